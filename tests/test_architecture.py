@@ -364,3 +364,33 @@ def test_a_verb_has_what_it_says(name: str) -> None:
             if isinstance(node, ast.FunctionDef)
         ]
         assert name in made
+
+
+def test_checks_are_worded_in_their_files() -> None:
+    """Who asks checks runs them and joins what they find: what is said is `onnxq/checks/`'s alone."""
+    found = [
+        place(path, node)
+        for path in FILES
+        if part_of(path) != "checks"
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("Said", "Finding", "finding")
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_nodes_are_listed_in_one_way() -> None:
+    """By `every_node` and `main_nodes` of `graph/view.py`, where models are looked at and not changed."""
+    parts = {"analysis", "calib", "checks", "compiled", "data", "page", "rewrite", "rule"}
+    found = [
+        place(path, node)
+        for path in FILES
+        if part_of(path) in parts
+        for node in ast.walk(parsed(path))
+        if isinstance(node, (ast.GeneratorExp, ast.ListComp))
+        and isinstance(node.elt, ast.Call)
+        and ast.unparse(node.elt.func) == "Node"
+        and ast.unparse(node.generators[-1].iter).endswith(".nodes")
+    ]
+    assert not found, "\n".join(found)

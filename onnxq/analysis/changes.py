@@ -40,12 +40,12 @@ class Mapped:
         if not -values.ndim <= self.axis < max(values.ndim, 1):
             raise self._misfit(values, f"it has no axis {self.axis}")
         try:
-            found = self.change.apply(values, self.axis)
+            after = self.change.apply(values, self.axis)
         except (ValueError, IndexError) as error:  # it does not broadcast, or there is no such channel
             raise self._misfit(values, str(error)) from error
-        if found.ndim != values.ndim:
-            raise self._misfit(values, f"it makes {_shape(found)} of it")
-        return found.astype(values.dtype)
+        if after.ndim != values.ndim:
+            raise self._misfit(values, f"it makes {_shape(after)} of it")
+        return after.astype(values.dtype)
 
     def _misfit(self, values: np.ndarray, why: str) -> UserError:
         return UserError(

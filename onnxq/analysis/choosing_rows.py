@@ -32,9 +32,9 @@ def wanted_rows(
     """
     kept = list(rows)
     known = {op(row) for row in kept}
-    for one in ops:
-        if one not in known:
-            raise unknown_name("operator in the table named", one, sorted(known))
+    for operator in ops:
+        if operator not in known:
+            raise unknown_name("operator in the table named", operator, sorted(known))
     kept = [row for row in kept if not ops or op(row) in ops]
     chosen = [row for row in kept if not match or fits(names(row), match)]
     if match and kept and not chosen:

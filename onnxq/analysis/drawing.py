@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from onnxq.analysis.nodes import PAIR, ModelNodes, NodeLink, NodeRow, NodeTensor, links
+from onnxq.base.grouped import grouped
 from onnxq.graph.types import shape_text
 
 FIRST_LINE = "digraph onnx {  // by onnxq"
@@ -29,9 +30,7 @@ def drawing(found: ModelNodes) -> str:
         '  node [shape=box, style="filled,rounded", fillcolor="#ffffff", fontname="Helvetica", fontsize=10];',
         '  edge [fontname="Helvetica", fontsize=9];',
     ]
-    inside: dict[str, list[NodeRow]] = {}
-    for row in found.nodes:
-        inside.setdefault(row.graph, []).append(row)
+    inside = grouped((row.graph, row) for row in found.nodes)
     for number, (path, rows) in enumerate(inside.items()):
         if path:
             lines.append(f"  subgraph cluster_{number} {{ label={_quoted([path])}; style=dashed;")

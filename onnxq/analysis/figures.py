@@ -366,10 +366,10 @@ class Means:
         """What `TensorMeter.figures` takes: n times the squared mean, summed; None where there is none."""
         if name in self._powers:
             return self._powers[name]
-        found, count = self._sums.get(name), self._counts.get(name, 0)
-        if found is None or count < 2:
+        total, count = self._sums.get(name), self._counts.get(name, 0)
+        if total is None or count < 2:
             return None
-        flat = found.reshape(-1)
+        flat = total.reshape(-1)
         return inner(flat, flat) / count
 
     def settle(self, names: Iterable[str]) -> None:

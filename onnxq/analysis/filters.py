@@ -24,5 +24,5 @@ class Filter:
         """Whether a row is wanted."""
         if self.layers and not fits(names, self.layers):
             return False
-        wanted = {op.lower() for op in self.ops}
-        return not wanted or not wanted.isdisjoint(op.lower() for op in ops)
+        chosen = {op.lower() for op in self.ops}
+        return not chosen or not chosen.isdisjoint(op.lower() for op in ops)

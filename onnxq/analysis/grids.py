@@ -22,16 +22,16 @@ def grids_of(model: Model, report: Report | None = None) -> dict[str, CodeGrid]:
         model: the quantized model.
         report: what onnxq wrote beside it: the scales of tensors that have no pair of their own.
     """
-    found: dict[str, CodeGrid] = {}
+    grids: dict[str, CodeGrid] = {}
     for pair in PairIndex.of(model).quantizing:
         grid, tensor = _grid(pair), pair.source
         while grid is not None and tensor is not None and not tensor.is_constant:
-            found.setdefault(tensor.name, grid)
+            grids.setdefault(tensor.name, grid)
             maker = tensor.producer
             tensor = maker.inputs[0] if maker is not None and maker.op == "Cast" else None
     for name, scale in _scales(report).items():
-        found.setdefault(name, CodeGrid(scale, 0, -128, 127, "report"))
-    return found
+        grids.setdefault(name, CodeGrid(scale, 0, -128, 127, "report"))
+    return grids
 
 
 def _grid(pair: Pair) -> CodeGrid | None:

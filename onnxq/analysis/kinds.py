@@ -37,12 +37,12 @@ def open_kinds(
     for info in proto.graph.input:
         if sizes and info.name in sizes:
             set_shape(info.type.tensor_type, sizes[info.name])
-    given = {info.name for info in proto.graph.output}
-    proto.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in given)
-    found = {}
+    outputs = {info.name for info in proto.graph.output}
+    proto.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in outputs)
+    kinds = {}
     for name, kind in ort.output_types(proto).items():
         dtype = dtype_of(kind.tensor_type.elem_type)
         if name in names and dtype is not None:
             shape = shape_of(kind.tensor_type.shape)
-            found[name] = dtype, shape or None  # without dimensions: a scalar, or of unknown rank
-    return found
+            kinds[name] = dtype, shape or None  # without dimensions: a scalar, or of unknown rank
+    return kinds

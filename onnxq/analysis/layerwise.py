@@ -16,6 +16,7 @@ from onnxq.base.errors import UserError
 from onnxq.data.samples import Sample
 from onnxq.graph.constants import tensor_bytes
 from onnxq.graph.order import reads
+from onnxq.graph.types import is_static
 from onnxq.run.compare import as_tensor, is_real
 from onnxq.run.ort import RunError
 from onnxq.run.output_parts import OutputPart, OutputParts
@@ -100,8 +101,8 @@ class Walk:
             if not (math.isfinite(low) and math.isfinite(high)):
                 values = values[np.isfinite(values)]
                 low, high = float(values.min(initial=math.inf)), float(values.max(initial=-math.inf))
-            known = self.ranges.get(name, (math.inf, -math.inf))
-            self.ranges[name] = (min(known[0], low), max(known[1], high))
+            ends = self.ranges.get(name, (math.inf, -math.inf))
+            self.ranges[name] = (min(ends[0], low), max(ends[1], high))
 
 
 @dataclass(slots=True)
@@ -162,13 +163,12 @@ def grouped(
 def _bytes(stage: Stage, entry: Matched) -> int:
     """What a tensor of A takes, as far as its size is known beforehand."""
     shape = stage.shape(entry.a)
-    known = shape is not None and all(isinstance(dim, int) for dim in shape)
-    return 4 * math.prod(int(d or 0) for d in shape) if known and shape is not None else _UNKNOWN
+    return 4 * math.prod(shape) if is_static(shape) else _UNKNOWN
 
 
 def _weights_read(stage: Stage) -> dict[str, int]:
     """The bytes of all weights that are read up to where a tensor is made, in the order of the model."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     seen: set[str] = set()
     total = 0
     for node in stage.nodes.values():
@@ -176,8 +176,8 @@ def _weights_read(stage: Stage) -> dict[str, int]:
             if name in stage.constants and name not in seen:
                 seen.add(name)
                 total += tensor_bytes(stage.constants[name])
-        found.update(dict.fromkeys(node.output, total))
-    return found
+        sizes.update(dict.fromkeys(node.output, total))
+    return sizes
 
 
 class Walker:
@@ -266,19 +266,19 @@ class Walker:
         """
         ends = {part.name: part for some in self._parts.values() for part in some}
         names = [*dict.fromkeys([*(entry.b for entry in self._pairs), *ends])]
-        found = {name: Measured(self._meter(), self._meter()) for name in names}
+        measured = {name: Measured(self._meter(), self._meter()) for name in names}
         means = Means(MEANS, ends)
-        walk = Walk(found, means, groups=len(self._groups))
+        walk = Walk(measured, means, groups=len(self._groups))
         begun = (self._begun(place, sample) for place, sample in enumerate(samples))
         if self._runners is None:
             passed = self._part_by_part(begun, walk, pace)
         else:
             passed = self._one_by_one(begun, walk)
-        for one in passed:
+        for passing in passed:
             for name in self._a.inputs:
-                walk.widen(name, np.asarray(one.sample.feeds[name]))
-            self._judge(one.sample, walk, one.ends)
-            walk.samples = one.place + 1
+                walk.widen(name, np.asarray(passing.sample.feeds[name]))
+            self._judge(passing.sample, walk, passing.ends)
+            walk.samples = passing.place + 1
             tell(walk.samples)
         if not walk.samples:
             raise UserError("there are zero samples to compare with", hint="check the data")
@@ -298,10 +298,10 @@ class Walker:
         return _Passing(place, sample, ours, theirs)
 
     def _one_by_one(self, samples: Iterable[_Passing], walk: Walk) -> Iterator[_Passing]:
-        for one in samples:
+        for passing in samples:
             for number, runners in enumerate(self._runners or ()):
-                self._pass(number, runners, one, walk)
-            yield one
+                self._pass(number, runners, passing, walk)
+            yield passing
 
     def _part_by_part(self, samples: Iterable[_Passing], walk: Walk, pace: Pace) -> Iterator[_Passing]:
         everyone = list(samples)
@@ -309,8 +309,8 @@ class Walker:
         pace(0.0, len(everyone))
         for number, group in enumerate(self._groups):
             runners = self._next()
-            for place, one in enumerate(everyone, 1):
-                self._pass(number, runners, one, walk)
+            for place, passing in enumerate(everyone, 1):
+                self._pass(number, runners, passing, walk)
                 done = sum(work[:number]) + work[number] * place / len(everyone)
                 pace(done / sum(work), len(everyone))
             del runners  # before the next ones are loaded
@@ -325,12 +325,12 @@ class Walker:
         alone: dict[str, np.ndarray] = {}
         if second is not None:
             try:
-                given, alone = _run(second, one.theirs, one.fed, self._b.name, one.sample)
+                values, alone = _run(second, one.theirs, one.fed, self._b.name, one.sample)
             except UserError as error:
                 if one.place == 0 and self._isolated:
                     raise NotAlone(str(error), hint=error.hint) from error
                 raise
-            one.theirs.update(given)
+            one.theirs.update(values)
         for entry in group:
             other = as_tensor(one.theirs[entry.b])
             ours, theirs_alone = one.fed[entry.b], alone.get(entry.b)
@@ -414,9 +414,9 @@ def judged_in(
         pairs: what is compared.
         parts: in which the outputs of A are judged; None: each as a whole.
     """
-    known = OutputParts.of(a.outputs) if parts is None else parts.only(a.outputs)
+    judged = OutputParts.of(a.outputs) if parts is None else parts.only(a.outputs)
     return {
-        entry.b: tuple(replace(part, output=entry.b) for part in known.only([entry.a]).parts)
+        entry.b: tuple(replace(part, output=entry.b) for part in judged.only([entry.a]).parts)
         for entry in pairs
         if entry.a in a.outputs
     }

@@ -51,12 +51,12 @@ def judged(accuracy: Sequence[OutputOfRun], about_mean: AboutMeanPart | None) ->
     levels = {
         one.output: level for one in part.outputs if (level := number(one.sqnr_about_mean_db)) is not None
     }
-    found = [_judged(entry, levels.get(entry.output)) for entry in accuracy]
+    verdicts = [_judged(entry, levels.get(entry.output)) for entry in accuracy]
     together = number(part.sqnr_about_mean_db)
     of_none = all(level >= LEAST_ABOUT_MEAN for level in levels.values())  # it is of none that is listed
     if together is not None and together < LEAST_ABOUT_MEAN and of_none:
-        found.append(Judged("", together, True))
-    return tuple(sorted(found, key=_rank))
+        verdicts.append(Judged("", together, True))
+    return tuple(sorted(verdicts, key=_rank))
 
 
 def _rank(one: Judged) -> tuple[bool, float]:

@@ -8,12 +8,14 @@ the one that a node of the same name and operator gives, or the only one that an
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import onnx
 
 from onnxq.analysis.stages import THROUGH, Saved, Stage
+from onnxq.base.grouped import grouped
 from onnxq.base.plain import DocumentPart
 from onnxq.base.reason import Reason, code_of
 
@@ -70,9 +72,9 @@ class Matching:
     @property
     def share(self) -> float:
         """How many of the tensors of A are matched or known to be gone by a rule, 0 to 1."""
-        known = sum(code_of(entry.why) == _BY_RULE for entry in self.left_a)
+        gone = sum(code_of(entry.why) == _BY_RULE for entry in self.left_a)
         total = len(self.pairs) + len(self.left_a)
-        return (len(self.pairs) + known) / total if total else 1.0
+        return (len(self.pairs) + gone) / total if total else 1.0
 
 
 _BY_RULE = "gone"
@@ -90,11 +92,11 @@ def match(
         renamed: the tensor of A that one of B is, by its name in B, where that is known.
     """
     ours, theirs = _values(a), _values(b)
-    found: dict[str, Matched] = {}
+    matched: dict[str, Matched] = {}
     taken: set[str] = set()
 
     def take(one: str, other: str, how: str) -> None:
-        found[one] = Matched(one, other, how)
+        matched[one] = Matched(one, other, how)
         taken.update((other, b.base(other)))
 
     for other, name in (renamed or {}).items():
@@ -103,20 +105,20 @@ def match(
     named = [name for name in a.maker if name in b.maker and name not in a.fixed and name not in b.fixed]
     for name in named:
         floats = a.is_float(name) and b.is_float(name) and (name in ours or name in theirs)
-        if floats and _fit(a, b, name, name) and a.base(name) not in found:
+        if floats and _fit(a, b, name, name) and a.base(name) not in matched:
             take(name, name, "name")
     for name, node in ours.items():
         twin = b.nodes.get(node.name)
-        if name in found or twin is None or twin.op_type != node.op_type:
+        if name in matched or twin is None or twin.op_type != node.op_type:
             continue
         place = list(node.output).index(name)
         other = twin.output[place] if place < len(twin.output) else ""
         if other in theirs and other not in taken and _fit(a, b, name, other):
             take(name, other, "node")
-    for name, other in _by_structure(a, b, ours, theirs, found, taken):
+    for name, other in _by_structure(a, b, ours, theirs, matched, taken):
         take(name, other, "structure")
     order = {name: place for place, name in enumerate(b.maker)}
-    pairs = tuple(sorted(found.values(), key=lambda entry: order[entry.b]))
+    pairs = tuple(sorted(matched.values(), key=lambda entry: order[entry.b]))
     covered = {a.base(entry.a) for entry in pairs} | {entry.a for entry in pairs}
     left_a = [_left(a, name, node, b, removed or {}) for name, node in ours.items() if name not in covered]
     left_b = [_left(b, name, node, a, {}) for name, node in theirs.items() if name not in taken]
@@ -126,29 +128,29 @@ def match(
 def match_saved(a: Stage, saved: Saved) -> Matching:
     """Matches the tensors of a stage with what was saved under their names."""
     ours = _values(a)
-    known = [
+    names = [
         name for name in a.maker if name in saved.outputs[0] and name not in a.fixed and a.is_float(name)
     ]
-    covered = {a.base(name) for name in known} | set(known)
+    covered = {a.base(name) for name in names} | set(names)
     left_a = tuple(
         Unmatched(name, node.name, a.operator(node), "not saved")
         for name, node in ours.items()
         if name not in covered
     )
-    others = [name for name in saved.outputs[0] if name not in known]
+    others = [name for name in saved.outputs[0] if name not in names]
     left_b = tuple(Unmatched(name, "", "", "no float tensor of that name") for name in others)
-    return Matching(tuple(Matched(name, name, "name") for name in known), left_a, left_b)
+    return Matching(tuple(Matched(name, name, "name") for name in names), left_a, left_b)
 
 
 def _values(stage: Stage) -> dict[str, onnx.NodeProto]:
     """The float tensors that are computed of the inputs, and by what; not what is only quantized or cast."""
-    found = {}
+    values = {}
     for name, node in stage.maker.items():
         if name in stage.fixed or (node.op_type in THROUGH and not node.domain) or not stage.is_float(name):
             continue
         if name in stage.readers or name in stage.outputs:
-            found[name] = node
-    return found
+            values[name] = node
+    return values
 
 
 def _fit(a: Stage, b: Stage, one: str, other: str) -> bool:
@@ -171,21 +173,19 @@ def _by_structure(
     taken: Collection[str],
 ) -> Iterator[tuple[str, str]]:
     """Tensors that one operator makes of what is matched already, where there is one of them on each side."""
-    known = {a.base(name): b.base(entry.b) for name, entry in found.items()}
-    known |= {name: name for name in a.inputs if name in b.inputs}
-    sides: dict[tuple[object, ...], list[str]] = {}
-    for name, node in theirs.items():
-        if name not in taken and node.output[0] == name:
-            sides.setdefault(_signature(b, node, None), []).append(name)
-    rivals: dict[tuple[object, ...], int] = {}
+    partner = {a.base(name): b.base(entry.b) for name, entry in found.items()}
+    partner |= {name: name for name in a.inputs if name in b.inputs}
+    sides = grouped(
+        (_signature(b, node, None), name)
+        for name, node in theirs.items()
+        if name not in taken and node.output[0] == name
+    )
     left = [name for name, node in ours.items() if name not in found and node.output[0] == name]
-    for name in left:
-        key = _signature(a, ours[name], None)
-        rivals[key] = rivals.get(key, 0) + 1
+    rivals = Counter(_signature(a, ours[name], None) for name in left)
     for name in left:  # in order, so that what is matched here leads on
-        others = sides.get(_signature(a, ours[name], known), [])
+        others = sides.get(_signature(a, ours[name], partner), [])
         if len(others) == 1 and rivals[_signature(a, ours[name], None)] == 1 and _fit(a, b, name, others[0]):
-            known[name] = others[0]
+            partner[name] = others[0]
             yield name, others[0]
 
 

@@ -13,10 +13,10 @@ from onnxq.analysis.kinds import open_kinds
 from onnxq.base.plain import DocumentPart
 from onnxq.base.shown import Shown, Words, size
 from onnxq.graph.model import Model
-from onnxq.graph.order import reads
+from onnxq.graph.order import makers_in, readers_in, reads
 from onnxq.graph.pairs import DEQUANTIZE, QUANTIZE
 from onnxq.graph.types import Shape, shape_text
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.view import Tensor, every_node
 
 _BITS = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2}
 _ROWS = 10
@@ -298,52 +298,49 @@ class _Table:
 
 def _stands_for(graph: onnx.GraphProto, fed: set[str]) -> dict[str, str]:
     """The codes that are held in place of a float tensor, "" where they are constant."""
-    readers: dict[str, list[onnx.NodeProto]] = {}
-    makers = {name: node for node in graph.node for name in node.output if name}
-    for node in graph.node:
-        for name in dict.fromkeys(reads(node)):
-            readers.setdefault(name, []).append(node)
+    makers, readers = makers_in(graph), readers_in(graph)
     ends = fed | {info.name for info in graph.output}
     fixed = {info.name for info in graph.input if info.name not in fed}
     fixed |= {tensor.name for tensor in graph.initializer}
     fixed |= {tensor.values.name for tensor in graph.sparse_initializer}
-    found: dict[str, str] = {}
+    codes_of: dict[str, str] = {}
     for node in graph.node:
         if fixed.issuperset(name for name in reads(node) if name):
             fixed.update(node.output)  # constants that the file computes: an engine holds the result
-            found.update((name, "") for name in node.output if name and name not in ends)
+            codes_of.update((name, "") for name in node.output if name and name not in ends)
             continue
         source = node.input[0] if node.input else ""
-        passes = node.op_type == DEQUANTIZE or (node.op_type == "Cast" and source in found)
+        passes = node.op_type == DEQUANTIZE or (node.op_type == "Cast" and source in codes_of)
         if passes and node.output[0] not in ends:
-            found[node.output[0]] = found.get(source, source)
+            codes_of[node.output[0]] = codes_of.get(source, source)
     for node in graph.node:
         if node.op_type != QUANTIZE or node.output[0] in fixed:
             continue
         codes, name = node.output[0], node.input[0]
         reader = node
         while name not in ends and name not in fixed and readers[name] == [reader] and name in makers:
-            if name in found:  # dequantized, and quantized once more: two scales, two tensors
+            if name in codes_of:  # dequantized, and quantized once more: two scales, two tensors
                 break
-            found[name] = codes
+            codes_of[name] = codes
             reader = makers[name]
             if reader.op_type != "Cast":
                 break
             name = reader.input[0]
-    return found
+    return codes_of
 
 
 def _weights(model: Model) -> tuple[TypeBytes, ...]:
-    found: dict[str, list[int]] = {}
-    nodes = (Node(model, raw) for graph in model.graphs() for raw in graph.nodes)
-    constants = {t: None for node in nodes for t in node.inputs if t is not None and t.is_constant}
+    totals: dict[str, list[int]] = {}
+    constants = {
+        t: None for node in every_node(model) for t in node.inputs if t is not None and t.is_constant
+    }
     for tensor in constants:
         dtype, shape = tensor.dtype, tensor.shape
-        entry = found.setdefault("unknown" if dtype is None else str(dtype), [0, 0])
+        entry = totals.setdefault("unknown" if dtype is None else str(dtype), [0, 0])
         entry[0] += 1
         if dtype is not None and shape is not None:
             entry[1] += bytes_of(dtype, _elements(shape))
-    rows = (TypeBytes(name, count, size) for name, (count, size) in found.items())
+    rows = (TypeBytes(name, count, size) for name, (count, size) in totals.items())
     return tuple(sorted(rows, key=lambda row: (-row.bytes, row.dtype)))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 
 from onnxq.base.errors import UserError, nearest, unknown_name
+from onnxq.base.grouped import grouped
 from onnxq.base.patterns import fits
 from onnxq.base.plain import DocumentPart
 from onnxq.base.shown import Shown, Words, count
@@ -158,10 +159,10 @@ def nodes_of(
     if depth < 0:
         raise UserError(f"--depth {depth}: there must be at least 0", hint="0 is the node alone")
     graphs, rows = _listed(model)
-    known = {row.op for row in rows}
+    operators = {row.op for row in rows}
     for op in ops:
-        if op not in known:
-            raise unknown_name("operator in the model named", op, sorted(known))
+        if op not in operators:
+            raise unknown_name("operator in the model named", op, sorted(operators))
     kept = [row for row in rows if (not ops or row.op in ops) and _fits(row, match)]
     if match and not kept:
         names = [row.name for row in rows if not ops or row.op in ops]
@@ -197,24 +198,21 @@ def links(graphs: Sequence[GraphRow], rows: Sequence[NodeRow]) -> list[NodeLink]
 
 def _near(graphs: Sequence[GraphRow], rows: Sequence[NodeRow], name: str, depth: int) -> set[int]:
     """The places of the nodes that are near."""
-    found = {row.index for row in rows if row.name == name}
-    if not found:
-        found = {row.index for row in rows if name in _tensors(row)}
-    if not found:
-        known = dict.fromkeys(n for row in rows for n in (row.name, *_tensors(row)))
-        raise unknown_name("node or tensor", name, known)
-    beside: dict[int, list[int]] = {}
-    for link in links(graphs, rows):
-        if link.source >= 0:
-            beside.setdefault(link.source, []).append(link.reader)
-            beside.setdefault(link.reader, []).append(link.source)
-    last = found
+    near = {row.index for row in rows if row.name == name}
+    if not near:
+        near = {row.index for row in rows if name in _tensors(row)}
+    if not near:
+        names = dict.fromkeys(n for row in rows for n in (row.name, *_tensors(row)))
+        raise unknown_name("node or tensor", name, names)
+    ends = [(link.source, link.reader) for link in links(graphs, rows) if link.source >= 0]
+    beside = grouped([*ends, *((reader, source) for source, reader in ends)])
+    last = near
     for _ in range(depth):
-        last = {other for one in last for other in beside.get(one, ())} - found
+        last = {other for one in last for other in beside.get(one, ())} - near
         if not last:
             break
-        found = found | last
-    return found
+        near = near | last
+    return near
 
 
 def _tensors(row: NodeRow) -> Iterator[str]:
@@ -235,17 +233,17 @@ def _listed(model: Model) -> tuple[list[GraphRow], list[NodeRow]]:
     """All graphs and all nodes."""
     graphs, rows = [GraphRow("", None)], list[NodeRow]()
     todo = [("", model.graph)]
-    given: set[int] = set()  # bodies read the inputs of the graphs around them
+    fed: set[int] = set()  # bodies read the inputs of the graphs around them
     while todo:
         path, graph = todo.pop()
-        given |= {id(tensor) for tensor in graph.inputs}
+        fed |= {id(tensor) for tensor in graph.inputs}
         for raw in graph.nodes:
             bodies = []
             for name, body in (raw.attrs or {}).items():
                 bodies.append(f"{raw.name}.{name}")
                 graphs.append(GraphRow(bodies[-1], path))
                 todo.append((bodies[-1], body))
-            rows.append(_row(len(rows), Node(model, raw), path, given, tuple(bodies)))
+            rows.append(_row(len(rows), Node(model, raw), path, fed, tuple(bodies)))
     return graphs, rows
 
 
@@ -253,7 +251,7 @@ def _row(index: int, node: Node, path: str, given: set[int], bodies: tuple[str, 
     return NodeRow(
         index=index,
         name=node.name,
-        op=f"{node.domain}.{node.op}" if node.domain else node.op,
+        op=node.operator,
         graph=path,
         precision=_precision(node),
         inputs=tuple(_tensor(tensor, given) for tensor in node.inputs),

@@ -28,13 +28,13 @@ def first_maker(
     Returns:
         The node and its tensor; None where none is found, or it does not run.
     """
-    wanted = dict.fromkeys(
+    names = dict.fromkeys(
         name
         for node in near
         for name in (*reads(node), *node.output)
         if name in stage.maker and name not in stage.fixed and stage.is_float(name)
     )
-    (part,) = parts_of(stage, [[*wanted, tensor]], None)
+    (part,) = parts_of(stage, [[*names, tensor]], None)
     try:
         values, _ = PartRunner(stage, part).run(feeds, {})
     except RunError:

@@ -14,9 +14,10 @@ import numpy as np
 import onnx
 
 from onnxq.analysis.stages import Stage
+from onnxq.base.reached import reached
 from onnxq.body.emulate import Emulated
 from onnxq.graph.half import speaks_half
-from onnxq.graph.order import put_in_order, reads
+from onnxq.graph.order import own_names, put_in_order, reads
 from onnxq.graph.types import dtype_of
 from onnxq.run import ort
 from onnxq.run.compare import Runner
@@ -72,14 +73,14 @@ def parts_of(stage: Stage, groups: Sequence[Sequence[str]], matched: Collection[
 
 def _needed(stage: Stage, tensors: Iterable[str], made: Collection[str]) -> list[onnx.NodeProto]:
     """The nodes that tensors depend on; behind what is made, and what is always the same, nobody looks."""
-    found: dict[str, onnx.NodeProto] = {}
-    todo = [name for name in tensors if name not in made]
-    while todo:
-        node = stage.maker.get(todo.pop())
-        if node is not None and node.name not in found:
-            found[node.name] = node
-            todo += [name for name in reads(node) if name not in made and name not in stage.fixed]
-    return list(found.values())
+
+    def makers(names: Iterable[str]) -> list[str]:
+        return [stage.maker[name].name for name in names if name in stage.maker and name not in made]
+
+    def before(node: str) -> list[str]:
+        return makers(name for name in reads(stage.nodes[node]) if name not in stage.fixed)
+
+    return [stage.nodes[name] for name in reached(makers(tensors), before)]
 
 
 def _part(
@@ -89,28 +90,40 @@ def _part(
     alone: Sequence[str],
     matched: Collection[str],
 ) -> Part:
+    copy, fed, plain = _copy(stage, alone, matched)
+    own = {name for node in nodes for name in node.output if name}
+    needed = dict.fromkeys(name for node in nodes for name in reads(node) if name and name not in own)
+    inputs = [name for name in needed if name not in stage.fixed]
+    inputs += [name for name in plain if name not in inputs]
+    model = bare_model(stage, [*nodes, *copy])
+    graph = model.graph
+    graph.input.extend(_info(stage, name, name) for name in inputs)
+    graph.input.extend(_info(stage, name, FED + name) for name in fed)
+    graph.output.extend(_info(stage, name, name) for name in gives if name in own)
+    graph.output.extend(_info(stage, name, ALONE + name) for name in alone)
+    return Part(model, tuple(inputs), tuple(fed), tuple(alone), tuple(n for n in gives if n in own))
+
+
+def bare_model(stage: Stage, nodes: Sequence[onnx.NodeProto], names: Sequence[str] = ()) -> onnx.ModelProto:
+    """A model without inputs and outputs: nodes, and the constants that they read or that are named.
+
+    Args:
+        stage: whose constants they are; what computes them of others is part of the model.
+        nodes: the nodes.
+        names: tensors that depend on no input.
+    """
     model = onnx.ModelProto(ir_version=stage.proto.ir_version, opset_import=stage.proto.opset_import)
     graph = model.graph
     graph.name = "part"
-    copy, fed, plain = _copy(stage, alone, matched)
-    own = {name for node in nodes for name in node.output if name}
-    wanted = dict.fromkeys(name for node in nodes for name in reads(node) if name and name not in own)
-    given = [name for name in wanted if name not in stage.fixed]
-    given += [name for name in plain if name not in given]
-    fixed = {name for node in (*nodes, *copy) for name in reads(node) if name in stage.fixed and name}
-    constant = _constant(stage, fixed)
-    graph.node.extend([*constant, *nodes, *copy])
-    for name in dict.fromkeys(n for node in graph.node for n in reads(node)):
+    read = dict.fromkeys(name for node in nodes for name in reads(node) if name in stage.fixed and name)
+    graph.node.extend([*_constant(stage, [*names, *read]), *nodes])
+    for name in dict.fromkeys([*names, *(name for node in graph.node for name in reads(node))]):
         if name in stage.constants:
             graph.initializer.append(stage.constants[name])
         elif name in stage.sparse:
             graph.sparse_initializer.append(stage.sparse[name])
-    graph.input.extend(_info(stage, name, name) for name in given)
-    graph.input.extend(_info(stage, name, FED + name) for name in fed)
-    graph.output.extend(_info(stage, name, name) for name in gives if name in own)
-    graph.output.extend(_info(stage, name, ALONE + name) for name in alone)
     put_in_order(graph)
-    return Part(model, tuple(given), tuple(fed), tuple(alone), tuple(n for n in gives if n in own))
+    return model
 
 
 def _copy(
@@ -118,13 +131,13 @@ def _copy(
 ) -> tuple[list[onnx.NodeProto], list[str], list[str]]:
     """The nodes that give tensors of fed ones; which are fed, and which inputs are read as they are."""
     order = {node.name: place for place, node in enumerate(stage.proto.graph.node)}
-    found: dict[str, onnx.NodeProto] = {}
+    copies: dict[str, onnx.NodeProto] = {}
     fed: dict[str, None] = {}
     plain: dict[str, None] = {}
     todo = [stage.maker[name] for name in alone]
     while todo:
         node = todo.pop()
-        if node.name in found:
+        if node.name in copies:
             continue
         names: dict[str, str] = {}
         for name in dict.fromkeys(filter(None, reads(node))):
@@ -139,9 +152,9 @@ def _copy(
             else:
                 names[name] = ALONE + name
                 todo.append(maker)
-        found[node.name] = renamed(node, names)
-    chosen = sorted(found, key=order.__getitem__)
-    return [found[name] for name in chosen], list(fed), list(plain)
+        copies[node.name] = renamed(node, names)
+    chosen = sorted(copies, key=order.__getitem__)
+    return [copies[name] for name in chosen], list(fed), list(plain)
 
 
 def renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
@@ -161,8 +174,7 @@ def _read(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
     for attribute in node.attribute:
         if attribute.HasField("g"):
             body = attribute.g
-            own = {info.name for info in (*body.input, *body.initializer)}
-            own.update(name for inner in body.node for name in inner.output)
+            own = own_names(body)
             outer = {name: new for name, new in names.items() if name not in own}
             for inner in body.node:
                 _read(inner, outer)
@@ -172,14 +184,13 @@ def _read(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
 
 def _constant(stage: Stage, names: Iterable[str]) -> list[onnx.NodeProto]:
     """The nodes that compute constants of constants: a dequantized weight, say."""
-    found: dict[str, onnx.NodeProto] = {}
-    todo = list(names)
-    while todo:
-        node = stage.maker.get(todo.pop())
-        if node is not None and node.name not in found:
-            found[node.name] = node
-            todo += [name for name in reads(node) if name]
-    return list(found.values())
+
+    def makers(tensors: Iterable[str]) -> list[str]:
+        return [stage.maker[name].name for name in tensors if name in stage.maker]
+
+    return [
+        stage.nodes[name] for name in reached(makers(names), lambda node: makers(reads(stage.nodes[node])))
+    ]
 
 
 def _info(stage: Stage, name: str, label: str) -> onnx.ValueInfoProto:

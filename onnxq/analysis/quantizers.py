@@ -35,18 +35,18 @@ class Quantizer:
 
 def quantizers_of(stage: Stage) -> dict[str, list[Quantizer]]:
     """What quantizes each tensor that is computed or fed, by the tensor's name."""
-    found: dict[str, list[Quantizer]] = {}
+    quantizers: dict[str, list[Quantizer]] = {}
     for pair in stage.pairs.quantizing:
-        source, ends, given = pair.source, pair.ends, pair.scales
-        if source is None or source.name in stage.fixed or ends is None or given is None:
+        source, ends, scales = pair.source, pair.ends, pair.scales
+        if source is None or source.name in stage.fixed or ends is None or scales is None:
             continue
-        scale = given.reshape(-1)
+        scale = scales.reshape(-1)
         if not scale.size or not (np.isfinite(scale) & (scale > 0)).all():
             continue
-        known = pair.zero.constant if pair.zero is not None else None
-        zero = np.zeros(1) if known is None else known.astype(np.float64).reshape(-1)
+        zeros = pair.zero.constant if pair.zero is not None else None
+        zero = np.zeros(1) if zeros is None else zeros.astype(np.float64).reshape(-1)
         low, high = ((end - zero) * scale for end in ends)
         tensor = stage.base(source.name)
         made = Quantizer(pair.node.name, tensor, scale, float(low.max()), float(high.min()))
-        found.setdefault(tensor, []).append(made)
-    return found
+        quantizers.setdefault(tensor, []).append(made)
+    return quantizers

@@ -65,8 +65,8 @@ def open_report(path: str | os.PathLike[str], kinds: tuple[str, ...] = RUNS) -> 
             that a value is of another type.
     """
     file = Path(path)
-    wanted = dict.fromkeys(kinds, Readable(Report, REPORT_SCHEMA))
-    read = read_document(file, wanted, "report of onnxq", _hint(file))
+    readable = dict.fromkeys(kinds, Readable(Report, REPORT_SCHEMA))
+    read = read_document(file, readable, "report of onnxq", _hint(file))
     if not read.document.onnxq:
         raise UserError(
             f"{str(file)!r} is no report of onnxq: it does not say which version wrote it", hint=_hint(file)

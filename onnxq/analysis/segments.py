@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
-from onnxq.analysis.parts import Part, PartRunner
+from onnxq.analysis.parts import Part, PartRunner, bare_model
 from onnxq.analysis.stages import THROUGH, Stage
+from onnxq.graph.channels import along
 from onnxq.graph.layers import WEIGHTED
-from onnxq.graph.order import put_in_order, reads
+from onnxq.graph.order import reads
 from onnxq.graph.pairs import PLACED, QDQ, Pair
 from onnxq.run.ort import RunError
 
@@ -35,7 +36,7 @@ class Segment:
 
 def segment_of(stage: Stage, tensor: str, matched: Collection[str]) -> Segment:
     """The segment of a tensor."""
-    found: dict[str, onnx.NodeProto] = {}
+    inside: dict[str, onnx.NodeProto] = {}
     ends: dict[str, None] = {}
     todo = [tensor]
     while todo:
@@ -43,10 +44,10 @@ def segment_of(stage: Stage, tensor: str, matched: Collection[str]) -> Segment:
         node = stage.maker.get(name)
         if node is None or (name != tensor and name in matched):
             ends[name] = None
-        elif node.name not in found:
-            found[node.name] = node
+        elif node.name not in inside:
+            inside[node.name] = node
             todo += [one for one in reads(node) if one not in stage.fixed]
-    nodes = [found[name] for name in sorted(found, key=stage.places.__getitem__)]
+    nodes = [inside[name] for name in sorted(inside, key=stage.places.__getitem__)]
     layers = [node for node in nodes if weight_place(stage, node) is not None]
     return Segment(tensor, tuple(nodes), tuple(ends), layers[0] if len(layers) == 1 else None)
 
@@ -87,17 +88,17 @@ def affine_of(stage: Stage, segment: Segment) -> Affine | None:
         return None
     place = weight_place(stage, node)
     assert place is not None
-    found = values_of(
+    parts = values_of(
         stage, [name for name in (node.input[place], _bias(node)) if name in stage.fixed and name]
     )
-    if found is None or (_bias(node) and _bias(node) not in found):
+    if parts is None or (_bias(node) and _bias(node) not in parts):
         return None
-    weights = np.array(found.pop(node.input[place]), np.float64)
+    weights = np.array(parts.pop(node.input[place]), np.float64)
     flip = _flips(node, place, weights.ndim)
     if flip is None or not np.isfinite(weights).all():
         return None
     outputs = (weights.T if flip else weights).shape[0]
-    bias = np.asarray(found.get(_bias(node), np.zeros(1)), np.float64).reshape(-1)
+    bias = np.asarray(parts.get(_bias(node), np.zeros(1)), np.float64).reshape(-1)
     if bias.size not in (1, outputs):
         return None
     tail = _tail(stage, segment, node, outputs, weights.ndim)
@@ -145,45 +146,20 @@ def _flips(node: onnx.NodeProto, place: int, rank: int) -> bool | None:
 
 def values_of(stage: Stage, names: Collection[str]) -> dict[str, np.ndarray] | None:
     """The values of tensors that depend on no input; of half precision as float32."""
-    found = {name: stage.constant(name) for name in names if name in stage.constants}
-    rest = [name for name in names if name not in found]
+    values = {name: stage.constant(name) for name in names if name in stage.constants}
+    rest = [name for name in names if name not in values]
     if not rest:
-        return found
-    model = _frame(stage)
-    _fill(stage, model, rest)
+        return values
+    model = bare_model(stage, (), rest)
     for name in rest:
         if name not in stage.infos:
             return None
         model.graph.output.add(name=name).type.CopyFrom(stage.infos[name].type)
     try:
-        given, _ = PartRunner(stage, Part(model, (), (), (), tuple(rest)), 1).run({}, {})
+        computed, _ = PartRunner(stage, Part(model, (), (), (), tuple(rest)), 1).run({}, {})
     except RunError:
         return None
-    return {**found, **given}
-
-
-def _frame(stage: Stage) -> onnx.ModelProto:
-    model = onnx.ModelProto(ir_version=stage.proto.ir_version, opset_import=stage.proto.opset_import)
-    model.graph.name = "part"
-    return model
-
-
-def _fill(stage: Stage, model: onnx.ModelProto, names: Collection[str]) -> None:
-    """Adds what computes constants, and the constants of the file that it reads."""
-    todo, seen = list(names), set[str]()
-    while todo:
-        name = todo.pop()
-        if name in seen or not name:
-            continue
-        seen.add(name)
-        node = stage.maker.get(name)
-        if name in stage.constants:
-            model.graph.initializer.append(stage.constants[name])
-        elif node is not None:
-            if all(node.name != other.name for other in model.graph.node):
-                model.graph.node.append(node)
-            todo += reads(node)
-    put_in_order(model.graph)
+    return {**values, **computed}
 
 
 def _tail(
@@ -207,27 +183,24 @@ def _tail(
         return None
     if segment.tensor not in stage.infos or start not in stage.infos:
         return None
-    model = _frame(stage)
-    _fill(stage, model, [n for other in nodes for n in reads(other) if n in stage.fixed])
-    model.graph.node.extend(nodes)
+    model = bare_model(stage, nodes)
     for name, entries in ((start, model.graph.input), (segment.tensor, model.graph.output)):
         info = entries.add(name=name)
         info.type.CopyFrom(stage.infos[name].type)
         info.type.tensor_type.ClearField("shape")
-    put_in_order(model.graph)
     shape = (1, outputs, *[1] * (rank - 2)) if node.op_type == "Conv" else (1, outputs)
     far = _FAR_HALF if stage.half else _FAR  # a gain next to a great offset would be lost in its rounding
     try:
         runner = PartRunner(stage, Part(model, (start,), (), (), (segment.tensor,)), 1)
-        given = [
+        results = [
             np.asarray(runner.run({start: np.full(shape, x, np.float32)}, {})[0][segment.tensor], np.float64)
             for x in (0.0, far, -far)
         ]
     except RunError:
         return None
-    if any(array.size != outputs or not np.isfinite(array).all() for array in given):
+    if any(array.size != outputs or not np.isfinite(array).all() for array in results):
         return None
-    zero, above, below = (array.reshape(-1) for array in given)
+    zero, above, below = (array.reshape(-1) for array in results)
     if (np.abs(above + below - 2 * zero) > 1e-3 * np.maximum(np.abs(above), np.abs(below))).any():
         return None
     return (above - below) / (2 * far), zero
@@ -237,17 +210,16 @@ def _steps(stage: Stage, pair: Pair, weights: np.ndarray) -> tuple[np.ndarray, n
     """The step of each weight, and which are at an end of their codes; None where that is not told."""
     if pair.codes is None or pair.scale is None:
         return None
-    found = values_of(stage, [pair.codes.name, pair.scale.name])
-    if found is None:
+    stored = values_of(stage, [pair.codes.name, pair.scale.name])
+    if stored is None:
         return None
-    codes, scale = found[pair.codes.name], np.asarray(found[pair.scale.name], np.float64)
+    codes, scale = stored[pair.codes.name], np.asarray(stored[pair.scale.name], np.float64)
     if codes.shape != weights.shape or codes.dtype.kind not in "iu":
         return None
     if scale.size == 1:
         step = np.full([1] * weights.ndim, scale.reshape(-1)[0])
     elif scale.ndim == 1:
-        axis = pair.axis % weights.ndim
-        step = scale.reshape([-1 if n == axis else 1 for n in range(weights.ndim)])
+        step = along(scale, pair.axis % weights.ndim, weights.ndim)
     else:
         return None  # of blocks
     low, high = np.iinfo(codes.dtype).min, np.iinfo(codes.dtype).max

@@ -18,11 +18,11 @@ from onnxq.graph.cut import operator_name
 from onnxq.graph.half import speaks_half
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
-from onnxq.graph.order import reads
+from onnxq.graph.order import makers_in, readers_in, reads
 from onnxq.graph.pairs import QDQ, PairIndex
 from onnxq.graph.source import copy_model
 from onnxq.graph.topology import Topology
-from onnxq.graph.types import Shape, dtype_of, elem_type_of, is_float, set_shape, shape_of
+from onnxq.graph.types import Shape, dtype_of, elem_type_of, is_float, set_inputs, shape_of
 from onnxq.run import ort
 from onnxq.run.polygraphy_io import SavedOutputs, load_outputs
 from onnxq.run.versions import unreadable
@@ -71,22 +71,18 @@ class Stage:
         self.constants = {tensor.name: tensor for tensor in graph.initializer}
         self.sparse = {tensor.values.name: tensor for tensor in graph.sparse_initializer}
         self.nodes = {node.name: node for node in graph.node}
-        self.maker = {name: node for node in graph.node for name in node.output if name}
-        self.readers: dict[str, list[onnx.NodeProto]] = {}
-        for node in graph.node:
-            for name in dict.fromkeys(reads(node)):
-                self.readers.setdefault(name, []).append(node)
+        self.maker, self.readers = makers_in(graph), readers_in(graph)
         self.inputs = [info.name for info in graph.input if info.name not in self.constants]
         self.outputs = [info.name for info in graph.output]
 
     @cached_property
     def fixed(self) -> frozenset[str]:
         """The tensors that depend on no input: constants, and what is computed of them alone."""
-        found = {"", *self.constants, *self.sparse}
+        fixed = {"", *self.constants, *self.sparse}
         for node in self.proto.graph.node:
-            if not _is_random(node) and found.issuperset(reads(node)):
-                found.update(node.output)
-        return frozenset(found)
+            if not _is_random(node) and fixed.issuperset(reads(node)):
+                fixed.update(node.output)
+        return frozenset(fixed)
 
     @cached_property
     def pairs(self) -> PairIndex:
@@ -96,20 +92,20 @@ class Stage:
     @cached_property
     def infos(self) -> Mapping[str, onnx.ValueInfoProto]:
         """The types of tensors, as far as ONNX or onnxruntime infers them."""
-        found = {
+        infos = {
             name: onnx.helper.make_tensor_value_info(name, kind, None)
             for name, kind in self._kinds.items()
             if name in self.maker
         }
-        found |= {info.name: info for info in (*self.proto.graph.input, *self.proto.graph.output)}
-        unknown = [name for name in self.maker if name not in found and name not in self.fixed]
+        infos |= {info.name: info for info in (*self.proto.graph.input, *self.proto.graph.output)}
+        unknown = [name for name in self.maker if name not in infos and name not in self.fixed]
         if unknown:
             asked = onnx.ModelProto()
             asked.CopyFrom(self.proto)
             asked.graph.output.extend(onnx.ValueInfoProto(name=name) for name in unknown)
             kinds = ort.output_types(asked)
-            found |= {n: onnx.ValueInfoProto(name=n, type=kinds[n]) for n in unknown if n in kinds}
-        return found
+            infos |= {n: onnx.ValueInfoProto(name=n, type=kinds[n]) for n in unknown if n in kinds}
+        return infos
 
     @cached_property
     def places(self) -> Mapping[str, int]:
@@ -144,12 +140,7 @@ class Stage:
     def set_sizes(self, inputs: Mapping[str, Sequence[int]]) -> None:
         """Makes shapes those of inputs of these shapes, where they are known then."""
         proto = copy_model(self._skeleton)
-        for info in proto.graph.input:
-            if info.name in inputs:
-                set_shape(info.type.tensor_type, tuple(inputs[info.name]))
-        del proto.graph.value_info[:]
-        for info in proto.graph.output:
-            info.type.tensor_type.ClearField("shape")
+        set_inputs(proto.graph, inputs)
         self._shapes |= _found(Model(proto, None, self.data_dir))[1]
 
     def base(self, name: str) -> str:
@@ -202,8 +193,8 @@ def open_stage(source: ModelSource) -> Stage | Saved:
                 f"{str(path)!r} is a report of onnxq, not a model",
                 hint="give the .onnx file that it is beside",
             )
-        found: SavedOutputs = load_outputs(path)
-        return Saved(str(path), found.runner, tuple(found.outputs))
+        saved: SavedOutputs = load_outputs(path)
+        return Saved(str(path), saved.runner, tuple(saved.outputs))
     return Stage(source)
 
 

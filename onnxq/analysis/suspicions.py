@@ -20,6 +20,7 @@ from onnxq.analysis.quantizers import Quantizer
 from onnxq.analysis.rows import Cause
 from onnxq.analysis.segments import Affine, Segment, affine_of, segment_of
 from onnxq.analysis.stages import Stage
+from onnxq.base.grouped import grouped
 from onnxq.graph.pairs import IN_SIGHT
 
 SEVERITY = ("nonfinite", "swapped", "weights", "bias", "scale", "clipped", "unquantized", "unexplained")
@@ -77,13 +78,13 @@ class Suspicions:
     def of(self, entry: Matched) -> tuple[Cause, ...]:
         """Those of the layer that gives a tensor, the worst first."""
         segment = self._segments[entry.b]
-        found = self._nonfinite(entry.b, segment)
-        found += self._weights(entry, segment)
-        found += self._scales(segment)
-        found += self._unquantized(segment)
-        if not found:
-            found += self._unexplained(segment)
-        return tuple(sorted(found, key=lambda cause: SEVERITY.index(cause.code)))
+        causes = self._nonfinite(entry.b, segment)
+        causes += self._weights(entry, segment)
+        causes += self._scales(segment)
+        causes += self._unquantized(segment)
+        if not causes:
+            causes += self._unexplained(segment)
+        return tuple(sorted(causes, key=lambda cause: SEVERITY.index(cause.code)))
 
     # -- values --------------------------------------------------------------------------------
 
@@ -105,11 +106,11 @@ class Suspicions:
         ]
 
     def _levels_by_kind(self) -> dict[tuple[str, bool], list[float]]:
-        found: dict[tuple[str, bool], list[float]] = {}
-        for name, figures in self._figures.items():
-            if figures.sqnr_db is not None and figures.sqnr_db < math.inf:
-                found.setdefault(self._kind(self._segments[name]), []).append(figures.sqnr_db)
-        return found
+        return grouped(
+            (self._kind(self._segments[name]), figures.sqnr_db)
+            for name, figures in self._figures.items()
+            if figures.sqnr_db is not None and figures.sqnr_db < math.inf
+        )
 
     def _kind(self, segment: Segment) -> tuple[str, bool]:
         """What a layer is compared with: of one operator, quantized in it or not."""
@@ -217,36 +218,36 @@ class Suspicions:
         self, quantizers: Mapping[str, Sequence[Quantizer]]
     ) -> dict[tuple[float, float], tuple[float, float]]:
         """The range of all tensors that one scale is of."""
-        found: dict[tuple[float, float], tuple[float, float]] = {}
+        ranges: dict[tuple[float, float], tuple[float, float]] = {}
         for tensor, several in quantizers.items():
             low, high = self._walk.ranges.get(tensor, (0.0, 0.0))
             for one in several:
-                known = found.get((one.low, one.high), (math.inf, -math.inf))
-                found[one.low, one.high] = (min(known[0], low), max(known[1], high))
-        return found
+                ends = ranges.get((one.low, one.high), (math.inf, -math.inf))
+                ranges[one.low, one.high] = (min(ends[0], low), max(ends[1], high))
+        return ranges
 
     def _scales(self, segment: Segment) -> list[Cause]:
-        found = []
+        causes = []
         for node in segment.nodes:
-            one = self._by_node.get(node.name)
-            if one is None or one.tensor not in self._walk.ranges:
+            grid = self._by_node.get(node.name)
+            if grid is None or grid.tensor not in self._walk.ranges:
                 continue
-            low, high = self._shared[one.low, one.high]
+            low, high = self._shared[grid.low, grid.high]
             reach = max(abs(low), abs(high))
             if not 0 < reach < math.inf:
                 continue
-            held = max(one.high / high if high > 0 else 0.0, one.low / low if low < 0 else 0.0)
-            narrow = min(one.high / high if high > 0 else math.inf, one.low / low if low < 0 else math.inf)
-            if one.low < 0 and one.high > 0:  # around zero, both ends follow from the farther one
-                held = min(held, max(one.high, -one.low) / reach)
-                narrow = max(one.high, -one.low) / reach
+            held = max(grid.high / high if high > 0 else 0.0, grid.low / low if low < 0 else 0.0)
+            narrow = min(grid.high / high if high > 0 else math.inf, grid.low / low if low < 0 else math.inf)
+            if grid.low < 0 and grid.high > 0:  # around zero, both ends follow from the farther one
+                held = min(held, max(grid.high, -grid.low) / reach)
+                narrow = max(grid.high, -grid.low) / reach
             if held > _TOO_WIDE:
-                text = f"the scale of {one.tensor!r} ({one.step:.4g}) holds {held:.3g} times its range"
-                found.append(Cause("scale", f"{text} on these samples ({low:.4g} to {high:.4g})"))
+                text = f"the scale of {grid.tensor!r} ({grid.step:.4g}) holds {held:.3g} times its range"
+                causes.append(Cause("scale", f"{text} on these samples ({low:.4g} to {high:.4g})"))
             elif narrow < _TOO_NARROW:
-                text = f"the scale of {one.tensor!r} ({one.step:.4g}) holds 1/{1 / narrow:.3g} of its range"
-                found.append(Cause("clipped", f"{text} on these samples ({low:.4g} to {high:.4g})"))
-        return found
+                text = f"the scale of {grid.tensor!r} ({grid.step:.4g}) holds 1/{1 / narrow:.3g} of its range"
+                causes.append(Cause("clipped", f"{text} on these samples ({low:.4g} to {high:.4g})"))
+        return causes
 
     def _unquantized(self, segment: Segment) -> list[Cause]:
         """A layer of quantized weights that reads what is not quantized."""

@@ -15,6 +15,7 @@ import onnx
 from onnxq.analysis.kinds import open_kinds
 from onnxq.analysis.tensors import CodeGrid, NotFinite, TensorTally, Written
 from onnxq.base.errors import UserError
+from onnxq.base.grouped import fitting
 from onnxq.body.emulate import Emulated
 from onnxq.data.samples import Sample
 from onnxq.graph.deciders import or_freeze
@@ -23,8 +24,8 @@ from onnxq.graph.model import Model
 from onnxq.graph.order import reads
 from onnxq.graph.pairs import DEQUANTIZE, QDQ
 from onnxq.graph.source import copy_model
-from onnxq.graph.types import Shape, is_float
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.types import Shape, is_float, is_static
+from onnxq.graph.view import Tensor, main_nodes
 from onnxq.run import ort
 from onnxq.run.blame import at_fault
 
@@ -51,27 +52,27 @@ _MOVES = (
 
 def written_tensors(model: Model) -> list[Written]:
     """The float tensors of the main graph that depend on inputs, in order; not those of DequantizeLinear."""
-    found = []
+    written = []
     for name, dtype, _ in model.inputs:
         if is_float(dtype):
             tensor = Tensor(model, model.graph.tensors()[name])
-            found.append(Written(name, str(dtype), "", "input", channel_axis(tensor, tensor.shape)))
+            written.append(Written(name, str(dtype), "", "input", channel_axis(tensor, tensor.shape)))
     more = open_kinds(model)
     fixed: set[str] = set()
-    for raw in model.graph.nodes:
-        node = Node(model, raw)
-        given = [tensor for tensor in node.inputs if tensor is not None]
-        if given and not node.has_body and all(t.is_constant or t.name in fixed for t in given):
+    for node in main_nodes(model):
+        read = [tensor for tensor in node.inputs if tensor is not None]
+        if read and not node.has_body and all(t.is_constant or t.name in fixed for t in read):
             fixed.update(tensor.name for tensor in node.outputs)
             continue
         if node.op == DEQUANTIZE:
             continue
-        op = f"{node.domain}.{node.op}" if node.domain else node.op
         for tensor in node.outputs:
             dtype, shape = more.get(tensor.name, (tensor.dtype, tensor.shape))
             if tensor.name and is_float(dtype):
-                found.append(Written(tensor.name, str(dtype), node.name, op, channel_axis(tensor, shape)))
-    return found
+                written.append(
+                    Written(tensor.name, str(dtype), node.name, node.operator, channel_axis(tensor, shape))
+                )
+    return written
 
 
 def channel_axis(tensor: Tensor, shape: Shape | None) -> int | None:
@@ -94,22 +95,22 @@ def channel_axis(tensor: Tensor, shape: Shape | None) -> int | None:
 
 def _near(tensor: Tensor, depth: int) -> set[str]:
     """The operators around a tensor, looking through some that keep its layout."""
-    found: set[str] = set()
+    operators: set[str] = set()
     front = [tensor]
     for _ in range(depth):
         following: list[Tensor] = []
         for one in front[:8]:
             maker = one.producer
             if maker is not None:
-                found.add(maker.op)
+                operators.add(maker.op)
                 if maker.op in _MOVES and maker.inputs and maker.inputs[0] is not None:
                     following.append(maker.inputs[0])
             for user in one.users:
-                found.add(user.op)
+                operators.add(user.op)
                 if user.op in _MOVES:
                     following += user.outputs
         front = following
-    return found
+    return operators
 
 
 class TensorPass:
@@ -220,13 +221,13 @@ class TensorPass:
             if info.name in odd:
                 self._note("", "input", info.name, odd[info.name], sample, "finite")
         for node in self._proto.graph.node:
-            given = [name for name in reads(node) if name]
-            if any(name in odd for name in given):
+            names = [name for name in reads(node) if name]
+            if any(name in odd for name in names):
                 continue
             for name in node.output:
                 if name in odd:
                     kind = "finite"
-                    if any(self._is_odd_constant(one) for one in given):
+                    if any(self._is_odd_constant(one) for one in names):
                         kind = "a constant that is not finite"
                     op = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
                     self._note(node.name, op, name, odd[name], sample, kind)
@@ -236,8 +237,8 @@ class TensorPass:
     ) -> None:
         nan, inf = counts
         what = " and ".join(word for word, count in (("NaN", nan), ("infinite", inf)) if count)
-        found = NotFinite(node, op, tensor, what, nan + inf, sample.index, sample.where, kind)
-        self.makers.setdefault((node, tensor), found)
+        entry = NotFinite(node, op, tensor, what, nan + inf, sample.index, sample.where, kind)
+        self.makers.setdefault((node, tensor), entry)
 
     def not_finite(self) -> tuple[NotFinite, ...]:
         """Who makes NaN and infinities, in the order of the model."""
@@ -256,35 +257,28 @@ class TensorPass:
         """Sessions that give all tensors, in groups whose values fit into memory together."""
         self._model.set_typical_input({name: array.shape for name, array in sample.feeds.items()})
         tensors = self._model.graph.tensors()
-        groups: list[list[Written]] = [[]]
-        room = _LEAVING
-        for one in self._written:
-            if one.tensor in sample.feeds:
-                continue
-            shape = Tensor(self._model, tensors[one.tensor]).typical_shape
-            sizes = [dim for dim in shape or () if isinstance(dim, int)]
-            known = shape is not None and len(sizes) == len(shape)
-            size = 4 * (math.prod(sizes) if known else _UNKNOWN)
-            if size > room and groups[-1]:
-                groups.append([])
-                room = _LEAVING
-            groups[-1].append(one)
-            room -= size
-        self._runs = [(self._session(group), [one.tensor for one in group]) for group in groups]
+
+        def size(written: Written) -> int:
+            shape = Tensor(self._model, tensors[written.tensor]).typical_shape
+            return 4 * (math.prod(shape) if is_static(shape) else _UNKNOWN)
+
+        sized = ((one, size(one)) for one in self._written if one.tensor not in sample.feeds)
+        groups = fitting(sized, _LEAVING)
+        self._runs = [(self._session(group), [written.tensor for written in group]) for group in groups]
 
     def _session(self, group: Sequence[Written]) -> ort.Session | Emulated:
         """A session that gives the tensors of a group as well, node by node."""
         outputs = {info.name for info in self._proto.graph.output}
-        more = [one for one in group if one.tensor not in outputs]
+        more = [written for written in group if written.tensor not in outputs]
         if speaks_half(
             self._proto, (onnx.TensorProto.BFLOAT16,)
         ):  # which onnxruntime neither takes nor gives
             model = copy_model(self._proto)
-            for one in more:
-                kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(one.dtype))
-                model.graph.output.append(onnx.helper.make_tensor_value_info(one.tensor, kind, None))
+            for written in more:
+                kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(written.dtype))
+                model.graph.output.append(onnx.helper.make_tensor_value_info(written.tensor, kind, None))
             return Emulated(model, threads=self._threads, data_dir=self._model.data_dir)
-        probes = onnx.GraphProto(output=[onnx.ValueInfoProto(name=one.tensor) for one in more])
+        probes = onnx.GraphProto(output=[onnx.ValueInfoProto(name=written.tensor) for written in more])
         return ort.load(
             self._proto, optimize=False, threads=self._threads, data_dir=self._model.data_dir, probes=probes
         )

@@ -14,6 +14,7 @@ from onnxq.base.plain import DocumentPart
 from onnxq.base.shown import Shown, Words, count, number, percent
 from onnxq.calib.histogram import Histogram, HistogramCounter, Scratch
 from onnxq.calib.stats import TensorStats
+from onnxq.graph.channels import by_channel
 
 SATURATED = 0.5
 """The share of a channel's values at an end of its range from which on it is saturated."""
@@ -266,10 +267,7 @@ class TensorTally:
         wide = np.asarray(values, np.float32)
         if self.axis is not None and (wide.ndim <= self.axis or self.collapsed):
             self._collapse()
-        if self.axis is None:
-            lines = wide.reshape(1, -1)
-        else:
-            lines = np.moveaxis(wide, self.axis, 0).reshape(wide.shape[self.axis], -1)
+        lines = wide.reshape(1, -1) if self.axis is None else by_channel(wide, self.axis)
         if len(self._counts) not in (0, len(lines)):
             self._collapse()
             lines = lines.reshape(1, -1)
@@ -400,10 +398,10 @@ class TensorTally:
 
     def _line(self, channel: int | None, written: Written) -> TensorRow:
         """A channel's row, or that of all of them, as far as counts tell."""
-        one = slice(None) if channel is None else slice(channel, channel + 1)
+        lines = slice(None) if channel is None else slice(channel, channel + 1)
         counts, ends, sums = np.zeros(8, np.int64), self._ends, self._sums
         if len(self._counts):
-            (counts,), ends, sums = self._reduced(one)
+            (counts,), ends, sums = self._reduced(lines)
         finite, total = int(counts[_FINITE]), int(counts[_VALUES])
         mean = variance = low = high = None
         if finite:
@@ -514,14 +512,14 @@ def order_of_badness(row: TensorRow) -> tuple[float, ...]:
 
 def lacks_of_file(rows: Sequence[TensorRow]) -> list[str]:
     """What a statistics file does not hold of these tensors."""
-    found = [
+    lacks = [
         "channels, NaN and infinities, saturation and codes: the statistics file does not hold them "
         "(--calib DATA measures them)"
     ]
     if any(row.counted is None and row.values for row in rows):
-        found.append(
+        lacks.append(
             "histograms, zeros, clipped shares and the tail: the file holds ranges only of some tensors"
         )
     if any(row.counted is not None and row.counted < row.values for row in rows):
-        found.append("shares are of the values that were counted: rows of each sample, not all")
-    return found
+        lacks.append("shares are of the values that were counted: rows of each sample, not all")
+    return lacks

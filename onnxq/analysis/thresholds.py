@@ -19,25 +19,25 @@ def checked(given: Mapping[str, float], has_metric: bool) -> dict[str, float]:
     Raises:
         UserError: there is no such figure, or a value is no number.
     """
-    known = [*AT_LEAST, *AT_MOST]
-    found = {}
+    figures = [*AT_LEAST, *AT_MOST]
+    limits = {}
     for name, value in given.items():
         figure = name.removeprefix(_ALONE)
-        if figure not in known:
-            raise unknown_name("figure", name, [*known, *(_ALONE + one for one in known)])
+        if figure not in figures:
+            raise unknown_name("figure", name, [*figures, *(_ALONE + one for one in figures)])
         if figure == "metric" and not has_metric:
             raise UserError(
                 "a threshold of metric is given, and no metric", hint="give --metric FILE.py:FUNCTION"
             )
         if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
             raise UserError(f"the threshold of {name} is {value!r}", hint="give a number, as in sqnr=20")
-        found[name] = float(value)
-    return found
+        limits[name] = float(value)
+    return limits
 
 
 def missed(bounds: Mapping[str, float], accumulated: Figures, isolated: Figures | None) -> tuple[str, ...]:
     """The thresholds that a row does not meet; what a figure does not say meets none and misses none."""
-    found = []
+    misses = []
     for name, bound in bounds.items():
         figures = isolated if name.startswith(_ALONE) else accumulated
         figure = name.removeprefix(_ALONE)
@@ -45,7 +45,7 @@ def missed(bounds: Mapping[str, float], accumulated: Figures, isolated: Figures 
         if value is None:
             continue
         if figure in AT_LEAST and not value >= bound:
-            found.append(f"{name} {value:.4g} < {bound:g}")
+            misses.append(f"{name} {value:.4g} < {bound:g}")
         if figure in AT_MOST and not value <= bound:
-            found.append(f"{name} {value:.4g} > {bound:g}")
-    return tuple(found)
+            misses.append(f"{name} {value:.4g} > {bound:g}")
+    return tuple(misses)

@@ -11,11 +11,12 @@ import numpy as np
 from onnxq.analysis.octaves import Octaves, octaves
 from onnxq.base.plain import DocumentPart
 from onnxq.base.shown import Shown, Words, count, number
+from onnxq.graph.channels import along, by_channel
 from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import NOTHING, Pair, pair_of
-from onnxq.graph.types import is_float
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.types import is_float, is_static
+from onnxq.graph.view import Tensor, every_node
 from onnxq.quant.scales import quantize_weights
 
 OUTLIER = 8.0
@@ -215,7 +216,8 @@ def weight_rows(
         elif held.codes is None:
             other = _on_grid(held, layer.axis)
             compared = "grid"
-        rows += _rows(layer, held, other, channels=channels)
+        lines = _Rows(layer, held, other)
+        rows += map(lines.of, (None, *range(len(lines.values))) if channels else (None,))
     progress(len(layers), len(layers))
     return compared, rows, left
 
@@ -252,9 +254,9 @@ def held_weights(tensor: Tensor) -> HeldWeights | None:
         moved = [None if part is None else part.transpose(axes) for part in parts]
     elif node.op in ("Reshape", "Squeeze", "Unsqueeze", "Flatten"):
         shape = node.outputs[0].shape
-        if shape is None or not all(isinstance(dim, int) for dim in shape):
+        if not is_static(shape):
             return None
-        moved = [None if part is None else part.reshape([int(dim or 0) for dim in shape]) for part in parts]
+        moved = [None if part is None else part.reshape(shape) for part in parts]
     else:
         return None
     assert moved[0] is not None
@@ -292,8 +294,8 @@ def _quantized(pair: Pair, steps: np.ndarray) -> HeldWeights | None:
         return None
     values = weights.constant.astype(np.float32)
     spread = pair.spread(steps, values.shape)
-    given = np.zeros((), np.float32) if zero is None or zero.constant is None else zero.constant
-    offsets = pair.spread(given.astype(np.float32), values.shape)
+    zeros = np.zeros((), np.float32) if zero is None or zero.constant is None else zero.constant
+    offsets = pair.spread(zeros.astype(np.float32), values.shape)
     if spread is None or offsets is None:
         return None
     ends = np.iinfo(kind)
@@ -305,7 +307,7 @@ def _on_grid(held: HeldWeights, axis: int) -> HeldWeights:
     """What symmetric int8 with one scale a channel makes of float weights."""
     sound = np.where(np.isfinite(held.values), held.values, np.float32(0))
     codes, scales = quantize_weights(sound, axis)
-    steps = scales.reshape([-1 if i == axis else 1 for i in range(codes.ndim)])
+    steps = along(scales, axis, codes.ndim)
     return HeldWeights(codes * steps, codes, np.broadcast_to(steps, codes.shape), "int8")
 
 
@@ -322,86 +324,85 @@ def _other(layer: Layer | None, held: HeldWeights) -> tuple[HeldWeights | None, 
 
 
 def _layers(model: Model) -> Iterator[Layer]:
-    for graph in model.graphs():
-        for raw in graph.nodes:
-            layer = layer_of(Node(model, raw), quantized=True)
-            if layer is not None:
-                yield layer
+    layers = (layer_of(node, quantized=True) for node in every_node(model))
+    return (layer for layer in layers if layer is not None)
 
 
-def _rows(
-    layer: Layer, held: HeldWeights, other: HeldWeights | None, *, channels: bool
-) -> Iterator[WeightRow]:
-    def lines(values: np.ndarray) -> np.ndarray:
-        return np.moveaxis(values, layer.axis, 0).reshape(values.shape[layer.axis], -1)
+class _Rows:
+    """What the rows of a layer are made of: its weights by channel, and those that they are compared with."""
 
-    values = lines(held.values)
-    finite = np.isfinite(values)
-    sound = np.where(finite, values, np.float32(0))
-    tops = np.abs(sound).max(1)
-    over = _over_median(tops)
-    dead = tops == 0
-    outlier = ~dead & (over >= OUTLIER)
-    coded = held if held.codes is not None else other
-    codes = None if coded is None or coded.codes is None else lines(coded.codes)
-    steps = None if coded is None or coded.steps is None else lines(coded.steps)
-    gains: list[float | None] = [None] * len(values)
-    reference, quantized = sound.astype(np.float64), None
-    if other is not None:
-        quantized = np.where(finite, lines(other.values), 0).astype(np.float64)
-        width = np.ones_like(reference) if steps is None else steps
-        for channel in range(len(values)):
-            gains[channel] = _gain(reference[channel], quantized[channel], width[channel])
-            reference[channel] *= 1.0 if gains[channel] is None else gains[channel] or 0.0
+    def __init__(self, layer: Layer, held: HeldWeights, other: HeldWeights | None) -> None:
+        def lines(values: np.ndarray | None) -> np.ndarray | None:
+            return None if values is None else by_channel(values, layer.axis)
 
-    def row(place: slice, channel: int | None) -> WeightRow:
-        own, good = values[place], finite[place]
-        held_values = own[good]
-        empty = not held_values.size
-        figures = _Compared()
-        if quantized is not None:
-            figures = _compared(reference[place], quantized[place], None if steps is None else steps[place])
+        self.layer, self.dtype = layer, held.dtype
+        self.values = by_channel(held.values, layer.axis)
+        self.finite = np.isfinite(self.values)
+        sound = np.where(self.finite, self.values, np.float32(0))
+        tops = np.abs(sound).max(1)
+        self.over = _over_median(tops)
+        self.dead = tops == 0
+        self.outlier = ~self.dead & (self.over >= OUTLIER)
+        coded = held if held.codes is not None else other
+        self.codes, self.steps = (None, None) if coded is None else (lines(coded.codes), lines(coded.steps))
+        self.gains: list[float | None] = [None] * len(self.values)
+        self.reference, self.quantized = sound.astype(np.float64), None
+        if other is not None:
+            self.quantized = np.where(self.finite, by_channel(other.values, layer.axis), 0).astype(np.float64)
+            self._scale_reference(self.quantized)
+
+    def _scale_reference(self, quantized: np.ndarray) -> None:
+        """Takes a factor for each channel, where there is one, out of what is compared."""
+        width = np.ones_like(self.reference) if self.steps is None else self.steps
+        for channel, reference in enumerate(self.reference):
+            gain = self.gains[channel] = _gain(reference, quantized[channel], width[channel])
+            reference *= 1.0 if gain is None else gain or 0.0
+
+    def of(self, channel: int | None) -> WeightRow:
+        """The row of a channel; of None that of the layer."""
         whole = channel is None
-        known = over[place][~np.isnan(over[place])]
-        state = "dead" if bool(dead[place].all()) else ""
-        if not whole and outlier[place].any():
+        place = slice(None) if channel is None else slice(channel, channel + 1)
+        values, finite = self.values[place], self.finite[place]
+        sound = values[finite]
+        steps = None if self.steps is None else self.steps[place]
+        figures = _Compared()
+        if self.quantized is not None:
+            figures = _compared(self.reference[place], self.quantized[place], steps)
+        ratios = self.over[place][~np.isnan(self.over[place])]
+        state = "dead" if bool(self.dead[place].all()) else ""
+        if not whole and self.outlier[place].any():
             state = "outlier"
         return WeightRow(
-            layer=layer.node.name,
-            op=layer.node.op,
-            weight=layer.weight.name,
+            layer=self.layer.node.name,
+            op=self.layer.node.op,
+            weight=self.layer.weight.name,
             channel=channel,
-            axis=layer.axis,
-            dtype=held.dtype,
-            values=own.size,
-            min=None if empty else float(held_values.min()),
-            max=None if empty else float(held_values.max()),
-            mean=None if empty else float(held_values.mean(dtype=np.float64)),
-            zeros=float(np.count_nonzero(own == 0)) / own.size,
-            nonfinite=int(np.count_nonzero(~good)),
+            axis=self.layer.axis,
+            dtype=self.dtype,
+            values=values.size,
+            min=float(sound.min()) if sound.size else None,
+            max=float(sound.max()) if sound.size else None,
+            mean=float(sound.mean(dtype=np.float64)) if sound.size else None,
+            zeros=float(np.count_nonzero(values == 0)) / values.size,
+            nonfinite=int(np.count_nonzero(~finite)),
             state=state,
-            over_median=float(known.max()) if len(known) else None,
-            scale=None if steps is None else float(steps[place].max()),
-            codes=None if codes is None else len(np.unique(codes[place])),
+            over_median=float(ratios.max()) if len(ratios) else None,
+            scale=None if steps is None else float(steps.max()),
+            codes=None if self.codes is None else len(np.unique(self.codes[place])),
             cosine=figures.cosine,
             sqnr_db=figures.sqnr_db,
             max_error=figures.max_error,
             max_steps=figures.max_steps,
-            gain=None if whole else gains[channel or 0],
-            dead=int(dead.sum()) if whole else None,
-            outliers=int(outlier.sum()) if whole else None,
-            histogram=octaves(held_values) if whole else None,
+            gain=None if channel is None else self.gains[channel],
+            dead=int(self.dead.sum()) if whole else None,
+            outliers=int(self.outlier.sum()) if whole else None,
+            histogram=octaves(sound) if whole else None,
         )
-
-    yield row(slice(None), None)
-    if channels:
-        for channel in range(len(values)):
-            yield row(slice(channel, channel + 1), channel)
 
 
 def _over_median(tops: np.ndarray) -> np.ndarray:
     """Each range over the median of the others that are not 0; NaN where there are none, float64."""
-    found = np.full(len(tops), np.nan)
+    ratios = np.full(len(tops), np.nan)
     order = np.argsort(tops, kind="stable")
     order = order[tops[order] > 0]
     ranked = tops[order].astype(np.float64)
@@ -409,8 +410,8 @@ def _over_median(tops: np.ndarray) -> np.ndarray:
     low, high = (count - 1) // 2, count // 2
     for place, index in enumerate(order if count > 0 else ()):
         # without the one at `place`, those behind it move up by one
-        found[index] = tops[index] / ((ranked[low + (low >= place)] + ranked[high + (high >= place)]) / 2)
-    return found
+        ratios[index] = tops[index] / ((ranked[low + (low >= place)] + ranked[high + (high >= place)]) / 2)
+    return ratios
 
 
 def _gain(one: np.ndarray, other: np.ndarray, steps: np.ndarray) -> float | None:

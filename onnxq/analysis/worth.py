@@ -59,14 +59,14 @@ def worth_of(verdict: Verdict | None, form: str = "") -> Worth | None:
         verdict: the verdict.
         form: "merged" or "built"; the target's by default.
     """
-    found = compared(verdict, form)
-    if found is None:
+    both = compared(verdict, form)
+    if both is None:
         return None
-    before, after = _bytes(found.fp16), _bytes(found.int8)
+    before, after = _bytes(both.fp16), _bytes(both.int8)
     if not before or after is None:
         return None
     ratio = after / before
-    said = filter(None, [_kernels(found.fp16, found.int8), _types(found.int8)])
+    said = filter(None, [_kernels(both.fp16, both.int8), _types(both.int8)])
     return Worth(ratio, _moves(ratio), "; ".join(said))
 
 

@@ -17,6 +17,7 @@ import onnx
 
 from onnxq.base import interrupts
 from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.grouped import fitting
 from onnxq.calib.probes import (
     ALL_ROWS,
     SLICE_OPSET,
@@ -124,10 +125,10 @@ def collect(
     start = time.perf_counter()
     bounded = [name for name in request.bounded if name not in request.tensors]
     names = list(dict.fromkeys((*request.tensors, *bounded)))
-    known = makers(model.graph)
+    nodes = makers(model.graph)
     for name in names:
-        if name not in known:
-            raise unknown_name("tensor", name, known)
+        if name not in nodes:
+            raise unknown_name("tensor", name, nodes)
     rest = iter(samples)
     head = next(rest, None)
     if head is None:
@@ -148,11 +149,11 @@ def collect(
         return _Pass(model, group, usual, data_dir, threads, watch)
 
     work = pass_over(groups[0], watch) if len(groups) == 1 else _ByBlocks(pass_over, groups, watch)
-    found = work.run(itertools.chain([head], rest))
-    if not found.samples:
+    run = work.run(itertools.chain([head], rest))
+    if not run.samples:
         raise NoSamples(f"there is no good sample: {len(bad)} are left out, the first one: {bad[0]}")
-    tensors = {name: found.tensors[name] for name in names}
-    return Stats(tensors, found.indices, time.perf_counter() - start)
+    tensors = {name: run.tensors[name] for name in names}
+    return Stats(tensors, run.indices, time.perf_counter() - start)
 
 
 def _counting(watch: Watch, bad: list[UserError]) -> Watch:
@@ -253,18 +254,13 @@ class _Usual:
 
 def _groups(probes: Sequence[Probe], sizes: Mapping[str, tuple[int, ...]]) -> list[list[Probe]]:
     """The probes in groups whose rows fit into memory together."""
-    groups: list[list[Probe]] = [[]]
-    room = _LEAVING
-    for probe in probes:
-        size = 0
-        if isinstance(probe.rows, Rows) and probe.tensor in sizes:
-            size = 4 * math.prod(sizes[probe.tensor]) // probe.rows.step
-        if size > room and groups[-1]:
-            groups.append([])
-            room = _LEAVING
-        groups[-1].append(probe)
-        room -= size
-    return groups
+
+    def size(probe: Probe) -> int:
+        if not isinstance(probe.rows, Rows) or probe.tensor not in sizes:
+            return 0
+        return 4 * math.prod(sizes[probe.tensor]) // probe.rows.step
+
+    return fitting(((probe, size(probe)) for probe in probes), _LEAVING)
 
 
 class _ByBlocks:
@@ -311,8 +307,8 @@ class _ByBlocks:
         with tempfile.TemporaryFile(prefix="onnxq-") as file:
             for number, group in enumerate(self._groups):
                 watch = replace(self._watch, checkpoint=None, progress=self._progress(number, len(indices)))
-                given = _loaded(file, set(indices.tolist())) if number else _dumped(file, samples)
-                part = self._pass_over(group, watch).run(given)
+                loaded = _loaded(file, set(indices.tolist())) if number else _dumped(file, samples)
+                part = self._pass_over(group, watch).run(loaded)
                 tensors.update(part.tensors)
                 indices = part.indices
         return Stats(tensors, indices)
@@ -484,12 +480,12 @@ class _Pass:
 
     def _made_up(self, sample: Sample) -> dict[str, np.ndarray]:
         """Zeros of the first sample's sizes."""
-        found = {
+        zeros = {
             name: np.zeros(shape, sample.feeds[name].dtype)
             for name, shape in self._usual.shapes.items()
             if name in sample.feeds
         }
-        return {**found, **self._graph.feeds(sample.index)}
+        return {**zeros, **self._graph.feeds(sample.index)}
 
 
 def _not_finite(tensor: str, maker: onnx.NodeProto | None, sample: Sample, what: str) -> UserError:

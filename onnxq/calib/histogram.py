@@ -13,9 +13,6 @@ _MAGNITUDE = 0x7FFFFFFF  # all of a float32's pattern but the sign
 LAST = 0x7F7FFFFF >> _SHIFT
 """The code of the greatest float32."""
 
-RESOLUTION = 1.0 / _OCTAVE
-"""The width of a bin in proportion to its lower edge, at most: 2^-10."""
-
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
@@ -163,10 +160,10 @@ class HistogramCounter:
         """What was counted so far."""
         self._count(self._waiting[: self._filled])
         self._filled = 0
-        found = np.flatnonzero(self._counts)
-        if not len(found):
+        codes = np.flatnonzero(self._counts)
+        if not len(codes):
             return Histogram(self._zeros)
-        low, high = int(found[0]), int(found[-1]) + 1
+        low, high = int(codes[0]), int(codes[-1]) + 1
         return Histogram(self._zeros, self._first + low, self._counts[low:high].copy())
 
     def _count(self, bits: np.ndarray) -> None:
@@ -182,9 +179,9 @@ class HistogramCounter:
         last = len(self._counts)
         places = self._scratch.places[: len(bits)]
         places[:] = np.minimum(codes, np.uint32(last), out=codes)
-        found = np.bincount(places, minlength=last + 1)
-        self._counts += found[:last]
-        if found[last] > zeros:
+        counts = np.bincount(places, minlength=last + 1)
+        self._counts += counts[:last]
+        if counts[last] > zeros:
             low = (bits & np.uint32(_MAGNITUDE)) >> np.uint32(_SHIFT)
             self._count_low(low[(low > 0) & (low < self._first)])
 

@@ -192,11 +192,11 @@ class ProbeGraph:
 
     def feeds(self, index: int) -> dict[str, np.ndarray]:
         """What the probes read for the sample of this index."""
-        found = {name: np.array([Rows.start(step, index)], np.int64) for name, step in self._fixed_starts()}
+        feeds = {name: np.array([Rows.start(step, index)], np.int64) for name, step in self._fixed_starts()}
         if self._own:
             every = [Rows.start(1 << level, index) for level in range(_LEVELS + 1)]
-            found[self._starts] = np.array(every, np.int64)
-        return found
+            feeds[self._starts] = np.array(every, np.int64)
+        return feeds
 
     def read(self, values: Sequence[Any]) -> Reading:
         """What the probes found, from the values of the outputs."""
@@ -210,8 +210,8 @@ class ProbeGraph:
             if probe.overflows:
                 finite[i] = next(rest) == 0
             rows.append(next(rest) if probe.rows is not None else None)
-            found = [np.ravel(next(rest)) for _ in range(3)] if probe.channels is not None else None
-            channels.append(np.stack(found) + _ZERO if found is not None else None)
+            by_channel = [np.ravel(next(rest)) for _ in range(3)] if probe.channels is not None else None
+            channels.append(np.stack(by_channel) + _ZERO if by_channel is not None else None)
         ends, sums = table[:, :2].astype(np.float32) + _ZERO, table[:, 2:4].astype(np.float32)
         size = table[:, 4].astype(np.int64)
         steps = [self._step(probe, int(count)) for probe, count in zip(self._probes, size, strict=True)]
@@ -361,11 +361,11 @@ def _value(name: str, kind: int, shape: Sequence[int] | None) -> onnx.ValueInfoP
 
 def makers(graph: onnx.GraphProto) -> dict[str, onnx.NodeProto | None]:
     """Every tensor of the main graph, in order, with the node that computes it."""
-    found: dict[str, onnx.NodeProto | None] = {value.name: None for value in graph.input}
-    found.update((tensor.name, None) for tensor in graph.initializer)
-    found.update((tensor.values.name, None) for tensor in graph.sparse_initializer)
-    found.update((name, node) for node in graph.node for name in node.output if name)
-    return found
+    nodes: dict[str, onnx.NodeProto | None] = {value.name: None for value in graph.input}
+    nodes.update((tensor.name, None) for tensor in graph.initializer)
+    nodes.update((tensor.values.name, None) for tensor in graph.sparse_initializer)
+    nodes.update((name, node) for node in graph.node for name in node.output if name)
+    return nodes
 
 
 def _unused_prefix(graph: onnx.GraphProto) -> str:

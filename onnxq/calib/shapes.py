@@ -12,6 +12,7 @@ from onnxq.base.errors import UserError
 from onnxq.calib.probes import makers
 from onnxq.data.samples import Sample
 from onnxq.graph.deciders import or_freeze
+from onnxq.graph.types import is_static
 from onnxq.run import ort
 from onnxq.run.blame import at_fault
 
@@ -36,18 +37,16 @@ def shapes_of(
         UserError: the model does not run on the sample.
         ort.RunError: onnxruntime does not load the model.
     """
-    found: dict[str, tuple[int, ...]] = {name: array.shape for name, array in sample.feeds.items()}
-    found.update((tensor.name, tuple(tensor.dims)) for tensor in model.graph.initializer)
+    shapes: dict[str, tuple[int, ...]] = {name: array.shape for name, array in sample.feeds.items()}
+    shapes.update((tensor.name, tuple(tensor.dims)) for tensor in model.graph.initializer)
     for name in names:
         shape = known.get(name)
-        if name not in found and shape is not None:
-            sizes = tuple(dim for dim in shape if isinstance(dim, int))
-            if len(sizes) == len(shape):
-                found[name] = sizes
-    open_ = [name for name in names if name not in found]
+        if name not in shapes and is_static(shape):
+            shapes[name] = tuple(shape)
+    open_ = [name for name in names if name not in shapes]
     if open_:
-        found.update(_run(model, open_, sample, data_dir))
-    return {name: found[name] for name in names}
+        shapes.update(_run(model, open_, sample, data_dir))
+    return {name: shapes[name] for name in names}
 
 
 def _run(

@@ -20,7 +20,6 @@ from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
 
 from onnxq.base import interrupts
@@ -192,7 +191,7 @@ def gather_from(
             work.model, work.request, samples, data_dir=work.data_dir, threads=work.threads, watch=watch
         )
     except NoSamples:
-        stats = Stats({}, np.zeros(0, np.int64))
+        stats = Stats()
     return file_of(stats)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -171,8 +171,8 @@ class Stats:
         seconds: how long it took.
     """
 
-    tensors: dict[str, TensorStats]
-    indices: np.ndarray
+    tensors: dict[str, TensorStats] = field(default_factory=dict)
+    indices: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     seconds: float = 0.0
 
     @property

@@ -458,10 +458,10 @@ def _check_arrays(arrays: Mapping[str, np.ndarray], tensors: int) -> None:
         KeyError: one is not there.
     """
     for name, (dtype, rank) in _DIMS.items():
-        found = arrays[name]
-        if found.dtype != dtype or found.ndim != rank:
-            wanted = f"{np.dtype(dtype)} of {counted(rank, 'dimension')}"
-            raise ValueError(f"its {name!r} is {found.dtype} of shape {found.shape}, not {wanted}")
+        array = arrays[name]
+        if array.dtype != dtype or array.ndim != rank:
+            form = f"{np.dtype(dtype)} of {counted(rank, 'dimension')}"
+            raise ValueError(f"its {name!r} is {array.dtype} of shape {array.shape}, not {form}")
     samples = len(arrays["indices"])
     if np.any(np.diff(arrays["indices"]) <= 0):
         raise ValueError("its samples are not in the order of their indices")

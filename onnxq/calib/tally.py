@@ -51,9 +51,9 @@ class Tally:
         for i, (rows, step) in enumerate(zip(reading.rows, reading.steps, strict=True)):
             if rows is not None:
                 self._count(i, rows, step)
-        for i, found in enumerate(reading.channels):
-            if found is not None and reading.size[i]:
-                self._add_channels(i, found, int(reading.size[i]))
+        for i, channel in enumerate(reading.channels):
+            if channel is not None and reading.size[i]:
+                self._add_channels(i, channel, int(reading.size[i]))
         self.whole = True
 
     def _count(self, i: int, rows: np.ndarray, step: int) -> None:

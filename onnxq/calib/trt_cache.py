@@ -66,10 +66,10 @@ def read_cache(path: Path) -> Cache:
         raise UserError(f"cannot read {where}: {error.strerror or error}", hint="check the path") from error
     except UnicodeDecodeError as error:
         raise _not_a_cache(where, "it is not UTF-8 text") from error
-    found = _HEADER.fullmatch(header.rstrip())
-    if found is None:
+    title = _HEADER.fullmatch(header.rstrip())
+    if title is None:
         raise _not_a_cache(where, f"its first line is {header.rstrip()[:60]!r}")
-    return Cache(found[0], found[2], _scales(lines, where))
+    return Cache(title[0], title[2], _scales(lines, where))
 
 
 def write_cache(scales: Mapping[str, np.float32], header: str) -> str:
@@ -103,13 +103,13 @@ def _scales(lines: Iterable[str], where: str) -> dict[str, np.float32]:
         if not line.strip():
             continue
         at = f"{where}, line {number}"
-        found = _LINE.fullmatch(line)
-        if found is None:
+        fields = _LINE.fullmatch(line)
+        if fields is None:
             raise UserError(
                 f"{at}: {line.strip()[:80]!r} is not a tensor's name, a colon and 8 hexadecimal digits",
                 hint="correct the line, or let TensorRT write the cache again",
             )
-        name, scale = found["name"], np.uint32(int(found["bits"], 16)).view(np.float32)
+        name, scale = fields["name"], np.uint32(int(fields["bits"], 16)).view(np.float32)
         _check(scale, f"{at}: tensor {name!r}")
         if scales.setdefault(name, scale) != scale:
             raise UserError(f"{at}: tensor {name!r} has another scale above", hint="leave one of them")

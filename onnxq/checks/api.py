@@ -12,7 +12,7 @@ from onnxq.base.user_code import MisusedError, UserFunction
 from onnxq.checks.engine import Judge
 from onnxq.checks.finding import SEVERITIES, Finding, Severity
 
-Need = Literal["file", "pairs", "plan", "data", "engine", "target"]
+Need = Literal["file", "pairs", "plan", "data", "engine", "target", "runtime"]
 
 NEEDS: Mapping[Need, str] = {
     "file": "the model as the user gave it, a `Subject`; always there",
@@ -20,7 +20,8 @@ NEEDS: Mapping[Need, str] = {
     "plan": "what `quantize` would do, an `Evidence`, with what was measured where there are data",
     "data": "the same, where there are data or statistics",
     "engine": "the engine of the model as it is, a `Seen`, where NVIDIA's compiler built it",
-    "target": "what the target's table, rules and onnxruntime say; `pipeline/checking.py` tells it",
+    "target": "what the target's table and the rules say, a `TargetAnswer`",
+    "runtime": "what onnxruntime and NVIDIA's parser and compiler say, a `RuntimeAnswer`",
 }
 """What a check may need, and what its function is called with."""
 
@@ -73,7 +74,7 @@ class Check:
         judge: how the engine is asked about a finding; None: it cannot tell.
         is_cause: whether it is why a scale does not suit a tensor: of each tensor the first that applies is
             told.
-        function: what looks; None: it is told by another's function, or by who asks the target or the data.
+        function: what looks; None: it is told by another's function, or by what asks checks.
         place: where the user's function stands; None: it is onnxq's.
     """
 

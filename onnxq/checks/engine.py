@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from onnxq.base.grouped import grouped
 from onnxq.checks.finding import Finding
 from onnxq.checks.subject import Product, Subject
 from onnxq.compiled.kernels import Kernel
@@ -31,15 +32,9 @@ class Seen:
     def of(cls, subject: Subject, kernels: Iterable[Kernel], told: Iterable[str] = ()) -> Seen:
         """Of an engine's kernels; the names of nodes as `Seen.told` has them."""
         names = {  # the compiler's for a node without one in the file; the model gives it another
-            f"node_of_{node.outputs[0].name}": node.name
-            for graph in subject.model.graphs()
-            for node in graph.nodes
-            if node.outputs
+            f"node_of_{node.outputs[0].name}": node.name for node in subject.nodes if node.outputs
         }
-        listing: dict[str, list[Kernel]] = {}
-        for kernel in kernels:
-            for node in kernel.nodes:
-                listing.setdefault(names.get(node, node), []).append(kernel)
+        listing = grouped((names.get(node, node), kernel) for kernel in kernels for node in kernel.nodes)
         products = {product.node.name: product for product in subject.products}
         return cls(products, subject, listing, frozenset(told))
 
@@ -50,8 +45,8 @@ class Seen:
 
     def product(self, node: str) -> Kernel | None:
         """The kernel that multiplies for a node; of several one that does not in int8."""
-        found = [kernel for kernel in self.kernels.get(node, ()) if kernel.is_product]
-        return min(found, key=lambda kernel: kernel.precision == "int8", default=None)
+        products = [kernel for kernel in self.kernels.get(node, ()) if kernel.is_product]
+        return min(products, key=lambda kernel: kernel.precision == "int8", default=None)
 
     def precision(self, node: str) -> str | None:
         """What a node is multiplied in; None where no kernel multiplies for it."""
@@ -86,14 +81,14 @@ def in_int8(one: Finding, seen: Seen) -> bool | None:
 
 def readers_in_float(one: Finding, seen: Seen) -> bool | None:
     """Whether a product that reads a pair runs in float."""
-    found = [
+    precisions = [
         seen.precision(name)
         for name, product in seen.products.items()
         for pair in (*product.of_data, *product.of_weight)
         if one.node in seen.quantizers(pair.node.name)
     ]
-    told = [precision != "int8" for precision in found if precision is not None]
-    return any(told) if told else None
+    in_float = [precision != "int8" for precision in precisions if precision is not None]
+    return any(in_float) if in_float else None
 
 
 def makes_weights(one: Finding, seen: Seen) -> bool | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from onnxq.base.errors import UserError
 from onnxq.calib.stats import TensorStats
 from onnxq.checks.limits import GAIN_DB, POOR_DB
 from onnxq.compiled.reading import EngineReading
@@ -15,7 +16,7 @@ from onnxq.data.warnings import DataWarning
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
 from onnxq.graph.pairs import QDQ, is_qdq
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.view import Node, Tensor, every_node, main_nodes
 from onnxq.quant.mse import mse_threshold, sqnr_db
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.scales import INT8_MAX
@@ -78,6 +79,7 @@ class Evidence:
         floats: the layers in float, the heaviest first.
         doubts: what is doubtful about the data.
         reading: what became of the original in an engine; None: there is none.
+        problem: why the data could not be run through the model; None: they could.
     """
 
     model: Model
@@ -92,6 +94,7 @@ class Evidence:
     floats: tuple[FloatLayer, ...]
     doubts: tuple[DataWarning, ...] = ()
     reading: EngineReading | None = None
+    problem: UserError | None = None
     _thresholds: dict[str, float] = field(default_factory=dict)
     _best: dict[str, float] = field(default_factory=dict)
 
@@ -101,7 +104,7 @@ class Evidence:
     @property
     def nodes(self) -> Iterator[Node]:
         """The nodes of the main graph."""
-        return (Node(self.model, raw) for raw in self.model.graph.nodes)
+        return main_nodes(self.model)
 
     def threshold(self, tensor: str) -> float | None:
         """The magnitude of a tensor's largest code; None where it is not quantized."""
@@ -120,9 +123,9 @@ class Evidence:
 
     def histogram(self, tensor: str) -> TensorStats | None:
         """The statistics of a tensor that has values other than zero, and a histogram."""
-        found = self.tensors.get(tensor)
-        usable = found is not None and found.histogram is not None and len(found.histogram.counts)
-        return found if usable and np.isfinite(found.amax) else None  # type: ignore[union-attr]
+        stats = self.tensors.get(tensor)
+        usable = stats is not None and stats.histogram is not None and len(stats.histogram.counts)
+        return stats if usable and np.isfinite(stats.amax) else None  # type: ignore[union-attr]
 
     def db(self, tensor: str, threshold: float) -> float:
         """Signal to rounding noise of a measured tensor, dB, under a threshold."""
@@ -149,11 +152,11 @@ class Evidence:
     @property
     def quantized(self) -> Iterator[tuple[str, float, TensorStats]]:
         """The quantized tensors that were measured: name, threshold, statistics."""
-        for one in self.scaled:
-            for name in one.tensors:
+        for scaled in self.scaled:
+            for name in scaled.tensors:
                 stats = self.histogram(name)
                 if stats is not None:
-                    yield name, one.threshold, stats
+                    yield name, scaled.threshold, stats
 
     def reader(self, tensor: str) -> tuple[str, str]:
         """The node that makes a tensor, else the first that reads it, and its operator."""
@@ -167,8 +170,8 @@ class Evidence:
 
     def layers_behind(self, tensor: str) -> list[str]:
         """The products that read a quantized tensor, by name: what `--keep-float` takes."""
-        found = [edge.node for site in self.plan.sites if site.tensor == tensor for edge in site.readers]
-        return list(dict.fromkeys(found))
+        layers = [edge.node for site in self.plan.sites if site.tensor == tensor for edge in site.readers]
+        return list(dict.fromkeys(layers))
 
 
 def own_scales(model: Model) -> tuple[Scaled, ...]:
@@ -177,35 +180,30 @@ def own_scales(model: Model) -> tuple[Scaled, ...]:
     Scales are the same where they are one constant of the file, or the same number.
     """
     groups: dict[float, list[tuple[str, str, str]]] = {}
-    for graph in model.graphs():
-        for raw in graph.nodes:
-            node = Node(model, raw)
-            source, scale, _ = node.operands(3)
-            if node.op != "QuantizeLinear" or source is None or source.is_constant or scale is None:
-                continue
-            values = scale.constant
-            if values is None or values.size != 1 or not (float(values.reshape(-1)[0]) > 0):
-                continue
-            if str(node.outputs[0].dtype) == "int8":
-                value = float(values.reshape(-1)[0])
-                groups.setdefault(value, []).append((source.name, scale.name, node.name))
+    for node in every_node(model):
+        source, scale = node.operands(2)
+        if node.op != "QuantizeLinear" or source is None or source.is_constant or scale is None:
+            continue
+        value = scale.scalar
+        if value is not None and value > 0 and str(node.outputs[0].dtype) == "int8":
+            groups.setdefault(float(value), []).append((source.name, scale.name, node.name))
     return tuple(
         Scaled(
-            tuple(dict.fromkeys(name for name, _, _ in found)), value * INT8_MAX,
-            found[0][1], tuple(pair for _, _, pair in found),
+            tuple(dict.fromkeys(name for name, _, _ in members)), value * INT8_MAX,
+            members[0][1], tuple(pair for _, _, pair in members),
         )
-        for value, found in groups.items()
+        for value, members in groups.items()
     )  # fmt: skip
 
 
 def planned_scales(plan: QuantPlan, ranges: Mapping[str, float]) -> tuple[Scaled, ...]:
     """The tensors that a plan quantizes, by scale; `ranges`: of the tensors that it measures."""
-    found = []
+    scaled = []
     for group in plan.groups:
-        known = [ranges[name] for name in group.sources if name in ranges]
-        if known and max(known) > 0:
-            found.append(Scaled(group.tensors, max(known)))
-    return tuple(found)
+        thresholds = [ranges[name] for name in group.sources if name in ranges]
+        if thresholds and max(thresholds) > 0:
+            scaled.append(Scaled(group.tensors, max(thresholds)))
+    return tuple(scaled)
 
 
 def keep_float(evidence: Evidence, nodes: Sequence[str]) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from onnxq.checks.answers import Repair
 from onnxq.checks.engine import Seen
 from onnxq.checks.finding import Finding
 from onnxq.checks.load import CHECKS, checks_that_need, found_by
@@ -36,8 +37,26 @@ def confirmed_lint(model: Model, target: str, engine: Engine | None) -> list[Fin
         engine: what came of compiling that model as it is; None where it was not compiled.
     """
     subject = subject_of(model, target)
-    found = _lint(subject)
-    return found if engine is None else confirm(found, subject, engine)
+    findings = _lint(subject)
+    return findings if engine is None else confirm(findings, subject, engine)
+
+
+def advised(lint: Sequence[Finding], repairs: Sequence[Repair]) -> tuple[list[Finding], list[Repair]]:
+    """A mistake that both the lint and a rule know, once: as the lint has it, with the rule's advice.
+
+    Returns:
+        The findings; and the repairs that are of none of them.
+    """
+    advice = {repair.feature: repair.advice for repair in repairs if repair.rule.lacks}
+    features = [(one.node, CHECKS[one.check].lacks) for one in lint]
+    told = advice.keys() & features
+    lacks = {feature for _, feature in told}  # of which rules repair what other rules made, too
+    findings = [
+        dataclasses.replace(one, advice=advice[feature]) if feature in told else one
+        for one, feature in zip(lint, features, strict=True)
+    ]
+    made = [repair for repair in repairs if repair.node is not None or repair.rule.lacks not in lacks]
+    return findings, [repair for repair in made if repair.feature not in told]
 
 
 def _lint(subject: Subject) -> list[Finding]:
@@ -61,13 +80,13 @@ def confirm(findings: Iterable[Finding], subject: Subject, engine: Engine) -> li
         subject: the model.
         engine: what came of compiling that model as it is.
     """
-    known = list(findings)
+    listed = list(findings)
     if engine.status == "failed":
-        return [_of_failure(one, engine) for one in known]
-    seen = seen_in(engine, subject, {one.node for one in known})
+        return [_of_failure(one, engine) for one in listed]
+    seen = seen_in(engine, subject, {one.node for one in listed})
     if seen is None:
-        return known
-    judged = [_judged(one, seen) for one in known]
+        return listed
+    judged = [_judged(one, seen) for one in listed]
     return [one for one in judged if one is not None] + found_by(checks_that_need("engine"), seen)
 
 

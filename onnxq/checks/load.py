@@ -12,12 +12,15 @@ from onnxq.checks.api import Check, Need, Said
 from onnxq.checks.finding import Finding
 
 ORDER = (
+    # the target, onnxruntime and NVIDIA's compiler
+    "unsupported", "repairable", "plugin", "runtime", "parser",
     # pairs
     "int32-dequantize", "zero-point", "uint8", "no-zero-point", "16-bit", "scale-sign", "computed-scale",
     "one-element-scale", "scale-types", "fp16-scale", "fp16-product", "activation-axis", "weight-axis",
     "weight-blocks", "weights-only", "input-only", "half-product", "concat-scales", "half-attention",
     "attention-size", "ignored-pairs", "padded-groups", "few-rows", "idle-pair", "quantized-output",
     "residual-view",
+    "not-measured",
     # causes: of each tensor the first that applies is told
     "boxes-with-scores", "concat-ranges", "shared-scale", "bimodal", "scale-misfit", "far-range",
     "outlier-channel",
@@ -30,14 +33,14 @@ ORDER = (
 
 def read_checks() -> dict[str, Check]:
     """The checks of all files by name, in their order."""
-    found: dict[str, Check] = {}
+    checks: dict[str, Check] = {}
     for entry in pkgutil.iter_modules(each.__path__):
         module = importlib.import_module(f"{each.__name__}.{entry.name}")
-        for one in vars(module).values():
-            if isinstance(one, Check) and found.setdefault(one.name, one) is not one:
-                raise AssertionError(f"two checks are named {one.name!r}")
+        for value in vars(module).values():
+            if isinstance(value, Check) and checks.setdefault(value.name, value) is not value:
+                raise AssertionError(f"two checks are named {value.name!r}")
     places = {name: place for place, name in enumerate(ORDER)}
-    return dict(sorted(found.items(), key=lambda item: (places.get(item[0], len(ORDER)), item[0])))
+    return dict(sorted(checks.items(), key=lambda item: (places.get(item[0], len(ORDER)), item[0])))
 
 
 CHECKS: Mapping[str, Check] = read_checks()
@@ -65,18 +68,18 @@ def found_by(asked: Iterable[Check], known: Any) -> list[Finding]:
         asked: the checks, in their order.
         known: what all of them need.
     """
-    found: list[Finding] = []
-    told: set[str] = set()
+    findings: list[Finding] = []
+    tensors: set[str] = set()
     for check in asked:
         try:
             new = [check.finding(said) for said in check(known)]
         except Exception as error:  # of ours
             new = [_failed(check.name, error)]
         if check.is_cause:
-            new = [one for one in new if not one.tensor or one.tensor not in told]
-            told |= {one.tensor for one in new}
-        found += new
-    return found
+            new = [one for one in new if not one.tensor or one.tensor not in tensors]
+            tensors |= {one.tensor for one in new}
+        findings += new
+    return findings
 
 
 def _failed(name: str, error: Exception) -> Finding:

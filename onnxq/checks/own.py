@@ -45,16 +45,16 @@ def load_own(spec: str | os.PathLike[str]) -> list[Check]:
 
 
 def _own(function: UserFunction) -> Check:
-    found = function.call
-    if not isinstance(found, Check):
-        return dataclasses.replace(CHECKS["own-check"], function=found, place=function, kind=str(function))
-    if found.name in CHECKS:
+    call = function.call
+    if not isinstance(call, Check):
+        return dataclasses.replace(CHECKS["own-check"], function=call, place=function, kind=str(function))
+    if call.name in CHECKS:
         raise UserError(
-            f"{function} is named {found.name!r}, as a check of onnxq", hint="give it another name"
+            f"{function} is named {call.name!r}, as a check of onnxq", hint="give it another name"
         )
-    if found.needs == "target":
-        raise UserError(f"{function} needs 'target', which only onnxq tells", hint="let it need 'file'")
-    return dataclasses.replace(found, place=function, kind=str(function))
+    if call.needs in ("target", "runtime"):
+        raise UserError(f"{function} needs {call.needs!r}, which only onnxq tells", hint="let it need 'file'")
+    return dataclasses.replace(call, place=function, kind=str(function))
 
 
 def found_by_own(own: Iterable[Check], known: Mapping[Need, Any]) -> list[Finding]:
@@ -64,15 +64,15 @@ def found_by_own(own: Iterable[Check], known: Mapping[Need, Any]) -> list[Findin
         own: the checks.
         known: what there is, by the need that it fulfils.
     """
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for check in own:
         if known.get(check.needs) is not None:
-            found += _found(check, known[check.needs])
+            findings += _found(check, known[check.needs])
         else:
             lacks, advice = _MISSING[check.needs]
             said = Said(reason=f"{check.name!r} was not asked: it needs {lacks}", advice=advice)
-            found.append(dataclasses.replace(check, severity="note").finding(said))
-    return found
+            findings.append(dataclasses.replace(check, severity="note").finding(said))
+    return findings
 
 
 def _found(check: Check, known: Any) -> list[Finding]:
@@ -80,18 +80,18 @@ def _found(check: Check, known: Any) -> list[Finding]:
 
     Where it raises an error, or gives something else than findings, that is one finding more, and the last.
     """
-    found: list[Finding] = []
+    findings: list[Finding] = []
     function = check.place
     assert function is not None
     try:
         with function.running():
-            given: Any = check(known)
-            is_list = isinstance(given, Iterable) and not isinstance(given, str | Mapping)
-            if given is not None and not is_list:
-                raise UserError(f"{function} returned {type(given).__name__}", hint=f"the form is {_FORM}")
-            found.extend(_finding(one, check, known) for one in given or ())
+            answer: Any = check(known)
+            is_list = isinstance(answer, Iterable) and not isinstance(answer, str | Mapping)
+            if answer is not None and not is_list:
+                raise UserError(f"{function} returned {type(answer).__name__}", hint=f"the form is {_FORM}")
+            findings.extend(_finding(one, check, known) for one in answer or ())
     except UserError as error:
-        found.append(
+        findings.append(
             finding(
                 "broken-check",
                 reason=str(error),
@@ -99,7 +99,7 @@ def _found(check: Check, known: Any) -> list[Finding]:
                 advice=error.hint,
             )
         )
-    return found
+    return findings
 
 
 def _finding(given: Any, check: Check, known: Any) -> Finding:

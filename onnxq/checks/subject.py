@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from onnxq.graph.layers import Layer, layer_of, multiplies
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import Pair, PairIndex, pairs_of
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.view import Node, Tensor, every_node
 
 AGAIN = "onnxq quantize FLOAT.onnx --calib DATA"
 """What makes a file without such mistakes, of the model that another tool quantized."""
@@ -61,18 +61,14 @@ class Subject:
     @property
     def nodes(self) -> Iterator[Node]:
         """Its nodes, those of subgraph bodies included."""
-        return _nodes(self.model)
+        return every_node(self.model)
 
 
 def subject_of(model: Model, target: str) -> Subject:
     """What the checks look at."""
     pairs = PairIndex.of(model)
-    products = tuple(_products(_nodes(model))) if len(pairs) else ()
+    products = tuple(_products(every_node(model))) if len(pairs) else ()
     return Subject(model, target, pairs, products)
-
-
-def _nodes(model: Model) -> Iterator[Node]:
-    return (Node(model, raw) for graph in model.graphs() for raw in graph.nodes)
 
 
 def _products(nodes: Iterable[Node]) -> Iterator[Product]:
@@ -85,6 +81,6 @@ def _products(nodes: Iterable[Node]) -> Iterator[Product]:
         layer = layer_of(node, quantized=True)
         if layer is not None and layer.index == 0:
             one, other = other, one
-        found = Product(node, layer, one, other, pairs_of(one), pairs_of(other))
-        if found.of_data or found.of_weight:
-            yield found
+        product = Product(node, layer, one, other, pairs_of(one), pairs_of(other))
+        if product.of_data or product.of_weight:
+            yield product

@@ -93,13 +93,13 @@ def engine_difference(one: EngineReading, other: EngineReading) -> SideBySide:
     """
     firsts, seconds = _by_name(one), _by_name(other)
     names = dict.fromkeys((*firsts, *seconds))
-    found = [_difference(firsts.get(name), seconds.get(name)) for name in names]
-    differing = [entry for entry in found if entry is not None]
+    differences = [_difference(firsts.get(name), seconds.get(name)) for name in names]
+    differing = [entry for entry in differences if entry is not None]
     differing.sort(key=lambda entry: (_REASONS.index(entry.why), -entry.macs))
     return SideBySide(
         figures=tuple(_figure(name, one, other) for name in _FIGURES),
         nodes=tuple(differing),
-        same=len(found) - len(differing),
+        same=len(differences) - len(differing),
     )
 
 
@@ -115,14 +115,14 @@ def _figure(name: str, one: EngineReading, other: EngineReading) -> FigureDiffer
 
 
 def _difference(one: NodeInEngine | None, other: NodeInEngine | None) -> NodeDifference | None:
-    known = one or other
-    assert known is not None  # its name is from one of both
+    either = one or other
+    assert either is not None  # its name is from one of both
     lost_by, why = ("", "") if one is None or other is None else _loss(one, other)
     if one is not None and other is not None and not why and one.role == other.role:
         return None
     return NodeDifference(
-        node=known.node,
-        op=known.op,
+        node=either.node,
+        op=either.op,
         one=one.compiled if one else None,
         other=other.compiled if other else None,
         kernels_one=one.kernels if one else 0,

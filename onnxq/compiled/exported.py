@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from onnxq.base.errors import UserError
+from onnxq.base.grouped import grouped
 from onnxq.compiled.kernels import Kernel, kernels_of, kind_of_type
 from onnxq.run.engine_log import EngineLayer, EngineTensor, dtype_of, is_unknown, precision_of
 
@@ -54,18 +55,16 @@ def read_exported(
     Raises:
         UserError: a file cannot be read or is another one, or the times are of another engine.
     """
-    known = operators or {}
+    ops = operators or {}
     measured = _times(times) if times is not None else []
     if layer_info is not None:
-        layers = [_layer(entry, known, layer_info) for entry in _entries(layer_info)]
+        layers = [_layer(entry, ops, layer_info) for entry in _entries(layer_info)]
     else:
-        layers = [_named(name, known) for name, _ in measured]
-    kernels = kernels_of(layers, known)
+        layers = [_named(name, ops) for name, _ in measured]
+    kernels = kernels_of(layers, ops)
     if times is None:
         return kernels
-    waiting: dict[str, list[float]] = {}
-    for name, seconds in measured:
-        waiting.setdefault(name, []).append(seconds)
+    waiting = grouped(measured)
     timed = [
         replace(kernel, seconds=waiting[kernel.name].pop(0)) if waiting.get(kernel.name) else kernel
         for kernel in kernels
@@ -76,7 +75,7 @@ def read_exported(
             f"{times}: none of its {len(measured)} layers is in {layer_info}, as {rest[0]!r}",
             hint="give both files of one run of trtexec",
         )
-    others = kernels_of([_named(name, known) for name in rest], known)
+    others = kernels_of([_named(name, ops) for name in rest], ops)
     return (*timed, *(replace(kernel, seconds=waiting[kernel.name].pop(0)) for kernel in others))
 
 
@@ -108,7 +107,7 @@ def _times(path: Path) -> list[tuple[str, float]]:
     if not isinstance(document, list) or not all(isinstance(entry, dict) for entry in document):
         raise UserError(f"{path} is no list of layers and their times", hint=_TIMES_WANTED)
     count = next((entry["count"] for entry in document if "count" in entry), 1)
-    found = []
+    times = []
     for entry in document:
         if "name" not in entry:
             continue
@@ -117,10 +116,10 @@ def _times(path: Path) -> list[tuple[str, float]]:
             mean = total / count
         if not _is_time(mean):
             raise UserError(f"{path}: layer {str(entry['name'])!r} has no time", hint=_TIMES_WANTED)
-        found.append((str(entry["name"]), mean / 1e3))
-    if not found:
+        times.append((str(entry["name"]), mean / 1e3))
+    if not times:
         raise UserError(f"{path} has no layer with a time", hint=_TIMES_WANTED)
-    return found
+    return times
 
 
 def _is_time(value: Any) -> bool:
@@ -205,7 +204,7 @@ def _dtype(words: str) -> str:
 
 def _weights(entry: Mapping[str, Any]) -> Sequence[EngineTensor]:
     """The weights of a layer that tells their type and number only, as [out, in of a group, *window]."""
-    found = []
+    weights = []
     for key in ("Weights", "Bias"):
         said = entry.get(key)
         if isinstance(said, dict) and _is_size(said.get("Count")) and said["Count"] > 0:
@@ -220,8 +219,8 @@ def _weights(entry: Mapping[str, Any]) -> Sequence[EngineTensor]:
                     groups = max(_integers([entry.get("Groups")]) or (1,))
                     groups = groups if groups > 0 else 1
                     shape = (inner * groups, out // groups, *window)
-            found.append(EngineTensor(key, _dtype(str(said.get("Type", ""))), shape))
-    return found
+            weights.append(EngineTensor(key, _dtype(str(said.get("Type", ""))), shape))
+    return weights
 
 
 def _integers(value: Any) -> tuple[int, ...]:

@@ -64,7 +64,7 @@ def gpus_named(name: str | None) -> tuple[Gpu, ...]:
     Raises:
         UserError: there is no such GPU in the table.
     """
-    found = tuple(gpu for gpu in gpus() if name in (None, gpu.name))
-    if not found:
+    chosen = tuple(gpu for gpu in gpus() if name in (None, gpu.name))
+    if not chosen:
         raise unknown_name("GPU", str(name), [gpu.name for gpu in gpus()])
-    return found
+    return chosen

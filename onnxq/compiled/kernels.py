@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from onnxq.base.grouped import grouped
 from onnxq.base.plain import DocumentPart
 from onnxq.graph.pairs import BUILT
 from onnxq.run.engine_log import (
@@ -157,6 +158,11 @@ class Kernel(DocumentPart):
         return self.bytes_read + self.bytes_written
 
 
+def readers_of(kernels: Sequence[Kernel]) -> dict[str, list[int]]:
+    """The places of the kernels that read each tensor, by its name."""
+    return grouped((tensor.name, place) for place, kernel in enumerate(kernels) for tensor in kernel.inputs)
+
+
 def tensor_bytes(tensor: EngineTensor) -> int:
     """The size of a tensor in bytes; each dynamic size counts as 1, an unknown type as nothing."""
     return math.ceil(elements(tensor) * BITS.get(tensor.dtype, 0) / 8)
@@ -177,13 +183,13 @@ def kernels_of(
         operators: the operator of each ONNX node, by the name that the engine has for it. Without, kernels
             are told by their own names and types alone.
     """
-    known = operators or {}
+    ops = operators or {}
     made_by: dict[str, EngineLayer] = {}
     of_weights: set[str] = set()
-    found = []
+    kernels = []
     for layer in layers:
-        kind = _kind(layer, known, made_by, of_weights)
-        found.append(
+        kind = _kind(layer, ops, made_by, of_weights)
+        kernels.append(
             Kernel(
                 name=layer.name,
                 kind=kind,
@@ -204,7 +210,7 @@ def kernels_of(
         made_by.update((tensor.name, layer) for tensor in layer.outputs)
         if kind == "weights":
             of_weights.update(tensor.name for tensor in layer.outputs)
-    return tuple(found)
+    return tuple(kernels)
 
 
 # --- what a kernel is for -------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from onnxq.compiled.kernels import Kernel, elements, tensor_bytes
+from onnxq.compiled.kernels import Kernel, elements, readers_of, tensor_bytes
 from onnxq.run.engine_log import EngineTensor
 
 _PRODUCTS = ("correlation", "gemm", "matmul")
@@ -27,17 +27,8 @@ def merged(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
     Args:
         kernels: in the order in which they run.
     """
-    readers: dict[str, list[int]] = {}
-    for index, kernel in enumerate(kernels):
-        for tensor in kernel.inputs:
-            readers.setdefault(tensor.name, []).append(index)
-    into: dict[int, int] = {}  # the product that is done with each kernel
-    for index, kernel in enumerate(kernels):
-        if kernel.compiler_kind not in _PRODUCTS or len(kernel.outputs) != 1:
-            continue
-        read_by = readers.get(kernel.outputs[0].name, [])
-        if len(read_by) == 1 and read_by[0] not in into and _follows(kernels[read_by[0]], kernel.outputs[0]):
-            into[read_by[0]] = index
+    into = products_before(kernels)
+    readers = readers_of(kernels)
     gone = set(into.values())
     narrow = {
         tensor.name
@@ -46,13 +37,30 @@ def merged(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
         for tensor in kernel.outputs
         if tensor.dtype == "fp32" and tensor.name in readers
     }
-    found = []
+    joined = {index: _joined(kernels[product], kernels[index]) for index, product in into.items()}
+    left = (joined.get(index, kernel) for index, kernel in enumerate(kernels) if index not in gone)
+    return tuple(_narrowed(kernel, narrow) for kernel in left)
+
+
+def products_before(kernels: Sequence[Kernel]) -> dict[int, int]:
+    """The product at whose end each kernel could run: it is its only reader, and takes it element by element.
+
+    Args:
+        kernels: in the order in which they run.
+
+    Returns:
+        The place of the product, by that of the kernel.
+    """
+    readers = readers_of(kernels)
+    before: dict[int, int] = {}
     for index, kernel in enumerate(kernels):
-        if index in gone:
+        if kernel.compiler_kind not in _PRODUCTS or len(kernel.outputs) != 1:
             continue
-        one = _joined(kernels[into[index]], kernel) if index in into else kernel
-        found.append(_narrowed(one, narrow))
-    return tuple(found)
+        product = kernel.outputs[0]
+        read_by = readers.get(product.name, [])
+        if len(read_by) == 1 and read_by[0] not in before and _follows(kernels[read_by[0]], product):
+            before[read_by[0]] = index
+    return before
 
 
 def _follows(reader: Kernel, product: EngineTensor) -> bool:

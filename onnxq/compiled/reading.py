@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from onnxq.base.grouped import grouped
 from onnxq.base.plain import DocumentPart
 from onnxq.compiled.kernels import CODES, CONVERSIONS, FLOATS, Kernel, elements, kernels_of
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import BUILT, QUANTIZE, pair_of
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.view import Node, Tensor, every_node
 from onnxq.run.engine_log import EngineLayer, is_unknown
 
 # Our name of the type of codes, by numpy's.
@@ -194,10 +195,7 @@ def read(layers: Sequence[EngineLayer], model: Model) -> EngineReading:
 
 def operators_of(model: Model) -> dict[str, str]:
     """The operator of each node of a model, by the names that an engine may have for it."""
-    found = {}
-    for node in _nodes(model):
-        found.update(dict.fromkeys(_spellings(node), node.op))
-    return found
+    return {spelling: node.op for node in every_node(model) for spelling in _spellings(node)}
 
 
 def reading_of(kernels: Sequence[Kernel], model: Model) -> EngineReading:
@@ -207,11 +205,8 @@ def reading_of(kernels: Sequence[Kernel], model: Model) -> EngineReading:
         kernels: the kernels of its engine.
         model: the model.
     """
-    listing: dict[str, list[Kernel]] = {}
-    for kernel in kernels:
-        for name in kernel.nodes:
-            listing.setdefault(name, []).append(kernel)
-    nodes = list(_nodes(model))
+    listing = grouped((name, kernel) for kernel in kernels for name in kernel.nodes)
+    nodes = list(every_node(model))
     spelled = {spelling: node for node in nodes for spelling in _spellings(node)}
     products = {name for name, node in spelled.items() if node.op in _LAYERS}
     read_nodes = tuple(_node(node, listing, spelled, products) for node in nodes)
@@ -220,10 +215,6 @@ def reading_of(kernels: Sequence[Kernel], model: Model) -> EngineReading:
 
 
 # --- nodes ----------------------------------------------------------------------------------------
-
-
-def _nodes(model: Model) -> Iterable[Node]:
-    return (Node(model, raw) for graph in model.graphs() for raw in graph.nodes)
 
 
 def _spellings(node: Node) -> tuple[str, ...]:
@@ -281,8 +272,8 @@ def _part(kernel: Kernel, products: set[str]) -> int:
 def _planned(node: Node) -> tuple[str | None, bool]:
     """The type that the pairs before a product ask for, and whether they do so for one operand only."""
     types = [_codes(tensor) for tensor in node.operands(2)]
-    found = list(dict.fromkeys(name for name in types if name is not None))
-    return (" x ".join(found) or None), len(found) > 0 and None in types
+    named = list(dict.fromkeys(name for name in types if name is not None))
+    return (" x ".join(named) or None), len(named) > 0 and None in types
 
 
 def _codes(tensor: Tensor | None) -> str | None:

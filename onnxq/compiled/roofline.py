@@ -75,10 +75,10 @@ def work_of(kernels: Sequence[Kernel], cache_mb: float) -> tuple[KernelWork, ...
         kernels: in the order in which they run.
         cache_mb: the size of the cache, 2**20 bytes.
     """
-    found = []
-    for kernel, (moved, cached) in zip(kernels, _moved(kernels, cache_mb * 2**20), strict=True):
-        found.append(KernelWork(moved - cached, cached, kernel.macs, kernel.precision, int(kernel.is_kernel)))
-    return tuple(found)
+    return tuple(
+        KernelWork(moved - cached, cached, kernel.macs, kernel.precision, int(kernel.is_kernel))
+        for kernel, (moved, cached) in zip(kernels, _moved(kernels, cache_mb * 2**20), strict=True)
+    )
 
 
 def _moved(kernels: Sequence[Kernel], cache: float) -> list[tuple[float, float]]:

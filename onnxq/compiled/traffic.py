@@ -7,21 +7,13 @@ of the product's kernel. The merged figures are those of such an engine: an esti
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from onnxq.base.plain import DocumentPart
-from onnxq.compiled.kernels import elements, tensor_bytes
-from onnxq.run.engine_log import EngineLayer, EngineTensor
-
-_NO_KERNELS = ("signal", "wait")
-"""Layers by which streams wait for each other."""
-
-_PRODUCTS = ("correlation", "gemm", "matmul")
-_BEYOND = re.compile("Conc|Resi|Pool|Redu|Soft")
-"""Operations in the name of a generated kernel that does not follow a product; a LayerNormalization counts as
-one that does."""
+from onnxq.compiled.kernels import kernels_of
+from onnxq.compiled.merged import products_before
+from onnxq.run.engine_log import EngineLayer
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,39 +41,15 @@ def traffic(layers: Sequence[EngineLayer]) -> Traffic:
     Args:
         layers: the layers of an engine, `onnxq.run.trt.Engine.layers`.
     """
-    touched = [tensor for layer in layers for tensor in (*layer.inputs, *layer.outputs)]
-    moved = sum(map(tensor_bytes, touched))
-    kernels = sum(layer.kind not in _NO_KERNELS for layer in layers)
-    merged = _merged(layers)
+    kernels = kernels_of(layers)
+    moved = sum(kernel.moved for kernel in kernels)
+    count = sum(kernel.is_kernel for kernel in kernels)
+    merged = products_before(kernels).values()
+    touched = (tensor for layer in layers for tensor in (*layer.inputs, *layer.outputs))
     return Traffic(
         moved_mb=moved / 1e6,
-        merged_mb=(moved - sum(2 * tensor_bytes(tensor) for tensor in merged)) / 1e6,
-        kernels=kernels,
-        merged_kernels=kernels - len(merged),
+        merged_mb=(moved - sum(2 * kernels[product].bytes_written for product in merged)) / 1e6,
+        kernels=count,
+        merged_kernels=count - len(merged),
         dynamic=any(size < 0 for tensor in touched for size in tensor.shape),
     )
-
-
-def _merged(layers: Sequence[EngineLayer]) -> list[EngineTensor]:
-    """Products that need not be written, as their only reader takes them element by element."""
-    readers: dict[str, list[int]] = {}
-    for index, layer in enumerate(layers):
-        for tensor in layer.inputs:
-            readers.setdefault(tensor.name, []).append(index)
-    found, taken = [], set()
-    for layer in layers:
-        if layer.kind not in _PRODUCTS or len(layer.outputs) != 1:
-            continue
-        product = layer.outputs[0]
-        read_by = readers.get(product.name, [])
-        if len(read_by) == 1 and read_by[0] not in taken and _follows(layers[read_by[0]], product):
-            taken.add(read_by[0])
-            found.append(product)
-    return found
-
-
-def _follows(reader: EngineLayer, product: EngineTensor) -> bool:
-    """Whether a kernel could run at the end of that of a product: one element in, one out."""
-    if reader.kind != "kgen" or _BEYOND.search(reader.name):
-        return False
-    return max(map(elements, reader.outputs), default=0) == elements(product)

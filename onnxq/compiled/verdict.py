@@ -12,11 +12,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from onnxq.base.grouped import grouped
 from onnxq.base.plain import DocumentPart
 from onnxq.compiled.gpus import Gpu, gpus
-from onnxq.compiled.kernels import Kernel
+from onnxq.compiled.kernels import Kernel, readers_of
 from onnxq.compiled.merged import merged
-from onnxq.compiled.roofline import Constants, KernelWork, work_of
+from onnxq.compiled.roofline import Constants, work_of
 
 Form = Literal["built", "merged"]
 
@@ -201,26 +202,24 @@ def judge(
     """
     where = gpus() if over is None else tuple(over)
     forms = {"built": (tuple(fp16), tuple(int8)), "merged": (merged(fp16), merged(int8))}
-    found = {}
-    for name, (one, other) in forms.items():
-        found[name] = _compared(_Timed(one, where, constants), _Timed(other, where, constants), where)
+    compared = {
+        name: _compared(_Timed(one, where, constants), _Timed(other, where, constants), where)
+        for name, (one, other) in forms.items()
+    }
     parts: tuple[ComparedLayers, ...] = ()
     if nodes:
         half, codes = (_Timed(kernels, where, constants) for kernels in forms[form])
         parts = _by_layers(half, codes, set(layers), set(nodes))
     own = (MERGED,) if form == "merged" else ()
     assumptions = (*ASSUMPTIONS, *own, CHECKED[form])
-    return Verdict("", form, found["merged"], found["built"], parts, assumptions)
+    return Verdict("", form, compared["merged"], compared["built"], parts, assumptions)
 
 
 class _Timed:
     """The kernels of an engine, and what each takes on each GPU: `seconds[gpu][kernel]`."""
 
     def __init__(self, kernels: Sequence[Kernel], where: Sequence[Gpu], constants: Constants) -> None:
-        works: dict[float, tuple[KernelWork, ...]] = {}
-        for gpu in where:
-            if gpu.cache_mb not in works:
-                works[gpu.cache_mb] = work_of(kernels, gpu.cache_mb)
+        works = {size: work_of(kernels, size) for size in {gpu.cache_mb for gpu in where}}
         self.kernels = kernels
         self.seconds = [[w.seconds(gpu, constants) for w in works[gpu.cache_mb]] for gpu in where]
 
@@ -236,16 +235,13 @@ class _Timed:
     @property
     def figures(self) -> EngineFigures:
         """What the engine is made of."""
-        macs: dict[str, int] = {}
-        for kernel in self.kernels:
-            if kernel.macs and kernel.precision:
-                macs[kernel.precision] = macs.get(kernel.precision, 0) + kernel.macs
+        macs = grouped((one.precision, one.macs) for one in self.kernels if one.macs and one.precision)
         return EngineFigures(
             kernels=sum(kernel.is_kernel for kernel in self.kernels),
             conversions=sum(kernel.is_conversion for kernel in self.kernels),
             moved_mb=sum(kernel.moved for kernel in self.kernels) / 1e6,
             weights_mb=sum(kernel.bytes_weights for kernel in self.kernels) / 1e6,
-            macs=macs,
+            macs={precision: sum(each) for precision, each in macs.items()},
         )
 
 
@@ -278,7 +274,7 @@ def _by_layers(
         parts.join([node for node in kernel.nodes if node in nodes])
     kernels = [_owned(timed.kernels, parts, nodes) for timed in (fp16, int8)]
     total = int8.total
-    found = []
+    compared = []
     for root, members in parts.members().items():
         own = tuple(sorted(name for name in members if name in layers))
         one, other = fp16.of(kernels[0].get(root, ())), int8.of(kernels[1].get(root, ()))
@@ -296,8 +292,8 @@ def _by_layers(
             low=low,
             high=high,
         )
-        found.append(entry)
-    return tuple(sorted(found, key=lambda one: one.share * (one.ratio - 1)))
+        compared.append(entry)
+    return tuple(sorted(compared, key=lambda one: one.share * (one.ratio - 1)))
 
 
 class _Parts:
@@ -317,26 +313,15 @@ class _Parts:
             self._parent[self.find(node)] = self.find(nodes[0])
 
     def members(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
-        for node in self._parent:
-            found.setdefault(self.find(node), []).append(node)
-        return found
+        return grouped((self.find(node), node) for node in list(self._parent))
 
 
 def _owned(kernels: Sequence[Kernel], parts: _Parts, nodes: Collection[str]) -> dict[str, list[int]]:
     """The kernels of each part; one that runs no node of the model is for who reads it, else who wrote it."""
-    owner: dict[int, str] = {}
-    for index, kernel in enumerate(kernels):
-        named = [node for node in kernel.nodes if node in nodes]
-        if named:
-            owner[index] = parts.find(named[0])
-    readers: dict[str, list[int]] = {}
-    writers: dict[str, int] = {}
-    for index, kernel in enumerate(kernels):
-        for tensor in kernel.inputs:
-            readers.setdefault(tensor.name, []).append(index)
-        for tensor in kernel.outputs:
-            writers[tensor.name] = index
+    named = ([node for node in kernel.nodes if node in nodes] for kernel in kernels)
+    owner = {index: parts.find(own[0]) for index, own in enumerate(named) if own}
+    readers = readers_of(kernels)
+    writers = {tensor.name: index for index, kernel in enumerate(kernels) for tensor in kernel.outputs}
 
     def beside(index: int, near: Callable[[int], list[int]]) -> str | None:
         """The owner of the nearest kernel on one side that has one."""
@@ -358,9 +343,5 @@ def _owned(kernels: Sequence[Kernel], parts: _Parts, nodes: Collection[str]) -> 
 
     lone = [index for index, kernel in enumerate(kernels) if index not in owner and kernel.is_kernel]
     taken = {index: beside(index, after) or beside(index, before) for index in lone}
-    found: dict[str, list[int]] = {}
-    for index in range(len(kernels)):
-        root = owner.get(index) or taken.get(index)
-        if root is not None:
-            found.setdefault(root, []).append(index)
-    return found
+    roots = ((owner.get(index) or taken.get(index), index) for index in range(len(kernels)))
+    return grouped((root, index) for root, index in roots if root is not None)

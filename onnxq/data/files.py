@@ -154,7 +154,7 @@ def find_sets(folder: Path, inputs: int) -> Found | None:
     is_set = any(map(INPUT.fullmatch, names))
     if is_set and (inputs > 1 or _SET.fullmatch(folder.resolve().name)):
         return Found(folder, "set", [folder])
-    sets = {int(found[1]): name for name in names if (found := _SET.fullmatch(name))}
+    sets = {int(match[1]): name for name in names if (match := _SET.fullmatch(name))}
     if not sets or is_set:
         return None
     others = [name for name in names if name not in sets.values()]
@@ -196,13 +196,13 @@ def _entry_of(folder: Path, name: str) -> Path | None:
     if not name or ".." in path.parts or path.parts[: len(folder.parts)] != folder.parts:
         return None
     files = (path.with_name(path.name + suffix) for suffix, kind in _KINDS.items() if kind in _ONE_INPUT)
-    found = [path] * os.path.isdir(path) + [file for file in files if os.path.isfile(file)]
-    if len(found) > 1:
+    paths = [path] * os.path.isdir(path) + [file for file in files if os.path.isfile(file)]
+    if len(paths) > 1:
         raise UserError(
-            f"input {name!r} has data in {str(found[0])!r} and in {str(found[1])!r}",
+            f"input {name!r} has data in {str(paths[0])!r} and in {str(paths[1])!r}",
             hint="remove one of them",
         )
-    return found[0] if found else None
+    return paths[0] if paths else None
 
 
 def _listdir(folder: Path) -> list[str]:

@@ -40,29 +40,29 @@ class Glance:
 
     def doubts(self, *, count: int | None) -> DataDoubts:
         """What is doubtful, and how many samples were looked at; `count`: how many there are, if known."""
-        found: list[DataWarning] = []
+        doubts: list[DataWarning] = []
         if not self._fault:
             try:
-                found = data_warnings(self._survey, self._own, count=count, batch=self._batch, bad=0)
+                doubts = data_warnings(self._survey, self._own, count=count, batch=self._batch, bad=0)
             except Exception as error:  # as above
                 self._fault = _text(error)
         if self._fault:
             text = f"the data were not looked at for what is doubtful: {self._fault}"
-            found = [DataWarning("not-looked-at", None, text, "onnxq data -v shows where this comes from")]
-        return DataDoubts(tuple(found), self._survey.samples)
+            doubts = [DataWarning("not-looked-at", None, text, "onnxq data -v shows where this comes from")]
+        return DataDoubts(tuple(doubts), self._survey.samples)
 
     def sizes(self, without: Collection[int] = ()) -> Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]:
         """The least and the greatest shape of each input, by dimension, of all samples that were read.
 
         `without`: the indices of those that do not count.
         """
-        found: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+        sizes: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         for shapes in dict.fromkeys(s for index, s in self._shapes.items() if index not in without):
             for name, shape in shapes:
-                least, most = found.get(name, (shape, shape))
+                least, most = sizes.get(name, (shape, shape))
                 if len(least) == len(shape):
-                    found[name] = tuple(map(min, least, shape)), tuple(map(max, most, shape))
-        return found
+                    sizes[name] = tuple(map(min, least, shape)), tuple(map(max, most, shape))
+        return sizes
 
     def sheets(self) -> tuple[PictureSheet, ...]:
         """Pictures of samples; none where none are kept, or a fault of ours."""

@@ -37,8 +37,8 @@ def _sizes(options: ImageOptions, preset: Preset, width: Dim, height: Dim) -> di
     if preset.letterbox and options.crop is None and not is_side(options.resize):
         return {"letterbox": True}
     if preset.center and not options.letterbox:
-        known = [side for side in (width, height) if isinstance(side, int)]
-        other = max(known, default=224)
+        sides = [side for side in (width, height) if isinstance(side, int)]
+        other = max(sides, default=224)
         own = tuple(side if isinstance(side, int) else other for side in (width, height))
         crop = options.crop or own
         return {"crop": crop, "resize": round(max(crop) * 256 / 224)}

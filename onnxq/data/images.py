@@ -193,8 +193,8 @@ def prepare(spec: InputSpec, options: ImageOptions) -> Preparation:
 
 def _check_integer(spec: InputSpec, options: ImageOptions) -> None:
     """Refuses what would make fractions of pixels."""
-    given = [name for name in options.given() if name in ("scale", "mean", "std")]
-    if given:
+    fractions = [name for name in options.given() if name in ("scale", "mean", "std")]
+    if fractions:
         raise UserError(
             f"input {spec.name!r} is {spec.dtype}: scale, mean and std are for float inputs",
             hint="leave them out; the model takes pixels from 0 to 255",

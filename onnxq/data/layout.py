@@ -12,6 +12,7 @@ import numpy as np
 from onnxq.base.errors import UserError
 from onnxq.data.samples import InputSpec
 from onnxq.graph.types import shape_text
+from onnxq.run.compare import is_real
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +94,17 @@ def layout(
     if spec.shape is None:
         return Layout("whole", 1)
     rank = len(spec.shape)
-    found: Layout | None = None
+    kind: Layout | None = None
     if len(shape) == rank + 1:
-        ours, theirs, found = shape[1:], spec.shape, Layout("samples", shape[0])
+        ours, theirs, kind = shape[1:], spec.shape, Layout("samples", shape[0])
     elif len(shape) == rank and has_batch and not (several and leading(spec) == "unknown"):
-        ours, theirs, found = shape[1:], spec.shape[1:], Layout("rows", shape[0])
+        ours, theirs, kind = shape[1:], spec.shape[1:], Layout("rows", shape[0])
     elif len(shape) == rank:
-        ours, theirs, found = shape, spec.shape, Layout("whole", 1)
+        ours, theirs, kind = shape, spec.shape, Layout("whole", 1)
     elif len(shape) == rank - 1 and has_batch:
-        ours, theirs, found = shape, spec.shape[1:], Layout("bare", 1)
+        ours, theirs, kind = shape, spec.shape[1:], Layout("bare", 1)
     takes = f"input {spec.name!r} takes {shape_text(spec.shape)}"
-    if found is None:
+    if kind is None:
         raise UserError(
             f"{where}: {takes}, the data has shape {shape_text(shape)}: wrong rank",
             hint="save one sample a file, or all samples along a first axis",
@@ -116,7 +117,7 @@ def layout(
             f"size {ours[axis]} where {theirs[axis]} is needed",
             hint="prepare the data as the model was trained, or bind another size with --shape",
         )
-    return found
+    return kind
 
 
 def refuse_text(dtype: np.dtype, spec: InputSpec, where: str) -> None:
@@ -145,7 +146,7 @@ def fit(array: np.ndarray, spec: InputSpec, where: str, note: Callable[[str], No
         UserError: the dtype cannot be converted without loss, or a value is NaN or infinite.
     """
     converted = _cast(array, spec, where, note)
-    if not _is_float(spec.dtype):
+    if not is_real(spec.dtype):
         return converted
     finite = np.isfinite(converted)
     if not finite.all():
@@ -167,7 +168,7 @@ def _cast(array: np.ndarray, spec: InputSpec, where: str, note: Callable[[str], 
         return array
     if want.kind == "O" and have.kind in "US":
         return array.astype(object)
-    from_float, to_float = _is_float(have), _is_float(want)
+    from_float, to_float = is_real(have), is_real(want)
     if to_float and (from_float or have.kind in "iub"):
         if not from_float:
             note(f"input {spec.name!r} is {want}, the data is {have}: converted without scaling its values")
@@ -186,10 +187,6 @@ def _cast(array: np.ndarray, spec: InputSpec, where: str, note: Callable[[str], 
         f"{where}: input {spec.name!r} is {want}, the data is {have}",
         hint=f"convert it: array.astype({str(want)!r})",
     )
-
-
-def _is_float(dtype: np.dtype) -> bool:
-    return dtype.kind == "f" or dtype.name.startswith(("bfloat", "float"))  # those of ml_dtypes
 
 
 def _same_lead(a: int | str | None, b: int | str | None) -> bool:

@@ -42,8 +42,8 @@ class ModelScaling:
 
 def model_scaling(model: Model) -> dict[str, ModelScaling]:
     """The scaling of each input of the main graph that has any, by name."""
-    found = {tensor.name: _scaling(Tensor(model, tensor)) for tensor in model.graph.inputs}
-    return {name: scaling for name, scaling in found.items() if scaling is not None}
+    scalings = {tensor.name: _scaling(Tensor(model, tensor)) for tensor in model.graph.inputs}
+    return {name: scaling for name, scaling in scalings.items() if scaling is not None}
 
 
 def _scaling(tensor: Tensor) -> ModelScaling | None:

@@ -47,28 +47,28 @@ def open_path(path: Path, inputs: Sequence[InputSpec], options: ImageOptions, ba
     by_input = find_by_input(path, inputs) if len(inputs) > 1 or stated else None
     if by_input is not None:
         return _open_columns(by_input, inputs, options, bad)
-    found = find_sets(path, len(inputs)) or find_files(path)
-    if found.kind == "csv":
-        return _open_csv(found, inputs, options, bad)
-    if found.kind != "image":
-        refuse(options, found.title)
-    if len(inputs) > 1 and found.holds_one_input:
+    entries = find_sets(path, len(inputs)) or find_files(path)
+    if entries.kind == "csv":
+        return _open_csv(entries, inputs, options, bad)
+    if entries.kind != "image":
+        refuse(options, entries.title)
+    if len(inputs) > 1 and entries.holds_one_input:
         names = [spec.name for spec in inputs]
         raise UserError(
-            f"the model has {len(inputs)} inputs ({', '.join(names)}), {found.title} hold data of only one",
+            f"the model has {len(inputs)} inputs ({', '.join(names)}), {entries.title} hold data of only one",
             hint="make a folder or a file for each input, named after it ("
             + ", ".join(f"{name}/" for name in names[:-1])
             + f" and {names[-1]}.npy, say), a .csv with a column for each, or .npz files with an array for "
             f"each; an input that is always the same becomes a constant with --freeze {names[-1]}=VALUE",
         )
-    if stated and found.holds_one_input:
+    if stated and entries.holds_one_input:
         raise UserError(
-            f"--input-name {inputs[0].name}={inputs[0].key}: {found.title} hold arrays without names",
+            f"--input-name {inputs[0].name}={inputs[0].key}: {entries.title} hold arrays without names",
             hint="leave it out: they are fed to the model's only input",
         )
-    prepared = [images.prepare(inputs[0], options)] if found.kind == "image" else []
+    prepared = [images.prepare(inputs[0], options)] if entries.kind == "image" else []
     has_batch = _batched(inputs, prepared)
-    return Opened(_table(found, inputs, has_batch, prepared, bad), has_batch, prepared)
+    return Opened(_table(entries, inputs, has_batch, prepared, bad), has_batch, prepared)
 
 
 def refuse(options: ImageOptions, what: str) -> None:
@@ -77,9 +77,9 @@ def refuse(options: ImageOptions, what: str) -> None:
     Raises:
         UserError: there are some.
     """
-    if given := options.given():
+    if stated := options.given():
         raise UserError(
-            f"{', '.join(given)}: for images, but the data are arrays ({what}), which are fed as they are",
+            f"{', '.join(stated)}: for images, but the data are arrays ({what}), which are fed as they are",
             hint="leave the image options out (a preset in onnxq.toml is one), and prepare the arrays as "
             "the model takes them",
         )
@@ -264,10 +264,10 @@ def _open_file(
 
 
 def _open_npz(path: Path, inputs: Sequence[InputSpec], reader: Reader) -> Mapping[str, arrays.Array]:
-    members, found = arrays.open_npz(path, [spec.key for spec in inputs])
-    if (lone := reader.lone(found)) is not None:
+    members, names = arrays.open_npz(path, [spec.key for spec in inputs])
+    if (lone := reader.lone(names)) is not None:
         return {inputs[0].key: arrays.open_npz(path, [lone])[0][lone]}
     for spec in inputs:
         if spec.key not in members:
-            raise reader.lacks(repr(str(path)), spec, found)
+            raise reader.lacks(repr(str(path)), spec, names)
     return members

@@ -108,8 +108,8 @@ def _small(image: np.ndarray, layout: str) -> np.ndarray:
     steps = tuple(min(step, side) for side in pixels.shape[:2])
     high, wide = (side // one for side, one in zip(pixels.shape[:2], steps, strict=True))
     blocks = pixels[: high * steps[0], : wide * steps[1]]
-    found: np.ndarray = blocks.reshape(high, steps[0], wide, steps[1], -1).mean(axis=(1, 3))
-    return found
+    means: np.ndarray = blocks.reshape(high, steps[0], wide, steps[1], -1).mean(axis=(1, 3))
+    return means
 
 
 def _sheet(name: str, layout: str, kept: Sequence[tuple[Sample, np.ndarray]], most: int) -> PictureSheet:

@@ -154,23 +154,23 @@ class Reader:
         for spec in self._inputs:
             array, whole = opened.members[spec.name], opened.layouts[spec.name].kind in ("whole", "bare")
             shape = array.shape if whole else array.shape[1:]
-            told = f"{spec.name} {array.dtype.str} {shape} ".encode()
+            title = f"{spec.name} {array.dtype.str} {shape} ".encode()
             if whole:
-                streams.append(itertools.repeat(told + _start(array.read())))
+                streams.append(itertools.repeat(title + _start(array.read())))
             else:
-                streams.append(told + start for start in array.starts(_START))
+                streams.append(title + start for start in array.starts(_START))
         for _ in range(opened.count):
             yield hashed(next(stream) for stream in streams)
 
     def shapes(self, opened: OpenRecord) -> Mapping[str, tuple[int, ...]]:
         """The shape of each input in the samples of a record; none of their values is read."""
-        found = {}
+        shapes = {}
         for spec in self._inputs:
             shape, kind = tuple(opened.members[spec.name].shape), opened.layouts[spec.name].kind
             if kind in ("rows", "samples"):
                 shape = shape[1:]
-            found[spec.name] = (1, *shape) if kind in ("rows", "bare") else shape
-        return found
+            shapes[spec.name] = (1, *shape) if kind in ("rows", "bare") else shape
+        return shapes
 
     def lacks(self, where: str, spec: InputSpec, found: Iterable[str]) -> UserError:
         """The error for a record that has arrays, `found`, but not that of an input."""
@@ -295,17 +295,17 @@ _START = 1 << 16  # bytes of a sample that are hashed; where they are alike, all
 
 
 def _start(values: np.ndarray) -> bytes:
-    (found,) = arrays.MemoryArray(values[None]).starts(_START)
-    return found
+    (start,) = arrays.MemoryArray(values[None]).starts(_START)
+    return start
 
 
 def hashed(parts: Iterable[bytes]) -> bytes:
     """The hash of some parts, 16 bytes."""
-    found = hashlib.blake2b(digest_size=16)
+    digest = hashlib.blake2b(digest_size=16)
     for part in parts:
-        found.update(len(part).to_bytes(8, "little"))
-        found.update(part)
-    return found.digest()
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return digest.digest()
 
 
 class Table(Protocol):

@@ -48,23 +48,21 @@ def named(inputs: Sequence[InputSpec], names: Mapping[str, str] | None) -> list[
         UserError: the model has no such input, or two inputs would be fed from one array.
     """
     names = names or {}
-    known = [spec.name for spec in inputs]
+    own = [spec.name for spec in inputs]
     for name, key in names.items():
-        if name not in known:
-            error = unknown_name("input", name, known)
+        if name not in own:
+            error = unknown_name("input", name, own)
             turned = f"the model's input stands first: --input-name {key}={name}"
-            raise UserError(
-                f"--input-name {name}={key}: {error}", hint=turned if key in known else error.hint
-            )
-    found = [replace(spec, data_name=names.get(spec.name)) for spec in inputs]
+            raise UserError(f"--input-name {name}={key}: {error}", hint=turned if key in own else error.hint)
+    renamed = [replace(spec, data_name=names.get(spec.name)) for spec in inputs]
     by_key: dict[str, str] = {}
-    for spec in found:
+    for spec in renamed:
         if names and by_key.setdefault(spec.key, spec.name) != spec.name:
             raise UserError(
                 f"inputs {by_key[spec.key]!r} and {spec.name!r} would both be fed from {spec.key!r}",
                 hint="give each another name of the data with --input-name",
             )
-    return found
+    return renamed
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +82,14 @@ class Sample:
 
 def digest(sample: Sample) -> bytes:
     """The hash of a sample's values, types and shapes, 16 bytes."""
-    found = hashlib.sha256()
+    hashing = hashlib.sha256()
     for name, array in sorted(sample.feeds.items()):
-        found.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+        hashing.update(f"{name} {array.dtype.str} {array.shape} ".encode())
         if array.dtype.hasobject:
-            found.update(repr(array.tolist()).encode("utf-8", "surrogatepass"))
+            hashing.update(repr(array.tolist()).encode("utf-8", "surrogatepass"))
         else:
-            found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return found.digest()[:DIGEST]
+            hashing.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return hashing.digest()[:DIGEST]
 
 
 def as_float32(samples: Iterable[Sample], *, float16: bool = False) -> Iterator[Sample]:

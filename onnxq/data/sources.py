@@ -210,7 +210,7 @@ class _Indexed(Source):
 
     def shapes(self, indices: Iterable[int]) -> list[Mapping[str, tuple[int, ...]]]:
         chosen, rows = list(indices), self._rows
-        found = self._table.shapes([rows[index * self.batch] for index in chosen])
+        shapes = self._table.shapes([rows[index * self.batch] for index in chosen])
         return [
             {
                 name: (self.batch, *shape[1:]) if name in self._has_batch else shape
@@ -218,7 +218,7 @@ class _Indexed(Source):
             }
             if self.batch > 1
             else one
-            for one in found
+            for one in shapes
         ]
 
     @property
@@ -241,8 +241,8 @@ class _Indexed(Source):
 
     def good(self, indices: Iterable[int]) -> Iterator[Sample]:
         chosen, batch, rows = list(indices), self.batch, self._rows
-        wanted = [row for i in chosen for row in rows[i * batch : (i + 1) * batch]]
-        for index, row in zip(chosen, self._batches(self._table.rows(wanted)), strict=True):
+        taken = [row for i in chosen for row in rows[i * batch : (i + 1) * batch]]
+        for index, row in zip(chosen, self._batches(self._table.rows(taken)), strict=True):
             if row is not None:
                 yield self._shown(index, row)
 

@@ -117,11 +117,7 @@ def split(
     if samples < 1:
         raise UserError(f"{samples} calibration samples were asked for", hint="there must be at least 1")
     if source.count is None:
-        if seen is not None:
-            raise UserError(
-                "the data is an iterator: which of its samples calibrated before is not known",
-                hint="give a path or a list, or calibrate anew",
-            )
+        _refuse_seen(seen)
         return _StreamSplit(source, samples, choose, confirm)
     if source.count == 1:
         return _IndexSplit(source, [0], [0] if choose else [], [], [0])
@@ -130,23 +126,30 @@ def split(
     order = _good_last(source, by_content.shuffled(seed))
     held = min(HELD_OUT, max(1, source.count // _HOLD_EVERY))
     chosen = min(CHOOSING, source.count // CHOOSE_EVERY) if choose else 0
-    used: list[int] | None = None
+    used = None
     if seen is not None:
-        used, known = [i for i in order if i in seen], {keys[i] for i in seen}
-        order = _good_last(source, [i for i in order if keys[i] not in known] or used)
-    verifies = by_content.between(order, len(order) - held)
-    chooses = verifies
+        used, used_keys = [i for i in order if i in seen], {keys[i] for i in seen}
+        order = _good_last(source, [i for i in order if keys[i] not in used_keys] or used)
+    chooses = verifies = by_content.between(order, len(order) - held)
     if chosen:  # some are left to calibrate, unless they did
         chooses = by_content.between(order[:verifies], max(used is None, verifies - chosen))
     if used is None:
         used = order[: min(samples, chooses)]
-    choosing = order[chooses:verifies]
-    confirming: list[int] = []
+    choosing, confirming = order[chooses:verifies], list[int]()
     if confirm:
         calibrating, fewest = {keys[i] for i in used}, max(2, held)
-        idle = [i for i in order[:chooses] if keys[i] not in calibrating]
-        confirming = idle[-fewest:] if len(idle) >= fewest else _every_other(choosing)
+        idle = [i for i in order[:chooses] if keys[i] not in calibrating][-fewest:]
+        confirming = idle if len(idle) == fewest else _every_other(choosing)
     return _IndexSplit(source, used, choosing, confirming, order[verifies:])
+
+
+def _refuse_seen(seen: Collection[int] | None) -> None:
+    """Refuses samples that calibrated before, of data that are to be had once only."""
+    if seen is not None:
+        raise UserError(
+            "the data is an iterator: which of its samples calibrated before is not known",
+            hint="give a path or a list, or calibrate anew",
+        )
 
 
 def _every_other(choosing: list[T]) -> list[T]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from onnxq.data.images import Preparation, layout_of
 from onnxq.data.samples import InputSpec, Sample, digest
+from onnxq.graph.channels import by_channel
 
 NAMED = 3
 """How many samples of a kind are remembered by name."""
@@ -122,8 +123,7 @@ class InputSurvey:
         """The values `[channels, ...]`, or `[1, ...]`."""
         if self.layout is None:
             return values.reshape(1, -1)
-        axis = self.layout.index("C")
-        return np.ascontiguousarray(np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1))
+        return np.ascontiguousarray(by_channel(values, self.layout.index("C")))
 
     def _add_channels(self, found: Moments) -> None:
         self.channels = found if self.channels is None else self.channels.merged(found)

@@ -69,7 +69,7 @@ def read_set(folder: Path, inputs: Sequence[str], stated: Collection[str] = ()) 
     Raises:
         UserError: a file cannot be read, or there is not one for each input.
     """
-    numbered = {int(found[1]): path for path in folder.iterdir() if (found := INPUT.fullmatch(path.name))}
+    numbered = {int(match[1]): path for path in folder.iterdir() if (match := INPUT.fullmatch(path.name))}
     tensors = [read_tensor(numbered[number]) for number in sorted(numbered)]
     by_name = dict(tensors)
     if all(name in by_name for name in inputs):

@@ -65,14 +65,14 @@ def data_warnings(
         batch: how many rows each of them has, a static batch size.
         bad: how many of those that were read cannot be used.
     """
-    found = [*_bad(bad), *_few(count, batch), *_repeats(survey)]
+    doubts = [*_bad(bad), *_few(count, batch), *_repeats(survey)]
     for entry in survey.numeric:
-        found += _constant(entry, survey)
+        doubts += _constant(entry, survey)
         if is_float(entry.spec.dtype):
-            found += _scaling(entry, own.get(entry.spec.name))
-            found += _order(entry)
-        found += _yuv(entry)
-    return found
+            doubts += _scaling(entry, own.get(entry.spec.name))
+            doubts += _order(entry)
+        doubts += _yuv(entry)
+    return doubts
 
 
 # --- samples --------------------------------------------------------------------------------------
@@ -240,14 +240,14 @@ def _order(entry: InputSurvey) -> Iterator[DataWarning]:
                 f"mean and std are in the order that is fed: reverse them, or give --color {other}",
             )  # fmt: skip
         return
-    found = channel_order.reversed_in(entry)
-    if found == "values":
+    evidence = channel_order.reversed_in(entry)
+    if evidence == "values":
         yield DataWarning(
             "channel-order", name,
             f"input {name!r}: the means of its channels are those of photographs in the order BGR",
             "if the model takes RGB, reverse the arrays' channels: x[:, ::-1] (NCHW) or x[..., ::-1] (NHWC)",
         )  # fmt: skip
-    elif found == "mean":
+    elif evidence == "mean":
         yield DataWarning(
             "channel-order", name,
             f"input {name!r}: its channels are as if ImageNet's mean was taken from them in reverse order",

@@ -37,20 +37,20 @@ def boundary_types(
     for info in skeleton.graph.input:
         if shapes.get(info.name) is not None:
             set_shape(info.type.tensor_type, shapes[info.name])
-    found = _inferred(skeleton, declared=False) | {info.name: info for info in skeleton.graph.input}
-    if not all(name in found and _has_shape(found[name].type) for name in names):
-        known = {name: info for name, info in found.items() if _has_shape(info.type)}
-        found |= _inferred(skeleton, declared=True) | known
-    unknown = [name for name in names if name not in found]
+    types = _inferred(skeleton, declared=False) | {info.name: info for info in skeleton.graph.input}
+    if not all(name in types and _has_shape(types[name].type) for name in names):
+        shaped = {name: info for name, info in types.items() if _has_shape(info.type)}
+        types |= _inferred(skeleton, declared=True) | shaped
+    unknown = [name for name in names if name not in types]
     if unknown and ask is not None:
-        found |= _asked(skeleton, unknown, ask)
+        types |= _asked(skeleton, unknown, ask)
     for name in names:
-        if name not in found:
+        if name not in types:
             raise UserError(
                 f"the type of tensor {name!r} is not known, which an input or output must have",
                 hint="cut at another tensor, or state its type in the model's value_info",
             )
-    return {name: found[name] for name in names}
+    return {name: types[name] for name in names}
 
 
 def is_typed(kind: onnx.TypeProto) -> bool:
@@ -82,14 +82,14 @@ def _inferred(skeleton: onnx.ModelProto, *, declared: bool) -> dict[str, onnx.Va
     said = (*target.graph.input, *target.graph.value_info, *target.graph.output)
     own = {dim for info in said for dim in shape_of(info.type.tensor_type.shape)}
     symbols = Symbols(dim for dim in own if isinstance(dim, str))
-    found = {}
+    types = {}
     for info in (*graph.value_info, *graph.output):
         if is_typed(info.type):
             kind = info.type.tensor_type
             if info.type.HasField("tensor_type") and kind.HasField("shape"):
                 set_shape(kind, symbols.named(info.name, shape_of(kind.shape)))
-            found[info.name] = info
-    return found
+            types[info.name] = info
+    return types
 
 
 def _asked(
@@ -103,7 +103,7 @@ def _asked(
         made = {name for node in probe.graph.node for name in node.output}
         del probe.graph.output[:]
         probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name in made)
-        found = ask(probe)
-        if found:
-            return {name: onnx.ValueInfoProto(name=name, type=kind) for name, kind in found.items()}
+        types = ask(probe)
+        if types:
+            return {name: onnx.ValueInfoProto(name=name, type=kind) for name, kind in types.items()}
     return {}

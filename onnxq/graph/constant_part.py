@@ -22,20 +22,20 @@ def constant_part(model: onnx.ModelProto) -> tuple[onnx.ModelProto, onnx.ModelPr
     graph = model.graph
     if model.functions or graph.sparse_initializer or model.ir_version < 4:
         return None
-    known = {tensor.name for tensor in graph.initializer} - {info.name for info in graph.input}
+    fixed = {tensor.name for tensor in graph.initializer} - {info.name for info in graph.input}
     made: set[str] = set()
     constants, rest = (onnx.ModelProto(ir_version=model.ir_version) for _ in range(2))
-    wanted: dict[str, None] = {}
+    outputs: dict[str, None] = {}
     for node in graph.node:
         read = [name for name in reads(node) if name]
-        if all(name in known for name in read) and not any(a.HasField("g") for a in node.attribute):
+        if all(name in fixed for name in read) and not any(a.HasField("g") for a in node.attribute):
             constants.graph.node.append(node)
             made.update(node.output)
-            known.update(node.output)
+            fixed.update(node.output)
         else:
             rest.graph.node.append(node)
-            wanted.update((name, None) for name in read if name in made)
-    if len(made) < _MANY or not wanted or any(info.name in made for info in graph.output):
+            outputs.update((name, None) for name in read if name in made)
+    if len(made) < _MANY or not outputs or any(info.name in made for info in graph.output):
         return None
     for part, nodes in ((constants, constants.graph.node), (rest, rest.graph.node)):
         part.opset_import.extend(model.opset_import)
@@ -46,6 +46,6 @@ def constant_part(model: onnx.ModelProto) -> tuple[onnx.ModelProto, onnx.ModelPr
         part.graph.initializer.extend(tensor for tensor in graph.initializer if tensor.name in keep)
     rest.graph.input.extend(graph.input)
     rest.graph.output.extend(graph.output)
-    for name in wanted:
+    for name in outputs:
         constants.graph.output.add(name=name)
     return constants, rest

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import onnx
 
 from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.grouped import grouped
+from onnxq.base.reached import reached
 from onnxq.graph.boundary import boundary_types, is_typed
 from onnxq.graph.load import graphs
 from onnxq.graph.model import Model
@@ -158,14 +160,11 @@ class _Flow:
 
     def before(self, tensors: Iterable[str], stop: Collection[str] = ()) -> set[int]:
         """The nodes that tensors depend on; behind those of `stop` nobody looks."""
-        found: set[int] = set()
-        todo = [name for name in tensors if name not in stop]
-        while todo:
-            index = self.maker.get(todo.pop())
-            if index is not None and index not in found:
-                found.add(index)
-                todo += (name for name in self.reads[index] if name not in stop)
-        return found
+
+        def makers(names: Iterable[str]) -> list[int]:
+            return [self.maker[name] for name in names if name in self.maker and name not in stop]
+
+        return set(reached(makers(tensors), lambda index: makers(self.reads[index])))
 
     def part(
         self, nodes: Sequence[int], start: Collection[str], wanted: Collection[str], *, isolated: bool = False
@@ -187,17 +186,17 @@ class _Flow:
             for index in nodes:
                 for name in self.reads[index]:
                     readers.setdefault(name, set()).add(number)
-        found = []
+        parts = []
         for number, nodes in enumerate(groups):
             made = (name for index in nodes for name in self.graph.node[index].output if name)
-            wanted = [name for name in made if readers.get(name, {number}) - {number}]
-            found.append(self.part(nodes, (), wanted, isolated=nodes[0] in apart))
-        if found:
-            given = [name for name in self.outputs if name in self.constants]
-            found[-1] = _Part(
-                found[-1].nodes, found[-1].inputs, [*found[-1].outputs, *given], found[-1].isolated
+            outputs = [name for name in made if readers.get(name, {number}) - {number}]
+            parts.append(self.part(nodes, (), outputs, isolated=nodes[0] in apart))
+        if parts:
+            constants = [name for name in self.outputs if name in self.constants]
+            parts[-1] = _Part(
+                parts[-1].nodes, parts[-1].inputs, [*parts[-1].outputs, *constants], parts[-1].isolated
             )
-        return found
+        return parts
 
     def in_bodies(self) -> Iterator[tuple[onnx.NodeProto, onnx.NodeProto]]:
         """Each node in a subgraph body, with the node of the main graph around it."""
@@ -241,16 +240,16 @@ class _Flow:
         """The error for a node's name where a tensor's is expected: the tensors that may be meant."""
         node = self.graph.node[index]
         read = [name for name in self.reads[index] if name not in self.constants]
-        given = self._given(node)
-        hint = f"give what it gives: {_flag(flag, given)}"
+        tensors = self._given(node)
+        hint = f"give what it gives: {_flag(flag, tensors)}"
         if flag != "--to":
             front = [name for name in read if flag == "--from" or name in self.maker]
-            behind = [name for name in given if any(name in names for names in self.reads)]
+            behind = [name for name in tensors if any(name in names for names in self.reads)]
             sides = (("in front of", front), ("behind", behind))
             cuts = [f"{_flag(flag, names)} cuts {side} it" for side, names in sides if names]
             hint = ", ".join(cuts) or hint
         reads = ", ".join(map(repr, read)) or "constants only"
-        gives = ", ".join(map(repr, given))
+        gives = ", ".join(map(repr, tensors))
         return UserError(
             f"{node.name!r} is a node, not a tensor: it reads {reads} and gives {gives}", hint=hint
         )
@@ -291,12 +290,12 @@ def _flag(flag: str, tensors: Sequence[str]) -> str:
 
 def _meant(operator: str, present: Collection[str]) -> str:
     """The operator that the user means: its domain may be left out where only one has the name."""
-    found = [name for name in present if name.endswith(f".{operator}")]
-    if operator in present or len(found) != 1:
-        found = [operator]
-    if found[0] not in present:
+    operators = [name for name in present if name.endswith(f".{operator}")]
+    if operator in present or len(operators) != 1:
+        operators = [operator]
+    if operators[0] not in present:
         raise unknown_name("operator", operator, sorted(present))
-    return found[0]
+    return operators[0]
 
 
 def operator_name(node: onnx.NodeProto) -> str:
@@ -318,9 +317,7 @@ def _stages(flow: _Flow, before: Sequence[Collection[int]], apart: Collection[in
         makers = (flow.maker[name] for name in flow.reads[index] if name in flow.maker)
         level = max((stage[maker][1] for maker in makers if stage[maker][0] == behind), default=0)
         stage[index] = (behind, level + (level % 2 != (index in apart)))
-    groups: dict[tuple[int, int], list[int]] = {}
-    for index, key in stage.items():
-        groups.setdefault(key, []).append(index)
+    groups = grouped((key, index) for index, key in stage.items())
     return [groups[key] for key in sorted(groups)]
 
 

@@ -34,14 +34,14 @@ def deciding_inputs(model: onnx.ModelProto) -> dict[str, list[str]]:
     """
     constants = _constants(model)
     nodes = [node for graph in graphs(model.graph) for node in graph.node]
-    found = {}
+    deciding = {}
     for info in model.graph.input:
         if info.name not in constants and _is_scalar(info.type.tensor_type):
             values = _decided(nodes, info.name, constants)
             if values is not None:
                 boolean = info.type.tensor_type.elem_type == onnx.TensorProto.BOOL
-                found[info.name] = ["true", "false"] if boolean else values
-    return found
+                deciding[info.name] = ["true", "false"] if boolean else values
+    return deciding
 
 
 def freeze_hint(model: onnx.ModelProto) -> str:
@@ -62,13 +62,13 @@ def or_freeze(hint: str, model: onnx.ModelProto) -> str:
 
 
 def _is_scalar(kind: onnx.TypeProto.Tensor) -> bool:
-    one = all(dim.dim_value == 1 for dim in kind.shape.dim)
-    return kind.elem_type in _INTEGERS and kind.HasField("shape") and one
+    single = all(dim.dim_value == 1 for dim in kind.shape.dim)
+    return kind.elem_type in _INTEGERS and kind.HasField("shape") and single
 
 
 def _constants(model: onnx.ModelProto) -> dict[str, int]:
     """The constants that are one whole number."""
-    found: dict[str, int] = {}
+    constants: dict[str, int] = {}
     for graph in graphs(model.graph):
         listed = [(tensor.name, tensor) for tensor in graph.initializer]
         for node in (node for node in graph.node if node.op_type == "Constant"):
@@ -78,8 +78,8 @@ def _constants(model: onnx.ModelProto) -> dict[str, int]:
             if here and tensor.data_type in _NUMBERS and all(size == 1 for size in tensor.dims):
                 value = float(onnx.numpy_helper.to_array(tensor).ravel()[0])
                 if value.is_integer():
-                    found[name] = int(value)
-    return found
+                    constants[name] = int(value)
+    return constants
 
 
 def _decided(nodes: list[onnx.NodeProto], name: str, constants: dict[str, int]) -> list[str] | None:
@@ -91,8 +91,8 @@ def _decided(nodes: list[onnx.NodeProto], name: str, constants: dict[str, int]) 
         for node in nodes:
             if node.op_type in ("Shape", "Size"):
                 continue
-            given = {output.name for a in node.attribute if a.HasField("g") for output in a.g.output}
-            if not reached.isdisjoint(node.input) or not reached.isdisjoint(given):
+            body_outputs = {output.name for a in node.attribute if a.HasField("g") for output in a.g.output}
+            if not reached.isdisjoint(node.input) or not reached.isdisjoint(body_outputs):
                 reached.update(filter(None, node.output))
             if node.op_type in _UNCHANGED and node.input[0] in same:
                 same.update(node.output)

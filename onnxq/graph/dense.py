@@ -22,7 +22,7 @@ def densify(model: Topology) -> list[str]:
     Returns:
         The names of the tensors; those stay sparse that take more than `MOST` bytes, or are outputs.
     """
-    found = []
+    written = []
     for graph in list(model.graphs()):
         source = model.sources[id(graph)]
         sparse = {entry.values.name: entry for entry in source.sparse_initializer}
@@ -32,16 +32,16 @@ def densify(model: Topology) -> list[str]:
             if value is not None and id(node.outputs[0]) not in model.graph_outputs and _fits(value):
                 (tensor,) = node.outputs
                 node.outputs.clear()
-                found.append(_fill(tensor, value))
+                written.append(_fill(tensor, value))
             else:
                 nodes.append(node)
         graph.nodes = nodes
         for read in {id(t): t for node in nodes for t in reads(node)}.values():
             if read.name in sparse and not read.inputs and _fits(sparse[read.name]):
-                found.append(_fill(read, sparse.pop(read.name)))
+                written.append(_fill(read, sparse.pop(read.name)))
         del source.sparse_initializer[:]
         source.sparse_initializer.extend(sparse.values())
-    return found
+    return written
 
 
 def _sparse_value(node: Any) -> onnx.SparseTensorProto | None:

@@ -36,14 +36,18 @@ class _Duplicate:
             for g in model.graphs()
             if (parent := model.parent(g)) is not None
         }
-        known = self._tensors
+        tensors = self._tensors
         result.graph_outputs = {
-            id(known[key]): graphs[id(graph)] for key, graph in model.graph_outputs.items() if key in known
+            id(tensors[key]): graphs[id(graph)]
+            for key, graph in model.graph_outputs.items()
+            if key in tensors
         }
-        result.refined = {id(known[key]) for key in model.refined if key in known}
-        result.known = {id(known[k]): (known[k], v) for k, (_, v) in model.known.items() if k in known}
-        result.computed = {id(known[k]): (known[k], v) for k, (_, v) in model.computed.items() if k in known}
-        result._folded = {k: known[id(t)] for k, t in model._folded.items() if id(t) in known}
+        result.refined = {id(tensors[key]) for key in model.refined if key in tensors}
+        result.known = {id(tensors[k]): (tensors[k], v) for k, (_, v) in model.known.items() if k in tensors}
+        result.computed = {
+            id(tensors[k]): (tensors[k], v) for k, (_, v) in model.computed.items() if k in tensors
+        }
+        result._folded = {k: tensors[id(t)] for k, t in model._folded.items() if id(t) in tensors}
         result.names, result._node_names = set(model.names), set(model._node_names)
         result._ambiguous = set(model._ambiguous)
         result.symbols, result.assumed = set(model.symbols), dict(model.assumed)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from onnxq.graph import wiring
-from onnxq.graph.types import dtype_of, limits
+from onnxq.graph.types import dtype_of, is_static, limits
 from onnxq.graph.view import Node, Tensor, Value
 
 # Shape arithmetic is about a handful of numbers.
@@ -57,10 +57,10 @@ def _followed(value: Tensor, depth: int) -> np.ndarray | None:
     if math.prod(dim for dim in value.shape or () if isinstance(dim, int)) > _MAX_ELEMENTS:
         return None
     try:
-        found = follow(node, [functools.partial(_known, i, depth + 1) for i in node.inputs])
+        elements = follow(node, [functools.partial(_known, i, depth + 1) for i in node.inputs])
     except (IndexError, TypeError, ValueError, OverflowError):
         return None
-    return found if found is not None and found.size <= _MAX_ELEMENTS else None
+    return elements if elements is not None and elements.size <= _MAX_ELEMENTS else None
 
 
 _Inputs = list[Callable[[], np.ndarray | None]]
@@ -76,9 +76,8 @@ def _shape(node: Node, inputs: _Inputs) -> np.ndarray | None:
 
 def _size(node: Node, inputs: _Inputs) -> np.ndarray | None:
     source = node.inputs[0]
-    if source is None or source.shape is None or not all(isinstance(d, int) for d in source.shape):
-        return None
-    return np.array(int(np.prod([int(d or 0) for d in source.shape], dtype=np.int64)), object)
+    shape = None if source is None else source.shape
+    return np.array(math.prod(shape), object) if is_static(shape) else None
 
 
 def _constant_of_shape(node: Node, inputs: _Inputs) -> np.ndarray | None:
@@ -147,9 +146,7 @@ def _concat(node: Node, inputs: _Inputs) -> np.ndarray | None:
 def _reshape(node: Node, inputs: _Inputs) -> np.ndarray | None:
     data = inputs[0]()
     out = node.outputs[0].shape
-    if data is None or out is None or not all(isinstance(d, int) for d in out):
-        return None
-    return data.reshape(tuple(int(d or 0) for d in out))
+    return data.reshape(tuple(out)) if data is not None and is_static(out) else None
 
 
 def _same(node: Node, inputs: _Inputs) -> np.ndarray | None:

@@ -11,6 +11,7 @@ import onnx
 import onnx_graphsurgeon as gs
 from onnx import numpy_helper
 
+from onnxq.base.grouped import grouped
 from onnxq.graph.constants import SourceValues, array_of
 from onnxq.graph.source import copy_model
 from onnxq.graph.topology import Topology
@@ -40,10 +41,10 @@ class Exporter:
         """The whole model. External data stays external."""
         target = copy_model(self.model.envelope)
         self.graph(self.model.graph, target.graph)
-        known = {entry.domain for entry in target.opset_import}
+        domains = {entry.domain for entry in target.opset_import}
         used = {node.domain or "" for graph in self.model.graphs() for node in graph.nodes}
-        for domain in sorted(used - known):
-            if domain not in ("", "ai.onnx") or not known & {"", "ai.onnx"}:
+        for domain in sorted(used - domains):
+            if domain not in ("", "ai.onnx") or not domains & {"", "ai.onnx"}:
                 target.opset_import.add(domain=domain, version=1)
         return target
 
@@ -110,10 +111,7 @@ class Exporter:
                     continue
                 home = homes.get(id(tensor), (tensor, graph))[1]
                 homes[id(tensor)] = (tensor, self._common(home, graph))
-        written: dict[int, list[Any]] = {}
-        for tensor, graph in homes.values():
-            written.setdefault(id(graph), []).append(tensor)
-        return written
+        return grouped((id(graph), tensor) for tensor, graph in homes.values())
 
     def _common(self, first: Any, second: Any) -> Any:
         around = []

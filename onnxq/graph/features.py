@@ -22,21 +22,22 @@ def needs(node: Node) -> Mapping[str, str]:
         For each feature what the node has: `Pad with mode=reflect`.
     """
     checks = _CHECKS.get(node.op, {})
-    found = {name: check(node) for name, check in checks.items()}
-    return {name: f"{node.op} with {has}" for name, has in found.items() if has}
+    needed = {name: check(node) for name, check in checks.items()}
+    return {name: f"{node.op} with {has}" for name, has in needed.items() if has}
 
 
 def _is_runtime(tensor: Tensor | None) -> bool:
     return tensor is not None and not tensor.is_constant
 
 
+def _runtime(place: int, what: str) -> Callable[[Node], str]:
+    """That an operand is computed at run time."""
+    return lambda node: f"{what} computed at run time" if _is_runtime(node.operands(place + 1)[place]) else ""
+
+
 def _runtime_bounds(node: Node) -> str:
     low, high = node.operands(3)[1:]
     return "bounds computed at run time" if _is_runtime(low) or _is_runtime(high) else ""
-
-
-def _runtime_weights(node: Node) -> str:
-    return "weights computed at run time" if _is_runtime(node.operands(2)[1]) else ""
 
 
 def _dilations(node: Node) -> str:
@@ -81,13 +82,13 @@ def _padded_axes(node: Node) -> tuple[int, list[int]] | None:
     """The rank, and the axes that a Pad pads (or crops), in ascending order; None if not known."""
     _, pads, _, axes = node.operands(4)
     amounts = node.attr("pads") if node.opset < 11 else None if pads is None else pads.constant
-    given = None if axes is None else axes.constant
+    values = None if axes is None else axes.constant
     data = node.operands(1)[0]
     rank = data.rank if data is not None else None
-    if amounts is None or rank is None or (axes is not None and given is None):
+    if amounts is None or rank is None or (axes is not None and values is None):
         return None
     pairs = np.asarray(amounts).reshape(2, -1)
-    where = np.arange(pairs.shape[1]) if given is None else given
+    where = np.arange(pairs.shape[1]) if values is None else values
     return rank, sorted(int(axis) % rank for axis, pair in zip(where, pairs.T, strict=True) if pair.any())
 
 
@@ -124,18 +125,6 @@ def _reduction(node: Node) -> str:
     return f"reduction={reduction}" if reduction != "none" else ""
 
 
-def _runtime_k(node: Node) -> str:
-    return "K computed at run time" if _is_runtime(node.operands(2)[1]) else ""
-
-
-def _runtime_axes(node: Node) -> str:
-    return "axes computed at run time" if _is_runtime(node.operands(2)[1]) else ""
-
-
-def _runtime_mode(node: Node) -> str:
-    return "training_mode computed at run time" if _is_runtime(node.operands(3)[2]) else ""
-
-
 def _scales_input(node: Node) -> str:
     scales = node.operands(3)[2] if node.opset >= 11 else None
     if scales is None or scales.is_constant:
@@ -143,10 +132,6 @@ def _scales_input(node: Node) -> str:
     if scales.is_input:
         return "scales that are an input of the model"
     return "scales computed of an input's numbers" if floats_behind(scales) else ""
-
-
-def _runtime_zero(node: Node) -> str:
-    return "a zero point computed at run time" if _is_runtime(node.operands(3)[2]) else ""
 
 
 def _deconvolution_shape(node: Node) -> str:
@@ -179,15 +164,17 @@ _USUAL: dict[str, list[float] | list[bool]] = {"runtime-training-mode": [False],
 
 _REDUCTIONS = ("Sum", "Max", "Min", "Prod", "Mean", "SumSquare", "L1", "L2", "LogSum", "LogSumExp")
 
+_AXES, _ZERO = _runtime(1, "axes"), _runtime(2, "a zero point")
+
 _CHECKS: dict[str, dict[str, Callable[[Node], str]]] = {
     "Clip": {"runtime-clip-bounds": _runtime_bounds},
     "ConvTranspose": {
         "dilated-deconv": _dilations,
-        "runtime-deconv-weights": _runtime_weights,
+        "runtime-deconv-weights": _runtime(1, "weights"),
         "dynamic-deconv-shape": _deconvolution_shape,
     },
-    DEQUANTIZE: {"runtime-zero-point": _runtime_zero},
-    "Dropout": {"runtime-training-mode": _runtime_mode},
+    DEQUANTIZE: {"runtime-zero-point": _ZERO},
+    "Dropout": {"runtime-training-mode": _runtime(2, "training_mode")},
     "GridSample": {"grid-sample-3d": _grid_rank, "grid-sample-modes": _grid_mode},
     "GroupNormalization": {"group-normalization-21": _scale_a_channel, "one-group": _one_group},
     "Pad": {
@@ -204,11 +191,11 @@ _CHECKS: dict[str, dict[str, Callable[[Node], str]]] = {
     },
     "ScatterElements": {"scatter-elements-reduction": _reduction},
     "ScatterND": {"scatter-nd-reduction": _reduction},
-    "QuantizeLinear": {"runtime-zero-point": _runtime_zero},
-    "Squeeze": {"runtime-axes": _runtime_axes},
-    "TopK": {"runtime-topk-k": _runtime_k},
-    "Unsqueeze": {"runtime-axes": _runtime_axes},
-    **{f"Reduce{kind}": {"runtime-axes": _runtime_axes} for kind in _REDUCTIONS},
+    "QuantizeLinear": {"runtime-zero-point": _ZERO},
+    "Squeeze": {"runtime-axes": _AXES},
+    "TopK": {"runtime-topk-k": _runtime(1, "K")},
+    "Unsqueeze": {"runtime-axes": _AXES},
+    **{f"Reduce{kind}": {"runtime-axes": _AXES} for kind in _REDUCTIONS},
 }
 
 FEATURES = frozenset(name for checks in _CHECKS.values() for name in checks)

@@ -26,19 +26,19 @@ def fingerprint(model: str | os.PathLike[str] | onnx.ModelProto, *statements: An
     Raises:
         UserError: a file cannot be read.
     """
-    found = hashlib.sha256(repr(statements).encode())
+    digest = hashlib.sha256(repr(statements).encode())
     if isinstance(model, onnx.ModelProto):
-        found.update(model.SerializeToString(deterministic=True))
-        return found.hexdigest()
+        digest.update(model.SerializeToString(deterministic=True))
+        return digest.hexdigest()
     path = Path(model)
     try:
-        _update(found, path, 0, path.stat().st_size)
+        _update(digest, path, 0, path.stat().st_size)
         for tensor in tensors(read(path).graph):
             if tensor.data_location == onnx.TensorProto.EXTERNAL:
-                _update(found, *external_range(tensor, path.parent))
+                _update(digest, *external_range(tensor, path.parent))
     except OSError as error:
         raise UserError(f"cannot read {error.filename!r}: {error.strerror}") from error
-    return found.hexdigest()
+    return digest.hexdigest()
 
 
 def _update(found: Any, path: Path, offset: int, length: int) -> None:

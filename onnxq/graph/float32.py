@@ -72,7 +72,7 @@ def widened(model: onnx.ModelProto, data_dir: Path | None = None, *, io: bool) -
     inner: dict[str, str] = {}
     taken = {name for graph in graphs(result.graph) for node in graph.node for name in node.output}
     casts: dict[bool, list[onnx.NodeProto]] = {True: [], False: []}
-    for given, olds, news in (
+    for fields, olds, news in (
         (True, model.graph.input, result.graph.input),
         (False, model.graph.output, result.graph.output),
     ):
@@ -84,9 +84,9 @@ def widened(model: onnx.ModelProto, data_dir: Path | None = None, *, io: bool) -
                     name += "_"
                 inner[old.name] = name
                 new.type.tensor_type.elem_type = kind
-                read, made = (old.name, name) if given else (name, old.name)
-                to = TensorProto.FLOAT if given else kind
-                casts[given].append(onnx.helper.make_node("Cast", [read], [made], f"{name}_Cast", to=to))
+                read, made = (old.name, name) if fields else (name, old.name)
+                to = TensorProto.FLOAT if fields else kind
+                casts[fields].append(onnx.helper.make_node("Cast", [read], [made], f"{name}_Cast", to=to))
     for graph in graphs(result.graph):
         for node in graph.node:
             node.input[:] = [inner.get(name, name) for name in node.input]

@@ -61,13 +61,13 @@ def probe(node: Node, *arrays: np.ndarray | None, outputs: int = 1, **attrs: Any
     run = node.model.runtime
     if run is None or node.has_body:
         return None
-    given = {f"i{i}": array for i, array in enumerate(arrays) if array is not None}
-    names = [f"i{i}" if f"i{i}" in given else "" for i in range(len(arrays))]
+    feeds = {f"i{i}": array for i, array in enumerate(arrays) if array is not None}
+    names = [f"i{i}" if f"i{i}" in feeds else "" for i in range(len(arrays))]
     written = [f"o{i}" for i in range(outputs)]
     kept = {name: value for name, value in {**node.attrs, **attrs}.items() if value is not None}
     made = onnx.helper.make_node(node.op, names, written, domain=node.domain, **kept)
     graph = onnx.helper.make_graph([made], "probe", [], [onnx.ValueInfoProto(name=name) for name in written])
-    graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in given.items())
+    graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in feeds.items())
     opsets = [onnx.helper.make_opsetid(name, version) for name, version in node.model.versions.items()]
     return run(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8))
 
@@ -87,8 +87,8 @@ def is_computed(tensor: Tensor) -> bool:
 
 def computed(tensor: Tensor) -> np.ndarray | None:
     """The values of a tensor that `is_computed`, None for any other."""
-    found = tensor.model.computed.get(id(tensor.tensor))
-    return tensor.constant if found is None else found[1]
+    entry = tensor.model.computed.get(id(tensor.tensor))
+    return tensor.constant if entry is None else entry[1]
 
 
 def fixed_tensors(nodes: Iterable[Node]) -> set[Tensor]:

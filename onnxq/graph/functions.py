@@ -29,21 +29,21 @@ def function_body(node: Node) -> tuple[Value | None, ...] | None:
     function = _function(node)
     if function is None or any(a.HasField("g") for inner in function.node for a in inner.attribute):
         return None
-    known: dict[str, Value | None] = dict(zip(function.input, node.inputs, strict=False))
+    values: dict[str, Value | None] = dict(zip(function.input, node.inputs, strict=False))
     for inner in function.node:
         if inner.op_type == "Constant":
             array = _constant(inner, node)
-            known[inner.output[0]] = None if array is None else NewConstant(array)
+            values[inner.output[0]] = None if array is None else NewConstant(array)
             continue
         new = NewNode(
             inner.op_type,
-            tuple(known.get(name) for name in inner.input),
+            tuple(values.get(name) for name in inner.input),
             _attributes(inner, node),
             len(inner.output),
             domain="" if inner.domain == "ai.onnx" else inner.domain,
         )
-        known.update((name, NewOutput(new, index)) for index, name in enumerate(inner.output) if name)
-    return tuple(known.get(name) for name in function.output)
+        values.update((name, NewOutput(new, index)) for index, name in enumerate(inner.output) if name)
+    return tuple(values.get(name) for name in function.output)
 
 
 def _function(node: Node) -> onnx.FunctionProto | None:
@@ -98,12 +98,12 @@ def _parsed(body: Any) -> onnx.FunctionProto | None:
 
 def _attributes(inner: onnx.NodeProto, node: Node) -> dict[str, Any]:
     """The attributes of a body's node; those that it takes from the function are the node's own."""
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     for attribute in inner.attribute:
         if attribute.ref_attr_name:
             value = node.attr(attribute.ref_attr_name)
         else:
             value = onnx.helper.get_attribute_value(attribute)
         if value is not None:
-            found[attribute.name] = value
-    return found
+            attributes[attribute.name] = value
+    return attributes

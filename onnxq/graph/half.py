@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
+from onnxq.graph.free_name import free_name
 from onnxq.graph.load import graphs, tensors
 from onnxq.graph.source import copy_model, inlined
 
@@ -107,8 +108,8 @@ class _Rounding:
             outer: the float32 copies of tensors of the graphs around it.
         """
         wide = {name: copy for name, copy in outer.items() if name not in own}
-        given = dict.fromkeys(item.name for item in (*graph.input, *graph.initializer))
-        nodes = [self._widened(name, wide) for name in given if own.get(name) in HALF]
+        names = dict.fromkeys(item.name for item in (*graph.input, *graph.initializer))
+        nodes = [self._widened(name, wide) for name in names if own.get(name) in HALF]
         for node, copy in zip(graph.node, inferred.node, strict=True):
             bodies = {attribute.name: attribute.g for attribute in copy.attribute if attribute.HasField("g")}
             for attribute in node.attribute:
@@ -139,13 +140,13 @@ class _Rounding:
             if attribute.HasField("t") and attribute.t.data_type in HALF:
                 values = numpy_helper.to_array(attribute.t).astype(np.float32)
                 attribute.t.CopyFrom(numpy_helper.from_array(values, attribute.t.name))
-        found = [computed]
+        nodes = [computed]
         for index, name in enumerate(node.output):
             if own.get(name) in HALF:
                 unrounded = self._new(f"{name}:unrounded")
                 computed.output[index] = unrounded
-                found.append(onnx.helper.make_node("Cast", [unrounded], [name], to=own[name]))
-        return [*found, *copies]
+                nodes.append(onnx.helper.make_node("Cast", [unrounded], [name], to=own[name]))
+        return [*nodes, *copies]
 
     def _widened(self, name: str, wide: dict[str, str]) -> onnx.NodeProto:
         """Makes the float32 copy of a tensor, which is exact."""
@@ -153,11 +154,7 @@ class _Rounding:
         return onnx.helper.make_node("Cast", [name], [wide[name]], to=TensorProto.FLOAT)
 
     def _new(self, base: str) -> str:
-        name, count = base, 1
-        while name in self._taken:
-            name, count = f"{base}_{count}", count + 1
-        self._taken.add(name)
-        return name
+        return free_name(base, self._taken)
 
 
 # -- types -----------------------------------------------------------------------------------------

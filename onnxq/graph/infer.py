@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 
+from onnxq.graph.free_name import free_name
 from onnxq.graph.types import Dim, Shape, dtype_of, elem_type_of, set_shape, shape_of
 from onnxq.graph.wiring import bodies
 
@@ -42,11 +43,11 @@ def node_types(
     proto.CopyFrom(node)
     del proto.input[:], proto.output[:]  # a node of the model's own has them
     types, data = {}, {}
-    for index, given in enumerate(inputs):
-        if given is None:
+    for index, operand in enumerate(inputs):
+        if operand is None:
             proto.input.append("")
             continue
-        dtype, shape, values = given
+        dtype, shape, values = operand
         if dtype is None:
             return None
         name = f"i{index}"
@@ -61,14 +62,16 @@ def node_types(
     imports = [onnx.helper.make_opsetid(*entry) for entry in versions.items()]
     schema = onnx.defs.get_schema(node.op_type, version, domain)
     try:
-        found = onnx.shape_inference.infer_node_outputs(schema, proto, types, data, opset_imports=imports)
+        inferred = onnx.shape_inference.infer_node_outputs(schema, proto, types, data, opset_imports=imports)
     except Exception:  # what inference does not know stays unknown
         return None
-    known: list[Type] = []
+    output_types: list[Type] = []
     for name in proto.output:
-        kind = found[name].tensor_type if name in found else onnx.TypeProto.Tensor()
-        known.append((dtype_of(kind.elem_type), shape_of(kind.shape) if kind.HasField("shape") else None))
-    return known
+        kind = inferred[name].tensor_type if name in inferred else onnx.TypeProto.Tensor()
+        output_types.append(
+            (dtype_of(kind.elem_type), shape_of(kind.shape) if kind.HasField("shape") else None)
+        )
+    return output_types
 
 
 class Symbols:
@@ -99,12 +102,8 @@ class Symbols:
 
     def _new(self, dim: str, base: str) -> str:
         """A name for a symbol that no other one has: sibling bodies may call their tensors alike."""
-        name, count = base, 1
-        while name in self._taken:
-            name, count = f"{base}_{count}", count + 1
-        self._taken.add(name)
-        self._names[dim] = name
-        return name
+        self._names[dim] = free_name(base, self._taken)
+        return self._names[dim]
 
 
 def assign_types(graph: Any, inferred: onnx.GraphProto, symbols: Symbols) -> None:
@@ -115,11 +114,11 @@ def assign_types(graph: Any, inferred: onnx.GraphProto, symbols: Symbols) -> Non
             types[info.name] = info.type.tensor_type
     for node in graph.nodes:
         for tensor in node.outputs:
-            found = types.get(tensor.name)
-            if found is not None and isinstance(tensor, gs.Variable):
-                tensor.dtype = dtype_of(found.elem_type) or tensor.dtype
-                if found.HasField("shape"):
-                    tensor.shape = symbols.named(tensor.name, shape_of(found.shape))
+            kind = types.get(tensor.name)
+            if kind is not None and isinstance(tensor, gs.Variable):
+                tensor.dtype = dtype_of(kind.elem_type) or tensor.dtype
+                if kind.HasField("shape"):
+                    tensor.shape = symbols.named(tensor.name, shape_of(kind.shape))
     copies = {node.name: node for node in inferred.node if node.attribute}
     for node in graph.nodes:
         inner = bodies(node)

@@ -6,6 +6,7 @@ them together, each by its share of the work (`balance`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -14,8 +15,8 @@ import numpy as np
 
 from onnxq.base.reason import Reason
 from onnxq.graph.pairs import is_quantized_constant
-from onnxq.graph.types import Shape, float_info
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.types import Shape, float_info, is_static
+from onnxq.graph.view import Node, Tensor, main_nodes
 
 if TYPE_CHECKING:
     from onnxq.graph.model import Model
@@ -66,10 +67,10 @@ class Layer:
 
         Of several deployments it is their mean, each by its share of the work, see `balance`.
         """
-        one = self.outputs * self.terms
+        macs = self.outputs * self.terms
         if self.each:
-            return _mean(self.node, [None if rows is None else rows * one for rows in self.each])
-        return None if self.rows is None else self.rows * one
+            return _mean(self.node, [None if rows is None else rows * macs for rows in self.each])
+        return None if self.rows is None else self.rows * macs
 
     def scaled(self, factor: np.ndarray) -> np.ndarray:
         """The weights with each output channel times its factor, computed in double precision.
@@ -119,16 +120,6 @@ class Layer:
         if values is None or scaled or (values.size != 1 and values.shape[-1] != values.size):
             return None
         return values.reshape(-1).astype(np.float64)
-
-    def norms(self) -> np.ndarray:
-        """The Euclidean norm of each output channel's weights, float64 [outputs]."""
-        weights = np.asarray(self.weight.constant, np.float64)
-        if self.node.op == "ConvTranspose":  # [I, O/groups, ...]
-            weights = weights.reshape(self.groups, -1, *weights.shape[1:])
-            norms = np.sqrt(np.sum(weights**2, axis=(1, *range(3, weights.ndim))))
-            return np.asarray(norms.reshape(-1))
-        others = tuple(axis for axis in range(weights.ndim) if axis != self.axis)
-        return np.asarray(np.sqrt(np.sum(weights**2, axis=others)))
 
     @property
     def ineligible(self) -> Reason | None:
@@ -233,7 +224,7 @@ def balance(model: Model) -> None:
     however large its sizes are. Sizes that are not known count nothing.
     """
     loads = model.workloads
-    nodes = [Node(model, raw) for raw in model.graph.nodes]
+    nodes = list(main_nodes(model))
     own = [max(1, sum(_macs_in(node, place) or 0 for node in nodes)) for place in range(len(loads))]
     mean = sum(one.share * macs for one, macs in zip(loads, own, strict=True))
     model.workloads = tuple(
@@ -252,16 +243,16 @@ def _macs_in(node: Node, place: int) -> int | None:
 
 def _mean(node: Node, each: Sequence[int | None]) -> int | None:
     """The multiply-accumulates that are counted of those in each deployment."""
-    known = [macs for macs in each if macs is not None]
-    if len(known) < len(each):
+    counts = [macs for macs in each if macs is not None]
+    if len(counts) < len(each):
         return None
-    return round(sum(one.factor * macs for one, macs in zip(node.model.workloads, known, strict=True)))
+    return round(sum(one.factor * macs for one, macs in zip(node.model.workloads, counts, strict=True)))
 
 
 def _other_macs(node: Node, place: int | None) -> int | None:
     data, weight, again = (None if t is None else _shape(t, place) for t in node.operands(3))
     sizes = data, weight, _shape(node.outputs[0], place)
-    if any(shape is None or not all(isinstance(dim, int) for dim in shape) for shape in sizes):
+    if not all(map(is_static, sizes)):
         return None
     left, right, out = (np.array(shape, np.int64) for shape in sizes)
     if node.op in RECURRENT:  # [steps, batch, inputs], [directions, gates x hidden, inputs]
@@ -307,6 +298,4 @@ def _rows_of(shape: Shape | None, channel_axis: int) -> int | None:
     if shape is None or not -len(shape) <= channel_axis < len(shape):
         return None
     rest = [dim for axis, dim in enumerate(shape) if axis != channel_axis % len(shape)]
-    if not all(isinstance(dim, int) for dim in rest):
-        return None
-    return int(np.prod([int(dim or 0) for dim in rest], dtype=np.int64))
+    return math.prod(rest) if is_static(rest) else None

@@ -80,17 +80,17 @@ def check_external_data(model: onnx.ModelProto, data_dir: Path | None) -> bool:
     Raises:
         UserError: a data file is missing, too short, or outside the model's folder.
     """
-    found = False
+    external = False
     for tensor in tensors(model.graph):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            found = True
+            external = True
             if data_dir is None:
                 raise UserError(
                     f"tensor {tensor.name!r} is external data, and the model has no folder",
                     hint="give the model as a path, or load its external data first",
                 )
             external_range(tensor, data_dir)
-    return found
+    return external
 
 
 def opset_of(model: onnx.ModelProto) -> int:

@@ -14,7 +14,7 @@ from onnxq.graph.infer import Symbols, assign_types
 from onnxq.graph.refine import refine_shapes
 from onnxq.graph.topology import Topology
 from onnxq.graph.type_variables import spread_types
-from onnxq.graph.types import Dim, Shape, set_shape, shape_of
+from onnxq.graph.types import Dim, Shape, set_inputs, shape_of
 from onnxq.graph.wiring import tensor_shape
 from onnxq.graph.work_share import WorkShare
 
@@ -95,12 +95,7 @@ class Model(Topology):
     def _typical(self, shapes: Mapping[str, Sequence[Dim]]) -> dict[str, Shape]:
         """The shapes of all tensors for inputs of these shapes."""
         proto = self.to_proto(weights=False)
-        for info in proto.graph.input:
-            if info.name in shapes:
-                set_shape(info.type.tensor_type, tuple(shapes[info.name]))
-        del proto.graph.value_info[:]
-        for info in proto.graph.output:
-            info.type.tensor_type.ClearField("shape")
+        set_inputs(proto.graph, shapes)
         typical = Model(proto, None, self.data_dir)
         return {
             name: shape

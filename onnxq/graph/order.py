@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import onnx
+
+from onnxq.base.grouped import grouped
 
 
 def in_order(graph: onnx.GraphProto) -> bool:
@@ -22,7 +24,7 @@ def put_in_order(graph: onnx.GraphProto) -> None:
 
     Of a graph without a cycle.
     """
-    producer = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
+    producer = _places(graph.node)
     order: dict[int, None] = {}
     started: set[int] = set()
     for start in range(len(graph.node)):
@@ -42,7 +44,7 @@ def put_in_order(graph: onnx.GraphProto) -> None:
 
 def cycle(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
     """Nodes of which each reads the one before it, and the first the last; empty where there are none."""
-    producer = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
+    producer = _places(graph.node)
     needs = [{producer[name] for name in reads(node) if name in producer} for node in graph.node]
     readers: list[list[int]] = [[] for _ in needs]
     for index, needed in enumerate(needs):
@@ -65,14 +67,34 @@ def cycle(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
     return [graph.node[i] for i in reversed(path[path.index(index) :])] if path else []
 
 
+def makers_in(graph: onnx.GraphProto) -> dict[str, onnx.NodeProto]:
+    """The node of a graph that gives each tensor, by the tensor's name."""
+    return {name: node for node in graph.node for name in node.output if name}
+
+
+def readers_in(graph: onnx.GraphProto) -> dict[str, list[onnx.NodeProto]]:
+    """The nodes of a graph that read each tensor, each once, by the tensor's name."""
+    return grouped((name, node) for node in graph.node for name in dict.fromkeys(reads(node)))
+
+
+def own_names(body: onnx.GraphProto) -> set[str]:
+    """The names of the tensors that a body has itself; what else it reads is of the graphs around it."""
+    names = {info.name for info in (*body.input, *body.initializer)}
+    return names.union(name for node in body.node for name in node.output)
+
+
+def _places(nodes: Sequence[onnx.NodeProto]) -> dict[str, int]:
+    """The place of the node that gives each tensor."""
+    return {name: place for place, node in enumerate(nodes) for name in node.output if name}
+
+
 def reads(node: onnx.NodeProto) -> Iterator[str]:
     """The names that a node reads, its bodies' captures included."""
     yield from node.input
     for attribute in node.attribute:
         if attribute.HasField("g"):
             body = attribute.g
-            own = {info.name for info in (*body.input, *body.initializer)}
-            own.update(name for inner in body.node for name in inner.output)
+            own = own_names(body)
             for inner in body.node:
                 yield from (name for name in reads(inner) if name not in own)
             yield from (info.name for info in body.output if info.name not in own)
@@ -91,7 +113,7 @@ def insert_early(graph: onnx.GraphProto, added: onnx.GraphProto) -> None:
     read = {name for node in graph.node for name in reads(node) if name}
     stay = [node for node in graph.node if not read.isdisjoint(node.output)]
     ends = [node for node in graph.node if read.isdisjoint(node.output)]
-    places = {name: place for place, node in enumerate(stay) for name in node.output if name}
+    places = _places(stay)
     behind: dict[int, list[onnx.NodeProto]] = {}
     for node in (*ends, *added.node):
         place = max((places.get(name, -1) for name in reads(node)), default=-1)

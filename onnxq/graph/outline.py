@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from onnxq.base.plain import DocumentPart
 from onnxq.graph.model import Model
 from onnxq.graph.types import shape_text
-from onnxq.graph.view import Node
+from onnxq.graph.view import Node, main_nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,24 +35,24 @@ class NodeOutline(DocumentPart):
 
 def outline(model: Model) -> tuple[NodeOutline, ...]:
     """The nodes of a model's main graph, in order."""
-    nodes = [Node(model, raw) for raw in model.graph.nodes]
+    nodes = list(main_nodes(model))
     places = {tensor.name: place for place, node in enumerate(nodes) for tensor in node.outputs}
     return tuple(_outlined(node, places) for node in nodes)
 
 
 def _outlined(node: Node, places: dict[str, int]) -> NodeOutline:
-    given = node.outputs[0] if node.outputs else None
+    first = node.outputs[0] if node.outputs else None
     read = [tensor for tensor in node.inputs if tensor is not None]
     weights = next(
         (t.shape for t in read if t.is_constant and t.shape is not None and len(t.shape) > 1), None
     )
-    known = given is not None and given.shape is not None
+    has_shape = first is not None and first.shape is not None
     return NodeOutline(
         name=node.name,
         op=node.op,
-        tensor=given.name if given is not None else "",
-        dtype=str(given.dtype) if given is not None and given.dtype is not None else "",
-        shape=shape_text(given.shape) if given is not None and known else "",
+        tensor=first.name if first is not None else "",
+        dtype=str(first.dtype) if first is not None and first.dtype is not None else "",
+        shape=shape_text(first.shape) if first is not None and has_shape else "",
         weights=shape_text(weights) if weights is not None else "",
         reads=tuple(dict.fromkeys(places[t.name] for t in read if t.name in places)),
     )

@@ -15,7 +15,7 @@ import numpy as np
 from onnxq.graph.moves import MOVES, REARRANGES
 from onnxq.graph.topology import Topology
 from onnxq.graph.types import dtype_of, is_float
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.view import Node, Tensor, every_node, main_nodes
 
 QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
 QDQ = (QUANTIZE, DEQUANTIZE)
@@ -154,9 +154,9 @@ class Pair:
     def format(self) -> str:
         """The type of the codes, by numpy's name; "" where nothing tells."""
         codes, zero = self.codes, self.zero
-        for one in (codes, zero) if self.dequantizes else (zero, codes):
-            if one is not None and one.dtype is not None:
-                return str(one.dtype)
+        for tensor in (codes, zero) if self.dequantizes else (zero, codes):
+            if tensor is not None and tensor.dtype is not None:
+                return str(tensor.dtype)
         if self.dequantizes or zero is not None:
             return ""
         stated = dtype_of(self.node.attr("output_dtype", 0))
@@ -242,8 +242,7 @@ class PairIndex:
             model: the model.
             bodies: whether those in bodies of control flow are among them.
         """
-        graphs = model.graphs() if bodies else [model.graph]
-        nodes = (Node(model, raw) for graph in graphs for raw in graph.nodes)
+        nodes = every_node(model) if bodies else main_nodes(model)
         return cls(model, tuple(Pair(node) for node in nodes if is_qdq(node)))
 
     def __iter__(self) -> Iterator[Pair]:
@@ -282,14 +281,14 @@ def pair_of(tensor: Tensor, between: Between = MOVED) -> Pair | None:
 
 def pairs_of(tensor: Tensor, between: Between = CARRIED) -> tuple[Pair, ...]:
     """The pairs that a tensor comes from, several where it is joined; none where a part of it is float."""
-    found: dict[Node, None] = {}
+    dequantizers: dict[Node, None] = {}
     todo, seen = [tensor], {tensor}
     while todo:
         maker = todo.pop().producer
         if maker is None:
             return ()
         if maker.op in between.ends:
-            found[maker] = None
+            dequantizers[maker] = None
             continue
         handed = between.handed_on(maker)
         for source in handed:
@@ -300,15 +299,15 @@ def pairs_of(tensor: Tensor, between: Between = CARRIED) -> tuple[Pair, ...]:
                 todo.append(source)
         if not handed:
             return ()
-    return tuple(Pair(node) for node in found)
+    return tuple(Pair(node) for node in dequantizers)
 
 
 def readers_of(tensor: Tensor, between: Between = CARRIED) -> Iterator[tuple[Node, Tensor]]:
     """Who reads a tensor, behind what only moves it: the node, and what of the tensor it reads."""
-    for one in _onward(tensor, between):
-        for user in one.users:
-            if one not in between.handed_on(user):
-                yield user, one
+    for moved in _onward(tensor, between):
+        for user in moved.users:
+            if moved not in between.handed_on(user):
+                yield user, moved
 
 
 def outputs_of(tensor: Tensor) -> list[Tensor]:
@@ -320,10 +319,10 @@ def _onward(tensor: Tensor, between: Between) -> Iterator[Tensor]:
     """A tensor, and those that hold values of it."""
     todo, seen = [tensor], {tensor}
     while todo:
-        one = todo.pop()
-        yield one
-        for user in one.users:
-            for out in user.outputs if one in between.handed_on(user) else ():
+        moved = todo.pop()
+        yield moved
+        for user in moved.users:
+            for out in user.outputs if moved in between.handed_on(user) else ():
                 if out not in seen:
                     seen.add(out)
                     todo.append(out)
@@ -367,9 +366,9 @@ def own_pair(tensor: Tensor, nodes: Container[Node]) -> Tensor | None:
                 continue
             out = dequantize.outputs[0]
             casts = [user.outputs[0] for user in out.users if user.op == "Cast"]
-            for found in (out, *casts):
-                if found.dtype == tensor.dtype and found.producer in nodes:
-                    return found
+            for dequantized in (out, *casts):
+                if dequantized.dtype == tensor.dtype and dequantized.producer in nodes:
+                    return dequantized
     return None
 
 

@@ -16,7 +16,7 @@ import onnx
 from onnxq.base.plain import DocumentPart
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import QDQ
-from onnxq.graph.types import Dim, Shape, set_shape, shape_of
+from onnxq.graph.types import Dim, Shape, set_inputs, shape_of
 from onnxq.graph.view import Node, Tensor
 
 _RANKS = (3, 4, 5)  # of 5 dimensions are keys and values in one tensor
@@ -87,7 +87,7 @@ def caches(model: Model) -> tuple[KeyValueCache, ...]:
     TensorScatter: its size says nothing of how full it is), one that is reshaped before it grows, one in the
     branch of an If, and keys and values of an encoder, which do not grow.
     """
-    found = []
+    pairs = []
     for name, _, dims in model.inputs:
         if dims is None or len(dims) not in _RANKS:
             continue
@@ -100,9 +100,9 @@ def caches(model: Model) -> tuple[KeyValueCache, ...]:
                     for at, one in enumerate(dims)
                     if at != axis and not isinstance(one, int)
                 )
-                found.append(KeyValueCache(name, present, axis, named(name, axis, dim), others))
+                pairs.append(KeyValueCache(name, present, axis, named(name, axis, dim), others))
                 break
-    return tuple(found)
+    return tuple(pairs)
 
 
 def named(tensor: str, axis: int, dim: Dim) -> str:
@@ -200,8 +200,8 @@ def _moved(node: Node, axis: int, rank: int) -> int | None:
         return axis - (index is not None and index.rank == 0 and cut < axis)
     if node.op not in ("Squeeze", "Unsqueeze"):
         return None
-    given = node.operands(2)[1]
-    axes = node.attr("axes") if given is None else given.constant
+    operand = node.operands(2)[1]
+    axes = node.attr("axes") if operand is None else operand.constant
     if axes is None:
         return None
     numbers = [int(number) for number in np.reshape(axes, -1)]
@@ -242,14 +242,9 @@ def _inferred(model: Model, sizes: Mapping[str, int], *, strict: bool = False) -
                     for axis, dim in enumerate(dims))
         for name, _, dims in model.inputs if dims is not None
     }  # fmt: skip
-    for info in proto.graph.input:
-        if info.name in bound:
-            set_shape(info.type.tensor_type, bound[info.name])
-    del proto.graph.value_info[:]
-    for info in proto.graph.output:
-        info.type.tensor_type.ClearField("shape")
+    set_inputs(proto.graph, bound)
     try:
-        found = onnx.shape_inference.infer_shapes(proto, strict_mode=strict, data_prop=True)
+        inferred = onnx.shape_inference.infer_shapes(proto, strict_mode=strict, data_prop=True)
     except Exception:  # of several classes: it does not take the sizes
         return None
-    return {info.name: shape_of(info.type.tensor_type.shape) for info in found.graph.output}
+    return {info.name: shape_of(info.type.tensor_type.shape) for info in inferred.graph.output}

@@ -24,7 +24,7 @@ def refine_shapes(model: Topology) -> bool:
 
     What is found is noted in `model.refined`, so that the next inference starts from it.
     """
-    found = False
+    refined = False
     for graph in model.graphs():
         for raw in graph.nodes:
             rule = _RULES.get(raw.op)
@@ -39,8 +39,8 @@ def refine_shapes(model: Topology) -> bool:
             if merged is not None and merged != node.outputs[0].shape:
                 raw.outputs[0].shape = merged
                 model.refined.add(id(raw.outputs[0]))
-                found = True
-    return found
+                refined = True
+    return refined
 
 
 def _is_open(shape: Shape | None, symbols: set[str]) -> bool:
@@ -78,8 +78,8 @@ def _sizes(elements: Sequence[Any]) -> Shape:
 
 
 def _reshape(node: Node) -> Shape | None:
-    source, wanted = node.operands(2)
-    elements = _elements(wanted)
+    source, sizes = node.operands(2)
+    elements = _elements(sizes)
     if source is None or elements is None:
         return None
     keeps = not node.attr("allowzero", 0)
@@ -124,11 +124,11 @@ def _scaled(source: Tensor | None, scales: Sequence[Any] | None) -> Shape | None
         return None
     dims: list[Dim] = []
     for dim, scale in zip(source.shape, scales, strict=True):
-        known = isinstance(scale, int | float)
-        if known and scale == 1:
+        is_number = isinstance(scale, int | float)
+        if is_number and scale == 1:
             dims.append(dim)
         else:
-            dims.append(_times(dim, scale) if known and isinstance(dim, int) else None)
+            dims.append(_times(dim, scale) if is_number and isinstance(dim, int) else None)
     return tuple(dims)
 
 
@@ -139,8 +139,8 @@ def _times(dim: int, scale: float) -> Dim:
 
 
 def _expand(node: Node) -> Shape | None:
-    source, wanted = node.operands(2)
-    elements = _elements(wanted)
+    source, sizes = node.operands(2)
+    elements = _elements(sizes)
     if source is None or source.shape is None or elements is None:
         return None
     rank = max(len(elements), len(source.shape))

@@ -109,8 +109,8 @@ def snippets(model: Topology, root: Node, results: Replacement) -> Iterable[Snip
 
 
 def _open(frontier: dict[int, Any], stop: dict[int, Any]) -> list[Any]:
-    found = {id(p): p for t in frontier.values() if id(t) not in stop for p in t.inputs}
-    return list(found.values())
+    producers = {id(p): p for t in frontier.values() if id(t) not in stop for p in t.inputs}
+    return list(producers.values())
 
 
 def _expand(
@@ -285,23 +285,23 @@ def _snippet(
         later.graph.node.add(op_type="Identity", input=[name], output=[out])
         later.graph.output.add(name=out)
     for model in (before, later):
-        known = {entry.domain for entry in model.opset_import}
-        for domain in sorted({node.domain for node in model.graph.node} - known - {"", "ai.onnx"}):
+        domains = {entry.domain for entry in model.opset_import}
+        for domain in sorted({node.domain for node in model.graph.node} - domains - {"", "ai.onnx"}):
             model.opset_import.add(domain=domain, version=1)
     return Snippet(before, later, tuple(inputs), _digest(before, later, inputs), bool(shared))
 
 
 def _producers(tensors: Iterable[Any], frontier: Mapping[int, Any]) -> list[Any]:
     """The nodes that compute tensors from the frontier, in order."""
-    found: dict[int, Any] = {}
+    nodes: dict[int, Any] = {}
     todo = list(tensors)
     while todo:
         tensor = todo.pop()
         for node in () if id(tensor) in frontier else tensor.inputs:
-            if id(node) not in found:
-                found[id(node)] = node
+            if id(node) not in nodes:
+                nodes[id(node)] = node
                 todo += [t for t in wiring.reads(node) if isinstance(t, gs.Variable)]
-    return wiring.sorted_nodes(list(found.values()))
+    return wiring.sorted_nodes(list(nodes.values()))
 
 
 def _before(

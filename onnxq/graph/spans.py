@@ -20,34 +20,34 @@ def spans(model: Model, outputs: Iterable[str]) -> dict[str, float]:
 
     Among C classes a probability is 1/C by chance, so that the span is at most 2/C there.
     """
-    wanted = set(outputs)
-    found: dict[str, float] = {}
+    names = set(outputs)
+    widths: dict[str, float] = {}
     for tensor in model.graph.outputs:
-        span = _span(Tensor(model, tensor)) if tensor.name in wanted else None
+        span = _span(Tensor(model, tensor)) if tensor.name in names else None
         if span is not None:
-            found[str(tensor.name)] = span
-    return found
+            widths[str(tensor.name)] = span
+    return widths
 
 
 def _span(tensor: Tensor) -> float | None:
     """The span of a tensor; None where it is not known."""
     todo: list[Tensor | None] = [tensor]
-    known: list[float] = []
+    widths: list[float] = []
     for _ in range(_FAR):
         node = todo[-1].producer if todo[-1] is not None else None
         todo.pop()
         if node is None or node.domain:
             return None
         if node.op in _SPANS:
-            known.append(_SPANS[node.op])
+            widths.append(_SPANS[node.op])
         elif node.op == "Softmax":
-            known.append(_of_classes(node))
+            widths.append(_of_classes(node))
         elif node.op in _BETWEEN:
             todo += node.inputs[: None if node.op == "Concat" else 1]
         else:
             return None
         if not todo:
-            return min(known)
+            return min(widths)
     return None
 
 

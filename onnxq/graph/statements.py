@@ -27,8 +27,8 @@ def deciding_numbers(nodes: Iterable[Node], inputs: Iterable[Tensor]) -> dict[st
     Returns:
         By name the node that is decided, as `Reshape 'n0'`, and the flag that makes the input a constant.
     """
-    own = {one for one in inputs if _is_shape_input(one)}
-    found: dict[str, tuple[str, str]] = {}
+    own = {entry for entry in inputs if _is_shape_input(entry)}
+    deciding: dict[str, tuple[str, str]] = {}
     seen: set[Tensor] = set()
     for node in nodes if own else ():
         if node.domain:
@@ -38,13 +38,13 @@ def deciding_numbers(nodes: Iterable[Node], inputs: Iterable[Tensor]) -> dict[st
             if operand is None or operand.is_constant:
                 continue
             if operand in own:
-                found.setdefault(
+                deciding.setdefault(
                     operand.name, (f"{node.op} {node.name!r}", freezing(operand, _numbers(node, number)))
                 )
-            for one in _values_behind(operand, seen):
-                if one in own:
-                    found.setdefault(one.name, (f"{node.op} {node.name!r}", freezing(one)))
-    return found
+            for entry in _values_behind(operand, seen):
+                if entry in own:
+                    deciding.setdefault(entry.name, (f"{node.op} {node.name!r}", freezing(entry)))
+    return deciding
 
 
 def _is_shape_input(tensor: Tensor) -> bool:
@@ -53,17 +53,17 @@ def _is_shape_input(tensor: Tensor) -> bool:
 
 def _values_behind(tensor: Tensor, seen: set[Tensor]) -> list[Tensor]:
     """The inputs of the model whose values, not sizes, a tensor is computed from; without those seen."""
-    found, todo = [], [tensor]
+    behind, todo = [], [tensor]
     while todo:
-        one = todo.pop()
-        if one in seen:
+        source = todo.pop()
+        if source in seen:
             continue
-        seen.add(one)
-        if one.producer is None:
-            found.append(one)
-        elif one.producer.op not in ("Shape", "Size"):
-            todo += [operand for operand in one.producer.inputs if operand is not None]
-    return [one for one in found if one.is_input]
+        seen.add(source)
+        if source.producer is None:
+            behind.append(source)
+        elif source.producer.op not in ("Shape", "Size"):
+            todo += [operand for operand in source.producer.inputs if operand is not None]
+    return [source for source in behind if source.is_input]
 
 
 def _numbers(node: Node, number: int) -> list[float] | None:
@@ -92,9 +92,9 @@ def _numbers(node: Node, number: int) -> list[float] | None:
 
 def _whole(sizes: Iterable[object]) -> list[float] | None:
     """Sizes that are all known, else None."""
-    known = list(sizes)
-    numbers = [float(one) for one in known if isinstance(one, int)]
-    return numbers if len(numbers) == len(known) else None
+    dims = list(sizes)
+    numbers = [float(one) for one in dims if isinstance(one, int)]
+    return numbers if len(numbers) == len(dims) else None
 
 
 def floats_behind(tensor: Tensor) -> bool:
@@ -128,7 +128,7 @@ def _text(values: list[float] | list[bool] | None) -> str:
 
 def _inputs_behind(tensor: Tensor) -> list[Tensor]:
     """The inputs of the model that a tensor is computed from."""
-    found: dict[int, Tensor] = {}
+    inputs: dict[int, Tensor] = {}
     seen: set[int] = set()
     todo = [tensor]
     while todo and len(seen) < _MOST_WALKED:
@@ -137,10 +137,10 @@ def _inputs_behind(tensor: Tensor) -> list[Tensor]:
             continue
         seen.add(hash(one))
         if one.is_input:
-            found[hash(one)] = one
+            inputs[hash(one)] = one
         elif one.producer is not None:
             todo += [operand for operand in one.producer.inputs if operand is not None]
-    return sorted(found.values(), key=lambda one: one.name)
+    return sorted(inputs.values(), key=lambda one: one.name)
 
 
 def axes_of(node: Node) -> list[float] | None:
@@ -215,11 +215,11 @@ def sizes_of_deconvolution(node: Node) -> str:
     if shape is None or len(shape) < len(sizes):
         return "--shape"
     strides = node.attr("strides") or [1] * len(sizes)
-    wanted = {}
+    sizes_of = {}
     for dim, size, stride in zip(shape[-len(sizes) :], sizes, strides, strict=False):
         if isinstance(dim, str):
-            wanted[dim] = max(1, int(np.round(size / stride)))
-    return " ".join(f"--assume {dim}={size}" for dim, size in wanted.items()) or "--shape"
+            sizes_of[dim] = max(1, int(np.round(size / stride)))
+    return " ".join(f"--assume {dim}={size}" for dim, size in sizes_of.items()) or "--shape"
 
 
 def shape_of(tensor: Tensor) -> str:

@@ -18,6 +18,7 @@ import onnx_graphsurgeon as gs
 
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.graph import load as loading
+from onnxq.graph.free_name import free_name
 from onnxq.graph.importer import Importer
 from onnxq.graph.order import in_order, put_in_order
 from onnxq.graph.source import copy_model, inlined, without_graph
@@ -114,45 +115,43 @@ class Topology:
 
     def _name_dims(self) -> set[str]:
         """Names the inputs' dynamic dimensions that have no name, so that one can speak of them."""
-        given: set[str] = set()
+        named: set[str] = set()
         for tensor in self.graph.inputs:
             if tensor.shape is None:
                 continue
             dims: list[Dim] = []
             for axis, dim in enumerate(tensor.shape):
                 if dim is None or dim == "" or (isinstance(dim, int) and dim < 0):
-                    given.add(f"{tensor.name}.{axis}")
+                    named.add(f"{tensor.name}.{axis}")
                     dims.append(f"{tensor.name}.{axis}")
                 else:
                     dims.append(dim)
             tensor.shape = tuple(dims)
-        return given
+        return named
 
     def _name_nodes(self) -> None:
         """Gives nodes without a name, or with another's, a name of their own: reports need one."""
         taken: set[str] = set()
         for graph in self.graphs():
             for node in graph.nodes:
-                if not node.name or node.name in taken:
-                    base = node.name or next((o.name for o in node.outputs if o.name), node.op)
-                    name, count = base, 1
-                    while name in taken:
-                        name, count = f"{base}_{count}", count + 1
-                    node.given_name, node.name = node.name, name
-                taken.add(node.name)
+                stated = node.name
+                base = stated or next((o.name for o in node.outputs if o.name), node.op)
+                node.name = free_name(base, taken)
+                if node.name != stated:
+                    node.given_name = stated
         self._node_names = taken
 
     def _check_connections(self) -> None:
         sparse = {s.values.name for source in self.sources.values() for s in source.sparse_initializer}
         for graph in self.graphs():
-            known = {id(tensor) for tensor in graph.inputs}
+            defined = {id(tensor) for tensor in graph.inputs}
             for node in graph.nodes:
                 for tensor in node.inputs:
                     if (
                         tensor.name
                         and isinstance(tensor, gs.Variable)
                         and not tensor.inputs
-                        and id(tensor) not in known
+                        and id(tensor) not in defined
                         and tensor.name not in sparse
                         and not self._is_input(tensor, graph)
                     ):
@@ -235,22 +234,14 @@ class Topology:
 
     def unique(self, base: str) -> str:
         """A tensor name that the model does not use yet, `base` where possible."""
-        name, count = base, 1
-        while name in self.names:
-            name, count = f"{base}_{count}", count + 1
-        self.names.add(name)
-        return name
+        return free_name(base, self.names)
 
     def unique_node(self, base: str) -> str:
         """A node name that the model does not use yet, `base` where possible.
 
         TensorRT's layers are named after nodes and after constants: a number is taken that neither has.
         """
-        name, count = base, 1
-        while name in self._node_names or (name != base and name in self.names):
-            name, count = f"{base}_{count}", count + 1
-        self._node_names.add(name)
-        return name
+        return free_name(base, self._node_names, self.names)
 
     def new_constant(self, name: str, values: np.ndarray) -> Any:
         """A new constant tensor, under `name` or the next free name."""
@@ -305,26 +296,26 @@ class Topology:
             graph: the graph around the copy.
             stands: what the copy reads instead of tensors around it, by the tensor's id.
         """
-        known = dict(stands)
+        copies = dict(stands)
         copy = gs.Graph(name=body.name)
         self._parents[id(copy)] = graph
 
         def own(tensor: Any) -> Any:
             if not tensor.name:
                 return gs.Variable.empty()
-            known[id(tensor)] = gs.Variable(self.unique(tensor.name), tensor.dtype, tensor.shape)
-            return known[id(tensor)]
+            copies[id(tensor)] = gs.Variable(self.unique(tensor.name), tensor.dtype, tensor.shape)
+            return copies[id(tensor)]
 
         def read(tensor: Any) -> Any:
             self.name_apart(tensor)
-            return known.get(id(tensor), tensor) if tensor.name else gs.Variable.empty()
+            return copies.get(id(tensor), tensor) if tensor.name else gs.Variable.empty()
 
         copy.inputs = [own(tensor) for tensor in body.inputs]
         defined = {id(tensor) for tensor in copy.inputs}
         nodes = []
         for node in sorted_nodes(body.nodes):
             inputs = [read(tensor) for tensor in node.inputs]
-            inner = {name: self.copy_body(one, copy, known) for name, one in (node.attrs or {}).items()}
+            inner = {name: self.copy_body(one, copy, copies) for name, one in (node.attrs or {}).items()}
             outputs = [own(tensor) for tensor in node.outputs]
             twin = gs.Node(node.op, self.unique_node(node.name), inner, inputs, outputs, node.domain)
             twin.proto = onnx.NodeProto()
@@ -379,9 +370,7 @@ class Topology:
         Raises:
             UserError: there is no such input, its rank is another, or a static size contradicts.
         """
-        tensor = next((t for t in self.graph.inputs if t.name == name), None)
-        if tensor is None:
-            raise unknown_name("input", name, [t.name for t in self.graph.inputs])
+        tensor = self._input(name)
         old = tensor_shape(tensor)
         if old is not None:
             if len(old) != len(shape):
@@ -405,15 +394,24 @@ class Topology:
             self.bind_dims(sizes)
         tensor.shape = tuple(shape)
 
+    def _input(self, name: str) -> Any:
+        """An input, by name.
+
+        Raises:
+            UserError: there is none.
+        """
+        tensor = next((t for t in self.graph.inputs if t.name == name), None)
+        if tensor is None:
+            raise unknown_name("input", name, [t.name for t in self.graph.inputs])
+        return tensor
+
     def freeze_input(self, name: str, values: np.ndarray) -> np.ndarray:
         """Turns an input into a constant; returns its values, of the input's dtype and rank.
 
         Raises:
             UserError: there is no such input, or the values have another type or shape.
         """
-        tensor = next((t for t in self.graph.inputs if t.name == name), None)
-        if tensor is None:
-            raise unknown_name("input", name, [t.name for t in self.graph.inputs])
+        tensor = self._input(name)
         shape = tensor_shape(tensor)
         with np.errstate(all="ignore"):
             cast = values.astype(tensor.dtype) if tensor.dtype is not None else values

@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 
+from onnxq.base.grouped import grouped
 from onnxq.graph.topology import Topology
 
 
@@ -33,22 +34,24 @@ def _open(node: Any, opset: int) -> list[list[Any]]:
         return []
     if all(tensor.dtype is not None for tensor in (*node.inputs, *node.outputs) if tensor.name):
         return []
-    bound: dict[str, list[Any]] = {}
-    for tensors, formal in zip((node.inputs, node.outputs), _variables(node.op, opset), strict=True):
-        for index, tensor in enumerate(tensors):
-            variable = formal[min(index, len(formal) - 1)] if formal else None
-            if variable is not None and tensor.name:
-                bound.setdefault(variable, []).append(tensor)
+    sides = zip((node.inputs, node.outputs), _variables(node.op, opset), strict=True)
+    bound = grouped(
+        (formal[min(index, len(formal) - 1)], tensor)
+        for tensors, formal in sides
+        for index, tensor in enumerate(tensors)
+        if formal and tensor.name
+    )
+    bound.pop(None, None)
     return [tensors for tensors in bound.values() if any(tensor.dtype is None for tensor in tensors)]
 
 
 def _bind(tensors: Sequence[Any]) -> bool:
     """Gives all of them the type of those that have one; returns whether there is one."""
-    known: list[np.dtype] = [tensor.dtype for tensor in tensors if tensor.dtype is not None]
+    dtypes: list[np.dtype] = [tensor.dtype for tensor in tensors if tensor.dtype is not None]
     for tensor in tensors:
-        if known and tensor.dtype is None and isinstance(tensor, gs.Variable):
-            tensor.dtype = known[0]
-    return bool(known)
+        if dtypes and tensor.dtype is None and isinstance(tensor, gs.Variable):
+            tensor.dtype = dtypes[0]
+    return bool(dtypes)
 
 
 @functools.cache

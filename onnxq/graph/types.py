@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import ml_dtypes
 import numpy as np
@@ -32,13 +32,10 @@ def elem_type_of(dtype: np.dtype) -> int:
 
 def shape_of(shape: onnx.TensorShapeProto) -> Shape:
     """The dimensions of an ONNX shape; a negative size is a dynamic dimension without a name."""
-    dims: list[Dim] = []
-    for dim in shape.dim:
-        if dim.HasField("dim_value") and dim.dim_value >= 0:
-            dims.append(int(dim.dim_value))
-        else:
-            dims.append(dim.dim_param or None)
-    return tuple(dims)
+    return tuple(
+        int(dim.dim_value) if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or None
+        for dim in shape.dim
+    )
 
 
 def set_shape(proto: onnx.TypeProto.Tensor, shape: Shape | None) -> None:
@@ -57,6 +54,16 @@ def set_shape(proto: onnx.TypeProto.Tensor, shape: Shape | None) -> None:
             dim.dim_value = size
 
 
+def set_inputs(graph: onnx.GraphProto, shapes: Mapping[str, Sequence[Dim]]) -> None:
+    """Gives inputs of a graph these shapes, by name; what was known of other tensors' shapes is gone."""
+    for info in graph.input:
+        if info.name in shapes:
+            set_shape(info.type.tensor_type, tuple(shapes[info.name]))
+    del graph.value_info[:]
+    for info in graph.output:
+        info.type.tensor_type.ClearField("shape")
+
+
 def value_info(name: str, dtype: np.dtype, shape: Shape | None) -> onnx.ValueInfoProto:
     """A tensor's ValueInfoProto."""
     info = onnx.ValueInfoProto(name=name)
@@ -65,7 +72,7 @@ def value_info(name: str, dtype: np.dtype, shape: Shape | None) -> onnx.ValueInf
     return info
 
 
-def is_static(shape: Sequence[Dim] | None) -> bool:
+def is_static(shape: Sequence[Dim] | None) -> TypeGuard[tuple[int, ...]]:
     """Whether the rank and every dimension are known."""
     return shape is not None and all(isinstance(dim, int) for dim in shape)
 

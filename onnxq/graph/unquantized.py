@@ -12,7 +12,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.pairs import QDQ, Pair, PairIndex
 from onnxq.graph.topology import Topology
 from onnxq.graph.types import elem_type_of
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.view import Tensor, every_node
 
 QUANTIZED = (*QDQ, "QLinear", "QGemm")
 """How the names of operators begin that quantize, dequantize, or compute with codes and scales."""
@@ -29,8 +29,8 @@ def centre_codes(model: Model) -> None:
     Args:
         model: the model, which is changed.
     """
-    for raw in (raw for graph in model.graphs() for raw in graph.nodes if raw.op.startswith(QUANTIZED)):
-        for tensor in Node(model, raw).inputs:
+    for node in every_node(model):
+        for tensor in node.inputs if node.op.startswith(QUANTIZED) else ():
             if tensor is None or not tensor.is_constant or tensor.rank not in (0, 1):
                 continue
             if tensor.dtype in (np.int8, np.uint8):
@@ -48,9 +48,9 @@ def unquantized(model: onnx.ModelProto, data_dir: Path | None = None) -> onnx.Mo
         model: the model; its pairs are QuantizeLinear and DequantizeLinear, with any zero point.
         data_dir: the folder that its external data is relative to, None where its weights are in it.
     """
-    found = onnx.ModelProto()
-    found.CopyFrom(model)
-    graph = found.graph
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    graph = copy.graph
     held = PairIndex.of(Topology(model, None, data_dir), bodies=False)
     pairs = {pair.node.outputs[0].name: pair for pair in held}
     outputs = {info.name for info in graph.output}
@@ -66,12 +66,12 @@ def unquantized(model: onnx.ModelProto, data_dir: Path | None = None) -> onnx.Mo
             instead[node.output[0]] = source
             types[source] = _type(pair.scale)
         elif pair is not None and pair.dequantizes:
-            made, wanted = _dequantized(pair), _type(pair.scale)
+            made, kind = _dequantized(pair), _type(pair.scale)
             if made is not None:
                 graph.initializer.append(numpy_helper.from_array(made, node.output[0]))
-            elif types.get(source, wanted) != wanted:
+            elif types.get(source, kind) != kind:
                 kept.append(
-                    onnx.helper.make_node("Cast", [source], [node.output[0]], f"{node.name}_cast", to=wanted)
+                    onnx.helper.make_node("Cast", [source], [node.output[0]], f"{node.name}_cast", to=kind)
                 )
             elif node.output[0] in outputs:
                 kept.append(onnx.helper.make_node("Identity", [source], [node.output[0]], node.name))
@@ -88,7 +88,7 @@ def unquantized(model: onnx.ModelProto, data_dir: Path | None = None) -> onnx.Mo
     left = [tensor for tensor in graph.initializer if every or tensor.name in read]
     del graph.initializer[:]
     graph.initializer.extend(left)
-    return found
+    return copy
 
 
 def _bodies(graph: onnx.GraphProto) -> bool:
@@ -104,9 +104,9 @@ def _type(scale: Tensor | None) -> int:
 
 def _dequantized(pair: Pair) -> np.ndarray | None:
     """What a DequantizeLinear of constants gives; None where its input is no constant of codes."""
-    given = [one for one in (pair.codes, pair.scale, pair.zero) if one is not None]
-    values = [one.constant for one in given if one.is_constant]
-    if len(values) < len(given) or pair.format not in _CODES:
+    operands = [one for one in (pair.codes, pair.scale, pair.zero) if one is not None]
+    values = [one.constant for one in operands if one.is_constant]
+    if len(values) < len(operands) or pair.format not in _CODES:
         return None
     codes, scale, zero = (*values, np.zeros(()))[:3]
     assert codes is not None

@@ -7,6 +7,7 @@ that an old node feels is rewritten (ONNX, Changelog.md); the whole model is com
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -95,6 +96,12 @@ class _Old:
         self.raw = node.node
         self.model = model
 
+    @property
+    def dtype(self) -> np.dtype:
+        """The type of the first input, float32 where it is not known."""
+        source = self.view.inputs[0]
+        return source.dtype if source is not None and source.dtype is not None else np.dtype(np.float32)
+
     def take(self, name: str, default: Any = None) -> Any:
         """An attribute's value; the node does not have it any more."""
         value = self.view.attr(name, default)
@@ -123,39 +130,33 @@ class _Old:
         )
 
 
-def _axes(old: _Old) -> list[Any]:
-    axes = old.take("axes")
-    if axes is not None:
-        old.feed(1, axes)
+def _second_input(old: _Old, attribute: str) -> list[Any]:
+    """Of operators whose attribute is an input now."""
+    values = old.take(attribute)
+    if values is not None:
+        old.feed(1, values)
     return [old.raw]
 
 
-def _split(old: _Old) -> list[Any]:
-    sizes = old.take("split")
-    if sizes is not None:
-        old.feed(1, sizes)
-    return [old.raw]
+_axes = functools.partial(_second_input, attribute="axes")
+_split = functools.partial(_second_input, attribute="split")
 
 
 def _clip(old: _Old) -> list[Any]:
-    source = old.view.inputs[0]
-    dtype = source.dtype if source is not None and source.dtype is not None else np.dtype(np.float32)
-    given = {a.name for a in old.raw.proto.attribute}
+    stated = {a.name for a in old.raw.proto.attribute}
     low, high = old.take("min"), old.take("max")
-    if "min" in given:
-        old.feed(1, low, dtype)
-    if "max" in given:
-        old.feed(2, high, dtype)
+    if "min" in stated:
+        old.feed(1, low, old.dtype)
+    if "max" in stated:
+        old.feed(2, high, old.dtype)
     return [old.raw]
 
 
 def _pad(old: _Old) -> list[Any]:
-    source = old.view.inputs[0]
-    dtype = source.dtype if source is not None and source.dtype is not None else np.dtype(np.float32)
     pads, value = old.take("pads"), old.take("value", 0.0)
     old.feed(1, pads)
     if value != 0.0:
-        old.feed(2, value, dtype)
+        old.feed(2, value, old.dtype)
     return [old.raw]
 
 
@@ -188,12 +189,12 @@ def _batch_normalization(old: _Old) -> list[Any]:
 def _resize(old: _Old) -> list[Any]:
     """Upsample, and the Resize of opset 10, of the same coordinates."""
     mode = old.view.attr("mode", "nearest")
-    source, *given = old.raw.inputs
-    sizes = constant_of(given[0]) if given else np.array(old.take("scales"), np.float32)
+    source, *operands = old.raw.inputs
+    sizes = constant_of(operands[0]) if operands else np.array(old.take("scales"), np.float32)
     old.raw.op = old.raw.proto.op_type = "Resize"
     old.raw.inputs = [source, new_tensor("", None, None)]
-    if given:
-        old.raw.inputs.append(given[0])
+    if operands:
+        old.raw.inputs.append(operands[0])
     else:
         old.feed(2, sizes, np.float32)
     # mode comes from the node; a Resize of opset 11 with no more said would use half pixels

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, overload
@@ -13,7 +14,7 @@ import onnx
 from onnxq.base.errors import nearest
 from onnxq.graph import wiring
 from onnxq.graph.infer import Type, node_types
-from onnxq.graph.types import Shape, dtype_of
+from onnxq.graph.types import Shape, dtype_of, is_static
 from onnxq.graph.view import Body, Node, Tensor, Value
 
 _NUMBERS = (np.ndarray, np.generic, int, float, bool)
@@ -166,8 +167,8 @@ class _Builder:
         unknown = set(attrs) - _attribute_names(op) if not self._domain else ()
         if unknown:
             raise AttributeError(f"{op} has no attribute {sorted(unknown)[0]!r}")
-        given = {k: v for k, v in attrs.items() if v is not None}
-        return _results(NewNode(op, inputs, given, outputs, domain=self._domain))
+        stated = {k: v for k, v in attrs.items() if v is not None}
+        return _results(NewNode(op, inputs, stated, outputs, domain=self._domain))
 
 
 op = _Builder()
@@ -216,13 +217,13 @@ def inline(body: Body, *values: Operand) -> tuple[Value, ...]:
     """
     if len(values) != len(body.inputs):
         raise ValueError(f"the body has {len(body.inputs)} inputs, {len(values)} values are given")
-    known: dict[int, tuple[Any, Value]] = {}
+    computed: dict[int, tuple[Any, Value]] = {}
     for tensor, value in zip(body.inputs, values, strict=True):
-        known[id(tensor.tensor)] = tensor.tensor, _as_value(value, tensor.dtype)
+        computed[id(tensor.tensor)] = tensor.tensor, _as_value(value, tensor.dtype)
 
     def read(tensor: Any) -> Value | None:
-        if id(tensor) in known:
-            return known[id(tensor)][1]
+        if id(tensor) in computed:
+            return computed[id(tensor)][1]
         return Tensor(body.model, tensor) if tensor.name else None
 
     for node in wiring.sorted_nodes(body.graph.nodes):
@@ -230,15 +231,15 @@ def inline(body: Body, *values: Operand) -> tuple[Value, ...]:
         inputs = tuple(read(tensor) for tensor in node.inputs)
         same = None if view.domain else _handed_on(view, inputs)
         if same is not None:
-            known[id(node.outputs[0])] = node.outputs[0], same
+            computed[id(node.outputs[0])] = node.outputs[0], same
             continue
         bodies = {}
         for name, graph in (node.attrs or {}).items():
             around = [id(tensor) for tensor in wiring.captures(graph)]
-            bodies[name] = NewBody(graph, {key: known[key] for key in around if key in known})
+            bodies[name] = NewBody(graph, {key: computed[key] for key in around if key in computed})
         count = max((i + 1 for i, tensor in enumerate(node.outputs) if tensor.name), default=0)
         new = NewNode(view.op, inputs, view.attrs, count, view, view.domain, bodies, view.name)
-        known.update((id(t), (t, NewOutput(new, i))) for i, t in enumerate(node.outputs) if t.name)
+        computed.update((id(t), (t, NewOutput(new, i))) for i, t in enumerate(node.outputs) if t.name)
     results = [read(tensor) for tensor in body.graph.outputs]
     return tuple(value for value in results if value is not None)
 
@@ -250,13 +251,13 @@ def _handed_on(node: Node, inputs: Sequence[Value | None]) -> Value | None:
         return None if array is None else NewConstant(array)
     if node.op not in ("Identity", "Cast") or inputs[0] is None:
         return None
-    wanted = dtype_of(node.attr("to")) if node.op == "Cast" else None
-    if wanted is None or wanted == inputs[0].dtype:
+    dtype = dtype_of(node.attr("to")) if node.op == "Cast" else None
+    if dtype is None or dtype == inputs[0].dtype:
         return inputs[0]
     array = inputs[0].constant
-    if array is None or array.dtype.kind not in "iub" or wanted.kind not in "iub":
+    if array is None or array.dtype.kind not in "iub" or dtype.kind not in "iub":
         return None
-    return NewConstant(array.astype(wanted))
+    return NewConstant(array.astype(dtype))
 
 
 def float32_only(value: Operand) -> Value:
@@ -452,8 +453,8 @@ def _infer(node: NewNode, model: Any) -> list[Type]:
         if value is None:
             inputs.append(None)
         else:
-            small = value.shape is not None and all(isinstance(d, int) for d in value.shape)
-            few = small and int(np.prod([int(d or 0) for d in value.shape or ()])) <= 64
+            shape = value.shape
+            few = is_static(shape) and math.prod(shape) <= 64
             inputs.append((value.dtype, value.shape, value.constant if few else None))
     try:
         proto = onnx.helper.make_node(node.op, [], [], domain=node.domain, **dict(node.attrs))

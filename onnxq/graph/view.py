@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -168,6 +168,11 @@ class Node:
         return "" if domain == "ai.onnx" else str(domain)
 
     @property
+    def operator(self) -> str:
+        """The operator's name, with its domain where that is not ONNX's own."""
+        return f"{self.domain}.{self.op}" if self.domain else self.op
+
+    @property
     def name(self) -> str:
         """The node's name, unique in the model."""
         return str(self.node.name)
@@ -194,8 +199,8 @@ class Node:
 
     def operands(self, count: int) -> tuple[Tensor | None, ...]:
         """The first `count` inputs; None for those that are missing or left out."""
-        given = self.inputs[:count]
-        return given + (None,) * (count - len(given))
+        inputs = self.inputs[:count]
+        return inputs + (None,) * (count - len(inputs))
 
     def attr(self, name: str, default: Any = None) -> Any:
         """An attribute's value, else the operator schema's default, else `default`.
@@ -205,8 +210,8 @@ class Node:
         for attribute in self.node.proto.attribute:
             if attribute.name == name:
                 return _attribute_value(attribute)
-        known = _defaults(self.op, self.domain, self.opset)
-        return known.get(name, default)
+        defaults = _defaults(self.op, self.domain, self.opset)
+        return defaults.get(name, default)
 
     @property
     def attrs(self) -> dict[str, Any]:
@@ -245,8 +250,8 @@ class Node:
             ValueError: no target's table states a limit of this name.
         """
         if name not in self.model.limits and name not in stated_limits():
-            known = nearest(name, stated_limits()) or f"known: {', '.join(sorted(stated_limits()))}"
-            raise ValueError(f"no target states a limit {name!r}; {known}")
+            advice = nearest(name, stated_limits()) or f"known: {', '.join(sorted(stated_limits()))}"
+            raise ValueError(f"no target states a limit {name!r}; {advice}")
         limit = self.model.limits.get(name)
         if limit is not None:
             self.model.asked_limits[name] = limit
@@ -267,6 +272,16 @@ class Node:
     def assumed(self, dim: Dim) -> int | None:
         """The size that is stated or proved for a dynamic dimension, None where there is none."""
         return self.model.assumed.get(dim) if isinstance(dim, str) else None
+
+
+def every_node(model: Topology) -> Iterator[Node]:
+    """The nodes of a model, those of subgraph bodies included, outer before inner."""
+    return (Node(model, raw) for graph in model.graphs() for raw in graph.nodes)
+
+
+def main_nodes(model: Topology) -> Iterator[Node]:
+    """The nodes of a model's main graph."""
+    return (Node(model, raw) for raw in model.graph.nodes)
 
 
 class Body(Sequence[Tensor]):

@@ -85,13 +85,15 @@ def checks_view(report: Report, suspicious: tuple[str, ...]) -> ChecksView | Non
         report: the report.
         suspicious: layers that an analysis finds suspicious, with the causes.
     """
-    found, engine = report.unsupported, report.engine
-    checks = tuple(CheckLine(one.node, one.op, one.reason, one.advice) for one in found[:_SHOWN])
+    unsupported, engine = report.unsupported, report.engine
+    checks = tuple(CheckLine(one.node, one.op, one.reason, one.advice) for one in unsupported[:_SHOWN])
     missed = engine.not_int8 if engine.status == "compiled" else ()
     float32 = tuple(
         f"{one.node} ({one.op}): {one.because}" for one in part_of(BodyPart, report.body).float32[:_SHOWN]
     )
-    view = ChecksView(checks, max(0, len(found) - _SHOWN), missed[:_SHOWN], float32, suspicious[:_SHOWN])
+    view = ChecksView(
+        checks, max(0, len(unsupported) - _SHOWN), missed[:_SHOWN], float32, suspicious[:_SHOWN]
+    )
     return view if checks or missed or float32 or suspicious else None
 
 
@@ -181,5 +183,5 @@ def _asked(report: Report) -> list[tuple[str, ...]]:
 
 
 def _report_of(opened: OpenedReport) -> str:
-    found = [name for name in opened.document.files if name.endswith(".report.json")]
-    return found[0] if found else opened.path or "X.report.json"
+    reports = [name for name in opened.document.files if name.endswith(".report.json")]
+    return reports[0] if reports else opened.path or "X.report.json"

@@ -81,10 +81,10 @@ def chart(
         zero: whether the axis begins at 0.
         steps: whether a value holds until the next place.
     """
-    known = [v for _, values in series for v in values if v is not None and math.isfinite(v)]
-    if len(known) < 2:
+    finite = [v for _, values in series for v in values if v is not None and math.isfinite(v)]
+    if len(finite) < 2:
         return None
-    low, high = (0.0 if zero else min(known)), max(known)
+    low, high = (0.0 if zero else min(finite)), max(finite)
     if high <= low:
         low, high = low - 1, high + 1
     scale = (HEIGHT - 20) / (high - low)
@@ -105,11 +105,11 @@ def _thinned(values: Sequence[float | None]) -> list[tuple[int, float | None]]:
     every = -(-len(values) // _MOST)
     if every == 1:
         return list(enumerate(values))
-    found: list[tuple[int, float | None]] = []
+    points: list[tuple[int, float | None]] = []
     for start in range(0, len(values), every):
         here = [(v, p) for p, v in enumerate(values[start : start + every], start) if v is not None]
-        found.append((min(here)[1], min(here)[0]) if here else (start, None))
-    return found
+        points.append((min(here)[1], min(here)[0]) if here else (start, None))
+    return points
 
 
 def _path(points: Sequence[tuple[int, float | None]], across: float, y: object, steps: bool) -> str:

@@ -111,10 +111,10 @@ def _errors(analysis: Analysis | LayerErrors | None) -> tuple[Chart | None, str]
     if analysis is None or not analysis.rows:
         return None, ""
     rows: Sequence[LayerError | ErrorLine] = analysis.rows
-    found = sorted(rows, key=lambda row: row.place or 0)
-    series = [("accumulated", [_db(row.accumulated) for row in found]),
-              ("alone", [_db(row.isolated) for row in found])]  # fmt: skip
-    ends = found[0].layer, found[-1].layer
+    ordered = sorted(rows, key=lambda row: row.place or 0)
+    series = [("accumulated", [_db(row.accumulated) for row in ordered]),
+              ("alone", [_db(row.isolated) for row in ordered])]  # fmt: skip
+    ends = ordered[0].layer, ordered[-1].layer
     drawn = chart("SQNR of each layer against float, dB, in the order of the model", series, ends, " dB")
     drift = analysis.drift or ""
     if drift:

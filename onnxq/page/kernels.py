@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from onnxq.base.grouped import grouped
 from onnxq.compiled.kernels import BITS
 from onnxq.documents.engine import EnginePart
 from onnxq.run.engine_log import EngineTensor
@@ -68,14 +69,11 @@ def kernels_of(engine: EnginePart) -> tuple[KernelRow, ...]:
 
 def kinds_of(kernels: Sequence[KernelRow]) -> tuple[KindOfKernel, ...]:
     """Kernels by kind and precision, what moves most first."""
-    by: dict[tuple[str, str], list[KernelRow]] = {}
-    for kernel in kernels:
-        by.setdefault((kernel.kind, kernel.precision), []).append(kernel)
-    found = [
-        KindOfKernel(*key, len(own), sum(k.moved for k in own), sum(k.weights for k in own))
-        for key, own in by.items()
+    kinds = [
+        KindOfKernel(*kind, len(own), sum(k.moved for k in own), sum(k.weights for k in own))
+        for kind, own in grouped(((k.kind, k.precision), k) for k in kernels).items()
     ]
-    return tuple(sorted(found, key=lambda one: -one.moved))
+    return tuple(sorted(kinds, key=lambda kind: -kind.moved))
 
 
 def memory_along(engine: EnginePart) -> tuple[float, ...]:

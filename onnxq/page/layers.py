@@ -11,6 +11,7 @@ from onnxq.analysis.figures import Figures
 from onnxq.analysis.layer_errors import ErrorLine, LayerErrors, ShortFigures
 from onnxq.analysis.reports import number, part_of
 from onnxq.analysis.rows import Analysis, LayerError
+from onnxq.base.grouped import grouped
 from onnxq.documents.accuracy import GoalPart, GoalSearch
 from onnxq.documents.calibration import CalibrationPart, DrawnHistogram, TensorMoments, Threshold
 from onnxq.documents.plan import PlanPart
@@ -186,8 +187,8 @@ class LayersView:
 
 
 def _packed(kind: type, rows: Sequence[Any]) -> dict[str, Any]:
-    known = [field.name for field in fields(kind)]
-    return {"fields": known, "rows": [[_plain(getattr(row, name)) for name in known] for row in rows]}
+    names = [field.name for field in fields(kind)]
+    return {"fields": names, "rows": [[_plain(getattr(row, name)) for name in names] for row in rows]}
 
 
 def _plain(value: Any) -> Any:
@@ -208,17 +209,17 @@ def layers_view(
         analysis: the errors of the layers, or None.
         kernels: the engine's.
     """
-    known = _Known(report, analysis, kernels)
-    layers = tuple(known.rows())
+    lines = _Known(report, analysis, kernels)
+    layers = tuple(lines.rows())
     if not layers:
         return None
     return LayersView(
         layers,
-        known.tensors,
+        lines.tensors,
         _groups(part_of(PlanPart, report.plan)),
         tuple(kernels),
-        known.graph,
-        bool(known.errors),
+        lines.graph,
+        bool(lines.errors),
         _said(analysis),
     )
 
@@ -240,8 +241,8 @@ def _groups(plan: PlanPart) -> tuple[GroupLine, ...]:
 
 
 def _level(value: float | None) -> Level:
-    found = number(value)
-    return found if found is None or math.isfinite(found) else ("inf" if found > 0 else "-inf")
+    level = number(value)
+    return level if level is None or math.isfinite(level) else ("inf" if level > 0 else "-inf")
 
 
 class _Known:
@@ -262,14 +263,12 @@ class _Known:
             for one in self._outline
         )
         self.tensors = tuple(_tensors(report))
-        self._reads: dict[str, list[int]] = {}
-        for place, site in enumerate(plan.sites):
-            for reader in site.readers:
-                self._reads.setdefault(reader.node, []).append(place)
-        self._in_kernels: dict[str, list[int]] = {}
-        for place, kernel in enumerate(kernels):
-            for node in kernel.nodes:
-                self._in_kernels.setdefault(node, []).append(place)
+        self._reads = grouped(
+            (edge.node, place) for place, site in enumerate(plan.sites) for edge in site.readers
+        )
+        self._in_kernels = grouped(
+            (node, place) for place, kernel in enumerate(kernels) for node in kernel.nodes
+        )
         rows: Sequence[LayerError | ErrorLine] = () if analysis is None else analysis.rows
         self.errors = {row.layer: row for row in rows if row.layer}
         search = part_of(GoalSearch, part_of(GoalPart, report.goal).search)
@@ -278,9 +277,9 @@ class _Known:
 
     def rows(self) -> Iterator[LayerLine]:
         """Layers, and what else reads pairs, stays in float or was analysed, in the order of the model."""
-        wanted = dict.fromkeys([*self._planned, *self._kept, *self._reads, *self.errors])
+        nodes = dict.fromkeys([*self._planned, *self._kept, *self._reads, *self.errors])
         last = len(self._outline)
-        for name in sorted(wanted, key=lambda name: self._places.get(name, last)):
+        for name in sorted(nodes, key=lambda name: self._places.get(name, last)):
             if name:
                 yield self._row(name)
 
@@ -346,20 +345,20 @@ def _clip(tensor: TensorLine) -> float | None:
 
 
 def _tensors(report: Report) -> Iterator[TensorLine]:
-    found, profiles = part_of(CalibrationPart, report.calibration), report.weight_scales or {}
+    calibration, profiles = part_of(CalibrationPart, report.calibration), report.weight_scales or {}
     edits = {edit.tensor: edit.kind for edit in part_of(RepairPart, report.repair).edits}
     for site in part_of(PlanPart, report.plan).sites:
         name = site.tensor
-        low, high = found.ranges.get(name, (None, None))
-        threshold = part_of(Threshold, found.thresholds.get(name))
-        seen = part_of(TensorMoments, found.statistics.get(name))
-        drawn = part_of(DrawnHistogram, found.histograms.get(name))
+        low, high = calibration.ranges.get(name, (None, None))
+        threshold = part_of(Threshold, calibration.thresholds.get(name))
+        seen = part_of(TensorMoments, calibration.statistics.get(name))
+        drawn = part_of(DrawnHistogram, calibration.histograms.get(name))
         variance, profile = number(seen.variance), profiles.get(name)
         yield TensorLine(
             name=name,
             kind=site.kind,
             because=site.because,
-            scale=number(found.scales.get(name)),
+            scale=number(calibration.scales.get(name)),
             axis=site.axis,
             low=number(low),
             high=number(high),
@@ -372,6 +371,6 @@ def _tensors(report: Report) -> Iterator[TensorLine]:
             counts=drawn.counts,
             channels=0 if profile is None else profile.channels,
             scales="" if profile is None else profile.values,
-            edited=found.before.get(name) or edits.get(name, ""),
-            before=name in found.before,
+            edited=calibration.before.get(name) or edits.get(name, ""),
+            before=name in calibration.before,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from onnxq.analysis.reports import number, part_of
@@ -121,7 +121,7 @@ def ledger_view(report: Report) -> LedgerView | None:
         predictions=_predictions(search.trials),
         method=repair.method if repair.steps else "",
         idle=tuple(f"{step.step}: {step.why}" for step in idle),
-        sources=_sources(search.noise.sources),
+        sources=tuple(_sources(search.noise.sources)),
     )
 
 
@@ -136,99 +136,83 @@ def _entry(
     return LedgerEntry(part, what, verdict, level(before), level(after), bar, note)
 
 
-def _surgery(stages: Sequence[WholeProof]) -> list[LedgerEntry]:
-    found = []
-    for one in stages:
-        largest = number(one.max_abs)
-        said = [one.verdict, f"max difference {figure(largest)}" if largest else ""]
-        note = ", ".join(part for part in (*said, one.why) if part)
-        found.append(_entry("surgery", f"rules of stage {one.stage}", number(one.sqnr_db), note))
-    return found
+def _surgery(stages: Sequence[WholeProof]) -> Iterator[LedgerEntry]:
+    for stage in stages:
+        largest = number(stage.max_abs)
+        said = [stage.verdict, f"max difference {figure(largest)}" if largest else ""]
+        note = ", ".join(part for part in (*said, stage.why) if part)
+        yield _entry("surgery", f"rules of stage {stage.stage}", number(stage.sqnr_db), note)
 
 
-def _scales(choice: MethodChosen | None) -> list[LedgerEntry]:
-    found = []
-    for one in () if choice is None else choice.trials:
-        verdict = "kept" if choice is not None and one.method == choice.method else "dropped"
-        note = f"on {one.samples or 0} samples"
-        found.append(_entry("scales", f"ranges by {one.method}", number(one.sqnr_db), note, verdict))
-    return found
+def _scales(choice: MethodChosen | None) -> Iterator[LedgerEntry]:
+    for trial in () if choice is None else choice.trials:
+        verdict = "kept" if choice is not None and trial.method == choice.method else "dropped"
+        note = f"on {trial.samples or 0} samples"
+        yield _entry("scales", f"ranges by {trial.method}", number(trial.sqnr_db), note, verdict)
 
 
-def _repair(steps: Sequence[RepairStep]) -> list[LedgerEntry]:
-    found = []
-    for one in steps:
-        after = number(one.after_db)
+def _repair(steps: Sequence[RepairStep]) -> Iterator[LedgerEntry]:
+    for step in steps:
+        after = number(step.after_db)
         if after is None:
             continue
         made = [f"{count} {_ONE.get(what, what) if count == 1 else what}"
-                for what, count in one.changed.items() if count]  # fmt: skip
-        note = "; ".join(part for part in (", ".join(made), one.why,
-                                           f"{decimal(number(one.runs))} runs") if part)  # fmt: skip
-        found.append(_entry("repair", one.step, after, note, one.verdict, number(one.before_db)))
-    return found
+                for what, count in step.changed.items() if count]  # fmt: skip
+        note = "; ".join(part for part in (", ".join(made), step.why,
+                                           f"{decimal(number(step.runs))} runs") if part)  # fmt: skip
+        yield _entry("repair", step.step, after, note, step.verdict, number(step.before_db))
 
 
-def _kinds(search: GoalSearch) -> list[LedgerEntry]:
+def _kinds(search: GoalSearch) -> Iterator[LedgerEntry]:
     """Int8 by source, as the noise model has it with nothing in float for the goal."""
-    found = []
     name = {"weight": "weights in int8, all of them", "activation": "activations in int8, all of them"}
-    for one in search.noise.kinds:
+    for source in search.noise.kinds:
         note = "predicted, with nothing in float for the goal; "
-        note += f"{percent(number(one.share))} of the noise goes with them"
-        found.append(_entry("int8", name.get(one.name, one.name), number(one.alone_db), note))
+        note += f"{percent(number(source.share))} of the noise goes with them"
+        yield _entry("int8", name.get(source.name, source.name), number(source.alone_db), note)
     predicted = number(search.predicted_sqnr_db)
-    if found and predicted is not None:
+    if search.noise.kinds and predicted is not None:
         first = next(iter(search.trials), None)
         measured = level(number(first.measured)) if first is not None and not first.nodes else ""
         note = "predicted, with nothing in float for the goal" + (
             f"; {measured} measured" if measured else ""
         )
-        found.append(_entry("int8", "all of it, and the body", predicted, note))
-    return found
+        yield _entry("int8", "all of it, and the body", predicted, note)
 
 
-def _sources(sources: Sequence[NoiseShare]) -> tuple[NoisySource, ...]:
+def _sources(sources: Sequence[NoiseShare]) -> Iterator[NoisySource]:
     kinds = {"weight": "weights ", "block": "all from "}
-    found = []
-    for one in sources[:_SOURCES]:
-        share = number(one.share) or 0.0
-        found.append(
-            NoisySource(
-                what=kinds.get(one.kind, "") + one.name,
-                layers=one.layers,
-                alone=_alone(number(one.alone_db)),
-                share=percent(share),
-                bar=min(1.0, max(0.0, share)),
-            )
+    for source in sources[:_SOURCES]:
+        share = number(source.share) or 0.0
+        yield NoisySource(
+            what=kinds.get(source.kind, "") + source.name,
+            layers=source.layers,
+            alone=_alone(number(source.alone_db)),
+            share=percent(share),
+            bar=min(1.0, max(0.0, share)),
         )
-    return tuple(found)
 
 
-def _left(floats: Sequence[LeftInFloat]) -> list[LedgerEntry]:
-    found = []
-    for one in floats:
-        note = f"gains {level(number(one.gain_db))} beside the others, for {decimal(number(one.cost))}"
-        found.append(LedgerEntry("float for the goal", one.node, "", "", "", None, note))
-    return found
+def _left(floats: Sequence[LeftInFloat]) -> Iterator[LedgerEntry]:
+    for layer in floats:
+        note = f"gains {level(number(layer.gain_db))} beside the others, for {decimal(number(layer.cost))}"
+        yield LedgerEntry("float for the goal", layer.node, "", "", "", None, note)
 
 
-def _body(body: BodyPart) -> list[LedgerEntry]:
-    found = []
-    for one in body.outputs:
-        for value, what in ((one.int8_db, "int8 alone"), (one.body_db, f"the {body.type} body alone"),
-                            (one.together_db, "int8 and body together")):  # fmt: skip
-            if (known := number(value)) is not None:
-                found.append(_entry("body", f"{one.output}: {what}", known, "SQNR of the output"))
-    return found
+def _body(body: BodyPart) -> Iterator[LedgerEntry]:
+    for output in body.outputs:
+        for value, what in ((output.int8_db, "int8 alone"), (output.body_db, f"the {body.type} body alone"),
+                            (output.together_db, "int8 and body together")):  # fmt: skip
+            if (decibels := number(value)) is not None:
+                yield _entry("body", f"{output.output}: {what}", decibels, "SQNR of the output")
 
 
 def _result(about: AboutMeanPart | None) -> list[LedgerEntry]:
-    found = None if about is None else number(about.sqnr_about_mean_db)
-    if about is None or found is None:
+    decibels = None if about is None else number(about.sqnr_about_mean_db)
+    if about is None or decibels is None:
         return []
     note = f"about the mean, on {counted(about.samples or 0, 'sample')} that chose nothing"
-    return [_entry("result", "as written, all outputs", found, note)]
+    return [_entry("result", "as written, all outputs", decibels, note)]
 
 
 def _predictions(trials: Sequence[FloatSetTried]) -> tuple[Predicted, ...]:

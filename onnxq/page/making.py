@@ -84,29 +84,33 @@ def page_of(
         analysis: what `onnxq analyze --json` printed; None: what the report has of it.
         compare: the report of another run, or None.
     """
-    found = report.document
-    kernels = kernels_of(found.engine)
-    errors = found.layer_errors if analysis is None else analysis
-    layers = layers_view(found, errors, kernels)
+    document = report.document
+    kernels = kernels_of(document.engine)
+    errors = document.layer_errors if analysis is None else analysis
+    layers = layers_view(document, errors, kernels)
     rows = layers.layers if layers is not None else ()
     suspicious = tuple(f"{row.name}: {'; '.join(row.causes)}" for row in rows if row.causes)
-    model, output = found.model or "", found.output or ""
-    made = [f"from {file_name(model)}" if model else "", f"for {found.target}", f"by onnxq {found.onnxq}"]
+    model, output = document.model or "", document.output or ""
+    made = [
+        f"from {file_name(model)}" if model else "",
+        f"for {document.target}",
+        f"by onnxq {document.onnxq}",
+    ]
     return ReportPage(
         title=file_name(output or model) or "model",
         subtitle=", ".join(part for part in made if part),
-        verdict=verdict_view(found),
-        sheets=sheets_of(found.pictures),
+        verdict=verdict_view(document),
+        sheets=sheets_of(document.pictures),
         advice=advice_of(report, analysed=layers is not None and layers.analysed),
         run_diff=run_diff_view(compare, report) if compare is not None else None,
-        ledger=ledger_view(found),
+        ledger=ledger_view(document),
         layers=layers,
-        depth=depth_view(found, errors, kernels),
-        sizes=sizes_view(found),
-        surgery=surgery_view(found),
-        checks=checks_view(found, suspicious),
+        depth=depth_view(document, errors, kernels),
+        sizes=sizes_view(document),
+        surgery=surgery_view(document),
+        checks=checks_view(document, suspicious),
         worst=worst_view(errors),
-        reproduce=reproduce_view(found),
+        reproduce=reproduce_view(document),
     )
 
 

@@ -46,7 +46,7 @@ def reproduce_view(report: Report) -> ReproduceView:
 def _facts(report: Report) -> list[tuple[str, str]]:
     calibration, body = part_of(CalibrationPart, report.calibration), part_of(BodyPart, report.body)
     asked, place = part_of(RepairPart, report.repair).asked, calibration.data.place
-    found: dict[str, str | int | None] = {
+    facts: dict[str, str | int | None] = {
         "onnxq": report.onnxq, "model": report.model, "result": report.output,
         "SHA-256 of the result": report.sha256, "target": report.target, "opset": report.opset,
         "IR version": report.ir_version, "compiler": report.engine.compiler,
@@ -58,4 +58,4 @@ def _facts(report: Report) -> list[tuple[str, str]]:
         "repair asked for": asked if isinstance(asked, str) else json.dumps(asked, ensure_ascii=False),
         "data": None if place is None else place.path,
     }  # fmt: skip
-    return [(label, "" if value is None else str(value)) for label, value in found.items()]
+    return [(label, "" if value is None else str(value)) for label, value in facts.items()]

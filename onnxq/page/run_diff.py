@@ -63,23 +63,23 @@ class RunDiffView:
 
 def run_diff_view(other: OpenedReport, this: OpenedReport) -> RunDiffView:
     """What a run has otherwise than another one."""
-    found = compare_reports(other, this, Margins(), ())
+    diff = compare_reports(other, this, Margins(), ())
     lines = tuple(
         RunDiffLine(
             row.verdict, row.part, row.what, row.name, _cell(row.a), _cell(row.b),
             "" if row.change is None else f"{row.change:+.4g} {row.unit}".strip(), row.why,
         )
-        for row in found.differences[:_SHOWN]
+        for row in diff.differences[:_SHOWN]
     )  # fmt: skip
     return RunDiffView(
-        other=f"{found.a.report} (onnxq {found.a.onnxq})",
-        this=f"{found.b.report} (onnxq {found.b.onnxq})",
-        counts=", ".join(f"{count} {verdict}" for verdict, count in found.counts.items() if count) or "none",
+        other=f"{diff.a.report} (onnxq {diff.a.onnxq})",
+        this=f"{diff.b.report} (onnxq {diff.b.onnxq})",
+        counts=", ".join(f"{count} {verdict}" for verdict, count in diff.counts.items() if count) or "none",
         lines=lines,
-        more=max(0, len(found.differences) - _SHOWN),
-        notes=found.notes,
+        more=max(0, len(diff.differences) - _SHOWN),
+        notes=diff.notes,
         missing=tuple(
-            f"{one.part}: not in {one.of}{f' ({one.why})' if one.why else ''}" for one in found.missing
+            f"{one.part}: not in {one.of}{f' ({one.why})' if one.why else ''}" for one in diff.missing
         ),
     )
 

@@ -46,8 +46,8 @@ class SheetView:
 
 def sheets_of(sheets: Sequence[PictureSheet]) -> tuple[SheetView, ...]:
     """The pictures of a report; what is no PNG file is left out."""
-    found = tuple(map(_sheet, sheets))
-    return tuple(sheet for sheet in found if sheet.pictures)
+    shown = tuple(map(_sheet, sheets))
+    return tuple(sheet for sheet in shown if sheet.pictures)
 
 
 def _sheet(one: PictureSheet) -> SheetView:

@@ -39,16 +39,16 @@ class SizesView:
 def sizes_view(report: Report) -> SizesView | None:
     """What a run decided for; None where all sizes are static, or the report is older and has no profiles."""
     named = report.deployments or ()
-    found = [SizesOf(share_words(one), _lines(one)) for one in named]
-    if not found and report.deployment and report.deployment.dimensions:
-        found = [SizesOf("", _lines(report.deployment))]
+    sizes = [SizesOf(share_words(one), _lines(one)) for one in named]
+    if not sizes and report.deployment and report.deployment.dimensions:
+        sizes = [SizesOf("", _lines(report.deployment))]
     profiles = [(f"{one.name}: ", one.profiles) for one in named] or [("", report.profiles)]
     said = [
         f"{of}{name} {' : '.join(' × '.join(map(str, shape)) for shape in shapes)}"
         for of, each in profiles
         for name, shapes in (each or {}).items()
     ]
-    return SizesView(tuple(found), tuple(said)) if found or said else None
+    return SizesView(tuple(sizes), tuple(said)) if sizes or said else None
 
 
 def _lines(one: DeploymentPart | NamedDeployment) -> tuple[str, ...]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from onnxq.analysis.reports import number
+from onnxq.base.grouped import grouped
 from onnxq.documents.report import Report
 from onnxq.page.graphs import GraphDrawing, graph_drawing
 from onnxq.page.words import figure
@@ -92,9 +94,7 @@ class SurgeryView:
 
 def surgery_view(report: Report) -> SurgeryView | None:
     """What changed; None where nothing did and nothing nearly did."""
-    by_rule: dict[str, list[Change]] = {}
-    for change in report.changes:
-        by_rule.setdefault(change.rule, []).append(change)
+    by_rule = grouped((change.rule, change) for change in report.changes)
     view = SurgeryView(
         before=_count(report.nodes_before),
         after=_count(report.nodes),
@@ -107,8 +107,8 @@ def surgery_view(report: Report) -> SurgeryView | None:
         ),
         interface=tuple(f"{one.tensor}: {one.was} → {one.now}" for one in report.interface_changes),
     )
-    found = (view.rules, view.rejected, view.misses, view.assumptions, view.interface)
-    return view if any(found) else None
+    parts = (view.rules, view.rejected, view.misses, view.assumptions, view.interface)
+    return view if any(parts) else None
 
 
 def _count(nodes: int | None) -> str:
@@ -123,9 +123,7 @@ def _value(value: object) -> str:
 
 
 def _rule(rule: str, changes: Sequence[Change]) -> RuleChanges:
-    verdicts: dict[str, int] = {}
-    for change in changes:
-        verdicts[change.proof.verdict] = verdicts.get(change.proof.verdict, 0) + 1
+    verdicts = Counter(change.proof.verdict for change in changes)
     return RuleChanges(
         rule=rule,
         stage=changes[0].stage,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from onnxq.analysis.lost import ADVICE, LEAST_AGREEMENT, LEAST_SQNR, Judged, judged, lost_words
 from onnxq.analysis.reports import number, part_of
 from onnxq.analysis.worth import ESTIMATE, ONLY_A_GPU, compared, worth_of
+from onnxq.base.grouped import grouped
 from onnxq.compiled.verdict import Verdict
 from onnxq.documents.accuracy import GoalPart, OutputOfRun
 from onnxq.documents.body import BodyPart
@@ -127,14 +128,14 @@ def verdict_view(report: Report) -> VerdictView:
         *_accuracy(report, near), *_goal(report.goal), *_shares(part_of(PlanPart, report.plan)),
         *_engine(report.engine, near), *_speed(report.verdict), *_sizes(report),
     )  # fmt: skip
-    found = compared(report.verdict)
+    both = compared(report.verdict)
     return VerdictView(
         alarms=tuple(_alarms(report, near)),
         facts=facts,
         outputs=_outputs(report, near),
         gpus=tuple(
             GpuFact(one.gpu, between(number(one.ratio), number(one.ratio)))
-            for one in (() if found is None else found.gpus)
+            for one in (() if both is None else both.gpus)
         ),
         estimate=ESTIMATE,
         assumptions=() if report.verdict is None else report.verdict.assumptions,
@@ -195,24 +196,20 @@ def _accuracy(report: Report, near: tuple[Judged, ...]) -> list[Fact]:
     return facts
 
 
-def _goal(goal: GoalPart | None) -> list[Fact]:
-    facts = []
+def _goal(goal: GoalPart | None) -> Iterator[Fact]:
     for gate in part_of(GoalPart, goal).gates:
         of = f" of {gate.of}" if gate.of else ""
         asked, reached = figure(number(gate.goal)), figure(number(gate.measured))
         value = f"{'met' if gate.met else 'not met'}: {reached or 'not measured'}"
-        facts.append(Fact(f"Goal: {gate.what}{of}", value, f"{asked} asked for", GOOD if gate.met else BAD))
-    return facts
+        yield Fact(f"Goal: {gate.what}{of}", value, f"{asked} asked for", GOOD if gate.met else BAD)
 
 
-def _shares(plan: PlanPart) -> list[Fact]:
+def _shares(plan: PlanPart) -> Iterator[Fact]:
     eligible, whole = number(plan.int8_share_of_eligible_macs), number(plan.int8_share_of_all_macs)
-    facts = []
     if eligible is not None:
-        facts.append(Fact("In int8, of eligible work", percent(eligible), "of multiply-accumulates"))
+        yield Fact("In int8, of eligible work", percent(eligible), "of multiply-accumulates")
     if whole is not None:
-        facts.append(Fact("In int8, of all work", percent(whole), "of multiply-accumulates"))
-    return facts
+        yield Fact("In int8, of all work", percent(whole), "of multiply-accumulates")
 
 
 def _engine(engine: EnginePart, near: tuple[Judged, ...]) -> list[Fact]:
@@ -239,26 +236,22 @@ def _speed(verdict: Verdict | None) -> list[Fact]:
     return [Fact(label, worth.said, note, BAD if worth.is_more else "")]
 
 
-def _sizes(report: Report) -> list[Fact]:
+def _sizes(report: Report) -> Iterator[Fact]:
     before, after = number(report.size.before), number(report.size.after)
-    facts = []
     if before and after is not None:
-        facts.append(
-            Fact("File", f"{size(before)} → {size(after)}", f"{percent(after / before)} of the original's")
-        )
-    facts += _traffic(report.verdict)
+        yield Fact("File", f"{size(before)} → {size(after)}", f"{percent(after / before)} of the original's")
+    yield from _traffic(report.verdict)
     peak, seconds = number(report.peak_memory_mb), number(report.seconds)
     if seconds is not None:
         note = f"peak memory {decimal(peak)} MiB" if peak else ""
-        facts.append(Fact("The run took", f"{seconds:.1f} s", note))
-    return facts
+        yield Fact("The run took", f"{seconds:.1f} s", note)
 
 
 def _traffic(verdict: Verdict | None) -> list[Fact]:
-    found = compared(verdict)
-    if verdict is None or found is None:
+    both = compared(verdict)
+    if verdict is None or both is None:
         return []
-    before, after = number(found.fp16.moved_mb), number(found.int8.moved_mb)
+    before, after = number(both.fp16.moved_mb), number(both.int8.moved_mb)
     if before is None or after is None:
         return []
     note = f"{size(before * 1e6)} in plain float16{_as_built(verdict)}"
@@ -300,21 +293,19 @@ def _output(one: Judged, entry: OutputOfRun, about: float | None) -> OutputFact:
 
 
 def _stayed(kept: Sequence[KeptFloat]) -> tuple[Stayed, ...]:
-    by_reason: dict[str, list[str]] = {}
-    for one in kept:
-        by_reason.setdefault(one.because, []).append(one.node)
+    by_reason = grouped((one.because, one.node) for one in kept)
     listed = sorted(by_reason.items(), key=lambda item: -len(item[1]))
-    return tuple(Stayed(because, len(found), tuple(found[:8])) for because, found in listed)
+    return tuple(Stayed(because, len(nodes), tuple(nodes[:8])) for because, nodes in listed)
 
 
 def _data(calibration: CalibrationPart) -> tuple[str, ...]:
     data = calibration.data
     lines = list(data.lines)
-    for one in data.images:
-        low, high = (figure(number(end)) for end in one.range)
+    for fed in data.images:
+        low, high = (figure(number(end)) for end in fed.range)
         lines.append(
-            f"{one.input} is fed {one.layout}, {one.color}, {one.size}; {one.dtype}, from {low} to {high}; "
-            f"factor {figure(number(one.scale))}, mean {_numbers(one.mean)}, deviation {_numbers(one.std)}"
+            f"{fed.input} is fed {fed.layout}, {fed.color}, {fed.size}; {fed.dtype}, from {low} to {high}; "
+            f"factor {figure(number(fed.scale))}, mean {_numbers(fed.mean)}, deviation {_numbers(fed.std)}"
         )
     if calibration.samples:
         lines.append(f"{counted(calibration.samples, 'sample')} calibrated, method {calibration.method}")
@@ -329,9 +320,9 @@ def _numbers(values: Sequence[float]) -> str:
 
 def _doubts(report: Report) -> tuple[str, ...]:
     calibration = part_of(CalibrationPart, report.calibration)
-    found = [one.text for one in calibration.data.doubts]
-    found += [*calibration.data.notes, *calibration.notes]
-    found += [*part_of(BodyPart, report.body).notes, *report.notes]
+    doubts = [one.text for one in calibration.data.doubts]
+    doubts += [*calibration.data.notes, *calibration.notes]
+    doubts += [*part_of(BodyPart, report.body).notes, *report.notes]
     if report.runtime.original:
-        found.insert(0, f"onnxruntime does not take the original: {report.runtime.original}")
-    return tuple(dict.fromkeys(found))
+        doubts.insert(0, f"onnxruntime does not take the original: {report.runtime.original}")
+    return tuple(dict.fromkeys(doubts))

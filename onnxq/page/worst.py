@@ -68,11 +68,11 @@ def worst_view(analysis: Analysis | LayerErrors | None) -> WorstView | None:
 
 def _output(one: OutputBeside) -> WorstOutput:
     ours, theirs = one.argmax
-    told = None not in one.argmax and one.shape is not None and all(size == 1 for size in one.shape[:-1])
+    one_class = None not in one.argmax and one.shape is not None and all(size == 1 for size in one.shape[:-1])
     return WorstOutput(
         output=one.output,
-        argmax=f"{ours} in float, {theirs} here" if told else "",  # else it holds no one answer
-        same=not told or ours == theirs,
+        argmax=f"{ours} in float, {theirs} here" if one_class else "",  # else it holds no one answer
+        same=not one_class or ours == theirs,
         values=tuple(
             ValueLine(str(list(value.index)), figure(number(value.a)), figure(number(value.b)))
             for value in one.values

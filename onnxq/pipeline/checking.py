@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,33 +15,32 @@ from onnxq.base.progress import Observer, told
 from onnxq.base.shown import Shown, Words, count
 from onnxq.base.version import VERSION
 from onnxq.checks import Check, Need
+from onnxq.checks.answers import RuntimeAnswer, TargetAnswer, repairs_of
 from onnxq.checks.finding import SEVERITIES, Finding, by_severity, exit_code
-from onnxq.checks.lint import confirmed_lint, explains, seen_in
-from onnxq.checks.load import CHECKS, checks_that_need, finding, found_by
+from onnxq.checks.lint import advised, confirmed_lint, explains, seen_in
+from onnxq.checks.load import checks_that_need, found_by
 from onnxq.checks.own import found_by_own, load_own
 from onnxq.checks.subject import subject_of
 from onnxq.data.sources import DataSource
-from onnxq.documents.changes import NotTaken, TakenByRuntime
 from onnxq.documents.report import Report
 from onnxq.graph.model import Model
-from onnxq.graph.view import Node
 from onnxq.options.call_options import CheckOptions
 from onnxq.options.grouped import Options
 from onnxq.options.keywords import takes_options
+from onnxq.options.settings import Repairs
 from onnxq.pipeline import sanitize_any
 from onnxq.pipeline.calibration import Calibrating, Given
 from onnxq.pipeline.compilation import check_compiler
 from onnxq.pipeline.engines import Statements, compile_both
 from onnxq.pipeline.evidence import evidence_of
 from onnxq.pipeline.job import Job
-from onnxq.pipeline.not_taken import beyond_compiler, deciding_inputs, plugin_nodes, unsupported
+from onnxq.pipeline.not_taken import beyond_compiler, deciding_inputs, unsupported
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.stated_sizes import refuse_sizes
 from onnxq.rewrite.changes import Assumption, Change, NearMiss
-from onnxq.rule.api import Rule
 from onnxq.rule.load import load_rules
 from onnxq.run import ort, trt
-from onnxq.targets import load_target
+from onnxq.targets import Target, load_target
 
 _ROWS = 10
 _REPEATS = ("parser", "compiler")
@@ -188,82 +186,89 @@ class _Asked:
     own: Sequence[Check]
     again: tuple[str, ...] = ()
 
+    @property
+    def plans(self) -> bool:
+        """Whether a plan is asked for, and what is measured of its tensors."""
+        return self.measures or any(one.needs == "plan" for one in self.own)
+
+    @property
+    def measures(self) -> bool:
+        """Whether there is something to measure, or measured."""
+        return self.data is not None or self.given is not None
+
+    @property
+    def flags(self) -> str:
+        """The flags that name data and statistics, and those to repeat, for a command to paste."""
+        words = []
+        if self.data is not None or self.groups.calibration.stats is None:
+            named = isinstance(self.data, str | os.PathLike)
+            words += ["--calib", os.fspath(self.data) if named else "DATA"]  # type: ignore[arg-type]
+        if self.groups.calibration.stats is not None:
+            words += ["--stats", os.fspath(self.groups.calibration.stats)]
+        return shlex.join([*words, *self.again])
+
+
+_Engines = tuple[trt.Engine, trt.Engine] | None
+"""What the compiler made of the model and of its repair; None where it was not asked."""
+
 
 def _check(path: Path, asked: _Asked, tell: Observer) -> Checks:
     groups, data, given = asked.groups, asked.data, asked.given
     repairs, inputs, compilation = groups.repairs, groups.inputs, groups.compilation
     target = load_target(repairs.target)
-    stated = Statements(inputs.shapes or {}, inputs.assume or {}, inputs.profiles or {})
     compiler = trt.installed() if target.is_compiled_here else None
     if compiler is not None:
         check_compiler(compilation)
     job, source = None, None
-    if data is not None or given is not None or any(one.needs == "plan" for one in asked.own):
+    if asked.plans:
         with uncollected():
             job = Job(path, repairs, tell)
             job.bind(inputs)
-            source = job.open_data(data, groups.images, groups.feeding) if data is not None else None
+            if data is not None:
+                source = job.open_data(data, groups.images, groups.feeding)
             result = _sanitized(job)
     else:
         result = sanitize_any(path, repairs, inputs, tell)
+    report = result.report
     original = Model.open(path)
     original.limits = target.limits
     engines = None
     if compiler is not None and compilation.compile:
+        stated = Statements(inputs.shapes or {}, inputs.assume or {}, inputs.profiles or {})
         engines = compile_both(path, original, result, compilation.sm, stated, lambda s: tell(s, None, None))
     elif compiler is not None:
         tell("parse", None, None)
         engines = (_parsed(path, compiler, compilation.sm),) * 2
-    found = result.report
-    compat = {rule.id: rule for rule in load_rules(repairs.rules) if rule.stage == "compat"}
+    engine = engines[0] if engines is not None else None
     beyond = beyond_compiler(original, target)
-    lint = confirmed_lint(original, target.name, engines[0] if engines is not None else None)
-    constructs = _constructs(original, found, compat)
-    lint, constructs = _joined(lint if target.explicit else [], constructs)
-    findings = [
-        *_refused(unsupported(original, target), found, [one for one, _ in constructs]),
-        *(
-            finding("plugin", one.node, one.op, one.reason, one.advice)
-            for one in plugin_nodes(original, target)
-        ),
-        *lint,
-        *_runtime(found.runtime),
-        *(_compiler(*engines, original, beyond, not stated.profiles, lint) if engines is not None else ()),
-    ]
+    findings = _of_file(original, target, report, engines, beyond, repairs, sizes_made_up=not inputs.profiles)
+    known = _known(original, target, engine) if asked.own else {}  # what the user's own checks may need
     measured = None
-    known: dict[Need, Any] = {}  # what the user's own checks may need
-    if asked.own:
-        subject = subject_of(original, target.name)
-        seen = seen_in(engines[0], subject) if engines is not None else None
-        known = {"file": subject, "pairs": subject if target.explicit else None, "engine": seen}
     if job is not None:
         course = Calibrating.of(groups.calibration, (), groups.feeding)
-        engine = engines[0] if engines is not None else None
-        named = " ".join([_flags(data, groups.calibration.stats), *map(shlex.quote, asked.again)])
-        evidence, problems = evidence_of(job, original, course, source, given, engine, named)
+        evidence = evidence_of(job, original, course, source, given, engine, asked.flags)
         known["plan"] = evidence
-        of_data: list[Finding] = []
-        if source is not None or given is not None:
+        if asked.measures:
             known["data"] = evidence
             of_data = found_by(checks_that_need("data"), evidence)
+            findings = [*_without_coarse(findings, of_data), *of_data]
             measured = MeasuredForChecks(evidence.samples, len(evidence.tensors), evidence.own_pairs)
-        findings = [*_without_coarse(findings, of_data), *problems, *of_data]
     findings += found_by_own(asked.own, known)
     return Checks(
         kind="checks",
         schema=2,
         onnxq=VERSION,
-        model=found.model,
-        target=found.target,
-        opset=found.opset,
-        ir_version=found.ir_version,
+        model=report.model,
+        target=report.target,
+        opset=report.opset,
+        ir_version=report.ir_version,
         compiler=compiler,
         engine=_tried(*engines, beyond) if engines is not None else None,
         findings=tuple(by_severity(_once_a_node(findings))),
-        changes=found.changes,
-        rejected=found.rejected,
-        near_misses=found.near_misses,
-        assumptions=found.assumptions,
+        changes=report.changes,
+        rejected=report.rejected,
+        near_misses=report.near_misses,
+        assumptions=report.assumptions,
         measured=measured,
     )
 
@@ -275,189 +280,51 @@ def _sanitized(job: Job) -> Result:
     return job.result(job.model.to_proto())
 
 
-def _flags(data: DataSource | None, stats: str | os.PathLike[str] | None) -> str:
-    """The flags that name data and statistics, for a command to paste."""
-    words = []
-    if data is not None or stats is None:
-        words += ["--calib", os.fspath(data) if isinstance(data, str | os.PathLike) else "DATA"]
-    if stats is not None:
-        words += ["--stats", os.fspath(stats)]
-    return shlex.join(words)
+def _parsed(model: Path, compiler: str, sm: int) -> trt.Engine:
+    errors = tuple(trt.check_parse(model) or ())
+    return trt.Engine("failed" if errors else "not-run", "", compiler, sm, errors=errors)
+
+
+def _of_file(
+    model: Model,
+    target: Target,
+    report: Report,
+    engines: _Engines,
+    beyond: Mapping[str, str],
+    repairs: Repairs,
+    *,
+    sizes_made_up: bool,
+) -> list[Finding]:
+    """What is found without data: by the table of the target, in the file, and by what may run it."""
+    lint = confirmed_lint(model, target.name, engines[0] if engines is not None else None)
+    repaired = repairs_of(model, report, load_rules(repairs.rules))
+    lint, repaired = advised(lint if target.explicit else [], repaired)
+    of_target = TargetAnswer(unsupported(model, target), plugin_nodes(model, target), repaired, report)
+    failed = engines is not None and engines[0].status == "failed"
+    deciding = deciding_inputs(model) if failed else ()
+    of_runtimes = RuntimeAnswer(model, report.runtime, engines, beyond, deciding, sizes_made_up)
+    said = found_by(checks_that_need("runtime"), of_runtimes)
+    return [
+        *found_by(checks_that_need("target"), of_target),
+        *lint,
+        *(one for one in said if one.kind not in _REPEATS or not explains(lint, one.reason)),
+    ]
+
+
+def _known(model: Model, target: Target, engine: trt.Engine | None) -> dict[Need, Any]:
+    """What checks of the file and of the engine need."""
+    subject = subject_of(model, target.name)
+    return {
+        "file": subject,
+        "pairs": subject if target.explicit else None,
+        "engine": seen_in(engine, subject),
+    }
 
 
 def _without_coarse(findings: Sequence[Finding], of_data: Sequence[Finding]) -> list[Finding]:
     """The findings without notes on quantized outputs of which the data show more."""
     shown = {one.tensor for one in of_data if one.check == "coarse-output"}
     return [one for one in findings if one.check != "quantized-output" or one.tensor not in shown]
-
-
-def _parsed(model: Path, compiler: str, sm: int) -> trt.Engine:
-    errors = tuple(trt.check_parse(model) or ())
-    return trt.Engine("failed" if errors else "not-run", "", compiler, sm, errors=errors)
-
-
-# --- what the target's table says -----------------------------------------------------------------
-
-_Constructs = list[tuple[Finding, str]]
-"""Findings about what a rule repairs, each with the feature that the rule makes up for."""
-
-
-def _refused(refused: Sequence[NotTaken], report: Report, constructs: Sequence[Finding]) -> list[Finding]:
-    """What the target does not take: each node once, with the advice of the rule that knows it."""
-    stays = {entry.node for entry in report.unsupported}
-    advice = {one.node: one.advice for one in constructs}
-    found = []
-    for entry in refused:
-        removed = entry.advice if entry.node in stays else "onnxq sanitize removes it"
-        known = advice.get(entry.node, removed)
-        found.append(finding("unsupported", entry.node, entry.op, entry.reason, known))
-    named = {entry.node for entry in refused}
-    return found + [one for one in constructs if one.node not in named]
-
-
-def _constructs(model: Model, report: Report, compat: Mapping[str, Rule]) -> _Constructs:
-    """What the target does not take and a rule repairs, or would if its guard held."""
-    nodes = _nodes(model)
-    found: _Constructs = []
-    for change in report.changes:
-        rule = compat.get(change.rule)
-        if rule is not None:
-            advice = f"onnxq sanitize repairs it ({rule.id})"
-            one = _construct("repairable", change, report.target, rule, nodes, advice)
-            found.append((one, rule.lacks or ""))
-    for miss in report.near_misses:
-        rule = compat.get(miss.rule)
-        if rule is not None:
-            advice = f"{rule.id} would repair it, but {miss.reason}"
-            one = _construct("near-miss", miss, report.target, rule, nodes, advice)
-            found.append((one, rule.lacks or ""))
-    return found
-
-
-def _construct(
-    check: str,
-    entry: Change | NearMiss,
-    target: str,
-    rule: Rule,
-    nodes: Mapping[str, Node],
-    advice: str,
-) -> Finding:
-    node = nodes.get(entry.node)  # None where another rule made it
-    return finding(
-        check, entry.node, "" if node is None else node.op, _lack(target, rule, entry, node), advice
-    )
-
-
-def _nodes(model: Model) -> dict[str, Node]:
-    return {str(raw.name): Node(model, raw) for graph in model.graphs() for raw in graph.nodes}
-
-
-_NARROW = ("uint8", "int16", "uint16", "uint32", "uint64")
-_OF_TYPES = ("asymmetric-quantization", "small-integers")
-"""What a target lacks that has no tensors of those types inside of a graph."""
-
-
-def _lack(target: str, rule: Rule, found: Change | NearMiss, node: Node | None) -> str:
-    """What a rule repairs: what the target lacks, or the limits of it that the rule looked at."""
-    if rule.lacks in _OF_TYPES and node is not None:
-        given = (*node.inputs, *node.outputs)
-        types = sorted({str(one.dtype) for one in given if one is not None}.intersection(_NARROW))
-        if types:
-            return f"it reads or gives {', '.join(types)}: {target} has no such tensors inside of a graph"
-    if rule.lacks is not None:
-        return f"{target} lacks {rule.lacks}"
-    limits = ", ".join(f"{name} = {number:,}" for name, number in found.limits.items())
-    return f"it is not within {target}'s limit {limits}" if limits else f"{target} does not take it as it is"
-
-
-def _joined(lint: Sequence[Finding], constructs: _Constructs) -> tuple[list[Finding], _Constructs]:
-    """A mistake that both the lint and a rule know, once: as the lint has it, with the rule's advice.
-
-    What a rule repairs and the target takes without harm, as the lint knows, is a note.
-    """
-    advice = {(one.node, lacks): one.advice for one, lacks in constructs if lacks}
-    told = set()
-    merged = []
-    for one in lint:
-        lacks = CHECKS[one.check].lacks
-        key = (one.node, lacks)
-        if lacks and key in advice:
-            told.add(key)
-            one = dataclasses.replace(one, advice=advice[key])
-        merged.append(one)
-    features = {lacks for _, lacks in told}  # of which rules repair what other rules made, too
-    rest = [
-        (dataclasses.replace(one, severity="note") if lacks == "one-element-scales" else one, lacks)
-        for one, lacks in constructs
-        if (one.node, lacks) not in told and (one.op or lacks not in features)
-    ]
-    return merged, rest
-
-
-# --- what onnxruntime and NVIDIA's compiler say ---------------------------------------------------
-
-
-def _runtime(runtime: TakenByRuntime) -> list[Finding]:
-    """That onnxruntime does not take the model."""
-    if runtime.original is None:
-        return []
-    mended = runtime.result is None
-    advice = "repairable: onnxq sanitize repairs it" if mended else "write the model otherwise"
-    return [
-        finding(
-            "runtime", reason=f"onnxruntime does not take it: {runtime.original}", advice=advice,
-            consequence="" if mended else "without it nothing is proved or calibrated",
-        )
-    ]  # fmt: skip
-
-
-def _compiler(
-    before: trt.Engine,
-    after: trt.Engine,
-    model: Model,
-    beyond: Mapping[str, str],
-    sizes_made_up: bool,
-    lint: Sequence[Finding],
-) -> list[Finding]:
-    """What NVIDIA's parser or compiler says against the model, and whether its repair helps."""
-    nodes = _nodes(model)
-    advice = ""
-    if before.status == "failed" and after.status == "compiled":
-        advice = "repairable: onnxq sanitize repairs it"
-    elif before.status == "failed" and not before.errors and (decided := deciding_inputs(model)):
-        advice = "; ".join(decided)
-    elif before.status == "failed" and not before.errors and sizes_made_up and before.profiles:
-        advice = "nobody said how large dynamic inputs are: it may compile with --profile INPUT=MIN:OPT:MAX"
-    found = _words(before, nodes, advice)
-    if after.status == "failed" and after is not before:
-        told = {one.reason for one in found}
-        advice = "leave rules out with --skip, and report this" if before.status == "compiled" else ""
-        more = [one for one in _words(after, nodes, advice) if one.reason not in told]
-        found += [dataclasses.replace(one, reason=f"after sanitize, {one.reason}") for one in more]
-    return [one for one in found if not _is_beyond(one, beyond) and not explains(lint, one.reason)]
-
-
-def _words(engine: trt.Engine, nodes: Mapping[str, Node], advice: str) -> list[Finding]:
-    """The findings of an engine that was not built."""
-    if engine.status != "failed":
-        return []
-    found = [
-        finding("parser", error.node, error.op, f"NVIDIA's parser: {error.message}", advice)
-        for error in engine.errors
-    ]
-    if not found:
-        node = trt.node_of(engine.reason)
-        reason = f"NVIDIA's compiler: {trt.plain(engine.reason)}"
-        at = (node, nodes[node].op) if node in nodes else ("", "")
-        found.append(finding("compiler", *at, reason, advice))
-    return found
-
-
-def _is_beyond(one: Finding, beyond: Mapping[str, str]) -> bool:
-    """Whether a finding is, or may be, about a node that only the compiler that is here does not take."""
-    if one.node:
-        return one.node in beyond
-    return one.op in beyond.values() if one.op else bool(beyond)
 
 
 def _tried(before: trt.Engine, after: trt.Engine, beyond: Mapping[str, str]) -> EngineTried:
@@ -476,5 +343,7 @@ def _tried(before: trt.Engine, after: trt.Engine, beyond: Mapping[str, str]) -> 
 def _once_a_node(findings: Iterable[Finding]) -> list[Finding]:
     """The findings without what the compiler repeats of a node that is known not to be taken."""
     listed = list(findings)
-    known = {one.node for one in listed if one.kind not in _REPEATS and one.severity == "error" and one.node}
-    return [one for one in listed if one.kind not in _REPEATS or one.node not in known]
+    refused = {
+        one.node for one in listed if one.kind not in _REPEATS and one.severity == "error" and one.node
+    }
+    return [one for one in listed if one.kind not in _REPEATS or one.node not in refused]

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from onnxq.analysis.reports import part_of
 from onnxq.base.errors import UserError
 from onnxq.base.reason import code_of
@@ -16,10 +14,8 @@ from onnxq.calib.collect import Counting
 from onnxq.calib.probes import makers
 from onnxq.calib.stats import Stats, TensorStats
 from onnxq.checks.evidence import Evidence, FloatLayer, Scaled, own_scales, planned_scales
-from onnxq.checks.finding import Finding
-from onnxq.checks.load import finding
 from onnxq.checks.subject import subject_of
-from onnxq.compiled.reading import read
+from onnxq.compiled.reading import EngineReading, read
 from onnxq.data.sources import Source
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.repair import RepairPart
@@ -30,7 +26,7 @@ from onnxq.graph.layers import multiplies
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import QDQ, is_qdq
 from onnxq.graph.types import is_float
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.view import Tensor, main_nodes
 from onnxq.options.settings import Format
 from onnxq.pipeline.calibration import Calibrating, Given, Prepared, measure, prepare
 from onnxq.pipeline.job import Job
@@ -48,7 +44,7 @@ def evidence_of(
     given: Given | None,
     engine: trt.Engine | None,
     data: str,
-) -> tuple[Evidence, list[Finding]]:
+) -> Evidence:
     """Plans and measures.
 
     Args:
@@ -61,35 +57,27 @@ def evidence_of(
         data: the flags that name the data or statistics, for command lines.
 
     Returns:
-        What is known; and what kept the data from being measured, where something did.
+        What is known, and what kept the data from being measured, where something did.
 
     Raises:
         UserError: statistics are of another model, or there are no samples.
     """
     path = None if job.model.path is None else Path(job.model.path)
-    own = any(is_qdq(Node(job.model, raw)) for raw in job.model.graph.nodes)
+    own = any(map(is_qdq, main_nodes(job.model)))
     report = recorded_report(path) if path is not None and own else None
-    of_float = _is_of_float_model(given, job, report)
-    sampling = Sampling(job, options, source, None if of_float else given)
-    if of_float and source is None and given is not None and given.stats is not None:
-        of_float_sizes = job.deployments(given.stats.origin.seen, every=given.stats.origin.tells_sizes)
-        usual = (sampling.first,) * len(of_float_sizes)
-        sampling.deployed = replace(sampling.deployed, deployments=of_float_sizes, usual=usual)
+    sampling = _sampling(job, options, source, given, report)
     prepared = prepare(job, sampling.deployed.deployments, Format(), (), usual=sampling.deployed.usual)
-    known = (
-        given.stats.stats
-        if given is not None and given.stats is not None
-        else Stats({}, np.zeros(0, np.int64))
-    )
-    problems: list[Finding] = []
+    stats = given.stats.stats if given is not None and given.stats is not None else Stats()
+    problem: UserError | None = None
     if source is not None:
-        found, problems = _measured(job, prepared, options, sampling, known, own=own)
-        known = Stats({**known.tensors, **found.tensors}, found.indices if found.samples else known.indices)
+        measured, problem = _measured(job, prepared, options, sampling, stats, own=own)
+        stats = Stats(
+            {**stats.tensors, **measured.tensors}, measured.indices if measured.samples else stats.indices
+        )
     scaled = own_scales(job.model) if own else planned_scales(
-        prepared.plan, _ranges(job, options, sampling, given, prepared, known)
+        prepared.plan, _ranges(job, options, sampling, given, prepared, stats)
     )  # fmt: skip
     doubts = job.doubts(source.count if source is not None else None).doubts
-    compiled = engine is not None and engine.status == "compiled" and bool(engine.layers)
     model = "FLOAT.onnx" if own else str(path or "MODEL.onnx")
     if report is not None and report.model:
         model = report.model
@@ -97,31 +85,52 @@ def evidence_of(
         model=job.model,
         original=original,
         command=f"onnxq quantize {shlex.quote(model)} {data}".rstrip(),
-        tensors=_through_casts(job.model, known.tensors, scaled) if own else known.tensors,
-        samples=known.samples,
+        tensors=_through_casts(job.model, stats.tensors, scaled) if own else stats.tensors,
+        samples=stats.samples,
         count=_count(source, given),
         plan=prepared.plan,
         own_pairs=own,
         scaled=scaled,
         floats=tuple(_floats(job, prepared.plan, report, own=own)),
         doubts=doubts,
-        reading=read(engine.layers, original) if engine is not None and compiled else None,
-    ), problems
+        reading=_reading(engine, original),
+        problem=problem,
+    )
+
+
+def _sampling(
+    job: Job, options: Calibrating, source: Source | None, given: Given | None, report: Report | None
+) -> Sampling:
+    """Who gets which samples, of the sizes that the statistics are of where there are no data."""
+    of_float = _is_of_float_model(given, job, report)
+    sampling = Sampling(job, options, source, None if of_float else given)
+    if of_float and source is None and given is not None and given.stats is not None:
+        sizes = job.deployments(given.stats.origin.seen, every=given.stats.origin.tells_sizes)
+        usual = (sampling.first,) * len(sizes)
+        sampling.deployed = replace(sampling.deployed, deployments=sizes, usual=usual)
+    return sampling
+
+
+def _reading(engine: trt.Engine | None, model: Model) -> EngineReading | None:
+    """What became of a model in its engine; None where there is none."""
+    if engine is None or engine.status != "compiled" or not engine.layers:
+        return None
+    return read(engine.layers, model)
 
 
 def _through_casts(
     model: Model, tensors: Mapping[str, TensorStats], scaled: Sequence[Scaled]
 ) -> dict[str, TensorStats]:
     """Statistics, those of quantized tensors that only are casts of measured ones included."""
-    found = dict(tensors)
+    stats = dict(tensors)
     casts = {str(n.outputs[0].name): str(n.inputs[0].name) for n in model.graph.nodes if n.op == "Cast"}
     for name in (name for one in scaled for name in one.tensors):
         source = name
-        while source not in found and source in casts:
+        while source not in stats and source in casts:
             source = casts[source]
-        if source in found:
-            found[name] = found[source]
-    return found
+        if source in stats:
+            stats[name] = stats[source]
+    return stats
 
 
 def _count(source: Source | None, given: Given | None) -> int | None:
@@ -154,19 +163,18 @@ def _is_of_float_model(given: Given | None, job: Job, report: Report | None) -> 
 
 def _measured(
     job: Job, prepared: Prepared, options: Calibrating, sampling: Sampling, known: Stats, *, own: bool
-) -> tuple[Stats, list[Finding]]:
+) -> tuple[Stats, UserError | None]:
     """Statistics of what is quantized and of what is added or joined; and why there are none."""
-    nothing = Stats({}, np.zeros(0, np.int64))
     computed = makers(prepared.reference.graph)
     planned = [name for name in (() if own else prepared.plan.measured) if name in computed]
     more = [name for name in dict.fromkeys(_looked_at(job.model)) if name in computed]
-    wanted = [name for name in dict.fromkeys([*planned, *more]) if name not in known.tensors]
-    if not wanted or sampling.first is None or sampling.parts is None:
-        return nothing, []
+    unmeasured = [name for name in dict.fromkeys([*planned, *more]) if name not in known.tensors]
+    if not unmeasured or sampling.first is None or sampling.parts is None:
+        return Stats(), None
     axes = _channel_axes(job.model)
     counting: Counting = "exact" if options.exact else "sampled"
     problem: UserError | None = None
-    for names in (wanted, [name for name in wanted if name in planned]):
+    for names in (unmeasured, [name for name in unmeasured if name in planned]):
         again = sampling.parts.used is not None
         samples = sampling.parts.calibration() if again else sampling.calibrating()
         channels = {name: axes[name] for name in names if name in axes}
@@ -174,24 +182,17 @@ def _measured(
             return measure(
                 job, prepared, names, (), counting, samples, sampling.first, sampling.parts.used,
                 sampling.skip if options.skip_bad else None, channels,
-            ), []  # fmt: skip
+            ), None  # fmt: skip
         except UserError as error:
             problem = problem or error
-            if not again or not names or names == wanted == planned:
+            if not again or not names or names == unmeasured == planned:
                 break
-    assert problem is not None
-    return nothing, [
-        finding(
-            "not-measured", reason=str(problem), advice=problem.hint or "check the data",
-            consequence="no check that looks at values could say anything",
-        )
-    ]  # fmt: skip
+    return Stats(), problem
 
 
 def _looked_at(model: Model) -> Iterator[str]:
     """The float activations that pairs of the model quantize, or that an Add or a Concat reads."""
-    for raw in model.graph.nodes:
-        node = Node(model, raw)
+    for node in main_nodes(model):
         if node.domain not in ("", "com.microsoft") or node.op not in ("QuantizeLinear", "Add", "Concat"):
             continue
         for source in node.inputs[:1] if node.op == "QuantizeLinear" else node.inputs:
@@ -204,17 +205,16 @@ def _looked_at(model: Model) -> Iterator[str]:
 
 def _channel_axes(model: Model) -> dict[str, int]:
     """The channel axis of each tensor that a product reads first, itself or dequantized."""
-    found: dict[str, int] = {}
-    for raw in model.graph.nodes:
-        node = Node(model, raw)
+    axes: dict[str, int] = {}
+    for node in main_nodes(model):
         if not multiplies(node):
             continue
         source: Tensor | None = node.inputs[0]
         while source is not None and source.producer is not None and is_qdq(source.producer):
             source = source.producer.inputs[0]
         if source is not None and source.rank and not (node.op == "Gemm" and node.attr("transA", 0)):
-            found.setdefault(source.name, -1 if node.op == "MatMul" else 1)
-    return found
+            axes.setdefault(source.name, -1 if node.op == "MatMul" else 1)
+    return axes
 
 
 def _ranges(
@@ -222,11 +222,11 @@ def _ranges(
 ) -> dict[str, float]:
     """The range that each measured tensor of the plan would have."""
     ranges = Ranging(job, options, sampling, given, prepared).ranges(stats)
-    found = {}
+    amax = {}
     for name in prepared.plan.measured:
         if name in stats.tensors or name in ranges.stated or name in ranges.fixed:
-            found[name] = ranges.of(name, options.default).amax
-    return found
+            amax[name] = ranges.of(name, options.default).amax
+    return amax
 
 
 def _floats(job: Job, plan: QuantPlan, report: Report | None, *, own: bool) -> list[FloatLayer]:
@@ -242,7 +242,7 @@ def _floats(job: Job, plan: QuantPlan, report: Report | None, *, own: bool) -> l
         reasons = {name: why for name, why in reasons.items() if name not in quantized}
     kept = part_of(PlanPart, None if report is None else report.plan).kept_float
     reasons.update({one.node: (one.code, one.because) for one in kept})
-    found = [
+    layers = [
         FloatLayer(
             layer.node, layer.op, layer.macs, layer.macs / total, layer.eligible,
             *reasons.get(layer.node, unknown),
@@ -250,4 +250,4 @@ def _floats(job: Job, plan: QuantPlan, report: Report | None, *, own: bool) -> l
         for layer in plan.layers
         if layer.macs and layer.node not in quantized
     ]  # fmt: skip
-    return sorted(found, key=lambda layer: -layer.macs)
+    return sorted(layers, key=lambda layer: -layer.macs)

@@ -48,14 +48,14 @@ class ChangeSketch(DocumentPart):
 
 def sketched_above(root: Node) -> Mapping[int, SketchedNode]:
     """A node and those that it depends on, by id: what may go with it."""
-    found: dict[int, SketchedNode] = {}
+    sketched: dict[int, SketchedNode] = {}
     todo = [root.node]
-    while todo and len(found) < _LOOKED_AT:
+    while todo and len(sketched) < _LOOKED_AT:
         node = todo.pop(0)
-        if id(node) not in found:
-            found[id(node)] = _sketched(node)
+        if id(node) not in sketched:
+            sketched[id(node)] = _sketched(node)
             todo += [producer for tensor in node.inputs for producer in tensor.inputs]
-    return found
+    return sketched
 
 
 def sketch(above: Mapping[int, SketchedNode], removed: Iterable[Any], added: Iterable[Any]) -> ChangeSketch:
@@ -72,5 +72,5 @@ def sketch(above: Mapping[int, SketchedNode], removed: Iterable[Any], added: Ite
 
 def _sketched(node: Any) -> SketchedNode:
     read = [str(tensor.name) for tensor in node.inputs if tensor.name and not is_constant(tensor)]
-    given = tuple(str(tensor.name) for tensor in node.outputs if tensor.name)
-    return SketchedNode(str(node.name), str(node.op), tuple(dict.fromkeys(read)), given)
+    outputs = tuple(str(tensor.name) for tensor in node.outputs if tensor.name)
+    return SketchedNode(str(node.name), str(node.op), tuple(dict.fromkeys(read)), outputs)

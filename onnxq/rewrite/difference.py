@@ -119,15 +119,15 @@ class Counterexample:
     @property
     def text(self) -> str:
         """The input, the element and both values, for a reader."""
-        given = ", ".join(
+        inputs = ", ".join(
             f"{name} = {_brief(array, self.place or ())}" for name, array in self.inputs.items()
         )
         where = f"output {self.output}{list(self.place) if self.place else ''}"
         one, other = self.before, self.after
         if self.place is not None:
             one, other = one[self.place], other[self.place]
-        found, wanted = _brief(np.asarray(other)), _brief(np.asarray(one))
-        return f"{where} is {found} instead of {wanted} for {given or 'no input'}"
+        after, before = _brief(np.asarray(other)), _brief(np.asarray(one))
+        return f"{where} is {after} instead of {before} for {inputs or 'no input'}"
 
 
 def _brief(array: np.ndarray, place: tuple[int, ...] = ()) -> str:
@@ -156,8 +156,8 @@ def _brief(array: np.ndarray, place: tuple[int, ...] = ()) -> str:
             near = row is not None and bool(found(part).any())
             at = [*(row or ()), int(np.argmax(found(part)))] if near else list(_first(found(array)))
             notes.append(f"{count} {name}, as at {at}")
-    told = f" ({', '.join(notes)})" if notes else ""
-    return f"{kind} {{{values}, ...}}{told}"
+    words = f" ({', '.join(notes)})" if notes else ""
+    return f"{kind} {{{values}, ...}}{words}"
 
 
 def _number(value: Any) -> str:
@@ -187,8 +187,8 @@ def difference(
             is, nobody says on the way to what it may overflow.
     """
     if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        found = [difference(*pair, claim, finite=finite) for pair in zip(one, other, strict=True)]
-        return next((each for each in found if each.wrong), Difference())
+        differences = [difference(*pair, claim, finite=finite) for pair in zip(one, other, strict=True)]
+        return next((each for each in differences if each.wrong), Difference())
     if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray):
         return Difference(wrong="" if _same(one, other) else "the outputs differ")
     if one.dtype != other.dtype:
@@ -262,14 +262,14 @@ def _of_sums(
     if strict.any():
         what = "NaN" if (np.isnan(wide) != np.isnan(got))[strict].any() else "infinities"
         return Difference(np.inf, 0.0, f"{what} at different places", _first(strict))
-    known = np.isfinite(truth.values)
+    finite_truth = np.isfinite(truth.values)
     counts = numbers & ~equal & ~(excused & (np.abs(truth.values) > highest / 4))
-    wanted = np.where(known, truth.values, wide)
+    exact = np.where(finite_truth, truth.values, wide)
     if not swapped:
-        return _nearest(got, wanted, counts, room(one, truth))
+        return _nearest(got, exact, counts, room(one, truth))
     # neither may be far worse than the other: a replacement that is far off would excuse any original
-    back = _nearest(got, wanted, counts, room(one, truth, FACTOR_OF_UNKNOWN))
-    return back if back.wrong else _nearest(wide, wanted, counts, room(other, truth, FACTOR_OF_UNKNOWN))
+    back = _nearest(got, exact, counts, room(one, truth, FACTOR_OF_UNKNOWN))
+    return back if back.wrong else _nearest(wide, exact, counts, room(other, truth, FACTOR_OF_UNKNOWN))
 
 
 def _nearest(values: np.ndarray, wanted: np.ndarray, counts: np.ndarray, allowed: np.ndarray) -> Difference:

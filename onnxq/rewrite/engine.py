@@ -129,9 +129,8 @@ def rewrite(
             observe(stage)
         if run.stage(stage, chosen) and whole is not None:
             try:
-                run.report.whole.append(
-                    whole.compare(model, stage, exact=run.report.exact, steps=run.report.steps)
-                )
+                proof = whole.compare(model, stage, exact=run.report.exact, steps=run.report.steps)
+                run.report.whole.append(proof)
             except Differs as error:
                 error.changes, error.equal = len(run.report.changes), compared
                 raise
@@ -217,8 +216,7 @@ class _Run:
         view = Node(self.model, node)
         if any(tensor.dtype is None or tensor.shape is None for tensor in node.outputs):
             infer_outputs(self.model, node)  # what it reads may have been rewritten a moment ago
-        own = f"{view.domain}.{view.op}" if view.domain else view.op
-        for rule in (rule for root in (own, ANY) for rule in index.get(root, ())):
+        for rule in (rule for root in (view.operator, ANY) for rule in index.get(root, ())):
             key = (rule.id, view.name)
             if key in self.refused:
                 continue
@@ -266,10 +264,10 @@ class _Run:
         claim, answer = claim_of(answer)
         try:
             results = _by_output(answer, view)
-            wanted = {i: v for i, v in results.items() if editor.is_read(view.node.outputs[i])}
-            if bool(wanted) != bool(results) or (not wanted and not editor.is_unread(view.node)):
+            read = {i: v for i, v in results.items() if editor.is_read(view.node.outputs[i])}
+            if bool(read) != bool(results) or (not read and not editor.is_unread(view.node)):
                 return None
-            results = wanted
+            results = read
             validate(tuple(results.values()), view.opset)
             claim = narrowed(claim, view, results)
         except (ValueError, TypeError, AttributeError) as error:
@@ -370,8 +368,8 @@ class _Run:
 
     def _assume(self, assuming: Assuming) -> None:
         flag = "--assume" if code_of(assuming.why) == STATED.code else "proved"
-        known = {(entry.name, entry.value) for entry in self.report.assumptions}
-        if (assuming.dim, assuming.size) not in known:
+        stated = {(entry.name, entry.value) for entry in self.report.assumptions}
+        if (assuming.dim, assuming.size) not in stated:
             self.report.assumptions.append(Assumption(flag, assuming.dim, assuming.size, assuming.why))
 
     def _refuse(self, rule: Rule, stage: Replacing, view: Node, why: str) -> None:
@@ -392,11 +390,11 @@ class _Run:
 def _by_output(answer: Any, view: Node) -> Replacement:
     results = answer if isinstance(answer, Mapping) else {0: answer}
     for index, value in results.items():
-        known = isinstance(value, Value | np.ndarray | np.generic)
+        is_value = isinstance(value, Value | np.ndarray | np.generic)
         if index not in range(len(view.node.outputs)):
             count = len(view.node.outputs)
             raise TypeError(f"keys are output numbers, 0 to {count - 1}; {index!r} is none of {view.op}")
-        if not known:
+        if not is_value:
             what = f"{type(value).__name__} for output {index}"
             raise TypeError(f"a rule returns a value, or values by output; this is {what}")
     return {i: np.asarray(v) if isinstance(v, np.generic) else v for i, v in results.items()}

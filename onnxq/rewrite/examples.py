@@ -8,7 +8,7 @@ from onnxq.base.errors import unknown_name
 from onnxq.base.reason import code_of
 from onnxq.graph.model import Model
 from onnxq.graph.value import operator_names
-from onnxq.graph.view import Node
+from onnxq.graph.view import every_node
 from onnxq.rewrite.claim import claim_of
 from onnxq.rewrite.engine import AT_FAULT, rewrite
 from onnxq.rewrite.proof import Proof
@@ -36,9 +36,11 @@ def check_rewrite(rule: Rule, example: Example, rules: Sequence[Rule]) -> None:
     fired = [change for change in report.changes if change.rule == rule.id]
     if report.rejected:
         proof = report.rejected[0].proof
-        found = f"\n{proof.example.text}" if isinstance(proof, Proof) and proof.example is not None else ""
+        example_text = (
+            f"\n{proof.example.text}" if isinstance(proof, Proof) and proof.example is not None else ""
+        )
         what = "" if code_of(proof.why) == AT_FAULT else "its proof fails: "
-        raise ExampleError(f"{what}{proof.why}{found}")
+        raise ExampleError(f"{what}{proof.why}{example_text}")
     if isinstance(example, Skips):
         reasons = [miss.reason for miss in report.near_misses]
         if fired:
@@ -92,25 +94,24 @@ def _check_done(rule: Rule, model: Model) -> None:
     Raises:
         ExampleError: there is one.
     """
-    for graph in model.graphs():
-        for node in (Node(model, raw) for raw in graph.nodes):
-            if ANY not in rule.roots and f"{node.domain}.{node.op}".lstrip(".") not in rule.roots:
-                continue
-            try:
-                answer = rule(node)
-            except Skip:
-                continue
-            if isinstance(answer, Assuming):
-                answer = answer.results
-            answer = claim_of(answer)[1]
-            if answer is None or isinstance(answer, Interface):
-                continue
-            given = set(answer) if isinstance(answer, Mapping) else {0}
-            read = {i for i, tensor in enumerate(node.outputs) if tensor.users or tensor.is_output}
-            rest = f"output {', '.join(map(str, sorted(read - given)))}"
-            raise ExampleError(
-                f"it fires again on {node.name!r}, which stays: it gives no value for {rest}, which is read"
-            )
+    for node in every_node(model):
+        if ANY not in rule.roots and node.operator not in rule.roots:
+            continue
+        try:
+            answer = rule(node)
+        except Skip:
+            continue
+        if isinstance(answer, Assuming):
+            answer = answer.results
+        answer = claim_of(answer)[1]
+        if answer is None or isinstance(answer, Interface):
+            continue
+        answered = set(answer) if isinstance(answer, Mapping) else {0}
+        read = {i for i, tensor in enumerate(node.outputs) if tensor.users or tensor.is_output}
+        rest = f"output {', '.join(map(str, sorted(read - answered)))}"
+        raise ExampleError(
+            f"it fires again on {node.name!r}, which stays: it gives no value for {rest}, which is read"
+        )
 
 
 def _as_if_new(model: Model) -> Model:

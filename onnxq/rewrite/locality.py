@@ -25,7 +25,7 @@ def smaller(snippet: Snippet) -> SnippetInputs | None:
     rank, least = _least(snippet)
     if least is None:
         return None
-    changed, found = False, []
+    changed, inputs_now = False, []
     for name, dtype, shape in snippet.inputs:
         if len(shape) not in (rank, 0, 1):
             return None  # neither a map, nor a number, nor one a channel
@@ -35,8 +35,8 @@ def smaller(snippet: Snippet) -> SnippetInputs | None:
             if isinstance(dim, int) and dim > least + axis:
                 dims[axis] = least + axis
                 changed = True
-        found.append((name, dtype, tuple(dims)))
-    return found if changed else None
+        inputs_now.append((name, dtype, tuple(dims)))
+    return inputs_now if changed else None
 
 
 def is_local(snippet: Snippet) -> bool:
@@ -66,8 +66,8 @@ def _least(snippet: Snippet) -> tuple[int, int | None]:
     if rank < 3:
         return rank, None
     reaches = [_reach(model, rank) for model in (snippet.before, snippet.after)]
-    known = [reach for reach in reaches if reach is not None]
-    return rank, max(known) if len(known) == 2 else None
+    sizes = [reach for reach in reaches if reach is not None]
+    return rank, max(sizes) if len(sizes) == 2 else None
 
 
 def _reach(model: onnx.ModelProto, rank: int) -> int | None:

@@ -92,15 +92,15 @@ def mined(snippet: Snippet) -> Mined:
         for array in _constants(graph):
             if array.dtype.kind in "iu" and array.dtype.itemsize >= 4:
                 ends = array.ravel() if array.size <= _LIST else np.array([array.min(), array.max()])
-                found = [float(number) for number in ends if abs(int(number)) < _TO_THE_END]
-                whole.update(map(int, found))
+                stated = [float(number) for number in ends if abs(int(number)) < _TO_THE_END]
+                whole.update(map(int, stated))
             elif array.dtype.kind == "f" or array.dtype == np.dtype(ml_dtypes.bfloat16):
-                found = array[np.isfinite(array)].astype(np.float64).ravel().tolist()
-                real.update(found)
+                stated = array[np.isfinite(array)].astype(np.float64).ravel().tolist()
+                real.update(stated)
             else:
                 continue
             if array.size <= _SCALAR:
-                scalars.update(found)
+                scalars.update(stated)
         sizes.update(_lookups(graph))
     whole = set(map(abs, whole))
     if _speaks_of_sizes(snippet):
@@ -218,12 +218,12 @@ def out_of_reach(snippet: Snippet, largest: int) -> int | None:
         snippet: the two sides.
         largest: the largest size of a dimension that both sides ran with.
     """
-    told = tuple(_COMPARE) if _speaks_of_sizes(snippet) else _DIRECTLY
+    operators = tuple(_COMPARE) if _speaks_of_sizes(snippet) else _DIRECTLY
     for model in (snippet.before, snippet.after):
         for graph in graphs(model.graph):
             constants = {tensor.name: tensor for tensor in graph.initializer}
             for node in graph.node:
-                if node.op_type not in told or node.domain:
+                if node.op_type not in operators or node.domain:
                     continue
                 for name in node.input[_COMPARE[node.op_type] :]:
                     if name not in constants or constants[name].data_type not in _WHOLE:

@@ -105,13 +105,13 @@ class Oracle:
             RunError: the evaluator fails in a node.
             ValueError: the outputs are no batch.
         """
-        given = [{name: _double(array) for name, array in feeds.items()} for feeds in samples]
-        values = batch.run(self._session, given)
+        wide = [{name: _double(array) for name, array in feeds.items()} for feeds in samples]
+        values = batch.run(self._session, wide)
         sums = values
         if self._sums is not None:
-            positive = [{n: np.abs(a) if a.dtype == np.float64 else a for n, a in g.items()} for g in given]
+            positive = [{n: np.abs(a) if a.dtype == np.float64 else a for n, a in g.items()} for g in wide]
             sums = batch.run(self._sums, positive)
-        truths = [self._truths(*one) for one in zip(given, values, sums, strict=True)]
+        truths = [self._truths(*one) for one in zip(wide, values, sums, strict=True)]
         if self._sways:
             nudged = [{name: _nudged(a) for name, a in feeds.items()} for feeds in samples]
             moved = batch.run(self._session, nudged)
@@ -129,16 +129,16 @@ class Oracle:
         largest = max((float(np.max(np.abs(a), initial=1.0)) for a in numbers), default=1.0)
         factor = largest if self._sums is not None else 1.0
         cancels = self._sums is None and self._inner
-        found: list[Truth | None] = []
+        truths: list[Truth | None] = []
         for value, summed in zip(values, sums, strict=True):
             if not isinstance(value, np.ndarray) or value.dtype != np.float64:
-                found.append(None)
+                truths.append(None)
                 continue
             reduced = read / max(1, value.size) if self._reduces else 1.0
-            found.append(
+            truths.append(
                 Truth(value, np.abs(summed), max(self._terms, reduced) + 1, self._axis, factor, cancels)
             )
-        return found
+        return truths
 
 
 def room(before: np.ndarray, truth: Truth, factor: float = FACTOR) -> np.ndarray:
@@ -172,13 +172,13 @@ def room(before: np.ndarray, truth: Truth, factor: float = FACTOR) -> np.ndarray
 
 def believable(before: np.ndarray, truth: Truth) -> bool:
     """Whether an oracle speaks of the same function at all: ordinary values are near it."""
-    wanted = truth.values
-    if wanted.shape != before.shape:
+    exact = truth.values
+    if exact.shape != before.shape:
         return False
-    finite = np.isfinite(wanted) & np.isfinite(before)
+    finite = np.isfinite(exact) & np.isfinite(before)
     summed = truth.magnitude[np.isfinite(truth.magnitude)]
     largest = float(np.max(summed, initial=0.0))
-    off = float(np.max(np.abs(before.astype(np.float64)[finite] - wanted[finite]), initial=0.0))
+    off = float(np.max(np.abs(before.astype(np.float64)[finite] - exact[finite]), initial=0.0))
     return off <= float(np.sqrt(float(float_info(before.dtype).eps))) * largest
 
 
@@ -226,13 +226,13 @@ def _folded(wide: onnx.ModelProto) -> onnx.ModelProto:
     Raises:
         RunError: the evaluator fails in a node.
     """
-    known = {tensor.name for tensor in wide.graph.initializer} | {""}
+    constants = {tensor.name for tensor in wide.graph.initializer} | {""}
     early = []
     for node in wide.graph.node:
         bodies = any(attribute.HasField("g") for attribute in node.attribute)
-        if not bodies and not node.domain and known.issuperset(node.input):
+        if not bodies and not node.domain and constants.issuperset(node.input):
             early.append(node)
-            known.update(node.output)
+            constants.update(node.output)
     if not early:
         return wide
     part = onnx.ModelProto(ir_version=wide.ir_version)

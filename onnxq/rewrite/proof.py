@@ -333,15 +333,13 @@ class _Comparison:
         """Compares the outputs for an input."""
         finite, extreme = sampling.is_finite(feeds), sampling.is_extreme(feeds)
         for index, (one, other, truth) in enumerate(zip(expected, got, truths, strict=True)):
-            found = difference(
-                one, other, self._claim, truth, swapped=swapped, finite=finite, extreme=extreme
-            )
-            if found.wrong:
-                example = Counterexample(dict(feeds), index, found.place, one, other)
-                proof = Proof("failed", self.count, self.bindings, found.gap, found.bound, found.wrong)
+            gap = difference(one, other, self._claim, truth, swapped=swapped, finite=finite, extreme=extreme)
+            if gap.wrong:
+                example = Counterexample(dict(feeds), index, gap.place, one, other)
+                proof = Proof("failed", self.count, self.bindings, gap.gap, gap.bound, gap.wrong)
                 raise _Decided(dataclasses.replace(proof, example=example))
-            if self.worst.bound == 0.0 or found.gap * self.worst.bound > self.worst.gap * found.bound:
-                self.worst = found
+            if self.worst.bound == 0.0 or gap.gap * self.worst.bound > self.worst.gap * gap.bound:
+                self.worst = gap
         self.count += 1
 
     def _truths(
@@ -374,9 +372,9 @@ _Runs = ort.Session | reference.Evaluator | Wires
 def _oracles(snippet: Snippet) -> Iterator[tuple[Oracle, bool]]:
     """The original in double precision, and the replacement for where that one does not run."""
     for model, swapped in ((snippet.before, False), (snippet.after, True)):
-        one = oracle(model, sways=swapped)
-        if one is not None:
-            yield one, swapped
+        in_double = oracle(model, sways=swapped)
+        if in_double is not None:
+            yield in_double, swapped
 
 
 def _endless(seconds: float | None) -> str:

@@ -84,9 +84,9 @@ class Prover:
             key = f"by definition {self._key(snippet, claim, sizes)}"
             if key not in self._known:
                 start = time.monotonic()
-                found = by_definition(snippet, claim, sizes, unproven, min(_SILENT_SECONDS, self._silence))
-                self._known[key] = found
-                if ran_on_nothing(found):
+                proof = by_definition(snippet, claim, sizes, unproven, min(_SILENT_SECONDS, self._silence))
+                self._known[key] = proof
+                if ran_on_nothing(proof):
                     self._silence -= time.monotonic() - start
             if not ran_on_nothing(self._known[key]):
                 return self._known[key], snippet

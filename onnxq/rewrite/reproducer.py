@@ -41,8 +41,8 @@ def save_reproducer(snippet: Snippet, folder: Path, name: str, example: Countere
     onnx.save(snippet.after, target / "after.onnx")
     if example is not None:
         arrays = {"before": example.before, "after": example.after}
-        found = {key: np.asarray(value) for key, value in (*example.inputs.items(), *arrays.items())}
-        np.savez(target / "counterexample.npz", **found)  # type: ignore[arg-type]
+        arrays_now = {key: np.asarray(value) for key, value in (*example.inputs.items(), *arrays.items())}
+        np.savez(target / "counterexample.npz", **arrays_now)  # type: ignore[arg-type]
         (target / "counterexample.txt").write_text(f"{example.text}\n", encoding="utf-8")
     return target
 
@@ -75,9 +75,9 @@ def new_folder(parent: Path, name: str) -> Path:
 
 
 def _is_own(folder: Path) -> bool:
-    found = folder.lstat()
+    state = folder.lstat()
     return not hasattr(os, "getuid") or (
-        stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+        stat.S_ISDIR(state.st_mode) and state.st_uid == os.getuid() and not state.st_mode & 0o077
     )
 
 

@@ -54,7 +54,7 @@ def bindings(inputs: SnippetInputs, assumed: Mapping[str, int]) -> Iterator[list
     for size in _SIZES:
         # In attention they are batch, queries, keys and past: the keys are the queries and the past.
         different = itertools.cycle((4, 2, 7, 5, 3))
-        known: dict[str, int] = dict(assumed)
+        sizes: dict[str, int] = dict(assumed)
         chosen: list[tuple[int, ...]] = []
         for _, _, shape in inputs:
             dims = []
@@ -62,9 +62,9 @@ def bindings(inputs: SnippetInputs, assumed: Mapping[str, int]) -> Iterator[list
                 if isinstance(dim, int):
                     dims.append(dim)
                 elif isinstance(dim, str):
-                    if dim not in known:
-                        known[dim] = size or next(different)
-                    dims.append(known[dim])
+                    if dim not in sizes:
+                        sizes[dim] = size or next(different)
+                    dims.append(sizes[dim])
                 else:
                     dims.append(size or next(different))
             chosen.append(tuple(dims))
@@ -92,7 +92,7 @@ def mined_bindings(
     spent = 0
     for size in sizes:
         for chosen in [*one_by_one, *([frozenset(free)] if len(free) > 1 else [])]:
-            found = [
+            binding = [
                 tuple(
                     dim
                     if isinstance(dim, int)
@@ -105,10 +105,10 @@ def mined_bindings(
                 )
                 for index, (_, _, shape) in enumerate(inputs)
             ]
-            counts = [int(np.prod(dims, dtype=np.int64)) for dims in found]
+            counts = [int(np.prod(dims, dtype=np.int64)) for dims in binding]
             if max(counts) <= _MAX_MINED and spent + sum(counts) <= _MAX_MINED_TOTAL:
                 spent += sum(counts)
-                yield found
+                yield binding
 
 
 def largest_dynamic(inputs: SnippetInputs, sizes: Binding) -> int:
@@ -211,12 +211,13 @@ def _without_nan(array: np.ndarray) -> np.ndarray:
 
 def ascending(inputs: SnippetInputs, sizes: Binding) -> Feeds:
     """Ordinary inputs, of which the last elements of floats are the largest."""
-    found = {
+    ordinary = {
         name: sample(dtype, shape, "ordinary", index)
         for index, ((name, dtype, _), shape) in enumerate(zip(inputs, sizes, strict=True))
     }
     return {
-        name: np.sort(a, axis=None).reshape(a.shape) if is_float(a.dtype) else a for name, a in found.items()
+        name: np.sort(a, axis=None).reshape(a.shape) if is_float(a.dtype) else a
+        for name, a in ordinary.items()
     }
 
 
@@ -274,10 +275,10 @@ def _values(numbers: Mined, dtype: np.dtype, small: bool) -> np.ndarray:
     low, high = limits(dtype) if is_float(dtype) or dtype.kind in "iu" else (0, 0)
     if is_float(dtype):
         with np.errstate(all="ignore"):
-            given = np.array(numbers.floats).astype(dtype)
-            around = [given]
+            floats = np.array(numbers.floats).astype(dtype)
+            around = [floats]
             if dtype.isbuiltin == 1:
-                around += [np.nextafter(given, high), np.nextafter(given, low)]
+                around += [np.nextafter(floats, high), np.nextafter(floats, low)]
             near = np.concatenate(
                 [sign * array for array in around for sign in (dtype.type(1), dtype.type(-1))]
             )

@@ -76,8 +76,8 @@ def _lines(graph: onnx.GraphProto, names: _Names, constants: Mapping[str, str]) 
         stated = [f"{a.name} = {_attribute(a, names, constants)}" for a in sorted(node.attribute, key=_name)]
         domain = f"{node.domain}." if node.domain not in ("", "ai.onnx") else ""
         attributes = f" <{', '.join(stated)}>" if stated else ""
-        given = ", ".join(names[name] for name in node.output)
-        yield f"{given} = {domain}{node.op_type}{attributes} ({read})"
+        outputs = ", ".join(names[name] for name in node.output)
+        yield f"{outputs} = {domain}{node.op_type}{attributes} ({read})"
 
 
 def _in_order(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
@@ -104,9 +104,9 @@ def _attribute(attribute: onnx.AttributeProto, names: _Names, constants: Mapping
     if attribute.type == kind.GRAPH:
         graph = attribute.g
         lines = list(_lines(graph, names, constants))
-        given = ", ".join(names[info.name] for info in graph.input)
+        inputs = ", ".join(names[info.name] for info in graph.input)
         gives = ", ".join(names[info.name] for info in graph.output)
-        return f"({given}) => ({gives}) {{ {'; '.join(lines)} }}"
+        return f"({inputs}) => ({gives}) {{ {'; '.join(lines)} }}"
     if attribute.type == kind.TENSOR:
         return _constant(attribute.t)
     value = onnx.helper.get_attribute_value(attribute)

@@ -158,18 +158,18 @@ class WholeModel:
                     _converted(change.convert, expected[place]),
                     *expected[place + 1 :],
                 ]
-        found = _verdict(stage, expected, got)
-        if found.verdict == "exact":
-            return found
+        verdict = _verdict(stage, expected, got)
+        if verdict.verdict == "exact":
+            return verdict
         least = _MIN_SQNR_OF_CODES if steps else _MIN_SQNR
-        if exact or (found.sqnr_db is not None and found.sqnr_db < least):
+        if exact or (verdict.sqnr_db is not None and verdict.sqnr_db < least):
             try:
                 own = None if exact else self._own_noise()
             except ort.Endless as error:
                 return WholeProof(stage, "unproven", why=f"the original, optimized: {error}")
-            if own is None or (found.sqnr_db is not None and found.sqnr_db < own - _MARGIN):
-                raise Differs(f"the model's outputs change {found.change}")
-        return found
+            if own is None or (verdict.sqnr_db is not None and verdict.sqnr_db < own - _MARGIN):
+                raise Differs(f"the model's outputs change {verdict.change}")
+        return verdict
 
     def _check_loads(self, model: Model) -> None:
         try:
@@ -247,7 +247,7 @@ class WholeModel:
         for size in _SIZES if dynamic else _SIZES[:1]:
             for batch in (2, 1) if dynamic else (1,):
                 feeds: dict[str, np.ndarray] = {}
-                known: dict[str, int] = dict(assumed)
+                sizes: dict[str, int] = dict(assumed)
                 generator = np.random.default_rng(size)
                 for name, dtype, shape in self._inputs:
                     if dtype is None or shape is None or dtype.kind == "O":
@@ -255,11 +255,11 @@ class WholeModel:
                         return
                     dims = []
                     for axis, dim in enumerate(shape):
-                        wanted = batch if axis == 0 else size
+                        dim_size = batch if axis == 0 else size
                         if isinstance(dim, int):
                             dims.append(dim)
                         else:
-                            dims.append(known.setdefault(dim, wanted) if dim else wanted)
+                            dims.append(sizes.setdefault(dim, dim_size) if dim else dim_size)
                     if np.prod(dims, dtype=np.float64) > _MAX_ELEMENTS and dynamic:
                         break
                     feeds[name] = _values(generator, dtype, tuple(dims))
@@ -277,17 +277,19 @@ def _random(model: onnx.ModelProto) -> str | None:
     stated |= {node.output[0]: value for node in nodes if (value := constant_value(node)) is not None}
     for node in nodes:
         trains = [name for name in node.input[2:3] if name and node.op_type == "Dropout"]
-        known = stated.get(trains[0]) if trains else None
-        if node.op_type in _RANDOM or (trains and (known is None or onnx.numpy_helper.to_array(known).any())):
+        training = stated.get(trains[0]) if trains else None
+        if node.op_type in _RANDOM or (
+            trains and (training is None or onnx.numpy_helper.to_array(training).any())
+        ):
             return str(node.op_type)
     return None
 
 
 def _decisions(model: onnx.ModelProto, inputs: Container[str]) -> list[dict[str, int]]:
     """Values of inputs that decide which branch runs: those that the model compares them with."""
-    known = {n: v for n, v in deciding_inputs(model).items() if n in inputs and v and v[0].isdigit()}
-    combinations = itertools.islice(itertools.product(*known.values()), _DECISIONS)
-    return [dict(zip(known, map(int, values), strict=True)) for values in combinations if values]
+    decided = {n: v for n, v in deciding_inputs(model).items() if n in inputs and v and v[0].isdigit()}
+    combinations = itertools.islice(itertools.product(*decided.values()), _DECISIONS)
+    return [dict(zip(decided, map(int, values), strict=True)) for values in combinations if values]
 
 
 def _converted(convert: onnx.ModelProto, values: np.ndarray) -> np.ndarray:

@@ -76,8 +76,8 @@ class Except:
 
     def __post_init__(self) -> None:
         if self.but not in get_args(But):
-            known = ", ".join(map(repr, get_args(But)))
-            raise ValueError(f"Except knows {known}, not {self.but!r}")
+            names = ", ".join(map(repr, get_args(But)))
+            raise ValueError(f"Except knows {names}, not {self.but!r}")
         if not self.why:
             raise ValueError("Except needs a why, which the user reads")
 
@@ -392,10 +392,10 @@ def required(node: Node, count: int) -> tuple[Tensor, ...]:
     Raises:
         Skip: one is missing or left out.
     """
-    given = tuple(tensor for tensor in node.operands(count) if tensor is not None)
-    if len(given) < count:
+    operands = tuple(tensor for tensor in node.operands(count) if tensor is not None)
+    if len(operands) < count:
         raise Skip(f"{node.op} needs {count} inputs")
-    return given
+    return operands
 
 
 def made_by(value: Value | None, *operators: str) -> Node | None:

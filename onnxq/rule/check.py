@@ -39,9 +39,9 @@ def check_rule(rule: Rule) -> None:
                 f"{where} looks at {root!r}: {whose} no such operator, it would never be asked",
                 hint=nearest(root, operator_names()) or "one that is not ONNX's own must be in an example",
             )
-    known = stated_features() | FEATURES
-    if rule.lacks is not None and rule.lacks not in known and rule.lacks not in operator_names():
-        hint = nearest(rule.lacks, known) or "see onnxq/targets/*.toml"
+    features = stated_features() | FEATURES
+    if rule.lacks is not None and rule.lacks not in features and rule.lacks not in operator_names():
+        hint = nearest(rule.lacks, features) or "see onnxq/targets/*.toml"
         raise UserError(
             f"{where} waits for a target that lacks {rule.lacks!r}: no target's table names that, it would "
             "never fire",

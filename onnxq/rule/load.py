@@ -44,13 +44,13 @@ def load_rules(folders: Sequence[str | os.PathLike[str]] = ()) -> list[Rule]:
             continue
         if not path.is_dir():
             raise UserError(f"there is no rules folder {str(path)!r}", hint="give a folder of .py files")
-        found = _load_folder(path)
-        if not found:
+        loaded = _load_folder(path)
+        if not loaded:
             raise UserError(
                 f"no rule in folder {str(path)!r}",
                 hint="a rule is a .py file with one @rule function",
             )
-        rules += found
+        rules += loaded
     seen: dict[str, Rule] = {}
     for rule in rules:
         for name in (rule.id, *rule.aliases):
@@ -129,14 +129,14 @@ def _load_file(path: Path) -> Rule:
             f"rule file {str(path)!r} does not load: {told(error, str(path))}",
             hint="all that a rule needs is in onnxq.rule; run `python` on the file to see more",
         ) from error
-    found = [value for value in vars(module).values() if isinstance(value, Rule)]
-    if len(found) != 1:
+    rules = [value for value in vars(module).values() if isinstance(value, Rule)]
+    if len(rules) != 1:
         raise UserError(
-            f"rule file {str(path)!r} has {len(found)} rules; a rule file has one",
+            f"rule file {str(path)!r} has {len(rules)} rules; a rule file has one",
             hint="name helper files with a leading underscore",
         )
     return replace(
-        found[0],
+        rules[0],
         doc=(module.__doc__ or "").strip(),
         examples=tuple(getattr(module, "EXAMPLES", ())),
         path=str(path),

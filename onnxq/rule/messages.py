@@ -62,17 +62,17 @@ def known_of(message: str, rules: Sequence[Rule], targets: Sequence[Target]) -> 
     lines = [*(line for _, line in quoted), *(line for line, _ in SAID.values())]
     weights = _weights(lines)
     words, operators = set(_words(message)), set(_operators(message))
-    found = []
+    entries = []
     for rule, line in quoted:
         score = _score(line, words, weights)
         if operators:  # of several rules that quote a message, that for the operator
             score *= 1.0 if operators & {*_roots(rule), *_operators(line)} else 0.75
-        found.append(Match("rule", rule.id, line, rule.summary, score))
+        entries.append(Match("rule", rule.id, line, rule.summary, score))
     for name, (line, advice) in SAID.items():
-        found.append(Match("advice", name, line, advice, _score(line, words, weights)))
-    found += _of_operators(operators, rules, targets)
+        entries.append(Match("advice", name, line, advice, _score(line, words, weights)))
+    entries += _of_operators(operators, rules, targets)
     best: dict[str, Match] = {}
-    for match in sorted(found, key=lambda match: (-match.score, -len(set(_words(match.quoted))))):
+    for match in sorted(entries, key=lambda match: (-match.score, -len(set(_words(match.quoted))))):
         if match.score >= _ENOUGH:
             best.setdefault(match.name, match)
     top = max((match.score for match in best.values()), default=0.0)
@@ -81,7 +81,7 @@ def known_of(message: str, rules: Sequence[Rule], targets: Sequence[Target]) -> 
 
 def quotations(doc: str) -> list[str]:
     """The messages that a rule's documentation quotes: indented lines that do not show the rewriting."""
-    found: list[str] = []
+    quoted: list[str] = []
     block: list[str] = []
     for line in [*doc.splitlines(), ""]:
         if line.startswith("    "):
@@ -91,9 +91,9 @@ def quotations(doc: str) -> list[str]:
             block = [] if line.strip() else block
             continue
         if not any(re.match(r"(before|after)\b", one) for one in block):
-            found += block
+            quoted += block
         block = []
-    return found
+    return quoted
 
 
 def _words(text: str) -> Iterator[str]:

@@ -31,8 +31,8 @@ def markdown(rules: Sequence[Rule]) -> str:
 def _lines(rules: Sequence[Rule]) -> Iterator[str]:
     yield _HEAD
     for stage, text in STAGES.items():
-        found = [rule for rule in rules if rule.stage == stage]
-        yield f"- [{stage}](#{stage}): {text} ({len(found)})"
+        of_stage = [rule for rule in rules if rule.stage == stage]
+        yield f"- [{stage}](#{stage}): {text} ({len(of_stage)})"
     for stage in STAGES:
         yield f"\n## {stage}"
         for rule in sorted((rule for rule in rules if rule.stage == stage), key=lambda rule: rule.id):

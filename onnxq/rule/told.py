@@ -33,17 +33,17 @@ def _where(error: BaseException, path: Path) -> str:
 
 def _meant(error: BaseException, words: str) -> str:
     """The names that a misspelled one is near to."""
-    name, known = "", list[str]()
+    name, names = "", list[str]()
     if isinstance(error, AttributeError) and error.name:
         inner = getattr(type(error.obj), "__slots__", ())
         name = error.name
-        known = [entry for entry in dir(error.obj) if not entry.startswith("_") and entry not in inner]
+        names = [entry for entry in dir(error.obj) if not entry.startswith("_") and entry not in inner]
     elif isinstance(error, ImportError | NameError):
         from onnxq import rule
 
-        found = re.search("name '(.+?)'", words)
-        name, known = found[1] if found else "", rule.__all__
-    near = nearest(name, known) if name else ""
+        misspelled = re.search("name '(.+?)'", words)
+        name, names = misspelled[1] if misspelled else "", rule.__all__
+    near = nearest(name, names) if name else ""
     if near or type(getattr(error, "obj", None)).__module__ != "onnxq.graph.view":
         return f"; {near}" if near else ""
-    return f"; it has {', '.join(known)}"
+    return f"; it has {', '.join(names)}"

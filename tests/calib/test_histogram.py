@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from stats_tools import brute_counts, codes, counted
 
-from onnxq.calib.histogram import RESOLUTION, Histogram, HistogramCounter, Scratch
+from onnxq.calib.histogram import Histogram, HistogramCounter, Scratch
 
 FINITE = st.floats(width=32, allow_nan=False, allow_infinity=False)
 VALUES = hnp.arrays(np.float32, st.integers(0, 40), elements=FINITE)
@@ -69,7 +69,7 @@ def test_every_bin(block: int) -> None:
 def test_a_bin_is_as_narrow_as_it_says(magnitude: float) -> None:
     low, high = count(np.array([-magnitude], np.float32)).edges
     assert low <= np.float32(magnitude) < high
-    assert low * RESOLUTION / 2 < high - low <= low * RESOLUTION == low / 1024
+    assert low / 2048 < high - low <= low / 1024
 
 
 def test_the_ends_of_what_float32_can_hold() -> None:

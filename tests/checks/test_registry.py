@@ -17,13 +17,17 @@ from misuse_nets import RIGHT, net, usual
 import onnxq
 from onnxq.base.errors import UserError
 from onnxq.checks import NEEDS, Check, Evidence, Seen, Subject, each, load
+from onnxq.checks.answers import RuntimeAnswer, TargetAnswer
 from onnxq.checks.finding import Finding
 from onnxq.checks.lint import lint_qdq
 from onnxq.checks.load import CHECKS, ORDER, found_by
 from onnxq.graph.model import Model
 from onnxq.pipeline import checking
 
-GIVEN = {"file": Subject, "pairs": Subject, "plan": Evidence, "data": Evidence, "engine": Seen}
+GIVEN = {
+    "file": Subject, "pairs": Subject, "plan": Evidence, "data": Evidence, "engine": Seen,
+    "target": TargetAnswer, "runtime": RuntimeAnswer,
+}  # fmt: skip
 
 NO_BIAS = '''"""Convolutions without a bias."""
 
@@ -154,6 +158,7 @@ def test_what_a_check_needs_is_what_it_is_called_with(model: Path, tmp_path: Pat
         ('"no-bias"', '"No bias"', "'No bias' is no name of a check"),
         ('needs="file"', 'needs="files"', "line 6: the check 'no-bias' needs 'files'"),
         ('needs="file"', 'needs="target"', "needs 'target', which only onnxq tells"),
+        ('needs="file"', 'needs="runtime"', "needs 'runtime', which only onnxq tells"),
         ('severity="note"', 'severity="bad"', "line 6: the check 'no-bias' has severity 'bad'"),
         ('"train it with one")', '"", 1, 2, 3, 4, 5, 6, 7)', "takes from 1 to 10 positional arguments"),
         ("@check", "check", "does not say which function"),

@@ -44,11 +44,11 @@ def changes(a: Report, b: Report, judge: Judge) -> None:
 
 def _proofs(changes: Sequence[Change]) -> dict[tuple[str, str], str]:
     """The verdict of each change, by rule and node; of several at one node the weakest."""
-    found: dict[tuple[str, str], str] = {}
+    verdicts: dict[tuple[str, str], str] = {}
     for change in changes:
         at, verdict = (change.rule, change.node), change.proof.verdict
-        found[at] = min(found.get(at, verdict), verdict, key=_strength)
-    return found
+        verdicts[at] = min(verdicts.get(at, verdict), verdict, key=_strength)
+    return verdicts
 
 
 def _strength(verdict: str) -> int:

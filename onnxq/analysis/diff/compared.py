@@ -112,15 +112,15 @@ def _why(part: str, report: Report) -> str:
 
 def _notes(a: Report, b: Report) -> list[str]:
     """What makes the comparison doubtful."""
-    found = []
+    notes = []
     layers = [{layer.node for layer in part_of(PlanPart, report.plan).layers} for report in (a, b)]
     if all(layers) and layers[0].isdisjoint(layers[1]):
-        found.append("no layer of A is in B: these seem to be reports of two models")
+        notes.append("no layer of A is in B: these seem to be reports of two models")
     used = [part_of(CalibrationPart, report.calibration).data.lines for report in (a, b)]
     counts = [{number(output.samples) for output in report.accuracy} for report in (a, b)]
     if all(counts) and (used[0] != used[1] or counts[0] != counts[1]):
-        found.append("accuracy was measured on other data, or on another number of samples")
+        notes.append("accuracy was measured on other data, or on another number of samples")
     engines = [(report.engine.compiler, report.engine.sm) for report in (a, b)]
     if all(report.engine.status == "compiled" for report in (a, b)) and engines[0] != engines[1]:
-        found.append("the engines are of two compilers, or for two kinds of GPU")
-    return found
+        notes.append("the engines are of two compilers, or for two kinds of GPU")
+    return notes

@@ -56,9 +56,9 @@ def _not_int8(engine: EnginePart) -> float | None:
 
 def _types(layers: Sequence[EngineLayer]) -> dict[str, str]:
     """The types in which each node is multiplied."""
-    found: dict[str, set[str]] = {}
+    types_of: dict[str, set[str]] = {}
     for layer in layers:
         if layer.is_matrix and layer.precision:
             for node in layer.nodes:
-                found.setdefault(node, set()).add(layer.precision)
-    return {node: ", ".join(sorted(types)) for node, types in found.items()}
+                types_of.setdefault(node, set()).add(layer.precision)
+    return {node: ", ".join(sorted(types)) for node, types in types_of.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from onnxq.analysis.diff.planned import reader
 from onnxq.analysis.diff.rows import Judge
 from onnxq.analysis.reports import number, part_of
+from onnxq.base.grouped import grouped
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.report import Report
@@ -34,10 +35,10 @@ def scales(a: Report, b: Report, judge: Judge) -> None:
 def _origin(tensor: str, parts: list[CalibrationPart]) -> str:
     """Where the range is from, where both reports say it."""
     ends = [part.thresholds.get(tensor) for part in parts]
-    found = ["" if end is None else end.because for end in ends]
-    if found[0] == found[1]:
-        return found[1]
-    return f"{found[1]}, was {found[0]}" if all(found) else ""
+    origins = ["" if end is None else end.because for end in ends]
+    if origins[0] == origins[1]:
+        return origins[1]
+    return f"{origins[1]}, was {origins[0]}" if all(origins) else ""
 
 
 def _groups(plans: list[PlanPart], judge: Judge) -> None:
@@ -45,13 +46,8 @@ def _groups(plans: list[PlanPart], judge: Judge) -> None:
     one, other = map(_group_of, plans)
     both = [tensor for tensor in one if tensor in other]
     for what, here, there in (("shares a scale", one, other), ("shares a scale now", other, one)):
-        members: dict[int, list[str]] = {}
-        for tensor in both:
-            members.setdefault(here[tensor], []).append(tensor)
-        for group in members.values():
-            parts: dict[int, list[str]] = {}
-            for tensor in group:
-                parts.setdefault(there[tensor], []).append(tensor)
+        for group in grouped((here[tensor], tensor) for tensor in both).values():
+            parts = grouped((there[tensor], tensor) for tensor in group)
             if len(parts) > 1:
                 whole, split = _listed([group]), _listed(list(parts.values()))
                 judge.other(what, *((whole, split) if here is one else (split, whole)), name=group[0])

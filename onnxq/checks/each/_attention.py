@@ -8,7 +8,7 @@ from onnxq.graph.layers import layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.moves import REARRANGES
 from onnxq.graph.pairs import QDQ, QUANTIZE, pairs_of, readers_of
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.view import Node, Tensor, every_node
 
 # What stands between the first product and the Softmax, and between that and the second.
 _SCORED = ("Add", "Sum", "Sub", "Mul", "Div", "Where", "Max", "Min", "Neg", "Clip")
@@ -34,15 +34,13 @@ class Attention:
 
 def attentions(model: Model) -> list[Attention]:
     """All attention of a model that is written as products."""
-    found = []
-    for graph in model.graphs():
-        for raw in graph.nodes:
-            node = Node(model, raw)
-            if node.op == "Softmax" and not node.domain:
-                last, (first, paired) = _values(node), _scores(node)
-                if first is not None and last is not None:
-                    found.append(Attention(first, last, paired))
-    return found
+    attention = []
+    for node in every_node(model):
+        if node.op == "Softmax" and not node.domain:
+            last, (first, paired) = _values(node), _scores(node)
+            if first is not None and last is not None:
+                attention.append(Attention(first, last, paired))
+    return attention
 
 
 def pairs_in(one: Attention) -> dict[str, bool]:

@@ -18,11 +18,11 @@ def mixes_scores(evidence: Evidence, node: Node) -> tuple[str, str, float] | Non
         return None
     scores = [source for source in node.inputs if source is not None and _is_score(source)]
     others = [source for source in node.inputs if source is not None and source not in scores]
-    known = [name for name in map(evidence.measured, others) if name is not None]
-    if not scores or not known:
+    measured = [name for name in map(evidence.measured, others) if name is not None]
+    if not scores or not measured:
         return None
     of_score = evidence.measured(scores[0]) or scores[0].name
-    widest = max(known, key=lambda name: evidence.tensors[name].amax)
+    widest = max(measured, key=lambda name: evidence.tensors[name].amax)
     threshold = evidence.threshold(of_score)
     if threshold is None or threshold != evidence.threshold(widest):
         threshold = evidence.threshold(node.outputs[0].name)

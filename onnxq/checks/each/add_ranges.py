@@ -41,7 +41,7 @@ def add_ranges(evidence: Evidence) -> Iterator[Said]:
 def _of_sum(evidence: Evidence, node: Node) -> float | None:
     """The magnitude of the largest code of a sum, or of what an activation makes of it."""
     tensor: Tensor = node.outputs[0]
-    found = evidence.threshold(tensor.name)
-    if found is None and len(tensor.users) == 1 and tensor.users[0].op in _BEHIND:
-        found = evidence.threshold(tensor.users[0].outputs[0].name)
-    return found
+    threshold = evidence.threshold(tensor.name)
+    if threshold is None and len(tensor.users) == 1 and tensor.users[0].op in _BEHIND:
+        threshold = evidence.threshold(tensor.users[0].outputs[0].name)
+    return threshold

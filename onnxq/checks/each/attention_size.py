@@ -17,13 +17,13 @@ _HEADS = (16, 32, 64)
 )  # fmt: skip
 def attention_sizes(subject: Subject) -> Iterator[Said]:
     """All of its pairs, and a size for which there is no int8 kernel."""
-    for one in attentions(subject.model):
-        why = _too_large(one) if all(pairs_in(one).values()) else ""
+    for attention in attentions(subject.model):
+        why = _too_large(attention) if all(pairs_in(attention).values()) else ""
         if why:
             yield Said(
-                one.values.name, one.values.op, f"its attention is in int8 and has {why}",
+                attention.values.name, attention.values.op, f"its attention is in int8 and has {why}",
                 f"leave attention of this size in float: {AGAIN} does",
-                tensor=one.scores.outputs[0].name,
+                tensor=attention.scores.outputs[0].name,
                 consequence=UNFUSED,
             )  # fmt: skip
 

@@ -16,10 +16,10 @@ def bimodal(evidence: Evidence) -> Iterator[Said]:
     """Tensors whose smaller mode has few codes under the scale of the larger one."""
     for name, threshold, stats in evidence.quantized:
         assert stats.histogram is not None
-        found = two_modes(stats.histogram)
-        if found is None or threshold < found[1]:
+        modes = two_modes(stats.histogram)
+        if modes is None or threshold < modes[1]:
             continue
-        low, high, share = found
+        low, high, share = modes
         node, op = evidence.reader(name)
         yield Said(
             node, op,

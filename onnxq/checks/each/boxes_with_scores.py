@@ -13,10 +13,10 @@ from onnxq.quant.scales import INT8_MAX
 def boxes_with_scores(evidence: Evidence) -> Iterator[Said]:
     """Concats of scores and of what is much larger, under one scale."""
     for node in evidence.nodes:
-        found = mixes_scores(evidence, node)
-        if found is None:
+        mixed = mixes_scores(evidence, node)
+        if mixed is None:
             continue
-        score, other, threshold = found
+        score, other, threshold = mixed
         values = 1 + int(INT8_MAX / threshold + 0.5)
         reach = evidence.tensors[other].amax
         yield Said(

@@ -15,8 +15,10 @@ def _joined_inputs(evidence: Evidence, node: Node) -> dict[str, float]:
         return {}
     behind = node.outputs[0].name
     names = [name for source in node.inputs if (name := evidence.measured(source)) is not None]
-    found = {name: evidence.threshold(name) or evidence.threshold(behind) for name in dict.fromkeys(names)}
-    usable = {name: threshold for name, threshold in found.items() if threshold is not None}
+    thresholds = {
+        name: evidence.threshold(name) or evidence.threshold(behind) for name in dict.fromkeys(names)
+    }
+    usable = {name: threshold for name, threshold in thresholds.items() if threshold is not None}
     return usable if len(usable) > 1 and len(set(usable.values())) == 1 else {}
 
 

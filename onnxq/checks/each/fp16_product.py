@@ -21,9 +21,9 @@ _FP16_MOST = 65504.0
 def fp16_products(subject: Subject) -> Iterator[Said]:
     """Matrix products with float16 scales a channel: the engine holds one multiplier, sa * sw, in float16."""
     for product in subject.products:
-        found = _fp16_product(product)
-        if found is not None:
-            yield found
+        scales = _fp16_product(product)
+        if scales is not None:
+            yield scales
 
 
 def _fp16_product(product: Product) -> Said | None:

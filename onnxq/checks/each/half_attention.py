@@ -12,18 +12,18 @@ from onnxq.checks.engine import without_attention
 @check("half-attention", "attention with some of its pairs", needs="pairs", judge=without_attention)
 def half_attention(subject: Subject) -> Iterator[Said]:
     """Some of the pairs of attention."""
-    for one in attentions(subject.model):
-        have = pairs_in(one)
+    for part in attentions(subject.model):
+        have = pairs_in(part)
         operands = [is_there for name, is_there in have.items() if name != OUTPUT]
-        if not any(operands) or (all(have.values()) and not one.raw):
+        if not any(operands) or (all(have.values()) and not part.raw):
             continue  # a pair on the output alone is that of the layer behind it
         missing = [name for name, is_there in have.items() if not is_there]
         lacks = f"none on {', '.join(missing)}" if missing else "one on the scores in front of the Softmax"
         yield Said(
-            one.values.name, one.values.op,
+            part.values.name, part.values.op,
             f"its attention has pairs on {', '.join(n for n, is_there in have.items() if is_there)}; {lacks}",
             "quantize queries, keys, Softmax, values and the output, or none of them: "
             f"{AGAIN} decides that by measuring",
-            tensor=one.scores.outputs[0].name,
+            tensor=part.scores.outputs[0].name,
             consequence=UNFUSED,
         )  # fmt: skip

@@ -36,5 +36,5 @@ def heavy_floats(evidence: Evidence) -> Iterator[Said]:
 
 
 def _advice(layer: FloatLayer, evidence: Evidence) -> str:
-    known = _ADVICE.get(layer.code)
-    return f"{known}: {evidence.command}" if known else "nothing, unless the layer can be written otherwise"
+    advice = _ADVICE.get(layer.code)
+    return f"{advice}: {evidence.command}" if advice else "nothing, unless the layer can be written otherwise"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from onnxq.checks import Evidence, Said, check
-from onnxq.graph.view import Node
+from onnxq.graph.view import Node, main_nodes
 
 _ARITHMETIC = (
     "Add", "Sub", "Mul", "Div", "MatMul", "Gemm", "Conv", "Pow", "Sqrt", "Exp", "Log", "ReduceSum",
@@ -22,9 +22,8 @@ def odd_types(evidence: Evidence) -> Iterator[Said]:
     """Double precision, strings, and arithmetic on int64 tensors that are no shapes; one finding a type."""
     first: dict[str, Node] = {}
     counts: Counter[str] = Counter()
-    for raw in evidence.original.graph.nodes:
-        node = Node(evidence.original, raw)
-        for kind in {found for out in node.outputs if (found := _kind(node, out.dtype, out.shape))}:
+    for node in main_nodes(evidence.original):
+        for kind in {name for out in node.outputs if (name := _kind(node, out.dtype, out.shape))}:
             counts[kind] += 1
             first.setdefault(kind, node)
     for kind, node in first.items():

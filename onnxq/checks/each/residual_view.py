@@ -73,22 +73,22 @@ def _activated_conv(tensor: Tensor, view: Tensor | None) -> bool:
 
 def _tanh_silu(tensor: Tensor) -> bool:
     """Whether a tensor is made of a convolution by Tanh, Mul and Add, as in x * (tanh(x / 2) + 1) / 2."""
-    todo, seen, found = [tensor], set[Tensor](), False
+    todo, seen, tanh = [tensor], set[Tensor](), False
     conv = False
     while todo and len(seen) < 2 * _MOST_PARTS:
-        one = todo.pop()
-        maker = one.producer
-        if one in seen or one.is_constant or maker is None:
+        operand = todo.pop()
+        maker = operand.producer
+        if operand in seen or operand.is_constant or maker is None:
             continue
-        seen.add(one)
+        seen.add(operand)
         if maker.op in _TANH_PARTS and not maker.domain:
-            found = found or maker.op == "Tanh"
+            tanh = tanh or maker.op == "Tanh"
             todo += [given for given in maker.inputs if given is not None]
         elif _float_conv(maker):
             conv = True
         else:
             return False
-    return found and conv
+    return tanh and conv
 
 
 def _float_conv(node: Node | None) -> bool:

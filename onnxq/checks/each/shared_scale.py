@@ -45,15 +45,15 @@ def shared_scales(evidence: Evidence) -> Iterator[Said]:
 
 def _joined(evidence: Evidence, group: Scaled) -> set[str]:
     """The tensors of a group that a Concat, or what only moves values, has beside another one of them."""
-    members, found = set(group.tensors), set[str]()
+    members, joined = set(group.tensors), set[str]()
     for node in evidence.nodes:
         if node.domain or node.op not in _JOINS:
             continue
         around = {evidence.measured(source) for source in node.inputs}
         around |= {out.name for out in node.outputs}
         if len(around & members) > 1:
-            found |= {name for name in around & members if name is not None}
-    return found
+            joined |= {name for name in around & members if name is not None}
+    return joined
 
 
 def _calls(evidence: Evidence, one: str, other: str) -> str:
@@ -65,13 +65,13 @@ def _calls(evidence: Evidence, one: str, other: str) -> str:
 
 def _weights(evidence: Evidence, tensor: str) -> set[str]:
     """The constants that the products which read a tensor multiply it by."""
-    found = set()
+    weights = set()
     for node in evidence.nodes:
         if node.op in ("Conv", "ConvTranspose", "Gemm", "MatMul") and not node.domain:
             data, weight = node.operands(2)
             if data is not None and weight is not None and evidence.measured(data) == tensor:
-                found.add(_constant(weight.producer) or weight.name)
-    return found
+                weights.add(_constant(weight.producer) or weight.name)
+    return weights
 
 
 def _constant(maker: Node | None) -> str | None:

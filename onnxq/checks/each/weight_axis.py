@@ -17,13 +17,13 @@ def weight_axes(subject: Subject) -> Iterator[Said]:
         right = _right_axis(product)
         if right is None:
             continue
-        pair, axis, wanted, rank = right
-        if axis != wanted:
+        pair, axis, should_be, rank = right
+        if axis != should_be:
             yield Said(
                 product.node.name, product.node.op,
                 f"its weights have a scale along axis {axis} of {rank}, that of what is summed; the output "
-                f"channels are axis {wanted}",
-                f"quantize the weights along axis {wanted}: {AGAIN} does",
+                f"channels are axis {should_be}",
+                f"quantize the weights along axis {should_be}: {AGAIN} does",
                 tensor=pair.node.outputs[0].name,
                 consequence="nothing is said, and it runs in float: the scale of a sum cannot be taken out",
             )  # fmt: skip
@@ -37,8 +37,8 @@ def _right_axis(product: Product) -> tuple[Pair, int, int, int] | None:
     shape = pair.node.outputs[0].shape
     if not pair.is_per_channel or shape is None:
         return None
-    wanted = _before(product.weight, product.layer.axis, pair.node)
-    return None if wanted is None else (pair, pair.axis % len(shape), wanted, len(shape))
+    should_be = _before(product.weight, product.layer.axis, pair.node)
+    return None if should_be is None else (pair, pair.axis % len(shape), should_be, len(shape))
 
 
 def _before(tensor: Tensor, axis: int, maker: Node) -> int | None:

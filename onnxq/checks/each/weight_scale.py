@@ -19,9 +19,9 @@ def weight_scales(evidence: Evidence) -> Iterator[Said]:
     ranges: dict[str, tuple[np.ndarray, float]] = {}
     for node in evidence.nodes:
         layer = layer_of(node, quantized=True)
-        found = _ranges(evidence, layer) if layer is not None else None
-        if layer is not None and found is not None:
-            name, own, whole = found
+        measured = _ranges(evidence, layer) if layer is not None else None
+        if layer is not None and measured is not None:
+            name, own, whole = measured
             readers.setdefault(name, []).append(layer)
             ranges[name] = own, whole
     for name, layers in readers.items():

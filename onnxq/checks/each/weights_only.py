@@ -39,12 +39,12 @@ def weights_only(subject: Subject) -> Iterator[Said]:
 
 def _lost_at(tensor: Tensor) -> Node | None:
     """The operator in front of a float tensor that a dequantized one goes into, where there is one."""
-    one: Tensor | None = tensor
+    source: Tensor | None = tensor
     for _ in range(_MOST_STOPS):
-        node = one.producer if one is not None else None
+        node = source.producer if source is not None else None
         if node is None or node.domain or node.op not in _STOPS:
             return None
-        one = node.inputs[0]
-        if one is not None and pairs_of(one):
+        source = node.inputs[0]
+        if source is not None and pairs_of(source):
             return node
     return None

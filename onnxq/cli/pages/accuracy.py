@@ -28,11 +28,11 @@ _LEAST_HALF = 45.0
 
 def lost_alarm(page: Page, report: Report) -> None:
     """Says before all else which outputs are lost, with their figures."""
-    found = {one.output: one for one in report.accuracy}
-    outputs = judged(tuple(found.values()), report.about_mean)
+    accuracy = {one.output: one for one in report.accuracy}
+    outputs = judged(tuple(accuracy.values()), report.about_mean)
     said = lost_words(outputs, lambda name: shorten(name, 40))
     if said:
-        worst = found.get(outputs[0].output)
+        worst = accuracy.get(outputs[0].output)
         page.alarm(said if worst is None else f"{said}: {closeness(worst)}")
 
 

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 
 from onnxq.analysis.rows import Analysis, LayerError, OutputBeside
+from onnxq.base.grouped import grouped
 from onnxq.cli.pages.words import FEW, counted
 from onnxq.cli.screen import Page, shorten
 
@@ -161,16 +162,14 @@ def _argmax(output: OutputBeside) -> str:
 
 
 def _matched(page: Page, result: Analysis) -> None:
-    found = result.match
-    by = ", ".join(f"{count} by {how}" for how, count in found.by.items() if count)
+    match = result.match
+    by = ", ".join(f"{count} by {how}" for how, count in match.by.items() if count)
     page.section(
         "Matched",
-        f"{counted(found.compared, 'tensor')} ({by}); {found.share:.1%} of A's are matched or gone by a rule",
+        f"{counted(match.compared, 'tensor')} ({by}); {match.share:.1%} of A's are matched or gone by a rule",
     )
-    for label, left in (("A", found.left_a), ("B", found.left_b)):
-        by_why: dict[str, list[str]] = {}
-        for entry in left:
-            by_why.setdefault(entry.why, []).append(entry.tensor)
+    for label, left in (("A", match.left_a), ("B", match.left_b)):
+        by_why = grouped((entry.why, entry.tensor) for entry in left)
         for why, names in list(by_why.items())[:FEW]:
             page.entry(
                 f"{len(names)} of {label}'s are not compared, {why}: {shorten(names[0], 40)}", style="dim"

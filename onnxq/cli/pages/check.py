@@ -56,13 +56,13 @@ def _findings(page: Page, findings: Sequence[Finding]) -> None:
     for finding in findings:
         alike = replace(finding, kind="", check="", node="", tensor="", db=None)
         groups.setdefault(alike, []).append(finding.node)
-    for one, nodes in groups.items():
-        text = f"{one.op or 'the model'}: {first_lines(one.reason)}"
-        page.section(one.severity.capitalize(), text, _STYLES[one.severity])
-        if one.consequence:
-            page.entry(f"{one.consequence} (the engine shows it)" if one.confirmed else one.consequence)
-        if one.advice:
-            page.entry(f"-> {one.advice}" if one.consequence else one.advice)
+    for said, nodes in groups.items():
+        text = f"{said.op or 'the model'}: {first_lines(said.reason)}"
+        page.section(said.severity.capitalize(), text, _STYLES[said.severity])
+        if said.consequence:
+            page.entry(f"{said.consequence} (the engine shows it)" if said.confirmed else said.consequence)
+        if said.advice:
+            page.entry(f"-> {said.advice}" if said.consequence else said.advice)
         page.names([node for node in nodes if node], shown=FEW)
 
 

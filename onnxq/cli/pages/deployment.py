@@ -22,11 +22,11 @@ def deployment_section(
         deployment: the one that there is.
         several: those that have names, in its place.
     """
-    for number, one in enumerate(several):
-        page.section("" if number else "Sizes", share_words(one))
-        for dimension in one.dimensions:
+    for number, named in enumerate(several):
+        page.section("" if number else "Sizes", share_words(named))
+        for dimension in named.dimensions:
             page.entry(dimension_words(dimension))
-        _worth(page, one.worth)
+        _worth(page, named.worth)
     if several:
         return
     for number, dimension in enumerate(deployment.dimensions):

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 def regression_alarm(page: Page, engine: EnginePart) -> None:
     """Says before all else that the result does not compile, and the original does."""
-    found = engine.regression
-    if not engine.regressed or found is None:
+    regression = engine.regression
+    if not engine.regressed or regression is None:
         return
-    at = f", at {shorten(found.node)}" if found.node else ""
-    quantized = found.by == "quantization"
+    at = f", at {shorten(regression.node)}" if regression.node else ""
+    quantized = regression.by == "quantization"
     what = "quantization" if quantized else "the repair"
     page.alarm(f"NOT COMPILED, and NVIDIA's compiler takes the original: {what} breaks it{at}")
-    page.plain(first_lines(found.reason), 1, "red")
+    page.plain(first_lines(regression.reason), 1, "red")
     advice = "keep layers in float (--keep-float)" if quantized else "leave rules out (--skip)"
     page.plain(f"{advice}, and report this", 1)
 

@@ -18,8 +18,8 @@ def memory_page(found: ModelMemory, *, full: bool) -> Page:
     """
     page = Page()
     models = [found.before] if found.after is None else [found.before, found.after]
-    for one in models:
-        _model(page, one, full=full)
+    for model in models:
+        _model(page, model, full=full)
     if found.after is not None:
         page.section("Change", "before -> after")
         for what, before, after in (

@@ -55,8 +55,8 @@ def _caches(page: Page, caches: Sequence[KeyValueCache], lengths: Lengths | None
     if lengths is None:
         return
     page.section("Caches", f"{len(caches)} of keys and values: a past that comes back longer as the present")
-    for one in caches if full else caches[:2]:
-        page.entry(f"{one.past} -> {one.present}, along axis {one.axis}")
+    for cache in caches if full else caches[:2]:
+        page.entry(f"{cache.past} -> {cache.present}, along axis {cache.axis}")
     if not full and len(caches) > 2:
         page.entry(f"+{len(caches) - 2} more (--ops)", style="dim")
     counted_by = (
@@ -72,10 +72,12 @@ def _layers(page: Page, layers: Sequence[WeightedLayer], where: str, full: bool)
         return
     eligible = [layer for layer in layers if layer.eligible]
     macs = [layer.macs for layer in eligible if layer.macs is not None]
-    known = f"{decimal(sum(macs))} MACs {where}"
+    macs_text = f"{decimal(sum(macs))} MACs {where}"
     if len(macs) < len(eligible):
-        known = "size unknown, see --shape"
-    page.section("Layers", f"{len(layers)} in float with constant weights, {len(eligible)} eligible: {known}")
+        macs_text = "size unknown, see --shape"
+    page.section(
+        "Layers", f"{len(layers)} in float with constant weights, {len(eligible)} eligible: {macs_text}"
+    )
     shown = layers if full else layers[:FEW]
     for layer in shown:
         size = "?" if layer.macs is None else f"{decimal(layer.macs)} MACs"
@@ -88,7 +90,7 @@ def _layers(page: Page, layers: Sequence[WeightedLayer], where: str, full: bool)
 def tensor_page(document: TensorSummary) -> Page:
     """All about one tensor."""
     page = Page()
-    tensor, found = document.tensor, document.quantization
+    tensor, pair = document.tensor, document.quantization
     page.head(f"{tensor.name}  {tensor.kind}, {type_text(tensor.dtype, tensor.shape)}")
     maker = tensor.producer
     page.section("Written by", f"{maker.node} ({maker.op})" if maker else f"nothing: {tensor.kind}")
@@ -99,22 +101,22 @@ def tensor_page(document: TensorSummary) -> Page:
     if held is not None:
         text = f"min {held.min:.6g}, max {held.max:.6g}, mean {held.mean:.6g}, {held.zeros} zeros"
         page.section("Values", text)
-    if found is None:
+    if pair is None:
         return page
-    if found.scale is not None:
-        page.section("Scale", f"{found.scale:.9g}, int8 covers +-{127 * found.scale:.6g}")
-    elif found.axis is not None:
-        page.section("Scale", f"one for each channel of axis {found.axis}")
+    if pair.scale is not None:
+        page.section("Scale", f"{pair.scale:.9g}, int8 covers +-{127 * pair.scale:.6g}")
+    elif pair.axis is not None:
+        page.section("Scale", f"one for each channel of axis {pair.axis}")
     else:
         page.section("Scale", "one for all values")
-    if found.because:
-        page.entry(f"because {found.because}")
-    others = [name for name in found.group.tensors if name != tensor.name]
-    page.section("Group", f"{found.group.id}, " + ("shared with" if others else "its own"))
+    if pair.because:
+        page.entry(f"because {pair.because}")
+    others = [name for name in pair.group.tensors if name != tensor.name]
+    page.section("Group", f"{pair.group.id}, " + ("shared with" if others else "its own"))
     page.names(others, shown=8, level=1)
-    for reason in found.group.reasons:
+    for reason in pair.group.reasons:
         page.entry(f"because {reason}")
-    for number, reader in enumerate(found.readers):
+    for number, reader in enumerate(pair.readers):
         text = f"{reader.node}, input {reader.input}"
         page.section("Read int8" if number == 0 else "", text)
     return page

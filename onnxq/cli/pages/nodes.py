@@ -45,11 +45,11 @@ def _node(page: Page, row: NodeRow) -> None:
         listed = (f"{name} {_name(attribute_text(value))}" for name, value in row.attributes.items())
         page.entry(", ".join(listed), style="dim")
     for word, tensors in (("reads", row.inputs), ("writes", row.outputs)):
-        given = [tensor for tensor in tensors if tensor.name]
-        for tensor in given[:_OPERANDS]:
+        named = [tensor for tensor in tensors if tensor.name]
+        for tensor in named[:_OPERANDS]:
             page.entry(f"{word}  {_tensor(tensor)}")
-        if len(given) > _OPERANDS:
-            page.entry(f"{word}  +{len(given) - _OPERANDS} more (--json)")
+        if len(named) > _OPERANDS:
+            page.entry(f"{word}  +{len(named) - _OPERANDS} more (--json)")
     for path in row.bodies:
         page.entry(f"runs  {_name(path)}")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from onnxq.cli.pages.accuracy import closeness
 from onnxq.cli.pages.data import data_section
+from onnxq.cli.pages.size import files_section
 from onnxq.cli.pages.words import counted, listed, size_text, type_text
 from onnxq.cli.screen import Page, shorten
 
@@ -77,6 +78,5 @@ def extract_page(document: ExtractReport) -> Page:
         for number, entry in enumerate(entries or (None,)):
             text = f"{entry.name}  {type_text(entry.dtype, entry.shape)}" if entry else "none"
             page.section(label if number == 0 else "", text)
-    for number, file in enumerate(document.files):
-        page.section("Files" if number == 0 else "", f"{file}  {size_text(Path(file).stat().st_size)}")
+    files_section(page, document.files)
     return page

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from onnxq.base.grouped import grouped
 from onnxq.cli.pages.data import calibration_data_section
 from onnxq.cli.pages.deployment import deployment_section
 from onnxq.cli.pages.size import size_section
@@ -129,10 +130,8 @@ def _choice(page: Page, choice: MethodChosen) -> None:
     if len(choice.outputs) > 1:
         levels = [f"{shorten(one.output, 40)} {one.sqnr_db:.1f}" for one in choice.outputs]
         page.entry(f"of each output, the worst first: {first_few(levels)}")
-    reasons: dict[str, list[str]] = {}
-    for entry in choice.left_out:
-        reasons.setdefault(entry.why, []).append(shorten(entry.output, 40))
-    for why, names in reasons.items():
+    left_out = grouped((entry.why, shorten(entry.output, 40)) for entry in choice.left_out)
+    for why, names in left_out.items():
         page.entry(f"not counted ({why}): {first_few(names)}")
     if choice.why:
         page.entry(choice.why, style="yellow")
@@ -155,9 +154,7 @@ def heads_entry(page: Page, heads: Heads | None) -> None:
 
 def kept_float_section(page: Page, kept: Sequence[KeptFloat]) -> None:
     """The layers that stay in float, by reason."""
-    reasons: dict[str, list[str]] = {}
-    for entry in kept:
-        reasons.setdefault(f"{entry.op}: {entry.because}", []).append(entry.node)
+    reasons = grouped((f"{entry.op}: {entry.because}", entry.node) for entry in kept)
     if reasons:
         page.section("Float", counted(len(kept), "layer"))
     for reason, nodes in sorted(reasons.items(), key=lambda item: -len(item[1])):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnxq.cli.pages.body import body_section
@@ -13,7 +12,8 @@ from onnxq.cli.pages.deployment import deployment_section
 from onnxq.cli.pages.plan import heads_entry, kept_float_section, layers_section, scales_section
 from onnxq.cli.pages.repair import repair_section
 from onnxq.cli.pages.settings import settings_section
-from onnxq.cli.pages.words import counted, size_text
+from onnxq.cli.pages.size import files_section
+from onnxq.cli.pages.words import counted
 from onnxq.cli.screen import Page
 from onnxq.documents.calibration import CalibrationPart
 
@@ -42,8 +42,7 @@ def planned_page(report: PlanReport, again: Sequence[str]) -> Page:
     heads_entry(page, plan.heads)
     repair_section(page, report.repair)
     body_section(page, report.body)
-    for number, file in enumerate(report.files):
-        page.section("Files" if number == 0 else "", f"{file}  {size_text(Path(file).stat().st_size)}")
+    files_section(page, report.files)
     page.section("Next", "edit it, then")
     command = ["onnxq", "quantize", str(report.model), "--plan", str(report.output), *again]
     page.code(shlex.join(command) + ("" if calibration.measured else " --calib DATA"))

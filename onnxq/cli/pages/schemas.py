@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 def schemas_page(found: SchemaList) -> Page:
     """A line for each kind: the number of its schema, what it is, and the verbs that make it."""
     page = Page()
-    wide = max(len(one.kind) for one in found.documents)
-    for one in found.documents:
-        page.code(f"{one.kind:{wide}}  {one.number}  {one.what} ({', '.join(one.made_by)})")
+    wide = max(len(document.kind) for document in found.documents)
+    for document in found.documents:
+        page.code(
+            f"{document.kind:{wide}}  {document.number}  {document.what} ({', '.join(document.made_by)})"
+        )
     return page

@@ -1,7 +1,9 @@
-"""The section on the sizes of the original and of the result."""
+"""The sections on the sizes of the original and of the result, and of the files that were written."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnxq.cli.pages.words import FEW, size_text
@@ -27,3 +29,9 @@ def size_section(page: Page, size: FileSizes, *, int8: bool) -> None:
         page.entry(f"+{size_text(entry.bytes)} {name}{entry.because}")
     if len(grown) > FEW:
         page.entry(f"+{len(grown) - FEW} more in the report", style="dim")
+
+
+def files_section(page: Page, files: Sequence[str]) -> None:
+    """The files that were written, with their sizes."""
+    for number, file in enumerate(files):
+        page.section("Files" if number == 0 else "", f"{file}  {size_text(Path(file).stat().st_size)}")

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from onnxq.analysis.tensors import TensorRow, TensorTable, order_of_badness
 from onnxq.base.shown import number, percent
-from onnxq.cli.pages.words import counted
-from onnxq.cli.screen import Page, shorten
+from onnxq.cli.pages.words import counted, in_line
+from onnxq.cli.screen import Page
 
 _SHOWN = 10
 _NARROWER = 0.5
@@ -23,14 +23,16 @@ def tensors_page(found: TensorTable, *, full: bool) -> Page:
     """
     page = Page()
     tensors = sorted((row for row in found.rows if row.channel is None), key=order_of_badness)
-    page.head(f"{_name(found.model)}  {counted(len(tensors), 'tensor')}, {counted(found.samples, 'sample')}")
+    page.head(
+        f"{in_line(found.model)}  {counted(len(tensors), 'tensor')}, {counted(found.samples, 'sample')}"
+    )
     if found.not_finite:
         page.section("NaN, inf", f"{counted(len(found.not_finite), 'operator')} of finite values", "red")
-        for one in found.not_finite[: None if full else _SHOWN]:
-            of = "" if one.reads == "finite" else f", of {one.reads}"
+        for entry in found.not_finite[: None if full else _SHOWN]:
+            of = "" if entry.reads == "finite" else f", of {entry.reads}"
             page.entry(
-                f"{one.op} {_name(one.node)} -> {_name(one.tensor)}: {one.values} {one.what}{of}, first for "
-                f"{_name(one.where, 80)}"
+                f"{entry.op} {in_line(entry.node)} -> {in_line(entry.tensor)}: {entry.values} "
+                f"{entry.what}{of}, first for {in_line(entry.where, 80)}"
             )
     shown = tensors if full else tensors[:_SHOWN]
     page.section("Tensors", "the worst first" if len(tensors) > 1 else "")
@@ -38,7 +40,7 @@ def tensors_page(found: TensorTable, *, full: bool) -> Page:
         ("tensor", "min", "max", "mean", "std", "zeros", "clipped", "narrower"),
         [
             (
-                _name(row.tensor, 32), number(row.min), number(row.max), number(row.mean),
+                in_line(row.tensor, 32), number(row.min), number(row.max), number(row.mean),
                 number(None if row.variance is None else row.variance**0.5), percent(row.zeros),
                 percent(row.clipped), percent(row.dominated if row.without_tail is not None else None),
             )
@@ -54,7 +56,7 @@ def tensors_page(found: TensorTable, *, full: bool) -> Page:
         page.section("Unknown", lack.replace("\n", "?"), "dim")
     if found.skipped:
         page.section(
-            "Left out", f"{counted(len(found.skipped), 'bad sample')}: {_name(found.skipped[0], 100)}"
+            "Left out", f"{counted(len(found.skipped), 'bad sample')}: {in_line(found.skipped[0], 100)}"
         )
     return page
 
@@ -72,7 +74,7 @@ def _dominated(page: Page, rows: Sequence[TensorRow]) -> None:
             )
         if row.without_channel is not None and row.without_channel <= _NARROWER:
             parts.append(f"{row.without_channel:.2g} without channel {row.top_channel}")
-        page.entry(f"{_name(row.tensor)}: {', '.join(parts)}")
+        page.entry(f"{in_line(row.tensor)}: {', '.join(parts)}")
 
 
 def _states(page: Page, rows: Sequence[TensorRow], *, full: bool) -> None:
@@ -88,7 +90,7 @@ def _states(page: Page, rows: Sequence[TensorRow], *, full: bool) -> None:
         page.section(state.capitalize(), f"in {counted(len(named), 'tensor')}", "yellow")
         for tensor, channels in list(named.items())[: None if full else _SHOWN]:
             some = ", ".join(map(str, channels[:8])) + (f", +{len(channels) - 8} more" * (len(channels) > 8))
-            page.entry(f"{_name(tensor)}: {'channels ' + some if channels else 'all of it'}")
+            page.entry(f"{in_line(tensor)}: {'channels ' + some if channels else 'all of it'}")
         if not full and len(named) > _SHOWN:
             page.entry(f"+{len(named) - _SHOWN} more (--all, --csv X.csv, --json)", style="dim")
 
@@ -102,8 +104,4 @@ def _codes(page: Page, rows: Sequence[TensorRow]) -> None:
         assert row.first_code is not None
         used = [row.first_code + place for place, count in enumerate(row.codes) if count]
         if used:
-            page.entry(f"{_name(row.tensor)}: {len(used)} of {len(row.codes)}, {used[0]} to {used[-1]}")
-
-
-def _name(name: str, width: int = 60) -> str:
-    return shorten(name.replace("\n", "?"), width)
+            page.entry(f"{in_line(row.tensor)}: {len(used)} of {len(row.codes)}, {used[0]} to {used[-1]}")

@@ -80,19 +80,19 @@ def _reading(page: Page, deployment: DeploymentPart | NamedDeployment) -> None:
 
 def _deployments(page: Page, several: Sequence[NamedDeployment], *, estimated: bool) -> None:
     """The verdict in each of several deployments, and the memory of the engine."""
-    for number, one in enumerate(several):
-        worth = worth_of(one.verdict)
+    for number, deployment in enumerate(several):
+        worth = worth_of(deployment.verdict)
         if worth is None:
-            said = f"none: {'' if one.verdict is None else one.verdict.reason}"
+            said = f"none: {'' if deployment.verdict is None else deployment.verdict.reason}"
         else:
             said = "; ".join(filter(None, (worth.said, worth.figures)))
         more = worth is not None and worth.is_more
-        page.section("" if number else "Verdict", f"{one.name}: {said}", "yellow" if more else "")
-        if one.activation_mb is not None:
-            page.entry(f"the engine takes {one.activation_mb:.4g} MB for activations")
-        _reading(page, one)
+        page.section("" if number else "Verdict", f"{deployment.name}: {said}", "yellow" if more else "")
+        if deployment.activation_mb is not None:
+            page.entry(f"the engine takes {deployment.activation_mb:.4g} MB for activations")
+        _reading(page, deployment)
         if estimated and worth is not None:
-            _estimate(page, compared(one.verdict))
+            _estimate(page, compared(deployment.verdict))
     page.entry(f"{ONLY_A_GPU}: time it by the first line of Next", style="dim")
 
 
@@ -136,25 +136,25 @@ def verdict_page(name: str, verdict: Verdict, *, estimated: bool = False) -> Pag
     }
     for form in sorted(titles, key=lambda form: form != verdict.form):
         title, note = titles[form]
-        worth, found = worth_of(verdict, form), compared(verdict, form)
+        worth, both = worth_of(verdict, form), compared(verdict, form)
         page.section(title, note if worth is None else worth.said)
         if worth is not None:
             page.entry(worth.figures)
             page.entry(note)
-        for what, one in (("fp16", found.fp16), ("int8", found.int8)) if found is not None else ():
-            macs = ", ".join(f"{kind} {count / 1e6:,.0f} M" for kind, count in one.macs.items())
+        for what, figures in (("fp16", both.fp16), ("int8", both.int8)) if both is not None else ():
+            macs = ", ".join(f"{kind} {count / 1e6:,.0f} M" for kind, count in figures.macs.items())
             page.entry(
-                f"{what}: {counted(one.kernels, 'kernel')}, {one.moved_mb:.4g} MB of activations, "
-                f"{one.weights_mb:.4g} MB of weights, multiplies {macs}"
+                f"{what}: {counted(figures.kernels, 'kernel')}, {figures.moved_mb:.4g} MB of activations, "
+                f"{figures.weights_mb:.4g} MB of weights, multiplies {macs}"
             )
         if estimated:
-            _estimate(page, found)
+            _estimate(page, both)
     page.section("Faster?", f"{ONLY_A_GPU}: build both with trtexec --exportLayerInfo=F --exportProfile=G")
     page.entry(f"where its time goes: onnxq engine {shorten(name, 40)} --layer-info F --profile-times G")
     if not estimated:
         page.entry(f"-v and --gpu NAME show {ESTIMATE}", style="dim")
         return page
-    losing = [one for one in verdict.layers if one.ratio < 1 and one.share >= _SHARE]
+    losing = [figures for figures in verdict.layers if figures.ratio < 1 and figures.share >= _SHARE]
     for number, layers in enumerate(losing[: 2 * FEW]):
         more = f" +{len(layers.layers) - 1}" if len(layers.layers) > 1 else ""
         text = (

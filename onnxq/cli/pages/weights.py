@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from onnxq.analysis.weights import COMPARED, SORTED, WeightRow, WeightTable, order_of_badness
 from onnxq.base.shown import number
-from onnxq.cli.pages.words import counted
-from onnxq.cli.screen import Page, shorten
+from onnxq.cli.pages.words import counted, in_line
+from onnxq.cli.screen import Page
 
 _SHOWN = 10
 
@@ -19,15 +19,15 @@ def weights_page(found: WeightTable, *, full: bool) -> Page:
     """
     page = Page()
     layers = sorted((row for row in found.rows if row.channel is None), key=order_of_badness)
-    page.head(f"{_name(found.model)}  {counted(len(layers), 'layer')}")
-    page.section("Compared", COMPARED[found.compared].format(_name(found.against)))
+    page.head(f"{in_line(found.model)}  {counted(len(layers), 'layer')}")
+    page.section("Compared", COMPARED[found.compared].format(in_line(found.against)))
     shown = layers if full else layers[:_SHOWN]
     page.section("Layers", SORTED[found.compared])
     page.table(
         ("layer", "type", "min", "max", "cosine", "SQNR dB", "steps", "widest", "dead"),
         [
             (
-                _name(row.layer, 32), row.dtype, number(row.min), number(row.max),
+                in_line(row.layer, 32), row.dtype, number(row.min), number(row.max),
                 "-" if row.cosine is None else f"{row.cosine:.6f}",
                 "-" if row.sqnr_db is None else f"{row.sqnr_db:.1f}",
                 "-" if row.max_steps is None else f"{row.max_steps:.3g}",
@@ -43,12 +43,12 @@ def weights_page(found: WeightTable, *, full: bool) -> Page:
     broken = [row for row in layers if row.nonfinite]
     if broken:
         page.section(
-            "NaN, inf", ", ".join(f"{_name(r.layer)} ({r.nonfinite})" for r in broken[:_SHOWN]), "red"
+            "NaN, inf", ", ".join(f"{in_line(r.layer)} ({r.nonfinite})" for r in broken[:_SHOWN]), "red"
         )
     if found.left:
         page.section("Left out", counted(len(found.left), "layer"), "yellow")
-    for one in found.left[: None if full else _SHOWN]:
-        page.entry(f"{one.op} {_name(one.layer)}: {one.why}")
+    for entry in found.left[: None if full else _SHOWN]:
+        page.entry(f"{entry.op} {in_line(entry.layer)}: {entry.why}")
     return page
 
 
@@ -60,12 +60,12 @@ def _channels(page: Page, found: WeightTable, *, full: bool) -> None:
             continue
         page.section(state.capitalize(), counted(len(rows), "channel"), "yellow")
         for row in rows[: None if full else _SHOWN]:
-            page.entry(f"{_name(row.layer)} channel {row.channel}{_wide(row)}")
+            page.entry(f"{in_line(row.layer)} channel {row.channel}{_wide(row)}")
         if not full and len(rows) > _SHOWN:
             page.entry(f"+{len(rows) - _SHOWN} more (--all, --csv X.csv, --json)", style="dim")
     folded = {row.layer: None for row in found.rows if row.gain is not None}
     if folded:
-        some = ", ".join(map(_name, list(folded)[:4])) + ", ..." * (len(folded) > 4)
+        some = ", ".join(map(in_line, list(folded)[:4])) + ", ..." * (len(folded) > 4)
         page.section(
             "Scaled",
             f"{counted(len(folded), 'layer')} by a factor for each channel (fused, or a wrong scale), with "
@@ -79,7 +79,3 @@ def _wide(row: WeightRow) -> str:
         if row.over_median is None
         else f": {row.over_median:.3g} times as wide as the median of the others"
     )
-
-
-def _name(name: str, width: int = 60) -> str:
-    return shorten(name.replace("\n", "?"), width)

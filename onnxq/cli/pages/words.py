@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from onnxq.base import shown
+from onnxq.cli.screen import shorten
 
 FEW = 4
 
@@ -24,6 +25,11 @@ def listed(counts: Mapping[str, int]) -> str:
 def first_few(texts: Sequence[str]) -> str:
     """The first few of a list."""
     return ", ".join(texts[:FEW]) + (f", +{len(texts) - FEW} more in the report" * (len(texts) > FEW))
+
+
+def in_line(name: str, width: int = 60) -> str:
+    """A name of a model or of data in one line, cut to a width."""
+    return shorten(name.replace("\n", "?"), width)
 
 
 def first_lines(text: str, count: int = 3, width: int = 300) -> str:

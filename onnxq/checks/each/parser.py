@@ -1,0 +1,60 @@
+"""What NVIDIA's parser and compiler reject."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from onnxq.checks import Said, check, stated
+from onnxq.checks.answers import RuntimeAnswer
+from onnxq.run.trt import Engine, node_of, plain
+
+COMPILER = stated("compiler", "NVIDIA's compiler builds no engine", needs="runtime", severity="error")
+
+
+@check("parser", "NVIDIA's parser rejects the file", needs="runtime", severity="error")
+def parser(answer: RuntimeAnswer) -> Iterator[Said]:
+    """What they say of the model, and what else of its repair."""
+    if answer.engines is None:
+        return
+    before, after = answer.engines
+    said = _said(before, answer, _advice(answer, before, after))
+    if after is not before:
+        advice = "leave rules out with --skip, and report this" if before.status == "compiled" else ""
+        reasons = {one.reason for one in said}
+        new = [one for one in _said(after, answer, advice) if one.reason not in reasons]
+        said += [dataclasses.replace(one, reason=f"after sanitize, {one.reason}") for one in new]
+    yield from (one for one in said if not _is_beyond(one, answer))
+
+
+def _said(engine: Engine, answer: RuntimeAnswer, advice: str) -> list[Said]:
+    """What is said of an engine that was not built."""
+    if engine.status != "failed":
+        return []
+    if engine.errors:
+        return [Said(one.node, one.op, f"NVIDIA's parser: {one.message}", advice) for one in engine.errors]
+    node = node_of(engine.reason)
+    at = (node, answer.nodes[node].op) if node in answer.nodes else ("", "")
+    return [Said(*at, f"NVIDIA's compiler: {plain(engine.reason)}", advice, check=COMPILER)]
+
+
+def _advice(answer: RuntimeAnswer, before: Engine, after: Engine) -> str:
+    """What to do about the model, as it is."""
+    if before.status != "failed":
+        return ""
+    if after.status == "compiled":
+        return "repairable: onnxq sanitize repairs it"
+    if before.errors:
+        return ""
+    if answer.deciding:
+        return "; ".join(answer.deciding)
+    if answer.sizes_made_up and before.profiles:
+        return "nobody said how large dynamic inputs are: it may compile with --profile INPUT=MIN:OPT:MAX"
+    return ""
+
+
+def _is_beyond(said: Said, answer: RuntimeAnswer) -> bool:
+    """Whether it is, or may be, about a node that only the compiler that is here does not take."""
+    if said.node:
+        return said.node in answer.beyond
+    return said.op in answer.beyond.values() if said.op else bool(answer.beyond)

@@ -1,0 +1,15 @@
+"""Nodes that plugins of the target's own library compute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from onnxq.checks import Said, check
+from onnxq.checks.answers import TargetAnswer
+
+
+@check("plugin", "a plugin of the target's own library", needs="target", severity="note")
+def plugins(answer: TargetAnswer) -> Iterator[Said]:
+    """What onnxruntime and TensorRT-RTX do not have."""
+    for entry in answer.plugins:
+        yield Said(entry.node, entry.op, entry.reason, entry.advice)
