@@ -46,6 +46,7 @@ BY_KEY = {
     "options/exclusions.py": "options",
     "options/option.py": "what a field says of its option",
     "options/settings.py": "options",
+    "options/verbs.py": "an option",
     "quant/plan_arrays.py": "the arrays of an archive",
     "quant/plan_reading.py": "the tables of a plan, which `base/tables.py` checked",
     "repair/course.py": "words by step",
