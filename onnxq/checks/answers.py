@@ -20,7 +20,7 @@ _OF_TYPES = ("asymmetric-quantization", "small-integers")
 
 
 @dataclass(frozen=True)
-class Repair:
+class RepairedConstruct:
     """What the target does not take and a rule repairs, or would if its guard held.
 
     Attributes:
@@ -77,7 +77,7 @@ class TargetAnswer:
 
     refused: Sequence[NotTaken]
     plugins: Sequence[NotTaken]
-    repairs: Sequence[Repair]
+    repairs: Sequence[RepairedConstruct]
     report: Report
 
 
@@ -108,7 +108,7 @@ class RuntimeAnswer:
         return nodes_by_name(self.model)
 
 
-def repairs_of(model: Model, report: Report, rules: Sequence[Rule]) -> list[Repair]:
+def repairs_of(model: Model, report: Report, rules: Sequence[Rule]) -> list[RepairedConstruct]:
     """What rules that make up for what a target lacks repair of a model, or would.
 
     Args:
@@ -120,7 +120,7 @@ def repairs_of(model: Model, report: Report, rules: Sequence[Rule]) -> list[Repa
     compat = {rule.id: rule for rule in rules if rule.stage == "compat"}
     entries: tuple[Change | NearMiss, ...] = (*report.changes, *report.near_misses)
     return [
-        Repair(entry, compat[entry.rule], nodes.get(entry.node), report.target)
+        RepairedConstruct(entry, compat[entry.rule], nodes.get(entry.node), report.target)
         for entry in entries
         if entry.rule in compat
     ]

@@ -6,7 +6,7 @@ import dataclasses
 import re
 from collections.abc import Iterable, Sequence
 
-from onnxq.checks.answers import Repair
+from onnxq.checks.answers import RepairedConstruct
 from onnxq.checks.engine import Seen
 from onnxq.checks.finding import Finding
 from onnxq.checks.load import CHECKS, checks_that_need, found_by
@@ -41,7 +41,9 @@ def confirmed_lint(model: Model, target: str, engine: Engine | None) -> list[Fin
     return findings if engine is None else confirm(findings, subject, engine)
 
 
-def advised(lint: Sequence[Finding], repairs: Sequence[Repair]) -> tuple[list[Finding], list[Repair]]:
+def advised(
+    lint: Sequence[Finding], repairs: Sequence[RepairedConstruct]
+) -> tuple[list[Finding], list[RepairedConstruct]]:
     """A mistake that both the lint and a rule know, once: as the lint has it, with the rule's advice.
 
     Returns:

@@ -155,3 +155,10 @@ def test_what_was_said_otherwise() -> None:
     assert read.layer_errors.worst.outputs[0].argmax == (None, None)
     said = {"calibration": {"before": {}}, "repair": {"edits": edits}}
     assert part_of(CalibrationPart, typed(Report, brought_up(said), lenient=True).calibration).before == {}
+
+
+def test_strictly_a_field_that_no_type_has_is_an_error() -> None:
+    with pytest.raises(Unlike, match="_Inner has no 'more'"):
+        typed(_Inner, {"name": "a", "size": 1, "more": 2})
+    with pytest.raises(Unlike, match="_Inner lacks 'size'"):
+        typed(_Inner, {"name": "a"})
