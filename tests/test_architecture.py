@@ -19,7 +19,7 @@ PACKAGE = ROOT / "onnxq"
 
 LAYERS = {
     "base": 0, "options": 0, "targets": 0,
-    "graph": 1,
+    "formats": 1, "graph": 1,
     "run": 2, "rule": 2,
     "data": 3, "compiled": 3,
     "rewrite": 4, "calib": 4, "quant": 4, "body": 4, "noise": 4, "repair": 4, "analysis": 4, "documents": 4,
@@ -30,6 +30,7 @@ LAYERS = {
 
 # Third-party packages, and the parts of onnxq that may import them.
 EVERYWHERE_FROM_GRAPH = {
+    "formats",
     "graph",
     "run",
     "rule",

@@ -11,12 +11,13 @@ import numpy as np
 from onnxq.analysis.octaves import Octaves, octaves
 from onnxq.base.plain import DocumentPart
 from onnxq.base.shown import Shown, Words, count, number
+from onnxq.formats import INT8
 from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import NOTHING, Pair, pair_of
 from onnxq.graph.types import is_float
 from onnxq.graph.view import Node, Tensor
-from onnxq.quant.scales import quantize_weights
+from onnxq.quant.scales import along, quantize_weights
 
 OUTLIER = 8.0
 """A channel is an outlier where its range is so many times the median of the other channels'."""
@@ -305,8 +306,8 @@ def _on_grid(held: HeldWeights, axis: int) -> HeldWeights:
     """What symmetric int8 with one scale a channel makes of float weights."""
     sound = np.where(np.isfinite(held.values), held.values, np.float32(0))
     codes, scales = quantize_weights(sound, axis)
-    steps = scales.reshape([-1 if i == axis else 1 for i in range(codes.ndim)])
-    return HeldWeights(codes * steps, codes, np.broadcast_to(steps, codes.shape), "int8")
+    steps = along(scales, axis, codes.ndim)
+    return HeldWeights(INT8.values(codes, steps), codes, np.broadcast_to(steps, codes.shape), INT8.name)
 
 
 def _other(layer: Layer | None, held: HeldWeights) -> tuple[HeldWeights | None, str]:

@@ -12,13 +12,13 @@ from onnxq.calib.stats import TensorStats
 from onnxq.checks.limits import GAIN_DB, POOR_DB
 from onnxq.compiled.reading import EngineReading
 from onnxq.data.warnings import DataWarning
+from onnxq.formats import INT8
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
 from onnxq.graph.pairs import QDQ, is_qdq
 from onnxq.graph.view import Node, Tensor
 from onnxq.quant.mse import mse_threshold, sqnr_db
 from onnxq.quant.plan import QuantPlan
-from onnxq.quant.scales import INT8_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,18 +124,23 @@ class Evidence:
         usable = found is not None and found.histogram is not None and len(found.histogram.counts)
         return found if usable and np.isfinite(found.amax) else None  # type: ignore[union-attr]
 
+    @property
+    def greatest(self) -> int:
+        """The greatest number of the format that the plan quantizes to."""
+        return self.plan.format.greatest
+
     def db(self, tensor: str, threshold: float) -> float:
         """Signal to rounding noise of a measured tensor, dB, under a threshold."""
         histogram = self.tensors[tensor].histogram
         assert histogram is not None
-        return sqnr_db(histogram, threshold)
+        return sqnr_db(histogram, threshold, self.plan.format)
 
     def best(self, tensor: str) -> float:
         """The threshold with which a measured tensor has the least noise."""
         if tensor not in self._best:
             stats = self.tensors[tensor]
             assert stats.histogram is not None
-            self._best[tensor] = mse_threshold(stats.histogram, stats.amax)
+            self._best[tensor] = mse_threshold(stats.histogram, stats.amax, self.plan.format)
         return self._best[tensor]
 
     def loss(self, tensor: str, threshold: float) -> tuple[float, float] | None:
@@ -186,12 +191,12 @@ def own_scales(model: Model) -> tuple[Scaled, ...]:
             values = scale.constant
             if values is None or values.size != 1 or not (float(values.reshape(-1)[0]) > 0):
                 continue
-            if str(node.outputs[0].dtype) == "int8":
+            if node.outputs[0].dtype == INT8.dtype:
                 value = float(values.reshape(-1)[0])
                 groups.setdefault(value, []).append((source.name, scale.name, node.name))
     return tuple(
         Scaled(
-            tuple(dict.fromkeys(name for name, _, _ in found)), value * INT8_MAX,
+            tuple(dict.fromkeys(name for name, _, _ in found)), value * INT8.greatest,
             found[0][1], tuple(pair for _, _, pair in found),
         )
         for value, found in groups.items()

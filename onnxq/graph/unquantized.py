@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from onnxq.formats import INT8, format_of
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import QDQ, Pair, PairIndex
 from onnxq.graph.topology import Topology
@@ -16,8 +17,6 @@ from onnxq.graph.view import Node, Tensor
 
 QUANTIZED = (*QDQ, "QLinear", "QGemm")
 """How the names of operators begin that quantize, dequantize, or compute with codes and scales."""
-
-_CODES = ("int8", "uint8", "int16", "uint16", "int32")
 
 
 def centre_codes(model: Model) -> None:
@@ -33,9 +32,9 @@ def centre_codes(model: Model) -> None:
         for tensor in Node(model, raw).inputs:
             if tensor is None or not tensor.is_constant or tensor.rank not in (0, 1):
                 continue
-            if tensor.dtype in (np.int8, np.uint8):
+            if tensor.dtype is not None and INT8.takes(format := format_of(tensor.dtype)):
                 assert tensor.constant is not None
-                zero = np.full_like(tensor.constant, 128 if tensor.dtype == np.uint8 else 0)
+                zero = np.full_like(tensor.constant, (format.ends[0] + format.greatest + 1) // 2)
                 tensor.tensor._values = model.constant("", zero)._values
 
 
@@ -106,7 +105,7 @@ def _dequantized(pair: Pair) -> np.ndarray | None:
     """What a DequantizeLinear of constants gives; None where its input is no constant of codes."""
     given = [one for one in (pair.codes, pair.scale, pair.zero) if one is not None]
     values = [one.constant for one in given if one.is_constant]
-    if len(values) < len(given) or pair.format not in _CODES:
+    if len(values) < len(given) or pair.format is None or pair.format.dtype.kind not in "iu":
         return None
     codes, scale, zero = (*values, np.zeros(()))[:3]
     assert codes is not None

@@ -247,7 +247,7 @@ def _check(
     else:
         result = sanitize_any(path, repairs, inputs, tell)
     original = Model.open(path)
-    original.limits = target.limits
+    original.set_target(target)
     engines = None
     if compiler is not None and compilation.compile:
         engines = compile_both(path, original, result, compilation.sm, stated, lambda s: tell(s, None, None))

@@ -24,6 +24,7 @@ from onnxq.documents.changes import ChangeOfInterface, ChangesCounted, FileSizes
 from onnxq.documents.engine import EnginePart, Regressed
 from onnxq.documents.report import REPORT_SCHEMA
 from onnxq.documents.typed import fitted
+from onnxq.formats import INT8
 from onnxq.graph.features import needs, remedy
 from onnxq.graph.model import Model
 from onnxq.graph.sizes import file_bytes, growth
@@ -247,6 +248,7 @@ def engine_part(
     model: onnx.ModelProto,
     planned: Sequence[str],
     regression: Regressed | None = None,
+    format: str = INT8.name,
 ) -> EnginePart:
     """What the compiler made of a model, for the report.
 
@@ -256,16 +258,17 @@ def engine_part(
     Args:
         engine: the outcome of compiling.
         model: what was compiled.
-        planned: names of the nodes that are meant to run in int8.
+        planned: names of the nodes that are meant to run in the format.
         regression: why the model did not compile, and the original does. With its node in float it may
             compile after all.
+        format: the name of what is multiplied there.
     """
-    runs = trt.int8_of(engine, planned)
+    runs = trt.int8_of(engine, planned, format)
     alike = twins(model) if engine.layers and None in runs.values() else {}
     for name in [name for name, layer in runs.items() if layer is None]:
-        found = trt.int8_of(engine, alike.get(name, ()))
+        found = trt.int8_of(engine, alike.get(name, ()), format)
         runs[name] = next(filter(None, found.values()), None)
-    int8 = [name for name, layer in runs.items() if layer is not None and layer.multiplies_int8]
+    int8 = [name for name, layer in runs.items() if layer is not None and layer.multiplies(format)]
     return EnginePart(
         status=engine.status,
         regressed=regression is not None and engine.status == "failed",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from onnxq.cli.pages.words import FEW, counted, decimal, listed, size_text, type_text
 from onnxq.cli.screen import Page, shorten
+from onnxq.formats import INT8
 
 if TYPE_CHECKING:
     from onnxq.graph.past import KeyValueCache, Lengths
@@ -102,7 +103,7 @@ def tensor_page(document: TensorSummary) -> Page:
     if found is None:
         return page
     if found.scale is not None:
-        page.section("Scale", f"{found.scale:.9g}, int8 covers +-{127 * found.scale:.6g}")
+        page.section("Scale", f"{found.scale:.9g}, int8 covers +-{INT8.greatest * found.scale:.6g}")
     elif found.axis is not None:
         page.section("Scale", f"one for each channel of axis {found.axis}")
     else:
