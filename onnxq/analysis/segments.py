@@ -10,6 +10,7 @@ import onnx
 
 from onnxq.analysis.parts import Part, PartRunner
 from onnxq.analysis.stages import THROUGH, Stage
+from onnxq.formats import format_of
 from onnxq.graph.layers import WEIGHTED
 from onnxq.graph.order import put_in_order, reads
 from onnxq.graph.pairs import PLACED, QDQ, Pair
@@ -241,14 +242,10 @@ def _steps(stage: Stage, pair: Pair, weights: np.ndarray) -> tuple[np.ndarray, n
     if found is None:
         return None
     codes, scale = found[pair.codes.name], np.asarray(found[pair.scale.name], np.float64)
-    if codes.shape != weights.shape or codes.dtype.kind not in "iu":
+    if codes.shape != weights.shape or codes.dtype.kind not in "iu" or pair.block:
         return None
-    if scale.size == 1:
-        step = np.full([1] * weights.ndim, scale.reshape(-1)[0])
-    elif scale.ndim == 1:
-        axis = pair.axis % weights.ndim
-        step = scale.reshape([-1 if n == axis else 1 for n in range(weights.ndim)])
-    else:
-        return None  # of blocks
-    low, high = np.iinfo(codes.dtype).min, np.iinfo(codes.dtype).max
+    step = pair.spread(scale, codes.shape)
+    if step is None:
+        return None
+    low, high = format_of(codes.dtype).ends
     return step, (codes <= low + 1) | (codes >= high)

@@ -15,7 +15,7 @@ from onnxq.data.warnings import DataWarning
 from onnxq.formats import INT8
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
-from onnxq.graph.pairs import QDQ, is_qdq
+from onnxq.graph.pairs import QDQ, PairIndex, is_qdq
 from onnxq.graph.view import Node, Tensor
 from onnxq.quant.mse import mse_threshold, sqnr_db
 from onnxq.quant.plan import QuantPlan
@@ -182,18 +182,13 @@ def own_scales(model: Model) -> tuple[Scaled, ...]:
     Scales are the same where they are one constant of the file, or the same number.
     """
     groups: dict[float, list[tuple[str, str, str]]] = {}
-    for graph in model.graphs():
-        for raw in graph.nodes:
-            node = Node(model, raw)
-            source, scale, _ = node.operands(3)
-            if node.op != "QuantizeLinear" or source is None or source.is_constant or scale is None:
-                continue
-            values = scale.constant
-            if values is None or values.size != 1 or not (float(values.reshape(-1)[0]) > 0):
-                continue
-            if node.outputs[0].dtype == INT8.dtype:
-                value = float(values.reshape(-1)[0])
-                groups.setdefault(value, []).append((source.name, scale.name, node.name))
+    for pair in PairIndex.of(model).quantizing:
+        source, scale, values = pair.source, pair.scale, pair.scales
+        if source is None or source.is_constant or scale is None or values is None or values.size != 1:
+            continue
+        value = values.item()
+        if value > 0 and pair.format == INT8:
+            groups.setdefault(value, []).append((source.name, scale.name, pair.node.name))
     return tuple(
         Scaled(
             tuple(dict.fromkeys(name for name, _, _ in found)), value * INT8.greatest,

@@ -218,6 +218,18 @@ class Pair:
             return whole if whole.shape == shape else None
         return None
 
+    def grid(self, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray] | None:
+        """Its scales and its zero points in the shape of the codes, both float32, not to be written to.
+
+        None where they are computed, or do not fit the shape.
+        """
+        scale = self.scale.constant if self.scale is not None else None
+        zero = np.zeros(()) if self.zero is None else self.zero.constant
+        if scale is None or zero is None:
+            return None
+        steps, zeros = (self.spread(one.astype(np.float32), shape) for one in (scale, zero))
+        return None if steps is None or zeros is None else (steps, zeros)
+
 
 class PairIndex:
     """The pairs of a model as it stands.

@@ -103,16 +103,9 @@ def _type(scale: Tensor | None) -> int:
 
 def _dequantized(pair: Pair) -> np.ndarray | None:
     """What a DequantizeLinear of constants gives; None where its input is no constant of codes."""
-    given = [one for one in (pair.codes, pair.scale, pair.zero) if one is not None]
-    values = [one.constant for one in given if one.is_constant]
-    if len(values) < len(given) or pair.format is None or pair.format.dtype.kind not in "iu":
+    codes = pair.codes.constant if pair.codes is not None else None
+    grid = None if codes is None else pair.grid(codes.shape)
+    if codes is None or grid is None or codes.dtype.kind not in "iu" or pair.scale is None:
         return None
-    codes, scale, zero = (*values, np.zeros(()))[:3]
-    assert codes is not None
-    assert scale is not None
-    assert zero is not None
-    steps, zeros = pair.spread(scale, codes.shape), pair.spread(zero, codes.shape)
-    if steps is None or zeros is None:
-        return None
-    floats = (codes.astype(np.float32) - zeros.astype(np.float32)) * steps
-    return np.asarray(floats.astype(scale.dtype))
+    steps, zeros = grid
+    return np.asarray(((codes.astype(np.float32) - zeros) * steps).astype(pair.scale.dtype))

@@ -110,6 +110,10 @@ def _names(key: str, value: Any) -> tuple[str, ...]:
     return names
 
 
+def _layer_format(key: str, value: Any) -> str:
+    return str(choice("format", (*FORMATS, "float"))(key, value))
+
+
 _TOP: Mapping[str, Reader] = {
     "version": _format, "onnxq": text, "target": text, "arrays": text, "repairs": text,
     "model": table, "shapes": table, "shares": table,
@@ -118,7 +122,7 @@ _TOP: Mapping[str, Reader] = {
 }  # fmt: skip
 _MODEL: Mapping[str, Reader] = {"name": text, "hash": text}
 _LAYER: Mapping[str, Reader] = {
-    "node": text, "op": text, "format": choice("format", (*FORMATS, "float")), "inputs": _indices,
+    "node": text, "op": text, "format": _layer_format, "inputs": _indices,
     "scales": choice("form of scales", SCALE_FORMS[:2]), "because": text,
 }  # fmt: skip
 _TENSOR: Mapping[str, Reader] = {

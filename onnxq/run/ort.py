@@ -13,7 +13,6 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import onnx
 import onnxruntime
@@ -28,7 +27,7 @@ from onnxq.graph.load import graphs, read, tensors
 from onnxq.graph.loops import stoppable
 from onnxq.graph.order import insert_early
 from onnxq.graph.spool import LARGE, weight_bytes
-from onnxq.graph.types import elem_type_of
+from onnxq.graph.types import dtype_of, elem_type_of
 from onnxq.run.opening import SessionSettings
 from onnxq.run.trial import is_risky, open_session, try_in_child
 
@@ -48,10 +47,8 @@ _PAIR_SECONDS, _BYTE_SECONDS = 1e-5, 3e-9
 _PART_THREADS = 4  # a session each
 
 # What Python sees of these is their bytes.
-_FLOAT8 = {
-    f"tensor({onnx.TensorProto.DataType.Name(elem_type_of(np.dtype(kind))).lower()})": np.dtype(kind)
-    for kind in (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
-}
+_FLOAT8_TYPES = (onnx.TensorProto.FLOAT8E4M3FN, onnx.TensorProto.FLOAT8E5M2)
+_FLOAT8 = {f"tensor({onnx.TensorProto.DataType.Name(one).lower()})": dtype_of(one) for one in _FLOAT8_TYPES}
 
 
 class RunError(OnnxqError):
@@ -497,6 +494,9 @@ def _settings(model: onnx.ModelProto | Path, optimize: bool, threads: int) -> Se
     if optimize and isinstance(model, onnx.ModelProto) and weight_bytes(model) >= LARGE:
         # not those that give convolutions another layout: while it loads, weights are there twice
         settings.level = "extended"
+    if optimize and isinstance(model, onnx.ModelProto) and speaks_half(model, _FLOAT8_TYPES):
+        # onnxruntime 1.32 takes a Relu in front of such a QuantizeLinear for one that does nothing
+        settings.config["optimization.disable_specified_optimizers"] = "ReluQuantRewrite"
     if not optimize:
         settings.memory_pattern = False  # it costs more to plan than it saves in one run
         # packed constant weights are multiplied in another order than computed ones
