@@ -142,14 +142,14 @@ def _check_sizes(found: _Attention) -> None:
     if len(sizes) < 3:
         raise Skip("attention of tensors whose shapes or types are not known")
     (*_, queries, channels), (*_, keys), (*_, width) = sizes
-    name = found.last.format.name
+    format = found.last.format.name
     if channels not in _HEADS or width != channels:
         raise Skip(
-            f"attention of {channels} channels a head, {width} of the values: {name} kernels have 16, 32 or 64"
+            f"attention of {channels} channels a head, {width} of the values: {format} kernels have 16, 32 or 64"
         )
     most = found.last.kernel_limit("attention-keys")
     if not most:
-        raise Skip(f"attention: of this target no {name} kernel is known")
+        raise Skip(f"attention: of this target no {format} kernel is known")
     for name, size, limit in (
         ("keys", keys, most),
         ("queries", queries, found.last.kernel_limit("attention-queries")),
@@ -157,7 +157,7 @@ def _check_sizes(found: _Attention) -> None:
         if not isinstance(size, int):
             raise Skip(f"attention of {size or 'an unknown number of'} {name}: give the size with --shape")
         if limit is not None and size > limit:
-            raise Skip(f"attention of {size} {name}: the {name} kernel takes up to {limit}")
+            raise Skip(f"attention of {size} {name}: the {format} kernel takes up to {limit}")
     if queries == 1:
         raise Skip("attention of one query: no kernel computes it as one")
     if not any(isinstance(dim, int) and dim > 1 for shape in sizes for dim in shape[:-2]):

@@ -281,7 +281,7 @@ def _quantized(pair: Pair) -> HeldWeights | None:
     of, values = Pair(maker), weights.constant.astype(np.float32)
     grid, format = pair.grid(values.shape), of.format
     again = of.grid(values.shape)
-    if grid is None or again is None or format is None or not format.even:
+    if grid is None or again is None or format is None or format.dtype.kind not in "iu":
         return None
     steps, zeros = grid[0], again[1]
     codes = np.clip(np.rint(values / steps) + zeros, *format.ends)

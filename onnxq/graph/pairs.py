@@ -348,7 +348,7 @@ def is_quantized_constant(tensor: Tensor) -> bool:
     return pair is not None and pair.is_constant
 
 
-def other_codes(tensor: Tensor, format: NumberFormat) -> str:
+def other_codes(tensor: Tensor, format: NumberFormat = INT8) -> str:
     """What codes a tensor is dequantized from, where a product in a format cannot read them; "" else."""
     pair = pair_of(tensor)
     if pair is None or pair.format is None:
