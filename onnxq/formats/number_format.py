@@ -78,8 +78,7 @@ class NumberFormat:
         """
         top = np.asarray(amax)
         steps = top / top.dtype.type(self.greatest)
-        scales: np.ndarray = np.where(steps > _MIN_SCALE, steps, 1).astype(self.scale_dtype)[()]
-        return scales
+        return np.where(steps > _MIN_SCALE, steps, 1).astype(self.scale_dtype)
 
     def codes(self, values: np.ndarray, scale: np.ndarray) -> np.ndarray:
         """The nearest codes of values; values and scales have one shape, or spread to one."""

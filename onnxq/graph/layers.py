@@ -159,8 +159,11 @@ class Layer:
         if not self.each:
             if self.rows is None or self.rows >= least:
                 return ""
-            one = self.rows == 1
-            return "1 row: a matrix-vector product" if one else f"{self.rows} rows: no full {name} tile"
+            return (
+                "1 row: a matrix-vector product"
+                if self.rows == 1
+                else f"{self.rows} rows: no full {name} tile"
+            )
         loads = self.node.model.workloads
         work = [one.factor * rows for one, rows in zip(loads, self.each, strict=True) if rows is not None]
         enough = [

@@ -143,9 +143,8 @@ def _refused(
 
 def _methods(options: Calibrating, plan: QuantPlan) -> Sequence[Method]:
     """The methods that the outputs choose from."""
-    if options.search:
-        return [one for one in SEARCH if one.name == options.default.name]
-    return automatic(plan.format)
+    own = [one for one in SEARCH if one.name == options.default.name]
+    return own if options.search else automatic(plan.format)
 
 
 def _widened(inserted: Inserted) -> Iterator[str]:

@@ -148,8 +148,7 @@ def _weight(
             f"weights {name!r} of node {site.readers[0].node!r} hold NaN, infinity or more than float32 can",
             hint=f"export the model again, or keep the layer in float: --keep-float {site.readers[0].node!r}",
         )
-    amax = patches.amax.get((site.tensor, site.axis))
-    values, scales = quantize_weights(weights, site.axis, amax, format)
+    values, scales = quantize_weights(weights, site.axis, patches.amax.get((site.tensor, site.axis)), format)
     values = patches.rounded(site.tensor, values, format)
     codes = model.new_constant(f"{name}_{format.name}", values)
     scale = model.new_constant(f"{name}_scale", scales)

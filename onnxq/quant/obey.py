@@ -107,8 +107,8 @@ def _layer_entries(
         note = "" if layer is None or layer.macs is None else f"{layer.macs:,} multiply-accumulates"
         if layer is not None and layer.quantized:
             scales = "post-scale" if node in post_scaled else ""
-            why = f"{op} runs in {layer.format}"
-            found.append(LayerEntry(node, op, layer.format, why, scales=scales, note=note))
+            said = layer.format, f"{op} runs in {layer.format}"
+            found.append(LayerEntry(node, op, *said, scales=scales, note=note))
         elif layer is not None or node in kept:
             half = tuple(sorted(inputs.get(node, ())))
             found.append(LayerEntry(node, op, "float", kept.get(node, ""), half, note=note))

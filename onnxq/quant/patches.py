@@ -67,8 +67,10 @@ class Patches:
             return codes
         _check(f"codes of {weight!r}", given, codes.dtype, codes.shape)
         if (given < -format.greatest).any():
-            hint = f"symmetric codes are -{format.greatest}..{format.greatest}"
-            raise UserError(f"codes of {weight!r} hold {format.ends[0]}", hint=hint)
+            raise UserError(
+                f"codes of {weight!r} hold {format.ends[0]}",
+                hint=f"symmetric codes are -{format.greatest}..{format.greatest}",
+            )
         return given
 
     def _replace(self, model: Model, constant: Tensor, values: np.ndarray) -> None:

@@ -195,8 +195,8 @@ def _reach(layer: Layer) -> float:
         return 0.0
     size = np.abs(np.moveaxis(_values(codes), layer.axis, 0).astype(np.float64))
     factor = float(layer.node.attr("alpha", 1.0)) if layer.node.op == "Gemm" else 1.0
-    most = -layer.node.format.ends[0] * float(size.reshape(len(size), -1).sum(axis=1).max())
-    return most * float(scale.scalar) * abs(factor)
+    factor *= -layer.node.format.ends[0]
+    return float(size.reshape(len(size), -1).sum(axis=1).max()) * float(scale.scalar) * abs(factor)
 
 
 def _one(scales: Sequence[np.ndarray], reach: float) -> float:

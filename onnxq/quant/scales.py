@@ -56,7 +56,7 @@ def quantize_weights(
     Returns:
         Codes of the weights' shape, and float32 scales, [channels] or [].
     """
-    scales = np.asarray(format.scale(weight_amax(weights, axis) if amax is None else amax))
+    scales = format.scale(weight_amax(weights, axis) if amax is None else amax)
     return format.codes(weights, along(scales, axis, weights.ndim)), scales
 
 

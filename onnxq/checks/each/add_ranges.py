@@ -27,14 +27,14 @@ def add_ranges(evidence: Evidence) -> Iterator[Said]:
             continue
         reaches = {name: evidence.tensors[name].amax for name in (small, large)}
         readers = evidence.layers_behind(node.outputs[0].name)
-        step = threshold / evidence.greatest
         yield Said(
             node.name, node.op,
             f"it adds {small!r}, up to {reaches[small]:.4g}, to {large!r}, up to {reaches[large]:.4g}",
             "leave what reads the sum in float, or find out why the branches are so unlike: "
             + (keep_float(evidence, readers) or evidence.command),
             tensor=small,
-            consequence=f"one step of the sum is {step:.3g}: the smaller has {left:.1f} dB",
+            consequence=f"one step of the sum is {threshold / evidence.greatest:.3g}: "
+            f"the smaller has {left:.1f} dB",
             db=left,
         )  # fmt: skip
 

@@ -23,7 +23,6 @@ def far_ranges(evidence: Evidence) -> Iterator[Said]:
         if now >= POOR_DB:
             continue
         (node, op), codes = evidence.reader(name), evidence.greatest
-        held = codes * usual / threshold
         advice = f"choose scales by the error, not by the range: {evidence.command} --method mse"
         if own - now < GAIN_DB:
             advice = (
@@ -37,6 +36,7 @@ def far_ranges(evidence: Evidence) -> Iterator[Said]:
             f"covers {threshold:.4g}",
             advice,
             tensor=name,
-            consequence=f"those have {held:.1f} of the {codes} codes of a side: {now:.1f} dB",
+            consequence=f"those have {codes * usual / threshold:.1f} of the {codes} codes of a side: "
+            f"{now:.1f} dB",
             db=now,
         )  # fmt: skip
