@@ -184,7 +184,7 @@ def carrier_setters(parsed: Sequence[File]) -> Iterator[Place]:
 
 
 def int8_grid(parsed: Sequence[File]) -> Iterator[Place]:
-    """Lines that state int8 or its codes: 127, -128, INT8_MAX, `np.int8`, `TensorProto.INT8`, "int8"."""
+    """Lines that state int8 or its codes: 127, -128, `np.int8`, `TensorProto.INT8`, "int8"."""
     for file in _outside(parsed, FORMAT_ROOM):
         lines = {node.lineno: ast.unparse(node) for node in ast.walk(file.tree) if _states_int8(node)}
         yield from (Place(file.path, line, what) for line, what in sorted(lines.items()))
@@ -198,7 +198,7 @@ def _states_int8(node: ast.AST) -> bool:
             return True
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=128)):
             return True
-        case ast.Attribute(attr="int8" | "INT8") | ast.Name(id="INT8_MAX"):
+        case ast.Attribute(value=ast.Name(id="np"), attr="int8") | ast.Attribute(attr="INT8"):
             return True
     return False
 

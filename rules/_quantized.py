@@ -136,7 +136,9 @@ def quantized(node: Node) -> Value:
     codes = rounded(op.Div(as_float(x), steps), node.opset)
     if not is_zero(zero):
         codes = op.Add(codes, spread(zero, x, node))
-    return clipped(codes, *limits_of(Pair(node).format), node.opset)
+    format = Pair(node).format
+    assert format is not None
+    return clipped(codes, *format.ends, node.opset)
 
 
 def limits_of(name: str) -> tuple[int, int]:

@@ -48,7 +48,8 @@ from onnxq.rule import (
 @rule("DequantizeLinear", "com.microsoft.DequantizeLinear", stage="compat", lacks="asymmetric-quantization")
 def dequantize_in_float(node: Node) -> Except | None:
     (codes, scale), zero = required(node, 2), node.operands(3)[2]
-    name = Pair(node).format
+    format = Pair(node).format
+    name = "" if format is None else format.name
     if codes.is_constant or name not in TYPES or becomes_int8(node) or waits(codes):
         return None
     if name in ("int8", "int4") and is_zero(zero) and is_positive(scale):

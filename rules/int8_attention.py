@@ -63,19 +63,19 @@ def int8_attention(node: Node) -> list[Quantize | Together] | None:
     for tensor in found.between:
         if len(tensor.users) > 1 or tensor.is_output:
             raise Skip(f"attention whose {tensor.name!r} others read too: no kernel computes it as one")
-    layer = _reader(found.last)
+    layer, name = _reader(found.last), node.format.name
     if layer is None:
-        raise Skip("attention whose output no int8 layer reads: the int8 kernel has no other output")
+        raise Skip(f"attention whose output no {name} layer reads: the {name} kernel has no other output")
     if node == found.first:
         return None
     asked = [
-        Quantize(one, index, because="attention in int8", beside=layer)
+        Quantize(one, index, because=f"attention in {name}", beside=layer)
         for one in (found.first, found.last)
         for index in (0, 1)
     ]
     return [
         *asked,
-        Together([found.first, found.last], "attention is one kernel, in int8 or in float", tried=True),
+        Together([found.first, found.last], f"attention is one kernel, in {name} or in float", tried=True),
     ]
 
 
@@ -142,21 +142,22 @@ def _check_sizes(found: _Attention) -> None:
     if len(sizes) < 3:
         raise Skip("attention of tensors whose shapes or types are not known")
     (*_, queries, channels), (*_, keys), (*_, width) = sizes
+    format = found.last.format.name
     if channels not in _HEADS or width != channels:
         raise Skip(
-            f"attention of {channels} channels a head, {width} of the values: int8 kernels have 16, 32 or 64"
+            f"attention of {channels} channels a head, {width} of the values: {format} kernels have 16, 32 or 64"
         )
-    most = found.last.limit("int8-attention-keys")
+    most = found.last.kernel_limit("attention-keys")
     if not most:
-        raise Skip("attention: of this target no int8 kernel is known")
+        raise Skip(f"attention: of this target no {format} kernel is known")
     for name, size, limit in (
         ("keys", keys, most),
-        ("queries", queries, found.last.limit("int8-attention-queries")),
+        ("queries", queries, found.last.kernel_limit("attention-queries")),
     ):
         if not isinstance(size, int):
             raise Skip(f"attention of {size or 'an unknown number of'} {name}: give the size with --shape")
         if limit is not None and size > limit:
-            raise Skip(f"attention of {size} {name}: the int8 kernel takes up to {limit}")
+            raise Skip(f"attention of {size} {name}: the {format} kernel takes up to {limit}")
     if queries == 1:
         raise Skip("attention of one query: no kernel computes it as one")
     if not any(isinstance(dim, int) and dim > 1 for shape in sizes for dim in shape[:-2]):

@@ -29,10 +29,10 @@ _WHY = "the code of a NaN is not defined"
 @rule("QuantizeLinear", "com.microsoft.QuantizeLinear", stage="compat", lacks="asymmetric-quantization")
 def quantize_in_float(node: Node) -> Except | np.ndarray | None:
     (x, scale), zero = required(node, 2), node.operands(3)[2]
-    name = Pair(node).format
-    if name not in ("uint8", "int8", "uint16", "int16"):
+    format = Pair(node).format
+    if format is None or format.name not in ("uint8", "int8", "uint16", "int16"):
         return None
-    if name == "int8" and is_zero(zero) and is_positive(scale):
+    if format.name == "int8" and is_zero(zero) and is_positive(scale):
         return None
     readers = _readers(node.outputs[0])
     if any(user.op.startswith(("QLinear", "QGemm")) or becomes_int8(user) for user in readers):
@@ -44,7 +44,7 @@ def quantize_in_float(node: Node) -> Except | np.ndarray | None:
     steps = constant(scale)
     if steps is not None and not steps.all():
         return None  # what is divided by 0 means nothing but to the DequantizeLinear (`dequantize_in_float`)
-    return Except(op.Cast(quantized(node), to=TYPES[name]), "nan-input", _WHY)
+    return Except(op.Cast(quantized(node), to=TYPES[format.name]), "nan-input", _WHY)
 
 
 def _readers(codes: Tensor) -> list[Node]:

@@ -41,7 +41,7 @@ def quantize_weighted(node: Node) -> list[Quantize | Float]:
     elif node.op == "MatMul" and _is_cut_into_heads(node):
         axis, why = None, f"weights of {node.op}, one scale: its output is cut into heads"
     return [
-        Quantize(node, 1 - layer.index, because=f"{node.op} runs in int8"),
+        Quantize(node, 1 - layer.index, because=f"{node.op} runs in {node.format.name}"),
         Quantize(node, layer.index, axis=axis, because=why),
     ]
 

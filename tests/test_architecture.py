@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import counts
 from benchmarks.counts import BY_KEY, REPORT_ROOM, keys_read
 from onnxq.options.grouped import KEYWORDS, options_of
 from onnxq.options.option import read_options
@@ -22,7 +23,7 @@ PACKAGE = ROOT / "onnxq"
 
 LAYERS = {
     "base": 0, "options": 0, "targets": 0,
-    "graph": 1,
+    "formats": 1, "graph": 1,
     "run": 2, "rule": 2,
     "data": 3, "compiled": 3,
     "rewrite": 4, "calib": 4, "quant": 4, "body": 4, "noise": 4, "repair": 4, "analysis": 4, "documents": 4,
@@ -33,6 +34,7 @@ LAYERS = {
 
 # Third-party packages, and the parts of onnxq that may import them.
 EVERYWHERE_FROM_GRAPH = {
+    "formats",
     "graph",
     "run",
     "rule",
@@ -268,6 +270,33 @@ def test_pairs_are_read_in_one_place() -> None:
         or (isinstance(node, ast.Name) and node.id == "DEQUANTIZE")
     }
     assert named == set(NAMES_DEQUANTIZE)
+
+
+# Who states int8, or its codes, beside its format; at most `INT8_PLACES` lines in all.
+STATES_INT8 = {
+    "options/settings.py": "a choice of --heads, and its default",
+    "options/call_options.py": "the same, made of it",
+    "cli/pages/plan.py": "that choice",
+    "cli/pages/goal.py": "a word of the screen: the product's scores",
+    "cli/pages/verdict.py": "a title of the screen",
+    "page/ledger.py": "the name of a part of the page",
+    "pipeline/description.py": "a title of a column",
+    "pipeline/comparing.py": "a field of a document",
+    "pipeline/goals.py": "a field of a document",
+    "documents/migrate.py": "a field of older documents",
+    "quant/scale_form.py": "the code of a reason",
+    "compiled/exported.py": "the compiler's types, each with its word in formats of tensors",
+    "compiled/kernels.py": "the compiler's types, each with its bits",
+    "run/engine_log.py": "the compiler's types, each with its word in logs",
+    "rewrite/mining.py": "ONNX's types, each with where casts are not exact any more",
+}
+INT8_PLACES = 20
+
+
+def test_formats_say_what_int8_is() -> None:
+    places = list(counts.int8_grid(counts.files(ROOT)))
+    assert {place.path for place in places} == set(STATES_INT8)
+    assert len(places) <= INT8_PLACES, "\n".join(map(str, places))
 
 
 def test_a_rule_file_imports_the_facade_only() -> None:

@@ -82,7 +82,8 @@ def test_places_of_int8() -> None:
         scale = amax / 127.0
         kind = np.int8 if format == "int8" else np.uint8
         block = 128, True, 1127, "int8 or not"
-        amax = scale * INT8_MAX
+        kind = TensorProto.INT8
+        planned = engine.int8 + INT8.greatest  # a document's field, and what a format says
     """
     assert [place.line for place in counts.int8_grid(parsed(text))] == [2, 3, 4, 6]
     assert not found(counts.int8_grid(parsed(text, "formats/int8.py")))

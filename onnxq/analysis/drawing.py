@@ -6,15 +6,16 @@ from collections.abc import Iterator, Mapping
 
 from onnxq.analysis.nodes import PAIR, ModelNodes, NodeLink, NodeRow, NodeTensor, links
 from onnxq.base.grouped import grouped
+from onnxq.formats import INT8
 from onnxq.graph.types import shape_text
 
 FIRST_LINE = "digraph onnx {  // by onnxq"
 """By which a drawing is known as one of onnxq."""
 
-_COLORS = {"int8": "#b7e1a1", PAIR: "#ffd27f", "half": "#bcd9f5", "float": "#ffffff", "other": "#e6e6e6"}
+_COLORS = {"narrow": "#b7e1a1", PAIR: "#ffd27f", "half": "#bcd9f5", "float": "#ffffff", "other": "#e6e6e6"}
 """Of 8 bits and less, of pairs, of 16-bit floats, of wider floats, of all else."""
 
-_NARROW = ("int8", "uint8", "int4", "uint4", "float8", "float4")
+_NARROW = (INT8.name, *INT8.reads, "int4", "uint4", "float8", "float4")
 _WIDEST = 96
 
 
@@ -109,7 +110,7 @@ def _type(tensor: NodeTensor) -> str:
 def _color(row: NodeRow) -> str:
     kind = row.precision
     if kind.startswith(_NARROW):
-        color = "int8"
+        color = "narrow"
     elif kind in ("float16", "bfloat16"):
         color = "half"
     else:

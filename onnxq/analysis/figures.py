@@ -21,7 +21,10 @@ Metric = Callable[[np.ndarray, np.ndarray], float]
 BINS = 512
 """Of a histogram: four to each octave of a magnitude from 2^-40 to 2^24, by sign; the ends have the rest."""
 
-_LOWEST, _HALF = 4 * (127 - 40), BINS // 2  # of the exponent and two bits of the mantissa of a float32
+_LOWEST, _HALF = (
+    4 * (np.finfo(np.float32).maxexp - 1 - 40),
+    BINS // 2,
+)  # of the exponent and two bits of the mantissa of a float32
 
 _SCALE = 1074  # every finite float64 is a multiple of 2^-1074
 

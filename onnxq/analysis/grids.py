@@ -9,6 +9,7 @@ from onnxq.analysis.tensors import CodeGrid
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import Report
+from onnxq.formats import INT8
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import Pair, PairIndex
 
@@ -30,7 +31,7 @@ def grids_of(model: Model, report: Report | None = None) -> dict[str, CodeGrid]:
             maker = tensor.producer
             tensor = maker.inputs[0] if maker is not None and maker.op == "Cast" else None
     for name, scale in _scales(report).items():
-        grids.setdefault(name, CodeGrid(scale, 0, -128, 127, "report"))
+        grids.setdefault(name, CodeGrid(scale, 0, *INT8.ends, "report"))
     return grids
 
 

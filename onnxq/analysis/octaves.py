@@ -11,7 +11,7 @@ from onnxq.calib.histogram import Histogram, HistogramCounter
 
 _SHOWN = 24
 _MANTISSA = 10  # bits of a histogram's code below the exponent
-_BIAS = 127
+_BIAS = np.finfo(np.float32).maxexp - 1
 
 
 @dataclass(frozen=True, slots=True)

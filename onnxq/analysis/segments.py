@@ -10,7 +10,7 @@ import onnx
 
 from onnxq.analysis.parts import Part, PartRunner, bare_model
 from onnxq.analysis.stages import THROUGH, Stage
-from onnxq.graph.channels import along
+from onnxq.formats import format_of
 from onnxq.graph.layers import WEIGHTED
 from onnxq.graph.order import reads
 from onnxq.graph.pairs import PLACED, QDQ, Pair
@@ -214,13 +214,10 @@ def _steps(stage: Stage, pair: Pair, weights: np.ndarray) -> tuple[np.ndarray, n
     if stored is None:
         return None
     codes, scale = stored[pair.codes.name], np.asarray(stored[pair.scale.name], np.float64)
-    if codes.shape != weights.shape or codes.dtype.kind not in "iu":
+    if codes.shape != weights.shape or codes.dtype.kind not in "iu" or pair.block:
         return None
-    if scale.size == 1:
-        step = np.full([1] * weights.ndim, scale.reshape(-1)[0])
-    elif scale.ndim == 1:
-        step = along(scale, pair.axis % weights.ndim, weights.ndim)
-    else:
-        return None  # of blocks
-    low, high = np.iinfo(codes.dtype).min, np.iinfo(codes.dtype).max
+    step = pair.spread(scale, codes.shape)
+    if step is None:
+        return None
+    low, high = format_of(codes.dtype).ends
     return step, (codes <= low + 1) | (codes >= high)

@@ -11,6 +11,7 @@ import numpy as np
 from onnxq.analysis.octaves import Octaves, octaves
 from onnxq.base.plain import DocumentPart
 from onnxq.base.shown import Shown, Words, count, number
+from onnxq.formats import INT8
 from onnxq.graph.channels import along, by_channel
 from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.model import Model
@@ -264,43 +265,29 @@ def held_weights(tensor: Tensor) -> HeldWeights | None:
 
 
 def _dequantized(pair: Pair) -> HeldWeights | None:
-    if pair.codes is None or pair.scale is None or pair.scale.constant is None:
-        return None
-    steps = pair.scale.constant.astype(np.float32)
-    codes, zero = pair.codes.constant, pair.zero
+    codes = pair.codes.constant if pair.codes is not None else None
     if codes is None:
-        return _quantized(pair, steps)
-    spread = pair.spread(steps, codes.shape)
-    offset = np.zeros((), np.float32)
-    if zero is not None:
-        if zero.constant is None:
-            return None
-        offset = zero.constant.astype(np.float32)
-    offsets = pair.spread(offset, codes.shape)
-    if spread is None or offsets is None:
+        return _quantized(pair)
+    grid = pair.grid(codes.shape)
+    if grid is None:
         return None
-    wide = codes.astype(np.float32)
-    return HeldWeights((wide - offsets) * spread, codes, spread, str(codes.dtype))
+    steps, zeros = grid
+    return HeldWeights((codes.astype(np.float32) - zeros) * steps, codes, steps, str(codes.dtype))
 
 
-def _quantized(pair: Pair, steps: np.ndarray) -> HeldWeights | None:
+def _quantized(pair: Pair) -> HeldWeights | None:
     """Float weights that the file quantizes and dequantizes: what comes of it."""
     weights, maker = pair.source, pair.quantizer
     if weights is None or weights.constant is None or maker is None:
         return None
-    zero = Pair(maker).zero
-    kind = np.dtype(np.uint8) if zero is None else zero.dtype
-    if kind is None or kind.kind not in "iu" or (zero is not None and zero.constant is None):
+    of, values = Pair(maker), weights.constant.astype(np.float32)
+    grid, format = pair.grid(values.shape), of.format
+    again = of.grid(values.shape)
+    if grid is None or again is None or format is None or format.dtype.kind not in "iu":
         return None
-    values = weights.constant.astype(np.float32)
-    spread = pair.spread(steps, values.shape)
-    zeros = np.zeros((), np.float32) if zero is None or zero.constant is None else zero.constant
-    offsets = pair.spread(zeros.astype(np.float32), values.shape)
-    if spread is None or offsets is None:
-        return None
-    ends = np.iinfo(kind)
-    codes = np.clip(np.rint(values / spread) + offsets, ends.min, ends.max)
-    return HeldWeights((codes - offsets) * spread, codes.astype(kind), spread, str(kind))
+    steps, zeros = grid[0], again[1]
+    codes = np.clip(np.rint(values / steps) + zeros, *format.ends)
+    return HeldWeights((codes - zeros) * steps, codes.astype(format.dtype), steps, format.name)
 
 
 def _on_grid(held: HeldWeights, axis: int) -> HeldWeights:
@@ -308,7 +295,7 @@ def _on_grid(held: HeldWeights, axis: int) -> HeldWeights:
     sound = np.where(np.isfinite(held.values), held.values, np.float32(0))
     codes, scales = quantize_weights(sound, axis)
     steps = along(scales, axis, codes.ndim)
-    return HeldWeights(codes * steps, codes, np.broadcast_to(steps, codes.shape), "int8")
+    return HeldWeights(INT8.values(codes, steps), codes, np.broadcast_to(steps, codes.shape), INT8.name)
 
 
 def _other(layer: Layer | None, held: HeldWeights) -> tuple[HeldWeights | None, str]:

@@ -42,8 +42,6 @@ _CHEAP = (
 _SPREAD = ("Add", "Sub", "Sqrt", "Reciprocal", "Pow", "Max", "Min", "Clip", "Div", "Mul", *MOVES)
 """What follows a mean of squares up to the division by its root."""
 
-_WHOLE = ("int32", "int64", "uint32", "uint64", "int16", "uint16", "int8", "uint8")
-
 
 @dataclass(frozen=True, slots=True)
 class Islands:
@@ -137,7 +135,7 @@ class _Islands:
     def _indices(self) -> None:
         """What is computed in floats to become an index, a size or a scale."""
         for node in self.nodes:
-            if node.op == "Cast" and is_float32(node.inputs[0]) and str(node.outputs[0].dtype) in _WHOLE:
+            if node.op == "Cast" and is_float32(node.inputs[0]) and _is_whole(node.outputs[0]):
                 why = Reason("index", f"{node.name!r} makes whole numbers of it")
                 self._stay([node, *_computing(node.inputs[0])], why)
             for index in {"Resize": (1, 2), "Upsample": (1,), "Range": (0, 1, 2)}.get(node.op, ()):
@@ -149,7 +147,7 @@ class _Islands:
         """Whole numbers that the type rounds, and what is computed of them alone."""
         of: dict[int, Reason] = {}
         for node in self.nodes:
-            whole = node.op == "Cast" and str(node.inputs[0].dtype) in _WHOLE
+            whole = node.op == "Cast" and _is_whole(node.inputs[0])
             if node.op == "Range" and is_float32(node.outputs[0]):
                 why = Reason("position", "Range has no half precision")
             elif whole and is_float32(node.outputs[0]):
@@ -213,6 +211,11 @@ class _Islands:
                         [node], Reason("between", f"what is around it is float32, as {makers[0].name!r}")
                     )
                     changed = True
+
+
+def _is_whole(tensor: Any) -> bool:
+    """Whether a tensor holds whole numbers."""
+    return tensor.dtype is not None and np.dtype(tensor.dtype).kind in "iu"
 
 
 def _square(node: Any) -> Any | None:

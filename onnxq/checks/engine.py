@@ -9,6 +9,7 @@ from onnxq.base.grouped import grouped
 from onnxq.checks.finding import Finding
 from onnxq.checks.subject import Product, Subject
 from onnxq.compiled.kernels import Kernel
+from onnxq.formats import INT8
 from onnxq.graph.view import Node
 
 
@@ -46,7 +47,7 @@ class Seen:
     def product(self, node: str) -> Kernel | None:
         """The kernel that multiplies for a node; of several one that does not in int8."""
         products = [kernel for kernel in self.kernels.get(node, ()) if kernel.is_product]
-        return min(products, key=lambda kernel: kernel.precision == "int8", default=None)
+        return min(products, key=lambda kernel: kernel.precision == INT8.name, default=None)
 
     def precision(self, node: str) -> str | None:
         """What a node is multiplied in; None where no kernel multiplies for it."""
@@ -70,13 +71,13 @@ Judge = Callable[[Finding, Seen], bool | None]
 def in_float(one: Finding, seen: Seen) -> bool | None:
     """Whether a product does not run in int8."""
     precision = seen.precision(one.node)
-    return None if precision is None else precision != "int8"
+    return None if precision is None else precision != INT8.name
 
 
 def in_int8(one: Finding, seen: Seen) -> bool | None:
     """Whether a product runs in int8."""
     precision = seen.precision(one.node)
-    return None if precision is None else precision == "int8"
+    return None if precision is None else precision == INT8.name
 
 
 def readers_in_float(one: Finding, seen: Seen) -> bool | None:
@@ -87,7 +88,7 @@ def readers_in_float(one: Finding, seen: Seen) -> bool | None:
         for pair in (*product.of_data, *product.of_weight)
         if one.node in seen.quantizers(pair.node.name)
     ]
-    in_float = [precision != "int8" for precision in precisions if precision is not None]
+    in_float = [precision != INT8.name for precision in precisions if precision is not None]
     return any(in_float) if in_float else None
 
 
@@ -108,7 +109,7 @@ def larger(one: Finding, seen: Seen) -> bool | None:
     kernel, product = seen.product(one.node), seen.products.get(one.node)
     if kernel is None or product is None or product.layer is None:
         return None
-    if kernel.precision != "int8":
+    if kernel.precision != INT8.name:
         return True
     shape = kernel.inputs[0].shape if kernel.inputs else ()
     return shape[1] > product.layer.inputs if len(shape) > 1 else None
@@ -128,7 +129,9 @@ def only_rounds(one: Finding, seen: Seen) -> bool | None:
     kernels = [kernel for name in seen.quantizers(one.node) for kernel in seen.kernels.get(name, ())]
     if not kernels:
         return False
-    return not any(tensor.dtype in ("int8", "uint8") for kernel in kernels for tensor in kernel.outputs)
+    return not any(
+        tensor.dtype in (INT8.name, *INT8.reads) for kernel in kernels for tensor in kernel.outputs
+    )
 
 
 def without_attention(one: Finding, seen: Seen) -> bool | None:
@@ -149,7 +152,7 @@ def sums_in_half(one: Finding, seen: Seen) -> bool | None:
     kernel = seen.product(one.node)
     if kernel is None:
         return None
-    if kernel.precision != "int8" or not kernel.outputs:
+    if kernel.precision != INT8.name or not kernel.outputs:
         return False
     others = [other for other in seen.kernels[one.node] if other is not kernel and other.kind != "weights"]
     return kernel.outputs[0].dtype == "fp16" and bool(others)

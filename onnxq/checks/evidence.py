@@ -13,13 +13,13 @@ from onnxq.calib.stats import TensorStats
 from onnxq.checks.limits import GAIN_DB, POOR_DB
 from onnxq.compiled.reading import EngineReading
 from onnxq.data.warnings import DataWarning
+from onnxq.formats import INT8
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
-from onnxq.graph.pairs import QDQ, is_qdq
-from onnxq.graph.view import Node, Tensor, every_node, main_nodes
+from onnxq.graph.pairs import QDQ, PairIndex, is_qdq
+from onnxq.graph.view import Node, Tensor, main_nodes
 from onnxq.quant.mse import mse_threshold, sqnr_db
 from onnxq.quant.plan import QuantPlan
-from onnxq.quant.scales import INT8_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,18 +127,23 @@ class Evidence:
         usable = stats is not None and stats.histogram is not None and len(stats.histogram.counts)
         return stats if usable and np.isfinite(stats.amax) else None  # type: ignore[union-attr]
 
+    @property
+    def greatest(self) -> int:
+        """The greatest number of the format that the plan quantizes to."""
+        return self.plan.format.greatest
+
     def db(self, tensor: str, threshold: float) -> float:
         """Signal to rounding noise of a measured tensor, dB, under a threshold."""
         histogram = self.tensors[tensor].histogram
         assert histogram is not None
-        return sqnr_db(histogram, threshold)
+        return sqnr_db(histogram, threshold, self.plan.format)
 
     def best(self, tensor: str) -> float:
         """The threshold with which a measured tensor has the least noise."""
         if tensor not in self._best:
             stats = self.tensors[tensor]
             assert stats.histogram is not None
-            self._best[tensor] = mse_threshold(stats.histogram, stats.amax)
+            self._best[tensor] = mse_threshold(stats.histogram, stats.amax, self.plan.format)
         return self._best[tensor]
 
     def loss(self, tensor: str, threshold: float) -> tuple[float, float] | None:
@@ -180,16 +185,16 @@ def own_scales(model: Model) -> tuple[Scaled, ...]:
     Scales are the same where they are one constant of the file, or the same number.
     """
     groups: dict[float, list[tuple[str, str, str]]] = {}
-    for node in every_node(model):
-        source, scale = node.operands(2)
-        if node.op != "QuantizeLinear" or source is None or source.is_constant or scale is None:
+    for pair in PairIndex.of(model).quantizing:
+        source, scale, values = pair.source, pair.scale, pair.scales
+        if source is None or source.is_constant or scale is None or values is None or values.size != 1:
             continue
-        value = scale.scalar
-        if value is not None and value > 0 and str(node.outputs[0].dtype) == "int8":
-            groups.setdefault(float(value), []).append((source.name, scale.name, node.name))
+        value = values.item()
+        if value > 0 and pair.format == INT8:
+            groups.setdefault(value, []).append((source.name, scale.name, pair.node.name))
     return tuple(
         Scaled(
-            tuple(dict.fromkeys(name for name, _, _ in members)), value * INT8_MAX,
+            tuple(dict.fromkeys(name for name, _, _ in members)), value * INT8.greatest,
             members[0][1], tuple(pair for _, _, pair in members),
         )
         for value, members in groups.items()

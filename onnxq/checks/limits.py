@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from onnxq.formats import INT8
+
 POOR_DB = 25.0
 """Signal to rounding noise of a tensor under its scale, dB.
 
@@ -20,7 +22,7 @@ OUTPUT_DB = 30.0
 CODES = 8
 """What has so few of the 127 codes of a side is told: three bits."""
 
-APART = 127 / CODES
+APART = INT8.greatest / CODES
 """Ratio of two ranges from which on the smaller one has `CODES` codes under the scale of the larger one."""
 
 OUTLIERS = 1 / 32

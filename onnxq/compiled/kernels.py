@@ -31,7 +31,7 @@ BITS: Mapping[str, int] = {
 }  # fmt: skip
 """Bits of each datatype. One that is not known counts as none."""
 
-CODES = frozenset({"int8", "uint8", "fp8", "int4", "uint4", "fp4"})
+CODES = frozenset(name for name, bits in BITS.items() if bits <= 8) - {"bool", "e8m0"}
 """What values are quantized to."""
 
 FLOATS = frozenset({"fp16", "bf16", "fp32"})

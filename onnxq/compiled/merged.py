@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from onnxq.compiled.kernels import Kernel, elements, readers_of, tensor_bytes
+from onnxq.formats import INT8
 from onnxq.run.engine_log import EngineTensor
 
 _PRODUCTS = ("correlation", "gemm", "matmul")
@@ -33,7 +34,7 @@ def merged(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
     narrow = {
         tensor.name
         for index, kernel in enumerate(kernels)
-        if index not in gone and kernel.is_product and kernel.precision == "int8"
+        if index not in gone and kernel.is_product and kernel.precision == INT8.name
         for tensor in kernel.outputs
         if tensor.dtype == "fp32" and tensor.name in readers
     }

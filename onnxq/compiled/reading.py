@@ -9,16 +9,14 @@ from dataclasses import dataclass
 from onnxq.base.grouped import grouped
 from onnxq.base.plain import DocumentPart
 from onnxq.compiled.kernels import CODES, CONVERSIONS, FLOATS, Kernel, elements, kernels_of
+from onnxq.formats import INT8
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import BUILT, QUANTIZE, pair_of
 from onnxq.graph.view import Node, Tensor, every_node
 from onnxq.run.engine_log import EngineLayer, is_unknown
 
-# Our name of the type of codes, by numpy's.
-_CODE_TYPES = {
-    "int8": "int8", "uint8": "uint8", "int4": "int4", "uint4": "uint4",
-    "float8_e4m3fn": "fp8", "float8_e5m2": "fp8", "float4_e2m1fn": "fp4",
-}  # fmt: skip
+# What the compiler calls types of codes that numpy calls otherwise.
+_CODE_TYPES = {"float8_e4m3fn": "fp8", "float8_e5m2": "fp8", "float4_e2m1fn": "fp4"}
 _QUANTIZERS = {"TRT_FP4DynamicQuantize": "fp4", "TRT_MXFP8DynamicQuantize": "fp8"}
 PAIRS = (QUANTIZE, *BUILT.ends, *_QUANTIZERS)
 """Operators that only quantize or dequantize."""
@@ -153,7 +151,7 @@ class EngineTotals(DocumentPart):
     @property
     def int8_macs(self) -> int:
         """Multiply-accumulates in int8."""
-        return self.macs.get("int8", 0)
+        return self.macs.get(INT8.name, 0)
 
     @property
     def other_macs(self) -> int:
@@ -284,7 +282,7 @@ def _codes(tensor: Tensor | None) -> str | None:
     maker = pair.codes.producer
     if maker is not None and maker.op in _QUANTIZERS:
         return _QUANTIZERS[maker.op]
-    return _CODE_TYPES.get(pair.format, pair.format) or "unknown"
+    return "unknown" if pair.format is None else _CODE_TYPES.get(pair.format.name, pair.format.name)
 
 
 # --- weights and totals ---------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from onnxq.compiled.gpus import Gpu
-from onnxq.compiled.kernels import Kernel, tensor_bytes
+from onnxq.compiled.kernels import BITS, CODES, Kernel, tensor_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +61,8 @@ class KernelWork:
 
 def _rate(precision: str | None, gpu: Gpu, constants: Constants) -> float:
     """The rate of products, 1e12 operations a second."""
-    if precision in ("int8", "uint8", "fp8"):
-        return gpu.int8_tops * constants.int8
-    if precision in ("int4", "uint4", "fp4"):
-        return 2 * gpu.int8_tops * constants.int8
+    if precision in CODES:
+        return 8 / BITS[precision] * gpu.int8_tops * constants.int8
     return gpu.fp16_tops * constants.fp16 * (0.5 if precision == "fp32" else 1.0)  # TF32, half the rate
 
 

@@ -8,6 +8,7 @@ import onnx
 
 from onnxq.graph.load import graphs
 from onnxq.graph.moves import REARRANGES
+from onnxq.graph.types import dtype_of
 
 _DECIDED = {
     "If": (0,), "Loop": (0, 1), "Range": (0, 1, 2), "Reshape": (1,), "Expand": (1,), "Tile": (1,),
@@ -18,11 +19,8 @@ _DECIDED = {
 
 _UNCHANGED = (*REARRANGES, "Cast")
 _KINDS = onnx.TensorProto
-_INTEGERS = (
-    _KINDS.BOOL, _KINDS.INT8, _KINDS.INT16, _KINDS.INT32, _KINDS.INT64,
-    _KINDS.UINT8, _KINDS.UINT16, _KINDS.UINT32, _KINDS.UINT64,
-)  # fmt: skip
-_NUMBERS = (*_INTEGERS, _KINDS.FLOAT16, _KINDS.FLOAT, _KINDS.DOUBLE)
+_INTEGERS = [one for one in _KINDS.DataType.values() if (kind := dtype_of(one)) and kind.kind in "iub"]
+_NUMBERS = [*_INTEGERS, _KINDS.FLOAT16, _KINDS.FLOAT, _KINDS.DOUBLE]
 
 
 def deciding_inputs(model: onnx.ModelProto) -> dict[str, list[str]]:

@@ -123,34 +123,37 @@ class Layer:
 
     @property
     def ineligible(self) -> Reason | None:
-        """Why the layer gains nothing from int8 by the target's limits, None where it is eligible.
+        """Why the layer gains nothing in the target's format by its limits, None where it is eligible.
 
         A layer whose sizes are not known counts as large enough. In several deployments its weights are the
         same file's: it is eligible where a third of its work, by the shares of the deployments, is in those
         in which it has enough rows.
         """
-        rows, channels, group = (self.node.limit(f"int8-{kind}") or 0 for kind in _NEEDED)
-        if self.node.op == "ConvTranspose":
-            return Reason("no-kernel", "ConvTranspose has no int8 kernel")
+        name = self.node.format.name
+        rows, channels, group = (self.node.kernel_limit(kind) or 0 for kind in _NEEDED)
+        if self.node.op not in self.node.model.formats[name]:
+            return Reason("no-kernel", f"{self.node.op} has no {name} kernel")
         per_group = self.inputs // self.groups
         if self.groups > 1 and per_group < group:
             kind = "depthwise" if per_group == 1 else f"{per_group} channels a group"
-            return Reason("padded-groups", f"{kind}: int8 kernels pad each group to {group} channels")
-        few = self._few(rows)
+            return Reason("padded-groups", f"{kind}: {name} kernels pad each group to {group} channels")
+        few = self._few(rows, name)
         if few:
             return Reason("few-rows", f"{few}, bound by reading the weights")
         if self.inputs < channels and self.outputs < channels:
-            text = f"{self.inputs} channels in and {self.outputs} out: too few for an int8 tile"
+            text = f"{self.inputs} channels in and {self.outputs} out: too few for an {name} tile"
             return Reason("few-channels", text)
         return None
 
-    def _few(self, least: int) -> str:
+    def _few(self, least: int, name: str) -> str:
         """That there are too few rows, in words; "" where there are `least`, or it is not known."""
         if not self.each:
             if self.rows is None or self.rows >= least:
                 return ""
             return (
-                "1 row: a matrix-vector product" if self.rows == 1 else f"{self.rows} rows: no full int8 tile"
+                "1 row: a matrix-vector product"
+                if self.rows == 1
+                else f"{self.rows} rows: no full {name} tile"
             )
         loads = self.node.model.workloads
         work = [one.factor * rows for one, rows in zip(loads, self.each, strict=True) if rows is not None]
@@ -162,7 +165,7 @@ class Layer:
         if None in self.each or sum(enough) >= _WORTH * sum(work):
             return ""
         rows = ", ".join(f"{rows} in {one.name}" for one, rows in zip(loads, self.each, strict=True))
-        return f"rows: {rows}; for most of the work no full int8 tile"
+        return f"rows: {rows}; for most of the work no full {name} tile"
 
 
 def multiplies(node: Node) -> bool:

@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from onnxq.formats import INT8, NumberFormat, format_of
 from onnxq.graph.moves import MOVES, REARRANGES
 from onnxq.graph.topology import Topology
 from onnxq.graph.types import dtype_of, is_float
@@ -22,7 +23,6 @@ QDQ = (QUANTIZE, DEQUANTIZE)
 """The operators of a pair."""
 
 _DOMAINS = ("", "com.microsoft")
-_SHORT = {"int4": (-8, 7), "uint4": (0, 15), "int2": (-2, 1), "uint2": (0, 3)}  # numpy has no limits of these
 
 
 def is_qdq(node: Node) -> bool:
@@ -151,21 +151,21 @@ class Pair:
         return int(self.node.attr("block_size", 0) or 0)
 
     @property
-    def format(self) -> str:
-        """The type of the codes, by numpy's name; "" where nothing tells."""
+    def format(self) -> NumberFormat | None:
+        """The format of the codes; None where nothing tells."""
         codes, zero = self.codes, self.zero
         for tensor in (codes, zero) if self.dequantizes else (zero, codes):
             if tensor is not None and tensor.dtype is not None:
-                return str(tensor.dtype)
+                return format_of(tensor.dtype)
         if self.dequantizes or zero is not None:
-            return ""
-        stated = dtype_of(self.node.attr("output_dtype", 0))
-        return "uint8" if stated is None else str(stated)  # the standard's, where nothing is said
+            return None
+        # the standard's, where nothing is said
+        return format_of(dtype_of(self.node.attr("output_dtype", 0)) or np.dtype(np.uint8))
 
     @property
     def is_int8(self) -> bool:
-        """Whether the codes are int8 or uint8, or of a type that nobody knows."""
-        return self.format in ("int8", "uint8", "")
+        """Whether a product in int8 reads the codes, or nobody knows their type."""
+        return self.format is None or INT8.takes(self.format)
 
     @property
     def scales(self) -> np.ndarray | None:
@@ -176,12 +176,8 @@ class Pair:
     @property
     def ends(self) -> tuple[int, int] | None:
         """The least and the greatest code; None of unknown codes, or no integers of up to 16 bits."""
-        if self.format in _SHORT:
-            return _SHORT[self.format]
-        if self.format not in ("int8", "uint8", "int16", "uint16"):
-            return None
-        ends = np.iinfo(self.format)
-        return int(ends.min), int(ends.max)
+        found = self.format
+        return found.ends if found is not None and found.even and found.greatest < 1 << 16 else None
 
     @property
     def is_per_channel(self) -> bool:
@@ -221,6 +217,18 @@ class Pair:
             whole = np.repeat(values, self.block, axis=axis).take(np.arange(shape[axis]), axis=axis)
             return whole if whole.shape == shape else None
         return None
+
+    def grid(self, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray] | None:
+        """Its scales and its zero points in the shape of the codes, both float32, not to be written to.
+
+        None where they are computed, or do not fit the shape.
+        """
+        scale = self.scale.constant if self.scale is not None else None
+        zero = np.zeros(()) if self.zero is None else self.zero.constant
+        if scale is None or zero is None:
+            return None
+        steps, zeros = (self.spread(one.astype(np.float32), shape) for one in (scale, zero))
+        return None if steps is None or zeros is None else (steps, zeros)
 
 
 class PairIndex:
@@ -339,15 +347,14 @@ def is_quantized_constant(tensor: Tensor) -> bool:
     return pair is not None and pair.is_constant
 
 
-def other_codes(tensor: Tensor) -> str:
-    """What codes a tensor is dequantized from, where a product in int8 cannot read them; "" else.
-
-    It reads int8 and uint8, with one scale or one a channel.
-    """
+def other_codes(tensor: Tensor, format: NumberFormat = INT8) -> str:
+    """What codes a tensor is dequantized from, where a product in a format cannot read them; "" else."""
     pair = pair_of(tensor)
-    if pair is None or not pair.format or (pair.is_int8 and not pair.block):
+    if pair is None or pair.format is None:
         return ""
-    return f"{pair.format} in blocks of {pair.block}" if pair.block else pair.format
+    if format.takes(pair.format) and (format.blocks or not pair.block):
+        return ""
+    return f"{pair.format.name} in blocks of {pair.block}" if pair.block else pair.format.name
 
 
 def own_pair(tensor: Tensor, nodes: Container[Node]) -> Tensor | None:

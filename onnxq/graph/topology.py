@@ -17,6 +17,7 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from onnxq.base.errors import UserError, unknown_name
+from onnxq.formats import FORMATS, NumberFormat
 from onnxq.graph import load as loading
 from onnxq.graph.free_name import free_name
 from onnxq.graph.importer import Importer
@@ -27,7 +28,7 @@ from onnxq.graph.types import Dim, Shape, bind
 from onnxq.graph.validity import refuse_cycle
 from onnxq.graph.wiring import bodies, make_constant, sorted_nodes, tensor_shape
 from onnxq.graph.work_share import WorkShare
-from onnxq.targets import DEFAULT, load_target
+from onnxq.targets import DEFAULT, Target, load_target
 
 MARKS = ("float32_only", "exact_product")
 """What rules say of tensors: attributes of graphsurgeon's tensors, which stay with them."""
@@ -63,6 +64,7 @@ class Topology:
         interface_changes: the inputs and outputs that rules made others of.
         lacks: whether the target lacks an operator or a feature.
         limits: what the target takes at most and its kernels need at least, by name.
+        formats: the operators that the target multiplies in a number format, by its name.
         refined: tensors whose shapes inference does not find by itself, by id.
         runtime: runs a model that has no inputs, for constant folding; None folds shapes only.
     """
@@ -81,7 +83,7 @@ class Topology:
         self.typical_shapes: dict[str, Shape] = {}
         self.workloads: tuple[WorkShare, ...] = ()
         self.interface_changes: list[Any] = []
-        self.limits: Mapping[str, int] = load_target(DEFAULT).limits
+        self.set_target(load_target(DEFAULT))
         self.asked_limits: dict[str, int] = {}  # those that somebody looked at
         self.known: dict[int, tuple[Any, np.ndarray | None]] = {}
         self.computed: dict[int, tuple[Any, np.ndarray]] = {}
@@ -356,6 +358,16 @@ class Topology:
             for inner in bodies(node):
                 self._parents[id(inner)] = graph
         return nodes
+
+    def set_target(self, target: Target) -> None:
+        """Takes the numbers and formats of a target's kernels, of which rules and layers ask."""
+        self.limits: Mapping[str, int] = target.limits
+        self.formats: Mapping[str, Sequence[str]] = target.formats
+
+    @property
+    def format(self) -> NumberFormat:
+        """What layers are quantized to."""
+        return FORMATS[next(iter(self.formats))]
 
     def bind_dims(self, sizes: Mapping[str, int]) -> None:
         """Gives dimension symbols a size, everywhere."""

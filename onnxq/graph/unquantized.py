@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from onnxq.formats import INT8, format_of
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import QDQ, Pair, PairIndex
 from onnxq.graph.topology import Topology
@@ -16,8 +17,6 @@ from onnxq.graph.view import Tensor, every_node
 
 QUANTIZED = (*QDQ, "QLinear", "QGemm")
 """How the names of operators begin that quantize, dequantize, or compute with codes and scales."""
-
-_CODES = ("int8", "uint8", "int16", "uint16", "int32")
 
 
 def centre_codes(model: Model) -> None:
@@ -33,9 +32,9 @@ def centre_codes(model: Model) -> None:
         for tensor in node.inputs if node.op.startswith(QUANTIZED) else ():
             if tensor is None or not tensor.is_constant or tensor.rank not in (0, 1):
                 continue
-            if tensor.dtype in (np.int8, np.uint8):
+            if tensor.dtype is not None and INT8.takes(format := format_of(tensor.dtype)):
                 assert tensor.constant is not None
-                zero = np.full_like(tensor.constant, 128 if tensor.dtype == np.uint8 else 0)
+                zero = np.full_like(tensor.constant, (format.ends[0] + format.greatest + 1) // 2)
                 tensor.tensor._values = model.constant("", zero)._values
 
 
@@ -104,16 +103,9 @@ def _type(scale: Tensor | None) -> int:
 
 def _dequantized(pair: Pair) -> np.ndarray | None:
     """What a DequantizeLinear of constants gives; None where its input is no constant of codes."""
-    operands = [one for one in (pair.codes, pair.scale, pair.zero) if one is not None]
-    values = [one.constant for one in operands if one.is_constant]
-    if len(values) < len(operands) or pair.format not in _CODES:
+    codes = pair.codes.constant if pair.codes is not None else None
+    grid = None if codes is None else pair.grid(codes.shape)
+    if codes is None or grid is None or codes.dtype.kind not in "iu" or pair.scale is None:
         return None
-    codes, scale, zero = (*values, np.zeros(()))[:3]
-    assert codes is not None
-    assert scale is not None
-    assert zero is not None
-    steps, zeros = pair.spread(scale, codes.shape), pair.spread(zero, codes.shape)
-    if steps is None or zeros is None:
-        return None
-    floats = (codes.astype(np.float32) - zeros.astype(np.float32)) * steps
-    return np.asarray(floats.astype(scale.dtype))
+    steps, zeros = grid
+    return np.asarray(((codes.astype(np.float32) - zeros) * steps).astype(pair.scale.dtype))

@@ -1,4 +1,4 @@
-"""Raising a model's opset: to 13, where Q/DQ pairs have a channel axis; to 21, where they have blocks.
+"""Raising a model's opset: to where Q/DQ pairs have a channel axis and a format, or blocks.
 
 ONNX's own converter is not used: it renames tensors and nodes, leaves subgraph bodies behind, and
 turns Upsample into a Resize of another coordinate convention. Only what changed since opset 7 in a way
@@ -23,7 +23,6 @@ OPSET = 13
 BLOCKS = 21
 """Where a DequantizeLinear reads blocks, and codes of 4 bits."""
 _OLDEST = 7
-_IR = {OPSET: 7, BLOCKS: 10}  # the IR version that came with the opset
 
 
 def upgrade(model: Model, opset: int = OPSET) -> None:
@@ -31,13 +30,13 @@ def upgrade(model: Model, opset: int = OPSET) -> None:
 
     Args:
         model: a model of an older opset; a newer one is left as it is.
-        opset: `OPSET` or `BLOCKS`.
+        opset: `OPSET`, or a newer one up to `BLOCKS`.
 
     Raises:
         UserError: the opset is older than 7, or a node has no equal in the newer one; the model may be
             changed in part then.
     """
-    for step, changes in ((OPSET, _CHANGES), (BLOCKS, _LATER)):
+    for step, changes in ((OPSET, _CHANGES), (opset, _LATER)):
         if model.opset < step <= opset:
             _raise(model, step, changes)
 
@@ -56,7 +55,7 @@ def _raise(model: Model, opset: int, changes: Mapping[str, _Change]) -> None:
         for raw in graph.nodes:
             node = Node(model, raw)
             change = changes.get(node.op) if not node.domain else None
-            if change is not None and model.opset < change[0]:
+            if change is not None and model.opset < change[0] <= opset:
                 raw.proto = _copied(raw.proto)
                 upgraded += change[1](_Old(node, model))
             else:
@@ -85,7 +84,8 @@ def _import(model: Model, opset: int) -> None:
     entries = [entry for entry in model.envelope.opset_import if entry.domain in ("", "ai.onnx")]
     for entry in entries or [model.envelope.opset_import.add()]:
         entry.version = opset
-    model.envelope.ir_version = max(model.envelope.ir_version, _IR[opset])
+    came_with = onnx.helper.OP_SET_ID_VERSION_MAP["ai.onnx", opset]
+    model.envelope.ir_version = max(model.envelope.ir_version, came_with)
 
 
 class _Old:

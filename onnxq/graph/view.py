@@ -11,6 +11,7 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from onnxq.base.errors import nearest
+from onnxq.formats import NumberFormat
 from onnxq.graph import wiring
 from onnxq.graph.topology import Topology
 from onnxq.graph.types import Dim, Shape
@@ -256,6 +257,16 @@ class Node:
         if limit is not None:
             self.model.asked_limits[name] = limit
         return limit
+
+    @property
+    def format(self) -> NumberFormat:
+        """What layers are quantized to."""
+        return self.model.format
+
+    def kernel_limit(self, kind: str) -> int | None:
+        """What kernels of that format need or take: `rows`, `attention-keys`, ...; None: nothing is said."""
+        name = f"{self.format.name}-{kind}"
+        return self.limit(name) if name in self.model.limits else None
 
     def lacks(self, name: str) -> bool:
         """Whether the target lacks an operator or a feature: a rule of many operators asks for each.

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from onnxq.calib.stats import TensorStats
 
 
-@method(histogram=True, auto=True, place=4)
+@method(format="even", histogram=True, auto=True, place=4)
 def entropy(stats: TensorStats) -> float:
     """See `onnxq.quant.entropy`."""
     from onnxq.quant.entropy import entropy_threshold

@@ -10,18 +10,21 @@ if TYPE_CHECKING:
     import numpy as np
 
     from onnxq.calib.stats import TensorStats
+    from onnxq.formats import NumberFormat
 
 
-def _of_channels(weights: np.ndarray, axis: int | None, top: np.ndarray) -> np.ndarray:
+def _of_channels(
+    weights: np.ndarray, axis: int | None, top: np.ndarray, *, format: NumberFormat
+) -> np.ndarray:
     from onnxq.quant.weights import least_error
 
-    return least_error(weights, axis, top)
+    return least_error(weights, axis, top, format)
 
 
-@method(histogram=True, auto=True, weights=_of_channels, place=5)
-def mse(stats: TensorStats) -> float:
+@method(format="any", histogram=True, auto=True, weights=_of_channels, place=5)
+def mse(stats: TensorStats, *, format: NumberFormat) -> float:
     """See `onnxq.quant.mse`."""
     from onnxq.quant.mse import mse_threshold
 
     assert stats.histogram is not None
-    return mse_threshold(stats.histogram, stats.amax)
+    return mse_threshold(stats.histogram, stats.amax, format)

@@ -14,7 +14,7 @@ import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.user_code import CodeForm, run_file
@@ -75,6 +75,8 @@ class CalibrationMethod:
         weights: its magnitudes for the channels of weights, float32 [channels] or []: of the weights, the
             channels' axis (None: all are one), the greatest magnitudes, and the parameter where there is one.
             None: it is for activations only.
+        format: "any": both functions are told what values are quantized to, by the keyword `format`, an
+            `onnxq.formats.NumberFormat`; "even": it is for evenly spaced numbers only; "": neither.
         place: where it stands among the others; those of one place by name.
         ours: whether it came with onnxq.
     """
@@ -85,6 +87,7 @@ class CalibrationMethod:
     histogram: bool = False
     auto: bool = False
     weights: Callable[..., Any] | None = None
+    format: Literal["any", "even", ""] = ""
     place: int = _LAST
     ours: bool = False
 

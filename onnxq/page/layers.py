@@ -17,6 +17,7 @@ from onnxq.documents.calibration import CalibrationPart, DrawnHistogram, TensorM
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import Report
+from onnxq.formats import INT8
 from onnxq.graph.outline import NodeOutline
 from onnxq.page.kernels import KernelRow
 from onnxq.page.words import counted
@@ -290,7 +291,7 @@ class _Known:
         read = tuple(dict.fromkeys(self._reads.get(name, ())))
         pairs = [self.tensors[at] for at in read]
         kernels = tuple(self._in_kernels.get(name, ()))
-        unplanned = "float" if name in self._kept else "int8" if read else ""
+        unplanned = "float" if name in self._kept else INT8.name if read else ""
         format = unplanned if planned is None else planned.format
         clips = [clip for one in pairs if (clip := _clip(one)) is not None]
         ops = (one.op for one in (planned, kept, node, error) if one is not None)

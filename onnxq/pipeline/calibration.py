@@ -25,7 +25,6 @@ from onnxq.graph.duplicate import duplicate
 from onnxq.graph.layers import balance
 from onnxq.graph.model import Model
 from onnxq.graph.types import is_float
-from onnxq.graph.upgrade import OPSET
 from onnxq.options.config import LayerRule
 from onnxq.options.method import parameters, searched
 from onnxq.options.parameters import stated
@@ -41,7 +40,6 @@ from onnxq.quant.placement import make_plan
 from onnxq.quant.plan import VETOES, QuantPlan
 from onnxq.quant.plan_file import PlanFile
 from onnxq.quant.ranges import Range
-from onnxq.quant.scales import INT8_MAX
 from onnxq.quant.thresholds import Method, needs_histogram
 from onnxq.repair.edits import FloatEdit, edited
 from onnxq.repair.registry import edit_of
@@ -176,7 +174,7 @@ def prepare(
     Raises:
         UserError: a glob or an entry matches nothing.
     """
-    if job.model.opset < OPSET:
+    if job.model.opset < job.model.format.opset:
         with job.step("upgrade"):
             job.upgrade()
     with job.step("plan"):
@@ -468,7 +466,7 @@ def stated_by(cache: trt_cache.Cache | None, plan: QuantPlan) -> dict[str, Range
     """The ranges that a calibration cache states; those of a group's sources by any member."""
     if cache is None:
         return {}
-    found = {name: Range(float(s) * INT8_MAX, STATED) for name, s in cache.scales.items()}
+    found = {name: Range(float(s) * plan.format.greatest, STATED) for name, s in cache.scales.items()}
     for group in plan.groups:
         known = [found[name] for name in group.tensors if name in found]
         if known:

@@ -231,7 +231,7 @@ def _check(path: Path, asked: _Asked, tell: Observer) -> Checks:
         result = sanitize_any(path, repairs, inputs, tell)
     report = result.report
     original = Model.open(path)
-    original.limits = target.limits
+    original.set_target(target)
     engines = None
     if compiler is not None and compilation.compile:
         stated = Statements(inputs.shapes or {}, inputs.assume or {}, inputs.profiles or {})

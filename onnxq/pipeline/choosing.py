@@ -16,13 +16,13 @@ from onnxq.pipeline.calibration import Calibrating, Prepared
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.joints import disagreeing
 from onnxq.pipeline.sampling import Sampling
-from onnxq.quant.choice import AUTO, SEARCH, Choice, choose, scale_sets
+from onnxq.quant.choice import SEARCH, Choice, choose, scale_sets
 from onnxq.quant.fits import within
 from onnxq.quant.insert import Inserted, insert, set_scales
 from onnxq.quant.measuring import Candidate, MeasuringCopy
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.ranges import Range, Ranges, scales_of
-from onnxq.quant.thresholds import Method
+from onnxq.quant.thresholds import Method, automatic
 from onnxq.run import noise
 from onnxq.run.compare import Recording
 
@@ -131,7 +131,7 @@ def _refused(
                     lambda feeds, candidates: noise.measure(
                         floats, measuring, feeds, candidates, job.parts_of(floats.outputs)
                     ),
-                    scale_sets(ranges, _methods(options)) if options.chooses else (),
+                    scale_sets(ranges, _methods(options, prepared.plan)) if options.chooses else (),
                 )
         except Fault as fault:  # the file is tried as a whole when it is verified
             prepared.notes.append(f"{NOT_COMPARED}: {fault}")
@@ -141,9 +141,10 @@ def _refused(
     return found or {}
 
 
-def _methods(options: Calibrating) -> Sequence[Method]:
+def _methods(options: Calibrating, plan: QuantPlan) -> Sequence[Method]:
     """The methods that the outputs choose from."""
-    return [one for one in SEARCH if one.name == options.default.name] if options.search else AUTO
+    own = [one for one in SEARCH if one.name == options.default.name]
+    return own if options.search else automatic(plan.format)
 
 
 def _widened(inserted: Inserted) -> Iterator[str]:
@@ -185,11 +186,10 @@ def _choice(
         parts = job.parts_of(floats.outputs)
         return noise.measure(floats, measuring, watched.feeds(feeds, len(settings)), settings, parts)
 
+    methods = _methods(options, prepared.plan)
     try:
         with sampling.named():
-            choice = choose(
-                ranges, _methods(options), samples, tried, prior=default, refine=not options.search
-            )
+            choice = choose(ranges, methods, samples, tried, prior=default, refine=not options.search)
     except Fault as fault:  # the file is tried as a whole when it is verified
         why = f"the candidates could not be measured: {fault}"
         return Choice(default, ranges.all(default), why=why), measuring.piecewise.runs

@@ -149,7 +149,7 @@ def compiled(
     with job.step("compile"):
         if trt.installed() is None:
             engine = trt.compile_engine(Path(), sm=wanted.sm)
-            part = engine_part(engine, done.proto, plan.planned)
+            part = engine_part(engine, done.proto, plan.planned, format=plan.format.name)
             return Compiled(made, done.proto, plan, part, Verdict(engine.reason, form))
         plain = _plain(job, prepared, finish, profiles)
         try:
@@ -162,7 +162,7 @@ def compiled(
                 if wanted.fastest:
                     best = _fastest(job, compiler, plain, first, finish, over)
                 made, plan = best.made, best.prepared.plan
-                part = engine_part(best.engine, made.proto, plan.planned)
+                part = engine_part(best.engine, made.proto, plan.planned, format=plan.format.name)
                 changed = best.done if best.done is not done else None
                 each = _Each(deployments, plain, best.engine, made, plan, best.verdict, over)
                 return Compiled(
@@ -175,7 +175,7 @@ def compiled(
     if verdict.rest is not None and verdict.made is not None:
         (prepared, rest), made = verdict.rest, verdict.made
         plan = prepared.plan
-    part = engine_part(verdict.engine, made.proto, plan.planned, verdict.regression)
+    part = engine_part(verdict.engine, made.proto, plan.planned, verdict.regression, plan.format.name)
     compared = _verdict(plain, compiler.plain, verdict.engine, made, plan, form, over)
     each = _Each(deployments, plain, verdict.engine, made, plan, compared, over)
     return Compiled(made, (rest or done).proto, plan, part, compared, rest, each.verdicts(), each.bytes())

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import onnx
 
 from onnxq.documents.engine import EnginePart, Regressed
+from onnxq.formats import INT8
 from onnxq.graph.twins import twins
 from onnxq.run import trt
 from onnxq.targets import Target
@@ -18,6 +19,7 @@ def engine_part(
     model: onnx.ModelProto,
     planned: Sequence[str],
     regression: Regressed | None = None,
+    format: str = INT8.name,
 ) -> EnginePart:
     """What the compiler made of a model, for the report.
 
@@ -27,16 +29,17 @@ def engine_part(
     Args:
         engine: the outcome of compiling.
         model: what was compiled.
-        planned: names of the nodes that are meant to run in int8.
+        planned: names of the nodes that are meant to run in the format.
         regression: why the model did not compile, and the original does. With its node in float it may
             compile after all.
+        format: the name of what is multiplied there.
     """
-    runs = trt.int8_of(engine, planned)
+    runs = trt.int8_of(engine, planned, format)
     alike = twins(model) if engine.layers and None in runs.values() else {}
     for name in [name for name, layer in runs.items() if layer is None]:
-        found = trt.int8_of(engine, alike.get(name, ()))
+        found = trt.int8_of(engine, alike.get(name, ()), format)
         runs[name] = next(filter(None, found.values()), None)
-    int8 = [name for name, layer in runs.items() if layer is not None and layer.multiplies_int8]
+    int8 = [name for name, layer in runs.items() if layer is not None and layer.multiplies(format)]
     return EnginePart(
         status=engine.status,
         regressed=regression is not None and engine.status == "failed",

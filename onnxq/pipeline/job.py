@@ -39,7 +39,7 @@ from onnxq.graph.past import Lengths, caches, lengths
 from onnxq.graph.runnable import runnable_part
 from onnxq.graph.types import bind
 from onnxq.graph.unquantized import QUANTIZED, centre_codes, unquantized
-from onnxq.graph.upgrade import BLOCKS, OPSET, upgrade, withdrawn
+from onnxq.graph.upgrade import BLOCKS, upgrade, withdrawn
 from onnxq.graph.validity import check_sizes
 from onnxq.options.settings import Feeding, ImageOptions, Inputs, Profile, Repairs
 from onnxq.pipeline.engine_part import engine_not_run
@@ -107,7 +107,7 @@ class Job:
                     hint=f"export it with an older opset, or upgrade onnxruntime ({newer})",
                 )
             self.model.runtime = ort.evaluate
-            self.model.limits = self.target.limits
+            self.model.set_target(self.target)
         self.before = interface(self.model)
         self.first_nodes = sum(len(graph.nodes) for graph in self.model.graphs())
         self.whole = WholeModel(self.model) if repairs.prove != "never" else None
@@ -179,7 +179,7 @@ class Job:
         """The model as the user gave it, once more."""
         model = Model.open(self.source)
         model.runtime = ort.evaluate
-        model.limits = self.target.limits
+        model.set_target(self.target)
         if self.was_opset is not None:
             self._lowered(model)
         self._apply(model)
@@ -422,7 +422,8 @@ class Job:
         was = self.model
         proto = float32.widened(was.to_proto(handover=True), was.data_dir, io=io)
         model = Model(proto, was.path, was.data_dir)
-        model.runtime, model.limits, model.spool = was.runtime, was.limits, was.spool
+        model.runtime, model.spool = was.runtime, was.spool
+        model.set_target(self.target)
         model.assumed, model.interface_changes = was.assumed, was.interface_changes
         model.source = was.source
         self.model, self._wide_io = model, io
@@ -434,26 +435,26 @@ class Job:
 
     def upgrade(self) -> None:
         """Raises the opset where it is too old for Q/DQ, and compares the model before and after."""
-        was, lost = self.model.opset, withdrawn(self.model)
-        upgrade(self.model)
+        was, opset, lost = self.model.opset, self.model.format.opset, withdrawn(self.model)
+        upgrade(self.model, opset)
         proof = Proof("unproven", why="proofs are off")
         if lost:
-            proof = Proof("unproven", why=f"opset {OPSET} has no {', '.join(lost)}: it does not run any more")
+            proof = Proof("unproven", why=f"opset {opset} has no {', '.join(lost)}: it does not run any more")
         elif self.whole is not None:
             try:
                 found = self.whole.compare(self.model, "upgrade", exact=False)
             except Differs as error:
                 raise UserError(
-                    f"raising the model's opset from {was} to {OPSET} would change what it computes: {error}",
-                    hint=f"export the model again with opset {OPSET} or newer",
+                    f"raising the model's opset from {was} to {opset} would change what it computes: {error}",
+                    hint=f"export the model again with opset {opset} or newer",
                 ) from error
             self.rewrites.whole.append(found)
             proof = Proof(found.verdict, int(found.verdict != "unproven"), 0, found.max_abs, why=found.why)
         if self.repairs.prove == "always" and not proof.holds:
             raise UserError(
-                f"raising the model's opset from {was} to {OPSET}, which Q/DQ pairs need, is not proved: "
+                f"raising the model's opset from {was} to {opset}, which Q/DQ pairs need, is not proved: "
                 f"{proof.why}",
-                hint=f"export the model again with opset {OPSET} or newer, or leave --prove always out",
+                hint=f"export the model again with opset {opset} or newer, or leave --prove always out",
             )
         node = f"opset {was} to {self.model.opset}"
         self.rewrites.changes.append(Change("upgrade_opset", "upgrade", node, (), (), proof))

@@ -98,7 +98,9 @@ class LayerRules:
                 used.add(rule)
                 values = constant_of(tensors[site.tensor])
                 assert values is not None
-                found[site.tensor, site.axis] = amax_of(np.asarray(values, np.float32), site.axis, rule)
+                found[site.tensor, site.axis] = amax_of(
+                    np.asarray(values, np.float32), site.axis, rule, plan.format
+                )
         self._say_idle(set(self._weights.values()) - used, "quantized weight")
         return found
 

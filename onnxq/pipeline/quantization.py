@@ -57,7 +57,6 @@ from onnxq.quant.obey import check_shapes
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.plan_file import PlanFile
 from onnxq.quant.ranges import Range, Ranges
-from onnxq.quant.scales import scale_of
 from onnxq.repair.moved import of_report
 from onnxq.run.compare import OutputAccuracy, Recording
 from onnxq.run.deployment import Deployment
@@ -427,7 +426,7 @@ class Quantization:
         method = done.choice.method if done.choice is not None else self._options.default
         for name in activations(self._job, prepared):
             if name in ranges.tensors or name in ranges.stated:
-                scales[name] = scale_of(ranges.of(name, method).amax)
+                scales[name] = np.float32(prepared.plan.format.scale(ranges.of(name, method).amax))
         for group in prepared.plan.groups:
             if group.id in done.scales:
                 scales.update(dict.fromkeys(group.tensors, done.scales[group.id]))

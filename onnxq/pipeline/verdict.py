@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import onnx
 
@@ -15,6 +16,7 @@ from onnxq.compiled.gpus import Gpu, gpus_named
 from onnxq.compiled.kernels import kernels_of
 from onnxq.compiled.verdict import Form, Verdict, judge
 from onnxq.emit import files
+from onnxq.formats import INT8, LayerFormat
 from onnxq.graph.layers import multiplies
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import QDQ, is_dequantized
@@ -208,7 +210,7 @@ def against_fp16(
         return Verdict(plain.why, form)
     names = {node.name for node in float_model.graph.nodes}
     products = tuple(
-        PlannedLayer(node.name, node.op, None, True, True, "int8")
+        PlannedLayer(node.name, node.op, None, True, True, cast(LayerFormat, INT8.name))
         for node in (Node(opened, raw) for raw in opened.graph.nodes)
         if multiplies(node) and node.name in names and all(map(_dequantized, node.operands(2)))
     )

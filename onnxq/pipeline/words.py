@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from onnxq.analysis.worth import worth_of
 from onnxq.base.shown import Words, count, decibels
 from onnxq.documents.plan import PlanPart
-from onnxq.documents.report import PlanReport, Report, SensitivityReport
+from onnxq.documents.report import Nothing, PlanReport, Report, SensitivityReport
+from onnxq.formats import INT8
 
 _ROWS = 10
 _COLUMNS = ("layer", "operator", "MACs", "what")
@@ -37,16 +38,23 @@ def _nearness(report: Report) -> str:
     return text
 
 
+def _format(plan: PlanPart | Nothing) -> str:
+    """What layers are quantized to."""
+    layers = plan.layers if isinstance(plan, PlanPart) else ()
+    return next((layer.format for layer in layers if layer.quantized), INT8.name)
+
+
 def _share(plan: PlanPart) -> str:
     share = plan.int8_share_of_eligible_macs
-    return "" if share is None else f"int8 is {100 * share:.1f} % of the eligible MACs"
+    return "" if share is None else f"{_format(plan)} is {100 * share:.1f} % of the eligible MACs"
 
 
 def _engine(report: Report) -> Iterator[str]:
     """What the compiler says of it, and what int8 moves."""
     engine, worth = report.engine, worth_of(report.verdict)
     if engine.status == "compiled":
-        yield f"{engine.int8} of {engine.planned} planned int8 layers run in int8"
+        name = _format(report.plan)
+        yield f"{engine.int8} of {engine.planned} planned {name} layers run in {name}"
     elif report.plan:
         yield f"engine: {engine.status}" + (f" ({engine.reason})" if engine.reason else "")
     if worth is not None:
@@ -64,9 +72,9 @@ def _floats(plan: PlanPart) -> Iterator[tuple[str, str, str, str]]:
 def planned_words(report: PlanReport) -> Words:
     """Those of a plan; `report`: what was done on the way."""
     plan = report.plan
-    int8 = sum(layer.quantized for layer in plan.layers)
+    quantized = sum(layer.quantized for layer in plan.layers)
     head = f"plan of {report.model or 'a model in memory'}, for {report.target}"
-    facts = [f"{int8} of {count(len(plan.layers), 'layer')} in int8", _share(plan)]
+    facts = [f"{quantized} of {count(len(plan.layers), 'layer')} in {_format(plan)}", _share(plan)]
     return Words(head, facts, _COLUMNS, list(_floats(plan))[:_ROWS])
 
 

@@ -25,9 +25,6 @@ Scales = Mapping[int, np.float32]
 Measure = Callable[[Iterable[Feeds], Sequence[Scales]], Noise]
 """Runs the model on samples with each candidate for its scales."""
 
-AUTO = automatic()
-"""The methods that `auto` tries."""
-
 SEARCH = searched()
 """What `--search` tries, of all methods whose parameter it finds."""
 
@@ -173,7 +170,7 @@ def refined_ranges(
     """
     choice = Choice(ranges.default, dict(current), samples=count)
     if count >= _REFINED_WITH:
-        _Refiner(ranges, AUTO, samples, measure, choice).run()
+        _Refiner(ranges, automatic(ranges.plan.format), samples, measure, choice).run()
     return choice.ranges
 
 
@@ -382,7 +379,7 @@ class _Refiner:
         for name in sources:
             histogram = self._ranges.tensors[name].histogram
             if histogram is not None:
-                levels.append(sqnr_db(histogram, self._choice.ranges[name].amax))
+                levels.append(sqnr_db(histogram, self._choice.ranges[name].amax, self._ranges.plan.format))
         return min(levels, default=np.inf)
 
     def _tested(self, variants: Sequence[_Variant]) -> list[tuple[_Variant, float]]:

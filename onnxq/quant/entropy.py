@@ -9,12 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 from onnxq.calib.histogram import Histogram
+from onnxq.formats import INT8
 
 BINS = 2048
 """Linear bins of the magnitudes from 0 to the greatest."""
 
-LEVELS = 128
-"""Bins after quantization: int8 without its sign."""
+LEVELS = len(INT8.magnitudes) + 1
+"""Bins after quantization: int8 without its sign. The method is for numbers that are evenly spaced."""
 
 _TIE = 1e-12  # divergences are sums of rounded terms: nearer ones are equal
 

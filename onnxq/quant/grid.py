@@ -21,7 +21,6 @@ from onnxq.graph.types import is_float
 from onnxq.graph.view import Node
 from onnxq.quant.insert import insert
 from onnxq.quant.plan import QuantPlan, Site
-from onnxq.quant.scales import INT8_MAX
 from onnxq.run import ort
 
 _SIZE = 4  # of a dynamic dimension
@@ -50,7 +49,8 @@ def difference(model: Model, plan: QuantPlan) -> str:
     for group in groups:
         for name in group.sources:
             like = known[name] if name in known else fed[name]
-            codes = rng.integers(-INT8_MAX, INT8_MAX + 1, like.shape)
+            numbers = np.concatenate([-plan.format.magnitudes[::-1], [0.0], plan.format.magnitudes])
+            codes = numbers[rng.integers(0, len(numbers), like.shape)]
             fed[name] = (codes * scales[group.id]).astype(np.float32).astype(like.dtype)
     expected, found = _run(before, fed), _run(after, fed)
     for name, values in expected.items():

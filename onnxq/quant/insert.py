@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 
 from onnxq.base.errors import UserError
+from onnxq.formats import NumberFormat
 from onnxq.graph.duplicate import duplicate
 from onnxq.graph.model import Model
 from onnxq.graph.types import elem_type_of
@@ -40,18 +41,18 @@ class Inserted:
 def insert(
     model: Model, plan: QuantPlan, scales: Mapping[int, np.float32], patches: Patches = NONE
 ) -> Inserted:
-    """The model with the plan's Q/DQ pairs, with explicit int8 zero points of 0.
+    """The model with the plan's Q/DQ pairs, with explicit zero points of 0.
 
     Scales are float32 in models of every type, with casts around the pairs: float16 scales exist from
     opset 19 on only, and hold too little. TensorRT-RTX 1.7.1 fuses the casts, but for one: the product of a
     MatMul with a scale a channel is written in float32 and cast in another kernel (`onnxq.quant.post_scale`).
 
-    A weight becomes an int8 constant and a DequantizeLinear: the same engine as Q/DQ around float
+    A weight becomes a constant of codes and a DequantizeLinear: the same engine as Q/DQ around float
     weights, in a quarter of the file. What the plan does not name reads what it read before.
 
     Args:
-        model: the model that the plan is of, which is not modified; its opset is at least 13, where
-            QuantizeLinear and DequantizeLinear have a channel axis. The result shares its weights.
+        model: the model that the plan is of, which is not modified; its opset is at least that of the
+            format. The result shares its weights.
         plan: the plan.
         scales: the scale of each group of activations.
         patches: what is changed of the model's constants.
@@ -71,13 +72,13 @@ def _insert_pairs(
     """Inserts the pairs; returns the name of the constant that holds the scale of each group."""
     nodes = {node.name: node for node in model.graph.nodes}
     tensors = model.graph.tensors()
-    zero = model.new_constant("onnxq_zero_point", np.array(0, np.int8))
+    zero = model.new_constant("onnxq_zero_point", np.array(0, plan.format.dtype))
     added: list[Any] = []
     shared: dict[int, Any] = {}
     for site in plan.sites:
         source = tensors[site.tensor]
         if site.kind == "weight":
-            out = _weight(model, site, source, patches, added)
+            out = _weight(model, site, source, plan.format, patches, added)
         else:
             if site.group not in shared:
                 name = f"{site.tensor}_scale"
@@ -124,7 +125,7 @@ def float_reads(plan: QuantPlan, floats: onnx.ModelProto) -> dict[tuple[str, int
 
 def _activation(model: Model, source: Any, scale: Any, zero: Any, added: list[Any]) -> Any:
     name = source.name
-    codes = new_tensor(model.unique(f"{name}_quantized"), np.dtype(np.int8), source.shape)
+    codes = new_tensor(model.unique(f"{name}_quantized"), zero.dtype, source.shape)
     first = source
     if source.dtype != _FLOAT:
         first = _cast(model, source, _FLOAT, f"{name}_float", added)
@@ -134,7 +135,9 @@ def _activation(model: Model, source: Any, scale: Any, zero: Any, added: list[An
     return _as(model, out, source, added)
 
 
-def _weight(model: Model, site: Site, source: Any, patches: Patches, added: list[Any]) -> Any:
+def _weight(
+    model: Model, site: Site, source: Any, format: NumberFormat, patches: Patches, added: list[Any]
+) -> Any:
     given = constant_of(source)
     assert given is not None
     with np.errstate(over="ignore"):
@@ -145,11 +148,11 @@ def _weight(model: Model, site: Site, source: Any, patches: Patches, added: list
             f"weights {name!r} of node {site.readers[0].node!r} hold NaN, infinity or more than float32 can",
             hint=f"export the model again, or keep the layer in float: --keep-float {site.readers[0].node!r}",
         )
-    values, scales = quantize_weights(weights, site.axis, patches.amax.get((site.tensor, site.axis)))
-    values = patches.rounded(site.tensor, values)
-    codes = model.new_constant(f"{name}_int8", values)
+    values, scales = quantize_weights(weights, site.axis, patches.amax.get((site.tensor, site.axis)), format)
+    values = patches.rounded(site.tensor, values, format)
+    codes = model.new_constant(f"{name}_{format.name}", values)
     scale = model.new_constant(f"{name}_scale", scales)
-    zero = model.new_constant(f"{name}_zero_point", np.zeros(scales.shape, np.int8))
+    zero = model.new_constant(f"{name}_zero_point", np.zeros(scales.shape, format.dtype))
     out = new_tensor(model.unique(f"{name}_dequantized"), _FLOAT, source.shape)
     attrs = {} if site.axis is None else {"axis": site.axis}
     inputs = [codes, scale, zero]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnxq.calib.histogram import Histogram
-from onnxq.quant.scales import INT8_MAX
+from onnxq.formats import INT8, NumberFormat
 
 _OCTAVES = 14
 _PER_OCTAVE = 32  # candidates of the coarse grid
@@ -17,7 +17,7 @@ _FINER = 16  # times, in each of the rounds
 _ROUNDS = 2
 
 
-def mse_threshold(histogram: Histogram, amax: float) -> float:
+def mse_threshold(histogram: Histogram, amax: float, format: NumberFormat = INT8) -> float:
     """The threshold of the least mean squared error.
 
     The error is searched on a geometric grid from `amax` down, until clipping alone is worse than the
@@ -26,11 +26,12 @@ def mse_threshold(histogram: Histogram, amax: float) -> float:
     Args:
         histogram: of the magnitudes, not empty.
         amax: the greatest magnitude, above 0.
+        format: what the values are quantized to.
 
     Returns:
         The threshold, at most `amax`.
     """
-    sums = _Sums.of(histogram, amax)
+    sums = _Sums.of(histogram, format, amax)
     octaves = amax * np.exp2(-np.arange(_OCTAVES * _PER_OCTAVE) / _PER_OCTAVE).reshape(_OCTAVES, -1)
     errors = np.zeros(0)
     for octave in octaves:
@@ -47,18 +48,18 @@ def mse_threshold(histogram: Histogram, amax: float) -> float:
     return float(tried[np.argmin(errors)])
 
 
-def noise(histogram: Histogram, threshold: float) -> float:
-    """The mean squared error of int8 codes -127..127 at a threshold, zeros counted.
+def noise(histogram: Histogram, threshold: float, format: NumberFormat = INT8) -> float:
+    """The mean squared error of the numbers of a format at a threshold, zeros counted.
 
     Values are taken to be in the middle of their bins, which is below 2^-11 off, and no error below
     2^-22 of a value's square means anything.
     """
-    return float(_Sums.of(histogram).errors(np.array([threshold]))[0])
+    return float(_Sums.of(histogram, format).errors(np.array([threshold]))[0])
 
 
-def sqnr_db(histogram: Histogram, threshold: float) -> float:
+def sqnr_db(histogram: Histogram, threshold: float, format: NumberFormat = INT8) -> float:
     """The signal-to-quantization-noise ratio at a threshold: 10 log10(E[x^2] / noise), in dB."""
-    signal, error = _Sums.of(histogram).errors(np.array([0.0, threshold])).tolist()
+    signal, error = _Sums.of(histogram, format).errors(np.array([0.0, threshold])).tolist()
     return 10 * math.log10(signal / error) if error else math.inf
 
 
@@ -72,6 +73,7 @@ class _Sums:
         firsts: the sum of their magnitudes, likewise.
         seconds: the sum of their squares, likewise.
         total: how many values there are, zeros included.
+        numbers: those of the format, 0 and above, float64.
     """
 
     values: np.ndarray
@@ -79,27 +81,30 @@ class _Sums:
     firsts: np.ndarray
     seconds: np.ndarray
     total: int
+    numbers: np.ndarray
 
     @classmethod
-    def of(cls, histogram: Histogram, amax: float = math.inf) -> _Sums:
+    def of(cls, histogram: Histogram, format: NumberFormat, amax: float = math.inf) -> _Sums:
         values = histogram.centers
         if len(values) and histogram.edges[-2] <= amax < histogram.edges[-1]:
             values[-1] = amax  # where a Clip, a Tanh or a lone outlier has all of the last bin
         counts = histogram.counts.astype(np.float64)
         zeroth, first, second = (_from_each_on(counts * values**power) for power in range(3))
-        return cls(values, zeroth, first, second, histogram.total)
+        numbers = np.append(0.0, format.magnitudes)
+        return cls(values, zeroth, first, second, histogram.total, numbers)
 
     def errors(self, thresholds: np.ndarray) -> np.ndarray:
         """The mean squared error at each threshold, float64 [thresholds].
 
-        With s = T / 127, and code q for |x| from (q - 1/2) s on, summed by parts over the codes:
-        sum((|x| - q s)^2) = sum(x^2) - 2 s sum_q A1(q) + s^2 sum_q (2 q - 1) A0(q), in which A0 and A1
-        are the count and the sum of the magnitudes from (q - 1/2) s on, q = 1..127.
+        With s = T / the greatest number, and number q for |x| from halfway behind the one before it, p, on,
+        summed by parts over the numbers:
+        sum((|x| - q s)^2) = sum(x^2) - 2 s sum_q (q - p) A1(q) + s^2 sum_q (q^2 - p^2) A0(q), in which A0 and
+        A1 are the count and the sum of the magnitudes from (p + q) s / 2 on.
         """
-        scales = thresholds.reshape(-1, 1) / INT8_MAX
-        odd = 2 * np.arange(1, INT8_MAX + 1) - 1
-        places = np.searchsorted(self.values, scales * (odd / 2))
-        steps = scales**2 * self.counts[places] * odd - 2 * scales * self.firsts[places]
+        scales = thresholds.reshape(-1, 1) / self.numbers[-1]
+        sums, gaps = self.numbers[1:] + self.numbers[:-1], np.diff(self.numbers)
+        places = np.searchsorted(self.values, scales * (sums / 2))
+        steps = scales**2 * self.counts[places] * (sums * gaps) - 2 * scales * self.firsts[places] * gaps
         error: np.ndarray = np.maximum(self.seconds[0] + steps.sum(axis=1), 0.0) / max(self.total, 1)
         return error
 

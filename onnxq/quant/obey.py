@@ -24,7 +24,7 @@ from onnxq.quant.groups import Groups
 from onnxq.quant.plan import KeptFloat, QuantPlan, ScaleGroup, Site
 from onnxq.quant.plan_file import GroupEntry, LayerEntry, PlanFile, TensorEntry, WeightEntry
 from onnxq.quant.ranges import Range
-from onnxq.quant.scales import scale_of, weight_amax
+from onnxq.quant.scales import weight_amax
 
 Weights = dict[tuple[str, int | None], np.ndarray]
 """The magnitudes that quantized constants cover, by name and channel axis: float32 [channels] or []."""
@@ -107,12 +107,14 @@ def _layer_entries(
         note = "" if layer is None or layer.macs is None else f"{layer.macs:,} multiply-accumulates"
         if layer is not None and layer.quantized:
             scales = "post-scale" if node in post_scaled else ""
-            found.append(LayerEntry(node, op, "int8", f"{op} runs in int8", scales=scales, note=note))
+            said = layer.format, f"{op} runs in {layer.format}"
+            found.append(LayerEntry(node, op, *said, scales=scales, note=note))
         elif layer is not None or node in kept:
             half = tuple(sorted(inputs.get(node, ())))
             found.append(LayerEntry(node, op, "float", kept.get(node, ""), half, note=note))
         elif node in inputs:
-            found.append(LayerEntry(node, op, "int8", whys[node] or "it reads what is int8 anyway"))
+            format = plan.format.name
+            found.append(LayerEntry(node, op, format, whys[node] or f"it reads what is {format} anyway"))
     return found
 
 
@@ -244,7 +246,11 @@ class _Known:
 def _placed(file: PlanFile, known: _Known, make: MakePlan, notes: list[str]) -> QuantPlan:
     """The plan of the rules, in which the nodes run in what the file says."""
     free = make({}, ())
-    int8 = {entry.node: index for index, entry in enumerate(file.layers) if entry.format == "int8"}
+    for index, entry in enumerate(file.layers):
+        if entry.format not in ("float", free.format.name):
+            message = f"layers are quantized to {free.format.name} for this target, not to {entry.format}"
+            raise file.error(("layer", index, "format"), message, "give the --target of the plan")
+    int8 = {entry.node: index for index, entry in enumerate(file.layers) if entry.format != "float"}
     wanted = int8.keys() - _in_int8(free)
     if wanted:
         free = make({}, wanted)
@@ -373,7 +379,7 @@ def _state_tensors(found: Obeyed, file: PlanFile, known: _Known) -> None:
                 f"give the {key} there, or take it out of the [[group]]",
             )
         if entry.amax is not None:
-            if scale_of(entry.amax) == 1 and entry.amax < 1:
+            if plan.format.scale(entry.amax) == 1 and entry.amax < 1:
                 found.notes.append(
                     f"tensor {entry.name!r} has an amax of {entry.amax:g}: it counts as always zero"
                 )

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from onnxq.base.errors import UserError, unknown_name
+from onnxq.formats import NumberFormat
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node, Tensor
 from onnxq.graph.wiring import replace_input
-from onnxq.quant.scales import INT8_MAX
 
 BIASED = {"Conv": 2, "ConvTranspose": 2, "Gemm": 2}
 """Which input is the bias."""
@@ -26,8 +26,8 @@ class Patches:
             that reads it reads the new values; weights are changed before they are quantized.
         biases: the bias of a Conv, ConvTranspose or Gemm by the name of the node, of the type of its
             weights, [output channels]; instead of the one that it has, or where it has none.
-        codes: the codes of a quantized weight by the name of the constant, int8 of its shape, where they are
-            to be others than the nearest; its scales stay.
+        codes: the codes of a quantized weight by the name of the constant, of its shape, where they are to
+            be others than the nearest; its scales stay.
         amax: the magnitudes that the largest codes of a quantized weight stand for, by the name of the
             constant and its channel axis, float32 [channels] or []; else the largest there are.
     """
@@ -56,18 +56,21 @@ class Patches:
                 raise unknown_name("node", name, list(nodes))
             self._give_bias(model, nodes[name], values)
 
-    def rounded(self, weight: str, codes: np.ndarray) -> np.ndarray:
+    def rounded(self, weight: str, codes: np.ndarray, format: NumberFormat) -> np.ndarray:
         """The codes of a weight: those that are given, else these.
 
         Raises:
-            UserError: those that are given have another type or shape, or are none of -127..127.
+            UserError: those that are given have another type or shape, or are no numbers of the format.
         """
         given = self.codes.get(weight)
         if given is None:
             return codes
         _check(f"codes of {weight!r}", given, codes.dtype, codes.shape)
-        if (given < -INT8_MAX).any():
-            raise UserError(f"codes of {weight!r} hold -128", hint="symmetric codes are -127..127")
+        if (given < -format.greatest).any():
+            raise UserError(
+                f"codes of {weight!r} hold {format.ends[0]}",
+                hint=f"symmetric codes are -{format.greatest}..{format.greatest}",
+            )
         return given
 
     def _replace(self, model: Model, constant: Tensor, values: np.ndarray) -> None:

@@ -83,16 +83,17 @@ def make_plan(
     for wish in wishes:
         resolver.want(wish)
     resolver.follow()
-    return resolver.plan(nodes, together)
+    return resolver.plan(nodes, together, model.format)
 
 
 def _as_layer(node: Node) -> list[Quantize]:
-    """What a layer needs to run in int8."""
+    """What a layer needs to run quantized."""
     if not multiplies(node):
         return []
     layer = layer_of(node, quantized=True)
     axes = {} if layer is None else {layer.index: layer.axis}
-    return [Quantize(node, i, axis=axes.get(i), because="the user wants it in int8") for i in (0, 1)]
+    why = f"the user wants it in {node.format.name}"
+    return [Quantize(node, i, axis=axes.get(i), because=why) for i in (0, 1)]
 
 
 def _user_vetoes(nodes: Sequence[Node], globs: Sequence[str]) -> dict[Node, str]:

@@ -9,13 +9,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from onnxq.base.plain import DocumentPart
 from onnxq.base.reason import Reason, by_of, code_of
-
-Format = Literal["float", "int8"]
-"""What a layer multiplies in; `float` is whatever float type the model has there."""
+from onnxq.formats import INT8, LayerFormat, NumberFormat
 
 VETOES = ("keep-float", "layer", "plan")
 """The codes of the user's own vetoes: by flag, by configuration, by a plan."""
@@ -147,7 +144,7 @@ class PlannedLayer(DocumentPart):
     macs: int | None
     weights: bool
     eligible: bool
-    format: Format
+    format: LayerFormat
 
     @property
     def quantized(self) -> bool:
@@ -183,6 +180,7 @@ class QuantPlan:
         other_macs: multiply-accumulates of recurrent layers, None where a size is not known.
         together: the joint decisions that hold.
         needs: why edges read pairs, as far as it is known: else because their nodes are quantized.
+        format: what its sites are quantized to, and its layers multiply in.
     """
 
     sites: tuple[Site, ...] = ()
@@ -193,6 +191,7 @@ class QuantPlan:
     other_macs: int | None = 0
     together: tuple[Joint, ...] = ()
     needs: tuple[Need, ...] = ()
+    format: NumberFormat = INT8
 
     @property
     def planned(self) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from onnxq.base.tables import (
     truth,
 )
 from onnxq.base.version import VERSION
+from onnxq.formats import FORMATS
 from onnxq.options.config import parameter_readers, settle_method
 from onnxq.options.settings import BODIES, LAYER_METHODS, SCALE_FORMS, Profile
 from onnxq.quant.plan_arrays import unpack, unpack_arrays
@@ -109,6 +110,10 @@ def _names(key: str, value: Any) -> tuple[str, ...]:
     return names
 
 
+def _layer_format(key: str, value: Any) -> str:
+    return str(choice("format", (*FORMATS, "float"))(key, value))
+
+
 _TOP: Mapping[str, Reader] = {
     "version": _format, "onnxq": text, "target": text, "arrays": text, "repairs": text,
     "model": table, "shapes": table, "shares": table,
@@ -117,7 +122,7 @@ _TOP: Mapping[str, Reader] = {
 }  # fmt: skip
 _MODEL: Mapping[str, Reader] = {"name": text, "hash": text}
 _LAYER: Mapping[str, Reader] = {
-    "node": text, "op": text, "format": choice("format", ("int8", "float")), "inputs": _indices,
+    "node": text, "op": text, "format": _layer_format, "inputs": _indices,
     "scales": choice("form of scales", SCALE_FORMS[:2]), "because": text,
 }  # fmt: skip
 _TENSOR: Mapping[str, Reader] = {
@@ -151,8 +156,8 @@ def _plan(path: Path, data: Mapping[str, Any], document: str) -> PlanFile:
     shares = read_table(top.get("shares", {}), dict.fromkeys(top.get("shares", ()), number(1)), ("shares",))
     layers = [LayerEntry(**{"op": "", **v}) for v in _entries(top, "layer", _LAYER, "node", "format")]
     for index, layer in enumerate(layers):
-        if layer.inputs and layer.format == "int8":
-            message = f"node {layer.node!r} is int8, and inputs is said of layers in float only"
+        if layer.inputs and layer.format != "float":
+            message = f"node {layer.node!r} is {layer.format}, and inputs is said of layers in float only"
             raise At(("layer", index, "inputs"), message, "leave it out")
     tensors = [
         TensorEntry(**_consistent(i, v)) for i, v in enumerate(_entries(top, "tensor", _TENSOR, "name"))

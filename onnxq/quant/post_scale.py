@@ -88,7 +88,7 @@ def per_channel(node: Node) -> Layer | None:
     codes, scale, zero = pair.codes, pair.scale, pair.zero
     if codes is None or scale is None or not (codes.is_constant and scale.is_constant):
         return None
-    if codes.dtype != np.int8 or not is_float(scale.dtype) or scale.shape != (layer.outputs,):
+    if codes.dtype != node.format.dtype or not is_float(scale.dtype) or scale.shape != (layer.outputs,):
         return None
     if zero is not None and (zero.constant is None or zero.constant.any()):
         return None
@@ -149,7 +149,8 @@ def _change(model: Model, layers: Sequence[Layer]) -> None:
         ratios[key] = np.where(alive[key], scales[key].astype(np.float64) / one, 1.0).astype(dtype)
         replace_input(maker, 1, model.new_constant(f"{name}_one_scale", np.array(one, dtype)))
         if len(maker.inputs) > 2:
-            replace_input(maker, 2, model.new_constant(f"{name}_zero", np.array(0, np.int8)))
+            zero = np.array(0, Tensor(model, maker.inputs[0]).dtype)
+            replace_input(maker, 2, model.new_constant(f"{name}_zero", zero))
         maker.proto = _without_axis(maker.proto)
     for layer in layers:
         _multiply(model, layer, ratios[id(layer.weight.tensor)])
@@ -192,9 +193,10 @@ def _reach(layer: Layer) -> float:
     codes = layer.weight.producer.inputs[0] if layer.weight.producer is not None else None
     if scale is None or scale.scalar is None or codes is None:
         return 0.0
-    size = np.abs(np.moveaxis(_values(codes), layer.axis, 0).astype(np.int64))
+    size = np.abs(np.moveaxis(_values(codes), layer.axis, 0).astype(np.float64))
     factor = float(layer.node.attr("alpha", 1.0)) if layer.node.op == "Gemm" else 1.0
-    return 128.0 * float(size.reshape(len(size), -1).sum(axis=1).max()) * float(scale.scalar) * abs(factor)
+    factor *= -layer.node.format.ends[0]
+    return float(size.reshape(len(size), -1).sum(axis=1).max()) * float(scale.scalar) * abs(factor)
 
 
 def _one(scales: Sequence[np.ndarray], reach: float) -> float:

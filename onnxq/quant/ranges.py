@@ -109,7 +109,7 @@ class Ranges:
             )
         stats = self.tensors[tensor]
         if (tensor, method) not in self._answers:
-            self._answers[tensor, method] = answer(stats, method)
+            self._answers[tensor, method] = answer(stats, method, self.plan.format)
         return bounded_by(stats, self._answers[tensor, method])
 
     def all(self, method: Method) -> dict[str, Range]:

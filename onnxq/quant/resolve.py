@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
+from typing import cast
 
 from onnxq.base.reason import Reason, code_of
+from onnxq.formats import LayerFormat, NumberFormat
 from onnxq.graph.layers import layer_of, multiplies, other_macs
 from onnxq.graph.pairs import is_dequantized, other_codes, own_pair
 from onnxq.graph.types import is_float
@@ -129,7 +131,7 @@ class Resolver:
                     self.needs[Need(edge, of=source.name)] = None
                     self._quantize(source, edge, read.because)
 
-    def plan(self, nodes: Sequence[Node], together: Sequence[Together]) -> QuantPlan:
+    def plan(self, nodes: Sequence[Node], together: Sequence[Together], format: NumberFormat) -> QuantPlan:
         """The plan: groups, sites, layers, and what stays in float."""
         moved = {tensor.name for tensor in self.moved}
         groups: list[ScaleGroup] = []
@@ -176,6 +178,7 @@ class Resolver:
             None if None in others else sum(filter(None, others)),
             tuple(Joint(tuple(n.name for n in one.nodes), one.because, one.tried) for one in together),
             tuple(self.needs),
+            format,
         )
 
     def _why_float(self, node: Node) -> str:
@@ -206,24 +209,24 @@ def _planned(node: Node, edges: Collection[Edge]) -> PlannedLayer:
         other_macs(node) if layer is None else layer.macs,
         layer is not None,
         layer is not None and layer.ineligible is None,
-        "int8" if is_whole(node, edges) else "float",
+        cast(LayerFormat, node.format.name) if is_whole(node, edges) else "float",
     )
 
 
 def of_other_codes(node: Node) -> str:
-    """Why a layer cannot multiply in int8: by the codes that the model has; "" where it can."""
+    """Why a layer cannot multiply in the plan's format: by the codes that the model has; "" where it can."""
     for tensor in node.operands(2):
-        if tensor is not None and (codes := other_codes(tensor)):
+        if tensor is not None and (codes := other_codes(tensor, node.format)):
             source = tensor.producer
             weights = source is not None and source.inputs[0] is not None and source.inputs[0].is_constant
             held = "its weights" if weights else repr(tensor.name)
-            text = f"the model holds {held} as {codes}, which products in int8 do not read"
+            text = f"the model holds {held} as {codes}, which products in {node.format.name} do not read"
             return Reason("other-codes", text, "model")
     return ""
 
 
 def is_whole(node: Node, edges: Collection[Edge] = ()) -> bool:
-    """Whether both operands of a layer are int8: by the model itself, or because these edges are."""
+    """Whether both operands of a layer are quantized: by the model itself, or because these edges are."""
     return not of_other_codes(node) and all(
         tensor is not None and (is_dequantized(tensor) or Edge(node.name, index) in edges)
         for index, tensor in enumerate(node.operands(2))

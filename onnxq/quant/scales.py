@@ -1,4 +1,4 @@
-"""Scales: from the ranges of tensors to symmetric int8, zero point 0."""
+"""Scales: from the ranges of tensors to those of a format, zero point 0."""
 
 from __future__ import annotations
 
@@ -6,19 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from onnxq.formats import INT8, NumberFormat
 from onnxq.quant.plan import QuantPlan
-
-INT8_MAX = 127
-"""Codes are -127..127: TensorRT's int8 is symmetric (NVIDIA, "Working with quantized types")."""
-
-# A smaller scale is not a normal float32; TensorRT asks for positive scales.
-_MIN_SCALE = 1e-37
-
-
-def scale_of(amax: float) -> np.float32:
-    """The scale of a range -amax..amax: amax / 127 (1 for a tensor that is always zero)."""
-    scale: np.float32 = np.float32(amax / INT8_MAX if amax / INT8_MAX > _MIN_SCALE else 1.0)
-    return scale
 
 
 def activation_scales(plan: QuantPlan, amax: Mapping[str, float]) -> dict[int, np.float32]:
@@ -33,7 +22,7 @@ def activation_scales(plan: QuantPlan, amax: Mapping[str, float]) -> dict[int, n
     """
     used = {site.group for site in plan.sites if site.kind == "activation"}
     return {
-        group.id: scale_of(max(amax[name] for name in group.sources))
+        group.id: np.float32(plan.format.scale(max(amax[name] for name in group.sources)))
         for group in plan.groups
         if group.id in used
     }
@@ -54,23 +43,23 @@ def weight_amax(weights: np.ndarray, axis: int | None) -> np.ndarray:
 
 
 def quantize_weights(
-    weights: np.ndarray, axis: int | None, amax: np.ndarray | None = None
+    weights: np.ndarray, axis: int | None, amax: np.ndarray | None = None, format: NumberFormat = INT8
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Symmetric int8 weights with one scale an output channel.
+    """The codes of weights with one scale an output channel.
 
     Args:
         weights: float32 weights of any shape.
         axis: the output-channel axis, None for one scale.
         amax: the magnitudes that the largest codes stand for, float32 [channels] or []; None: the largest.
+        format: of the codes.
 
     Returns:
-        int8 codes of the weights' shape, and float32 scales, [channels] or a scalar; codes x scale
-        is the nearest multiple of the scale, ties to even (ONNX, QuantizeLinear).
+        Codes of the weights' shape, and float32 scales, [channels] or [].
     """
-    found = weight_amax(weights, axis) if amax is None else amax
-    if axis is not None:
-        found = found.reshape([-1 if i == axis else 1 for i in range(weights.ndim)])
-    scales = (found / np.float32(INT8_MAX)).astype(np.float32)
-    scales = np.where(scales > _MIN_SCALE, scales, np.float32(1.0))
-    codes = np.clip(np.rint(weights / scales), -INT8_MAX, INT8_MAX).astype(np.int8)
-    return codes, scales.reshape(-1) if axis is not None else scales.reshape(())
+    scales = format.scale(weight_amax(weights, axis) if amax is None else amax)
+    return format.codes(weights, along(scales, axis, weights.ndim)), scales
+
+
+def along(scales: np.ndarray, axis: int | None, rank: int) -> np.ndarray:
+    """Scales [channels] or [] so that they spread to weights of a rank."""
+    return scales if axis is None else scales.reshape([-1 if i == axis else 1 for i in range(rank)])

@@ -1,4 +1,4 @@
-"""Calibration methods: from a tensor's statistics to the magnitude that int8's largest code stands for."""
+"""Calibration methods: from a tensor's statistics to the magnitude that the largest code stands for."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.calib.stats import TensorStats
+from onnxq.formats import INT8, NumberFormat
 from onnxq.options.method import CalibrationMethod, methods, names, parameters
 from onnxq.options.parameters import NamedMethod
 
@@ -41,13 +42,26 @@ class Method(NamedMethod):
         said = self.kind.parameter
         return () if said is None else (getattr(self, said.name),)
 
+    def asking(self, format: NumberFormat) -> dict[str, NumberFormat]:
+        """The format by keyword, where the method asks for it.
+
+        Raises:
+            UserError: the method is not for this format.
+        """
+        if self.kind.format == "even" and not format.even:
+            raise UserError(
+                f"method {self.name} is for evenly spaced numbers, and those of {format.name} are not",
+                hint="take method mse",
+            )
+        return {"format": format} if self.kind.format == "any" else {}
+
     def __str__(self) -> str:
         return " ".join([self.name, *(f"{value:.12g}" for value in self.arguments)])
 
 
-def automatic() -> tuple[Method, ...]:
-    """The methods that `auto` tries: those of one candidate before those of several."""
-    tried = [one for one in methods().values() if one.auto]
+def automatic(format: NumberFormat) -> tuple[Method, ...]:
+    """The methods that `auto` tries for a format: those of one candidate before those of several."""
+    tried = [one for one in methods().values() if one.auto and (format.even or one.format != "even")]
     found = [_each(one, one.parameter.auto if one.parameter else ()) for one in tried]
     return tuple(one for several in sorted(found, key=lambda each: len(each) > 1) for one in several)
 
@@ -71,12 +85,13 @@ def needs_histogram(method: Method) -> bool:
     return method.kind.histogram
 
 
-def threshold(stats: TensorStats, method: Method) -> float:
-    """The magnitude that the largest int8 code stands for; greater ones saturate.
+def threshold(stats: TensorStats, method: Method, format: NumberFormat = INT8) -> float:
+    """The magnitude that the largest code stands for; greater ones saturate.
 
     Args:
         stats: of the tensor.
         method: the method.
+        format: what the values are quantized to.
 
     Returns:
         The threshold, at most `stats.amax`; 0 where the tensor is always zero or never had a
@@ -84,14 +99,14 @@ def threshold(stats: TensorStats, method: Method) -> float:
         where only zeros were counted.
 
     Raises:
-        UserError: the method needs a histogram, and the statistics have none.
+        UserError: the method needs a histogram, and the statistics have none; or it is not for this format.
     """
-    return bounded_by(stats, answer(stats, method))
+    return bounded_by(stats, answer(stats, method, format))
 
 
-def answer(stats: TensorStats, method: Method) -> float:
+def answer(stats: TensorStats, method: Method, format: NumberFormat) -> float:
     """What a method itself says, whatever it is; 0 where the tensor never had a value. See `threshold`."""
-    kind = method.kind
+    kind, asked = method.kind, method.asking(format)
     if kind.histogram and stats.histogram is None:
         raise UserError(
             f"method {method.name} needs histograms, and the statistics were taken without them",
@@ -101,7 +116,7 @@ def answer(stats: TensorStats, method: Method) -> float:
         return 0.0
     if kind.histogram and stats.histogram is not None and not len(stats.histogram.counts):
         return stats.amax
-    return float(kind.threshold(stats, *method.arguments))
+    return float(kind.threshold(stats, *method.arguments, **asked))
 
 
 def bounded_by(stats: TensorStats, found: float) -> float:

@@ -1,13 +1,14 @@
-"""What the int8 codes of weights cover: all of each channel, or as much as a `[[layer]]` says."""
+"""What the codes of weights cover: all of each channel, or as much as a `[[layer]]` says."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from onnxq.base.errors import UserError
+from onnxq.formats import NumberFormat
 from onnxq.options.config import LayerRule
 from onnxq.options.parameters import stated
-from onnxq.quant.scales import quantize_weights, weight_amax
+from onnxq.quant.scales import along, quantize_weights, weight_amax
 from onnxq.quant.thresholds import Method
 
 # One value of n clipped by d costs d^2, and the finer steps save about 2 n d amax / (12 x 127^2): less than
@@ -15,13 +16,14 @@ from onnxq.quant.thresholds import Method
 _FACTORS = 1 - 0.5 * np.linspace(0, 1, 64) ** 2
 
 
-def amax_of(weights: np.ndarray, axis: int | None, rule: LayerRule) -> np.ndarray:
+def amax_of(weights: np.ndarray, axis: int | None, rule: LayerRule, format: NumberFormat) -> np.ndarray:
     """The magnitudes that the largest codes of weights stand for.
 
     Args:
         weights: float32 weights of any shape.
         axis: the channel axis, None for one of all.
         rule: what it says of weights: an amax, or a method of `WEIGHT_METHODS`.
+        format: what they are quantized to.
 
     Returns:
         float32 [channels], or [].
@@ -33,7 +35,7 @@ def amax_of(weights: np.ndarray, axis: int | None, rule: LayerRule) -> np.ndarra
     found = named.kind.weights
     if found is None:
         raise UserError(f"method {named.name} is for activations", hint="for weights give minmax, or amax")
-    of_channels: np.ndarray = found(weights, axis, top, *named.arguments)
+    of_channels: np.ndarray = found(weights, axis, top, *named.arguments, **named.asking(format))
     return of_channels
 
 
@@ -46,22 +48,20 @@ def channels(weights: np.ndarray, axis: int | None) -> np.ndarray:
     )
 
 
-def least_error(weights: np.ndarray, axis: int | None, top: np.ndarray) -> np.ndarray:
+def least_error(weights: np.ndarray, axis: int | None, top: np.ndarray, format: NumberFormat) -> np.ndarray:
     """The magnitudes of the least squared error, of 64 down to half of the greatest, most of them near it.
 
     Args:
         weights: float32 weights of any shape.
         axis: the channel axis, None for one of all.
         top: the greatest magnitudes, float32 [channels], or [].
+        format: what they are quantized to.
     """
     best, least = top, np.full(top.shape, np.inf)
     for factor in _FACTORS:
         tried = np.asarray(top * np.float32(factor), np.float32)
-        codes, scales = quantize_weights(weights, axis, tried)
-        spread = (
-            scales if axis is None else scales.reshape([-1 if i == axis else 1 for i in range(weights.ndim)])
-        )
-        off = channels(codes * spread - weights, axis)
+        codes, scales = quantize_weights(weights, axis, tried, format)
+        off = channels(format.values(codes, along(scales, axis, weights.ndim)) - weights, axis)
         error = np.sum(off * off, axis=1, dtype=np.float64).reshape(top.shape)
         best, least = np.where(error < least, tried, best), np.minimum(error, least)
     return best

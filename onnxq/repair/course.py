@@ -44,6 +44,9 @@ _WORTH_DB = 1.0
 
 
 _WORTH = 1 - 10 ** (-_WORTH_DB / 10)
+_EVEN = ("lattice", "shift", "split")
+"""Steps that give each step of a scale a meaning of its own."""
+
 _ROWS_EACH = 8  # rows for each number that is fitted: with fewer the samples that fit judge it too well
 _TELL = 16  # of fewer samples that choose it is not known by how much they may speak against a fit
 _UNSURE = 2.0  # so many times the noise that something makes alone it may make beside others
@@ -371,6 +374,8 @@ class Course:
 
     def _proposal(self, step: str, state: Version) -> _Proposal:
         draft = state.draft
+        if step in _EVEN and not draft.plan.format.even:
+            return _Proposal(why_not=f"the numbers of {draft.plan.format.name} are not evenly spaced")
         if step == "lattice":
             seen = lattice.find(state.model, draft, lambda name: self._tools.values(state.model, name))
             return self._of_edits(step, draft, [self._permitted(step, state, seen)])

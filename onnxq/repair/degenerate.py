@@ -16,7 +16,7 @@ import numpy as np
 from onnxq.graph.model import Model
 from onnxq.graph.wiring import constant_of
 from onnxq.quant.patches import NONE, Patches
-from onnxq.quant.scales import INT8_MAX, weight_amax
+from onnxq.quant.scales import weight_amax
 from onnxq.repair.draft import Draft
 
 _NEGLIGIBLE = 1e-8
@@ -61,7 +61,7 @@ def find(model: Model, draft: Draft) -> Degenerate:
         if not live.size or not np.isfinite(live).all():
             continue
         median = float(np.median(live))
-        floor = np.float32(max(_NEGLIGIBLE * median, _LEAST_SCALE * INT8_MAX))
+        floor = np.float32(max(_NEGLIGIBLE * median, _LEAST_SCALE * draft.plan.format.greatest))
         small = (amax > 0) & (amax < floor)
         if small.any():
             found[site.tensor, site.axis] = np.where(small, floor, amax).astype(np.float32)

@@ -360,8 +360,10 @@ class _Work:
         self._used: list[int] = []
         self._data = stream.codes(layer.node, 0)
         self.no_codes = ""
-        if self._data is None or not self._data.plain:
-            self.no_codes = "its input has no int8 codes around 0"
+        self._format = fit._draft.plan.format
+        self._plain = self._data is not None and self._data.plain(self._format)
+        if not self._plain:
+            self.no_codes = f"its input has no {self._format.name} codes around 0"
         several = self._data is not None and self._data.scale.size != 1
         self.why_not = "its input has several scales" if several else ""
         weights = np.asarray(fit.constant(layer.weight), np.float32)
@@ -372,14 +374,14 @@ class _Work:
             self._factors = self._weights
         else:
             amax = fit._draft.patches.amax.get((layer.site.tensor, layer.site.axis))
-            codes, scales = quantize_weights(weights, layer.site.axis, amax)
+            codes, scales = quantize_weights(weights, layer.site.axis, amax, self._format)
             self._scales = np.broadcast_to(scales, layer.outputs).reshape(layer.groups, -1)
             self.codes = layer.by_group(fit._codes.get(layer.weight, codes))
         self._kept: dict[int, np.ndarray] | None = None
 
     @property
     def codes(self) -> np.ndarray:
-        """Of its weights, int8 [groups, outputs, terms]."""
+        """Of its weights, [groups, outputs, terms]."""
         return self._codes
 
     @codes.setter
@@ -413,12 +415,12 @@ class _Work:
     def _rows(self, sample: int) -> np.ndarray:
         at = self._fit._floats.of(self._layer.output, sample).at
         values = self._stream.value(self._layer.node, sample)
-        if self._data is not None and not self._data.plain:
+        if self._data is not None and not self._plain:
             values = self._data.values(values)  # what is padded is 0 then
         return self._layer.rows(values, at)
 
     def rounded(self, *, centred: bool) -> np.ndarray:
-        """Codes by GPTQ, int8 [groups, outputs, terms]; `centred`: the mean belongs to the bias."""
+        """Codes by GPTQ, [groups, outputs, terms]; `centred`: the mean belongs to the bias."""
         each = list(self._fit._threads.map(self._rows, self._used))
         ends = np.cumsum([len(one) for one in each])[:-1]
         rows = np.concatenate(each)
@@ -428,7 +430,7 @@ class _Work:
         for group in range(self._layer.groups):
             steps = self._weights[group].astype(np.float64) / self._scales[group][:, None]
             second = second_moment(rows[:, group], self._fit._threads, centred=centred)
-            found.append(rounded(steps, second, self._fit._threads.map))
+            found.append(rounded(steps, second, self._fit._threads.map, format=self._format))
             del second
         return np.stack(found)
 
@@ -454,7 +456,7 @@ class _Work:
         layer, data = self._layer, self._data
         rows = self._rows(sample) if self._kept is None else self._kept[sample]
         scales = self._scales.astype(np.float64) * layer.alpha
-        if data is not None and data.plain:
+        if data is not None and self._plain:
             scales = scales * float(data.scale.reshape(-1)[0])
         sums = _products(rows.astype(np.float32), self._factors)
         sums *= scales.astype(np.float32)

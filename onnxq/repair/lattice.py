@@ -22,6 +22,7 @@ import onnx
 
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.plain import DocumentPart
+from onnxq.formats import INT8
 from onnxq.graph.layers import layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
@@ -29,7 +30,6 @@ from onnxq.graph.types import Shape, is_float
 from onnxq.graph.view import Node, Tensor
 from onnxq.graph.wiring import new_tensor, replace_input
 from onnxq.quant.plan import QuantPlan, Site
-from onnxq.quant.scales import INT8_MAX
 from onnxq.repair.affine import ChannelMap
 from onnxq.repair.draft import Draft
 from onnxq.repair.found import FoundEdits, NoFit
@@ -79,7 +79,7 @@ class Lattice(DocumentPart):
 
     def ranges(self, amax: Mapping[str, float]) -> dict[str, float]:
         """That of 127 steps, of what the layers read."""
-        return {self.tensor: INT8_MAX * self.step} if self.tensor in amax else {}
+        return {self.tensor: INT8.greatest * self.step} if self.tensor in amax else {}
 
     def maps(self, model: Model) -> dict[str, ChannelMap]:
         """The tensor itself stays; what it is moved to is as its readers have it."""

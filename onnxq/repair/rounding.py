@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from onnxq.quant.scales import INT8_MAX
+from onnxq.formats import INT8, NumberFormat
 from onnxq.repair.threads import Threads
 
 EXACT_ROWS = 1040
-"""So many products of codes add up to less than 2^24: float32 is exact, in any order."""
+"""So many products of int8 codes add up to less than 2^24: float32 is exact, in any order."""
 
 DAMPING = 0.01
 """Of the mean of H's diagonal, added to it."""
@@ -31,14 +31,14 @@ _OUTPUTS = 128  # channels that are rounded together
 
 
 def moments(rows: np.ndarray, threads: Threads) -> tuple[np.ndarray, np.ndarray]:
-    """The sums of codes, and of the products of two of them, over rows; exact in any order.
+    """The sums of codes, and of the products of two of them, over rows; of integers exact in any order.
 
     Args:
-        rows: int8 [rows, terms].
+        rows: codes [rows, terms].
         threads: each adds up some of the rows.
 
     Returns:
-        float64 [terms] and [terms, terms], whole numbers.
+        float64 [terms] and [terms, terms].
     """
     terms = rows.shape[1]
     total, products = np.zeros(terms), np.zeros((terms, terms))
@@ -60,7 +60,7 @@ def second_moment(rows: np.ndarray, threads: Threads, *, centred: bool) -> np.nd
     terms costs up to 2 dB where all inputs vary, and with less of what is beside its diagonal it gains.
 
     Args:
-        rows: int8 [rows, terms].
+        rows: codes [rows, terms].
         threads: each adds up some of the rows.
         centred: whether it is about the mean, which a bias makes up for.
 
@@ -85,6 +85,7 @@ def rounded(
     map_: Callable[[Callable[[int], np.ndarray], Sequence[int]], object] = map,
     *,
     block: int = BLOCK,
+    format: NumberFormat = INT8,
 ) -> np.ndarray:
     """Codes that add least to the outputs, as far as rounding one after another finds them.
 
@@ -93,14 +94,15 @@ def rounded(
         second: of the inputs, float64 [terms, terms].
         map_: like `map`, perhaps side by side.
         block: how many are rounded before the others hear of it.
+        format: of the codes.
 
     Returns:
-        int8 [outputs, terms], -127..127.
+        Codes [outputs, terms].
     """
     diagonal = np.diagonal(second)
     damping = DAMPING * float(diagonal.mean())
     if not damping > 0:
-        return _nearest(weights).astype(np.int8)
+        return format.nearest(weights).astype(format.dtype)
     order = np.argsort(-diagonal, kind="stable")
     turned = order[::-1]
     damped = second[np.ix_(turned, turned)]
@@ -110,33 +112,28 @@ def rounded(
     sorted_ = weights[:, order]
 
     def some(start: int) -> np.ndarray:
-        return _one_by_one(sorted_[start : start + _OUTPUTS], ratio, block)
+        return _one_by_one(sorted_[start : start + _OUTPUTS], ratio, block, format)
 
     found = list(map_(some, range(0, len(weights), _OUTPUTS)))  # type: ignore[call-overload]
-    codes = np.empty(weights.shape, np.int8)
+    codes = np.empty(weights.shape, format.dtype)
     codes[:, order] = np.concatenate(found)
     return codes
 
 
-def _one_by_one(weights: np.ndarray, ratio: np.ndarray, block: int) -> np.ndarray:
+def _one_by_one(weights: np.ndarray, ratio: np.ndarray, block: int, format: NumberFormat) -> np.ndarray:
     count = weights.shape[1]
     # [terms, outputs]: what is done term by term is of consecutive values
     exact = np.ascontiguousarray(weights.T)
-    error, codes = np.zeros_like(exact), np.empty(exact.shape, np.int8)
+    error, codes = np.zeros_like(exact), np.empty(exact.shape, format.dtype)
     for start in range(0, count, block):
         end = min(count, start + block)
         heard = ratio[:start, start:end].T @ error[:start]
         for k in range(start, end):
             aim = exact[k] + heard[k - start]
-            code = _nearest(aim)
+            code = format.nearest(aim)
             codes[k] = code
             error[k] = exact[k] - code
             if k + 1 < end:
                 heard[k + 1 - start :] += ratio[k, k + 1 : end, None] * error[k]
     found: np.ndarray = codes.T
-    return found
-
-
-def _nearest(values: np.ndarray) -> np.ndarray:
-    found: np.ndarray = np.clip(np.rint(values), -INT8_MAX, INT8_MAX)
     return found

@@ -29,7 +29,7 @@ class Spill:
     def put(self, key: Hashable, value: Any) -> None:
         """Keeps a value, instead of what had its key; what is no array of numbers stays in memory."""
         self.drop(key)
-        numbers = isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
+        numbers = isinstance(value, np.ndarray) and value.dtype.kind in "biufV"
         with self._lock:
             if not numbers or value.nbytes <= self._free:
                 self._free -= value.nbytes if numbers else 0
@@ -60,7 +60,7 @@ class Spill:
             value = self._held.pop(key, None)
             if isinstance(value, _Filed):
                 value.file.free(value.place, value.nbytes)
-            elif isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+            elif isinstance(value, np.ndarray) and value.dtype.kind in "biufV":
                 self._free += value.nbytes
 
     @property

@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 
 from onnxq.base.errors import Fault
+from onnxq.formats import NumberFormat
 from onnxq.graph.constants import SourceValues
 from onnxq.graph.order import put_in_order, reads
 from onnxq.graph.pairs import DEQUANTIZE
@@ -44,15 +45,10 @@ class Codes:
     zero: np.ndarray | None
     dtype: np.dtype
 
-    @property
-    def plain(self) -> bool:
-        """Whether they are int8 codes around 0, with one scale."""
-        return (
-            self.scale.size == 1
-            and self.zero is not None
-            and self.zero.dtype == np.int8
-            and not self.zero.any()
-        )
+    def plain(self, format: NumberFormat) -> bool:
+        """Whether they are codes of a format around 0, with one scale."""
+        zero = self.zero
+        return self.scale.size == 1 and zero is not None and zero.dtype == format.dtype and not zero.any()
 
     def values(self, codes: np.ndarray) -> np.ndarray:
         """What codes stand for, float32; with one scale."""

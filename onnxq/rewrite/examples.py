@@ -117,6 +117,6 @@ def _check_done(rule: Rule, model: Model) -> None:
 def _as_if_new(model: Model) -> Model:
     """A model as it is after it was saved and opened, for the same target."""
     new = Model.open(model.to_proto())
-    new.runtime, new.limits = model.runtime, model.limits
+    new.runtime, new.limits, new.formats = model.runtime, model.limits, model.formats
     new.assumed.update(model.assumed)
     return new

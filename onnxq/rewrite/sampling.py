@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import ml_dtypes
 import numpy as np
 
+from onnxq.formats import INT8
 from onnxq.graph.snippet import SnippetInputs
 from onnxq.graph.types import Dim, float_info, limits
 from onnxq.rewrite.mining import Mined
@@ -354,7 +355,7 @@ def sample(dtype: np.dtype, shape: tuple[int, ...], kind: str, seed: int) -> np.
 def _edges(dtype: np.dtype, kind: str) -> np.ndarray:
     low, high = (float(limit) for limit in limits(dtype))
     tiny = float(float_info(dtype).tiny)
-    edges = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, 6.0, 127.0, -128.0]
+    edges = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, 6.0, *map(float, reversed(INT8.ends))]
     least = float(float_info(dtype).smallest_subnormal)
     edges += [high, low, tiny, -tiny, tiny / 4, least, 1e30, 1e-30, -1e20, 1e-20]
     if kind == "special":

@@ -27,6 +27,7 @@ from onnxq.graph.load import graphs, read, tensors
 from onnxq.graph.loops import stoppable
 from onnxq.graph.order import insert_early
 from onnxq.graph.spool import LARGE, weight_bytes
+from onnxq.graph.types import dtype_of, elem_type_of
 from onnxq.run.opening import SessionSettings
 from onnxq.run.trial import is_risky, open_session, try_in_child
 
@@ -44,6 +45,10 @@ _MANY = 100
 _PAIR_SECONDS, _BYTE_SECONDS = 1e-5, 3e-9
 
 _PART_THREADS = 4  # a session each
+
+# What Python sees of these is their bytes.
+_FLOAT8_TYPES = (onnx.TensorProto.FLOAT8E4M3FN, onnx.TensorProto.FLOAT8E5M2)
+_FLOAT8 = {f"tensor({onnx.TensorProto.DataType.Name(one).lower()})": dtype_of(one) for one in _FLOAT8_TYPES}
 
 
 class RunError(OnnxqError):
@@ -75,6 +80,7 @@ class Session:
         self.inputs = tuple(value.name for value in session.get_inputs())
         self.input_shapes = {value.name: tuple(value.shape) for value in session.get_inputs()}
         self.outputs = tuple(value.name for value in session.get_outputs())
+        self._float8 = {v.name: _FLOAT8[v.type] for v in session.get_outputs() if v.type in _FLOAT8}
         self._tensors = {value.name for value in session.get_outputs() if value.type.startswith("tensor")}
 
     def run(
@@ -106,7 +112,10 @@ class Session:
 
         with interrupts.stopping(stop), _limit(seconds, stop):
             try:
-                return list(self._session.run(outputs, dict(feeds), options))
+                given = {name: as_value(x) if _is_float8(x) else x for name, x in feeds.items()}
+                found = self._session.run(outputs, given, options)
+                kinds = [self._float8.get(name) for name in outputs or self.outputs]
+                return [x if kind is None else x.view(kind) for x, kind in zip(found, kinds, strict=True)]
             except Exception as error:  # onnxruntime raises a dozen classes without a common base
                 if seconds is not None and options.terminate:
                     raise Endless(f"it did not end in {seconds:.3g} s") from error
@@ -166,6 +175,8 @@ def _run_vector(
 
 def as_value(value: Any) -> Any:
     """An array as onnxruntime holds it, which must not change any more; what is no tensor as it is."""
+    if _is_float8(value):
+        return _Value.ortvalue_from_numpy_with_onnx_type(value.view(np.uint8), elem_type_of(value.dtype))
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf":
         return value
     return _Value.ortvalue_from_numpy(np.ascontiguousarray(value).reshape(value.shape))
@@ -173,7 +184,14 @@ def as_value(value: Any) -> Any:
 
 def as_array(value: Any) -> Any:
     """A copy of what a value of `as_value`, or of onnxruntime, holds; what is no tensor as it is."""
-    return np.array(value.numpy()) if isinstance(value, _Value) else value  # it may be an array's that goes
+    if not isinstance(value, _Value):
+        return value
+    found = np.array(value.numpy())  # it may be an array's that goes
+    return found.view(_FLOAT8.get(value.data_type(), found.dtype))
+
+
+def _is_float8(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype in _FLOAT8.values()
 
 
 class Clock:
@@ -476,6 +494,9 @@ def _settings(model: onnx.ModelProto | Path, optimize: bool, threads: int) -> Se
     if optimize and isinstance(model, onnx.ModelProto) and weight_bytes(model) >= LARGE:
         # not those that give convolutions another layout: while it loads, weights are there twice
         settings.level = "extended"
+    if optimize and isinstance(model, onnx.ModelProto) and speaks_half(model, _FLOAT8_TYPES):
+        # onnxruntime 1.32 takes a Relu in front of such a QuantizeLinear for one that does nothing
+        settings.config["optimization.disable_specified_optimizers"] = "ReluQuantRewrite"
     if not optimize:
         settings.memory_pattern = False  # it costs more to plan than it saves in one run
         # packed constant weights are multiplied in another order than computed ones

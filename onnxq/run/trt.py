@@ -23,6 +23,7 @@ from typing import Any, Literal
 from onnxq.base import interrupts
 from onnxq.base.errors import Fault, UserError
 from onnxq.base.plain import DocumentPart
+from onnxq.formats import INT8
 from onnxq.run.engine_log import EngineLayer, EngineTensor, of_first_profile, parse_layers, restore
 from onnxq.run.profiles import Profile, as_profile
 
@@ -294,18 +295,19 @@ def plain(reason: str) -> str:
     return re.sub(r"^(\[\S+\] |\w+\.cpp:\d+: )", "", text, flags=re.MULTILINE)
 
 
-def int8_of(engine: Engine, nodes: Iterable[str]) -> dict[str, EngineLayer | None]:
-    """The layer that runs each ONNX node; its `multiplies_int8` says whether in int8.
+def int8_of(engine: Engine, nodes: Iterable[str], format: str = INT8.name) -> dict[str, EngineLayer | None]:
+    """The layer that runs each ONNX node; its `multiplies` says whether in int8, or another format.
 
     A fused layer lists every node that it runs, so that a node is found under the name of another.
     A node that several layers run (an epilogue, an unrolled loop) is given the one that multiplies
-    matrices, and of several such the first that is not int8. A small product that runs as multiply
+    matrices, and of several such the first that is not of the format. A small product that runs as multiply
     and sum in a generated kernel has no such layer: then it is the first layer that lists the
     node.
 
     Args:
         engine: a compiled engine.
         nodes: names of ONNX nodes, `node_of_<first output>` for a node without a name.
+        format: the name of what is multiplied.
 
     Returns:
         A layer for each name, or None where no layer lists it.
@@ -317,7 +319,7 @@ def int8_of(engine: Engine, nodes: Iterable[str]) -> dict[str, EngineLayer | Non
     return {
         node: min(
             running.get(node, ()),
-            key=lambda layer: (not layer.is_matrix, layer.multiplies_int8),
+            key=lambda layer: (not layer.is_matrix, layer.multiplies(format)),
             default=None,
         )
         for node in nodes

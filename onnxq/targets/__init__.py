@@ -3,7 +3,7 @@
 A table says only in what it differs from the table that it is `like`: `unsupported` and `supported`
 operators, what it `lacks` and `has`, `plugins` and `no_plugins`; `custom`, where it is given, replaces the
 other's. `limits` are numbers, by the names that rules ask for: what it takes at most, and what its kernels
-are made for.
+are made for. `formats` says what layers are quantized to, with the operators that have kernels of it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -55,6 +55,8 @@ class Target:
         cache: the first line of the calibration caches that it reads; None: it takes INT8 as Q/DQ pairs
             only. The algorithm is that of `trtexec --calib`.
         limits: the largest sizes that it takes, and the numbers of its kernels, by name.
+        formats: the operators that multiply in a number format, by its name; the first one is what plans are
+            made of. From which sizes on that gains, limits say: `int8-rows`, `int8-channels`, ...
         types: the flags of trtexec and of Polygraphy that let it run the types of Q/DQ pairs; empty
             where none is needed.
         strongly_typed: whether it runs each tensor in the type that the file states; the builders of others
@@ -78,6 +80,7 @@ class Target:
     max_opset: int
     source: str
     limits: Mapping[str, int] = field(default_factory=dict)
+    formats: Mapping[str, Sequence[str]] = field(default_factory=dict)
     explicit: bool = True
     cache: str | None = None
     types: tuple[str, ...] = ()
@@ -110,6 +113,12 @@ def stated_features() -> frozenset[str]:
 def stated_limits() -> frozenset[str]:
     """The names of the limits that the table of some target states."""
     return frozenset(name for table in map(_table, NAMES) for name in table.get("limits", ()))
+
+
+@functools.cache
+def stated_formats() -> tuple[str, ...]:
+    """The names of the number formats that the table of some target states."""
+    return tuple(dict.fromkeys(name for table in map(_table, NAMES) for name in table.get("formats", ())))
 
 
 @functools.cache
@@ -166,6 +175,7 @@ def _target(name: str, data: Mapping[str, Any]) -> Target:
         max_opset=data["max_opset"] if "max_opset" in data or base is None else base.max_opset,
         source=data["source"],
         limits={**(base.limits if base else {}), **data.get("limits", {})},
+        formats=data.get("formats") or (base.formats if base else {}),
         explicit=data.get("explicit", base.explicit if base else True),
         cache=data.get("cache", base.cache if base else None),
         types=tuple(data.get("types", base.types if base else ())),
@@ -196,7 +206,7 @@ _READERS: Mapping[str, tables.Reader] = {
     "strongly_typed": tables.truth, "scale_form": tables.choice("scale form", _FORMS),
     "explains": tables.truth, "tool": tables.text,
     "compiler": tables.choice("compiler", ("own", "generation", "none")), "miscomputes": tables.texts,
-    "advice": tables.table, "limits": tables.table,
+    "advice": tables.table, "limits": tables.table, "formats": tables.table,
 }  # fmt: skip
 
 
@@ -218,6 +228,9 @@ def _checked(data: Mapping[str, Any]) -> dict[str, Any]:
         if name not in stated_limits() or type(limit) is not int:
             error = tables.is_not(name, limit, "a limit", f"known: {', '.join(sorted(stated_limits()))}")
             raise tables.At(("limits", name), str(error), error.hint)
+    if "formats" in found:
+        readers = dict.fromkeys(stated_formats(), tables.texts)
+        found["formats"] = tables.read_table(found["formats"], readers, ("formats",))
     for name, advice in found.get("advice", {}).items():
         if not isinstance(advice, str):
             error = tables.is_not(name, advice, "a string", 'write it in quotes: "..."')

@@ -10,6 +10,9 @@ import pytest
 
 import onnxq
 from onnxq.base.errors import UserError
+from onnxq.graph.layers import layer_of
+from onnxq.graph.model import Model
+from onnxq.graph.view import Node
 from onnxq.targets import load_target
 
 NET = """<ir_version: 8, opset_import: ["" : 17]> net (float[1, 4, 8, 8] x) => (float[1, 4, 8, 8] y)
@@ -72,6 +75,8 @@ def test_the_command_line_and_the_file_of_settings(mine: Path, onnxq) -> None:
         ('like = "tensorrt-11"\nlakcs = ["a"]', "there is no key 'lakcs'"),
         ('like = "tensorrt-11"\nmax_opset = "20"', "max_opset is '20', not a whole number"),
         ('like = "tensorrt-11"\nlimits = {speed = 3}', "speed is 3, not a limit"),
+        ('like = "tensorrt-11"\nformats = {int9 = ["Conv"]}', "there is no key 'int9'"),
+        ('like = "tensorrt-11"\nformats = {int8 = 3}', "int8 is 3, not a string"),
         ('like = "tensorrt-11"\ncompiler = "mine"', "there is no compiler 'mine'"),
         ("like = ", "is not TOML"),
     ],
@@ -82,6 +87,17 @@ def test_mistakes_say_where(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(UserError, match=message) as caught:
         load_target(path)
     assert "mine.toml" in str(caught.value)
+
+
+def test_it_says_which_operators_are_quantized(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('like = "tensorrt-11"\nformats = {int8 = "Gemm"}')
+    model = Model.open(Path(__file__).parents[2] / "sample_models" / "digits" / "digits.onnx")
+    convs = [layer_of(Node(model, node)) for node in model.graph.nodes if node.op == "Conv"]
+    assert [layer is not None and layer.ineligible for layer in convs[1:]] == [None] * 5
+    model.set_target(load_target(path))
+    whys = {layer is not None and layer.ineligible for layer in convs}
+    assert whys == {"Conv has no int8 kernel"}
 
 
 def test_one_that_is_not_there(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import onnx
 import onnx.parser
 import pytest
 
+from onnxq.formats import INT8
 from onnxq.graph import pairs
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import Pair, PairIndex, outputs_of, pair_of, pairs_of, readers_of
@@ -101,7 +102,7 @@ def test_a_pair_is_the_same_from_both_nodes() -> None:
         assert pair.source == tensor(model, "x")
         assert pair.codes == tensor(model, "qx")
         assert pair.quantizer == node(model, "q")
-        assert (pair.axis, pair.block, pair.format, pair.ends) == (1, 0, "int8", (-128, 127))
+        assert (pair.axis, pair.block, pair.format, pair.ends) == (1, 0, INT8, (-128, 127))
         assert pair.scales is not None
         assert pair.scales.tolist() == 0.5
         assert pair.is_int8
@@ -126,7 +127,8 @@ def test_the_format_is_known_with_types_and_without(
     model = opened(f"{nodes}  y = DequantizeLinear (q, s)")
     held = model if typed else Topology(model.to_proto(), None, None)
     (pair,) = PairIndex.of(held).quantizing
-    assert (pair.format, pair.ends) == (form, ends)
+    assert pair.format is not None
+    assert (pair.format.name, pair.ends) == (form, ends)
 
 
 def test_constants_of_codes_and_of_floats_that_are_quantized() -> None:
@@ -192,7 +194,7 @@ def test_codes_that_nobody_knows_may_be_int8() -> None:
     """Nobody is told that codes are no int8 whose type an operator of another domain hides."""
     model = opened("q = other.Codes (x)  [d] d = DequantizeLinear (q, s)  y = Relu (d)")
     pair = Pair(node(model, "d"))
-    assert (pair.format, pair.ends, pair.quantizer, pair.source) == ("", None, None, None)
+    assert (pair.format, pair.ends, pair.quantizer, pair.source) == (None, None, None, None)
     assert pair.is_int8
     assert pairs.other_codes(tensor(model, "d")) == ""
 

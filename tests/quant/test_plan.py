@@ -11,12 +11,13 @@ from onnx import numpy_helper
 
 from onnxq.base.errors import UserError
 from onnxq.checks.lint import lint_qdq
+from onnxq.formats import INT8
 from onnxq.graph.model import Model
 from onnxq.quant.groups import Groups
 from onnxq.quant.insert import insert
 from onnxq.quant.placement import make_plan
 from onnxq.quant.plan import Edge, QuantPlan, Site
-from onnxq.quant.scales import quantize_weights, scale_of
+from onnxq.quant.scales import quantize_weights
 from onnxq.rule.api import Rule, Skip
 from onnxq.rule.load import load_rules
 from onnxq.run import ort
@@ -269,9 +270,9 @@ def test_weights_are_within_half_a_step(scale: float) -> None:
 
 
 def test_tiny_and_zero_ranges_have_a_normal_scale() -> None:
-    assert scale_of(0.0) == scale_of(1e-44) == np.float32(1)
-    assert scale_of(127.0) == 1
-    assert scale_of(1.0).dtype == np.float32
+    assert INT8.scale(0.0) == INT8.scale(1e-44) == np.float32(1)
+    assert INT8.scale(127.0) == 1
+    assert INT8.scale(1.0).dtype == np.float32
     _, scales = quantize_weights(np.array([[1e-44, 0], [0, 0]], np.float32), 0)
     np.testing.assert_array_equal(scales, [1, 1])
 

@@ -9,11 +9,11 @@ import pytest
 from onnxq.base.errors import UserError
 from onnxq.calib.histogram import HistogramCounter
 from onnxq.calib.stats import TensorStats
+from onnxq.formats import INT8
 from onnxq.graph.model import Model
 from onnxq.options.config import LayerRule
 from onnxq.quant.plan import Edge, QuantPlan, ScaleGroup, Site
 from onnxq.quant.ranges import Range, Ranges, bounded, method_of, scales_of
-from onnxq.quant.scales import scale_of
 from onnxq.quant.thresholds import Method, threshold
 
 MINMAX, HALF = Method("minmax"), Method("percentile", 50.0)
@@ -97,7 +97,7 @@ def test_a_group_takes_the_widest_of_its_sources() -> None:
     assert two.measured == ("a", "b", "c")
     ranges = Ranges(two, TENSORS)
     assert scales_of(two, ranges.all(MINMAX)) == {0: np.float32(8 / 127), 1: np.float32(1)}
-    assert scale_of(0.0) == 1
+    assert INT8.scale(0.0) == 1
 
 
 def test_operators_bound_their_outputs() -> None:

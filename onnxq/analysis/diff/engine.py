@@ -10,6 +10,7 @@ from onnxq.compiled.traffic import traffic
 from onnxq.documents.engine import EnginePart
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.report import Report
+from onnxq.formats import INT8
 from onnxq.run.engine_log import EngineLayer
 
 _COMPILED = "compiled"
@@ -36,7 +37,7 @@ def engine(a: Report, b: Report, judge: Judge) -> None:
     missed = [set(part.not_int8) for part in engines]
     for node in sorted(missed[0] ^ missed[1]):
         if node in planned[0] and node in planned[1]:
-            runs = ("float" if node in found else "int8" for found in missed)
+            runs = ("float" if node in found else INT8.name for found in missed)
             judge.state(WORSE if node in missed[1] else BETTER, "runs in", *runs, name=node, node=node)
     layers = [part.layers for part in engines]
     if not all(layers):

@@ -7,7 +7,6 @@ from onnxq.checks.limits import APART, SCORE_CODES
 from onnxq.graph.moves import MOVES
 from onnxq.graph.pairs import is_qdq
 from onnxq.graph.view import Node, Tensor
-from onnxq.quant.scales import INT8_MAX
 
 _SCORES = ("Sigmoid", "HardSigmoid", "Softmax")
 
@@ -26,7 +25,11 @@ def mixes_scores(evidence: Evidence, node: Node) -> tuple[str, str, float] | Non
     threshold = evidence.threshold(of_score)
     if threshold is None or threshold != evidence.threshold(widest):
         threshold = evidence.threshold(node.outputs[0].name)
-    if threshold is None or evidence.tensors[widest].amax < APART or INT8_MAX / threshold >= SCORE_CODES:
+    if (
+        threshold is None
+        or evidence.tensors[widest].amax < APART
+        or evidence.greatest / threshold >= SCORE_CODES
+    ):
         return None
     return of_score, widest, threshold
 

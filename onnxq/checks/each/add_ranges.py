@@ -33,7 +33,8 @@ def add_ranges(evidence: Evidence) -> Iterator[Said]:
             "leave what reads the sum in float, or find out why the branches are so unlike: "
             + (keep_float(evidence, readers) or evidence.command),
             tensor=small,
-            consequence=f"one step of the sum is {threshold / 127:.3g}: the smaller has {left:.1f} dB",
+            consequence=f"one step of the sum is {threshold / evidence.greatest:.3g}: "
+            f"the smaller has {left:.1f} dB",
             db=left,
         )  # fmt: skip
 

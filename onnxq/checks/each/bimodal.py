@@ -19,7 +19,7 @@ def bimodal(evidence: Evidence) -> Iterator[Said]:
         modes = two_modes(stats.histogram)
         if modes is None or threshold < modes[1]:
             continue
-        low, high, share = modes
+        (low, high, share), most = modes, evidence.greatest
         node, op = evidence.reader(name)
         yield Said(
             node, op,
@@ -27,7 +27,7 @@ def bimodal(evidence: Evidence) -> Iterator[Said]:
             "leave what reads it in float, or find out what the larger ones are: "
             + (keep_float(evidence, evidence.layers_behind(name)) or evidence.command),
             tensor=name,
-            consequence=f"of 127 codes the smaller ones have {127 * low / threshold:.1f}",
+            consequence=f"of {most} codes the smaller ones have {most * low / threshold:.1f}",
         )  # fmt: skip
 
 

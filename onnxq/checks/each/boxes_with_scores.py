@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from onnxq.checks import Evidence, Said, check
 from onnxq.checks.each._scores import mixes_scores
-from onnxq.quant.scales import INT8_MAX
 
 
 @check("boxes-with-scores", "boxes and scores in one Concat, under one scale", needs="data", is_cause=True)
@@ -17,7 +16,7 @@ def boxes_with_scores(evidence: Evidence) -> Iterator[Said]:
         if mixed is None:
             continue
         score, other, threshold = mixed
-        values = 1 + int(INT8_MAX / threshold + 0.5)
+        values = 1 + int(evidence.greatest / threshold + 0.5)
         reach = evidence.tensors[other].amax
         yield Said(
             node.name, node.op,
@@ -25,5 +24,5 @@ def boxes_with_scores(evidence: Evidence) -> Iterator[Said]:
             "end the model in front of it, with an output for each, or divide the boxes by the size of the "
             f"image; else leave the output in float: {evidence.command}",
             tensor=score,
-            consequence=f"one step is {threshold / INT8_MAX:.3g}: a score is one of {values}",
+            consequence=f"one step is {threshold / evidence.greatest:.3g}: a score is one of {values}",
         )  # fmt: skip

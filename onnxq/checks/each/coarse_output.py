@@ -26,6 +26,7 @@ def coarse_outputs(evidence: Evidence) -> Iterator[Said]:
                     node.name, node.op, f"output {output.name!r} is rounded to int8",
                     f"leave the pair in front of the output out; onnxq places none there: {evidence.command}",
                     tensor=output.name,
-                    consequence=f"one step is {threshold / 127:.3g}: {left:.1f} dB, by this pair alone",
+                    consequence=f"one step is {threshold / evidence.greatest:.3g}: "
+                    f"{left:.1f} dB, by this pair alone",
                     db=left,
                 )  # fmt: skip

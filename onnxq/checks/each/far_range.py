@@ -22,7 +22,7 @@ def far_ranges(evidence: Evidence) -> Iterator[Said]:
         now, own = evidence.db(name, threshold), evidence.db(name, evidence.best(name))
         if now >= POOR_DB:
             continue
-        node, op = evidence.reader(name)
+        (node, op), codes = evidence.reader(name), evidence.greatest
         advice = f"choose scales by the error, not by the range: {evidence.command} --method mse"
         if own - now < GAIN_DB:
             advice = (
@@ -36,6 +36,7 @@ def far_ranges(evidence: Evidence) -> Iterator[Said]:
             f"covers {threshold:.4g}",
             advice,
             tensor=name,
-            consequence=f"those have {127 * usual / threshold:.1f} of the 127 codes of a side: {now:.1f} dB",
+            consequence=f"those have {codes * usual / threshold:.1f} of the {codes} codes of a side: "
+            f"{now:.1f} dB",
             db=now,
         )  # fmt: skip

@@ -9,6 +9,7 @@ import numpy as np
 from onnxq.checks import AGAIN, Product, Said, Subject, check
 from onnxq.checks.each._scales import is_half
 from onnxq.checks.engine import sums_in_half
+from onnxq.formats import INT8
 
 _FP16_NORMAL = 2.0**-14
 _FP16_LEAST = 2.0**-24
@@ -66,4 +67,4 @@ def _largest_sum(product: Product) -> float | None:
     if codes is None:
         return None
     others = tuple(axis for axis in range(codes.ndim) if axis != product.layer.axis)
-    return float(np.abs(codes.astype(np.float32)).sum(axis=others).max()) * 127.0
+    return float(np.abs(codes.astype(np.float32)).sum(axis=others).max()) * INT8.greatest

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from onnxq.checks import Said, Subject, check
 from onnxq.checks.each._scales import is_half
+from onnxq.formats import INT8
 
 _FP16_LEAST = 2.0**-24
-_FP16_COARSE = 127 * _FP16_LEAST
+_FP16_COARSE = INT8.greatest * _FP16_LEAST
 """Where half of float16's spacing there, times 127 codes, is half a step."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from onnxq.checks import Said, Seen, check
+from onnxq.formats import INT8
 
 
 @check("not-int8", "pairs of a layer that the engine runs in float", needs="engine", kind="qdq")
@@ -15,7 +16,7 @@ def not_int8(seen: Seen) -> Iterator[Said]:
         if not product.is_int8 or seen.told & {product.node.name, *(pair.node.name for pair in pairs)}:
             continue
         precision = seen.precision(product.node.name)
-        if precision not in (None, "int8"):
+        if precision not in (None, INT8.name):
             yield Said(
                 product.node.name, product.node.op,
                 f"both of its operands are quantized, and the compiler runs it in {precision}",

@@ -24,7 +24,7 @@ def outlier_channels(evidence: Evidence) -> Iterator[Said]:
         rest = float(amax[order[count]])
         if not rest or float(amax[order[count - 1]]) < OUTLIER * rest or threshold < OUTLIER / 2 * rest:
             continue
-        node, op = evidence.reader(name)
+        (node, op), codes = evidence.reader(name), evidence.greatest
         listed = ", ".join(map(str, sorted(order[:count].tolist())[:4])) + ", ..." * (count > 4)
         yield Said(
             node, op,
@@ -33,5 +33,5 @@ def outlier_channels(evidence: Evidence) -> Iterator[Said]:
             "let onnxq take them out of the tensor, which changes no value: "
             f"{evidence.command} --repair scale,smooth",
             tensor=name,
-            consequence=f"all others have {127 * rest / threshold:.1f} of the 127 codes of a side",
+            consequence=f"all others have {codes * rest / threshold:.1f} of the {codes} codes of a side",
         )  # fmt: skip

@@ -60,4 +60,4 @@ def _ranges(evidence: Evidence, layer: Layer) -> tuple[str, np.ndarray, float] |
         return None
     others = tuple(axis for axis in range(values.ndim) if axis != layer.axis)
     own = np.abs(values.astype(np.float64)).max(axis=others) * (step or 1.0)
-    return name, own, 127 * step if step else float(own.max(initial=0.0))
+    return name, own, evidence.greatest * step if step else float(own.max(initial=0.0))

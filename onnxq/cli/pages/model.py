@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from onnxq.cli.pages.words import FEW, counted, decimal, listed, size_text, type_text
 from onnxq.cli.screen import Page, shorten
+from onnxq.formats import INT8
 
 if TYPE_CHECKING:
     from onnxq.graph.past import KeyValueCache, Lengths
@@ -104,7 +105,7 @@ def tensor_page(document: TensorSummary) -> Page:
     if pair is None:
         return page
     if pair.scale is not None:
-        page.section("Scale", f"{pair.scale:.9g}, int8 covers +-{127 * pair.scale:.6g}")
+        page.section("Scale", f"{pair.scale:.9g}, int8 covers +-{INT8.greatest * pair.scale:.6g}")
     elif pair.axis is not None:
         page.section("Scale", f"one for each channel of axis {pair.axis}")
     else:

@@ -1,0 +1,28 @@
+"""Number formats: what values are quantized to.
+
+Which operators take which one, and from what sizes on it gains, targets say (`onnxq/targets/*.toml`).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from onnxq.formats.number_format import NumberFormat
+
+__all__ = ["FORMATS", "INT8", "LayerFormat", "NumberFormat", "format_of"]
+
+INT8 = NumberFormat("int8", np.dtype(np.int8), reads=("uint8",))
+
+FORMATS = {INT8.name: INT8}
+"""Those that models can be quantized to, by name."""
+
+LayerFormat = Literal["float", "int8"]
+"""What a layer multiplies in; `float` is whatever float type the model has there."""
+
+
+def format_of(dtype: np.dtype) -> NumberFormat:
+    """The format of codes that a file has, which need be none of `FORMATS`."""
+    known = (one for one in FORMATS.values() if one.dtype == dtype)
+    return next(known, None) or NumberFormat(str(dtype), np.dtype(dtype))

@@ -1,0 +1,193 @@
+"""A number format is all that a further one takes: FP8, made here, quantizes a trained network."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+
+import onnxq
+from onnxq import targets
+from onnxq.base.errors import UserError
+from onnxq.calib.histogram import HistogramCounter
+from onnxq.formats import FORMATS, INT8, NumberFormat, format_of
+from onnxq.quant.mse import mse_threshold, noise
+from onnxq.repair.rounding import rounded, second_moment
+from onnxq.repair.threads import Threads
+from onnxq.run import ort, trt
+
+FP8 = NumberFormat("fp8", np.dtype(ml_dtypes.float8_e4m3fn), opset=19)
+
+DIGITS = Path(__file__).parents[2] / "sample_models" / "digits"
+TABLE = """like = "tensorrt-rtx"
+[formats]
+fp8 = ["Conv", "Gemm", "MatMul"]
+[limits]
+fp8-rows = 16
+"""
+
+
+def numbers(format: NumberFormat) -> np.ndarray:
+    """All numbers of a format, float64."""
+    return np.concatenate([-format.magnitudes[::-1], [0.0], format.magnitudes])
+
+
+@pytest.mark.parametrize(
+    ("format", "greatest", "count"), [(INT8, 127, 255), (FP8, 448, 253)], ids=["int8", "fp8"]
+)
+def test_codes_are_the_nearest_numbers(format: NumberFormat, greatest: int, count: int) -> None:
+    every = numbers(format)
+    assert (len(every), every[-1]) == (count, greatest)
+    values = np.random.default_rng(0).standard_normal(4096).astype(np.float32)
+    scale = format.scale(np.float32(2.5))
+    assert scale == np.float32(2.5) / np.float32(greatest)
+    codes = format.codes(values, scale)
+    assert codes.dtype == format.dtype
+    found = format.values(codes, scale)
+    least = np.abs(values[:, None] / scale - every).min(axis=1)
+    assert np.allclose(np.abs(values - found) / scale, least, atol=1e-4)
+    assert np.isin(codes.astype(np.float64), every).all()
+
+
+def test_what_is_always_zero_has_the_scale_1() -> None:
+    assert FP8.scale(np.array([0, 1e-44, 448], np.float32)).tolist() == [1, 1, 1]
+
+
+def test_types_of_files_need_no_entry() -> None:
+    assert format_of(np.dtype(np.int8)) is INT8
+    found = [format_of(np.dtype(kind)) for kind in (np.uint8, ml_dtypes.int4, np.int16)]
+    assert [(one.name, one.ends) for one in found] == [
+        ("uint8", (0, 255)), ("int4", (-8, 7)), ("int16", (-(1 << 15), (1 << 15) - 1)),
+    ]  # fmt: skip
+    assert [one.even for one in (*found, FP8)] == [True, True, True, False]
+    assert [INT8.takes(one) for one in (INT8, *found, FP8)] == [True, True, False, False, False]
+
+
+def test_the_noise_of_a_threshold_is_that_of_the_numbers() -> None:
+    values = np.abs(np.random.default_rng(0).standard_t(4, 20_000)).astype(np.float32)
+    counter = HistogramCounter()
+    counter.add(values)
+    histogram, amax = counter.histogram(), float(values.max())
+
+    def error(threshold: float) -> float:
+        scale = FP8.scale(threshold)
+        off = FP8.values(FP8.codes(values, scale), scale) - values
+        return float(np.mean(np.square(off, dtype=np.float64)))
+
+    for threshold in (amax, amax / 3, amax / 50):
+        assert noise(histogram, threshold, FP8) == pytest.approx(error(threshold), rel=0.01)
+    tried = amax * np.exp2(-np.linspace(0, 8, 400))
+    assert error(mse_threshold(histogram, amax, FP8)) < 1.01 * min(map(error, tried))
+
+
+def test_rounding_by_the_inputs_is_right_for_it() -> None:
+    random = np.random.default_rng(0)
+    mixed = random.standard_normal((4000, 12)) @ random.standard_normal((12, 64))
+    rows = FP8.codes(mixed + 0.3 * random.standard_normal(mixed.shape), np.float32(0.05))
+    weights = 30 * random.standard_normal((32, 64))
+    threads = Threads(1)
+    try:
+        codes = rounded(weights, second_moment(rows, threads, centred=False), format=FP8)
+    finally:
+        threads.close()
+    held = rows.astype(np.float64)
+    errors = [np.square(held @ (found.astype(np.float64) - weights).T).mean() for found in
+              (codes, FP8.nearest(weights))]  # fmt: skip
+    assert codes.dtype == FP8.dtype
+    assert errors[0] < errors[1] / 2
+
+
+@pytest.fixture
+def target(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A target that multiplies in FP8, which no table of ours says."""
+    limits = targets.stated_limits() | {"fp8-rows"}
+    monkeypatch.setitem(FORMATS, FP8.name, FP8)
+    monkeypatch.setattr(targets, "stated_formats", lambda: (INT8.name, FP8.name))
+    monkeypatch.setattr(targets, "stated_limits", lambda: limits)
+    (tmp_path / "fp8.toml").write_text(TABLE, "utf-8")
+    return tmp_path / "fp8.toml"
+
+
+def quantized(target: Path, **options: Any) -> Any:
+    data = None if "plan" in options else DIGITS / "calib"
+    return onnxq.quantize(DIGITS / "digits.onnx", data, target=target, **{"compile": False, **options})
+
+
+@functools.cache
+def held_out() -> tuple[np.ndarray, np.ndarray]:
+    """Images that neither calibration nor repair saw, and the float model's outputs."""
+    images = np.load(DIGITS / "test.npz")["image"][:256]
+    return images, ort.load(DIGITS / "digits.onnx").run({"image": images})[0]
+
+
+def sqnr_db(model: onnx.ModelProto) -> float:
+    images, exact = held_out()
+    found = ort.load(model).run({"image": images})[0].astype(np.float64)
+    return float(10 * np.log10(np.square(exact).sum() / np.square(exact - found).sum()))
+
+
+def test_a_model_in_fp8(target: Path, tmp_path: Path) -> None:
+    plain, repaired = quantized(target, repair="none"), quantized(target)
+    repaired.save(tmp_path / "digits.onnx")
+    model = onnx.load(tmp_path / "digits.onnx")
+    assert [entry.version for entry in model.opset_import] == [19]
+    onnx.checker.check_model(model)
+    codes = [t for t in model.graph.initializer if t.data_type == onnx.TensorProto.FLOAT8E4M3FN and t.dims]
+    assert len(codes) == 6
+    assert {float(np.abs(onnx.numpy_helper.to_array(one).astype(np.float32)).max()) for one in codes} == {448}
+    assert not [t.name for t in model.graph.initializer if t.data_type == onnx.TensorProto.INT8]
+
+    report = repaired.report
+    (output,) = report.accuracy
+    assert output.sqnr_db > 20
+    assert sqnr_db(model) > 25
+    assert sqnr_db(model) > sqnr_db(plain.model) + 2  # biases are fitted, and codes at least lose nothing
+
+    planned = [layer.format for layer in report.plan.layers]
+    assert (planned.count("fp8"), planned.count("float")) == (6, 1)
+    assert "Conv runs in fp8" in {site.because for site in report.plan.sites}
+    (kept,) = report.plan.kept_float
+    assert kept.because.startswith("1 row: a matrix-vector product")
+    assert "fp8 is 100.0 % of the eligible MACs" in str(repaired)
+
+    tried = {trial.method.split()[0] for trial in report.calibration.choice.trials}
+    assert tried == {"minmax", "average", "percentile", "mse"}  # entropy is for evenly spaced numbers
+    steps = {step.step: step for step in report.repair.steps}
+    assert steps["bias"].verdict == "kept"
+    assert steps["gptq"].verdict != "failed"
+    for name in ("lattice", "shift", "split"):
+        assert (steps[name].verdict, steps[name].why) == (
+            "not-applicable", "the numbers of fp8 are not evenly spaced",
+        )  # fmt: skip
+
+
+def test_entropy_is_refused(target: Path) -> None:
+    with pytest.raises(UserError, match="method entropy is for evenly spaced numbers, and those of fp8"):
+        quantized(target, method="entropy", repair="none")
+
+
+def test_a_plan_says_the_format(target: Path, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.toml"
+    onnxq.plan(DIGITS / "digits.onnx", DIGITS / "calib", target=target, method="minmax", repair="none").save(
+        plan
+    )
+    text = plan.read_text("utf-8")
+    assert text.count('format = "fp8"') >= 6
+    again = quantized(target, plan=plan)
+    assert sqnr_db(again.model) > 20
+    plan.write_text(text.replace('format = "fp8"', 'format = "int8"'), "utf-8")
+    with pytest.raises(UserError, match="quantized to fp8 for this target, not to int8"):
+        quantized(target, plan=plan)
+
+
+@pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")
+def test_it_compiles(target: Path) -> None:
+    engine = quantized(target, repair="none", method="minmax", compile=True, sm=89).report.engine
+    assert engine.status == "compiled", engine.reason
+    assert (engine.int8, engine.planned, engine.not_int8) == (6, 6, ())
+    assert sum(layer.multiplies(FP8.name) for layer in engine.layers) >= 6
