@@ -275,14 +275,11 @@ def test_pairs_are_read_in_one_place() -> None:
 # Who states int8, or its codes, beside its format; at most `INT8_PLACES` lines in all.
 STATES_INT8 = {
     "options/settings.py": "a choice of --heads, and its default",
-    "options/call_options.py": "the same, made of it",
     "cli/pages/plan.py": "that choice",
     "cli/pages/goal.py": "a word of the screen: the product's scores",
     "cli/pages/verdict.py": "a title of the screen",
     "page/ledger.py": "the name of a part of the page",
     "pipeline/description.py": "a title of a column",
-    "pipeline/comparing.py": "a field of a document",
-    "pipeline/goals.py": "a field of a document",
     "documents/migrate.py": "a field of older documents",
     "quant/scale_form.py": "the code of a reason",
     "compiled/exported.py": "the compiler's types, each with its word in formats of tensors",
