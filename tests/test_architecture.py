@@ -23,7 +23,7 @@ LAYERS = {
     "run": 2, "rule": 2,
     "data": 3, "compiled": 3,
     "rewrite": 4, "calib": 4, "quant": 4, "body": 4, "noise": 4, "repair": 4, "analysis": 4, "documents": 4,
-    "checks": 4, "methods": 4,
+    "checks": 4, "methods": 4, "draft": 4,
     "emit": 5, "page": 5, "pipeline": 5,
     "cli": 6, "__main__": 6, "__init__": 6,
 }  # fmt: skip
@@ -45,6 +45,7 @@ EVERYWHERE_FROM_GRAPH = {
     "analysis",
     "checks",
     "documents",
+    "draft",
     "emit",
     "pipeline",
 }

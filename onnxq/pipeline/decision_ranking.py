@@ -19,8 +19,7 @@ from onnxq.noise.goal import GoalTrial, Met
 from onnxq.noise.ranking import Ranked
 from onnxq.pipeline import reporting
 from onnxq.pipeline.accuracy import Accuracy
-from onnxq.pipeline.calibration import Prepared
-from onnxq.pipeline.choosing import Quantized
+from onnxq.pipeline.building import Built
 from onnxq.pipeline.goal_search import prices_of
 from onnxq.pipeline.goals import Pursuit, Verified
 from onnxq.pipeline.job import Job
@@ -90,7 +89,7 @@ def sensitivity_of(
     job: Job,
     accuracy: Accuracy,
     pursuit: Pursuit,
-    verified: Callable[[Prepared, Quantized], Verified],
+    verified: Callable[[Built], Verified],
     data: Any,
     repair: Any,
     top: int,
@@ -114,8 +113,8 @@ def sensitivity_of(
         best, levels = (), [levels[0], levels[0]]
     prices = prices_of(accuracy, best)
     why = _reasons(accuracy, prices)
-    before = verified(*accuracy.finished({}))
-    after = verified(*accuracy.finished(why)) if why else before
+    before = verified(accuracy.built)
+    after = verified(accuracy.built.in_float(why)) if why else before
     entries = [one.to_json() for one in decisions]
     for entry in entries[:top] if pursuit.goal.eval is not None else ():
         entry["score"] = pursuit.score(accuracy.callable_of(entry["nodes"]), "choose")

@@ -25,6 +25,7 @@ from onnxq.data.warnings import DataWarning
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import Report
+from onnxq.draft.body import UNCHANGED
 from onnxq.emit.recorded import recorded_report
 from onnxq.graph.fingerprint import fingerprint
 from onnxq.graph.layers import multiplies
@@ -76,7 +77,9 @@ def evidence_of(
         of_float_sizes = job.deployments(given.stats.origin.seen, every=given.stats.origin.tells_sizes)
         usual = (sampling.first,) * len(of_float_sizes)
         sampling.deployed = replace(sampling.deployed, deployments=of_float_sizes, usual=usual)
-    prepared = prepare(job, sampling.deployed.deployments, Format(), (), usual=sampling.deployed.usual)
+    prepared = prepare(
+        job, sampling.deployed.deployments, Format(), (), UNCHANGED, usual=sampling.deployed.usual
+    )
     known = (
         given.stats.stats
         if given is not None and given.stats is not None
@@ -87,7 +90,7 @@ def evidence_of(
         found, problems = _measured(job, prepared, options, sampling, known, own=own)
         known = Stats({**known.tensors, **found.tensors}, found.indices if found.samples else known.indices)
     scaled = own_scales(job.model) if own else planned_scales(
-        prepared.plan, _ranges(job, options, sampling, given, prepared, known)
+        prepared.draft.plan, _ranges(job, options, sampling, given, prepared, known)
     )  # fmt: skip
     doubts = job.doubts(source.count if source is not None else None)["doubts"]
     compiled = engine is not None and engine.status == "compiled" and bool(engine.layers)
@@ -101,10 +104,10 @@ def evidence_of(
         tensors=_through_casts(job.model, known.tensors, scaled) if own else known.tensors,
         samples=known.samples,
         count=_count(source, given),
-        plan=prepared.plan,
+        plan=prepared.draft.plan,
         own_pairs=own,
         scaled=scaled,
-        floats=tuple(_floats(job, prepared.plan, report, own=own)),
+        floats=tuple(_floats(job, prepared.draft.plan, report, own=own)),
         doubts=tuple(DataWarning(**entry) for entry in doubts),
         reading=read(engine.layers, original) if engine is not None and compiled else None,
     ), problems
@@ -158,8 +161,8 @@ def _measured(
 ) -> tuple[Stats, list[Finding]]:
     """Statistics of what is quantized and of what is added or joined; and why there are none."""
     nothing = Stats({}, np.zeros(0, np.int64))
-    computed = makers(prepared.reference.graph)
-    planned = [name for name in (() if own else prepared.plan.measured) if name in computed]
+    computed = makers(prepared.floats.reference.graph)
+    planned = [name for name in (() if own else prepared.draft.plan.measured) if name in computed]
     more = [name for name in dict.fromkeys(_looked_at(job.model)) if name in computed]
     wanted = [name for name in dict.fromkeys([*planned, *more]) if name not in known.tensors]
     if not wanted or sampling.first is None or sampling.parts is None:
@@ -224,7 +227,7 @@ def _ranges(
     """The range that each measured tensor of the plan would have."""
     ranges = Ranging(job, options, sampling, given, prepared).ranges(stats)
     found = {}
-    for name in prepared.plan.measured:
+    for name in prepared.draft.plan.measured:
         if name in stats.tensors or name in ranges.stated or name in ranges.fixed:
             found[name] = ranges.of(name, options.default).amax
     return found

@@ -24,9 +24,9 @@ from onnxq.noise.goal import GoalTrial, Met, meet_score
 from onnxq.noise.measure import Submit
 from onnxq.options.settings import CallableModel, Goal
 from onnxq.pipeline.accuracy import MOST, STAGES, Accuracy, Asked
-from onnxq.pipeline.body import Finish, Finished, Wish, finish_of
+from onnxq.pipeline.body import decided
+from onnxq.pipeline.building import Built
 from onnxq.pipeline.calibration import Prepared
-from onnxq.pipeline.choosing import Quantized
 from onnxq.pipeline.costs import costs_of_nodes, read_costs
 from onnxq.pipeline.gates import BoundGoal, Gate, Gauge, drop_of, gates_part, rounding
 from onnxq.pipeline.goal_search import Searched, prices_of
@@ -94,18 +94,12 @@ class Attempt:
     """A model that could be written.
 
     Attributes:
-        prepared: its plan.
-        done: it, its body float32.
-        finish: how its body was decided.
-        made: it, as it is written.
+        built: it, as it is written.
         verified: how near it is.
         gates: whether it passes there.
     """
 
-    prepared: Prepared
-    done: Quantized
-    finish: Finish
-    made: Finished
+    built: Built
     verified: Verified
     gates: Sequence[Gate]
 
@@ -158,7 +152,8 @@ class Pursuit:
         Raises:
             UserError: a name does not exist, nothing runs, or the user's function fails.
         """
-        outputs = tuple(info.name for info in prepared.reference.graph.output)
+        reference = prepared.floats.reference
+        outputs = tuple(info.name for info in reference.graph.output)
         if not outputs:
             if self.goal.is_set or self._score is not None:
                 raise UserError("no part of the model runs in onnxruntime: there is no goal to be measured")
@@ -170,7 +165,7 @@ class Pursuit:
             self._costs = costs_of_nodes(self._costs, job, prepared)
         if self._score is not None:
             with job.step("score"):
-                model = callable_of(ort.load(prepared.reference, data_dir=job.model.data_dir), job)
+                model = callable_of(ort.load(reference, data_dir=job.model.data_dir), job)
                 self._floats["verify"] = self._score(model, "verify")
                 same = not self._score.told
                 self._floats["choose"] = self._floats["verify"] if same else self._score(model, "choose")
@@ -195,11 +190,9 @@ class Pursuit:
         self,
         job: Job,
         sampling: Sampling,
-        quantized: Any,
-        made: Finished,
+        built: Built,
         expected: Recording | None,
         *,
-        whole: bool,
         confirms: bool = False,
         score: float | None = None,
     ) -> Verified:
@@ -208,19 +201,17 @@ class Pursuit:
         Args:
             job: of the float model.
             sampling: gives the samples.
-            quantized: the model, its body float32.
-            made: the same as it is written.
+            built: the model; of one of which a part runs the ends are others in half precision.
             expected: the float model.
-            whole: whether all of the model runs; of a part the ends are others in half precision.
             confirms: whether on the samples that confirm, and not on those that verify; the user's function
                 has no more than two kinds, so that what chose confirms.
             score: the user's score, where it is known.
         """
         bound = self._bound
         if expected is None or bound is None:
-            return Verified(verify(job, sampling, quantized, expected, confirms=confirms), _NOTHING)
-        emulate = made.body is not None and whole
-        proto = made.proto if emulate else quantized
+            return Verified(verify(job, sampling, built.proto, expected, confirms=confirms), _NOTHING)
+        emulate = built.emulates
+        proto = built.written.proto if emulate else built.proto
         gauge = bound.gauge(job.parts_of(expected.outputs))
         accuracy = verify(
             job, sampling, proto, expected, emulate=emulate, meters=gauge.meters, confirms=confirms
@@ -246,10 +237,8 @@ class Pursuit:
         self,
         job: Job,
         sampling: Sampling,
-        wish: Wish,
         stats: Stats,
-        prepared: Prepared,
-        done: Quantized,
+        built: Built,
         expected: Recording | None,
         *,
         confirms: bool = False,
@@ -258,20 +247,18 @@ class Pursuit:
 
         On the samples that verify; with `confirms` on those that confirm. See `sought`.
         """
-        finish = finish_of(job, wish, prepared, stats, done, sampling)
-        made = finish(done.model) if job.target.explicit else Finished(done.model, done.proto, None)
-        whole = not prepared.not_run
-        found = self.verified(job, sampling, done.proto, made, expected, whole=whole, confirms=confirms)
-        return Attempt(prepared, done, finish, made, found, self.gates(found))
+        built = decided(built, stats, sampling)
+        if job.target.explicit:
+            built = built.finished()
+        found = self.verified(job, sampling, built, expected, confirms=confirms)
+        return Attempt(built, found, self.gates(found))
 
     def sought(
         self,
         job: Job,
         sampling: Sampling,
-        wish: Wish,
         stats: Stats,
-        prepared: Prepared,
-        done: Quantized,
+        built: Built,
         confirming: Recording | None,
         expected: Recording | None,
     ) -> Attempt:
@@ -283,10 +270,8 @@ class Pursuit:
         Args:
             job: of the float model.
             sampling: gives the samples; some have to be kept apart to choose, and some to confirm.
-            wish: what body there is to be.
             stats: the ranges of tensors.
-            prepared: the plan.
-            done: the quantized model.
+            built: the quantized model; what stays float32 of the rest is decided here.
             confirming: the float model on the samples that confirm.
             expected: that on those that verify.
 
@@ -294,21 +279,19 @@ class Pursuit:
             UserError: the noise cannot be measured, or the user's function fails.
         """
 
-        def tried(prepared: Prepared, done: Quantized) -> Attempt:
-            return self.attempt(job, sampling, wish, stats, prepared, done, confirming, confirms=True)
+        def tried(built: Built) -> Attempt:
+            return self.attempt(job, sampling, stats, built, confirming, confirms=True)
 
         def verified(of: Attempt) -> Attempt:
-            whole, known = not of.prepared.not_run, self._score is not None and not self._score.told
-            found = self.verified(
-                job, sampling, of.done.proto, of.made, expected, whole=whole,
-                score=of.verified.score if known else None,
-            )  # fmt: skip
+            known = self._score is not None and not self._score.told
+            score = of.verified.score if known else None
+            found = self.verified(job, sampling, of.built, expected, score=score)
             return replace(of, verified=found, gates=self.gates(found))
 
         if not self.goal.is_set:
-            return self.attempt(job, sampling, wish, stats, prepared, done, expected)
-        first = tried(prepared, done)
-        best = self._decided(job, sampling, first, tried)
+            return self.attempt(job, sampling, stats, built, expected)
+        first = tried(built)
+        best = self._decided(job, sampling, built, first, tried)
         if sampling.few and self._found is None:
             self.notes.append(sampling.few)
         self._met_where_confirmed = best.met
@@ -319,11 +302,12 @@ class Pursuit:
         self,
         job: Job,
         sampling: Sampling,
+        built: Built,
         first: Attempt,
-        tried: Callable[[Prepared, Quantized], Attempt],
+        tried: Callable[[Built], Attempt],
     ) -> Attempt:
         """The attempt that is kept, as the samples that choose and confirm say."""
-        if first.clear or not first.prepared.plan.pairs:
+        if first.clear or not first.built.draft.plan.pairs:
             return first
         silent = first.verified.gauge.about_mean
         if silent.sqnr_db is None:  # integers, say: what moves them is not seen until they change
@@ -340,7 +324,7 @@ class Pursuit:
                 )
                 return first
         return self._or_note(
-            "the goal was not searched for", lambda: self._searched(job, sampling, first, tried), first
+            "the goal was not searched for", lambda: self._searched(job, sampling, built, first, tried), first
         )
 
     def _or_note(self, what: str, made: Callable[[], T], otherwise: T) -> T:
@@ -364,12 +348,13 @@ class Pursuit:
         self,
         job: Job,
         sampling: Sampling,
+        built: Built,
         first: Attempt,
-        tried: Callable[[Prepared, Quantized], Attempt],
+        tried: Callable[[Built], Attempt],
     ) -> Attempt:
         asked = replace(self.asked(), most=GOAL_SOURCES)
-        accuracy = Accuracy(job, sampling, first.prepared, first.done, asked)
-        accuracy.measure_body(first.finish.decision)
+        accuracy = Accuracy(job, sampling, built, asked)
+        accuracy.measure_body(first.built.draft.body.decision)
         known = {frozenset[str](): first}
         sets: dict[frozenset[str], Met] = {}
         raised: dict[str, float] = {}
@@ -392,7 +377,7 @@ class Pursuit:
                         met = self._met(accuracy, raised, retries=0)
             floats = frozenset(met.best.floats)
             if floats not in known:
-                known[floats] = tried(*accuracy.finished(accuracy.reasons(met)))
+                known[floats] = tried(built.in_float(accuracy.reasons(met)))
             candidate, sets[floats] = known[floats], met
             if candidate.met or not met.met or self._cut:
                 break
@@ -410,7 +395,7 @@ class Pursuit:
                     "what is nearest where it was chosen is no nearer to the goal where it is confirmed: no "
                     "layer is left in float for it"
                 )
-        if not candidate.prepared.plan.pairs:
+        if not candidate.built.draft.plan.pairs:
             self.notes.insert(0, _NO_INT8)
         self._found = Searched(accuracy, met, raised)
         return candidate

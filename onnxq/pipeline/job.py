@@ -68,6 +68,7 @@ class Job:
         repairs: how the user wants it repaired.
         rules: those that are on.
         in_float32: whether onnxruntime runs the model as float32.
+        notes: what the user may not expect of its calibration, as it is noticed.
     """
 
     def __init__(
@@ -106,6 +107,7 @@ class Job:
         self.whole = WholeModel(self.model) if repairs.prove != "never" else None
         self.rewrites = RewriteReport()
         self.stated: list[Assumption] = []
+        self.notes: list[str] = []
         self.in_float32 = False  # whether onnxruntime runs the model as float32
         self._wide_io = False  # whether inputs that are of half precision in the data are float32
         self._glance: Glance | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,14 +12,14 @@ import onnx
 from onnxq.base.errors import UserError
 from onnxq.base.shown import Shown, Words
 from onnxq.documents.report import PlanReport
+from onnxq.draft.draft import Draft
+from onnxq.draft.obey import entries
 from onnxq.emit import files
-from onnxq.pipeline.calibration import Prepared
+from onnxq.graph.model import Model
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.words import planned_words
-from onnxq.quant.obey import amax_of_weights, entries
 from onnxq.quant.plan_file import BodyEntry, PlanFile, RepairEntry, encodable
 from onnxq.quant.plan_reading import read_plan
-from onnxq.quant.ranges import Range
 from onnxq.run.deployment import Deployment
 
 
@@ -80,8 +80,8 @@ def check_plan_output(output: Path, source: Path | None, *, force: bool) -> None
 
 def planned(
     job: Job,
-    prepared: Prepared,
-    ranges: Mapping[str, Range],
+    draft: Draft,
+    model: Model,
     deployments: Sequence[Deployment],
     origin: str,
     report: PlanReport,
@@ -92,8 +92,8 @@ def planned(
 
     Args:
         job: of the model.
-        prepared: the plan, and the model without pairs.
-        ranges: those that were found; none without data.
+        draft: what the file says; it has no ranges without data.
+        model: the model without pairs.
         deployments: what it is for; none where no sizes are known.
         origin: where the ranges are from, for the reader of the file.
         report: what was done and found on the way.
@@ -101,8 +101,7 @@ def planned(
         post_scaled: names of the layers with one weight scale, and its ratios behind the product.
     """
     source = None if isinstance(job.source, onnx.ModelProto) else Path(job.source)
-    weights = {**amax_of_weights(prepared.plan, job.model), **prepared.patches.amax}
-    layers, tensors, groups, constants = entries(prepared.plan, job.model, ranges, weights, post_scaled)
+    layers, tensors, groups, constants = entries(draft, model, post_scaled)
     file = PlanFile(
         "" if source is None else encodable(source.name),
         job.fingerprint(),
@@ -118,8 +117,8 @@ def planned(
         tuple(constants),
         body,
         RepairEntry(
-            tuple(edit.to_json() for edit in prepared.edits),
-            prepared.patches.biases, prepared.patches.constants, prepared.patches.codes,
+            tuple(edit.to_json() for edit in draft.edits),
+            draft.patches.biases, draft.patches.constants, draft.patches.codes,
         ),
         origin,
         shares={one.name: one.weight for one in deployments if one.name},

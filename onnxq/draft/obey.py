@@ -9,22 +9,28 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
-from onnxq.base.errors import nearest, unknown_name
+from onnxq.base.errors import UserError, nearest, unknown_name
 from onnxq.base.reason import Reason, code_of
+from onnxq.draft.draft import Draft
+from onnxq.draft.edits import FloatEdit, edited
+from onnxq.graph.duplicate import duplicate
 from onnxq.graph.model import Model
 from onnxq.graph.types import Shape
 from onnxq.graph.view import Node, Tensor
 from onnxq.options.config import LayerRule
 from onnxq.options.parameters import stated
+from onnxq.quant.fits import fits_of, within
 from onnxq.quant.groups import Groups
+from onnxq.quant.patches import Patches
 from onnxq.quant.plan import KeptFloat, QuantPlan, ScaleGroup, Site
 from onnxq.quant.plan_file import GroupEntry, LayerEntry, PlanFile, TensorEntry, WeightEntry
 from onnxq.quant.ranges import Range
 from onnxq.quant.scales import scale_of, weight_amax
+from onnxq.repair.registry import edit_of
 
 Weights = dict[tuple[str, int | None], np.ndarray]
 """The magnitudes that quantized constants cover, by name and channel axis: float32 [channels] or []."""
@@ -39,47 +45,24 @@ _REPAIRED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Obeyed:
-    """What a file asks for.
-
-    Attributes:
-        plan: the plan.
-        stated: the range of each measured tensor that the file has an amax of.
-        layers: those that are to be measured by a method of their own.
-        weights: what quantized constants cover.
-        notes: what the user may not expect.
-    """
-
-    plan: QuantPlan
-    stated: dict[str, Range] = field(default_factory=dict)
-    layers: dict[str, LayerRule] = field(default_factory=dict)
-    weights: Weights = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-
-
 # -- writing ----------------------------------------------------------------------------------
 
 
 def entries(
-    plan: QuantPlan,
-    model: Model,
-    ranges: Mapping[str, Range],
-    weights: Mapping[tuple[str, int | None], np.ndarray],
-    post_scaled: Collection[str] = (),
+    draft: Draft, model: Model, post_scaled: Collection[str] = ()
 ) -> tuple[list[LayerEntry], list[TensorEntry], list[GroupEntry], list[WeightEntry]]:
-    """What a file says of a plan, in the order of the model.
+    """What a file says of a draft, in the order of the model.
 
     Args:
-        plan: the plan.
-        model: the model that it is of.
-        ranges: of the measured tensors; those without one have no amax.
-        weights: what quantized constants cover.
+        draft: the draft; measured tensors without a range have no amax.
+        model: the float model, with its edits.
         post_scaled: names of the layers with one weight scale, and its ratios behind the product.
     """
+    plan = draft.plan
+    weights = {**_amax_of_weights(plan, model), **draft.patches.amax}
     groups = {group.id: group for group in plan.groups}
     activations = [site for site in plan.sites if site.kind == "activation"]
-    tensors = [_tensor_entry(site, groups[site.group], ranges) for site in activations]
+    tensors = [_tensor_entry(site, groups[site.group], draft.ranges) for site in activations]
     used = dict.fromkeys(site.group for site in activations)
     shared = [groups[number] for number in used if len(groups[number].tensors) > 1]
     return (
@@ -131,7 +114,7 @@ def _weight_entry(site: Site, weights: Mapping[tuple[str, int | None], np.ndarra
     return WeightEntry(site.tensor, site.axis, weights.get((site.tensor, site.axis)), str(site.because))
 
 
-def amax_of_weights(plan: QuantPlan, model: Model) -> Weights:
+def _amax_of_weights(plan: QuantPlan, model: Model) -> Weights:
     """The largest magnitudes of the constants that a plan quantizes; without those that are not finite."""
     tensors = model.graph.tensors()
     found: Weights = {}
@@ -149,13 +132,17 @@ def amax_of_weights(plan: QuantPlan, model: Model) -> Weights:
 # -- reading ----------------------------------------------------------------------------------
 
 
-def obey(file: PlanFile, model: Model, make: MakePlan) -> Obeyed:
-    """The plan that a file asks for.
+def obey(file: PlanFile, model: Model, make: MakePlan) -> tuple[Draft, dict[str, LayerRule], list[str]]:
+    """What a file asks for, but for what it says of edits and of what was fitted.
 
     Args:
         file: the file.
-        model: the sanitized model.
+        model: the sanitized model, with the edits of the file.
         make: makes plans of the rules.
+
+    Returns:
+        The draft, with the ranges that the file states; the tensors that are to be measured by a method of
+        their own; and what the user may not expect.
 
     Raises:
         UserError: the model has no such node or tensor, or what is asked for cannot be.
@@ -165,10 +152,65 @@ def obey(file: PlanFile, model: Model, make: MakePlan) -> Obeyed:
     plan = _placed(file, known, make, notes)
     plan = _grouped(plan, file, known, notes)
     plan = _along(plan, file, known)
-    found = Obeyed(plan, notes=notes)
-    _state_tensors(found, file, known)
-    _state_weights(found, file, known)
-    return found
+    ranges, methods = _of_tensors(plan, file, notes)
+    return Draft(plan, ranges, patches=Patches(amax=_of_weights(plan, file, known, notes))), methods, notes
+
+
+def edited_as_stated(file: PlanFile, model: Model) -> tuple[Model, tuple[FloatEdit, ...]]:
+    """A model with the edits that a file states; and they.
+
+    Raises:
+        UserError: one of them does not fit the model.
+    """
+    found: list[FloatEdit] = []
+    for index, said in enumerate(file.repair.edits):
+        try:
+            edit = edit_of(said)
+            model, _ = edited(model, [edit])
+        except UserError as error:
+            raise file.error(("edit", index), str(error), error.hint) from error
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            message = f"this edit is none, or does not fit the model: {type(error).__name__}: {error}"
+            raise file.error(("edit", index), message, "write the plan anew: onnxq plan") from error
+        found.append(edit)
+    return model, tuple(found)
+
+
+def patched_as_stated(file: PlanFile, draft: Draft, model: Model) -> tuple[Draft, list[str]]:
+    """A draft with the biases, constants and codes of a file, but for layers that are in float now.
+
+    Args:
+        file: the file.
+        draft: what it asks for beside them.
+        model: the float model, with the edits of the file.
+
+    Returns:
+        The draft, and what the user may not expect.
+
+    Raises:
+        UserError: something of it does not fit the model.
+    """
+    said = file.repair
+    patches = replace(draft.patches, biases=said.biases, constants=said.constants, codes=said.codes)
+    for kind, key, named in said.named:
+        for index, (name, values) in enumerate(named.items()):
+            try:
+                _TAKEN[kind]({name: values}).apply(duplicate(model))
+            except UserError as error:
+                raise file.error((kind, index, key), str(error), error.hint) from error
+    left = within(patches, model, draft.plan)
+    was, now = ({fit.layer for fit in fits_of(some, model)} for some in (patches, left))
+    gone = sorted(was - now)
+    more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
+    notes = [f"{gone[0]!r}{more}: in float, without what was fitted for it in int8"] if gone else []
+    return replace(draft, patches=left), notes
+
+
+_TAKEN: Mapping[str, Callable[[Mapping[str, np.ndarray]], Patches]] = {
+    "bias": lambda one: Patches(biases=one),
+    "constant": lambda one: Patches(constants=one),
+    "codes": lambda one: Patches(codes=one),
+}
 
 
 def check_shapes(file: PlanFile, inputs: Mapping[str, Shape | None]) -> None:
@@ -356,8 +398,12 @@ def _along(plan: QuantPlan, file: PlanFile, known: _Known) -> QuantPlan:
     return replace(plan, sites=tuple(other.get(id(site), site) for site in plan.sites)) if other else plan
 
 
-def _state_tensors(found: Obeyed, file: PlanFile, known: _Known) -> None:
-    plan = found.plan
+def _of_tensors(
+    plan: QuantPlan, file: PlanFile, notes: list[str]
+) -> tuple[dict[str, Range], dict[str, LayerRule]]:
+    """The ranges that the file states, and the methods by which others are to be measured."""
+    ranges: dict[str, Range] = {}
+    methods: dict[str, LayerRule] = {}
     measured = set(plan.measured)
     groups = {name: group for group in plan.groups for name in group.tensors}
     names = {site.tensor for site in plan.sites if site.kind == "activation"}
@@ -374,21 +420,19 @@ def _state_tensors(found: Obeyed, file: PlanFile, known: _Known) -> None:
             )
         if entry.amax is not None:
             if scale_of(entry.amax) == 1 and entry.amax < 1:
-                found.notes.append(
-                    f"tensor {entry.name!r} has an amax of {entry.amax:g}: it counts as always zero"
-                )
-            found.stated[entry.name] = Range(
-                entry.amax, Reason(CODE, entry.because or "the plan says so", "user")
-            )
+                notes.append(f"tensor {entry.name!r} has an amax of {entry.amax:g}: it counts as always zero")
+            ranges[entry.name] = Range(entry.amax, Reason(CODE, entry.because or "the plan says so", "user"))
         else:
-            rule = LayerRule(
+            methods[entry.name] = LayerRule(
                 method=entry.method, because=entry.because, index=index + 1, kind="tensor", **stated(entry)
             )
-            found.layers[entry.name] = rule
+    return ranges, methods
 
 
-def _state_weights(found: Obeyed, file: PlanFile, known: _Known) -> None:
-    axes = {(site.tensor, site.axis) for site in found.plan.sites if site.kind == "weight"}
+def _of_weights(plan: QuantPlan, file: PlanFile, known: _Known, notes: list[str]) -> Weights:
+    """What quantized constants cover by the file."""
+    found: Weights = {}
+    axes = {(site.tensor, site.axis) for site in plan.sites if site.kind == "weight"}
     idle: list[str] = []
     for index, entry in enumerate(file.weights):
         if (entry.name, entry.axis) not in axes:
@@ -408,7 +452,7 @@ def _state_weights(found: Obeyed, file: PlanFile, known: _Known) -> None:
             size = f"one along axis {entry.axis}, {channels[0]}" if channels else "one: the table has no axis"
             message = f"weight {entry.name!r} is given {entry.amax.size} amax, and has {size}"
             raise file.error(("weight", index, "amax"), message, "give one number for all, or one for each")
-        found.weights[entry.name, entry.axis] = np.broadcast_to(entry.amax, channels)
+        found[entry.name, entry.axis] = np.broadcast_to(entry.amax, channels)
         if not entry.amax.all():
             values = known.tensors[entry.name].constant
             assert values is not None
@@ -418,7 +462,8 @@ def _state_weights(found: Obeyed, file: PlanFile, known: _Known) -> None:
                 raise file.error(
                     ("weight", index, "amax"), message, "give the magnitude that int8 is to cover"
                 )
-    found.notes.extend(_listed("weights named by the plan, and not read in int8", idle))
+    notes.extend(_listed("weights named by the plan, and not read in int8", idle))
+    return found
 
 
 def _halves(file: PlanFile, plan: QuantPlan) -> list[str]:
