@@ -58,7 +58,7 @@ from onnxq.pipeline.decision_ranking import Sensitivity
 from onnxq.pipeline.goals import Measurement, Pursuit
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.planning import Planned, take_plan
-from onnxq.pipeline.quantization import Quantization
+from onnxq.pipeline.quantization import Quantization, obeying
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.runtime import refuse_invalid
 from onnxq.pipeline.stated_sizes import refuse_sizes
@@ -154,9 +154,7 @@ def sanitize(
 def sanitize_any(model: ModelSource, repairs: Repairs, inputs: Inputs, observe: Observer | None) -> Result:
     """The same as `sanitize`, but a model that nobody takes is not refused."""
     with uncollected():
-        run = Job(model, repairs, observe)
-        run.bind(inputs)
-        run.sanitize()
+        run = Job.of(model, repairs, inputs, observe).sanitized()
         refuse_sizes(run)
         return run.result(run.model.to_proto())
 
@@ -465,16 +463,16 @@ def _sanitized(
     given = Given.read(stats, partial=calibration.partial) if stats is not None else None
     with remarks.heard(), ort.custom_ops(groups.runtime.ort_ops):
         with uncollected():
-            job = Job(model, groups.repairs, observe)
-            job.bind(groups.inputs)
+            job = Job.of(model, groups.repairs, groups.inputs, observe)
             pictures = details is not None and details.pictures
             source = None
             if data is not None:
-                source = job.open_data(data, groups.images, groups.feeding, pictures=pictures)
-            quantization = Quantization(job, course, source, given, format, file, pursuit, repair)
-            job.sanitize()
+                job, source = job.with_data(data, groups.images, groups.feeding, pictures=pictures)
+            if file is not None:
+                job = obeying(job, file, repair, sizes=source is None and given is None)
+            job = job.sanitized()
             refuse_sizes(job)
-        yield quantization
+        yield Quantization(job, course, source, given, format, file, pursuit, repair)
 
 
 def _check_goal(goal: Goal, target: PathLike, data: bool) -> None:
@@ -588,12 +586,11 @@ def calibrate(
     keywords.end()
     with ort.custom_ops(runtime.ort_ops):
         with uncollected():
-            job = Job(model, repairs, observe)
+            job = Job.of(model, repairs, inputs, observe)
             check_output(Path(output), job.model.path, force=force)
-            job.bind(inputs)
             chosen = image_options(images)
-            source = job.open_data(data, chosen, feeding)
-            job.sanitize()
+            job, source = job.with_data(data, chosen, feeding)
+            job = job.sanitized()
             refuse_sizes(job)
         course = Calibrating.of(calibration, (), feeding)
         return take_statistics(job, course, source, data, chosen, output, division)

@@ -45,10 +45,9 @@ class FloatModel:
 
     @staticmethod
     def of(job: Job) -> FloatModel:
-        """That of a job; it says whether onnxruntime runs it as float32."""
+        """That of a job."""
         proto = job.model.to_proto(handover=True)
         reference, not_run = job.part(proto)
-        job.in_float32 = job.needs_float32(reference)
         return FloatModel(job.model, proto, job.runnable(reference), not_run)
 
     @property

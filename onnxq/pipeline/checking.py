@@ -46,7 +46,6 @@ from onnxq.pipeline.engines import Statements, compile_both
 from onnxq.pipeline.evidence import evidence_of
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.reporting import beyond_compiler, deciding_inputs, unsupported
-from onnxq.pipeline.result import Result
 from onnxq.pipeline.stated_sizes import refuse_sizes
 from onnxq.rewrite.changes import Assumption, Change, NearMiss
 from onnxq.rule.api import Rule
@@ -240,10 +239,12 @@ def _check(
     job, source = None, None
     if data is not None or given is not None or any(one.needs == "plan" for one in asked.own):
         with uncollected():
-            job = Job(path, repairs, tell)
-            job.bind(inputs)
-            source = job.open_data(data, asked.images, asked.feeding) if data is not None else None
-            result = _sanitized(job)
+            job = Job.of(path, repairs, inputs, tell)
+            if data is not None:
+                job, source = job.with_data(data, asked.images, asked.feeding)
+            job = job.sanitized()
+            refuse_sizes(job)
+            result = job.result(job.model.to_proto())
     else:
         result = sanitize_any(path, repairs, inputs, tell)
     original = Model.open(path)
@@ -306,13 +307,6 @@ def _check(
         assumptions=found.assumptions,
         measured=measured,
     )
-
-
-def _sanitized(job: Job) -> Result:
-    """What `sanitize` makes of a job's model, which may go on."""
-    job.sanitize()
-    refuse_sizes(job)
-    return job.result(job.model.to_proto())
 
 
 def _flags(data: DataSource | None, stats: str | os.PathLike[str] | None) -> str:

@@ -5,7 +5,6 @@ What samples that choose propose, others confirm; of others again, which decide 
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from onnxq.base.errors import UserError
+from onnxq.base.progress import Observer
 from onnxq.calib.stats import Stats
 from onnxq.documents.accuracy import AboutMeanPart, GoalPart
 from onnxq.documents.report import Report
@@ -120,6 +120,34 @@ class _TimeIsUp(Exception):
     """The user's time limit is reached."""
 
 
+class _Limit:
+    """Ends a search when the time is up, where it tells how far it is, inside of `with`.
+
+    Attributes:
+        all_measured: whether all sources were.
+    """
+
+    def __init__(self, observe: Observer, seconds: float | None) -> None:
+        self._told, self._seconds, self._on = observe, seconds, False
+        self._end = math.inf  # which is known when it begins
+        self.all_measured = False
+
+    def __enter__(self) -> None:
+        if self._seconds is not None and self._end == math.inf:
+            self._end = time.monotonic() + self._seconds
+        self._on = True
+
+    def __exit__(self, *error: object) -> None:
+        self._on = False
+
+    def observe(self, step: str, done: int | None, total: int | None) -> None:
+        self._told(step, done, total)
+        self.all_measured |= step == "sources" and done is not None and done == total
+        late = self._on and time.monotonic() > self._end
+        if late and done is not None and step in ("sources", "goal"):
+            raise _TimeIsUp
+
+
 class Pursuit:
     """The way to a goal.
 
@@ -139,7 +167,6 @@ class Pursuit:
         self._costs = read_costs(goal.costs)
         self.notes: list[str] = []
         self._cut = ""
-        self._measured = False  # whether all sources were
         self._floats: dict[Part, float] = {}
         self._first: Attempt | None = None
         self._met_where_confirmed = False
@@ -353,23 +380,24 @@ class Pursuit:
         tried: Callable[[Built], Attempt],
     ) -> Attempt:
         asked = replace(self.asked(), most=GOAL_SOURCES)
-        accuracy = Accuracy(job, sampling, built, asked)
+        time_limit = self.goal.time_limit
+        limit = _Limit(job.observe, time_limit)
+        accuracy = Accuracy(replace(job, observe=limit.observe), sampling, built, asked)
         accuracy.measure_body(first.built.draft.body.decision)
         known = {frozenset[str](): first}
         sets: dict[frozenset[str], Met] = {}
         raised: dict[str, float] = {}
-        candidate, limit = first, self.goal.time_limit
-        end = None if limit is None else time.monotonic() + limit
+        candidate = first
         for _ in range(1 + RAISES):
             try:
-                with job.step("goal"), self._limited(job, end):
+                with job.step("goal"), limit:
                     met = self._met(accuracy, raised)
             except _TimeIsUp:
-                if not self._measured:
-                    self._cut = f"the time limit of {limit:g} s {_CUT_SOURCES}"
+                if not limit.all_measured:
+                    self._cut = f"the time limit of {time_limit:g} s {_CUT_SOURCES}"
                     return candidate
                 by_db = [*self._aims(0.0, raised)] == ["sqnr"]
-                self._cut = f"the time limit of {limit:g} s {_CUT_GOAL if by_db else _CUT_HALVES}"
+                self._cut = f"the time limit of {time_limit:g} s {_CUT_GOAL if by_db else _CUT_HALVES}"
                 if by_db:
                     met = self._unconfirmed(accuracy, raised)
                 else:  # prediction does not know the score
@@ -412,24 +440,6 @@ class Pursuit:
                 more = max(gate.missing, _LEAST_RAISE)
             found[gate.kind] = found.get(gate.kind, 0.0) + more
         return found
-
-    @contextlib.contextmanager
-    def _limited(self, job: Job, end: float | None) -> Iterator[None]:
-        """Ends a search when the time is up, where it tells how far it is."""
-        told = job.observe
-
-        def observe(step: str, done: int | None, total: int | None) -> None:
-            told(step, done, total)
-            self._measured |= step == "sources" and done is not None and done == total
-            late = end is not None and time.monotonic() > end
-            if late and done is not None and step in ("sources", "goal"):
-                raise _TimeIsUp
-
-        job.observe = observe
-        try:
-            yield
-        finally:
-            job.observe = told
 
     def _unconfirmed(self, accuracy: Accuracy, raised: Mapping[str, float]) -> Met:
         """The set by prediction alone, for a goal of dB."""

@@ -98,6 +98,24 @@ class _Measured:
     worth: Worth = ()
 
 
+def obeying(job: Job, file: PlanFile, repair: AccuracyRepair | None, *, sizes: bool) -> Job:
+    """The job that obeys a plan, before all long work.
+
+    Args:
+        job: of a model that is not sanitized yet.
+        file: the plan.
+        repair: what repair is asked for.
+        sizes: whether the sizes of the plan count; the shares of several deployments always do.
+
+    Raises:
+        UserError: the plan is of another model, or repair is asked for and stated.
+    """
+    check_plan(file, job)
+    check_shapes(file, {name: shape for name, _, shape in job.model.inputs})
+    _beside(file, repair or AccuracyRepair("none"))
+    return job.with_sizes(file.sizes, file.shares) if file.shares or sizes else job
+
+
 class Quantization:
     """The steps from a sanitized model to the result."""
 
@@ -115,15 +133,13 @@ class Quantization:
         """What the user gives: data, statistics, a plan, a goal, repair; and what is to be written."""
         self._pursuit = pursuit
         self._repair = repair or AccuracyRepair("none")
-        self._job, self._options, self._source, self._given = job, options, source, given
+        self._body = body_of(job, format, file)
+        self._job = job.widened(io=self._body.io) if self._body.widens else job
+        self._options, self._source, self._given = options, source, given
         self._header = job.target.cache if format.cache or not job.target.explicit else None
         self._format = format
         self._file = file
         if file is not None:
-            check_plan(file, job)
-            check_shapes(file, {name: shape for name, _, shape in job.model.inputs})
-            if file.shares or (source is None and given is None):
-                job.state_sizes(file.sizes, file.shares)
             self._repair = _beside(file, self._repair)
             self._options = replace(options, own_methods=file.methods)
 
@@ -136,11 +152,8 @@ class Quantization:
         job = self._job
         sampling = self._sampling()
         if self._source is None and self._given is None:
-            body = body_of(job, self._format, None)
-            if body.widens:
-                job.widen(io=body.io)
             known = sampling.deployed.deployments if sampling.deployment.is_known else ()
-            prepared = prepare(job, known or (Deployment(),), self._format, self._options.layers, body)
+            prepared = prepare(job, known or (Deployment(),), self._format, self._options.layers, self._body)
             draft, model = prepared.draft, prepared.floats.model
             notes = [*job.notes, *([] if known else _unknown_sizes(job))]
             report = PlanReport(
@@ -149,11 +162,11 @@ class Quantization:
                 repair=self._unrepaired(),
                 calibration=NotCalibrated(measured=False, notes=tuple(notes)),
                 **deployment_parts(sampling.deployments, worths(model, sampling.deployments)),
-                body=body_part(body, None, (), (), ()),
+                body=body_part(self._body, None, (), (), ()),
                 **job.so_far(),
             )
             origin = "none yet: there was no data"
-            return planned(job, draft, model, known, origin, report, entry_of(body, settled=False))
+            return planned(job, draft, model, known, origin, report, entry_of(self._body, settled=False))
         measured = self._measured(sampling)
         built = decided(measured.built, measured.stats, sampling).finished()
         draft, made = built.draft, built.written
@@ -230,7 +243,7 @@ class Quantization:
         sampling = self._sampling(decides=pursuit.goal.is_set)
         as_float = None if job.target.explicit else job.result(job.model.to_proto())
         measured = self._measured(sampling)
-        ranges, expected = measured.ranges, measured.expected
+        job, ranges, expected = measured.built.job, measured.ranges, measured.expected
         best = pursuit.sought(job, sampling, measured.stats, measured.built, measured.confirming, expected)
         final = compiled(compilation, sampling.deployments, best.built)
         built = final.built
@@ -292,7 +305,7 @@ class Quantization:
         """The errors by layer of the result; None where nothing of it runs, or nothing is quantized."""
         if not built.draft.plan.pairs or not built.floats.whole or sampling.parts is None:
             return None
-        return layer_errors(self._job, sampling, details.layer_samples, built.written, result.report)
+        return layer_errors(built.job, sampling, details.layer_samples, built.written, result.report)
 
     def accuracy(self, asked: Asked) -> Accuracy:
         """The steps up to the scales, and then what causes the error.
@@ -304,7 +317,7 @@ class Quantization:
         return self._accuracy(sampling, self._measured(sampling), asked)
 
     def _accuracy(self, sampling: Sampling, measured: _Measured, asked: Asked) -> Accuracy:
-        accuracy = Accuracy(self._job, sampling, measured.built, asked)
+        accuracy = Accuracy(measured.built.job, sampling, measured.built, asked)
         accuracy.measure_body(decided(measured.built, measured.stats, sampling).draft.body.decision)
         return accuracy
 
@@ -324,7 +337,7 @@ class Quantization:
         data = self._report(sampling, measured, measured.built, None)
 
         def verified(built: Built) -> Verified:
-            return pursuit.attempt(self._job, sampling, measured.stats, built, measured.expected).verified
+            return pursuit.attempt(built.job, sampling, measured.stats, built, measured.expected).verified
 
         return sensitivity_of(self._job, accuracy, pursuit, verified, data, measured.repair, top)
 
@@ -339,7 +352,7 @@ class Quantization:
         measured = self._measured(sampling, quantizes=False)
         built = decided(measured.built, measured.stats, sampling).finished()
         made = built.written
-        accuracy = verify(job, sampling, made.proto, measured.expected, emulate=True)
+        accuracy = verify(built.job, sampling, made.proto, measured.expected, emulate=True)
         result = job.result(made.proto, made.model)
         result.report = replace(result.report, body=body_part(built.draft.body, made, (), accuracy, ()))
         return result
@@ -352,7 +365,7 @@ class Quantization:
         verified: Verified,
     ) -> BodyPart:
         """The report's part on the body of the result."""
-        job, made, decision = self._job, built.written, built.draft.body.decision
+        job, made, decision = built.job, built.written, built.draft.body.decision
         if not built.emulates:
             body = body_part(built.draft.body, made, verified.accuracy, (), ())
             return replace(body, onnxruntime=_recognised(built))
@@ -371,11 +384,9 @@ class Quantization:
         deployments = deployed.deployments
         if self._file is not None and self._file.sizes and not deployments[0].name:
             deployments = (replace(deployments[0], usual=self._file.shapes),)
-        body, file = body_of(job, self._format, self._file), self._file
-        if body.widens:
-            job.widen(io=body.io)
+        file = self._file
         prepared = prepare(
-            job, deployments, self._format, options.layers, body, file, quantizes=quantizes,
+            job, deployments, self._format, options.layers, self._body, file, quantizes=quantizes,
             usual=deployed.usual,
         )  # fmt: skip
         draft, float_model = prepared.draft, prepared.floats
@@ -389,7 +400,7 @@ class Quantization:
             stats = ranging.statistics(cache=self._header is not None)
             ranges = ranging.ranges(stats)
             decides = sampling.confirms and self._pursuit is not None and self._pursuit.goal.is_set
-            floats, confirming, expected = references(
+            job, floats, confirming, expected = references(
                 job, options, sampling, prepared.unedited, confirms=decides
             )
             job.notes.extend([*sampling.notes, *sampling.deployed.not_calibrated()])
