@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from onnxq.base.reason import Reason
 from onnxq.body.decide import Decision
 from onnxq.body.formats import Kind
+from onnxq.quant.plan_file import BodyType
 
 _NONE = Reason("", "")
 
@@ -45,6 +46,11 @@ class Body:
     refused: Mapping[str, Reason] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     plain: bool = False
+
+    @property
+    def unchanged(self) -> BodyType:
+        """The type of a body that is not changed: that of the model, where it has half precision itself."""
+        return "own" if self.half and not self.widens else "fp32"
 
     def noting(self, *notes: str) -> Body:
         """The same, with more to be said."""

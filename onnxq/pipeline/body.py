@@ -21,6 +21,7 @@ from onnxq.body.formats import DTYPES, Kind
 from onnxq.calib.stats import Stats
 from onnxq.documents.body import BodyPart, CastMade, OutputOfBody, StaysFloat32
 from onnxq.draft.body import Body
+from onnxq.draft.from_file import body_as_stated
 from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
 from onnxq.options.settings import Format
@@ -28,7 +29,7 @@ from onnxq.pipeline.building import Built, Written, body_fault
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
-from onnxq.quant.plan_file import BodyEntry, BodyType, Float32Entry, PlanFile
+from onnxq.quant.plan_file import BodyType, PlanFile
 from onnxq.run import ort
 from onnxq.run.compare import OutputAccuracy
 
@@ -53,35 +54,7 @@ def body_of(job: Job, format: Format, file: PlanFile | None) -> Body:
         kind, format.io == (kind or "fp32"), format.scale_form or job.target.scale_form,
         format.scale_form is not None, because, half=own, widens=own and format.body == "fp32",
     )  # fmt: skip
-    return body if file is None or file.body is None else _obeying(body, file, file.body, format)
-
-
-def _obeying(body: Body, file: PlanFile, said: BodyEntry, format: Format) -> Body:
-    """That of a plan; where it is settled there, it is known what it is made by.
-
-    Raises:
-        UserError: a flag says otherwise.
-    """
-    for key, name, flag, stated in (
-        ("type", "body", format.body, said.type),
-        ("io", "io", format.io, said.io),
-        ("scales", "scale form", format.scale_form, said.scales),
-    ):
-        if flag is not None and flag != stated:
-            message = f"the plan's {name} is {stated}, and this run's {flag}"
-            raise file.error(("body", key), message, "leave the flag out, or edit the plan")
-    kind: Kind | None = None if said.type in ("fp32", "own") else said.type  # type: ignore[assignment]
-    io = said.io == (kind or "fp32")
-    body = replace(
-        body, kind=kind, io=io, form=said.scales, because=Reason("plan", "the plan says so", "user"),
-        widens=body.half and said.type == "fp32",
-    )  # fmt: skip
-    if not said.settled:
-        return body
-    layers = frozenset(layer.node for layer in file.layers if layer.scales == "post-scale")
-    stays = {entry.node: Reason("plan", entry.because, "user") for entry in said.float32}
-    decision = None if kind is None else Decision(kind, io, stays, said.masks, said.float32_io)
-    return replace(body, layers=layers, decision=decision)
+    return body if file is None or file.body is None else body_as_stated(body, file, file.body, format)
 
 
 def _kind(job: Job, format: Format, half: bool) -> tuple[Kind | None, Reason]:
@@ -100,18 +73,6 @@ def bounded(prepared: Prepared) -> tuple[str, ...]:
     """The names of the tensors whose ranges the body asks for."""
     body = prepared.draft.body
     return needed(prepared.floats.model) if body.kind is not None and body.decision is None else ()
-
-
-def check_body(file: PlanFile, model: Model) -> None:
-    """Refuses a plan that has what the model has not stay float32.
-
-    Raises:
-        UserError: that is so.
-    """
-    if file.body is not None and file.body.settled and file.body.type not in ("fp32", "own"):
-        names = {node.name for graph in model.graphs() for node in graph.nodes}
-        ends = {tensor.name for tensor in (*model.graph.inputs, *model.graph.outputs)}
-        file.check_float32(names, ends)
 
 
 def decided(built: Built, stats: Stats, sampling: Sampling) -> Built:
@@ -163,28 +124,11 @@ def _decided(built: Built, kind: Kind, stats: Stats, sampling: Sampling) -> Body
     return replace(body.noting(*notes), decision=decision)
 
 
-def entry_of(body: Body, *, settled: bool = True) -> BodyEntry:
-    """What a plan file says; `settled`: whether it is decided what stays float32."""
-    kind: BodyType = body.kind or _unchanged(body)
-    io: BodyType = kind if body.io else "own" if body.half else "fp32"
-    decision = body.decision
-    if decision is None:
-        return BodyEntry(kind, io, body.form, settled)
-    stays = [Float32Entry(name, str(why)) for name, why in decision.stays.items()]
-    wide = decision.float32_io if body.io else ()
-    return BodyEntry(kind, io, body.form, settled, decision.masks, wide, tuple(stays))
-
-
 def _type(body: Body, made: Written | None) -> BodyType:
     """The type that the body has; without data, that it is going to have."""
     if made is None:
-        return body.kind or _unchanged(body)
-    return made.body.kind if made.body is not None else _unchanged(body)
-
-
-def _unchanged(body: Body) -> BodyType:
-    """What a body is whose type is not changed: that of the model, where it has half precision itself."""
-    return "own" if body.half and not body.widens else "fp32"
+        return body.kind or body.unchanged
+    return made.body.kind if made.body is not None else body.unchanged
 
 
 def _notes(decision: Decision, samples: Sequence[Any], model: Model, *, measured: bool) -> list[str]:

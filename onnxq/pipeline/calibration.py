@@ -23,7 +23,7 @@ from onnxq.data.split import Split, split
 from onnxq.draft.body import Body
 from onnxq.draft.draft import Draft
 from onnxq.draft.edits import FloatEdit
-from onnxq.draft.obey import edited_as_stated, obey, patched_as_stated
+from onnxq.draft.from_file import draft_of, edited_as_stated
 from onnxq.graph.deciders import freeze_hint
 from onnxq.graph.layers import balance
 from onnxq.graph.model import Model
@@ -195,14 +195,11 @@ def prepare(
             plan = make({}, ())
             draft = Draft(plan.per_tensor() if format.scale_form == "per-tensor" else plan)
         else:
-            draft, methods, notes = obey(file, model, make)
+            draft, methods, notes = draft_of(file, edits, model, make)
             job.notes.extend(notes)
     ranges = own.ranges(draft.plan)
     amax = {**own.weights(draft.plan), **draft.patches.amax}
-    draft = replace(draft, edits=edits, patches=replace(draft.patches, amax=amax), body=body)
-    if file is not None and file.repair.is_any:
-        draft, notes = patched_as_stated(file, draft, model)
-        job.notes.extend(notes)
+    draft = replace(draft, patches=replace(draft.patches, amax=amax), body=body)
     job.notes.extend(own.notes)
     if layers and file is not None:
         job.notes.append("the plan is obeyed: [[layer]] counts only for ranges that the plan leaves open")

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from onnxq.base.errors import UserError
-from onnxq.draft.obey import Weights
 from onnxq.graph.model import Model
 from onnxq.graph.wiring import constant_of
 from onnxq.options.config import LayerRule, overrides
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.ranges import of_layer
-from onnxq.quant.weights import amax_of
+from onnxq.quant.weights import Weights, amax_of
 
 
 class LayerRules:

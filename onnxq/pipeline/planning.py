@@ -13,12 +13,12 @@ from onnxq.base.errors import UserError
 from onnxq.base.shown import Shown, Words
 from onnxq.documents.report import PlanReport
 from onnxq.draft.draft import Draft
-from onnxq.draft.obey import entries
+from onnxq.draft.to_file import file_of
 from onnxq.emit import files
 from onnxq.graph.model import Model
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.words import planned_words
-from onnxq.quant.plan_file import BodyEntry, PlanFile, RepairEntry, encodable
+from onnxq.quant.plan_file import PlanFile, encodable
 from onnxq.quant.plan_reading import read_plan
 from onnxq.run.deployment import Deployment
 
@@ -85,8 +85,9 @@ def planned(
     deployments: Sequence[Deployment],
     origin: str,
     report: PlanReport,
-    body: BodyEntry,
     post_scaled: Collection[str] = (),
+    *,
+    settled: bool = True,
 ) -> Planned:
     """The plan of a run.
 
@@ -97,33 +98,20 @@ def planned(
         deployments: what it is for; none where no sizes are known.
         origin: where the ranges are from, for the reader of the file.
         report: what was done and found on the way.
-        body: what is not quantized.
         post_scaled: names of the layers with one weight scale, and its ratios behind the product.
+        settled: whether it is decided what stays float32.
     """
     source = None if isinstance(job.source, onnx.ModelProto) else Path(job.source)
-    layers, tensors, groups, constants = entries(draft, model, post_scaled)
-    file = PlanFile(
-        "" if source is None else encodable(source.name),
-        job.fingerprint(),
-        job.target.name,
-        {
-            f"{one.name}/{name}" if one.name else name: one.profiles.get(name, (shape,) * 3)
-            for one in deployments
-            for name, shape in one.usual.items()
-        },
-        tuple(layers),
-        tuple(tensors),
-        tuple(groups),
-        tuple(constants),
-        body,
-        RepairEntry(
-            tuple(edit.to_json() for edit in draft.edits),
-            draft.patches.biases, draft.patches.constants, draft.patches.codes,
-        ),
-        origin,
-        shares={one.name: one.weight for one in deployments if one.name},
+    sizes = {
+        f"{one.name}/{name}" if one.name else name: one.profiles.get(name, (shape,) * 3)
+        for one in deployments
+        for name, shape in one.usual.items()
+    }
+    head = PlanFile(
+        "" if source is None else encodable(source.name), job.fingerprint(), job.target.name, sizes,
+        origin=origin, shares={one.name: one.weight for one in deployments if one.name},
     )  # fmt: skip
-    return Planned(file, report, source)
+    return Planned(file_of(draft, model, head, post_scaled, settled=settled), report, source)
 
 
 def take_plan(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> PlanFile:

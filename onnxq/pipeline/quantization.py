@@ -21,14 +21,14 @@ from onnxq.documents.plan import Heads, PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import PlanReport
 from onnxq.documents.typed import fitted
-from onnxq.draft.obey import check_shapes
+from onnxq.draft.from_file import check_body, check_shapes
 from onnxq.graph.outline import outline
 from onnxq.graph.spans import spans
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.options.settings import AccuracyRepair, Compilation, Details, Format, Goal
 from onnxq.pipeline import reporting
 from onnxq.pipeline.accuracy import Accuracy, Asked
-from onnxq.pipeline.body import body_of, body_part, bounded, check_body, decided, entry_of
+from onnxq.pipeline.body import body_of, body_part, bounded, decided
 from onnxq.pipeline.building import Built
 from onnxq.pipeline.calibration import (
     STATED,
@@ -166,7 +166,7 @@ class Quantization:
                 **job.so_far(),
             )
             origin = "none yet: there was no data"
-            return planned(job, draft, model, known, origin, report, entry_of(self._body, settled=False))
+            return planned(job, draft, model, known, origin, report, settled=False)
         measured = self._measured(sampling)
         built = decided(measured.built, measured.stats, sampling).finished()
         draft, made = built.draft, built.written
@@ -183,7 +183,7 @@ class Quantization:
         samples = f", {measured.stats.samples} samples" if measured.stats.samples else ""
         origin = f"{calibration.method}{samples}"
         return planned(
-            job, draft, built.floats.model, sampling.deployments, origin, report, entry_of(draft.body),
+            job, draft, built.floats.model, sampling.deployments, origin, report,
             made.post_scaled,
         )  # fmt: skip
 

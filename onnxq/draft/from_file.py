@@ -1,4 +1,4 @@
-"""A plan file and a plan: what is written of a plan, and the plan that a file asks for.
+"""The draft that a plan file states.
 
 The rules say what can be quantized and what that needs; the file says which of it is. So a layer that the
 user puts into float takes its partners along as it would by a flag, and one that the user takes back
@@ -15,25 +15,27 @@ import numpy as np
 
 from onnxq.base.errors import UserError, nearest, unknown_name
 from onnxq.base.reason import Reason, code_of
+from onnxq.body.decide import Decision
+from onnxq.body.formats import Kind
+from onnxq.draft.body import Body
 from onnxq.draft.draft import Draft
 from onnxq.draft.edits import FloatEdit, edited
 from onnxq.graph.duplicate import duplicate
 from onnxq.graph.model import Model
 from onnxq.graph.types import Shape
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.view import Node
 from onnxq.options.config import LayerRule
 from onnxq.options.parameters import stated
+from onnxq.options.settings import Format
 from onnxq.quant.fits import fits_of, within
 from onnxq.quant.groups import Groups
 from onnxq.quant.patches import Patches
 from onnxq.quant.plan import KeptFloat, QuantPlan, ScaleGroup, Site
-from onnxq.quant.plan_file import GroupEntry, LayerEntry, PlanFile, TensorEntry, WeightEntry
+from onnxq.quant.plan_file import BodyEntry, PlanFile
 from onnxq.quant.ranges import Range
 from onnxq.quant.scales import scale_of, weight_amax
+from onnxq.quant.weights import Weights
 from onnxq.repair.registry import edit_of
-
-Weights = dict[tuple[str, int | None], np.ndarray]
-"""The magnitudes that quantized constants cover, by name and channel axis: float32 [channels] or []."""
 
 MakePlan = Callable[[Mapping[str, str], Collection[str]], QuantPlan]
 """The plan of the rules, with some nodes in float, by name with the reason, and others in int8."""
@@ -45,99 +47,15 @@ _REPAIRED = (
 )
 
 
-# -- writing ----------------------------------------------------------------------------------
-
-
-def entries(
-    draft: Draft, model: Model, post_scaled: Collection[str] = ()
-) -> tuple[list[LayerEntry], list[TensorEntry], list[GroupEntry], list[WeightEntry]]:
-    """What a file says of a draft, in the order of the model.
-
-    Args:
-        draft: the draft; measured tensors without a range have no amax.
-        model: the float model, with its edits.
-        post_scaled: names of the layers with one weight scale, and its ratios behind the product.
-    """
-    plan = draft.plan
-    weights = {**_amax_of_weights(plan, model), **draft.patches.amax}
-    groups = {group.id: group for group in plan.groups}
-    activations = [site for site in plan.sites if site.kind == "activation"]
-    tensors = [_tensor_entry(site, groups[site.group], draft.ranges) for site in activations]
-    used = dict.fromkeys(site.group for site in activations)
-    shared = [groups[number] for number in used if len(groups[number].tensors) > 1]
-    return (
-        _layer_entries(plan, [(node.name, node.op) for node in model.graph.nodes], post_scaled),
-        tensors,
-        [GroupEntry(group.tensors, group.reasons) for group in shared],
-        [_weight_entry(site, weights) for site in plan.sites if site.kind == "weight"],
-    )
-
-
-def _layer_entries(
-    plan: QuantPlan, nodes: Iterable[tuple[str, str]], post_scaled: Collection[str]
-) -> list[LayerEntry]:
-    kept = {entry.node: str(entry.because) for entry in plan.kept_float}
-    layers = {layer.node: layer for layer in plan.layers}
-    inputs: dict[str, list[int]] = {}
-    whys: dict[str, str] = {}
-    for pair in plan.pairs:
-        for edge in pair.readers:
-            inputs.setdefault(edge.node, []).append(edge.input)
-            whys.setdefault(edge.node, "" if len(pair.readers) > 1 else str(pair.because))
-    found = []
-    for node, op in nodes:
-        layer = layers.get(node)
-        note = "" if layer is None or layer.macs is None else f"{layer.macs:,} multiply-accumulates"
-        if layer is not None and layer.quantized:
-            scales = "post-scale" if node in post_scaled else ""
-            found.append(LayerEntry(node, op, "int8", f"{op} runs in int8", scales=scales, note=note))
-        elif layer is not None or node in kept:
-            half = tuple(sorted(inputs.get(node, ())))
-            found.append(LayerEntry(node, op, "float", kept.get(node, ""), half, note=note))
-        elif node in inputs:
-            found.append(LayerEntry(node, op, "int8", whys[node] or "it reads what is int8 anyway"))
-    return found
-
-
-def _tensor_entry(site: Site, group: ScaleGroup, ranges: Mapping[str, Range]) -> TensorEntry:
-    readers = ", ".join(f"{edge.node}:{edge.input}" for edge in site.readers)
-    note = f"read by {readers}: {site.because}"
-    if site.tensor not in group.sources:
-        return TensorEntry(site.tensor, note=f"{note}; its values are those of its [[group]]")
-    found = ranges.get(site.tensor)
-    if found is None:
-        return TensorEntry(site.tensor, note=note)
-    return TensorEntry(site.tensor, float(found.amax), because=str(found.because), note=note)
-
-
-def _weight_entry(site: Site, weights: Mapping[tuple[str, int | None], np.ndarray]) -> WeightEntry:
-    return WeightEntry(site.tensor, site.axis, weights.get((site.tensor, site.axis)), str(site.because))
-
-
-def _amax_of_weights(plan: QuantPlan, model: Model) -> Weights:
-    """The largest magnitudes of the constants that a plan quantizes; without those that are not finite."""
-    tensors = model.graph.tensors()
-    found: Weights = {}
-    for site in plan.sites:
-        if site.kind == "weight":
-            values = Tensor(model, tensors[site.tensor]).constant
-            assert values is not None
-            with np.errstate(over="ignore"):
-                amax = weight_amax(np.asarray(values, np.float32), site.axis)
-            if np.isfinite(amax).all():
-                found[site.tensor, site.axis] = amax
-    return found
-
-
-# -- reading ----------------------------------------------------------------------------------
-
-
-def obey(file: PlanFile, model: Model, make: MakePlan) -> tuple[Draft, dict[str, LayerRule], list[str]]:
-    """What a file asks for, but for what it says of edits and of what was fitted.
+def draft_of(
+    file: PlanFile, edits: tuple[FloatEdit, ...], model: Model, make: MakePlan
+) -> tuple[Draft, dict[str, LayerRule], list[str]]:
+    """The draft that a file states, but for the body.
 
     Args:
         file: the file.
-        model: the sanitized model, with the edits of the file.
+        edits: its edits, see `edited_as_stated`.
+        model: the sanitized model with them.
         make: makes plans of the rules.
 
     Returns:
@@ -153,7 +71,8 @@ def obey(file: PlanFile, model: Model, make: MakePlan) -> tuple[Draft, dict[str,
     plan = _grouped(plan, file, known, notes)
     plan = _along(plan, file, known)
     ranges, methods = _of_tensors(plan, file, notes)
-    return Draft(plan, ranges, patches=Patches(amax=_of_weights(plan, file, known, notes))), methods, notes
+    amax = _of_weights(plan, file, known, notes)
+    return Draft(plan, ranges, edits, _patches(plan, file, model, amax, notes)), methods, notes
 
 
 def edited_as_stated(file: PlanFile, model: Model) -> tuple[Model, tuple[FloatEdit, ...]]:
@@ -176,34 +95,23 @@ def edited_as_stated(file: PlanFile, model: Model) -> tuple[Model, tuple[FloatEd
     return model, tuple(found)
 
 
-def patched_as_stated(file: PlanFile, draft: Draft, model: Model) -> tuple[Draft, list[str]]:
-    """A draft with the biases, constants and codes of a file, but for layers that are in float now.
-
-    Args:
-        file: the file.
-        draft: what it asks for beside them.
-        model: the float model, with the edits of the file.
-
-    Returns:
-        The draft, and what the user may not expect.
-
-    Raises:
-        UserError: something of it does not fit the model.
-    """
+def _patches(plan: QuantPlan, file: PlanFile, model: Model, amax: Weights, notes: list[str]) -> Patches:
+    """What the file says of constants; biases, constants and codes but for layers that are in float now."""
     said = file.repair
-    patches = replace(draft.patches, biases=said.biases, constants=said.constants, codes=said.codes)
+    patches = Patches(said.constants, said.biases, said.codes, amax)
     for kind, key, named in said.named:
         for index, (name, values) in enumerate(named.items()):
             try:
                 _TAKEN[kind]({name: values}).apply(duplicate(model))
             except UserError as error:
                 raise file.error((kind, index, key), str(error), error.hint) from error
-    left = within(patches, model, draft.plan)
+    left = within(patches, model, plan)
     was, now = ({fit.layer for fit in fits_of(some, model)} for some in (patches, left))
     gone = sorted(was - now)
-    more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
-    notes = [f"{gone[0]!r}{more}: in float, without what was fitted for it in int8"] if gone else []
-    return replace(draft, patches=left), notes
+    if gone:
+        more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
+        notes.append(f"{gone[0]!r}{more}: in float, without what was fitted for it in int8")
+    return left
 
 
 _TAKEN: Mapping[str, Callable[[Mapping[str, np.ndarray]], Patches]] = {
@@ -281,6 +189,46 @@ class _Known:
         if self.tensors[name].is_constant:
             hint = "begin its table with [[weight]]; weights share no scales"
             raise file.error(at, f"{name!r} is a constant, not an activation", hint)
+
+
+def body_as_stated(body: Body, file: PlanFile, said: BodyEntry, format: Format) -> Body:
+    """That of a plan; where it is settled there, it is known what it is made by.
+
+    Raises:
+        UserError: a flag says otherwise.
+    """
+    for key, name, flag, said_there in (
+        ("type", "body", format.body, said.type),
+        ("io", "io", format.io, said.io),
+        ("scales", "scale form", format.scale_form, said.scales),
+    ):
+        if flag is not None and flag != said_there:
+            message = f"the plan's {name} is {said_there}, and this run's {flag}"
+            raise file.error(("body", key), message, "leave the flag out, or edit the plan")
+    kind: Kind | None = None if said.type in ("fp32", "own") else said.type  # type: ignore[assignment]
+    io = said.io == (kind or "fp32")
+    body = replace(
+        body, kind=kind, io=io, form=said.scales, because=Reason("plan", "the plan says so", "user"),
+        widens=body.half and said.type == "fp32",
+    )  # fmt: skip
+    if not said.settled:
+        return body
+    layers = frozenset(layer.node for layer in file.layers if layer.scales == "post-scale")
+    stays = {entry.node: Reason("plan", entry.because, "user") for entry in said.float32}
+    decision = None if kind is None else Decision(kind, io, stays, said.masks, said.float32_io)
+    return replace(body, layers=layers, decision=decision)
+
+
+def check_body(file: PlanFile, model: Model) -> None:
+    """Refuses a plan that has what the model has not stay float32.
+
+    Raises:
+        UserError: that is so.
+    """
+    if file.body is not None and file.body.settled and file.body.type not in ("fp32", "own"):
+        names = {node.name for graph in model.graphs() for node in graph.nodes}
+        ends = {tensor.name for tensor in (*model.graph.inputs, *model.graph.outputs)}
+        file.check_float32(names, ends)
 
 
 def _placed(file: PlanFile, known: _Known, make: MakePlan, notes: list[str]) -> QuantPlan:
