@@ -34,6 +34,7 @@ from onnxq.quant.plan import KeptFloat, QuantPlan, ScaleGroup, Site
 from onnxq.quant.plan_file import BodyEntry, PlanFile
 from onnxq.quant.ranges import Range
 from onnxq.quant.scales import scale_of, weight_amax
+from onnxq.quant.wants import left_float
 from onnxq.quant.weights import Weights
 from onnxq.repair.registry import edit_of
 
@@ -254,7 +255,7 @@ def _placed(file: PlanFile, known: _Known, make: MakePlan, notes: list[str]) -> 
         if entry.format == "float" and entry.node in set(free.planned) - free.readers:
             message = f"node {entry.node!r} cannot be float: the model itself quantizes it, its pairs stay"
             raise file.error(("layer", index, "format"), message, "start from the float model")
-    plan = make(floats, wanted) if floats else free
+    plan = left_float(free, floats, known.nodes) if floats else free
     whys = {entry.node: entry.because for entry in file.layers if entry.because}
     kept_float = tuple(_with_why(entry, whys) for entry in plan.kept_float)
     layers = {layer.node for layer in plan.layers}
@@ -265,7 +266,8 @@ def _placed(file: PlanFile, known: _Known, make: MakePlan, notes: list[str]) -> 
             notes.append(f"the plan has {node!r} in int8, and it is float: {why}")
     notes += _listed("in float too, since nothing in int8 needs it", [n for n in lost if n not in layers])
     notes += _halves(file, plan)
-    return replace(plan, kept_float=kept_float)
+    order = {name: place for place, name in enumerate(known.nodes)}
+    return replace(plan, kept_float=tuple(sorted(kept_float, key=lambda entry: order[entry.node])))
 
 
 def _in_int8(plan: QuantPlan) -> frozenset[str]:
@@ -283,11 +285,10 @@ def _with_why(entry: KeptFloat, whys: Mapping[str, str]) -> KeptFloat:
 
 def _grouped(plan: QuantPlan, file: PlanFile, known: _Known, notes: list[str]) -> QuantPlan:
     """The plan with the scale groups of the file; what it does not name stays with its group."""
-    activations = [site for site in plan.sites if site.kind == "activation"]
-    names = {site.tensor for site in activations}
+    old = plan.shared
+    names = {name for group in old for name in group.tensors}
     listed = {entry.name for entry in file.tensors}
     groups = Groups()
-    old = [group for group in plan.groups if names.issuperset(group.tensors)]
     for group in old:
         for name in group.tensors:
             groups.add(name)
@@ -353,10 +354,9 @@ def _of_tensors(
     ranges: dict[str, Range] = {}
     methods: dict[str, LayerRule] = {}
     measured = set(plan.measured)
-    groups = {name: group for group in plan.groups for name in group.tensors}
-    names = {site.tensor for site in plan.sites if site.kind == "activation"}
+    groups = {name: group for group in plan.shared for name in group.tensors}
     for index, entry in enumerate(file.tensors):
-        if entry.name not in names or (entry.amax is None and entry.method is None):
+        if entry.name not in groups or (entry.amax is None and entry.method is None):
             continue
         if entry.name not in measured:
             sources = ", ".join(map(repr, groups[entry.name].sources))

@@ -45,14 +45,19 @@ def file_of(
     groups = {group.id: group for group in plan.groups}
     activations = [site for site in plan.sites if site.kind == "activation"]
     tensors = [_tensor_entry(site, groups[site.group], draft.ranges) for site in activations]
-    used = dict.fromkeys(site.group for site in activations)
-    shared = [groups[number] for number in used if len(groups[number].tensors) > 1]
+    used = [groups[number] for number in dict.fromkeys(site.group for site in activations)]
+    unread = {name for group in used for name in group.sources}.difference(s.tensor for s in activations)
+    tensors += [
+        TensorEntry(name, entry.amax, because=str(entry.because), note="it counts for its [[group]] alone")
+        for name, entry in draft.ranges.items()
+        if name in unread
+    ]
     patches = draft.patches
     return replace(
         head,
         layers=_layer_entries(plan, [(node.name, node.op) for node in model.graph.nodes], post_scaled),
         tensors=tuple(tensors),
-        groups=tuple(GroupEntry(group.tensors, group.reasons) for group in shared),
+        groups=tuple(GroupEntry(one.tensors, one.reasons) for one in used if len(one.tensors) > 1),
         weights=tuple(_weight_entry(site, weights) for site in plan.sites if site.kind == "weight"),
         body=_body_entry(draft.body, settled=settled),
         repair=RepairEntry(
