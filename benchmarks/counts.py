@@ -22,11 +22,11 @@ LONG, MANY = 60, 8  # lines of a function, and its parameters, that are not coun
 
 # Where reports are made, read and written as JSON; else they are types.
 REPORT_ROOM = ("documents/", "emit/", "base/typed.py", "pipeline/reporting.py")
-PAIR_ROOM = ("graph/pairs.py", "quant/insert.py", "draft/insert.py")
+PAIR_ROOM = ("graph/pairs.py", "quant/insert.py")
 FORMAT_ROOM = ("formats/",)
 
 # What is handed through the pipeline and changed on the way: the classes, and the names of their variables.
-CARRIERS = ("Job", "Prepared", "Quantized", "Finish", "Sampling")
+CARRIERS = ("Job", "Prepared", "Draft", "Body", "FloatModel", "Built", "Sampling")
 _CARRIER_NAMES = {"ranges", *(name.lower() for name in CARRIERS)}
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

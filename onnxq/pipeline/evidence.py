@@ -73,13 +73,11 @@ def evidence_of(
     report = recorded_report(path) if path is not None and own else None
     of_float = _is_of_float_model(given, job, report)
     sampling = Sampling(job, options, source, None if of_float else given)
+    deployed = sampling.deployed
     if of_float and source is None and given is not None and given.stats is not None:
-        of_float_sizes = job.deployments(given.stats.origin.seen, every=given.stats.origin.tells_sizes)
-        usual = (sampling.first,) * len(of_float_sizes)
-        sampling.deployed = replace(sampling.deployed, deployments=of_float_sizes, usual=usual)
-    prepared = prepare(
-        job, sampling.deployed.deployments, Format(), (), UNCHANGED, usual=sampling.deployed.usual
-    )
+        sizes = job.deployments(given.stats.origin.seen, every=given.stats.origin.tells_sizes)
+        deployed = replace(deployed, deployments=sizes, usual=(sampling.first,) * len(sizes))
+    prepared = prepare(job, deployed.deployments, Format(), (), UNCHANGED, usual=deployed.usual)
     known = (
         given.stats.stats
         if given is not None and given.stats is not None

@@ -150,10 +150,12 @@ def untried(options: AccuracyRepair, why: str) -> RepairPart:
 
 def stated_part(built: Built) -> RepairPart:
     """What the report says where a plan states what repair makes of the model."""
-    facts, kinds = _changes(built), Counter(edit.kind for edit in built.draft.edits)
-    counts = {**kinds, "biases": facts["biases"], "weights by codes": facts["codes"]}
+    draft = built.draft
+    biases = len(fits_of(draft.patches, built.floats.model))
+    kinds = Counter(edit.kind for edit in draft.edits)
+    counts = {**kinds, "biases": biases, "weights by codes": len(draft.patches.codes)}
     text = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
-    return _Ledger(AccuracyRepair("none"), short=f"as the plan states: {text}", facts=facts).told()
+    return _Ledger(AccuracyRepair("none"), short=f"as the plan states: {text}", facts=_changes(built)).told()
 
 
 def _changes(built: Built) -> dict[str, Any]:
@@ -299,7 +301,8 @@ class _Repairing:
         """The repaired model in the place of the other one."""
         was, facts = self._built, self._ledger.facts
         floats = was.floats.edited(was.job, state.model) if state.draft.edits else was.floats
-        body = replace(was.draft.body, gained_db=facts["after_db"] - facts["before_db"])
+        before, after = (facts[key] for key in ("before_db", "after_db"))
+        body = replace(was.draft.body, gained_db=after - before)
         ranges = _followed(was.draft.ranges, state.draft)
         draft = replace(state.draft, ranges=ranges, patches=state.fitted.patches, body=body)
         built = Built.of(was.job, draft, floats)
