@@ -26,7 +26,7 @@ PAIR_ROOM = ("graph/pairs.py", "quant/insert.py")
 FORMAT_ROOM = ("formats/",)
 
 # What is handed through the pipeline and changed on the way: the classes, and the names of their variables.
-CARRIERS = ("Job", "Prepared", "Draft", "Body", "FloatModel", "Built", "Sampling")
+CARRIERS = ("Job", "Prepared", "Draft", "BodyPlan", "FloatModel", "Built", "Sampling")
 _CARRIER_NAMES = {"ranges", *(name.lower() for name in CARRIERS)}
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import counts
 from onnxq.targets import NAMES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -302,6 +303,23 @@ def test_pairs_are_read_in_one_place() -> None:
         or (isinstance(node, ast.Name) and node.id == "DEQUANTIZE")
     }
     assert named == set(NAMES_DEQUANTIZE)
+
+
+def test_layers_are_left_in_float_in_one_way() -> None:
+    """`Draft.in_float` takes along all that a node in float leaves without a purpose; others ask it."""
+    asking = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in FILES
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.ImportFrom) and any(alias.name == "left_float" for alias in node.names)
+    }
+    assert asking == {"draft/draft.py"}
+
+
+def test_what_is_handed_on_never_changes() -> None:
+    """A step gives another draft, another model or another job; of samples it is noted what they did."""
+    places = list(counts.carrier_setters(counts.files(ROOT)))
+    assert {place.path for place in places} <= {"pipeline/sampling.py"}, places
 
 
 def test_a_rule_file_imports_the_facade_only() -> None:
