@@ -22,7 +22,7 @@ LONG, MANY = 60, 8  # lines of a function, and its parameters, that are not coun
 
 # Where documents are read and written as JSON; else they are types.
 REPORT_ROOM = ("documents/", "emit/", "base/json_file.py", "base/plain.py", "base/typed.py")
-PAIR_ROOM = ("graph/pairs.py", "quant/insert.py", "draft/insert.py")
+PAIR_ROOM = ("graph/pairs.py", "quant/insert.py")
 FORMAT_ROOM = ("formats/",)
 
 
@@ -78,7 +78,7 @@ BY_KEY = {
 """What is read by a text and is no document: by file, of files that read documents too by `file:key`."""
 
 # What is handed through the pipeline and changed on the way: the classes, and the names of their variables.
-CARRIERS = ("Job", "Prepared", "Quantized", "Finish", "Sampling")
+CARRIERS = ("Job", "Prepared", "Draft", "BodyPlan", "FloatModel", "Built", "Sampling")
 _CARRIER_NAMES = {"ranges", *(name.lower() for name in CARRIERS)}
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -297,6 +297,23 @@ def test_formats_say_what_int8_is() -> None:
     assert len(places) <= INT8_PLACES, "\n".join(map(str, places))
 
 
+def test_layers_are_left_in_float_in_one_way() -> None:
+    """`Draft.in_float` takes along all that a node in float leaves without a purpose; others ask it."""
+    asking = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in FILES
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.ImportFrom) and any(alias.name == "left_float" for alias in node.names)
+    }
+    assert asking == {"draft/draft.py"}
+
+
+def test_what_is_handed_on_never_changes() -> None:
+    """A step gives another draft, another model or another job; of samples it is noted what they did."""
+    places = list(counts.carrier_setters(counts.files(ROOT)))
+    assert {place.path for place in places} <= {"pipeline/sampling.py"}, places
+
+
 def test_a_rule_file_imports_the_facade_only() -> None:
     found = []
     for path in RULES:

@@ -14,7 +14,7 @@ _NONE = Reason("", "")
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class BodyPlan:
     """What is done with a model with pairs before it is written.
 
     Attributes:
@@ -52,10 +52,10 @@ class Body:
         """The type of a body that is not changed: that of the model, where it has half precision itself."""
         return "own" if self.half and not self.widens else "fp32"
 
-    def noting(self, *notes: str) -> Body:
+    def noting(self, *notes: str) -> BodyPlan:
         """The same, with more to be said."""
         return replace(self, notes=(*self.notes, *notes))
 
 
-UNCHANGED = Body()
+UNCHANGED = BodyPlan()
 """Nothing is done."""

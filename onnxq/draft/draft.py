@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from onnxq.draft.body import UNCHANGED, Body
+from onnxq.draft.body import UNCHANGED, BodyPlan
 from onnxq.draft.edits import FloatEdit
 from onnxq.graph.model import Model
 from onnxq.quant.fits import within
@@ -37,7 +37,7 @@ class Draft:
     edits: tuple[FloatEdit, ...] = ()
     patches: Patches = NONE
     fitted: frozenset[str] = field(default_factory=frozenset)
-    body: Body = UNCHANGED
+    body: BodyPlan = UNCHANGED
 
     @property
     def amax(self) -> dict[str, float]:

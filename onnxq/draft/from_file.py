@@ -17,7 +17,7 @@ from onnxq.base.errors import UserError, nearest, unknown_name
 from onnxq.base.reason import Reason, code_of
 from onnxq.body.decide import Decision
 from onnxq.body.formats import Kind
-from onnxq.draft.body import Body
+from onnxq.draft.body import BodyPlan
 from onnxq.draft.draft import Draft
 from onnxq.draft.edits import FloatEdit, edited
 from onnxq.graph.duplicate import duplicate
@@ -34,7 +34,6 @@ from onnxq.quant.plan import KeptFloat, QuantPlan, ScaleGroup, Site
 from onnxq.quant.plan_file import BodyEntry, PlanFile
 from onnxq.quant.ranges import Range
 from onnxq.quant.scales import weight_amax
-from onnxq.quant.wants import left_float
 from onnxq.quant.weights import Weights
 from onnxq.repair.registry import edit_of
 
@@ -153,7 +152,7 @@ class _Known:
     """The names that a file may mean."""
 
     def __init__(self, file: PlanFile, model: Model) -> None:
-        self._model = model
+        self.model = model
         self.nodes = {node.name: node.op for node in model.graph.nodes}
         views = [Node(model, node) for node in model.graph.nodes]
         read = [tensor for node in views for tensor in (*node.inputs, *node.outputs) if tensor is not None]
@@ -192,7 +191,7 @@ class _Known:
             raise file.error(at, f"{name!r} is a constant, not an activation", hint)
 
 
-def body_as_stated(body: Body, file: PlanFile, said: BodyEntry, format: Format) -> Body:
+def body_as_stated(body: BodyPlan, file: PlanFile, said: BodyEntry, format: Format) -> BodyPlan:
     """That of a plan; where it is settled there, it is known what it is made by.
 
     Raises:
@@ -259,7 +258,7 @@ def _placed(file: PlanFile, known: _Known, make: MakePlan, notes: list[str]) -> 
         if entry.format == "float" and entry.node in set(free.planned) - free.readers:
             message = f"node {entry.node!r} cannot be float: the model itself quantizes it, its pairs stay"
             raise file.error(("layer", index, "format"), message, "start from the float model")
-    plan = left_float(free, floats, known.nodes) if floats else free
+    plan = Draft(free).in_float(floats, known.model).plan
     whys = {entry.node: entry.because for entry in file.layers if entry.because}
     kept_float = tuple(_with_why(entry, whys) for entry in plan.kept_float)
     layers = {layer.node for layer in plan.layers}

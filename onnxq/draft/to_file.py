@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from onnxq.draft.body import Body
+from onnxq.draft.body import BodyPlan
 from onnxq.draft.draft import Draft
 from onnxq.graph.model import Model
 from onnxq.graph.view import Tensor
@@ -69,7 +69,7 @@ def file_of(
     )
 
 
-def _body_entry(body: Body, *, settled: bool) -> BodyEntry:
+def _body_entry(body: BodyPlan, *, settled: bool) -> BodyEntry:
     kind: BodyType = body.kind or body.unchanged
     io: BodyType = kind if body.io else "own" if body.half else "fp32"
     decision = body.decision

@@ -28,7 +28,6 @@ from onnxq.noise.ranking import DecisionRanked, ranked
 from onnxq.noise.search import Search
 from onnxq.noise.sources import Sources
 from onnxq.pipeline.building import Built
-from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
 from onnxq.quant.wants import Wants
 from onnxq.run import ort
@@ -95,13 +94,13 @@ class Accuracy:
         plan: its plan.
     """
 
-    def __init__(self, job: Job, sampling: Sampling, built: Built, asked: Asked) -> None:
+    def __init__(self, sampling: Sampling, built: Built, asked: Asked) -> None:
         """What there is when the scales are.
 
         Raises:
             UserError: there are no data, nothing is quantized, or nothing runs; or costs make no sense.
         """
-        self._job, self._sampling, self.built, self._asked = job, sampling, built, asked
+        self._job, self._sampling, self.built, self._asked = built.job, sampling, built, asked
         self.plan = built.draft.plan
         if sampling.parts is None:
             raise UserError("there are no samples to measure noise with", hint="give --calib DATA")
@@ -110,7 +109,7 @@ class Accuracy:
         if not self.plan.pairs:
             raise UserError("nothing is quantized: there is no noise to measure")
         self.copy = built.copy(by_layer=True)
-        self._parts = job.parts_of(self.copy.outputs)
+        self._parts = self._job.parts_of(self.copy.outputs)
         self._wants = Wants(self.plan)
         self.trials = 0
         self._body: dict[str, float] = {}

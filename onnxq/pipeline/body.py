@@ -20,12 +20,12 @@ from onnxq.body.decide import Decision, above_db, decide
 from onnxq.body.formats import DTYPES, Kind
 from onnxq.calib.stats import Stats
 from onnxq.documents.body import BodyPart, CastMade, OutputOfBody, StaysFloat32
-from onnxq.draft.body import Body
+from onnxq.draft.body import BodyPlan
 from onnxq.draft.from_file import body_as_stated
 from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
 from onnxq.options.settings import Format
-from onnxq.pipeline.building import Built, Written, body_fault
+from onnxq.pipeline.building import Built, Finished, body_fault
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
@@ -37,7 +37,7 @@ SAMPLES = 2
 """How many samples say what has to stay float32: each trial runs them."""
 
 
-def body_of(job: Job, format: Format, file: PlanFile | None) -> Body:
+def body_of(job: Job, format: Format, file: PlanFile | None) -> BodyPlan:
     """That of a run: by flag, by the plan, else by the target and the model; what it is made by is open.
 
     Raises:
@@ -50,7 +50,7 @@ def body_of(job: Job, format: Format, file: PlanFile | None) -> Body:
         )
     own = speaks_half(job.model.to_proto(weights=False))
     kind, because = _kind(job, format, own)
-    body = Body(
+    body = BodyPlan(
         kind, format.io == (kind or "fp32"), format.scale_form or job.target.scale_form,
         format.scale_form is not None, because, half=own, widens=own and format.body == "fp32",
     )  # fmt: skip
@@ -95,7 +95,7 @@ def decided(built: Built, stats: Stats, sampling: Sampling) -> Built:
         return built.with_body(_decided(built, body.kind, stats, sampling))
 
 
-def _decided(built: Built, kind: Kind, stats: Stats, sampling: Sampling) -> Body:
+def _decided(built: Built, kind: Kind, stats: Stats, sampling: Sampling) -> BodyPlan:
     job, body, floats = built.job, built.draft.body, built.floats
     ranges = {name: (entry.min, entry.max) for name, entry in stats.tensors.items() if entry.size}
     samples: list[Mapping[str, np.ndarray]] = []
@@ -124,7 +124,7 @@ def _decided(built: Built, kind: Kind, stats: Stats, sampling: Sampling) -> Body
     return replace(body.noting(*notes), decision=decision)
 
 
-def _type(body: Body, made: Written | None) -> BodyType:
+def _type(body: BodyPlan, made: Finished | None) -> BodyType:
     """The type that the body has; without data, that it is going to have."""
     if made is None:
         return body.kind or body.unchanged
@@ -165,8 +165,8 @@ def _notes(decision: Decision, samples: Sequence[Any], model: Model, *, measured
 
 
 def body_part(
-    wanted: Body,
-    made: Written | None,
+    wanted: BodyPlan,
+    made: Finished | None,
     int8: Sequence[OutputAccuracy],
     alone: Sequence[OutputAccuracy],
     together: Sequence[OutputAccuracy],

@@ -10,7 +10,7 @@ import onnx
 from onnxq.base.errors import UserError
 from onnxq.base.reason import Reason
 from onnxq.body.convert import HalfBody
-from onnxq.draft.body import Body
+from onnxq.draft.body import BodyPlan
 from onnxq.draft.draft import Draft
 from onnxq.graph.duplicate import duplicate
 from onnxq.graph.half import speaks_half
@@ -67,7 +67,7 @@ class FloatModel:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class Finished:
     """A quantized model as it is written.
 
     Attributes:
@@ -105,7 +105,7 @@ class Built:
     floats: FloatModel
     inserted: Inserted
     proto: onnx.ModelProto
-    made: Written | None = None
+    made: Finished | None = None
 
     @staticmethod
     def of(job: Job, draft: Draft, floats: FloatModel) -> Built:
@@ -133,7 +133,7 @@ class Built:
         with self.job.step("insert"):
             return Built.of(self.job, self.draft.in_float(why, self.floats.model), self.floats)
 
-    def with_body(self, body: Body) -> Built:
+    def with_body(self, body: BodyPlan) -> Built:
         """The same with another body in its draft, which is made when it is asked for."""
         return replace(self, draft=replace(self.draft, body=body))
 
@@ -158,9 +158,9 @@ class Built:
     # -- as it is written ----------------------------------------------------------------------
 
     @property
-    def written(self) -> Written:
+    def written(self) -> Finished:
         """It, as it is written, its body float32 where nothing else was asked for."""
-        return Written(self.inserted.model, self.proto) if self.made is None else self.made
+        return Finished(self.inserted.model, self.proto) if self.made is None else self.made
 
     @property
     def emulates(self) -> bool:
@@ -184,7 +184,7 @@ class Built:
             plain = replace(body.noting(body_fault(error)), decision=None, form="per-channel", plain=True)
             return self.with_body(plain).finished()
 
-    def _written(self) -> Written:
+    def _written(self) -> Finished:
         body, model = self.draft.body, duplicate(self.inserted.model)
         apart = {} if body.plain else set_slices_apart(model, model.limits.get("slices-apart", 0))
         form = self._post_scaled(model)
@@ -192,7 +192,7 @@ class Built:
         if body.decision is not None:
             half = body.decision.convert(model, body.refused)
             model = half.model
-        return Written(model, model.to_proto(handover=True), half, *form, apart)
+        return Finished(model, model.to_proto(handover=True), half, *form, apart)
 
     def _post_scaled(self, model: Model) -> tuple[tuple[str, ...], Mapping[str, Reason]]:
         """Gives layers one weight scale, where that is wanted and better; which, and why others have not."""

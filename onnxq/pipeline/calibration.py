@@ -20,7 +20,7 @@ from onnxq.calib.stats_file import StatsFile
 from onnxq.data.samples import Sample, digest
 from onnxq.data.sources import Source
 from onnxq.data.split import Split, split
-from onnxq.draft.body import Body
+from onnxq.draft.body import BodyPlan
 from onnxq.draft.draft import Draft
 from onnxq.draft.edits import FloatEdit
 from onnxq.draft.from_file import draft_of, edited_as_stated
@@ -138,7 +138,7 @@ def prepare(
     deployments: Sequence[Deployment],
     format: Format,
     layers: Sequence[LayerRule],
-    body: Body,
+    body: BodyPlan,
     file: PlanFile | None = None,
     *,
     quantizes: bool = True,

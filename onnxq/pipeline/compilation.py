@@ -42,30 +42,6 @@ _REFUSALS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class CompilerVerdict:
-    """What the compiler says.
-
-    Attributes:
-        engine: what came of the model that is kept.
-        built: that model; where layers are left in float for the compiler another one than was judged.
-        failure: why a model did not compile whose original does; empty where none is like that.
-        blame: "quantization", "repair" or "", of a failure.
-        layer: the layer where it breaks, "" where that is not known.
-    """
-
-    engine: trt.Engine
-    built: Built
-    failure: str = ""
-    blame: str = ""
-    layer: str = ""
-
-    @property
-    def regression(self) -> Regressed | None:
-        """The failure for the report; None where there is none."""
-        return Regressed(self.failure, self.blame, self.layer) if self.failure else None
-
-
-@dataclass(frozen=True, slots=True)
 class Compiled:
     """The result as it is kept.
 
@@ -128,19 +104,17 @@ def compiled(wanted: Compilation, deployments: Sequence[Deployment], built: Buil
         try:
             compiler = Compiler(job, wanted.sm, [profiles, *(one.profiles for one in _others(deployments))])
             compiler.beside = plain.proto if plain.sizes is None else None
-            halved, engine = compiler.finished(built)
-            if engine.status == "failed":
-                said = compiler.judge(engine, halved)
-            else:
-                said = CompilerVerdict(engine, halved)
+            kept, engine = compiler.finished(built)
+            failed, regressed = engine.status == "failed", None
+            if failed:
+                kept, engine, regressed = compiler.judge(engine, kept)
         except (UserError, Fault) as error:  # profiles do not fit, or the compiler is not understood
             return not_run(str(error))
-        verdict = _verdict(plain, compiler.plain, said.engine, said.built, form, over)
-        best = SpeedTrial(said.built, said.engine, verdict)
-        if wanted.fastest and engine.status != "failed":
+        best = SpeedTrial(kept, engine, _verdict(plain, compiler.plain, engine, kept, form, over))
+        if wanted.fastest and not failed:
             best = _fastest(compiler, plain, best, over)
     kept, plan = best.built, best.built.draft.plan
-    part = engine_part(best.engine, kept.written.proto, plan.planned, said.regression, plan.format.name)
+    part = engine_part(best.engine, kept.written.proto, plan.planned, regressed, plan.format.name)
     each = _Each(deployments, plain, best, over)
     return Compiled(kept, part, best.verdict, each.verdicts(), each.bytes())
 
@@ -272,22 +246,26 @@ class Compiler:
         )
         return whole.with_body(whole.draft.body.noting(note)), engine
 
-    def judge(self, engine: trt.Engine, built: Built) -> CompilerVerdict:
+    def judge(self, engine: trt.Engine, built: Built) -> tuple[Built, trt.Engine, Regressed | None]:
         """What a quantized model fails by: where the original compiles, tried once more without a layer.
 
         Args:
             engine: what came of compiling it.
             built: the model.
 
+        Returns:
+            The model that is kept, with that layer in float where it compiles then; what came of compiling
+            it; and by what the other one fails, None where the original does not compile either.
+
         Raises:
             UserError: a profile does not fit what the compiler makes of the inputs.
         """
         readers = built.draft.plan.readers
         if not self._original_compiles():
-            return CompilerVerdict(engine, built)
+            return built, engine, None
         if not readers or self.compile(built.floats.proto).status != "compiled":
             layer = next(iter(_named(engine, _names(built.proto))), "")
-            return CompilerVerdict(engine, built, engine.reason, "repair", layer)
+            return built, engine, _regressed(engine, "repair", layer)
         trials = _Trials(self, built)
         layer = ""
         for suspects in (_named(engine, readers)[:1], trials.first_to_fail()):
@@ -295,8 +273,8 @@ class Compiler:
                 rest, again = trials.without([layer])
                 if again.status == "compiled":
                     made, again = self.finished(rest.finished())
-                    return CompilerVerdict(again, made, engine.reason, "quantization", layer)
-        return CompilerVerdict(engine, built, engine.reason, "quantization", layer)
+                    return made, again, _regressed(engine, "quantization", layer)
+        return built, engine, _regressed(engine, "quantization", layer)
 
     def compile(self, model: onnx.ModelProto, timeout: float = 900.0) -> trt.Engine:
         """Compiles a model whose external data is where the job's is."""
@@ -329,6 +307,10 @@ class Compiler:
                     built = trt.compile_engine(path, sm=self._sm, profiles=shapes, more=more)
                     return built.status == "compiled"
         return False
+
+
+def _regressed(engine: trt.Engine, by: str, layer: str) -> Regressed | None:
+    return Regressed(engine.reason, by, layer) if engine.reason else None
 
 
 def _refused(engine: trt.Engine) -> str:

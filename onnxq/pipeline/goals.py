@@ -214,7 +214,6 @@ class Pursuit:
 
     def verified(
         self,
-        job: Job,
         sampling: Sampling,
         built: Built,
         expected: Recording | None,
@@ -225,7 +224,6 @@ class Pursuit:
         """How near a model is as it is written.
 
         Args:
-            job: of the float model.
             sampling: gives the samples.
             built: the model; of one of which a part runs the ends are others in half precision.
             expected: the float model.
@@ -233,7 +231,7 @@ class Pursuit:
                 has no more than two kinds, so that what chose confirms.
             score: the user's score, where it is known.
         """
-        bound = self._bound
+        bound, job = self._bound, built.job
         if expected is None or bound is None:
             return Verified(verify(job, sampling, built.proto, expected, confirms=confirms), _NOTHING)
         emulate = built.emulates
@@ -261,7 +259,6 @@ class Pursuit:
 
     def attempt(
         self,
-        job: Job,
         sampling: Sampling,
         stats: Stats,
         built: Built,
@@ -274,14 +271,13 @@ class Pursuit:
         On the samples that verify; with `confirms` on those that confirm. See `sought`.
         """
         built = decided(built, stats, sampling)
-        if job.target.explicit:
+        if built.job.target.explicit:
             built = built.finished()
-        found = self.verified(job, sampling, built, expected, confirms=confirms)
+        found = self.verified(sampling, built, expected, confirms=confirms)
         return Attempt(built, found, self.gates(found))
 
     def sought(
         self,
-        job: Job,
         sampling: Sampling,
         stats: Stats,
         built: Built,
@@ -294,7 +290,6 @@ class Pursuit:
         others confirm; the figures of what is returned are of the samples that verify, which have no say.
 
         Args:
-            job: of the float model.
             sampling: gives the samples; some have to be kept apart to choose, and some to confirm.
             stats: the ranges of tensors.
             built: the quantized model; what stays float32 of the rest is decided here.
@@ -306,18 +301,18 @@ class Pursuit:
         """
 
         def tried(built: Built) -> Attempt:
-            return self.attempt(job, sampling, stats, built, confirming, confirms=True)
+            return self.attempt(sampling, stats, built, confirming, confirms=True)
 
         def verified(of: Attempt) -> Attempt:
             known = self._score is not None and not self._score.told
             score = of.verified.score if known else None
-            found = self.verified(job, sampling, of.built, expected, score=score)
+            found = self.verified(sampling, of.built, expected, score=score)
             return replace(of, verified=found, gates=self.gates(found))
 
         if not self.goal.is_set:
-            return self.attempt(job, sampling, stats, built, expected)
+            return self.attempt(sampling, stats, built, expected)
         first = tried(built)
-        best = self._decided(job, sampling, built, first, tried)
+        best = self._decided(sampling, built, first, tried)
         if sampling.few and self._found is None:
             self.notes.append(sampling.few)
         self._met_where_confirmed = best.met
@@ -326,7 +321,6 @@ class Pursuit:
 
     def _decided(
         self,
-        job: Job,
         sampling: Sampling,
         built: Built,
         first: Attempt,
@@ -350,7 +344,7 @@ class Pursuit:
                 )
                 return first
         return self._or_note(
-            "the goal was not searched for", lambda: self._searched(job, sampling, built, first, tried), first
+            "the goal was not searched for", lambda: self._searched(sampling, built, first, tried), first
         )
 
     def _or_note(self, what: str, made: Callable[[], T], otherwise: T) -> T:
@@ -372,7 +366,6 @@ class Pursuit:
 
     def _searched(
         self,
-        job: Job,
         sampling: Sampling,
         built: Built,
         first: Attempt,
@@ -380,8 +373,10 @@ class Pursuit:
     ) -> Attempt:
         asked = replace(self.asked(), most=GOAL_SOURCES)
         time_limit = self.goal.time_limit
+        job = built.job
         limit = _Limit(job.observe, time_limit)
-        accuracy = Accuracy(replace(job, observe=limit.observe), sampling, built, asked)
+        limited = replace(built, job=replace(job, observe=limit.observe))
+        accuracy = Accuracy(sampling, limited, asked)
         accuracy.measure_body(first.built.draft.body.decision)
         known = {frozenset[str](): first}
         sets: dict[frozenset[str], Met] = {}

@@ -14,7 +14,6 @@ from onnxq.noise.decisions import FloatDecision
 from onnxq.noise.ranking import ranked
 from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.pipeline.building import Built
-from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
 from onnxq.quant.heads import eligible_heads
 from onnxq.quant.plan import QuantPlan
@@ -44,9 +43,7 @@ def stated(model: Model, plan: QuantPlan, asked: str) -> Heads:
     return Heads(asked, names, left, share=_share(plan, left), why=why)
 
 
-def offered(
-    job: Job, sampling: Sampling, built: Built, weights: Mapping[str, float] | None
-) -> tuple[Built, Heads]:
+def offered(sampling: Sampling, built: Built, weights: Mapping[str, float] | None) -> tuple[Built, Heads]:
     """Leaves heads in float where that gains the outputs enough, measured.
 
     The noise model ranks them; of the first one, the first two and so on, the samples that choose say which
@@ -54,7 +51,6 @@ def offered(
     take from int8. Other samples have to confirm that they gain that, and 1 dB at least.
 
     Args:
-        job: of the float model.
         sampling: gives the samples; some have to be kept apart to choose, and some to confirm.
         built: the quantized model.
         weights: what outputs weigh; None: all the same.
@@ -70,8 +66,8 @@ def offered(
     if sampling.parts is None:
         return built, found
     try:
-        with job.step("heads"):
-            return _measured(job, sampling, built, weights, replace(found, heads=names, why=""))
+        with built.job.step("heads"):
+            return _measured(sampling, built, weights, replace(found, heads=names, why=""))
     except UserError as error:
         why = f"not measured: {error}"
     except Exception as error:  # a fault of ours: the heads stay in int8
@@ -80,14 +76,13 @@ def offered(
 
 
 def _measured(
-    job: Job,
     sampling: Sampling,
     built: Built,
     weights: Mapping[str, float] | None,
     found: Heads,
 ) -> tuple[Built, Heads]:
     asked = Asked(samples=_SAMPLES, weights=weights)
-    accuracy = Accuracy(job, sampling, built, asked)
+    accuracy = Accuracy(sampling, built, asked)
     order = _ranked(accuracy, found.heads)
     found = replace(found, heads=order)
     tried = [order[:count] for count in range(min(len(order), _MOST) + 1)]

@@ -23,7 +23,7 @@ from onnxq.graph.external import externalize
 from onnxq.graph.load import read
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
-from onnxq.pipeline.building import Written
+from onnxq.pipeline.building import Finished
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.stage_comparison import How, beside
@@ -114,7 +114,7 @@ def to_run(asked: int | None, held: int, weights: int) -> tuple[int, str]:
 
 
 def layer_errors(
-    job: Job, sampling: Sampling, asked: int | None, made: Written, report: Report
+    job: Job, sampling: Sampling, asked: int | None, made: Finished, report: Report
 ) -> LayerErrors | None:
     """The errors by layer of a result; None without samples.
 
@@ -142,7 +142,7 @@ def layer_errors(
 
 
 def _measured(
-    job: Job, sampling: Sampling, wanted: int, made: Written, report: Report, *, limited: bool
+    job: Job, sampling: Sampling, wanted: int, made: Finished, report: Report, *, limited: bool
 ) -> LayerErrors:
     def tell(step: str, done: int | None) -> None:
         job.observe("layers", done, None if done is None else count)

@@ -246,7 +246,7 @@ class Quantization:
         as_float = None if job.target.explicit else job.result(job.model.to_proto())
         measured = self._measured(sampling)
         job, ranges, expected = measured.built.job, measured.ranges, measured.expected
-        best = pursuit.sought(job, sampling, measured.stats, measured.built, measured.confirming, expected)
+        best = pursuit.sought(sampling, measured.stats, measured.built, measured.confirming, expected)
         final = compiled(compilation, sampling.deployments, best.built)
         built = final.built
         draft, made = built.draft, built.written
@@ -257,7 +257,7 @@ class Quantization:
             )
         verified = best.verified
         if built.made is not best.built.made:  # the compiler had a say
-            verified = pursuit.verified(job, sampling, built, expected)
+            verified = pursuit.verified(sampling, built, expected)
         body = self._judged(sampling, built, expected, verified)
         about_mean, goal = pursuit.part(verified)
         result = as_float or job.result(made.proto, made.model)
@@ -319,7 +319,7 @@ class Quantization:
         return self._accuracy(sampling, self._measured(sampling), asked)
 
     def _accuracy(self, sampling: Sampling, measured: _Measured, asked: Asked) -> Accuracy:
-        accuracy = Accuracy(measured.built.job, sampling, measured.built, asked)
+        accuracy = Accuracy(sampling, measured.built, asked)
         accuracy.measure_body(decided(measured.built, measured.stats, sampling).draft.body.decision)
         return accuracy
 
@@ -339,7 +339,7 @@ class Quantization:
         data = self._report(sampling, measured, measured.built, None)
 
         def verified(built: Built) -> Verified:
-            return pursuit.attempt(built.job, sampling, measured.stats, built, measured.expected).verified
+            return pursuit.attempt(sampling, measured.stats, built, measured.expected).verified
 
         return sensitivity_of(self._job, accuracy, pursuit, verified, data, measured.repair, top)
 
@@ -412,11 +412,11 @@ class Quantization:
         built, choice = quantized(
             job, options, sampling, draft, float_model, ranges, floats, tries=file is None
         )
-        measured = _Measured(built, stats, ranges, choice, confirming, expected)
         if file is not None and file.repair.is_any:
-            return replace(measured, repair=stated_part(built), worth=worth)
+            part = stated_part(built)
+            return _Measured(built, stats, ranges, choice, confirming, expected, part, worth=worth)
         if not quantizes:
-            return measured
+            return _Measured(built, stats, ranges, choice, confirming, expected)
         weights = self._pursuit.goal.weigh if self._pursuit is not None else None
         found = repaired(
             built, self._repair, sampling, prepared.steps, stats, ranges,
@@ -424,11 +424,11 @@ class Quantization:
         )  # fmt: skip
         built, asked_heads = found.built, self._format.heads
         if asked_heads == "auto":
-            built, heads = offered(job, sampling, built, weights)
+            built, heads = offered(sampling, built, weights)
         else:
             heads = stated(built.floats.model, built.draft.plan, asked_heads)
-        return replace(
-            measured, built=built, stats=found.stats, repair=found.part, heads=heads, seen=stats, worth=worth
+        return _Measured(
+            built, found.stats, ranges, choice, confirming, expected, found.part, heads, stats, worth
         )
 
     def _cache(self, measured: _Measured, built: Built) -> str | None:
