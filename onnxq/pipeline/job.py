@@ -67,9 +67,9 @@ from onnxq.targets import Target, load_target
 R = TypeVar("R", bound=Run)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Job:
-    """One run over one model: what it began with, its clock and what its report will say.
+    """One run over one model: the model, its clock and what its report will say.
 
     Nothing of it is another one later: what changes the model gives another job, which shares the clock and
     the notes.
