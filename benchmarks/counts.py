@@ -22,7 +22,7 @@ LONG, MANY = 60, 8  # lines of a function, and its parameters, that are not coun
 
 # Where documents are read and written as JSON; else they are types.
 REPORT_ROOM = ("documents/", "emit/", "base/json_file.py", "base/plain.py", "base/typed.py")
-PAIR_ROOM = ("graph/pairs.py", "quant/insert.py", "draft/insert.py")
+PAIR_ROOM = ("graph/pairs.py", "quant/insert.py")
 FORMAT_ROOM = ("formats/",)
 
 
@@ -69,7 +69,7 @@ BY_KEY = {
     **_keys("cli/pages/model.py", "a count by operator", "DequantizeLinear", "QuantizeLinear", "layers"),
     **_keys("cli/screen.py", "a variable of the environment", "COLUMNS"),
     **_keys("cli/verb.py", "a flag in front of the verb", "quiet", "verbose"),
-    **_keys("pipeline/body.py", "a limit of the target", "slices-apart"),
+    **_keys("pipeline/building.py", "a limit of the target", "slices-apart"),
     **_keys("pipeline/description.py", "a count by operator", "layers"),
     **_keys("pipeline/goals.py", "an aim or a score", "agreement", "choose", "drop", "sqnr", "verify"),
     **_keys("pipeline/job.py", "a limit of the target", "weight-blocks"),
@@ -78,7 +78,7 @@ BY_KEY = {
 """What is read by a text and is no document: by file, of files that read documents too by `file:key`."""
 
 # What is handed through the pipeline and changed on the way: the classes, and the names of their variables.
-CARRIERS = ("Job", "Prepared", "Quantized", "Finish", "Sampling")
+CARRIERS = ("Job", "Prepared", "Draft", "BodyPlan", "FloatModel", "Built", "Sampling")
 _CARRIER_NAMES = {"ranges", *(name.lower() for name in CARRIERS)}
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -27,7 +27,7 @@ LAYERS = {
     "run": 2, "rule": 2,
     "data": 3, "compiled": 3,
     "rewrite": 4, "calib": 4, "quant": 4, "body": 4, "noise": 4, "repair": 4, "analysis": 4, "documents": 4,
-    "checks": 4, "methods": 4,
+    "checks": 4, "methods": 4, "draft": 4,
     "emit": 5, "page": 5, "pipeline": 5,
     "cli": 6, "__main__": 6, "__init__": 6,
 }  # fmt: skip
@@ -50,6 +50,7 @@ EVERYWHERE_FROM_GRAPH = {
     "analysis",
     "checks",
     "documents",
+    "draft",
     "emit",
     "pipeline",
 }
@@ -287,13 +288,30 @@ STATES_INT8 = {
     "run/engine_log.py": "the compiler's types, each with its word in logs",
     "rewrite/mining.py": "ONNX's types, each with where casts are not exact any more",
 }
-INT8_PLACES = 20
+INT8_PLACES = 15
 
 
 def test_formats_say_what_int8_is() -> None:
     places = list(counts.int8_grid(counts.files(ROOT)))
     assert {place.path for place in places} == set(STATES_INT8)
     assert len(places) <= INT8_PLACES, "\n".join(map(str, places))
+
+
+def test_layers_are_left_in_float_in_one_way() -> None:
+    """`Draft.in_float` takes along all that a node in float leaves without a purpose; others ask it."""
+    asking = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in FILES
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.ImportFrom) and any(alias.name == "left_float" for alias in node.names)
+    }
+    assert asking == {"draft/draft.py"}
+
+
+def test_what_is_handed_on_never_changes() -> None:
+    """A step gives another draft, another model or another job; of samples it is noted what they did."""
+    places = list(counts.carrier_setters(counts.files(ROOT)))
+    assert {place.path for place in places} <= {"pipeline/sampling.py"}, places
 
 
 def test_a_rule_file_imports_the_facade_only() -> None:

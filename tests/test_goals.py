@@ -28,6 +28,7 @@ from onnxq.documents.accuracy import GoalPart
 from onnxq.noise.goal import Met
 from onnxq.noise.search import Search
 from onnxq.pipeline.accuracy import MOST, Accuracy
+from onnxq.pipeline.building import Built
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.scoring import Score
 from onnxq.run import ort
@@ -291,12 +292,12 @@ def test_a_fault_in_the_search_costs_no_run(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 PLACES = {
-    "copy": (sys.modules[Accuracy.__module__], "measuring_copy"),
+    "copy": (Built, "copy"),
     "sources": (sys.modules[Accuracy.__module__], "measure_noise"),
     "body": (Accuracy, "measure_body"),
     "search": (Search, "cheapest"),
     "set": (PiecewiseModel, "run_each"),
-    "result": (sys.modules[Accuracy.__module__], "refined"),
+    "result": (Built, "in_float"),
     "report": (Accuracy, "part"),
 }
 

@@ -41,7 +41,7 @@ from onnxq.pipeline.decision_ranking import Sensitivity
 from onnxq.pipeline.goals import Measurement, Pursuit
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.planning import Planned, take_plan
-from onnxq.pipeline.quantization import Quantization
+from onnxq.pipeline.quantization import Quantization, obeying
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.runtime import refuse_invalid
 from onnxq.pipeline.stated_sizes import refuse_sizes
@@ -109,9 +109,7 @@ def sanitize(
 def sanitize_any(model: ModelSource, repairs: Repairs, inputs: Inputs, observe: Observer | None) -> Result:
     """The same as `sanitize`, but a model that nobody takes is not refused."""
     with uncollected():
-        run = Job(model, repairs, observe)
-        run.bind(inputs)
-        run.sanitize()
+        run = Job.of(model, repairs, inputs, observe).sanitized()
         refuse_sizes(run)
         return run.result(run.model.to_proto())
 
@@ -292,15 +290,15 @@ def _sanitized(
     given = Given.read(stats, partial=calibration.partial) if stats is not None else None
     with remarks.heard(), ort.custom_ops(asked.runtime.ort_ops):
         with uncollected():
-            job = Job(model, asked.repairs, observe)
-            job.bind(asked.inputs)
+            job = Job.of(model, asked.repairs, asked.inputs, observe)
             source = None
             if data is not None:
-                source = job.open_data(data, asked.images, asked.feeding, pictures=pictures)
-            quantization = Quantization(job, course, source, given, format, file, pursuit, asked.accuracy)
-            job.sanitize()
+                job, source = job.with_data(data, asked.images, asked.feeding, pictures=pictures)
+            if file is not None:
+                job = obeying(job, file, asked.accuracy, sizes=source is None and given is None)
+            job = job.sanitized()
             refuse_sizes(job)
-        yield quantization
+        yield Quantization(job, course, source, given, format, file, pursuit, asked.accuracy)
 
 
 def _check_goal(goal: Goal, target: Target, data: bool) -> None:
@@ -384,11 +382,10 @@ def calibrate(
     check_main(asked.division.workers)
     with ort.custom_ops(asked.runtime.ort_ops):
         with uncollected():
-            job = Job(model, asked.repairs, observe)
+            job = Job.of(model, asked.repairs, asked.inputs, observe)
             check_output(Path(output), job.model.path, force=force)
-            job.bind(asked.inputs)
-            source = job.open_data(data, asked.images, asked.feeding)
-            job.sanitize()
+            job, source = job.with_data(data, asked.images, asked.feeding)
+            job = job.sanitized()
             refuse_sizes(job)
         course = Calibrating.of(asked.calibration, (), asked.feeding)
         return take_statistics(job, course, source, data, asked.images, output, asked.division)

@@ -27,13 +27,9 @@ from onnxq.noise.measure import Submit, measure_noise
 from onnxq.noise.ranking import DecisionRanked, ranked
 from onnxq.noise.search import Search
 from onnxq.noise.sources import Sources
-from onnxq.pipeline.calibration import Prepared
-from onnxq.pipeline.choosing import Quantized, measuring_copy, refined
-from onnxq.pipeline.job import Job
+from onnxq.pipeline.building import Built
 from onnxq.pipeline.sampling import Sampling
-from onnxq.quant.insert import Inserted
-from onnxq.quant.plan import QuantPlan
-from onnxq.quant.wants import Wants, left_float
+from onnxq.quant.wants import Wants
 from onnxq.run import ort
 from onnxq.run.about_mean import (
     STILL,
@@ -91,34 +87,35 @@ class Asked:
 
 
 class Accuracy:
-    """The noise of a model whose scales are known; its sources are measured when they are asked for."""
+    """The noise of a model whose scales are known; its sources are measured when they are asked for.
 
-    def __init__(
-        self, job: Job, sampling: Sampling, prepared: Prepared, done: Quantized, asked: Asked
-    ) -> None:
+    Attributes:
+        built: the model.
+        plan: its plan.
+    """
+
+    def __init__(self, sampling: Sampling, built: Built, asked: Asked) -> None:
         """What there is when the scales are.
 
         Raises:
             UserError: there are no data, nothing is quantized, or nothing runs; or costs make no sense.
         """
-        self._job, self._sampling, self._prepared, self._done = job, sampling, prepared, done
-        self._asked = asked
-        self.plan = prepared.plan
+        self._job, self._sampling, self.built, self._asked = built.job, sampling, built, asked
+        self.plan = built.draft.plan
         if sampling.parts is None:
             raise UserError("there are no samples to measure noise with", hint="give --calib DATA")
-        if not prepared.reference.graph.output:
+        if not built.floats.runs:
             raise UserError("no part of the model runs in onnxruntime: there is nothing to measure")
         if not self.plan.pairs:
             raise UserError("nothing is quantized: there is no noise to measure")
-        inserted = Inserted(done.model, done.names)
-        self.copy = measuring_copy(job, prepared, inserted, done.proto, by_layer=True)
-        self._parts = job.parts_of(self.copy.outputs)
+        self.copy = built.copy(by_layer=True)
+        self._parts = self._job.parts_of(self.copy.outputs)
         self._wants = Wants(self.plan)
         self.trials = 0
         self._body: dict[str, float] = {}
         self._scored: dict[frozenset[str], float] = {}
         self.costs = (
-            Costs.of(self.plan, job.model, asked.unit)
+            Costs.of(self.plan, built.floats.model, asked.unit)
             if asked.costs is None
             else Costs.given(self.plan, asked.costs)
         )
@@ -195,11 +192,12 @@ class Accuracy:
             decision: the body of the float model; None: there is none.
             most: on how many samples.
         """
-        if decision is None or self._prepared.not_run or self._job.in_float32:
+        floats = self.built.floats
+        if decision is None or not floats.whole or self._job.in_float32:
             return
         settled = decision.settled  # None where a plan states the body
-        half = decision.convert(self._job.model) if settled is None else settled.body
-        body = Emulated(half.model.to_proto(), data_dir=self._job.model.data_dir)
+        half = decision.convert(floats.model) if settled is None else settled.body
+        body = Emulated(half.model.to_proto(), data_dir=floats.model.data_dir)
         names = [name for name in self.copy.outputs if name in body.outputs]
         meter = AboutMeanMeter(self._parts.only(names))
         off = Setting(self.copy.piecewise.edges)
@@ -411,27 +409,6 @@ class Accuracy:
             text = f"it gains {price.gain_db:.1f} dB for {cost}: {price.why}"
             found[name] = Reason("goal", text)
         return found
-
-    def plan_with(self, why: Mapping[str, str]) -> QuantPlan:
-        """The plan with some nodes in float; it needs no range that is not measured.
-
-        Args:
-            why: the nodes, each with its reason.
-        """
-        ops = {node.name: node.op for node in self._job.model.graph.nodes}
-        return left_float(self.plan, why, ops) if why else self.plan
-
-    def finished(self, why: Mapping[str, str]) -> tuple[Prepared, Quantized]:
-        """Plan and model with some nodes in float, in the place of those that this was made of.
-
-        Args:
-            why: the nodes, each with its reason: see `reasons`.
-        """
-        if not why:
-            return self._prepared, self._done
-        prepared = replace(self._prepared)
-        done = refined(self._job, prepared, self._done, self.plan_with(why))
-        return prepared, done
 
     def part(self) -> NoiseMeasured:
         """The part of the report: what was measured, and what it took."""

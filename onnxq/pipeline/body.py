@@ -6,34 +6,30 @@ The body comes last: rules are proved and scales chosen in float32.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 import numpy as np
-import onnx
 
 from onnxq.base.errors import UserError
 from onnxq.base.heap import collected
 from onnxq.base.reason import Reason, code_of
 from onnxq.body.bounds import needed
-from onnxq.body.convert import HalfBody
 from onnxq.body.decide import Decision, above_db, decide
 from onnxq.body.formats import DTYPES, Kind
 from onnxq.calib.stats import Stats
 from onnxq.documents.body import BodyPart, CastMade, OutputOfBody, StaysFloat32
-from onnxq.graph.duplicate import duplicate
+from onnxq.draft.body import BodyPlan
+from onnxq.draft.from_file import body_as_stated
 from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
 from onnxq.options.settings import Format
+from onnxq.pipeline.building import Built, Finished, body_fault
 from onnxq.pipeline.calibration import Prepared
-from onnxq.pipeline.choosing import Quantized
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
-from onnxq.quant.plan_file import BodyEntry, BodyType, Float32Entry, PlanFile
-from onnxq.quant.post_scale import post_scale
-from onnxq.quant.scale_form import better_forms
-from onnxq.quant.slices_apart import set_slices_apart
+from onnxq.quant.plan_file import BodyType, PlanFile
 from onnxq.run import ort
 from onnxq.run.compare import OutputAccuracy
 
@@ -41,84 +37,24 @@ SAMPLES = 2
 """How many samples say what has to stay float32: each trial runs them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """What body there is to be.
+def body_of(job: Job, format: Format, file: PlanFile | None) -> BodyPlan:
+    """That of a run: by flag, by the plan, else by the target and the model; what it is made by is open.
 
-    Attributes:
-        kind: its type; None: float types stay as they are.
-        io: whether inputs and outputs are of this type too.
-        form: the form of weight scales.
-        forced: whether it was asked for.
-        because: why it is that type.
-        half: whether the model has half precision itself.
-        widens: whether that becomes float32, and with `io` its inputs and outputs too.
-        stated: the plan that says what stays float32, or None.
+    Raises:
+        UserError: the plan has another body, or the target takes none.
     """
-
-    kind: Kind | None
-    io: bool
-    form: str
-    forced: bool
-    because: Reason
-    half: bool = False
-    widens: bool = False
-    stated: PlanFile | None = None
-
-    @staticmethod
-    def of(job: Job, format: Format, file: PlanFile | None) -> Wish:
-        """That of a run: by flag, by the plan, else by the target and the model.
-
-        Raises:
-            UserError: the plan has another body.
-        """
-        if not job.target.explicit and (format.body or format.io or "fp32") != "fp32":
-            raise UserError(
-                f"{job.target.title} calibrates a float32 model by itself; a body was asked for",
-                hint="leave --body and --io out: its builder has the flag --fp16",
-            )
-        own = speaks_half(job.model.to_proto(weights=False))
-        kind, because = _kind(job, format, own)
-        form = format.scale_form or job.target.scale_form
-        io = format.io == (kind or "fp32")
-        forced = format.scale_form is not None
-        wish = Wish(kind, io, form, forced, because, half=own, widens=own and format.body == "fp32")
-        return wish if file is None or file.body is None else wish.obeying(file, format)
-
-    def obeying(self, file: PlanFile, format: Format) -> Wish:
-        """That of a plan.
-
-        Raises:
-            UserError: a flag says otherwise.
-        """
-        body = file.body
-        assert body is not None
-        for key, name, flag, said in (
-            ("type", "body", format.body, body.type),
-            ("io", "io", format.io, body.io),
-            ("scales", "scale form", format.scale_form, body.scales),
-        ):
-            if flag is not None and flag != said:
-                message = f"the plan's {name} is {said}, and this run's {flag}"
-                raise file.error(("body", key), message, "leave the flag out, or edit the plan")
-        kind: Kind | None = None if body.type in ("fp32", "own") else body.type  # type: ignore[assignment]
-        because = Reason("plan", "the plan says so", "user")
-        return replace(
-            self, kind=kind, io=body.io == (kind or "fp32"), form=body.scales, because=because,
-            widens=self.half and body.type == "fp32", stated=file,
-        )  # fmt: skip
-
-    @property
-    def layers(self) -> set[str] | None:
-        """The layers that a plan gives one weight scale; None where no plan says."""
-        if self.stated is None or not self.settled:
-            return None
-        return {layer.node for layer in self.stated.layers if layer.scales == "post-scale"}
-
-    @property
-    def settled(self) -> bool:
-        """Whether it is stated what stays float32."""
-        return self.stated is not None and self.stated.body is not None and self.stated.body.settled
+    if not job.target.explicit and (format.body or format.io or "fp32") != "fp32":
+        raise UserError(
+            f"{job.target.title} calibrates a float32 model by itself; a body was asked for",
+            hint="leave --body and --io out: its builder has the flag --fp16",
+        )
+    own = speaks_half(job.model.to_proto(weights=False))
+    kind, because = _kind(job, format, own)
+    body = BodyPlan(
+        kind, format.io == (kind or "fp32"), format.scale_form or job.target.scale_form,
+        format.scale_form is not None, because, half=own, widens=own and format.body == "fp32",
+    )  # fmt: skip
+    return body if file is None or file.body is None else body_as_stated(body, file, file.body, format)
 
 
 def _kind(job: Job, format: Format, half: bool) -> tuple[Kind | None, Reason]:
@@ -133,188 +69,66 @@ def _kind(job: Job, format: Format, half: bool) -> tuple[Kind | None, Reason]:
     return "fp16", Reason("typed", f"{title} runs the types that the file states", "tensorrt")
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """A quantized model as it is written.
-
-    Attributes:
-        model: the model, open.
-        proto: the same.
-        body: how it was converted; None: it was not.
-        post_scaled: names of the layers whose weights have one scale, and its ratios behind the product.
-        left: int8 layers that keep a scale a channel although the other form was wanted, and why.
-        apart: the slices whose pairs have the next scale, each with the Concat in which they meet.
-    """
-
-    model: Model
-    proto: onnx.ModelProto
-    body: HalfBody | None
-    post_scaled: tuple[str, ...] = ()
-    left: Mapping[str, Reason] = field(default_factory=dict)
-    apart: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class Finish:
-    """What is done with a quantized model before it is written.
-
-    Attributes:
-        wish: what was wanted.
-        decision: what the body is made by; None: float types stay as they are.
-        notes: what the user may not expect.
-        refused: the nodes that NVIDIA's compiler does not take in half precision.
-        plain: whether nothing is done, as it ended in a fault.
-    """
-
-    wish: Wish
-    decision: Decision | None
-    notes: list[str] = field(default_factory=list)
-    refused: dict[str, Reason] = field(default_factory=dict)
-    plain: bool = False
-
-    def __call__(self, model: Model) -> Finished:
-        """A quantized model in its last form; it is not modified.
-
-        Raises:
-            UserError: it cannot have the body that was asked for.
-        """
-        try:
-            return self._made(model)
-        except UserError:
-            raise
-        except Exception as error:  # a fault of ours: the model is written as it was
-            if self.plain:
-                raise
-            self.notes.append(_fault(error))
-            self.decision, self.wish, self.plain = None, replace(self.wish, form="per-channel"), True
-            return self._made(model)
-
-    def _made(self, model: Model) -> Finished:
-        model = duplicate(model)
-        apart = {} if self.plain else set_slices_apart(model, model.limits.get("slices-apart", 0))
-        form = self._post_scaled(model)
-        body = None
-        if self.decision is not None:
-            body = self.decision.convert(model, self.refused)
-            model = body.model
-        return Finished(model, model.to_proto(handover=True), body, *form, apart)
-
-    def _post_scaled(self, model: Model) -> tuple[tuple[str, ...], Mapping[str, Reason]]:
-        """Gives layers one weight scale, where that is wanted and better; which, and why others have not."""
-        if self.wish.form != "post-scale":
-            return (), {}
-        half = self.decision is not None
-        stays = {**self.decision.stays, **self.refused} if self.decision is not None else {}
-        better = better_forms(model, half=half, stays=stays)
-        asked = self.wish.layers
-        if asked is None:
-            # without half precision it costs nothing
-            asked = {n for n, form in better.items() if form.post_scaled or (self.wish.forced and not half)}
-        else:
-            asked = {n for n in asked if n in better and (better[n].post_scaled or not half)}
-        found = post_scale(model, asked)
-        left = {name: form.why for name, form in better.items() if name not in asked}
-        return found.layers, {**left, **found.left}
-
-    def in_float32(self) -> Finish:
-        """The same with a float32 body."""
-        return replace(self, decision=None, refused={})
-
-
-def _fault(error: Exception) -> str:
-    """What is said where making the body ends in a fault."""
-    return f"the body stays as it is: making it ends in a fault of onnxq ({type(error).__name__}: {error})"
-
-
-def bounded(job: Job, wish: Wish) -> tuple[str, ...]:
+def bounded(prepared: Prepared) -> tuple[str, ...]:
     """The names of the tensors whose ranges the body asks for."""
-    return needed(job.model) if wish.kind is not None and not wish.settled else ()
+    body = prepared.draft.body
+    return needed(prepared.floats.model) if body.kind is not None and body.decision is None else ()
 
 
-def finish_of(
-    job: Job, wish: Wish, prepared: Prepared, stats: Stats, done: Quantized, sampling: Sampling
-) -> Finish:
-    """Decides how a quantized model is written.
+def decided(built: Built, stats: Stats, sampling: Sampling) -> Built:
+    """The same, where it is decided what stays float32 of what is not quantized.
 
     Args:
-        job: of the float model.
-        wish: what is wanted.
-        prepared: the plan, and what does not run.
+        built: the quantized model.
         stats: the ranges of tensors.
-        done: the quantized model.
         sampling: gives the samples that say what has to stay float32: those that chose scales.
 
     Raises:
         UserError: the model cannot have this body.
     """
-    finish = Finish(wish, None)
-    if wish.kind is None:
-        return finish
+    job, body = built.job, built.draft.body
+    if body.kind is None:
+        return built
     with job.step("body"):
-        if wish.settled:
-            assert wish.stated is not None
-            body = wish.stated.body
-            assert body is not None
-            names = {node.name for graph in job.model.graphs() for node in graph.nodes}
-            ends = {tensor.name for tensor in (*job.model.graph.inputs, *job.model.graph.outputs)}
-            wish.stated.check_float32(names, ends)
-            stays = {entry.node: Reason("plan", entry.because, "user") for entry in body.float32}
-            finish.decision = Decision(wish.kind, wish.io, stays, body.masks, body.float32_io)
-            return finish
-        ranges = {name: (entry.min, entry.max) for name, entry in stats.tensors.items() if entry.size}
-        runs = not prepared.not_run and bool(prepared.reference.graph.output) and not job.in_float32
-        samples: list[Mapping[str, np.ndarray]] = []
-        if runs and sampling.parts is not None:
-            samples = list(islice(sampling.feeds(sampling.choosing()), SAMPLES))
-        try:
-            above = above_db(done.gained_db)
-            finish.decision = decide(
-                job.model,
-                done.proto,
-                wish.kind,
-                ranges,
-                samples,
-                proto=prepared.sanitized,
-                io=wish.io,
-                above=above,
-            )
-        except ort.RunError as error:
-            finish.notes.append(f"the body did not run: {error}; what stays float32 is by ranges alone")
-            finish.decision = decide(job.model, None, wish.kind, ranges, (), io=wish.io)
-        except UserError:
-            raise
-        except Exception as error:  # a fault of ours
-            finish.notes.append(_fault(error))
-            return finish
-        finish.notes += _notes(finish.decision, samples, job.model, measured=sampling.parts is not None)
-        collected()
-    return finish
+        if body.decision is not None:  # a plan states it
+            return built
+        return built.with_body(_decided(built, body.kind, stats, sampling))
 
 
-def entry_of(finish: Finish | None, wish: Wish) -> BodyEntry:
-    """What a plan file says; `finish`: None without data."""
-    kind: BodyType = wish.kind or _unchanged(wish)
-    io: BodyType = kind if wish.io else "own" if wish.half else "fp32"
-    if finish is None:
-        return BodyEntry(kind, io, wish.form)
-    decision = finish.decision
-    if decision is None:
-        return BodyEntry(kind, io, wish.form, True)
-    stays = [Float32Entry(name, str(why)) for name, why in decision.stays.items()]
-    wide = decision.float32_io if wish.io else ()
-    return BodyEntry(kind, io, wish.form, True, decision.masks, wide, tuple(stays))
+def _decided(built: Built, kind: Kind, stats: Stats, sampling: Sampling) -> BodyPlan:
+    job, body, floats = built.job, built.draft.body, built.floats
+    ranges = {name: (entry.min, entry.max) for name, entry in stats.tensors.items() if entry.size}
+    samples: list[Mapping[str, np.ndarray]] = []
+    if floats.whole and floats.runs and not job.in_float32 and sampling.parts is not None:
+        samples = list(islice(sampling.feeds(sampling.choosing()), SAMPLES))
+    try:
+        decision = decide(
+            floats.model,
+            built.proto,
+            kind,
+            ranges,
+            samples,
+            proto=floats.proto,
+            io=body.io,
+            above=above_db(body.gained_db),
+        )
+    except ort.RunError as error:
+        body = body.noting(f"the body did not run: {error}; what stays float32 is by ranges alone")
+        decision = decide(floats.model, None, kind, ranges, (), io=body.io)
+    except UserError:
+        raise
+    except Exception as error:  # a fault of ours
+        return body.noting(body_fault(error))
+    notes = _notes(decision, samples, floats.model, measured=sampling.parts is not None)
+    collected()
+    return replace(body.noting(*notes), decision=decision)
 
 
-def _type(wish: Wish, made: Finished | None) -> BodyType:
+def _type(body: BodyPlan, made: Finished | None) -> BodyType:
     """The type that the body has; without data, that it is going to have."""
     if made is None:
-        return wish.kind or _unchanged(wish)
-    return made.body.kind if made.body is not None else _unchanged(wish)
-
-
-def _unchanged(wish: Wish) -> BodyType:
-    """What a body is whose type is not changed: that of the model, where it has half precision itself."""
-    return "own" if wish.half and not wish.widens else "fp32"
+        return body.kind or body.unchanged
+    return made.body.kind if made.body is not None else body.unchanged
 
 
 def _notes(decision: Decision, samples: Sequence[Any], model: Model, *, measured: bool) -> list[str]:
@@ -351,7 +165,7 @@ def _notes(decision: Decision, samples: Sequence[Any], model: Model, *, measured
 
 
 def body_part(
-    finish: Finish,
+    wanted: BodyPlan,
     made: Finished | None,
     int8: Sequence[OutputAccuracy],
     alone: Sequence[OutputAccuracy],
@@ -360,22 +174,22 @@ def body_part(
     """What the report says of the body.
 
     Args:
-        finish: how it was decided.
+        wanted: how it was decided.
         made: the model as it is written; None without data.
         int8: how near int8 is to float, around it float32; none where nothing is quantized.
         alone: likewise the body without int8, emulated.
         together: likewise both, emulated.
     """
     part = BodyPart(
-        type=_type(finish.wish, made),
-        because=str(finish.wish.because),
-        code=finish.wish.because.code,
-        scale_form=finish.wish.form,
-        io=DTYPES[finish.wish.kind].name if finish.wish.kind and finish.wish.io else "float32",
+        type=_type(wanted, made),
+        because=str(wanted.because),
+        code=wanted.because.code,
+        scale_form=wanted.form,
+        io=DTYPES[wanted.kind].name if wanted.kind and wanted.io else "float32",
         post_scaled=() if made is None else tuple(made.post_scaled),
         per_channel={} if made is None else {name: str(why) for name, why in made.left.items()},
         slices_apart={} if made is None else dict(made.apart),
-        notes=tuple(finish.notes),
+        notes=wanted.notes,
     )
     body = None if made is None else made.body
     if body is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +20,11 @@ from onnxq.calib.stats_file import StatsFile
 from onnxq.data.samples import Sample, digest
 from onnxq.data.sources import Source
 from onnxq.data.split import Split, split
+from onnxq.draft.body import BodyPlan
+from onnxq.draft.draft import Draft
+from onnxq.draft.edits import FloatEdit
+from onnxq.draft.from_file import draft_of, edited_as_stated
 from onnxq.graph.deciders import freeze_hint
-from onnxq.graph.duplicate import duplicate
 from onnxq.graph.layers import balance
 from onnxq.graph.model import Model
 from onnxq.graph.types import is_float
@@ -29,20 +32,16 @@ from onnxq.options.config import LayerRule
 from onnxq.options.method import parameters, searched
 from onnxq.options.parameters import stated
 from onnxq.options.settings import Calibration, Feeding, Format
+from onnxq.pipeline.building import FloatModel
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.layer_rules import LayerRules
 from onnxq.pipeline.typical_sizes import measure_open_sizes
-from onnxq.quant.fits import Fit, fits_of, within
 from onnxq.quant.heads import in_float
-from onnxq.quant.obey import Obeyed, obey
-from onnxq.quant.patches import NONE, Patches
 from onnxq.quant.placement import make_plan
 from onnxq.quant.plan import VETOES, QuantPlan
 from onnxq.quant.plan_file import PlanFile
 from onnxq.quant.ranges import Range
 from onnxq.quant.thresholds import Method, needs_histogram
-from onnxq.repair.edits import FloatEdit, edited
-from onnxq.repair.registry import edit_of
 from onnxq.run import ort
 from onnxq.run.deployment import Deployment
 from onnxq.run.deployments import main_of
@@ -115,39 +114,23 @@ class Calibrating(Calibration):
         return "exact" if self.exact else "sampled"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Prepared:
     """A model that is ready to be calibrated.
 
     Attributes:
-        plan: what is going to be quantized.
-        sanitized: the model without pairs.
-        reference: the float model, in the form that onnxruntime runs; without outputs if nothing runs.
-        not_run: operators that onnxruntime does not know, by node that depends on one.
+        draft: what is going to be quantized, with what a plan file states of it.
+        floats: the model without pairs.
+        unedited: the reference without the draft's edits.
         layers: the `[[layer]]` that gives a tensor its range.
-        stated: the ranges that a plan file states.
-        patches: what quantized constants cover, where that is not what they hold; and what repair changes.
-        fits: the fitted biases among them.
-        edits: those of the float model that repair made.
-        unedited: the reference without them; None: there are none.
         steps: which steps of repair nodes may have that not all may have.
-        notes: what the user may not expect.
-        replan: the plan with more nodes in float, and why; None where a file states it.
     """
 
-    plan: QuantPlan
-    sanitized: onnx.ModelProto
-    reference: onnx.ModelProto
-    not_run: dict[str, str]
-    layers: dict[str, LayerRule] = field(default_factory=dict)
-    stated: dict[str, Range] = field(default_factory=dict)
-    patches: Patches = NONE
-    fits: tuple[Fit, ...] = ()
-    edits: tuple[FloatEdit, ...] = ()
-    unedited: onnx.ModelProto | None = None
-    steps: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    replan: Callable[[Mapping[str, str]], QuantPlan] | None = None
+    draft: Draft
+    floats: FloatModel
+    unedited: onnx.ModelProto
+    layers: Mapping[str, LayerRule]
+    steps: Mapping[str, tuple[str, ...]]
 
 
 def prepare(
@@ -155,18 +138,20 @@ def prepare(
     deployments: Sequence[Deployment],
     format: Format,
     layers: Sequence[LayerRule],
+    body: BodyPlan,
     file: PlanFile | None = None,
     *,
     quantizes: bool = True,
     usual: Sequence[Sample | None] = (),
 ) -> Prepared:
-    """Upgrades the model where Q/DQ needs it, and plans.
+    """Upgrades the model where Q/DQ needs it, and plans; what the user may not expect is noted by the job.
 
     Args:
         job: of a sanitized model.
         deployments: what it is for: their usual sizes, and their shares of the work.
         format: what is kept in float, as globs, and the form of weight scales.
         layers: what the configuration says of layers.
+        body: what is not quantized.
         file: the plan to obey; where it says something, the configuration does not count.
         quantizes: whether anything is to be quantized.
         usual: a typical sample of each, for sizes that inference leaves open; none where there are no data.
@@ -180,23 +165,21 @@ def prepare(
     with job.step("plan"):
         main, several = main_of(deployments), deployments if len(deployments) > 1 else ()
         job.model.set_typical_input(main.usual, [(one.name, one.weight, one.usual) for one in several])
-        model = job.model
-        sanitized = model.to_proto(handover=True)
-        reference, not_run = job.part(sanitized)
-        job.in_float32 = job.needs_float32(reference)
-        reference = unedited = job.runnable(reference)
-        edits = () if file is None else _edit(job, file)
-        if edits:
-            sanitized = job.model.to_proto(handover=True)
-            reference = job.runnable(job.part(sanitized)[0])
+        floats = FloatModel.of(job)
+        unedited = floats.reference
+        edits: tuple[FloatEdit, ...] = ()
+        if file is not None and file.repair.edits:
+            model, edits = edited_as_stated(file, job.model)
+            floats = floats.edited(job, model)
+        model = floats.model
         if usual and (first := usual[deployments.index(main)]) is not None:
-            measure_open_sizes(job, reference, first, usual)
-        balance(job.model)
+            measure_open_sizes(job, floats, first, usual)
+        balance(model)
         unknown = "not calibrated: it is or depends on {} (its library: --ort-ops)"
         vetoes: dict[str, str] = {
-            node: Reason("not-calibrated", unknown.format(op)) for node, op in not_run.items()
+            node: Reason("not-calibrated", unknown.format(op)) for node, op in floats.not_run.items()
         }
-        own = LayerRules(job.model, layers)
+        own = LayerRules(model, layers)
         rules = job.rules if quantizes else ()
         if file is None:
             vetoes.update(in_float(model) if format.heads == "float" else {})
@@ -205,88 +188,34 @@ def prepare(
         def make(floats: Mapping[str, str], wanted: Collection[str]) -> QuantPlan:
             return make_plan(model, rules, format.keep_float, {**floats, **vetoes}, wanted)
 
-        found = Obeyed(make({}, ())) if file is None else obey(file, job.model, make)
-        if file is None and format.scale_form == "per-tensor":
-            found = replace(found, plan=found.plan.per_tensor())
-    prepared = Prepared(found.plan, sanitized, reference, not_run, notes=found.notes)
-    prepared.layers, prepared.steps = own.ranges(found.plan), own.steps
-    prepared.patches = Patches(amax={**own.weights(found.plan), **found.weights})
-    if file is not None and file.repair.is_any:
-        prepared.edits, prepared.unedited = edits, unedited if edits else None
-        _patch(job, prepared, file)
-    prepared.notes += own.notes
-    if file is None:
-        prepared.replan = lambda floats: make(dict(floats), ())
+        methods: Mapping[str, LayerRule] = {}
+        if file is None:
+            plan = make({}, ())
+            draft = Draft(plan.per_tensor() if format.scale_form == "per-tensor" else plan)
+        else:
+            draft, methods, notes = draft_of(file, edits, model, make)
+            job.notes.extend(notes)
+    ranges = own.ranges(draft.plan)
+    amax = {**own.weights(draft.plan), **draft.patches.amax}
+    draft = replace(draft, patches=replace(draft.patches, amax=amax), body=body)
+    job.notes.extend(own.notes)
     if layers and file is not None:
-        prepared.notes.append(
-            "the plan is obeyed: [[layer]] counts only for ranges that the plan leaves open"
-        )
-    prepared.layers.update(found.layers)
-    prepared.layers = {name: rule for name, rule in prepared.layers.items() if name not in found.stated}
-    prepared.stated = found.stated
-    return prepared
+        job.notes.append("the plan is obeyed: [[layer]] counts only for ranges that the plan leaves open")
+    ranges = {name: rule for name, rule in {**ranges, **methods}.items() if name not in draft.ranges}
+    return Prepared(draft, floats, unedited, ranges, own.steps)
 
 
-def _edit(job: Job, file: PlanFile) -> tuple[FloatEdit, ...]:
-    """Makes the edits that a plan states; they.
-
-    Raises:
-        UserError: one of them does not fit the model.
-    """
-    found: list[FloatEdit] = []
-    for index, said in enumerate(file.repair.edits):
-        try:
-            edit = edit_of(said)
-            job.model, _ = edited(job.model, [edit])
-        except UserError as error:
-            raise file.error(("edit", index), str(error), error.hint) from error
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            message = f"this edit is none, or does not fit the model: {type(error).__name__}: {error}"
-            raise file.error(("edit", index), message, "write the plan anew: onnxq plan") from error
-        found.append(edit)
-    return tuple(found)
-
-
-def _patch(job: Job, prepared: Prepared, file: PlanFile) -> None:
-    """Takes what a plan states of biases, constants and codes, but for layers that are in float now.
-
-    Raises:
-        UserError: something of it does not fit the model.
-    """
-    said = file.repair
-    patches = replace(prepared.patches, biases=said.biases, constants=said.constants, codes=said.codes)
-    for kind, key, named in said.named:
-        for index, (name, values) in enumerate(named.items()):
-            try:
-                _TAKEN[kind]({name: values}).apply(duplicate(job.model))
-            except UserError as error:
-                raise file.error((kind, index, key), str(error), error.hint) from error
-    fits = fits_of(patches, job.model)
-    prepared.patches, prepared.fits = within(patches, fits, prepared.plan)
-    gone = sorted({fit.layer for fit in fits} - {fit.layer for fit in prepared.fits})
-    if gone:
-        more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
-        prepared.notes.append(f"{gone[0]!r}{more}: in float, without what was fitted for it in int8")
-
-
-_TAKEN: Mapping[str, Callable[[Mapping[str, np.ndarray]], Patches]] = {
-    "bias": lambda one: Patches(biases=one),
-    "constant": lambda one: Patches(constants=one),
-    "codes": lambda one: Patches(codes=one),
-}
-
-
-def activations(job: Job, prepared: Prepared) -> tuple[str, ...]:
+def activations(plan: QuantPlan, floats: FloatModel) -> tuple[str, ...]:
     """The float activations of the main graph: those that TensorRT's own calibration has scales for.
 
     Without those that the user keeps in float, and those that onnxruntime does not compute.
     """
-    kept = {entry.node for entry in prepared.plan.kept_float if code_of(entry.because) in (*VETOES, GOAL)}
-    found = [name for name, dtype, _ in job.model.inputs if dtype is not None and is_float(dtype)]
-    for node in job.model.graph.nodes:
+    kept = {entry.node for entry in plan.kept_float if code_of(entry.because) in (*VETOES, GOAL)}
+    found = [name for name, dtype, _ in floats.model.inputs if dtype is not None and is_float(dtype)]
+    for node in floats.model.graph.nodes:
         if node.name not in kept:
             found += [t.name for t in node.outputs if t.dtype is not None and is_float(t.dtype)]
-    computed = makers(prepared.reference.graph)
+    computed = makers(floats.reference.graph)
     return tuple(name for name in found if name in computed)
 
 
@@ -429,22 +358,23 @@ def measure(
     Raises:
         UserError: see `collect`.
     """
-    if not prepared.reference.graph.output:
+    floats = prepared.floats
+    if not floats.reference.graph.output:
         return Stats({}, np.zeros(0, np.int64))
     (ready,) = job.feeds([first])
-    computed = makers(prepared.reference.graph)
+    computed = makers(floats.reference.graph)
     request = Request(
         tensors, counting, [name for name in bounded if name in computed], channels or {}, samples=total,
-        shapes=job.model.typical_shapes, first=ready,
+        shapes=floats.model.typical_shapes, first=ready,
     )  # fmt: skip
     watch = Watch(lambda done: job.observe("calibrate", done, total), skip)
     try:
         found = collect(
-            prepared.reference, request, job.feeds(samples), data_dir=job.model.data_dir, watch=watch
+            floats.reference, request, job.feeds(samples), data_dir=floats.model.data_dir, watch=watch
         )
     except ort.RunError as error:
         raise unloadable(error, job.model) from error
-    found.require_values(prepared.plan.measured)
+    found.require_values(prepared.draft.plan.measured)
     return found
 
 

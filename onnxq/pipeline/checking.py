@@ -35,7 +35,6 @@ from onnxq.pipeline.engines import Statements, compile_both
 from onnxq.pipeline.evidence import evidence_of
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.not_taken import beyond_compiler, deciding_inputs, plugin_nodes, unsupported
-from onnxq.pipeline.result import Result
 from onnxq.pipeline.stated_sizes import refuse_sizes
 from onnxq.rewrite.changes import Assumption, Change, NearMiss
 from onnxq.rule.load import load_rules
@@ -222,11 +221,12 @@ def _check(path: Path, asked: _Asked, tell: Observer) -> Checks:
     job, source = None, None
     if asked.plans:
         with uncollected():
-            job = Job(path, repairs, tell)
-            job.bind(inputs)
+            job = Job.of(path, repairs, inputs, tell)
             if data is not None:
-                source = job.open_data(data, groups.images, groups.feeding)
-            result = _sanitized(job)
+                job, source = job.with_data(data, groups.images, groups.feeding)
+            job = job.sanitized()
+            refuse_sizes(job)
+            result = job.result(job.model.to_proto())
     else:
         result = sanitize_any(path, repairs, inputs, tell)
     report = result.report
@@ -271,13 +271,6 @@ def _check(path: Path, asked: _Asked, tell: Observer) -> Checks:
         assumptions=report.assumptions,
         measured=measured,
     )
-
-
-def _sanitized(job: Job) -> Result:
-    """What `sanitize` makes of a job's model, which may go on."""
-    job.sanitize()
-    refuse_sizes(job)
-    return job.result(job.model.to_proto())
 
 
 def _parsed(model: Path, compiler: str, sm: int) -> trt.Engine:

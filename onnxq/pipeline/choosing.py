@@ -3,141 +3,108 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import onnx
 
 from onnxq.base.errors import Fault
-from onnxq.graph.half import speaks_half
-from onnxq.graph.model import Model
-from onnxq.pipeline.calibration import Calibrating, Prepared
+from onnxq.draft.draft import Draft
+from onnxq.pipeline.building import Built, FloatModel
+from onnxq.pipeline.calibration import Calibrating
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.joints import disagreeing
 from onnxq.pipeline.sampling import Sampling
 from onnxq.quant.choice import SEARCH, Choice, choose, scale_sets
-from onnxq.quant.fits import within
-from onnxq.quant.insert import Inserted, insert, set_scales
-from onnxq.quant.measuring import Candidate, MeasuringCopy
+from onnxq.quant.insert import Inserted
+from onnxq.quant.measuring import Candidate
 from onnxq.quant.plan import QuantPlan
-from onnxq.quant.ranges import Range, Ranges, scales_of
+from onnxq.quant.ranges import Ranges
 from onnxq.quant.thresholds import Method, automatic
 from onnxq.run import noise
 from onnxq.run.compare import Recording
 
 NOT_COMPARED = "what attention in int8 costs the outputs was not measured: no samples, or none that compare"
 
-# What candidates have in common is not run again; in more pieces small models lose more than that saves.
-_PIECES = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Quantized:
-    """A model with Q/DQ pairs, and what is known of its scales.
-
-    Attributes:
-        model: the model, open.
-        proto: the same, as it is written.
-        ranges: the range of each measured tensor.
-        scales: the scale of each group of activations.
-        choice: how they were chosen, where the outputs chose.
-        names: the name of the constant that holds the scale of each group.
-        runs: how many runs of the model chose them.
-        gained_db: what repair brought the outputs, dB.
-    """
-
-    model: Model
-    proto: onnx.ModelProto
-    ranges: dict[str, Range]
-    scales: dict[int, np.float32]
-    choice: Choice | None = None
-    names: Mapping[int, str] = field(default_factory=dict)
-    runs: float = 0.0
-    gained_db: float = 0.0
-
 
 def quantized(
     job: Job,
     options: Calibrating,
     sampling: Sampling,
-    prepared: Prepared,
+    draft: Draft,
+    float_model: FloatModel,
     ranges: Ranges,
     floats: Recording | None,
-) -> Quantized:
-    """Inserts the pairs of a plan.
+    *,
+    tries: bool = True,
+) -> tuple[Built, Choice | None]:
+    """Gives a draft its ranges, and inserts its pairs.
 
     Args:
         job: of the float model.
         options: the method.
         sampling: gives the samples that choose.
-        prepared: the plan, and what the user is told of it.
+        draft: the plan; its ranges are those that a plan file states.
+        float_model: the model without pairs.
         ranges: of the tensors, by any method.
-        floats: the float model to choose with; None without data.
+        floats: what that gives, to choose with; None without data.
+        tries: whether joint decisions that are to be tried are.
+
+    Returns:
+        What is made, and how the outputs chose; None where they did not.
 
     Raises:
         UserError: weights cannot be quantized, or the model does not run on a sample.
     """
-    plan = prepared.plan
+    ranges = replace(ranges, plan=draft.plan)
     with job.step("insert"):
-        found = ranges.all(options.default)
-        scales = scales_of(plan, found)
-        inserted = insert(job.model, plan, scales, prepared.patches)
-        prepared.notes += [note for note in _widened(inserted) if note not in prepared.notes]
-        proto = inserted.model.to_proto(handover=True)
-    free = any(ranges.is_free(name) for name in plan.measured)
-    choice, runs = None, 0.0
-    if options.chooses and inserted.scales and free:
+        built = Built.of(job, replace(draft, ranges=ranges.all(options.default)), float_model)
+        job.notes.extend(note for note in _widened(built.inserted) if note not in job.notes)
+    free = any(ranges.is_free(name) for name in draft.plan.measured)
+    choice = None
+    if options.chooses and built.inserted.scales and free:
         with job.step("choose"):
-            choice, runs = _choice(job, options, sampling, prepared, inserted, proto, ranges, floats)
-        found = choice.ranges
-        scales = scales_of(plan, found)
-        set_scales(proto, inserted.scales, scales)
-    done = Quantized(inserted.model, proto, found, scales, choice, inserted.scales, runs)
-    refused = _refused(job, options, sampling, prepared, ranges, floats, inserted, proto)
+            choice = _choice(job, options, sampling, built, ranges, floats)
+        built = built.rescaled(replace(draft, ranges=choice.ranges))
+    refused = _refused(job, options, sampling, built, ranges, floats) if tries else {}
     if not refused:
-        return done
-    assert prepared.replan is not None
-    prepared.plan = ranges.plan = prepared.replan(refused)
-    prepared.replan = None
-    return quantized(job, options, sampling, prepared, ranges, floats)
+        return built, choice
+    rest = draft.in_float(refused, float_model.model)
+    return quantized(job, options, sampling, rest, float_model, ranges, floats, tries=False)
 
 
 def _refused(
     job: Job,
     options: Calibrating,
     sampling: Sampling,
-    prepared: Prepared,
+    built: Built,
     ranges: Ranges,
     floats: Recording | None,
-    inserted: Inserted,
-    proto: onnx.ModelProto,
 ) -> Mapping[str, str]:
     """The nodes of joint decisions to be tried that the outputs do not bear in int8, and why."""
-    replan = prepared.replan
-    if replan is None or not any(joint.tried for joint in prepared.plan.together):
+    if not any(joint.tried for joint in built.draft.plan.together):
         return {}
     if floats is None or sampling.parts is None:
-        prepared.notes.append(NOT_COMPARED)
+        job.notes.append(NOT_COMPARED)
         return {}
     with job.step("choose"):
-        measuring = measuring_copy(job, prepared, inserted, proto)
+        measuring = built.copy()
         try:
             with sampling.named():
                 found = disagreeing(
-                    prepared.plan,
-                    replan,
+                    built.draft.plan,
+                    lambda nodes: built.draft.in_float(nodes, built.floats.model).plan,
                     lambda: _samples(sampling, floats),
                     lambda feeds, candidates: noise.measure(
                         floats, measuring, feeds, candidates, job.parts_of(floats.outputs)
                     ),
-                    scale_sets(ranges, _methods(options, prepared.plan)) if options.chooses else (),
+                    scale_sets(ranges, _methods(options, built.draft.plan)) if options.chooses else (),
                 )
         except Fault as fault:  # the file is tried as a whole when it is verified
-            prepared.notes.append(f"{NOT_COMPARED}: {fault}")
+            job.notes.append(f"{NOT_COMPARED}: {fault}")
             return {}
     if found is None:
-        prepared.notes.append(NOT_COMPARED)
+        job.notes.append(NOT_COMPARED)
     return found or {}
 
 
@@ -162,18 +129,15 @@ def _choice(
     job: Job,
     options: Calibrating,
     sampling: Sampling,
-    prepared: Prepared,
-    inserted: Inserted,
-    proto: onnx.ModelProto,
+    built: Built,
     ranges: Ranges,
     floats: Recording | None,
-) -> tuple[Choice, float]:
-    """What the outputs choose on samples that calibration did not see, and how many runs that takes."""
+) -> Choice:
+    """What the outputs choose on samples that calibration did not see."""
     default = options.default
     if floats is None or sampling.parts is None:
-        return Choice(default, ranges.all(default), why="there was no data to choose with"), 0.0
-    measuring = measuring_copy(job, prepared, inserted, proto)
-
+        return Choice(default, ranges.all(default), why="there was no data to choose with")
+    measuring = built.copy()
     watched = _Watched(job, sampling)
 
     def samples() -> Iterator[Mapping[str, np.ndarray]]:
@@ -186,65 +150,17 @@ def _choice(
         parts = job.parts_of(floats.outputs)
         return noise.measure(floats, measuring, watched.feeds(feeds, len(settings)), settings, parts)
 
-    methods = _methods(options, prepared.plan)
+    methods = _methods(options, built.draft.plan)
     try:
         with sampling.named():
             choice = choose(ranges, methods, samples, tried, prior=default, refine=not options.search)
     except Fault as fault:  # the file is tried as a whole when it is verified
         why = f"the candidates could not be measured: {fault}"
-        return Choice(default, ranges.all(default), why=why), measuring.piecewise.runs
+        return Choice(default, ranges.all(default), why=why, runs=measuring.piecewise.runs)
     if not choice.why and (sampling.parts.shared or not sampling.apart):
         choice.why = "there are too few samples to keep some apart: those that calibrated chose"
-    return choice, choice.samples + measuring.piecewise.runs
-
-
-def refined(job: Job, prepared: Prepared, done: Quantized, plan: QuantPlan) -> Quantized:
-    """The same ranges for a plan of fewer pairs, which is the plan from now on.
-
-    Args:
-        job: of the float model.
-        prepared: what has the plan that `done` is of.
-        done: the quantized model.
-        plan: what is left of the plan.
-
-    Raises:
-        UserError: weights cannot be quantized.
-    """
-    with job.step("insert"):
-        prepared.plan, prepared.replan = plan, None
-        prepared.patches, prepared.fits = within(prepared.patches, prepared.fits, plan)
-        ranges = {name: done.ranges[name] for name in plan.measured}
-        scales = scales_of(plan, ranges)
-        inserted = insert(job.model, plan, scales, prepared.patches)
-        proto = inserted.model.to_proto(handover=True)
-        return Quantized(
-            inserted.model, proto, ranges, scales, done.choice, inserted.scales, gained_db=done.gained_db
-        )
-
-
-def measuring_copy(
-    job: Job, prepared: Prepared, inserted: Inserted, proto: onnx.ModelProto, *, by_layer: bool = False
-) -> MeasuringCopy:
-    """The model with pairs, to be run with other scales and with pairs off.
-
-    Args:
-        job: of the float model.
-        prepared: the plan, and the float model.
-        inserted: the model with pairs.
-        proto: the same, as it is written.
-        by_layer: whether each layer is a piece, for many candidates with other pairs off.
-    """
-    part = job.runnable(job.part(proto)[0])
-    return MeasuringCopy(
-        inserted,
-        prepared.plan,
-        part,
-        prepared.reference,
-        data_dir=job.model.data_dir,
-        in_float32=job.in_float32,
-        pieces=None if by_layer else 1 if speaks_half(part) else _PIECES,
-        fits=prepared.fits,
-    )
+    choice.runs = choice.samples + measuring.piecewise.runs
+    return choice
 
 
 class _Watched:

@@ -20,15 +20,11 @@ from onnxq.documents.engine import EnginePart, Regressed
 from onnxq.emit import files
 from onnxq.graph.model import Model
 from onnxq.options.settings import Compilation
-from onnxq.pipeline.body import Finish, Finished
-from onnxq.pipeline.calibration import Prepared
-from onnxq.pipeline.choosing import Quantized, refined
+from onnxq.pipeline.building import Built
 from onnxq.pipeline.engine_part import engine_not_run, engine_part
 from onnxq.pipeline.fastest import SpeedTrial, fastest
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.verdict import Plain, form_of, verdict_of
-from onnxq.quant.plan import QuantPlan
-from onnxq.quant.wants import left_float
 from onnxq.run import trt
 from onnxq.run.deployment import Deployment
 from onnxq.run.deployments import main_of
@@ -45,58 +41,21 @@ _REFUSALS = 8
 """How many nodes of a half body the compiler may refuse before the body is float32."""
 
 
-Rest = tuple[Prepared, Quantized]
-"""What is left of a plan, and the model of it, its body float32."""
-
-
-@dataclass(frozen=True, slots=True)
-class CompilerVerdict:
-    """What the compiler says.
-
-    Attributes:
-        engine: what came of the model that is kept.
-        failure: why a model did not compile whose original does; empty where none is like that.
-        blame: "quantization", "repair" or "", of a failure.
-        layer: the layer where it breaks, "" where that is not known.
-        rest: plan and model with that layer in float; None where none compiles.
-        made: the model of it, as it is written.
-    """
-
-    engine: trt.Engine
-    failure: str = ""
-    blame: str = ""
-    layer: str = ""
-    rest: Rest | None = None
-    made: Finished | None = None
-
-    @property
-    def regression(self) -> Regressed | None:
-        """The failure for the report; None where there is none."""
-        return Regressed(self.failure, self.blame, self.layer) if self.failure else None
-
-
 @dataclass(frozen=True, slots=True)
 class Compiled:
     """The result as it is kept.
 
     Attributes:
-        made: the model.
-        quantized: the same with a body of float32.
-        plan: what is quantized in it.
+        built: the model.
         engine: the report's part on the compiler.
         verdict: what int8 does to the engine; of several deployments, in the one with most of the work.
-        done: the same as `quantized` with its scales, where layers are left in float because of the
-            compiler; None where there are none.
         verdicts: the verdict for each of several deployments; empty where there is one.
         activation_bytes: what the engine needs for activations in each; empty where that is not known.
     """
 
-    made: Finished
-    quantized: onnx.ModelProto
-    plan: QuantPlan
+    built: Built
     engine: EnginePart
     verdict: Verdict
-    done: Quantized | None = None
     verdicts: tuple[Verdict, ...] = ()
     activation_bytes: tuple[int | None, ...] = ()
 
@@ -112,33 +71,23 @@ def check_compiler(wanted: Compilation) -> None:
         trt.check_sm(wanted.sm)
 
 
-def compiled(
-    job: Job,
-    wanted: Compilation,
-    deployments: Sequence[Deployment],
-    prepared: Prepared,
-    done: Quantized,
-    finish: Finish,
-    made: Finished,
-) -> Compiled:
+def compiled(wanted: Compilation, deployments: Sequence[Deployment], built: Built) -> Compiled:
     """Compiles the result; leaves in float32, or in float, what it does not compile with.
 
     Args:
-        job: of the model.
         wanted: whether it is to be compiled, and for what.
         deployments: shapes of the dynamic inputs: the engine has an optimization profile for each.
-        prepared: the plan, and the model without pairs.
-        done: the quantized model, its body float32.
-        finish: makes the model that is written of such a one.
-        made: that of `done`.
+        built: the model as it is written.
     """
+    job = built.job
     main = main_of(deployments)
     profiles = main.profiles
-    plan, form, over = prepared.plan, form_of(job.target), gpus_named(wanted.gpu)
+    form, over = form_of(job.target), gpus_named(wanted.gpu)
+    plan = built.draft.plan
 
     def not_run(why: str) -> Compiled:
         part = engine_not_run(why, len(plan.planned))
-        return Compiled(made, done.proto, plan, part, Verdict(f"nothing was compiled: {why}", form))
+        return Compiled(built, part, Verdict(f"nothing was compiled: {why}", form))
 
     if not job.target.explicit:
         return not_run(
@@ -149,36 +98,25 @@ def compiled(
     with job.step("compile"):
         if trt.installed() is None:
             engine = trt.compile_engine(Path(), sm=wanted.sm)
-            part = engine_part(engine, done.proto, plan.planned, format=plan.format.name)
-            return Compiled(made, done.proto, plan, part, Verdict(engine.reason, form))
-        plain = _plain(job, prepared, finish, profiles)
+            part = engine_part(engine, built.proto, plan.planned, format=plan.format.name)
+            return Compiled(built, part, Verdict(engine.reason, form))
+        plain = _plain(built, profiles)
         try:
             compiler = Compiler(job, wanted.sm, [profiles, *(one.profiles for one in _others(deployments))])
             compiler.beside = plain.proto if plain.sizes is None else None
-            made, engine = compiler.finished(done.model, finish, made)
-            if engine.status != "failed":
-                compared = _verdict(plain, compiler.plain, engine, made, plan, form, over)
-                first = best = SpeedTrial(prepared, done, made, engine, compared)
-                if wanted.fastest:
-                    best = _fastest(job, compiler, plain, first, finish, over)
-                made, plan = best.made, best.prepared.plan
-                part = engine_part(best.engine, made.proto, plan.planned, format=plan.format.name)
-                changed = best.done if best.done is not done else None
-                each = _Each(deployments, plain, best.engine, made, plan, best.verdict, over)
-                return Compiled(
-                    made, best.done.proto, plan, part, best.verdict, changed, each.verdicts(), each.bytes()
-                )
-            verdict = compiler.judge(engine, prepared, done, finish)
+            kept, engine = compiler.finished(built)
+            failed, regressed = engine.status == "failed", None
+            if failed:
+                kept, engine, regressed = compiler.judge(engine, kept)
         except (UserError, Fault) as error:  # profiles do not fit, or the compiler is not understood
             return not_run(str(error))
-    rest = None
-    if verdict.rest is not None and verdict.made is not None:
-        (prepared, rest), made = verdict.rest, verdict.made
-        plan = prepared.plan
-    part = engine_part(verdict.engine, made.proto, plan.planned, verdict.regression, plan.format.name)
-    compared = _verdict(plain, compiler.plain, verdict.engine, made, plan, form, over)
-    each = _Each(deployments, plain, verdict.engine, made, plan, compared, over)
-    return Compiled(made, (rest or done).proto, plan, part, compared, rest, each.verdicts(), each.bytes())
+        best = SpeedTrial(kept, engine, _verdict(plain, compiler.plain, engine, kept, form, over))
+        if wanted.fastest and not failed:
+            best = _fastest(compiler, plain, best, over)
+    kept, plan = best.built, best.built.draft.plan
+    part = engine_part(best.engine, kept.written.proto, plan.planned, regressed, plan.format.name)
+    each = _Each(deployments, plain, best, over)
+    return Compiled(kept, part, best.verdict, each.verdicts(), each.bytes())
 
 
 def _others(deployments: Sequence[Deployment]) -> list[Deployment]:
@@ -194,47 +132,42 @@ class _Each:
     Attributes:
         deployments: they.
         plain: what int8 is compared with.
-        engine: the engine of the result, with a profile for each: first that with most of the work.
-        made: the result.
-        plan: what is quantized in it.
-        main: the verdict in that deployment.
+        best: the result; its engine has a profile for each, first that with most of the work, of which its
+            verdict is.
         over: the GPUs of the estimate.
     """
 
     deployments: Sequence[Deployment]
     plain: Plain
-    engine: trt.Engine
-    made: Finished
-    plan: QuantPlan
-    main: Verdict
+    best: SpeedTrial
     over: Sequence[Gpu]
 
     def verdicts(self) -> tuple[Verdict, ...]:
         """The verdict in each, of both models with its usual sizes; none where there is one deployment."""
         if not self.deployments[0].name:
             return ()
-        found = []
+        found, best = [], self.best
         for one in self.deployments:
             if one is main_of(self.deployments):
-                found.append(self.main)
+                found.append(best.verdict)
                 continue
             plain = replace(self.plain, sizes={name: usual for name, (_, usual, _) in one.profiles.items()})
-            found.append(_verdict(plain, None, self.engine, self.made, self.plan, self.main.form, self.over))
+            found.append(_verdict(plain, None, best.engine, best.built, best.verdict.form, self.over))
         return tuple(found)
 
     def bytes(self) -> tuple[int | None, ...]:
         """What the engine needs for activations in each; None where it is not known."""
         order = [main_of(self.deployments), *_others(self.deployments)]
-        known = self.engine.activation_bytes
+        known = self.best.engine.activation_bytes
         if len(known) < len(order):
             return (None,) * len(order)
         return tuple(known[next(i for i, own in enumerate(order) if own is one)] for one in self.deployments)
 
 
-def _plain(job: Job, prepared: Prepared, finish: Finish, profiles: Mapping[str, Profile]) -> Plain:
+def _plain(built: Built, profiles: Mapping[str, Profile]) -> Plain:
     """What int8 is compared with; a fault of ours does not cost the run."""
     try:
-        return Plain.of(job, prepared, io=finish.wish.io, profiles=profiles)
+        return Plain.of(built, profiles=profiles)
     except Exception as error:
         return Plain(None, _fault(error))
 
@@ -243,33 +176,29 @@ def _verdict(
     plain: Plain,
     fp16: trt.Engine | None,
     engine: trt.Engine,
-    made: Finished,
-    plan: QuantPlan,
+    built: Built,
     form: Form,
     over: Sequence[Gpu],
 ) -> Verdict:
     """What int8 does to the engine; a fault of ours does not cost the run."""
     try:
-        return verdict_of(plain, fp16, engine, made.proto, plan, form, over)
+        return verdict_of(plain, fp16, engine, built.written.proto, built.draft.plan, form, over)
     except Exception as error:
         return Verdict(_fault(error), form)
 
 
-def _fastest(
-    job: Job, compiler: Compiler, plain: Plain, first: SpeedTrial, finish: Finish, over: Sequence[Gpu]
-) -> SpeedTrial:
+def _fastest(compiler: Compiler, plain: Plain, first: SpeedTrial, over: Sequence[Gpu]) -> SpeedTrial:
     """The model without int8 where by estimate int8 loses; a fault of ours does not cost the run."""
     form = first.verdict.form
 
-    def judge(engine: trt.Engine, made: Finished, plan: QuantPlan) -> Verdict:
-        return verdict_of(plain, compiler.plain, engine, made.proto, plan, form, over)
+    def judge(engine: trt.Engine, built: Built) -> Verdict:
+        return verdict_of(plain, compiler.plain, engine, built.written.proto, built.draft.plan, form, over)
 
     try:
-        return fastest(job, first, finish, lambda made: compiler.compile(made.proto), judge)
+        return fastest(first, lambda built: compiler.compile(built.written.proto), judge)
     except Exception as error:
         why = f"no layer was left in float for speed: that ends in a fault of onnxq ({error!r})"
-        finish.notes.append(why)
-        return first
+        return replace(first, built=first.built.with_body(first.built.draft.body.noting(why)))
 
 
 def _fault(error: Exception) -> str:
@@ -285,72 +214,67 @@ class Compiler:
         self.beside: onnx.ModelProto | None = None  # compiled with the next model, in the same process
         self.plain: trt.Engine | None = None  # the engine of that
 
-    def finished(self, model: Model, finish: Finish, made: Finished) -> tuple[Finished, trt.Engine]:
+    def finished(self, built: Built) -> tuple[Built, trt.Engine]:
         """A quantized model as it compiles: nodes that the compiler refuses in half precision stay float32.
 
         Where that does not help and it compiles with a float32 body, it has that one.
 
         Args:
-            model: the quantized model, its body float32.
-            finish: makes the model that is written of such a one; it learns what stays.
-            made: what it made.
+            built: the model as it would be written.
         """
-        engine = first = self.compile(made.proto)
+        first_built = built
+        engine = first = self.compile(built.written.proto)
         for _ in range(_REFUSALS):
-            node = _refused(engine) if engine.status == "failed" and made.body is not None else ""
-            if made.body is None or node not in made.body.halved:
+            half = built.written.body
+            node = _refused(engine) if engine.status == "failed" and half is not None else ""
+            if half is None or node not in half.halved:
                 break
-            finish.refused[node] = Reason("compiler", trt.plain(engine.reason).split("\n")[0], "tensorrt")
-            made = finish(model)
-            engine = self.compile(made.proto)
-        if engine.status != "failed" or made.body is None:
-            return made, engine
-        whole = finish.in_float32()(model)
-        engine = self.compile(whole.proto)
+            body, why = built.draft.body, trt.plain(engine.reason).split("\n")[0]
+            refused = {**body.refused, node: Reason("compiler", why, "tensorrt")}
+            built = built.with_body(replace(body, refused=refused)).finished()
+            engine = self.compile(built.written.proto)
+        if engine.status != "failed" or built.written.body is None:
+            return built, engine
+        body = built.draft.body
+        whole = built.with_body(replace(body, decision=None, refused={})).finished()
+        engine = self.compile(whole.written.proto)
         if engine.status == "failed":  # it is not the body
-            finish.refused.clear()
-            return finish(model), first
-        finish.decision = None
-        finish.notes.append(
-            f"NVIDIA's compiler does not take the {finish.wish.kind} body, and takes a float32 one: "
+            return first_built, first
+        note = (
+            f"NVIDIA's compiler does not take the {body.kind} body, and takes a float32 one: "
             f"{trt.plain(first.reason)}"
         )
-        return whole, engine
+        return whole.with_body(whole.draft.body.noting(note)), engine
 
-    def judge(
-        self,
-        engine: trt.Engine,
-        prepared: Prepared,
-        done: Quantized,
-        finish: Finish,
-    ) -> CompilerVerdict:
+    def judge(self, engine: trt.Engine, built: Built) -> tuple[Built, trt.Engine, Regressed | None]:
         """What a quantized model fails by: where the original compiles, tried once more without a layer.
 
         Args:
             engine: what came of compiling it.
-            prepared: what it was quantized from, and what is quantized.
-            done: the quantized model, its body float32.
-            finish: makes the model that is written of one with a float32 body.
+            built: the model.
+
+        Returns:
+            The model that is kept, with that layer in float where it compiles then; what came of compiling
+            it; and by what the other one fails, None where the original does not compile either.
 
         Raises:
             UserError: a profile does not fit what the compiler makes of the inputs.
         """
+        readers = built.draft.plan.readers
         if not self._original_compiles():
-            return CompilerVerdict(engine)
-        if not prepared.plan.readers or self.compile(prepared.sanitized).status != "compiled":
-            return CompilerVerdict(
-                engine, engine.reason, "repair", next(iter(_named(engine, _names(done.proto))), "")
-            )
-        trials = _Trials(self, self._job, prepared, done)
+            return built, engine, None
+        if not readers or self.compile(built.floats.proto).status != "compiled":
+            layer = next(iter(_named(engine, _names(built.proto))), "")
+            return built, engine, _regressed(engine, "repair", layer)
+        trials = _Trials(self, built)
         layer = ""
-        for suspects in (_named(engine, prepared.plan.readers)[:1], trials.first_to_fail()):
+        for suspects in (_named(engine, readers)[:1], trials.first_to_fail()):
             for layer in suspects:
                 rest, again = trials.without([layer])
                 if again.status == "compiled":
-                    model = rest[1].model
-                    made, again = self.finished(model, finish, finish(model))
-                    return CompilerVerdict(again, engine.reason, "quantization", layer, rest, made)
-        return CompilerVerdict(engine, engine.reason, "quantization", layer)
+                    made, again = self.finished(rest.finished())
+                    return made, again, _regressed(engine, "quantization", layer)
+        return built, engine, _regressed(engine, "quantization", layer)
 
     def compile(self, model: onnx.ModelProto, timeout: float = 900.0) -> trt.Engine:
         """Compiles a model whose external data is where the job's is."""
@@ -385,6 +309,10 @@ class Compiler:
         return False
 
 
+def _regressed(engine: trt.Engine, by: str, layer: str) -> Regressed | None:
+    return Regressed(engine.reason, by, layer) if engine.reason else None
+
+
 def _refused(engine: trt.Engine) -> str:
     """The node that the compiler says it does not take; "" where it names none."""
     named = next((error.node for error in engine.errors if error.node), "")
@@ -394,28 +322,27 @@ def _refused(engine: trt.Engine) -> str:
 class _Trials:
     """A quantized model with some of its layers in float, compiled."""
 
-    def __init__(self, compiler: Compiler, job: Job, prepared: Prepared, done: Quantized) -> None:
-        self._compiler, self._job, self._prepared, self._done = compiler, job, prepared, done
-        self._ops = {node.name: node.op for node in job.model.graph.nodes}
+    def __init__(self, compiler: Compiler, built: Built) -> None:
+        self._compiler, self._built = compiler, built
         self._end = time.monotonic() + _SEARCH_SECONDS
 
-    def without(self, nodes: Sequence[str]) -> tuple[Rest, trt.Engine]:
-        """Plan and model with these nodes in float, and what the compiler makes of it."""
-        prepared = replace(self._prepared)
-        done = refined(self._job, prepared, self._done, self._left(nodes))
-        engine = self._compiler.compile(done.proto, max(self._end - time.monotonic(), 1.0))
-        return (prepared, done), engine
+    def without(self, nodes: Sequence[str]) -> tuple[Built, trt.Engine]:
+        """The model with these nodes in float, and what the compiler makes of it, its body float32."""
+        built = self._built.in_float(dict.fromkeys(nodes, KEPT_TO_COMPILE))
+        return built, self._compiler.compile(built.proto, max(self._end - time.monotonic(), 1.0))
 
-    def _left(self, nodes: Sequence[str]) -> QuantPlan:
-        return left_float(self._prepared.plan, dict.fromkeys(nodes, KEPT_TO_COMPILE), self._ops)
+    def _readers(self, nodes: Sequence[str]) -> frozenset[str]:
+        """The nodes that read pairs with these in float."""
+        why = dict.fromkeys(nodes, KEPT_TO_COMPILE)
+        return self._built.draft.in_float(why, self._built.floats.model).plan.readers
 
     def first_to_fail(self) -> Iterator[str]:
         """The first node, in the order of the graph, up to which the model cannot be quantized.
 
         Before it, what moves values to it alone, which is quantized with it. None where that takes too long.
         """
-        known = self._prepared.plan.readers
-        nodes = [name for name in _names(self._done.proto) if name in known]
+        known = self._built.draft.plan.readers
+        nodes = [name for name in _names(self._built.proto) if name in known]
         compiles, fails = 0, len(nodes)
         while fails - compiles > 1:
             if time.monotonic() > self._end:
@@ -425,7 +352,7 @@ class _Trials:
                 compiles = middle
             else:
                 fails = middle
-        with_it = self._left(nodes[fails:]).readers - self._left(nodes[fails - 1 :]).readers
+        with_it = self._readers(nodes[fails:]) - self._readers(nodes[fails - 1 :])
         yield from (name for name in nodes[: fails - 1] if name in with_it)
         yield nodes[fails - 1]
 

@@ -61,15 +61,16 @@ def costs_of_nodes(costs: Mapping[str, float], job: Job, prepared: Prepared) -> 
     Raises:
         UserError: a node does not exist, or none is quantized.
     """
-    now = {node.name for node in job.model.graph.nodes}
+    now = {node.name for node in prepared.floats.model.graph.nodes}
     known = now | {node.name for node in Model.open(job.source).graph.nodes} if set(costs) - now else now
     for name in costs:
         if name not in known:
             raise unknown_name("node", name, sorted(known))
-    found = {name: cost for name, cost in costs.items() if name in prepared.plan.readers}
-    if not found and prepared.plan.readers:
+    readers = prepared.draft.plan.readers
+    found = {name: cost for name, cost in costs.items() if name in readers}
+    if not found and readers:
         raise UserError(
             "no node that costs something is quantized: there is nothing to choose by",
-            hint=f"quantized are {', '.join(sorted(prepared.plan.readers)[:5])}",
+            hint=f"quantized are {', '.join(sorted(readers)[:5])}",
         )
     return found

@@ -18,8 +18,7 @@ from onnxq.emit import files
 from onnxq.noise.goal import FloatSetTried, Met
 from onnxq.noise.ranking import DecisionRanked
 from onnxq.pipeline.accuracy import Accuracy
-from onnxq.pipeline.calibration import Prepared
-from onnxq.pipeline.choosing import Quantized
+from onnxq.pipeline.building import Built
 from onnxq.pipeline.goal_search import prices_of
 from onnxq.pipeline.goals import Pursuit, Verified
 from onnxq.pipeline.job import Job
@@ -89,7 +88,7 @@ def sensitivity_of(
     job: Job,
     accuracy: Accuracy,
     pursuit: Pursuit,
-    verified: Callable[[Prepared, Quantized], Verified],
+    verified: Callable[[Built], Verified],
     data: CalibrationPart,
     repair: RepairPart | None,
     top: int,
@@ -113,8 +112,8 @@ def sensitivity_of(
         best, levels = (), [levels[0], levels[0]]
     prices = prices_of(accuracy, best)
     why = _reasons(accuracy, prices)
-    before = verified(*accuracy.finished({}))
-    after = verified(*accuracy.finished(why)) if why else before
+    before = verified(accuracy.built)
+    after = verified(accuracy.built.in_float(why)) if why else before
     scored = top if pursuit.goal.eval is not None else 0
     scores = [pursuit.score(accuracy.callable_of(one.nodes), "choose") for one in decisions[:scored]]
     ranking = [replace(one, score=score) for one, score in zip(decisions, scores, strict=False)]

@@ -180,24 +180,24 @@ Worth = tuple[tuple[SizesWorth, ...], ...]
 """What could be int8 in each deployment, in their order."""
 
 
-def worths(job: Job, deployments: Sequence[Deployment]) -> Worth:
+def worths(model: Model, deployments: Sequence[Deployment]) -> Worth:
     """What could be int8 at the usual sizes, at the ends of their range, and in a batch that is often used.
 
     Returns:
         Of each deployment, at the usual sizes first, where all are static these alone; none where some are
         not known.
     """
-    return tuple(_worth(job, one) for one in deployments)
+    return tuple(_worth(model, one) for one in deployments)
 
 
-def _worth(job: Job, deployment: Deployment) -> tuple[SizesWorth, ...]:
+def _worth(model: Model, deployment: Deployment) -> tuple[SizesWorth, ...]:
     shapes: dict[str, Mapping[str, Shape]] = {"the usual sizes": deployment.usual}
     for end in _ENDS:
         if deployment.shapes(end) != deployment.usual:
             shapes[f"the {end} sizes"] = deployment.shapes(end)
     if any(deployment.spans[dim].origin == "assumed" for dim in deployment.batch):
         shapes[f"a batch of {_USUAL_BATCH}"] = deployment.batched(_USUAL_BATCH)
-    model, found = job.model, list[SizesWorth]()
+    found = list[SizesWorth]()
     was = model.typical_shapes, model.workloads
     try:
         for at, sizes in shapes.items():

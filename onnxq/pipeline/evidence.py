@@ -20,6 +20,7 @@ from onnxq.data.sources import Source
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import Report
+from onnxq.draft.body import UNCHANGED
 from onnxq.emit.recorded import recorded_report
 from onnxq.graph.fingerprint import fingerprint
 from onnxq.graph.layers import multiplies
@@ -29,6 +30,7 @@ from onnxq.graph.types import is_float
 from onnxq.graph.view import Tensor, main_nodes
 from onnxq.options.settings import Format
 from onnxq.pipeline.calibration import Calibrating, Given, Prepared, measure, prepare
+from onnxq.pipeline.deploying import Deployed
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.ranging import Ranging
 from onnxq.pipeline.sampling import Sampling
@@ -65,8 +67,8 @@ def evidence_of(
     path = None if job.model.path is None else Path(job.model.path)
     own = any(map(is_qdq, main_nodes(job.model)))
     report = recorded_report(path) if path is not None and own else None
-    sampling = _sampling(job, options, source, given, report)
-    prepared = prepare(job, sampling.deployed.deployments, Format(), (), usual=sampling.deployed.usual)
+    sampling, deployed = _sampling(job, options, source, given, report)
+    prepared = prepare(job, deployed.deployments, Format(), (), UNCHANGED, usual=deployed.usual)
     stats = given.stats.stats if given is not None and given.stats is not None else Stats()
     problem: UserError | None = None
     if source is not None:
@@ -75,7 +77,7 @@ def evidence_of(
             {**stats.tensors, **measured.tensors}, measured.indices if measured.samples else stats.indices
         )
     scaled = own_scales(job.model) if own else planned_scales(
-        prepared.plan, _ranges(job, options, sampling, given, prepared, stats)
+        prepared.draft.plan, _ranges(job, options, sampling, given, prepared, stats)
     )  # fmt: skip
     doubts = job.doubts(source.count if source is not None else None).doubts
     model = "FLOAT.onnx" if own else str(path or "MODEL.onnx")
@@ -88,10 +90,10 @@ def evidence_of(
         tensors=_through_casts(job.model, stats.tensors, scaled) if own else stats.tensors,
         samples=stats.samples,
         count=_count(source, given),
-        plan=prepared.plan,
+        plan=prepared.draft.plan,
         own_pairs=own,
         scaled=scaled,
-        floats=tuple(_floats(job, prepared.plan, report, own=own)),
+        floats=tuple(_floats(job, prepared.draft.plan, report, own=own)),
         doubts=doubts,
         reading=_reading(engine, original),
         problem=problem,
@@ -100,15 +102,15 @@ def evidence_of(
 
 def _sampling(
     job: Job, options: Calibrating, source: Source | None, given: Given | None, report: Report | None
-) -> Sampling:
-    """Who gets which samples, of the sizes that the statistics are of where there are no data."""
+) -> tuple[Sampling, Deployed]:
+    """Who gets which samples, and the sizes: those of the statistics where there are no data."""
     of_float = _is_of_float_model(given, job, report)
     sampling = Sampling(job, options, source, None if of_float else given)
+    deployed = sampling.deployed
     if of_float and source is None and given is not None and given.stats is not None:
         sizes = job.deployments(given.stats.origin.seen, every=given.stats.origin.tells_sizes)
-        usual = (sampling.first,) * len(sizes)
-        sampling.deployed = replace(sampling.deployed, deployments=sizes, usual=usual)
-    return sampling
+        deployed = replace(deployed, deployments=sizes, usual=(sampling.first,) * len(sizes))
+    return sampling, deployed
 
 
 def _reading(engine: trt.Engine | None, model: Model) -> EngineReading | None:
@@ -165,8 +167,8 @@ def _measured(
     job: Job, prepared: Prepared, options: Calibrating, sampling: Sampling, known: Stats, *, own: bool
 ) -> tuple[Stats, UserError | None]:
     """Statistics of what is quantized and of what is added or joined; and why there are none."""
-    computed = makers(prepared.reference.graph)
-    planned = [name for name in (() if own else prepared.plan.measured) if name in computed]
+    computed = makers(prepared.floats.reference.graph)
+    planned = [name for name in (() if own else prepared.draft.plan.measured) if name in computed]
     more = [name for name in dict.fromkeys(_looked_at(job.model)) if name in computed]
     unmeasured = [name for name in dict.fromkeys([*planned, *more]) if name not in known.tensors]
     if not unmeasured or sampling.first is None or sampling.parts is None:
@@ -223,7 +225,7 @@ def _ranges(
     """The range that each measured tensor of the plan would have."""
     ranges = Ranging(job, options, sampling, given, prepared).ranges(stats)
     amax = {}
-    for name in prepared.plan.measured:
+    for name in prepared.draft.plan.measured:
         if name in stats.tensors or name in ranges.stated or name in ranges.fixed:
             amax[name] = ranges.of(name, options.default).amax
     return amax

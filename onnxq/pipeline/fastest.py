@@ -11,12 +11,7 @@ from dataclasses import dataclass, replace
 from onnxq.base.reason import Reason
 from onnxq.base.shown import count
 from onnxq.compiled.verdict import ComparedLayers, Fastest, Verdict
-from onnxq.pipeline.body import Finish, Finished
-from onnxq.pipeline.calibration import Prepared
-from onnxq.pipeline.choosing import Quantized, refined
-from onnxq.pipeline.job import Job
-from onnxq.quant.plan import QuantPlan
-from onnxq.quant.wants import left_float
+from onnxq.pipeline.building import Built
 from onnxq.run import trt
 
 _ENGINES = 6
@@ -33,16 +28,12 @@ class SpeedTrial:
     """A quantized model with some layers in float.
 
     Attributes:
-        prepared: its plan.
-        done: it, its body float32.
-        made: it, as it is written.
+        built: it, as it is written.
         engine: what came of compiling it.
         verdict: what int8 does to the engine.
     """
 
-    prepared: Prepared
-    done: Quantized
-    made: Finished
+    built: Built
     engine: trt.Engine
     verdict: Verdict
 
@@ -53,20 +44,16 @@ class SpeedTrial:
         return found.ratio if found is not None else 1.0
 
 
-Judge = Callable[[trt.Engine, Finished, QuantPlan], Verdict]
+Judge = Callable[[trt.Engine, Built], Verdict]
 
 
-def fastest(
-    job: Job, first: SpeedTrial, finish: Finish, compiled: Callable[[Finished], trt.Engine], judge: Judge
-) -> SpeedTrial:
+def fastest(first: SpeedTrial, compiled: Callable[[Built], trt.Engine], judge: Judge) -> SpeedTrial:
     """The model without int8 where int8 loses.
 
     What one layer in float costs the layers around it is not predicted: each trial is compiled.
 
     Args:
-        job: of the float model.
         first: the model as it was planned.
-        finish: makes the model that is written.
         compiled: compiles one.
         judge: compares an engine with float16.
 
@@ -75,19 +62,16 @@ def fastest(
     """
     if first.verdict.compared is None:
         return first
-    ops = {node.name: node.op for node in job.model.graph.nodes}
     best, engines = first, 0
 
     def tried(why: Mapping[str, str], of: SpeedTrial) -> SpeedTrial | None:
         nonlocal engines
-        prepared = replace(of.prepared)
-        done = refined(job, prepared, of.done, left_float(of.prepared.plan, why, ops))
-        made = finish(done.model)
+        built = of.built.in_float(why).finished()
         engines += 1
-        engine = compiled(made)
+        engine = compiled(built)
         if engine.status != "compiled" or engine.unread:
             return None
-        return SpeedTrial(prepared, done, made, engine, judge(engine, made, prepared.plan))
+        return SpeedTrial(built, engine, judge(engine, built))
 
     losing = _losing(best.verdict)
     while losing and engines < _ENGINES:
@@ -100,7 +84,7 @@ def fastest(
             losing = losing[: len(losing) // 2]
     compared = best.verdict.compared
     if compared is not None and compared.high < 1:  # on no GPU is any of it worth it
-        why = {name: Reason("fastest", SLOWER) for name in best.prepared.plan.planned}
+        why = {name: Reason("fastest", SLOWER) for name in best.built.draft.plan.planned}
         again = tried(why, best)
         if again is not None:
             best = replace(again, verdict=Verdict(SLOWER, first.verdict.form))
@@ -122,7 +106,7 @@ def _because(layers: ComparedLayers, verdict: Verdict) -> Reason:
 
 
 def _said(first: SpeedTrial, best: SpeedTrial, engines: int) -> Fastest:
-    was, now = first.prepared.plan, best.prepared.plan
+    was, now = first.built.draft.plan, best.built.draft.plan
     still = set(now.planned)
     layers = tuple(name for name in was.planned if name not in still)
     return Fastest(layers, first.ratio, best.ratio, was.int8_share, now.int8_share, engines)

@@ -5,7 +5,6 @@ What samples that choose propose, others confirm; of others again, which decide 
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from onnxq.base.errors import UserError
+from onnxq.base.progress import Observer
 from onnxq.calib.stats import Stats
 from onnxq.documents.accuracy import GateMeasured, GoalPart, ScoresPart
 from onnxq.documents.report import Report
@@ -23,9 +23,9 @@ from onnxq.noise.goal import FloatSetTried, Met, meet_score
 from onnxq.noise.measure import Submit
 from onnxq.options.settings import CallableModel, Goal
 from onnxq.pipeline.accuracy import MOST, STAGES, Accuracy, Asked
-from onnxq.pipeline.body import Finish, Finished, Wish, finish_of
+from onnxq.pipeline.body import decided
+from onnxq.pipeline.building import Built
 from onnxq.pipeline.calibration import Prepared
-from onnxq.pipeline.choosing import Quantized
 from onnxq.pipeline.costs import costs_of_nodes, read_costs
 from onnxq.pipeline.gates import BoundGoal, Gauge, drop_of, goal_part, rounding
 from onnxq.pipeline.goal_search import Searched, prices_of
@@ -93,18 +93,12 @@ class Attempt:
     """A model that could be written.
 
     Attributes:
-        prepared: its plan.
-        done: it, its body float32.
-        finish: how its body was decided.
-        made: it, as it is written.
+        built: it, as it is written.
         verified: how near it is.
         gates: whether it passes there.
     """
 
-    prepared: Prepared
-    done: Quantized
-    finish: Finish
-    made: Finished
+    built: Built
     verified: Verified
     gates: Sequence[GateMeasured]
 
@@ -123,6 +117,34 @@ class Attempt:
 
 class _TimeIsUp(Exception):
     """The user's time limit is reached."""
+
+
+class _Limit:
+    """Ends a search when the time is up, where it tells how far it is, inside of `with`.
+
+    Attributes:
+        all_measured: whether all sources were.
+    """
+
+    def __init__(self, observe: Observer, seconds: float | None) -> None:
+        self._told, self._seconds, self._on = observe, seconds, False
+        self._end = math.inf  # which is known when it begins
+        self.all_measured = False
+
+    def __enter__(self) -> None:
+        if self._seconds is not None and self._end == math.inf:
+            self._end = time.monotonic() + self._seconds
+        self._on = True
+
+    def __exit__(self, *error: object) -> None:
+        self._on = False
+
+    def observe(self, step: str, done: int | None, total: int | None) -> None:
+        self._told(step, done, total)
+        self.all_measured |= step == "sources" and done is not None and done == total
+        late = self._on and time.monotonic() > self._end
+        if late and done is not None and step in ("sources", "goal"):
+            raise _TimeIsUp
 
 
 class Pursuit:
@@ -144,7 +166,6 @@ class Pursuit:
         self._costs = read_costs(goal.costs)
         self.notes: list[str] = []
         self._cut = ""
-        self._measured = False  # whether all sources were
         self._floats: dict[Part, float] = {}
         self._first: Attempt | None = None
         self._met_where_confirmed = False
@@ -157,7 +178,8 @@ class Pursuit:
         Raises:
             UserError: a name does not exist, nothing runs, or the user's function fails.
         """
-        outputs = tuple(info.name for info in prepared.reference.graph.output)
+        reference = prepared.floats.reference
+        outputs = tuple(info.name for info in reference.graph.output)
         if not outputs:
             if self.goal.is_set or self._score is not None:
                 raise UserError("no part of the model runs in onnxruntime: there is no goal to be measured")
@@ -169,7 +191,7 @@ class Pursuit:
             self._costs = costs_of_nodes(self._costs, job, prepared)
         if self._score is not None:
             with job.step("score"):
-                model = callable_of(ort.load(prepared.reference, data_dir=job.model.data_dir), job)
+                model = callable_of(ort.load(reference, data_dir=job.model.data_dir), job)
                 self._floats["verify"] = self._score(model, "verify")
                 same = not self._score.told
                 self._floats["choose"] = self._floats["verify"] if same else self._score(model, "choose")
@@ -192,34 +214,28 @@ class Pursuit:
 
     def verified(
         self,
-        job: Job,
         sampling: Sampling,
-        quantized: Any,
-        made: Finished,
+        built: Built,
         expected: Recording | None,
         *,
-        whole: bool,
         confirms: bool = False,
         score: float | None = None,
     ) -> Verified:
         """How near a model is as it is written.
 
         Args:
-            job: of the float model.
             sampling: gives the samples.
-            quantized: the model, its body float32.
-            made: the same as it is written.
+            built: the model; of one of which a part runs the ends are others in half precision.
             expected: the float model.
-            whole: whether all of the model runs; of a part the ends are others in half precision.
             confirms: whether on the samples that confirm, and not on those that verify; the user's function
                 has no more than two kinds, so that what chose confirms.
             score: the user's score, where it is known.
         """
-        bound = self._bound
+        bound, job = self._bound, built.job
         if expected is None or bound is None:
-            return Verified(verify(job, sampling, quantized, expected, confirms=confirms), _NOTHING)
-        emulate = made.body is not None and whole
-        proto = made.proto if emulate else quantized
+            return Verified(verify(job, sampling, built.proto, expected, confirms=confirms), _NOTHING)
+        emulate = built.emulates
+        proto = built.written.proto if emulate else built.proto
         gauge = bound.gauge(job.parts_of(expected.outputs))
         accuracy = verify(
             job, sampling, proto, expected, emulate=emulate, meters=gauge.meters, confirms=confirms
@@ -243,12 +259,9 @@ class Pursuit:
 
     def attempt(
         self,
-        job: Job,
         sampling: Sampling,
-        wish: Wish,
         stats: Stats,
-        prepared: Prepared,
-        done: Quantized,
+        built: Built,
         expected: Recording | None,
         *,
         confirms: bool = False,
@@ -257,20 +270,17 @@ class Pursuit:
 
         On the samples that verify; with `confirms` on those that confirm. See `sought`.
         """
-        finish = finish_of(job, wish, prepared, stats, done, sampling)
-        made = finish(done.model) if job.target.explicit else Finished(done.model, done.proto, None)
-        whole = not prepared.not_run
-        found = self.verified(job, sampling, done.proto, made, expected, whole=whole, confirms=confirms)
-        return Attempt(prepared, done, finish, made, found, self.gates(found))
+        built = decided(built, stats, sampling)
+        if built.job.target.explicit:
+            built = built.finished()
+        found = self.verified(sampling, built, expected, confirms=confirms)
+        return Attempt(built, found, self.gates(found))
 
     def sought(
         self,
-        job: Job,
         sampling: Sampling,
-        wish: Wish,
         stats: Stats,
-        prepared: Prepared,
-        done: Quantized,
+        built: Built,
         confirming: Recording | None,
         expected: Recording | None,
     ) -> Attempt:
@@ -280,12 +290,9 @@ class Pursuit:
         others confirm; the figures of what is returned are of the samples that verify, which have no say.
 
         Args:
-            job: of the float model.
             sampling: gives the samples; some have to be kept apart to choose, and some to confirm.
-            wish: what body there is to be.
             stats: the ranges of tensors.
-            prepared: the plan.
-            done: the quantized model.
+            built: the quantized model; what stays float32 of the rest is decided here.
             confirming: the float model on the samples that confirm.
             expected: that on those that verify.
 
@@ -293,21 +300,19 @@ class Pursuit:
             UserError: the noise cannot be measured, or the user's function fails.
         """
 
-        def tried(prepared: Prepared, done: Quantized) -> Attempt:
-            return self.attempt(job, sampling, wish, stats, prepared, done, confirming, confirms=True)
+        def tried(built: Built) -> Attempt:
+            return self.attempt(sampling, stats, built, confirming, confirms=True)
 
         def verified(of: Attempt) -> Attempt:
-            whole, known = not of.prepared.not_run, self._score is not None and not self._score.told
-            found = self.verified(
-                job, sampling, of.done.proto, of.made, expected, whole=whole,
-                score=of.verified.score if known else None,
-            )  # fmt: skip
+            known = self._score is not None and not self._score.told
+            score = of.verified.score if known else None
+            found = self.verified(sampling, of.built, expected, score=score)
             return replace(of, verified=found, gates=self.gates(found))
 
         if not self.goal.is_set:
-            return self.attempt(job, sampling, wish, stats, prepared, done, expected)
-        first = tried(prepared, done)
-        best = self._decided(job, sampling, first, tried)
+            return self.attempt(sampling, stats, built, expected)
+        first = tried(built)
+        best = self._decided(sampling, built, first, tried)
         if sampling.few and self._found is None:
             self.notes.append(sampling.few)
         self._met_where_confirmed = best.met
@@ -316,13 +321,13 @@ class Pursuit:
 
     def _decided(
         self,
-        job: Job,
         sampling: Sampling,
+        built: Built,
         first: Attempt,
-        tried: Callable[[Prepared, Quantized], Attempt],
+        tried: Callable[[Built], Attempt],
     ) -> Attempt:
         """The attempt that is kept, as the samples that choose and confirm say."""
-        if first.clear or not first.prepared.plan.pairs:
+        if first.clear or not first.built.draft.plan.pairs:
             return first
         silent = first.verified.gauge.about_mean
         if silent.sqnr_about_mean_db is None:  # integers, say: what moves them is not seen until they change
@@ -339,7 +344,7 @@ class Pursuit:
                 )
                 return first
         return self._or_note(
-            "the goal was not searched for", lambda: self._searched(job, sampling, first, tried), first
+            "the goal was not searched for", lambda: self._searched(sampling, built, first, tried), first
         )
 
     def _or_note(self, what: str, made: Callable[[], T], otherwise: T) -> T:
@@ -361,29 +366,32 @@ class Pursuit:
 
     def _searched(
         self,
-        job: Job,
         sampling: Sampling,
+        built: Built,
         first: Attempt,
-        tried: Callable[[Prepared, Quantized], Attempt],
+        tried: Callable[[Built], Attempt],
     ) -> Attempt:
         asked = replace(self.asked(), most=GOAL_SOURCES)
-        accuracy = Accuracy(job, sampling, first.prepared, first.done, asked)
-        accuracy.measure_body(first.finish.decision)
+        time_limit = self.goal.time_limit
+        job = built.job
+        limit = _Limit(job.observe, time_limit)
+        limited = replace(built, job=replace(job, observe=limit.observe))
+        accuracy = Accuracy(sampling, limited, asked)
+        accuracy.measure_body(first.built.draft.body.decision)
         known = {frozenset[str](): first}
         sets: dict[frozenset[str], Met] = {}
         raised: dict[str, float] = {}
-        candidate, limit = first, self.goal.time_limit
-        end = None if limit is None else time.monotonic() + limit
+        candidate = first
         for _ in range(1 + RAISES):
             try:
-                with job.step("goal"), self._limited(job, end):
+                with job.step("goal"), limit:
                     met = self._met(accuracy, raised)
             except _TimeIsUp:
-                if not self._measured:
-                    self._cut = f"the time limit of {limit:g} s {_CUT_SOURCES}"
+                if not limit.all_measured:
+                    self._cut = f"the time limit of {time_limit:g} s {_CUT_SOURCES}"
                     return candidate
                 by_db = [*self._aims(0.0, raised)] == ["sqnr"]
-                self._cut = f"the time limit of {limit:g} s {_CUT_GOAL if by_db else _CUT_HALVES}"
+                self._cut = f"the time limit of {time_limit:g} s {_CUT_GOAL if by_db else _CUT_HALVES}"
                 if by_db:
                     met = self._unconfirmed(accuracy, raised)
                 else:  # prediction does not know the score
@@ -391,7 +399,7 @@ class Pursuit:
                         met = self._met(accuracy, raised, retries=0)
             floats = frozenset(met.best.nodes)
             if floats not in known:
-                known[floats] = tried(*accuracy.finished(accuracy.reasons(met)))
+                known[floats] = tried(built.in_float(accuracy.reasons(met)))
             candidate, sets[floats] = known[floats], met
             if candidate.met or not met.met or self._cut:
                 break
@@ -409,7 +417,7 @@ class Pursuit:
                     "what is nearest where it was chosen is no nearer to the goal where it is confirmed: no "
                     "layer is left in float for it"
                 )
-        if not candidate.prepared.plan.pairs:
+        if not candidate.built.draft.plan.pairs:
             self.notes.insert(0, _NO_INT8)
         self._found = Searched(accuracy, met, raised)
         return candidate
@@ -426,24 +434,6 @@ class Pursuit:
                 more = max(_missing(gate), _LEAST_RAISE)
             found[gate.kind] = found.get(gate.kind, 0.0) + more
         return found
-
-    @contextlib.contextmanager
-    def _limited(self, job: Job, end: float | None) -> Iterator[None]:
-        """Ends a search when the time is up, where it tells how far it is."""
-        told = job.observe
-
-        def observe(step: str, done: int | None, total: int | None) -> None:
-            told(step, done, total)
-            self._measured |= step == "sources" and done is not None and done == total
-            late = end is not None and time.monotonic() > end
-            if late and done is not None and step in ("sources", "goal"):
-                raise _TimeIsUp
-
-        job.observe = observe
-        try:
-            yield
-        finally:
-            job.observe = told
 
     def _unconfirmed(self, accuracy: Accuracy, raised: Mapping[str, float]) -> Met:
         """The set by prediction alone, for a goal of dB."""

@@ -9,12 +9,11 @@ from dataclasses import replace
 from onnxq.base.errors import UserError
 from onnxq.base.reason import Reason
 from onnxq.documents.plan import Heads
+from onnxq.graph.model import Model
 from onnxq.noise.decisions import FloatDecision
 from onnxq.noise.ranking import ranked
 from onnxq.pipeline.accuracy import Accuracy, Asked
-from onnxq.pipeline.calibration import Prepared
-from onnxq.pipeline.choosing import Quantized
-from onnxq.pipeline.job import Job
+from onnxq.pipeline.building import Built
 from onnxq.pipeline.sampling import Sampling
 from onnxq.quant.heads import eligible_heads
 from onnxq.quant.plan import QuantPlan
@@ -28,25 +27,23 @@ _SAMPLES = 16  # that rank and choose, and that confirm: at most
 _MOST = 24  # heads that are tried one after another
 
 
-def stated(job: Job, prepared: Prepared, asked: str) -> Heads:
+def stated(model: Model, plan: QuantPlan, asked: str) -> Heads:
     """What is known of the heads where nothing is measured: in int8, or in float by flag.
 
     Args:
-        job: of the float model.
-        prepared: the plan.
+        model: the float model.
+        plan: its plan.
         asked: `int8`, `float` or `auto`.
     """
-    names = eligible_heads(job.model)
-    left = tuple(name for name in names if name not in prepared.plan.planned) if asked == "float" else ()
+    names = eligible_heads(model)
+    left = tuple(name for name in names if name not in plan.planned) if asked == "float" else ()
     why = "not measured: there are no samples" if asked == "auto" else ""
     if not names:
         why = "int8 gains nothing for any head: they are in float, or there is none"
-    return Heads(asked, names, left, share=_share(prepared.plan, left), why=why)
+    return Heads(asked, names, left, share=_share(plan, left), why=why)
 
 
-def offered(
-    job: Job, sampling: Sampling, prepared: Prepared, done: Quantized, weights: Mapping[str, float] | None
-) -> tuple[Prepared, Quantized, Heads]:
+def offered(sampling: Sampling, built: Built, weights: Mapping[str, float] | None) -> tuple[Built, Heads]:
     """Leaves heads in float where that gains the outputs enough, measured.
 
     The noise model ranks them; of the first one, the first two and so on, the samples that choose say which
@@ -54,47 +51,43 @@ def offered(
     take from int8. Other samples have to confirm that they gain that, and 1 dB at least.
 
     Args:
-        job: of the float model.
         sampling: gives the samples; some have to be kept apart to choose, and some to confirm.
-        prepared: the plan.
-        done: the quantized model.
+        built: the quantized model.
         weights: what outputs weigh; None: all the same.
 
     Returns:
-        Plan and model, and what became of the heads. Where it cannot be measured they stay as they are.
+        The model, and what became of the heads. Where it cannot be measured they stay as they are.
     """
-    found = stated(job, prepared, "auto")
-    free = _free(prepared.plan)
+    found = stated(built.floats.model, built.draft.plan, "auto")
+    free = _free(built.draft.plan)
     names = tuple(name for name in found.heads if name in free)
     if not names:
-        return prepared, done, found if not found.heads else replace(found, why="there is no head in int8")
+        return built, found if not found.heads else replace(found, why="there is no head in int8")
     if sampling.parts is None:
-        return prepared, done, found
+        return built, found
     try:
-        with job.step("heads"):
-            return _measured(job, sampling, prepared, done, weights, replace(found, heads=names, why=""))
+        with built.job.step("heads"):
+            return _measured(sampling, built, weights, replace(found, heads=names, why=""))
     except UserError as error:
         why = f"not measured: {error}"
     except Exception as error:  # a fault of ours: the heads stay in int8
         why = f"not measured: that ends in a fault of onnxq ({type(error).__name__}: {error})"
-    return prepared, done, replace(found, heads=names, why=why)
+    return built, replace(found, heads=names, why=why)
 
 
 def _measured(
-    job: Job,
     sampling: Sampling,
-    prepared: Prepared,
-    done: Quantized,
+    built: Built,
     weights: Mapping[str, float] | None,
     found: Heads,
-) -> tuple[Prepared, Quantized, Heads]:
+) -> tuple[Built, Heads]:
     asked = Asked(samples=_SAMPLES, weights=weights)
-    accuracy = Accuracy(job, sampling, prepared, done, asked)
+    accuracy = Accuracy(sampling, built, asked)
     order = _ranked(accuracy, found.heads)
     found = replace(found, heads=order)
     tried = [order[:count] for count in range(min(len(order), _MOST) + 1)]
     tried += [order] if len(order) > _MOST else []
-    taken = [_share(prepared.plan, accuracy.costs.along(floats)) for floats in tried]
+    taken = [_share(built.draft.plan, accuracy.costs.along(floats)) for floats in tried]
     prices = [
         _PRICE_DB * share + _PRICE_OF_ONE_DB * len(floats) for share, floats in zip(taken, tried, strict=True)
     ]
@@ -105,19 +98,18 @@ def _measured(
     before, after = (one.sqnr_about_mean_db for one in accuracy.about_mean([(), floats], others))
     found = replace(found, few=sampling.few)
     if before is None or after is None:
-        return prepared, done, replace(found, why="not measured: no output could be compared")
+        return built, replace(found, why="not measured: no output could be compared")
     gain = after - before
     found = replace(found, gain_db=gain, chosen_gain_db=chosen)
     least = max(LEAST_DB, prices[best])
     if min(gain, chosen) < least:
         why = f"with {_told(floats)} in float the outputs gain {min(gain, chosen):.1f} dB, and {least:.1f} dB"
         why += f" is the least for {share:.2%} of the eligible multiply-accumulates"
-        return prepared, done, replace(found, why=why)
+        return built, replace(found, why=why)
     which = "samples that chose nothing" if sampling.confirmed_apart else "the samples that chose"
     text = f"a head: with {_told(floats)} in float the outputs gain {gain:.1f} dB of SQNR on {which}"
     why = Reason("heads", f"{text}, for {share:.2%} of the eligible multiply-accumulates")
-    finished = accuracy.finished(dict.fromkeys(floats, why))
-    return *finished, replace(found, left_float=floats, share=share)
+    return built.in_float(dict.fromkeys(floats, why)), replace(found, left_float=floats, share=share)
 
 
 def _ranked(accuracy: Accuracy, names: Sequence[str]) -> tuple[str, ...]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -66,114 +67,108 @@ from onnxq.targets import Target, load_target
 R = TypeVar("R", bound=Run)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Job:
-    """One run over one model: its steps, its clock and what its report will say.
+    """One run over one model: the model, its clock and what its report will say.
+
+    Nothing of it is another one later: what changes the model gives another job, which shares the clock and
+    the notes.
 
     Attributes:
-        model: the model as it stands.
-        target: what it is made ready for.
+        source: the model as the user gave it.
         repairs: how the user wants it repaired.
+        inputs: what the user states of its inputs.
+        target: what it is made ready for.
         rules: those that are on.
-        in_float32: whether onnxruntime runs the model as float32.
+        model: the model as it stands.
+        observe: is told the steps.
+        before: inputs and outputs of the model as it was.
+        first_nodes: how many nodes it had.
+        was_opset: its opset, where that was lowered.
+        whole: compares the whole model with what it was; None where nothing is proved.
+        stated: what the user states, for the report.
+        rewrites: what rules did.
+        notes: what the user may not expect of its calibration, as it is noticed.
+        phases: how long steps took so far, by name, seconds.
+        began: when it began, and what the processors had taken by then.
+        in_blocks: whether the opset was raised so that weights stay in blocks.
+        by_plan: whether a plan states the sizes.
+        wide_io: whether inputs that are of half precision in the data are float32.
+        place: where the data are, see `place_of`.
+        data_names: what inputs are called in the data.
+        glance: what was seen of the data; None without any.
+        parts: those of the outputs, found on samples; None until then.
     """
 
-    def __init__(
-        self,
-        model: ModelSource,
-        repairs: Repairs,
-        observe: Observer | None,
-    ) -> None:
-        """Loads the model.
+    source: ModelSource
+    repairs: Repairs
+    inputs: Inputs
+    target: Target
+    rules: Sequence[Rule]
+    model: Model
+    observe: Observer
+    before: Mapping[str, tuple[str, str]]
+    first_nodes: int
+    was_opset: int | None
+    whole: WholeModel | None
+    stated: Sequence[Assumption]
+    phases: dict[str, float]
+    began: tuple[float, float]
+    rewrites: RewriteReport = field(default_factory=RewriteReport)
+    notes: list[str] = field(default_factory=list)
+    in_blocks: bool = False
+    by_plan: bool = False
+    wide_io: bool = False
+    place: DataPlaced | None = None
+    data_names: Mapping[str, str] | None = None
+    glance: Glance | None = None
+    parts: OutputParts | None = None
+
+    @staticmethod
+    def of(source: ModelSource, repairs: Repairs, inputs: Inputs, observe: Observer | None) -> Job:
+        """Loads a model, and applies what the user states about its inputs.
 
         Raises:
             UserError: it or an option cannot be used.
         """
-        self._began = (time.perf_counter(), cpu_seconds())
-        self.was_opset: int | None = None  # where it was lowered
-        self._in_blocks = False  # whether the opset was raised so that weights stay in blocks
-        self.phases: dict[str, float] = {}
-        self.observe = told(observe)
-        self.repairs = repairs
-        self.target: Target = load_target(repairs.target)
-        self.rules: list[Rule] = select(load_rules(repairs.rules), repairs.enable, repairs.skip)
-        self.source = model
-        with self.step("load"):
-            self.model = Model.open(model)
-            why = unreadable(self.model.source)
-            newer = self._lowered(self.model) if why is not None else ""
+        began, phases, heard = (time.perf_counter(), cpu_seconds()), dict[str, float](), told(observe)
+        target = load_target(repairs.target)
+        rules = select(load_rules(repairs.rules), repairs.enable, repairs.skip)
+        with _timed(heard, phases, "load"):
+            model = Model.open(source)
+            why, was = unreadable(model.source), model.opset
+            newer = _lowered(model, repairs.prove) if why is not None else ""
             if why is not None and newer:
                 raise UserError(
                     f"the model has {why}",
                     hint=f"export it with an older opset, or upgrade onnxruntime ({newer})",
                 )
-            self.model.runtime = ort.evaluate
-            self.model.set_target(self.target)
-        self.before = interface(self.model)
-        self.first_nodes = sum(len(graph.nodes) for graph in self.model.graphs())
-        self.whole = WholeModel(self.model) if repairs.prove != "never" else None
-        self.rewrites = RewriteReport()
-        self.stated: list[Assumption] = []
-        self.in_float32 = False  # whether onnxruntime runs the model as float32
-        self._wide_io = False  # whether inputs that are of half precision in the data are float32
-        self._glance: Glance | None = None
-        self._by_plan = False  # whether a plan states the sizes
-        self._lengths: tuple[Any, Lengths | None] | None = None  # of inputs of these shapes
-        self.place: DataPlaced | None = None  # of the data, see `place_of`
-        self._data_names: Mapping[str, str] | None = None
-        self.parts: OutputParts | None = None  # of the outputs, found on samples
+            model.runtime = ort.evaluate
+            model.set_target(target)
+        before, nodes = interface(model), sum(len(graph.nodes) for graph in model.graphs())
+        whole = WholeModel(model) if repairs.prove != "never" else None
+        stated, fixed = _stated(model, inputs)
+        check_sizes((name, bind(shape, model.assumed)) for name, _, shape in model.inputs)
+        if whole is not None and stated + list(inputs.shapes or ()):
+            whole = WholeModel(model, fixed, stated=True)
+        return Job(
+            source, repairs, inputs, target, rules, model, heard, before, nodes,
+            None if why is None else was, whole, stated, phases, began,
+        )  # fmt: skip
 
-    def _lowered(self, model: Model) -> str:
-        """Lowers the opset to one that onnxruntime reads; why not, where it does not."""
-        self.was_opset, newest = model.opset, newest_opset()
-        if model.opset <= newest or self.repairs.prove == "always":
-            return "or leave --prove always out" if model.opset > newest else "its IR version is newer"
-        return lower_opset(model, newest)
-
-    @contextmanager
-    def step(self, name: str) -> Iterator[None]:
+    def step(self, name: str) -> AbstractContextManager[None]:
         """Times a step and tells the observer."""
-        self.observe(name, None, None)
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            spent = time.perf_counter() - start
-            self.phases[name] = round(self.phases.get(name, 0.0) + spent, 3)
+        return _timed(self.observe, self.phases, name)
 
     def spent(self) -> tuple[float, float]:
         """What the run has taken so far: seconds, and seconds of the processors, children included."""
-        began, taken = self._began
+        began, taken = self.began
         return time.perf_counter() - began, cpu_seconds() - taken
 
-    def bind(self, inputs: Inputs) -> None:
-        """Applies what the user states about inputs and dimensions."""
-        self.statements = (inputs.shapes, inputs.assume, inputs.freeze)
-        self._deployed = inputs
-        self.stated, fixed = self._apply(self.model)
-        check_sizes((name, bind(shape, self.model.assumed)) for name, _, shape in self.model.inputs)
-        if self.whole is not None and self.stated + list(inputs.shapes or ()):
-            self.whole = WholeModel(self.model, fixed, stated=True)
-
-    def _apply(self, model: Model) -> tuple[list[Assumption], dict[str, np.ndarray]]:
-        """Applies the user's statements to a model; returns them, and the values of frozen inputs."""
-        shapes, assume, freeze = self.statements
-        stated, fixed = [], {}
-        for name, value in (freeze or {}).items():
-            fixed[name] = model.freeze_input(name, np.asarray(value))
-            stated.append(Assumption("--freeze", name, np.asarray(value).tolist(), "stated"))
-        for name, shape in (shapes or {}).items():
-            model.set_input_shape(name, shape)
-        if shapes or freeze:
-            model.infer_shapes()
-        symbols = model.dim_symbols() if assume else set()
-        for name, size in (assume or {}).items():
-            if name not in symbols:
-                raise unknown_name("dynamic dimension", name, sorted(symbols))
-            if size < 1:
-                raise UserError(f"--assume {name}={size}: a size is at least 1")
-            model.assumed[name] = int(size)
-            stated.append(Assumption("--assume", name, int(size), "stated"))
-        return stated, fixed
+    @property
+    def statements(self) -> tuple[Mapping[str, Any] | None, ...]:
+        """What is stated of inputs: shapes, sizes of dimensions, values."""
+        return self.inputs.shapes, self.inputs.assume, self.inputs.freeze
 
     def _fresh(self) -> Model:
         """The model as the user gave it, once more."""
@@ -181,9 +176,9 @@ class Job:
         model.runtime = ort.evaluate
         model.set_target(self.target)
         if self.was_opset is not None:
-            self._lowered(model)
-        self._apply(model)
-        if self._in_blocks:
+            _lowered(model, self.repairs.prove)
+        _stated(model, self.inputs)
+        if self.in_blocks:
             upgrade(model, BLOCKS)
         densify(model)
         return model
@@ -223,51 +218,53 @@ class Job:
         stated = [sorted(entries.items()) for entries in (sizes, assume or {}, values)]
         return fingerprint(self.source, *stated)
 
-    def sanitize(self) -> None:
-        """Runs the rules."""
+    def sanitized(self) -> Job:
+        """The job of the model that the rules make."""
         with self.step("sanitize"):
-            raised = self._raised()
-            written = densify(self.model)
+            job, changes = self._raised()
+            written = densify(job.model)
             repair = Sanitizing(
-                self.rules,
-                self.target.lacks_feature,
-                self.repairs.prove,
-                self.whole,
-                self._fresh,
-                lambda stage: self.observe(f"sanitize: {stage}", None, None),
-                self.repairs.allow_interface_changes,
+                job.rules,
+                job.target.lacks_feature,
+                job.repairs.prove,
+                job.whole,
+                job._fresh,
+                lambda stage: job.observe(f"sanitize: {stage}", None, None),
+                job.repairs.allow_interface_changes,
             )
-            self.model, self.rewrites = repair.run(self.model)
-            self.rewrites.changes[:0] = raised + [self._written_in_full(name) for name in written]
-            if self.was_opset is not None:
+            model, rewrites = repair.run(job.model)
+            for name in written:  # a sparse weight is a dense one now
+                proof = job._compared(model, exact=rewrites.exact)
+                changes.append(Change("dense_weights", "upgrade", name, (), (), proof))
+            if job.was_opset is not None:
                 why = "no operator of the model changed between them; onnxruntime does not read the newer one"
-                node = f"opset {self.was_opset} to {self.model.opset}"
+                node = f"opset {job.was_opset} to {model.opset}"
                 proof = Proof("unproven", why=why)
-                self.rewrites.changes.insert(0, Change("lower_opset", "upgrade", node, (), (), proof))
+                changes.insert(0, Change("lower_opset", "upgrade", node, (), (), proof))
+            rewrites.changes[:0] = changes
+            return replace(job, model=model, rewrites=rewrites)
 
-    def _raised(self) -> list[Change]:
-        """Raises the opset where weights need it to stay in their blocks; says where they cannot."""
+    def _raised(self) -> tuple[Job, list[Change]]:
+        """With the opset raised where weights need it to stay in their blocks; says where they cannot."""
         was, target = self.model.opset, self.target
         nodes = (node for graph in self.model.graphs() for node in graph.nodes)
         packed = any(node.domain == "com.microsoft" and node.op == "MatMulNBits" for node in nodes)
         if not packed or all(rule.id != "unfuse_matmul_nbits" for rule in self.rules):
-            return []
-        proof = Proof("failed", why=f"{target.title} takes no weights in blocks")
+            return self, []
+        raised, proof = self, Proof("failed", why=f"{target.title} takes no weights in blocks")
         if target.max_opset >= BLOCKS and target.limits.get("weight-blocks") != 0:
             if was >= BLOCKS:
-                return []
-            self._in_blocks = True
+                return self, []
+            raised = replace(self, in_blocks=True)
             try:
-                model = self._fresh()
-                proof = self._compared(model, exact=False)
+                raised = replace(raised, model=raised._fresh())
+                proof = self._compared(raised.model, exact=False)
             except (UserError, Differs) as error:
                 proof = Proof("failed", why=f"their blocks need opset {BLOCKS}: {error}")
         if proof.verdict == "failed" or (self.repairs.prove == "always" and not proof.holds):
-            self._in_blocks = False
             remarks.remark(f"the weights of MatMulNBits become float: {proof.why}")
-            return []
-        self.model = model
-        return [Change("upgrade_opset", "upgrade", f"opset {was} to {BLOCKS}", (), (), proof)]
+            return self, []
+        return raised, [Change("upgrade_opset", "upgrade", f"opset {was} to {BLOCKS}", (), (), proof)]
 
     def _compared(self, model: Model, *, exact: bool) -> Proof:
         """The proof of a change that only the whole model can prove."""
@@ -275,11 +272,6 @@ class Job:
             return Proof("unproven", why="proofs are off")
         found = self.whole.compare(model, "upgrade", exact=exact)
         return Proof(found.verdict, int(found.verdict != "unproven"), 0, found.max_abs, why=found.why)
-
-    def _written_in_full(self, name: str) -> Change:
-        """That a sparse weight is a dense one now; the whole model is compared with it."""
-        proof = self._compared(self.model, exact=self.rewrites.exact)
-        return Change("dense_weights", "upgrade", name, (), (), proof)
 
     def check_loads(self) -> None:
         """Refuses sizes with which a part of the model, a branch that never runs perhaps, cannot be.
@@ -310,35 +302,34 @@ class Job:
                 or "give values that every part of the model takes, branches that never run included",
             ) from error
 
-    def open_data(
+    def with_data(
         self,
         data: DataSource,
         images: ImageOptions | None,
         feeding: Feeding,
         *,
         pictures: bool = False,
-    ) -> Source:
-        """Opens calibration data for the model's inputs, and looks at what is read of them.
+    ) -> tuple[Job, Source]:
+        """Opens calibration data for the model's inputs; the job looks at what is read of them.
 
         `pictures`: whether pictures of some are kept.
         """
-        self._data_names = feeding.input_names
-        specs = self.input_specs()
+        job = replace(self, data_names=feeding.input_names)
+        specs = job.input_specs()
         source = open_source(data, specs, options=images, skip_bad=feeding.skip_bad)
-        self.place = place_of(data, images, feeding)
-        self._glance = Glance(self.model, specs, source, pictures=pictures)
-        return source
+        glance = Glance(self.model, specs, source, pictures=pictures)
+        return replace(job, place=place_of(data, images, feeding), glance=glance), source
 
     def doubts(self, count: int | None = None) -> DataDoubts:
         """What is doubtful about the data, see `Glance.doubts`."""
-        return DataDoubts() if self._glance is None else self._glance.doubts(count=count)
+        return DataDoubts() if self.glance is None else self.glance.doubts(count=count)
 
     def sizes(self, without: Collection[int] = ()) -> Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]:
         """The least and the greatest shape of each input in the samples that were read, by dimension.
 
         `without`: the indices of those that do not count.
         """
-        return {} if self._glance is None else self._glance.sizes(without)
+        return {} if self.glance is None else self.glance.sizes(without)
 
     def deployments(
         self, seen: Sequence[Mapping[str, tuple[int, ...]]] = (), *, every: bool = True
@@ -354,38 +345,36 @@ class Job:
         names = [spec.name for spec in specs]
         sizes = [(spec.name, spec.shape) for spec in specs]
         batched = [spec.name for spec in specs if leading(spec) == "batch"]
-        tokens, inputs = self.lengths, self._deployed
+        tokens, inputs = self.lengths, self.inputs
         weights = inputs.profile_weights or {}
         if tokens is not None and {*weights} <= {*PHASES}:
-            found = stated_deployments(names, dataclasses.replace(inputs, profile_weights=None))
+            found = stated_deployments(names, replace(inputs, profile_weights=None))
             if not found[0].name and (
                 apart := phases(sizes, found[0], seen, tokens, weights=weights, batched=batched)
             ):
                 return apart
             if not (found[0].name or seen):  # samples are to tell them apart
-                inputs = dataclasses.replace(inputs, profile_weights=None)
+                inputs = replace(inputs, profile_weights=None)
         stated = stated_deployments(names, inputs)
         sums = () if tokens is None else tokens.sums
-        every &= not self._by_plan  # whose sizes may be those of a phase that was assumed
+        every &= not self.by_plan  # whose sizes may be those of a phase that was assumed
         return all_deployed(sizes, stated, seen, batched=batched, every=every, sums=sums)
 
-    @property
+    @cached_property
     def lengths(self) -> Lengths | None:
         """What the dynamic dimensions of a decoder's inputs count; None of other models."""
-        key = tuple((name, shape) for name, _, shape in self.model.inputs)
-        if self._lengths is None or self._lengths[0] != key:
-            self._lengths = key, lengths(self.model, caches(self.model))
-        return self._lengths[1]
+        return lengths(self.model, caches(self.model))
 
-    def state_sizes(self, profiles: Mapping[str, Profile], shares: Mapping[str, float]) -> None:
-        """States sizes, and shares of the work, in the place of the user, unless the user states some."""
-        if not (self._deployed.profiles or self._deployed.batch or self._deployed.profile_weights):
-            self._deployed = dataclasses.replace(self._deployed, profiles=profiles, profile_weights=shares)
-            self._by_plan = True
+    def with_sizes(self, profiles: Mapping[str, Profile], shares: Mapping[str, float]) -> Job:
+        """With sizes, and shares of the work, that a plan states, unless the user states some."""
+        if self.inputs.profiles or self.inputs.batch or self.inputs.profile_weights:
+            return self
+        inputs = replace(self.inputs, profiles=profiles, profile_weights=shares)
+        return replace(self, inputs=inputs, by_plan=True)
 
     def sheets(self) -> tuple[PictureSheet, ...]:
         """Pictures of samples, see `open_data`."""
-        return () if self._glance is None else self._glance.sheets()
+        return () if self.glance is None else self.glance.sheets()
 
     def input_specs(self) -> list[InputSpec]:
         """The inputs, as data must fit them."""
@@ -395,7 +384,7 @@ class Job:
                 raise UserError(f"the type of input {name!r} is not known")
             bound = tuple(self.model.assumed.get(d, d) if isinstance(d, str) else d for d in shape or ())
             specs.append(InputSpec(name, dtype, bound if shape is not None else None))
-        return named(specs, self._data_names)
+        return named(specs, self.data_names)
 
     def part(self, proto: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, str]]:
         """The part of a model that onnxruntime knows, and the operators that the rest depends on."""
@@ -407,8 +396,12 @@ class Job:
         """The parts in which outputs are judged: those that were found, else each as a whole."""
         return OutputParts.of(outputs) if self.parts is None else self.parts.only(outputs)
 
-    def needs_float32(self, proto: onnx.ModelProto) -> bool:
-        """Whether onnxruntime runs a model only as float32."""
+    @cached_property
+    def in_float32(self) -> bool:
+        """Whether onnxruntime runs the model only as float32."""
+        if not has_other_floats(self.model.to_proto(weights=False)):
+            return False
+        proto = self.part(self.model.to_proto(handover=True))[0]
         if not has_other_floats(proto):
             return False
         return speaks_bfloat16(proto) or not ort.loads(proto, data_dir=self.model.data_dir)
@@ -417,8 +410,8 @@ class Job:
         """The model in the type that it is run in."""
         return float32.as_float32(proto, self.model.data_dir) if self.in_float32 else proto
 
-    def widen(self, *, io: bool) -> None:
-        """Makes float32 of what is float16 or bfloat16; `io`: inputs and outputs too."""
+    def widened(self, *, io: bool) -> Job:
+        """The job of the model in which float32 is what was float16 or bfloat16; `io`: its ends too."""
         was = self.model
         proto = float32.widened(was.to_proto(handover=True), was.data_dir, io=io)
         model = Model(proto, was.path, was.data_dir)
@@ -426,12 +419,12 @@ class Job:
         model.set_target(self.target)
         model.assumed, model.interface_changes = was.assumed, was.interface_changes
         model.source = was.source
-        self.model, self._wide_io = model, io
+        return replace(self, model=model, wide_io=io)
 
     def feeds(self, samples: Iterable[Sample]) -> Iterator[Sample]:
         """Samples in the type that the model runs in."""
-        cast = self.in_float32 or self._wide_io
-        return as_float32(samples, float16=self._wide_io) if cast else iter(samples)
+        cast = self.in_float32 or self.wide_io
+        return as_float32(samples, float16=self.wide_io) if cast else iter(samples)
 
     def upgrade(self) -> None:
         """Raises the opset where it is too old for Q/DQ, and compares the model before and after."""
@@ -521,10 +514,51 @@ class Job:
 
     def finished(self, report: R) -> R:
         """A report with what was remarked and how long the run took, so far."""
-        return dataclasses.replace(
+        return replace(
             report,
             notes=tuple(remarks.so_far()),
             seconds=round(self.spent()[0], 3),
             phases=dict(self.phases),
             peak_memory_mb=peak_memory_mb(),
         )
+
+
+@contextmanager
+def _timed(observe: Observer, phases: dict[str, float], name: str) -> Iterator[None]:
+    observe(name, None, None)
+    start = time.perf_counter()
+    try:
+        yield
+    finally:
+        spent = time.perf_counter() - start
+        phases[name] = round(phases.get(name, 0.0) + spent, 3)
+
+
+def _lowered(model: Model, prove: str) -> str:
+    """Lowers the opset to one that onnxruntime reads; why not, where it does not."""
+    newest = newest_opset()
+    if model.opset <= newest or prove == "always":
+        return "or leave --prove always out" if model.opset > newest else "its IR version is newer"
+    return lower_opset(model, newest)
+
+
+def _stated(model: Model, inputs: Inputs) -> tuple[list[Assumption], dict[str, np.ndarray]]:
+    """Applies the user's statements to a model; returns them, and the values of frozen inputs."""
+    shapes, assume, freeze = inputs.shapes, inputs.assume, inputs.freeze
+    stated, fixed = [], {}
+    for name, value in (freeze or {}).items():
+        fixed[name] = model.freeze_input(name, np.asarray(value))
+        stated.append(Assumption("--freeze", name, np.asarray(value).tolist(), "stated"))
+    for name, shape in (shapes or {}).items():
+        model.set_input_shape(name, shape)
+    if shapes or freeze:
+        model.infer_shapes()
+    symbols = model.dim_symbols() if assume else set()
+    for name, size in (assume or {}).items():
+        if name not in symbols:
+            raise unknown_name("dynamic dimension", name, sorted(symbols))
+        if size < 1:
+            raise UserError(f"--assume {name}={size}: a size is at least 1")
+        model.assumed[name] = int(size)
+        stated.append(Assumption("--assume", name, int(size), "stated"))
+    return stated, fixed

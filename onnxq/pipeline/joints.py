@@ -19,8 +19,8 @@ MOST_DB = 1.0
 
 _SAMPLES = 8
 
-Replan = Callable[[Mapping[str, str]], QuantPlan]
-"""Asks the rules again, with some nodes forced into float, and why."""
+InFloat = Callable[[Mapping[str, str]], QuantPlan]
+"""The plan with some nodes in float, each with its reason."""
 
 Measure = Callable[[Iterable[Any], Sequence[Candidate]], Noise]
 """Runs the model on samples with each candidate."""
@@ -28,7 +28,7 @@ Measure = Callable[[Iterable[Any], Sequence[Candidate]], Noise]
 
 def disagreeing(
     plan: QuantPlan,
-    replan: Replan,
+    in_float: InFloat,
     samples: Callable[[], Iterable[Any]],
     measure: Measure,
     others: Sequence[Scales] = (),
@@ -41,7 +41,7 @@ def disagreeing(
 
     Args:
         plan: the plan; what another rule decides for good is not tried.
-        replan: what the plan is without some.
+        in_float: what the plan is without some.
         samples: gives samples, the same ones at each call.
         measure: runs the model.
         others: scales that would be chosen from: what is best with these layers in int8 need not be best with
@@ -55,7 +55,7 @@ def disagreeing(
 
     def without(taken: Sequence[Joint], scales: Scales) -> Candidate:
         nodes = {node: joint.because for joint in taken for node in joint.nodes}
-        return Candidate(float_layers=plan.readers - replan(nodes).readers, scales=scales)
+        return Candidate(float_layers=plan.readers - in_float(nodes).readers, scales=scales)
 
     def levels(*candidates: Candidate) -> np.ndarray:
         return measure(itertools.islice(samples(), _SAMPLES), candidates).sqnr_db()

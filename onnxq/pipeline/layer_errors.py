@@ -23,7 +23,7 @@ from onnxq.graph.external import externalize
 from onnxq.graph.load import read
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
-from onnxq.pipeline.body import Finished
+from onnxq.pipeline.building import Finished
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.stage_comparison import How, beside

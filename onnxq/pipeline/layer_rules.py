@@ -10,10 +10,9 @@ from onnxq.base.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.graph.wiring import constant_of
 from onnxq.options.config import LayerRule, overrides
-from onnxq.quant.obey import Weights
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.ranges import of_layer
-from onnxq.quant.weights import amax_of
+from onnxq.quant.weights import Weights, amax_of
 
 
 class LayerRules:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,14 +12,14 @@ import onnx
 from onnxq.base.errors import UserError
 from onnxq.base.shown import Shown, Words
 from onnxq.documents.report import PlanReport
+from onnxq.draft.draft import Draft
+from onnxq.draft.to_file import file_of
 from onnxq.emit import files
-from onnxq.pipeline.calibration import Prepared
+from onnxq.graph.model import Model
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.words import planned_words
-from onnxq.quant.obey import amax_of_weights, entries
-from onnxq.quant.plan_file import BodyEntry, PlanFile, RepairEntry, encodable
+from onnxq.quant.plan_file import PlanFile, encodable
 from onnxq.quant.plan_reading import read_plan
-from onnxq.quant.ranges import Range
 from onnxq.run.deployment import Deployment
 
 
@@ -80,51 +80,38 @@ def check_plan_output(output: Path, source: Path | None, *, force: bool) -> None
 
 def planned(
     job: Job,
-    prepared: Prepared,
-    ranges: Mapping[str, Range],
+    draft: Draft,
+    model: Model,
     deployments: Sequence[Deployment],
     origin: str,
     report: PlanReport,
-    body: BodyEntry,
     post_scaled: Collection[str] = (),
+    *,
+    settled: bool = True,
 ) -> Planned:
     """The plan of a run.
 
     Args:
         job: of the model.
-        prepared: the plan, and the model without pairs.
-        ranges: those that were found; none without data.
+        draft: what the file says; it has no ranges without data.
+        model: the model without pairs.
         deployments: what it is for; none where no sizes are known.
         origin: where the ranges are from, for the reader of the file.
         report: what was done and found on the way.
-        body: what is not quantized.
         post_scaled: names of the layers with one weight scale, and its ratios behind the product.
+        settled: whether it is decided what stays float32.
     """
     source = None if isinstance(job.source, onnx.ModelProto) else Path(job.source)
-    weights = {**amax_of_weights(prepared.plan, job.model), **prepared.patches.amax}
-    layers, tensors, groups, constants = entries(prepared.plan, job.model, ranges, weights, post_scaled)
-    file = PlanFile(
-        "" if source is None else encodable(source.name),
-        job.fingerprint(),
-        job.target.name,
-        {
-            f"{one.name}/{name}" if one.name else name: one.profiles.get(name, (shape,) * 3)
-            for one in deployments
-            for name, shape in one.usual.items()
-        },
-        tuple(layers),
-        tuple(tensors),
-        tuple(groups),
-        tuple(constants),
-        body,
-        RepairEntry(
-            tuple({"kind": edit.kind, **edit.to_dict()} for edit in prepared.edits),
-            prepared.patches.biases, prepared.patches.constants, prepared.patches.codes,
-        ),
-        origin,
-        shares={one.name: one.weight for one in deployments if one.name},
+    sizes = {
+        f"{one.name}/{name}" if one.name else name: one.profiles.get(name, (shape,) * 3)
+        for one in deployments
+        for name, shape in one.usual.items()
+    }
+    head = PlanFile(
+        "" if source is None else encodable(source.name), job.fingerprint(), job.target.name, sizes,
+        origin=origin, shares={one.name: one.weight for one in deployments if one.name},
     )  # fmt: skip
-    return Planned(file, report, source)
+    return Planned(file_of(draft, model, head, post_scaled, settled=settled), report, source)
 
 
 def take_plan(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> PlanFile:

@@ -22,22 +22,23 @@ from onnxq.documents.engine import EnginePart
 from onnxq.documents.plan import Heads, PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import PlanReport
+from onnxq.draft.from_file import check_body, check_shapes
 from onnxq.graph.outline import outline
 from onnxq.graph.spans import spans
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.options.settings import AccuracyRepair, Compilation, Details, Format, Goal
 from onnxq.pipeline.accuracy import Accuracy, Asked
-from onnxq.pipeline.body import Finish, Wish, body_part, bounded, entry_of, finish_of
+from onnxq.pipeline.body import body_of, body_part, bounded, decided
+from onnxq.pipeline.building import Built
 from onnxq.pipeline.calibrated import alike, drawn, method_named, rows_sampled, weight_scales
 from onnxq.pipeline.calibration import (
     STATED,
     Calibrating,
     Given,
-    Prepared,
     activations,
     prepare,
 )
-from onnxq.pipeline.choosing import Quantized, quantized
+from onnxq.pipeline.choosing import quantized
 from onnxq.pipeline.compilation import Compiled, compiled
 from onnxq.pipeline.decision_ranking import MAX_FLOAT, Sensitivity, sensitivity_of
 from onnxq.pipeline.deploying import Worth, deployment_parts, worths
@@ -53,7 +54,7 @@ from onnxq.pipeline.repairing import NO_SAMPLES, enough, repaired, stated_part, 
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.verifying import BODY_SAMPLES, references, verify
-from onnxq.quant.obey import check_shapes
+from onnxq.quant.choice import Choice
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.plan_file import PlanFile
 from onnxq.quant.ranges import Range, Ranges
@@ -72,19 +73,49 @@ NOT_VERIFIED = (
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """What is known when the scales are; `seen`: the statistics before repair edited the model."""
+    """What is known when the scales are.
 
-    wish: Wish
-    prepared: Prepared
+    Attributes:
+        built: the model.
+        stats: the statistics.
+        ranges: the ranges of tensors, by any method.
+        choice: how the outputs chose; None where they did not.
+        confirming: the float model on the samples that confirm; None: none do.
+        expected: likewise on those that verify.
+        repair: what repair did.
+        heads: what became of the heads.
+        seen: the statistics before repair edited the model.
+        worth: what the layers weigh at the sizes of each deployment.
+    """
+
+    built: Built
     stats: Stats
     ranges: Ranges
-    done: Quantized
+    choice: Choice | None
     confirming: Recording | None
     expected: Recording | None
     repair: RepairPart | None = None
     heads: Heads | None = None
     seen: Stats | None = None
     worth: Worth = ()
+
+
+def obeying(job: Job, file: PlanFile, repair: AccuracyRepair | None, *, sizes: bool) -> Job:
+    """The job that obeys a plan, before all long work.
+
+    Args:
+        job: of a model that is not sanitized yet.
+        file: the plan.
+        repair: what repair is asked for.
+        sizes: whether the sizes of the plan count; the shares of several deployments always do.
+
+    Raises:
+        UserError: the plan is of another model, or repair is asked for and stated.
+    """
+    check_plan(file, job)
+    check_shapes(file, {name: shape for name, _, shape in job.model.inputs})
+    _beside(file, repair or AccuracyRepair("none"))
+    return job.with_sizes(file.sizes, file.shares) if file.shares or sizes else job
 
 
 class Quantization:
@@ -104,15 +135,13 @@ class Quantization:
         """What the user gives: data, statistics, a plan, a goal, repair; and what is to be written."""
         self._pursuit = pursuit
         self._repair = repair or AccuracyRepair("none")
-        self._job, self._options, self._source, self._given = job, options, source, given
+        self._body = body_of(job, format, file)
+        self._job = job.widened(io=self._body.io) if self._body.widens else job
+        self._options, self._source, self._given = options, source, given
         self._header = job.target.cache if format.cache or not job.target.explicit else None
         self._format = format
         self._file = file
         if file is not None:
-            check_plan(file, job)
-            check_shapes(file, {name: shape for name, _, shape in job.model.inputs})
-            if file.shares or (source is None and given is None):
-                job.state_sizes(file.sizes, file.shares)
             self._repair = _beside(file, self._repair)
             self._options = replace(options, own_methods=file.methods)
 
@@ -125,42 +154,39 @@ class Quantization:
         job = self._job
         sampling = self._sampling()
         if self._source is None and self._given is None:
-            wish = Wish.of(job, self._format, None)
-            if wish.widens:
-                job.widen(io=wish.io)
             known = sampling.deployed.deployments if sampling.deployment.is_known else ()
-            prepared = prepare(job, known or (Deployment(),), self._format, self._options.layers)
-            notes = [*prepared.notes, *([] if known else _unknown_sizes(job))]
+            prepared = prepare(job, known or (Deployment(),), self._format, self._options.layers, self._body)
+            draft, model = prepared.draft, prepared.floats.model
+            notes = [*job.notes, *([] if known else _unknown_sizes(job))]
             report = extended(
                 PlanReport,
                 job.run(job.model, "plan"),
-                plan=self._plan_part(prepared.plan, stated(job, prepared, self._format.heads)),
+                plan=self._plan_part(draft.plan, stated(model, draft.plan, self._format.heads)),
                 repair=self._unrepaired(),
                 calibration=NotCalibrated(measured=False, notes=tuple(notes)),
-                **deployment_parts(sampling.deployments, worths(job, sampling.deployments)),
-                body=body_part(Finish(wish, None), None, (), (), ()),
+                **deployment_parts(sampling.deployments, worths(model, sampling.deployments)),
+                body=body_part(self._body, None, (), (), ()),
             )
             origin = "none yet: there was no data"
-            return planned(job, prepared, {}, known, origin, report, entry_of(None, wish))
+            return planned(job, draft, model, known, origin, report, settled=False)
         measured = self._measured(sampling)
-        prepared, done, wish = measured.prepared, measured.done, measured.wish
-        finish = finish_of(job, wish, prepared, measured.stats, done, sampling)
-        made = finish(done.model)
-        calibration = self._report(sampling, measured, prepared, done, None)
+        built = decided(measured.built, measured.stats, sampling).finished()
+        draft, made = built.draft, built.written
+        calibration = self._report(sampling, measured, built, None)
         report = extended(
             PlanReport,
             job.run(job.model, "plan"),
-            plan=self._plan_part(prepared.plan, measured.heads),
+            plan=self._plan_part(draft.plan, measured.heads),
             calibration=replace(calibration, measured=True),
             **deployment_parts(sampling.deployed.deployments, measured.worth),
             repair=measured.repair,
-            body=body_part(finish, made, (), (), ()),
+            body=body_part(draft.body, made, (), (), ()),
         )
         samples = f", {measured.stats.samples} samples" if measured.stats.samples else ""
         origin = f"{calibration.method}{samples}"
         return planned(
-            job, prepared, done.ranges, sampling.deployments, origin, report,
-            entry_of(finish, wish), made.post_scaled,
+            job, draft, built.floats.model, sampling.deployments, origin, report,
+            made.post_scaled,
         )  # fmt: skip
 
     def _sampling(self, *, chooses: bool = False, decides: bool = False) -> Sampling:
@@ -219,45 +245,40 @@ class Quantization:
         sampling = self._sampling(decides=pursuit.goal.is_set)
         as_float = None if job.target.explicit else job.result(job.model.to_proto())
         measured = self._measured(sampling)
-        ranges, expected = measured.ranges, measured.expected
-        best = pursuit.sought(
-            job, sampling, measured.wish, measured.stats, measured.prepared, measured.done,
-            measured.confirming, expected,
-        )  # fmt: skip
-        prepared, done, finish = best.prepared, best.done, best.finish
-        final = compiled(job, compilation, sampling.deployments, prepared, done, finish, best.made)
-        prepared, done = replace(prepared, plan=final.plan), final.done or done
-        cache = self._cache(prepared, ranges, done)
+        job, ranges, expected = measured.built.job, measured.ranges, measured.expected
+        best = pursuit.sought(sampling, measured.stats, measured.built, measured.confirming, expected)
+        final = compiled(compilation, sampling.deployments, best.built)
+        built = final.built
+        draft, made = built.draft, built.written
+        cache = self._cache(measured, built)
         if cache is not None and not ranges.tensors and self._file is not None:
-            prepared.notes.append(
+            job.notes.append(
                 "the calibration cache has the tensors of the plan only: without data no others are measured"
             )
         verified = best.verified
-        if final.made is not best.made:  # the compiler had a say
-            verified = pursuit.verified(
-                job, sampling, final.quantized, final.made, expected, whole=not prepared.not_run
-            )
-        body = self._judged(sampling, finish, final, expected, verified, whole=not prepared.not_run)
+        if built.made is not best.built.made:  # the compiler had a say
+            verified = pursuit.verified(sampling, built, expected)
+        body = self._judged(sampling, built, expected, verified)
         about_mean, goal = pursuit.part(verified)
-        result = as_float or job.result(final.made.proto, final.made.model)
+        result = as_float or job.result(made.proto, made.model)
         result.profiles, result.cache = sampling.deployment.profiles, cache
         result.deployments = {one.name: one.profiles for one in sampling.deployments if one.name}
         engine, against = self._compiler_part(final, result.report.unsupported)
         result.report = job.finished(
             replace(
                 result.report,
-                plan=self._plan_part(final.plan, measured.heads),
-                calibration=self._report(sampling, measured, prepared, done, cache),
-                accuracy=_accuracy(job, verified),
+                plan=self._plan_part(draft.plan, measured.heads),
+                calibration=self._report(sampling, measured, built, cache),
+                accuracy=_accuracy(built, verified),
                 about_mean=about_mean,
                 goal=goal,
                 repair=measured.repair,
                 body=body,
-                outline=tuple(outline(job.model)),
+                outline=tuple(outline(built.floats.model)),
                 **deployment_parts(
                     sampling.deployed.deployments, measured.worth, final.verdicts, final.activation_bytes
                 ),
-                weight_scales=weight_scales(final.made.proto, final.plan),
+                weight_scales=weight_scales(made.proto, draft.plan),
                 engine=engine,
                 verdict=final.verdict,
                 unsupported=(*result.report.unsupported, *against),
@@ -266,7 +287,7 @@ class Quantization:
             )
         )
         ready(result)
-        errors = self._layer_errors(sampling, measured, final, result, details or Details())
+        errors = self._layer_errors(sampling, built, result, details or Details())
         result.report = job.finished(replace(result.report, layer_errors=errors))
         return result
 
@@ -274,20 +295,19 @@ class Quantization:
         self, final: Compiled, known: Sequence[NotTaken]
     ) -> tuple[EnginePart, Sequence[NotTaken]]:
         """What the compiler made of the result, and what it refuses beside what is known."""
-        written, target = final.made.model, self._job.target
+        written, target = final.built.written.model, self._job.target
         beyond = beyond_compiler(written, target) if final.engine.status == "failed" else {}
         ops = {str(node.name): str(node.op) for graph in written.graphs() for node in graph.nodes}
         told = told_beyond(final.engine, beyond, target)
         return told, refused(final.engine, known, ops, beyond)
 
     def _layer_errors(
-        self, sampling: Sampling, measured: _Measured, final: Compiled, result: Result, details: Details
+        self, sampling: Sampling, built: Built, result: Result, details: Details
     ) -> LayerErrors | None:
         """The errors by layer of the result; None where nothing of it runs, or nothing is quantized."""
-        job, prepared = self._job, measured.prepared
-        if not final.plan.pairs or prepared.not_run or sampling.parts is None:
+        if not built.draft.plan.pairs or not built.floats.whole or sampling.parts is None:
             return None
-        return layer_errors(job, sampling, details.layer_samples, final.made, result.report)
+        return layer_errors(built.job, sampling, details.layer_samples, built.written, result.report)
 
     def accuracy(self, asked: Asked) -> Accuracy:
         """The steps up to the scales, and then what causes the error.
@@ -299,10 +319,8 @@ class Quantization:
         return self._accuracy(sampling, self._measured(sampling), asked)
 
     def _accuracy(self, sampling: Sampling, measured: _Measured, asked: Asked) -> Accuracy:
-        prepared, done = measured.prepared, measured.done
-        accuracy = Accuracy(self._job, sampling, prepared, done, asked)
-        finish = finish_of(self._job, measured.wish, prepared, measured.stats, done, sampling)
-        accuracy.measure_body(finish.decision)
+        accuracy = Accuracy(sampling, measured.built, asked)
+        accuracy.measure_body(decided(measured.built, measured.stats, sampling).draft.body.decision)
         return accuracy
 
     def sensitivity(self, top: int) -> Sensitivity:
@@ -318,13 +336,10 @@ class Quantization:
         sampling = self._sampling(chooses=True)
         measured = self._measured(sampling)
         accuracy = self._accuracy(sampling, measured, replace(asked, max_float=limit))
-        data = self._report(sampling, measured, measured.prepared, measured.done, None)
+        data = self._report(sampling, measured, measured.built, None)
 
-        def verified(prepared: Prepared, done: Quantized) -> Verified:
-            found = pursuit.attempt(
-                self._job, sampling, measured.wish, measured.stats, prepared, done, measured.expected
-            )
-            return found.verified
+        def verified(built: Built) -> Verified:
+            return pursuit.attempt(sampling, measured.stats, built, measured.expected).verified
 
         return sensitivity_of(self._job, accuracy, pursuit, verified, data, measured.repair, top)
 
@@ -337,39 +352,33 @@ class Quantization:
         job = self._job
         sampling = Sampling(job, self._options, self._source, self._given)
         measured = self._measured(sampling, quantizes=False)
-        finish = finish_of(job, measured.wish, measured.prepared, measured.stats, measured.done, sampling)
-        made = finish(measured.done.model)
-        accuracy = verify(job, sampling, made.proto, measured.expected, emulate=True)
+        built = decided(measured.built, measured.stats, sampling).finished()
+        made = built.written
+        accuracy = verify(built.job, sampling, made.proto, measured.expected, emulate=True)
         result = job.result(made.proto, made.model)
-        result.report = replace(result.report, body=body_part(finish, made, (), accuracy, ()))
+        result.report = replace(result.report, body=body_part(built.draft.body, made, (), accuracy, ()))
         return result
 
     def _judged(
         self,
         sampling: Sampling,
-        finish: Finish,
-        final: Compiled,
+        built: Built,
         expected: Recording | None,
         verified: Verified,
-        *,
-        whole: bool,
     ) -> BodyPart:
-        """The report's part on the body of the result.
-
-        `whole`: whether all of the model runs; of a part the ends are others in half precision.
-        """
-        job, made = self._job, final.made
-        if made.body is None or not whole:
-            body = body_part(finish, made, verified.accuracy, (), ())
-            return replace(body, onnxruntime=_recognised(job, final))
-        int8 = verify(job, sampling, final.quantized, expected)
+        """The report's part on the body of the result."""
+        job, made, decision = built.job, built.written, built.draft.body.decision
+        if not built.emulates:
+            body = body_part(built.draft.body, made, verified.accuracy, (), ())
+            return replace(body, onnxruntime=_recognised(built))
+        int8 = verify(job, sampling, built.proto, expected)
         alone: Sequence[OutputAccuracy] = ()
-        settled = finish.decision.settled if finish.decision is not None else None
+        settled = decision.settled if decision is not None else None
         if settled is not None:
             proto = settled.body.model.to_proto()
             alone = verify(job, sampling, proto, expected, emulate=True, most=BODY_SAMPLES)
-        body = body_part(finish, made, int8, alone, verified.accuracy)
-        return replace(body, onnxruntime=_recognised(job, final))
+        body = body_part(built.draft.body, made, int8, alone, verified.accuracy)
+        return replace(body, onnxruntime=_recognised(built))
 
     def _measured(self, sampling: Sampling, *, quantizes: bool = True) -> _Measured:
         """The steps up to the scales."""
@@ -377,88 +386,94 @@ class Quantization:
         deployments = deployed.deployments
         if self._file is not None and self._file.sizes and not deployments[0].name:
             deployments = (replace(deployments[0], usual=self._file.shapes),)
-        wish = Wish.of(job, self._format, self._file)
-        if wish.widens:
-            job.widen(io=wish.io)
+        file = self._file
         prepared = prepare(
-            job, deployments, self._format, options.layers, self._file, quantizes=quantizes,
+            job, deployments, self._format, options.layers, self._body, file, quantizes=quantizes,
             usual=deployed.usual,
         )  # fmt: skip
-        worth = worths(job, deployed.deployments)
+        draft, float_model = prepared.draft, prepared.floats
+        if file is not None:
+            check_body(file, float_model.model)
+        worth = worths(float_model.model, deployed.deployments)
         if self._pursuit is not None:
             self._pursuit.begin(job, prepared)
         with job.step("calibrate"):
-            ranging = Ranging(job, options, sampling, self._given, prepared, bounded(job, wish))
+            ranging = Ranging(job, options, sampling, self._given, prepared, bounded(prepared))
             stats = ranging.statistics(cache=self._header is not None)
             ranges = ranging.ranges(stats)
-            unedited = prepared.reference if prepared.unedited is None else prepared.unedited
             decides = sampling.confirms and self._pursuit is not None and self._pursuit.goal.is_set
-            floats, confirming, expected = references(job, options, sampling, unedited, confirms=decides)
-            prepared.notes += [*sampling.notes, *sampling.deployed.not_calibrated()]
+            job, floats, confirming, expected = references(
+                job, options, sampling, prepared.unedited, confirms=decides
+            )
+            job.notes.extend([*sampling.notes, *sampling.deployed.not_calibrated()])
         asked = options.method != "auto" or options.search
-        if self._file is not None and asked and not any(map(ranges.is_free, prepared.plan.measured)):
-            prepared.notes.append(f"method {options.default} is not used: the plan states every range")
-        done = quantized(job, options, sampling, prepared, ranges, floats)
-        if self._file is not None and self._file.repair.is_any:
-            part = stated_part(prepared)
-            return _Measured(wish, prepared, stats, ranges, done, confirming, expected, part, worth=worth)
+        if file is not None and asked and not any(map(ranges.is_free, draft.plan.measured)):
+            job.notes.append(f"method {options.default} is not used: the plan states every range")
+        built, choice = quantized(
+            job, options, sampling, draft, float_model, ranges, floats, tries=file is None
+        )
+        if file is not None and file.repair.is_any:
+            part = stated_part(built)
+            return _Measured(built, stats, ranges, choice, confirming, expected, part, worth=worth)
         if not quantizes:
-            return _Measured(wish, prepared, stats, ranges, done, confirming, expected)
+            return _Measured(built, stats, ranges, choice, confirming, expected)
         weights = self._pursuit.goal.weigh if self._pursuit is not None else None
         found = repaired(
-            job, self._repair, sampling, prepared, stats, ranges, done, floats,
-            edits=self._header is None, weights=weights,
+            built, self._repair, sampling, prepared.steps, stats, ranges,
+            0.0 if choice is None else choice.runs, floats, edits=self._header is None, weights=weights,
         )  # fmt: skip
-        done, asked_heads = found.done, self._format.heads
+        built, asked_heads = found.built, self._format.heads
         if asked_heads == "auto":
-            prepared, done, heads = offered(job, sampling, prepared, done, weights)
+            built, heads = offered(sampling, built, weights)
         else:
-            heads = stated(job, prepared, asked_heads)
+            heads = stated(built.floats.model, built.draft.plan, asked_heads)
         return _Measured(
-            wish, prepared, found.stats, ranges, done, confirming, expected, found.part, heads, stats, worth
+            built, found.stats, ranges, choice, confirming, expected, found.part, heads, stats, worth
         )
 
-    def _cache(self, prepared: Prepared, ranges: Ranges, done: Quantized) -> str | None:
+    def _cache(self, measured: _Measured, built: Built) -> str | None:
         """The calibration cache of all measured activations; those of the plan with its scales."""
         if self._header is None:
             return None
         scales: dict[str, np.float32] = {}
-        method = done.choice.method if done.choice is not None else self._options.default
-        for name in activations(self._job, prepared):
+        ranges, choice, draft = measured.ranges, measured.choice, built.draft
+        method = choice.method if choice is not None else self._options.default
+        for name in activations(draft.plan, built.floats):
             if name in ranges.tensors or name in ranges.stated:
-                scales[name] = np.float32(prepared.plan.format.scale(ranges.of(name, method).amax))
-        for group in prepared.plan.groups:
-            if group.id in done.scales:
-                scales.update(dict.fromkeys(group.tensors, done.scales[group.id]))
+                scales[name] = np.float32(draft.plan.format.scale(ranges.of(name, method).amax))
+        known = draft.scales
+        for group in draft.plan.groups:
+            if group.id in known:
+                scales.update(dict.fromkeys(group.tensors, known[group.id]))
         return write_cache(scales, self._header)
 
     def _report(
-        self, sampling: Sampling, measured: _Measured, prepared: Prepared, done: Quantized, cache: str | None
+        self, sampling: Sampling, measured: _Measured, built: Built, cache: str | None
     ) -> CalibrationPart:
-        stats = measured.stats
-        shown, before = of_report(stats, measured.seen or stats, prepared.edits)
+        stats, choice, draft = measured.stats, measured.choice, built.draft
+        shown, before = of_report(stats, measured.seen or stats, draft.edits)
         given = self._given
         read = given.stats if given is not None else None
         counting = read.origin.counting if read is not None else self._options.counting
-        choice = None if done.choice is None else MethodChosen.of(done.choice)
+        chosen = None if choice is None else MethodChosen.of(choice)
         notes = () if given is None else given.notes
-        stats = self._of_plan(prepared, shown)
-        tensors, ranges = stats.tensors, done.ranges
+        stats = self._of_plan(built, shown)
+        tensors, ranges, scales = stats.tensors, draft.ranges, draft.scales
         return CalibrationPart(
-            method=method_named(self._method(ranges), choice, ranges),
-            choice=choice,
+            method=method_named(self._method(ranges), chosen, ranges),
+            choice=chosen,
             samples=stats.samples,
             seed=self._options.seed if read is None else read.origin.seed,
             counting=counting,
             sampling=rows_sampled(stats) if counting == "sampled" else None,
             data=sampling.data(),
-            notes=(*alike(stats, ranges), *prepared.notes, *notes),
+            notes=(*alike(stats, ranges), *self._job.notes, *notes),
             held_out=sampling.held_text,
             held_out_code=code_of(sampling.held_text),
             scales={
-                name: float(done.scales[group.id])
-                for group in prepared.plan.groups
-                if group.id in done.scales
+                name: float(scales[group.id])
+                for group in draft.plan.groups
+                if group.id in scales
                 for name in group.tensors
             },
             ranges={name: (entry.min, entry.max) for name, entry in tensors.items()},
@@ -473,7 +488,7 @@ class Quantization:
                 for name, entry in tensors.items()
                 if name in ranges and (histogram := drawn(entry)) is not None
             },
-            not_run=dict(prepared.not_run),
+            not_run=dict(built.floats.not_run),
             stats_file=None if given is None else str(given.path),
             missing=() if given is None else tuple(given.missing),
             cached=None if cache is None else len(cache.splitlines()) - 1,
@@ -482,17 +497,18 @@ class Quantization:
             before={name: kind for name, kind in before.items() if name in tensors},
         )
 
-    def _of_plan(self, prepared: Prepared, stats: Stats) -> Stats:
+    def _of_plan(self, built: Built, stats: Stats) -> Stats:
         """The statistics of what has a scale; those of the body are there for their ends alone."""
-        wanted = {*prepared.plan.measured}
+        plan = built.draft.plan
+        wanted = {*plan.measured}
         if self._header is not None:
-            wanted.update(activations(self._job, prepared))
+            wanted.update(activations(plan, built.floats))
         found = {
             name: entry
             for name, entry in stats.tensors.items()
             if name in wanted and (entry.total is not None or entry.histogram is not None)
         }
-        indices = stats.indices if found or not prepared.plan.measured else stats.indices[:0]
+        indices = stats.indices if found or not plan.measured else stats.indices[:0]
         return replace(stats, tensors=found, indices=indices)
 
     def _method(self, ranges: Mapping[str, Range]) -> str:
@@ -501,11 +517,12 @@ class Quantization:
         return STATED if stated else str(self._options.default)
 
 
-def _accuracy(job: Job, verified: Verified) -> tuple[OutputOfRun, ...]:
+def _accuracy(built: Built, verified: Verified) -> tuple[OutputOfRun, ...]:
     """The report's part on each output, or part of one."""
-    outputs = [str(tensor.name) for tensor in job.model.graph.outputs]
-    wide = spans(job.model, outputs)
-    parts = {part.name: part for part in job.parts_of(outputs).parts}
+    model = built.floats.model
+    outputs = [str(tensor.name) for tensor in model.graph.outputs]
+    wide = spans(model, outputs)
+    parts = {part.name: part for part in built.job.parts_of(outputs).parts}
     found = []
     for entry in verified.accuracy:
         part = parts.get(entry.output) or OutputPart(entry.output)  # where not all of the model runs
@@ -537,16 +554,16 @@ def _beside(file: PlanFile, repair: AccuracyRepair) -> AccuracyRepair:
     return repair
 
 
-def _recognised(job: Job, final: Compiled) -> Int8Operators | None:
+def _recognised(built: Built) -> Int8Operators | None:
     """How many of the int8 layers onnxruntime makes int8 operators of; none of a large model."""
-    proto = final.made.proto
-    if not final.plan.planned or weight_bytes(proto) >= LARGE:
+    proto, planned = built.written.proto, built.draft.plan.planned
+    if not planned or weight_bytes(proto) >= LARGE:
         return None
     try:
-        found = int8_operators(proto, job.model.data_dir)
+        found = int8_operators(proto, built.floats.model.data_dir)
     except RunError:
         return None
-    return Int8Operators(found, len(final.plan.planned))
+    return Int8Operators(found, len(planned))
 
 
 def _unknown_sizes(job: Job) -> Iterator[str]:

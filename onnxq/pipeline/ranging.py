@@ -54,13 +54,13 @@ class Ranging:
         Raises:
             UserError: they are neither given nor can they be measured.
         """
-        given, prepared, plan = self._given, self._prepared, self._prepared.plan
+        given, prepared, plan = self._given, self._prepared, self._prepared.draft.plan
         known = Stats({}, np.zeros(0, np.int64))
         if given is not None and given.stats is not None:
             known = given.stats.stats
         wanted = plan.measured
         if cache:
-            wanted = tuple(dict.fromkeys((*wanted, *activations(self._job, prepared))))
+            wanted = tuple(dict.fromkeys((*wanted, *activations(plan, prepared.floats))))
         stated = {*self._stated(plan), *(n for n, rule in prepared.layers.items() if rule.amax is not None)}
         known.require_values([name for name in plan.measured if name not in stated])
         missing = [name for name in wanted if name not in known.tensors and name not in stated]
@@ -78,7 +78,7 @@ class Ranging:
 
     def ranges(self, stats: Stats) -> Ranges:
         """The range of each tensor, by any method."""
-        plan = self._prepared.plan
+        plan = self._prepared.draft.plan
         fixed = self._fixed({*plan.measured, *stats.tensors})
         return Ranges(
             plan, stats.tensors, self._stated(plan), fixed, self._prepared.layers, self._options.parameters
@@ -120,12 +120,12 @@ class Ranging:
 
     def _stated(self, plan: QuantPlan) -> dict[str, Range]:
         given = stated_by(self._given.cache if self._given is not None else None, plan)
-        return {**given, **self._prepared.stated}
+        return {**given, **self._prepared.draft.ranges}
 
     def _fixed(self, tensors: Iterable[str]) -> dict[str, Range]:
         """The ranges that are known without data."""
         names = set(tensors)
-        fixed = bounded(self._job.model, names)
+        fixed = bounded(self._prepared.floats.model, names)
         for image in self._sampling.images:
             low, high = image.range
             if image.input in names:

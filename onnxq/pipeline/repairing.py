@@ -18,14 +18,14 @@ from onnxq.calib.stats import Stats
 from onnxq.data.samples import Sample
 from onnxq.data.split import CHOOSE_EVERY
 from onnxq.documents.repair import EditMade, RepairPart, TensorMapped
+from onnxq.draft.affine import ChannelMap
+from onnxq.draft.draft import Draft
 from onnxq.graph.cut import extract_between
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.graph.view import Tensor
 from onnxq.options.settings import AccuracyRepair
-from onnxq.pipeline.calibration import Prepared
-from onnxq.pipeline.choosing import Quantized
-from onnxq.pipeline.job import Job
+from onnxq.pipeline.building import Built
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.verifying import loading, recording
 from onnxq.quant.choice import refined_ranges
@@ -36,9 +36,7 @@ from onnxq.quant.patches import NONE, Patches
 from onnxq.quant.plan import Edge
 from onnxq.quant.ranges import Range, Ranges
 from onnxq.repair.acceptance import GROUPS, Levels
-from onnxq.repair.affine import ChannelMap
 from onnxq.repair.course import Course, Refused, Version, there
-from onnxq.repair.draft import Draft
 from onnxq.repair.fit import Fitted, Fitter
 from onnxq.repair.ledger import MARGIN_DB, RepairStep
 from onnxq.repair.moved import moved
@@ -75,59 +73,59 @@ METHOD = (
 NO_SAMPLES = "steps are fitted and judged on samples, and there are none (--calib DATA)"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Repair:
     """What repair did.
 
     Attributes:
-        done: the quantized model.
+        built: the quantized model.
         stats: the ranges of tensors, of the edited model.
         part: what the report says; None: nothing was asked for.
     """
 
-    done: Quantized
+    built: Built
     stats: Stats
     part: RepairPart | None = None
 
 
 def repaired(
-    job: Job,
+    built: Built,
     options: AccuracyRepair,
     sampling: Sampling,
-    prepared: Prepared,
+    steps_of: Mapping[str, tuple[str, ...]],
     stats: Stats,
     ranges: Ranges,
-    done: Quantized,
+    runs: float,
     floats: Recording | None,
     *,
     edits: bool = True,
     weights: Mapping[str, float] | None = None,
 ) -> Repair:
-    """Repairs a quantized model; the job's model and what is prepared become those of the repaired one.
+    """Repairs a quantized model.
 
     Args:
-        job: of the float model.
+        built: the quantized model.
         options: which steps, and on how many samples.
         sampling: gives the samples.
-        prepared: the plan.
+        steps_of: those that nodes may have which not all may have.
         stats: what calibration saw.
         ranges: the ranges of tensors, by any method.
-        done: the quantized model.
+        runs: how many runs of the model chose its scales.
         floats: the float model on the samples that choose; None: it did not run on any yet.
         edits: whether the float model may be edited.
         weights: what outputs weigh.
     """
     steps = options.steps
     if not steps:
-        return Repair(done, stats)
-    why = _why_not(job, options, sampling, prepared)
+        return Repair(built, stats)
+    why = _why_not(built, options, sampling)
     if why:
-        return Repair(done, stats, untried(options, why))
+        return Repair(built, stats, untried(options, why))
     ledger = _Ledger(_nothing_done(options))
-    with job.step("repair"):
+    with built.job.step("repair"):
         try:
             return _Repairing(
-                job, options, sampling, prepared, stats, ranges, done, floats, edits, weights, ledger
+                built, options, sampling, steps_of, stats, ranges, runs, floats, edits, weights, ledger
             ).run()
         except UserError:  # a sample that cannot be used: what steps raise ends up in the ledger
             raise
@@ -135,7 +133,7 @@ def repaired(
             what = f"it ends in a fault of onnxq, and is undone ({type(error).__name__}: {error})"
             tried = {entry.step for entry in ledger.steps}
             ledger.steps += [RepairStep(step, "failed", what) for step in steps if step not in tried]
-            return Repair(done, stats, ledger.told())
+            return Repair(built, stats, ledger.told())
 
 
 def enough(samples: int) -> bool:
@@ -149,12 +147,12 @@ def untried(options: AccuracyRepair, why: str) -> RepairPart:
     return replace(_nothing_done(options), why_not=f"not tried: {why}", steps=steps)
 
 
-def stated_part(prepared: Prepared) -> RepairPart:
+def stated_part(built: Built) -> RepairPart:
     """What the report says where a plan states what repair makes of the model."""
-    kinds = Counter(edit.kind for edit in prepared.edits)
-    counts = {**kinds, "biases": len(prepared.fits), "weights by codes": len(prepared.patches.codes)}
+    part = _with_changes(_nothing_done(AccuracyRepair("none")), built)
+    kinds = Counter(edit.kind for edit in built.draft.edits)
+    counts = {**kinds, "biases": part.biases, "weights by codes": part.codes}
     text = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
-    part = _with_changes(_nothing_done(AccuracyRepair("none")), prepared)
     return replace(part, why_not=f"as the plan states: {text}")
 
 
@@ -168,23 +166,25 @@ def _nothing_done(options: AccuracyRepair) -> RepairPart:
     )  # fmt: skip
 
 
-def _with_changes(part: RepairPart, prepared: Prepared) -> RepairPart:
+def _with_changes(part: RepairPart, built: Built) -> RepairPart:
     """The same, with what the model is changed by."""
-    edits, codes = cast(Sequence[EditMade], prepared.edits), prepared.patches.codes
-    return replace(part, edits=tuple(edits), biases=len(prepared.fits), codes=len(codes))
+    edits, patches = cast(Sequence[EditMade], built.draft.edits), built.draft.patches
+    biases = len(fits_of(patches, built.floats.model))
+    return replace(part, edits=tuple(edits), biases=biases, codes=len(patches.codes))
 
 
-def _why_not(job: Job, options: AccuracyRepair, sampling: Sampling, prepared: Prepared) -> str:
+def _why_not(built: Built, options: AccuracyRepair, sampling: Sampling) -> str:
     """Why nothing can be tried at all; "" where something can."""
+    job = built.job
     if not job.target.explicit:
         return f"{job.target.title} quantizes by itself, and takes no other weights for it"
-    if not prepared.plan.pairs:
+    if not built.draft.plan.pairs:
         return "nothing is quantized"
     if sampling.parts is None:
         return NO_SAMPLES
-    if not prepared.reference.graph.output:
+    if not built.floats.runs:
         return "no part of the model runs in onnxruntime"
-    if options.is_auto and weight_bytes(prepared.sanitized) >= LARGE:
+    if options.is_auto and weight_bytes(built.floats.proto) >= LARGE:
         return f"the model is large; --repair {','.join(options.steps)} tries it"
     return ""
 
@@ -210,13 +210,13 @@ class _Ledger:
 class _Repairing:
     """One run of all steps; what it is made of, see `repaired`."""
 
-    _job: Job
+    _built: Built
     _options: AccuracyRepair
     _sampling: Sampling
-    _prepared: Prepared
+    _steps_of: Mapping[str, tuple[str, ...]]
     _stats: Stats
     _ranges: Ranges
-    _done: Quantized
+    _runs: float
     _floats: Recording | None
     _edits: bool
     _weights: Mapping[str, float] | None
@@ -230,11 +230,11 @@ class _Repairing:
             state = self._state(to_fit, to_judge)
         collected()
         ort.give_back()
-        return Repair(self._done, self._stats, self._ledger.told()) if state is None else self._taken(state)
+        return Repair(self._built, self._stats, self._ledger.told()) if state is None else self._taken(state)
 
     def _state(self, to_fit: _Kept, to_judge: _Kept) -> Version | None:
         """What all steps come to; None where nothing is kept."""
-        job, prepared, options = self._job, self._prepared, self._options
+        built, options = self._built, self._options
         steps = [step for step in options.steps if self._edits or step not in EDITS]
         sampling = self._sampling
         fitting, judging = self._counts(to_fit, to_judge)
@@ -247,17 +247,13 @@ class _Repairing:
             self._ledger.steps = [RepairStep(step, "left-out", why) for step in options.steps]
             self._ledger.part = replace(self._ledger.part, why_not=f"not tried: {why}")
             return None
-        amax = {name: found.amax for name, found in self._done.ranges.items()}
-        draft = Draft(prepared.plan, amax, prepared.edits, prepared.patches)
-        wanted = there(steps, job.model, draft)
+        draft, model = built.draft, built.floats.model
+        wanted = there(steps, model, draft)
         apart = sampling.apart
         effort = workload_of(wanted, min(fitting, options.repair_samples), judging, most, apart=apart)
         to_fit.most, to_judge.most = effort.fitting, effort.judging
-        bench = _Bench(
-            job, sampling, prepared, self._ranges, self._floats, self._weights, to_fit, to_judge, amax
-        )
-        with bench:
-            course = Course(job.model, draft, bench, steps, effort, prepared.steps)
+        with _Bench(built, sampling, self._ranges, self._floats, self._weights, to_fit, to_judge) as bench:
+            course = Course(model, draft, bench, steps, effort, self._steps_of)
             self._ledger.steps = course.ledger
             self._ledger.part = replace(
                 self._ledger.part, fitted_on=effort.fitting, judged_on=effort.judging, runs_before=most,
@@ -290,33 +286,22 @@ class _Repairing:
         parts = self._sampling.parts
         assert parts is not None
         held = parts.held or 0
-        macs = [layer.macs for layer in self._prepared.plan.layers]
-        return self._stats.samples + self._done.runs + 2 * held + beside_runs(macs)
+        macs = [layer.macs for layer in self._built.draft.plan.layers]
+        return self._stats.samples + self._runs + 2 * held + beside_runs(macs)
 
     def _taken(self, state: Version) -> Repair:
         """The repaired model in the place of the other one."""
-        job, prepared, done = self._job, self._prepared, self._done
-        draft, patches = state.draft, state.fitted.patches
-        if draft.edits:
-            job.model = state.model
-            prepared.edits = draft.edits
-            prepared.sanitized = job.model.to_proto(handover=True)
-            prepared.reference = job.runnable(job.part(prepared.sanitized)[0])
-        prepared.plan = draft.plan
-        prepared.patches, prepared.fits = patches, fits_of(patches, job.model)
-        prepared.replan = None
-        ranges = _followed(done.ranges, draft)
-        inserted = insert(job.model, draft.plan, draft.scales, patches)
-        proto = inserted.model.to_proto(handover=True)
-        stats = moved(self._stats, state.maps, state.model)
-        part = self._ledger.part = replace(_with_changes(self._ledger.part, prepared), maps=_maps(state))
+        was, part = self._built, self._ledger.part
         assert part.before_db is not None
         assert part.after_db is not None
-        found = replace(
-            done, model=inserted.model, proto=proto, ranges=ranges, scales=draft.scales,
-            names=inserted.scales, gained_db=part.after_db - part.before_db,
-        )  # fmt: skip
-        return Repair(found, stats, self._ledger.told())
+        floats = was.floats.edited(was.job, state.model) if state.draft.edits else was.floats
+        body = replace(was.draft.body, gained_db=part.after_db - part.before_db)
+        ranges = _followed(was.draft.ranges, state.draft)
+        draft = replace(state.draft, ranges=ranges, patches=state.fitted.patches, body=body)
+        built = Built.of(was.job, draft, floats)
+        stats = moved(self._stats, state.maps, state.model)
+        self._ledger.part = replace(_with_changes(part, built), maps=_maps(state))
+        return Repair(built, stats, self._ledger.told())
 
 
 def _maps(state: Version) -> tuple[TensorMapped, ...]:
@@ -342,15 +327,17 @@ def _numbers(values: np.ndarray) -> float | tuple[float, ...]:
     return tuple(values.tolist()) if values.ndim else float(values)
 
 
-def _followed(ranges: Mapping[str, Range], draft: Draft) -> dict[str, Range]:
-    """The ranges of a draft, with their reasons."""
+def _followed(before: Mapping[str, Range], draft: Draft) -> dict[str, Range]:
+    """The ranges of a draft, with their reasons; `before`: those before all steps."""
     kinds = {edit.tensor: edit.kind for edit in draft.edits}
     found = {}
-    for name, old in ranges.items():
-        amax = draft.amax[name]
-        text = f"{old.because}, then {kinds.get(name, 'repair')}"
-        because = Reason(code_of(old.because), text, by_of(old.because))
-        found[name] = old if amax == old.amax else Range(amax, because)
+    for name, entry in draft.ranges.items():
+        because = entry.because
+        text = f"{because}, then {kinds.get(name, 'repair')}"
+        same = name in before and entry.amax == before[name].amax
+        found[name] = (
+            entry if same else replace(entry, because=Reason(code_of(because), text, by_of(because)))
+        )
     return found
 
 
@@ -359,32 +346,30 @@ class _Bench:
 
     def __init__(
         self,
-        job: Job,
+        built: Built,
         sampling: Sampling,
-        prepared: Prepared,
         ranges: Ranges,
         floats: Recording | None,
         weights: Mapping[str, float] | None,
         fitting: _Kept,
         judging: _Kept,
-        amax: Mapping[str, float],
     ) -> None:
-        self._job, self._prepared, self._weights = job, prepared, weights
+        job, plan, reference = built.job, built.draft.plan, built.floats.reference
+        self._job, self._built, self._weights = job, built, weights
         self._ranges = ranges
         self._sampling, self._fitting, self._judging = sampling, fitting, judging
         self._ran = 0.0
         self._judged = judging.most or 0
-        self._exact = recording(job, prepared.reference) if floats is None else floats
-        self._exact_to_fit = recording(job, prepared.reference)
+        self._exact = recording(job, reference) if floats is None else floats
+        self._exact_to_fit = recording(job, reference)
         self._parts = job.parts_of(self._exact.outputs)
         self._seen = self._seen_to_fit = False
-        self._first = dict(amax)
         self._fitter = Fitter(
-            job.model,
-            prepared.plan,
+            built.floats.model,
+            plan,
             self._fitting.feeds,
-            reference=prepared.reference,
-            ends=channel_axes(job.model, prepared.plan),
+            reference=reference,
+            ends=channel_axes(built.floats.model, plan),
             runnable=self._runnable,
             progress=lambda done, total: job.observe("repair: fit", int(done), total),
         )
@@ -509,7 +494,7 @@ class _Bench:
     def shares(self, state: Version, edges: Mapping[str, Sequence[Edge]]) -> Mapping[str, float]:
         if not edges:
             return {}
-        if weight_bytes(self._prepared.sanitized) < _HEAVY:
+        if weight_bytes(self._built.floats.proto) < _HEAVY:
             levels = self._with_pairs_off(state, edges)
         else:
             levels = self._one_by_one(state, edges)
@@ -546,7 +531,7 @@ class _Bench:
 
     def thresholds(self, state: Version) -> Mapping[str, float]:
         draft = state.draft
-        current = {name: Range(amax, _NOW) for name, amax in draft.amax.items()}
+        current = {name: Range(entry.amax, _NOW) for name, entry in draft.ranges.items()}
         fixed = {name: entry for name, entry in current.items() if not self._is_known(name, draft)}
         ranges = replace(self._ranges, plan=draft.plan, stated={**self._ranges.stated, **fixed})
         copy = self._copy(state, pieces=_PIECES)
@@ -567,7 +552,7 @@ class _Bench:
         """Whether the statistics of a tensor tell other ranges: it is as it was when they were taken."""
         entry = self._ranges.tensors.get(tensor)
         counted = entry is not None and entry.histogram is not None
-        return counted and draft.amax[tensor] == self._first[tensor]
+        return counted and draft.ranges[tensor].amax == self._built.draft.ranges[tensor].amax
 
     def _copy(self, state: Version, pieces: int | None = None) -> MeasuringCopy:
         """The model of a state, to be run with other scales and with pairs off."""

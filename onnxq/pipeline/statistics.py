@@ -37,7 +37,7 @@ from onnxq.data.split import Split, split
 from onnxq.emit import files
 from onnxq.options.flag_words import tells_keywords
 from onnxq.options.settings import Division, Format, ImageOptions
-from onnxq.pipeline.body import Wish, bounded
+from onnxq.pipeline.body import body_of, bounded
 from onnxq.pipeline.calibration import Calibrating, activations, prepare, unloadable
 from onnxq.pipeline.deploying import deploy
 from onnxq.pipeline.job import Job
@@ -146,13 +146,13 @@ def _work(job: Job, options: Calibrating, source: Source, parts: Split, first: S
     """
     deployed = deploy(job, source, parts, first)
     shapes = main_of(deployed.deployments).usual
-    prepared = prepare(job, deployed.deployments, Format(), ())
-    tensors = prepared.plan.measured
-    computed = makers(prepared.reference.graph)
-    ends = [name for name in bounded(job, Wish.of(job, Format(), None)) if name in computed]
+    prepared = prepare(job, deployed.deployments, Format(), (), body_of(job, Format(), None))
+    tensors, floats = prepared.draft.plan.measured, prepared.floats
+    computed = makers(floats.reference.graph)
+    ends = [name for name in bounded(prepared) if name in computed]
     if not job.target.explicit:
-        tensors = tuple(dict.fromkeys((*tensors, *activations(job, prepared))))
-    if not prepared.reference.graph.output or not tensors:
+        tensors = tuple(dict.fromkeys((*tensors, *activations(prepared.draft.plan, floats))))
+    if not floats.runs or not tensors:
         raise UserError(
             "there is nothing to calibrate: no tensor would be quantized, or no part of the model runs",
             hint="onnxq inspect MODEL says why its layers stay in float",
@@ -173,7 +173,7 @@ def _work(job: Job, options: Calibrating, source: Source, parts: Split, first: S
         first=ready,
     )
     return Work(
-        prepared.reference, job.model.data_dir, request, origin, job.in_float32, options.skip_bad,
+        floats.reference, job.model.data_dir, request, origin, job.in_float32, options.skip_bad,
         threads=max(1, (os.cpu_count() or 1) // workers) if workers > 1 else 0,
     )  # fmt: skip
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import onnx
-
 from onnxq.base.errors import UserError
 from onnxq.calib.probes import makers
 from onnxq.calib.shapes import shapes_of
@@ -14,24 +12,26 @@ from onnxq.data.samples import Sample
 from onnxq.graph.layers import layer_of, multiplies, other_macs
 from onnxq.graph.types import Shape
 from onnxq.graph.view import Node
+from onnxq.pipeline.building import FloatModel
 from onnxq.pipeline.job import Job
 from onnxq.run import ort
 
 
 def measure_open_sizes(
-    job: Job, reference: onnx.ModelProto, sample: Sample, each: Sequence[Sample | None] = ()
+    job: Job, floats: FloatModel, sample: Sample, each: Sequence[Sample | None] = ()
 ) -> None:
     """Completes the model's typical shapes for layers of which a size is not known, by one run.
 
     A sample that does not run leaves them open: calibration says so, or skips it.
 
     Args:
-        job: of a model whose typical shapes are those that inference finds.
-        reference: the part of it that runs.
+        job: of the model.
+        floats: the model, whose typical shapes are those that inference finds.
         sample: the sample that they are typical of.
         each: the samples that its workloads are typical of, in their order.
     """
-    model, made = job.model, makers(reference.graph)
+    model, reference = floats.model, floats.reference
+    made = makers(reference.graph)
     layers = [node for raw in model.graph.nodes if multiplies(node := Node(model, raw)) and _is_open(node)]
     read = [
         tensor for node in layers for tensor in (*node.operands(2), node.outputs[0]) if tensor is not None

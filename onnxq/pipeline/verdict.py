@@ -23,8 +23,7 @@ from onnxq.graph.pairs import QDQ, is_dequantized
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.graph.unquantized import unquantized
 from onnxq.graph.view import Node, Tensor
-from onnxq.pipeline.calibration import Prepared
-from onnxq.pipeline.job import Job
+from onnxq.pipeline.building import Built
 from onnxq.quant.plan import PlannedLayer, QuantPlan
 from onnxq.run import trt
 from onnxq.run.profiles import Profile
@@ -65,25 +64,22 @@ class Plain:
     halves: bool = False
 
     @staticmethod
-    def of(job: Job, prepared: Prepared, *, io: bool, profiles: Mapping[str, Profile]) -> Plain:
+    def of(built: Built, *, profiles: Mapping[str, Profile]) -> Plain:
         """That of a model that is being quantized: as it was sanitized, without what repair edits.
 
         Of a model that came quantized it is that without its pairs.
 
         Args:
-            job: of the model.
-            prepared: the plan, and the float model.
-            io: whether inputs and outputs are float16 too, as in the quantized model.
+            built: that model; whether inputs and outputs are float16 too is as in it.
             profiles: of the dynamic inputs.
         """
-        if not prepared.plan.planned:
+        job = built.job
+        if not built.draft.plan.planned:
             return Plain(None, NO_LAYERS)
-        if weight_bytes(prepared.sanitized) >= LARGE:
+        if weight_bytes(built.floats.proto) >= LARGE:
             return Plain(None, TOO_LARGE.format(job.model.path or "MODEL"))
         model = job.unquantized() or job.model
-        if model is job.model and prepared.unedited is not None and not prepared.not_run:
-            model = model if job.in_float32 else Model(prepared.unedited, None, model.data_dir)
-        found = plain_of(model, io=io, profiles=profiles)
+        found = plain_of(model, io=built.draft.body.io, profiles=profiles)
         if job.target.strongly_typed:
             return found
         usual = {name: profile[1] for name, profile in profiles.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 
 import onnx
@@ -21,17 +22,18 @@ from onnxq.run.finding_parts import find_parts
 
 def references(
     job: Job, options: Calibrating, sampling: Sampling, reference: onnx.ModelProto, *, confirms: bool
-) -> tuple[Recording | None, Recording | None, Recording | None]:
-    """The float model to choose scales with, to confirm with (where `confirms` is set), and to verify with.
+) -> tuple[Job, Recording | None, Recording | None, Recording | None]:
+    """The job that knows the parts of outputs, and the float model for three kinds of samples.
 
-    They are run once on each sample, those of a large one now: it is not in memory beside the quantized one.
-    What they give says in which parts outputs are judged from here on.
+    To choose scales with, to confirm with (where `confirms` is set), and to verify with. They are run once on
+    each sample, those of a large one now: it is not in memory beside the quantized one. What they give says
+    in which parts outputs are judged.
 
     Raises:
         UserError: it does not load, or does not run on a sample.
     """
     if not reference.graph.output or sampling.parts is None:
-        return None, None, None
+        return job, None, None, None
 
     try:
         session = ort.load(reference, data_dir=job.model.data_dir)
@@ -44,19 +46,20 @@ def references(
     confirming = recording(job, reference) if confirms else None
     del session
     with sampling.named():
-        job.parts = find_parts(job.model, choosing, sampling.feeds(sampling.choosing()), job.runnable)
+        parts = find_parts(job.model, choosing, sampling.feeds(sampling.choosing()), job.runnable)
+    job = replace(job, parts=parts)
     choosing.again()
     if not options.chooses:
         choosing.rewind()
     if weight_bytes(reference) < LARGE:
-        return choosing, confirming, expected
+        return job, choosing, confirming, expected
     with sampling.named():
         if options.chooses:
             choosing.record(sampling.feeds(sampling.choosing()))
         if confirming is not None:
             confirming.record(sampling.feeds(sampling.confirming()))
         expected.record(sampling.feeds(sampling.held_out()))
-    return (choosing if options.chooses else None), confirming, expected
+    return job, (choosing if options.chooses else None), confirming, expected
 
 
 def recording(job: Job, reference: onnx.ModelProto, session: ort.Session | None = None) -> Recording:

@@ -88,6 +88,7 @@ class Choice:
         outputs: likewise of each output that chose, dB, the worst first.
         left_out: the outputs that did not choose, and why.
         why: where it was not chosen by its outputs.
+        runs: how many runs of the model that took.
     """
 
     method: Method
@@ -99,6 +100,7 @@ class Choice:
     outputs: dict[str, float] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     why: str = ""
+    runs: float = 0.0
 
 
 def choose(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from onnxq.graph.model import Model
@@ -46,17 +46,16 @@ def fits_of(patches: Patches, model: Model) -> tuple[Fit, ...]:
     return tuple(found)
 
 
-def within(patches: Patches, fits: Collection[Fit], plan: QuantPlan) -> tuple[Patches, tuple[Fit, ...]]:
-    """What is left of patches, and of the fits among them, where a plan has fewer layers in int8.
+def within(patches: Patches, model: Model, plan: QuantPlan) -> Patches:
+    """What is left of the patches of a model where a plan has fewer layers in int8.
 
     A layer in float has its own bias and weights again.
     """
     readers = plan.readers
-    gone = [fit for fit in fits if fit.layer not in readers]
-    left = without(patches, gone)
+    left = without(patches, [fit for fit in fits_of(patches, model) if fit.layer not in readers])
     weights = {site.tensor for site in plan.sites if site.kind == "weight"}
     codes = {name: values for name, values in left.codes.items() if name in weights}
-    return replace(left, codes=codes), tuple(fit for fit in fits if fit not in gone)
+    return replace(left, codes=codes)
 
 
 def without(patches: Patches, fits: Iterable[Fit]) -> Patches:

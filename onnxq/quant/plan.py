@@ -243,8 +243,13 @@ class QuantPlan:
     @property
     def measured(self) -> tuple[str, ...]:
         """The tensors whose ranges calibration takes: the sources of each group of activations."""
+        return tuple(name for group in self.shared for name in group.sources)
+
+    @property
+    def shared(self) -> tuple[ScaleGroup, ...]:
+        """The groups of activations that have pairs."""
         used = {site.group for site in self.sites if site.kind == "activation"}
-        return tuple(name for group in self.groups if group.id in used for name in group.sources)
+        return tuple(group for group in self.groups if group.id in used)
 
     @property
     def int8_share(self) -> float | None:

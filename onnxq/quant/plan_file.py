@@ -257,10 +257,10 @@ class PlanFile:
     hash: str
     target: str
     sizes: Mapping[str, Profile]
-    layers: tuple[LayerEntry, ...]
-    tensors: tuple[TensorEntry, ...]
-    groups: tuple[GroupEntry, ...]
-    weights: tuple[WeightEntry, ...]
+    layers: tuple[LayerEntry, ...] = ()
+    tensors: tuple[TensorEntry, ...] = ()
+    groups: tuple[GroupEntry, ...] = ()
+    weights: tuple[WeightEntry, ...] = ()
     body: BodyEntry | None = None
     repair: RepairEntry = field(default_factory=RepairEntry)
     origin: str = ""

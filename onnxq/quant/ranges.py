@@ -49,7 +49,7 @@ def bounded(model: Model, tensors: Iterable[str]) -> dict[str, Range]:
     return found
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Ranges:
     """Answers with the range of each tensor that a plan measures, for any method.
 

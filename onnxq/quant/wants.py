@@ -7,6 +7,7 @@ behind it is in int8.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -39,7 +40,7 @@ def left_float(plan: QuantPlan, why: Mapping[str, str], ops: Mapping[str, str]) 
         joint = next((j.because for j in plan.together if node in j.nodes), "it cannot be in int8 alone")
         return joint_reason(why[partner], partner, joint)
 
-    sites, groups = _regrouped(plan, read.sites)
+    sites, groups = _regrouped(plan, _ordered(plan, read.sites))
     kept = (KeptFloat.of(node, ops[node], reason(node)) for node in (*why, *sorted(freed - set(why))))
     return replace(
         read,
@@ -49,6 +50,26 @@ def left_float(plan: QuantPlan, why: Mapping[str, str], ops: Mapping[str, str]) 
         layers=tuple(replace(x, format="float") if x.node in freed else x for x in plan.layers),
         together=tuple(joint for joint in plan.together if freed.isdisjoint(joint.nodes)),
     )
+
+
+def _ordered(plan: QuantPlan, sites: Sequence[Site]) -> list[Site]:
+    """Sites in the order in which the rules ask for them: those of layers, then what is moved to these."""
+    site_of = {edge: site for site in sites for edge in site.readers}
+    behind: dict[str, list[Edge]] = {}
+    order: dict[int, Site] = {}
+    for need in plan.needs:
+        if need.of:
+            behind.setdefault(need.of, []).append(need.edge)
+        elif need.edge in site_of:
+            order.setdefault(id(site_of[need.edge]), site_of[need.edge])
+    todo = deque(order.values())
+    while todo:
+        moved = [site_of[edge] for edge in behind.get(todo.popleft().tensor, ()) if edge in site_of]
+        new = {id(site): site for site in moved if id(site) not in order}
+        order.update(new)
+        todo.extend(new.values())
+    order.update((id(site), site) for site in sites if id(site) not in order)
+    return sorted(order.values(), key=lambda site: site.kind == "weight")
 
 
 def _regrouped(plan: QuantPlan, left: Sequence[Site]) -> tuple[tuple[Site, ...], tuple[ScaleGroup, ...]]:

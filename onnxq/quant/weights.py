@@ -11,6 +11,9 @@ from onnxq.options.parameters import stated
 from onnxq.quant.scales import along, quantize_weights, weight_amax
 from onnxq.quant.thresholds import Method
 
+Weights = dict[tuple[str, int | None], np.ndarray]
+"""The magnitudes that quantized constants cover, by name and channel axis: float32 [channels] or []."""
+
 # One value of n clipped by d costs d^2, and the finer steps save about 2 n d amax / (12 x 127^2): less than
 # 1 % of amax pays in any channel of ordinary size.
 _FACTORS = 1 - 0.5 * np.linspace(0, 1, 64) ** 2

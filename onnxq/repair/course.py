@@ -9,6 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from onnxq.base.errors import OnnxqError
+from onnxq.draft.affine import ChannelMap
+from onnxq.draft.draft import Draft
+from onnxq.draft.edits import FloatEdit, edited
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node
 from onnxq.options.settings import REPAIR_STEPS
@@ -16,10 +19,7 @@ from onnxq.quant.patches import Patches
 from onnxq.quant.plan import Edge, QuantPlan
 from onnxq.repair import degenerate, lattice, residual, scale, shift, smooth, split
 from onnxq.repair.acceptance import LEAST_DB, Levels, judged
-from onnxq.repair.affine import ChannelMap
 from onnxq.repair.budget import affordable
-from onnxq.repair.draft import Draft
-from onnxq.repair.edits import FloatEdit, edited
 from onnxq.repair.fit import Fitted
 from onnxq.repair.found import FoundEdits
 from onnxq.repair.ledger import LayerSkipped, RepairStep, Verdict
@@ -402,7 +402,7 @@ class Course:
         amax = dict(self._tools.thresholds(state))
         if not amax:
             return _Proposal(why_not="no other range of a single tensor surely gains anything")
-        return _Proposal([replace(draft, amax={**draft.amax, **amax})], changed={"ranges": len(amax)})
+        return _Proposal([draft.with_amax(amax)], changed={"ranges": len(amax)})
 
     def _scaled(self, step: str, state: Version) -> _Proposal:
         channels = followed(self._tools.channels(), state.maps)
@@ -436,8 +436,7 @@ class Course:
 
     def _residual(self, state: Version) -> _Proposal:
         """As many sums as may be in float, most noise for the bytes first."""
-        plan = state.draft.plan
-        found = residual.find(state.model, plan)
+        found = residual.find(state.model, state.draft.plan)
         skipped = dict(found.skipped)
         if not found.edges:
             return _Proposal(skipped=skipped, why_not=_NOTHING["residual"])
@@ -447,7 +446,7 @@ class Course:
         every = tuple(name for name in found.edges if found.costs[name] <= _MOST_MOVED)
         if not every:
             return _Proposal(skipped=skipped, why_not=_NOTHING["residual"])
-        best = replace(state.draft, plan=residual.in_float(plan, found, every))
+        best = state.draft.in_float(dict.fromkeys(every, residual.IN_FLOAT), state.model)
         self._wide = self._on_all("residual", [best], state, ())
         state = self._widened(state)
         self._known = self._made(best, state)
@@ -458,7 +457,9 @@ class Course:
         shares = self._tools.shares(state, found.edges)
         sets = affordable(shares, found.costs, _MOST_MOVED)[-1:]  # one sum alone gains less
         sets = [names for names in sets if _UNSURE * sum(map(shares.__getitem__, names)) > _WORTH]
-        drafts = [replace(state.draft, plan=residual.in_float(plan, found, names)) for names in sets]
+        drafts = [
+            state.draft.in_float(dict.fromkeys(names, residual.IN_FLOAT), state.model) for names in sets
+        ]
         count = max(map(len, sets), default=0)
         return _Proposal(drafts, skipped, {"sums": count}, _NOTHING["residual"], before=state)
 

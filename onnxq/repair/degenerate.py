@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from onnxq.draft.draft import Draft
 from onnxq.graph.model import Model
 from onnxq.graph.wiring import constant_of
 from onnxq.quant.patches import NONE, Patches
 from onnxq.quant.scales import weight_amax
-from onnxq.repair.draft import Draft
 
 _NEGLIGIBLE = 1e-8
 """The part of the layer's median below which a channel's largest weight is no weight."""

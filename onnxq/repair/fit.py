@@ -17,6 +17,8 @@ import onnx
 from threadpoolctl import threadpool_limits
 
 from onnxq.base.errors import Fault
+from onnxq.draft.affine import ChannelMap
+from onnxq.draft.draft import Draft
 from onnxq.graph.model import Model
 from onnxq.graph.wiring import constant_of, tensor_shape
 from onnxq.quant.insert import insert
@@ -24,9 +26,7 @@ from onnxq.quant.patches import Patches
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.scales import quantize_weights
 from onnxq.repair.activation import activation_of
-from onnxq.repair.affine import ChannelMap
 from onnxq.repair.bias import shifts
-from onnxq.repair.draft import Draft
 from onnxq.repair.layers import FitLayer, fit_layers
 from onnxq.repair.rounding import EXACT_ROWS, rounded, second_moment
 from onnxq.repair.rows import ChannelEnds, FloatRows, float_rows

@@ -15,11 +15,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from onnxq.draft.affine import ChannelMap
 from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.types import Shape, is_float
 from onnxq.graph.view import Node, Tensor
-from onnxq.repair.affine import ChannelMap
 from onnxq.repair.found import NoFit
 from onnxq.repair.writer import Writer
 

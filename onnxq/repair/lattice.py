@@ -22,6 +22,8 @@ import onnx
 
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.plain import DocumentPart
+from onnxq.draft.affine import ChannelMap
+from onnxq.draft.draft import Draft
 from onnxq.formats import INT8
 from onnxq.graph.layers import layer_of
 from onnxq.graph.model import Model
@@ -30,8 +32,6 @@ from onnxq.graph.types import Shape, is_float
 from onnxq.graph.view import Node, Tensor
 from onnxq.graph.wiring import new_tensor, replace_input
 from onnxq.quant.plan import QuantPlan, Site
-from onnxq.repair.affine import ChannelMap
-from onnxq.repair.draft import Draft
 from onnxq.repair.found import FoundEdits, NoFit
 from onnxq.repair.offset import by_column, pads, restore
 from onnxq.repair.spacing import Spacing, is_exact, spacing_of

@@ -7,7 +7,7 @@ from typing import Any
 
 from onnxq.base.errors import UserError, in_short, unknown_name
 from onnxq.base.typed import typed
-from onnxq.repair.edits import FloatEdit
+from onnxq.draft.edits import FloatEdit
 from onnxq.repair.lattice import Lattice
 from onnxq.repair.scale import Scale
 from onnxq.repair.shift import Shift

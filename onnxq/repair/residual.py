@@ -16,7 +16,6 @@ from onnxq.graph.layers import WEIGHTED
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node, Tensor
 from onnxq.quant.plan import Edge, QuantPlan
-from onnxq.quant.wants import left_float
 
 SUMS = ("Add", "Sub", "Sum")
 
@@ -42,13 +41,11 @@ class ResidualSums:
     Attributes:
         edges: their inputs that do, by the name of the node.
         costs: the bytes that the engine moves more with one in float, a share of what it moves.
-        ops: the operators of all nodes, by name.
         skipped: those that are left, and why.
     """
 
     edges: Mapping[str, tuple[Edge, ...]]
     costs: Mapping[str, float]
-    ops: Mapping[str, str]
     skipped: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -83,18 +80,7 @@ def find(model: Model, plan: QuantPlan) -> ResidualSums:
         skipped[name] = "layers are in int8 with it only"
         del edges[name]
     costs = {name: extra[name] / moved for name in edges} if moved else {}
-    return ResidualSums(edges, costs, {name: str(node.op) for name, node in nodes.items()}, skipped)
-
-
-def in_float(plan: QuantPlan, sums: ResidualSums, names: tuple[str, ...]) -> QuantPlan:
-    """The plan with some of the sums in float.
-
-    Args:
-        plan: the plan.
-        sums: of `find`.
-        names: those of them.
-    """
-    return left_float(plan, dict.fromkeys(names, IN_FLOAT), sums.ops)
+    return ResidualSums(edges, costs, skipped)
 
 
 def _moved(model: Model, layers: set[str]) -> float | None:

@@ -19,13 +19,13 @@ import numpy as np
 
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.plain import DocumentPart
+from onnxq.draft.affine import ChannelMap
+from onnxq.draft.draft import Draft
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
 from onnxq.graph.types import is_float
 from onnxq.graph.view import Node, Tensor
 from onnxq.quant.plan import QuantPlan
-from onnxq.repair.affine import ChannelMap
-from onnxq.repair.draft import Draft
 from onnxq.repair.found import FoundEdits, NoFit
 from onnxq.repair.offset import lower, restore
 from onnxq.repair.writer import Writer

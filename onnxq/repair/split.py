@@ -18,6 +18,8 @@ import numpy as np
 
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.plain import DocumentPart
+from onnxq.draft.affine import ChannelMap
+from onnxq.draft.draft import Draft
 from onnxq.graph.layers import layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
@@ -25,8 +27,6 @@ from onnxq.graph.types import Shape, is_float
 from onnxq.graph.view import Node, Tensor
 from onnxq.graph.wiring import new_tensor, replace_input, replace_output, tensor_shape
 from onnxq.quant.plan import QuantPlan, Site
-from onnxq.repair.affine import ChannelMap
-from onnxq.repair.draft import Draft
 from onnxq.repair.found import FoundEdits, NoFit
 from onnxq.repair.writer import Writer
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from onnxq.draft.affine import ChannelMap
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node, Tensor
 from onnxq.quant.plan import QuantPlan
-from onnxq.repair.affine import ChannelMap
 
 Channels = Mapping[str, np.ndarray]
 """The greatest magnitude of each channel over the samples, float32 [channels], by tensor, in float."""

@@ -56,6 +56,9 @@ def agree(model: Model, seed: int, count: int = 6) -> int:
         again = make_plan(model, RULES, vetoes=dict.fromkeys(floats, WHY))
         ours = left_float(plan, dict.fromkeys(floats, WHY), ops)
         assert edges(ours) == edges(again), floats
+        assert [(one.tensor, one.axis) for one in ours.sites] == [
+            (one.tensor, one.axis) for one in again.sites
+        ]
         assert set(ours.measured) <= set(plan.measured)
         assert groups(ours) == groups(again) or not set(again.measured) <= set(plan.measured), floats
         assert idle(model, ours) == idle(model, again), floats

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -229,7 +229,7 @@ def test_the_worst_are_those_of_the_least_sqnr() -> None:
     """Of two tensors, most values are far below the greatest; for another one minmax is best."""
     ranges = ranges_of(20)
     skewed, peaked = stats([1] * 9000 + [500] * 10 + [1000]), stats([200] * 9000 + [1000])
-    ranges.tensors = {**ranges.tensors, "t5": peaked, "t7": skewed, "t13": skewed}
+    ranges = replace(ranges, tensors={**ranges.tensors, "t5": peaked, "t7": skewed, "t13": skewed})
     methods = [MINMAX, Method("percentile", 99.95)]
     found = choose(ranges, methods, given(32), Table(all_but(t7=500.0, t13=500.0)), prior=MINMAX)
     assert found.method == MINMAX

@@ -125,17 +125,14 @@ def test_operators_of_codes_and_any_zero_point_leave_no_rounding() -> None:
     model = onnx.parser.parse_model(CODES)
     weights = np.random.default_rng(0).integers(-127, 128, (4, 4, 1, 1)).astype(np.int8)
     model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
-    job, float_job = (Job(one, Repairs(prove="never"), None) for one in (model, two_kinds()))
-    for one in (job, float_job):
-        one.bind(Inputs())
+    job, float_job = (Job.of(one, Repairs(prove="never"), Inputs(), None) for one in (model, two_kinds()))
     bare = job.unquantized()
     assert bare is not None
     assert [node.op for node in bare.graph.nodes] == ["Conv", "Add", "Sigmoid"]
     assert [t.shape for node in bare.graph.nodes[:1] for t in Node(bare, node).inputs if t is not None] == [
         (1, 4, 8, 8), (4, 4, 1, 1), (4,),
     ]  # fmt: skip
-    job.sanitize()
-    assert "Round" in {node.op for node in job.model.graph.nodes}
+    assert "Round" in {node.op for node in job.sanitized().model.graph.nodes}
     assert float_job.unquantized() is None
 
 

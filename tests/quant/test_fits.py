@@ -74,8 +74,8 @@ def test_a_candidate_gives_what_its_file_gives(name: str) -> None:
     feeds, seen = case.feeds(), set()
     for candidate, ours in zip(tried, copy.run_each(feeds, tried), strict=True):
         plan = left_float(case.plan, dict.fromkeys(candidate.float_layers, WHY), ops)
-        left, kept = within(patches, fits, plan)
-        assert {fit.layer for fit in kept} == {fit.layer for fit in fits} & plan.readers
+        left = within(patches, case.model, plan)
+        assert {fit.layer for fit in fits_of(left, case.model)} == {fit.layer for fit in fits} & plan.readers
         file = ort.load(insert(case.model, plan, case.scales, left).model.to_proto(), optimize=False)
         theirs = file.run({one: feeds[one] for one in file.inputs}, copy.outputs)
         assert [a.tobytes() for a in ours] == [b.tobytes() for b in theirs]
@@ -135,7 +135,7 @@ def test_a_goal_takes_the_fits_of_its_layers_along() -> None:
     fits = fits_of(patches, case.model)
     layer = next(iter(patches.biases))
     ops = {node.name: node.op for node in case.model.graph.nodes}
-    left, kept = within(patches, fits, left_float(case.plan, {layer: WHY}, ops))
+    left = within(patches, case.model, left_float(case.plan, {layer: WHY}, ops))
     assert set(left.biases) == set(patches.biases) - {layer}
     assert left.constants.keys() == patches.constants.keys()
-    assert {fit.layer for fit in kept} == {fit.layer for fit in fits} - {layer}
+    assert {fit.layer for fit in fits_of(left, case.model)} == {fit.layer for fit in fits} - {layer}

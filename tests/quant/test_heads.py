@@ -182,8 +182,12 @@ def test_a_plan_states_heads_itself(tmp_path: Path) -> None:
     planned = onnxq.plan(model, SAMPLES, heads="auto", **{k: v for k, v in COMMON.items() if k != "compile"})
     path = tmp_path / "p.toml"
     planned.save(path)
-    again = onnxq.quantize(model, SAMPLES, plan=path, compile=False, prove="never").report
-    assert set(in_float(again)) == {"hurt"}
+    again = onnxq.quantize(model, SAMPLES, plan=path, compile=False, prove="never")
+    assert set(in_float(again.report)) == {"hurt"}
+    chosen = onnxq.quantize(model, SAMPLES, heads="auto", **COMMON)
+    assert again.model.SerializeToString(deterministic=True) == chosen.model.SerializeToString(
+        deterministic=True
+    )
     with pytest.raises(UserError, match="states what is in float"):
         onnxq.quantize(model, SAMPLES, plan=path, heads="auto")
     with pytest.raises(UserError, match="no choice of heads 'flaot'"):

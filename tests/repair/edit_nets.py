@@ -9,14 +9,16 @@ import numpy as np
 import onnx
 from onnx import numpy_helper, parser
 
+from onnxq.base.reason import Reason
 from onnxq.body.convert import to_half
 from onnxq.compiled.traffic import traffic
+from onnxq.draft.affine import ChannelMap
+from onnxq.draft.draft import Draft
+from onnxq.draft.edits import edited
 from onnxq.graph.model import Model
 from onnxq.quant.insert import insert
 from onnxq.quant.placement import make_plan
-from onnxq.repair.affine import ChannelMap
-from onnxq.repair.draft import Draft
-from onnxq.repair.edits import edited
+from onnxq.quant.ranges import Range
 from onnxq.repair.statistics import channel_axes
 from onnxq.rule.load import load_rules
 from onnxq.run import ort, trt
@@ -78,6 +80,11 @@ def sqnr(reference: np.ndarray, found: np.ndarray) -> float:
     return float(10 * np.log10(np.sum(reference**2) / max(error, 1e-300)))
 
 
+def ranges(amax: Mapping[str, float]) -> dict[str, Range]:
+    """Ranges of tensors, by the greatest magnitude."""
+    return {name: Range(value, Reason("method", "minmax")) for name, value in amax.items()}
+
+
 class Case:
     """A model with a plan, the ranges of its tensors and the magnitudes of their channels."""
 
@@ -97,7 +104,7 @@ class Case:
             .astype(np.float32)
             for name, axis in axes.items()
         }
-        self.draft = Draft(self.plan, amax)
+        self.draft = Draft(self.plan, ranges(amax))
         self.outputs = [output.name for output in proto.graph.output]
 
     def edited(self, draft: Draft) -> onnx.ModelProto:

@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 import onnx.parser
 import pytest
+from edit_nets import ranges
 
+from onnxq.draft.affine import ChannelMap
+from onnxq.draft.draft import Draft
 from onnxq.graph.model import Model
 from onnxq.quant.patches import Patches
 from onnxq.quant.placement import make_plan
@@ -17,9 +20,7 @@ from onnxq.quant.plan import Edge
 from onnxq.repair import course as module
 from onnxq.repair import residual
 from onnxq.repair.acceptance import Levels
-from onnxq.repair.affine import ChannelMap
 from onnxq.repair.course import Course, Refused, Tools, Version
-from onnxq.repair.draft import Draft
 from onnxq.repair.fit import Fitted
 from onnxq.repair.found import FoundEdits
 from onnxq.repair.ledger import LayerSkipped
@@ -133,7 +134,7 @@ def one_shift(monkeypatch: pytest.MonkeyPatch) -> None:
 def course(bench: Bench, *steps: str, **more: Any) -> Course:
     net = model()
     plan = make_plan(net, load_rules(()))
-    draft = Draft(plan, dict.fromkeys(plan.measured, 1.0))
+    draft = Draft(plan, ranges(dict.fromkeys(plan.measured, 1.0)))
     work = more.pop("work", Workload(8, 8))
     return Course(net, draft, bench, steps, work, **more)
 

@@ -10,11 +10,11 @@ from edit_nets import Case, net, sqnr, values_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onnxq.draft.affine import ChannelMap
+from onnxq.draft.draft import Draft
+from onnxq.draft.edits import edited
 from onnxq.graph.model import Model
 from onnxq.repair import scale, shift, smooth, split
-from onnxq.repair.affine import ChannelMap
-from onnxq.repair.draft import Draft
-from onnxq.repair.edits import edited
 from onnxq.repair.registry import edit_of
 from onnxq.repair.statistics import channel_axes, followed
 

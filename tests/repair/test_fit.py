@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from edit_nets import ranges
 from onnx import TensorProto, helper, numpy_helper
 
 from onnxq.base.errors import Fault
+from onnxq.draft.affine import ChannelMap
+from onnxq.draft.draft import Draft
 from onnxq.graph.model import Model
 from onnxq.graph.runnable import runnable_part
 from onnxq.quant.insert import insert
@@ -19,8 +22,6 @@ from onnxq.quant.patches import Patches
 from onnxq.quant.placement import make_plan
 from onnxq.quant.plan import QuantPlan
 from onnxq.repair import fit as fits
-from onnxq.repair.affine import ChannelMap
-from onnxq.repair.draft import Draft
 from onnxq.repair.fit import STEPS, Fitted, Fitter
 from onnxq.repair.stream import Stream
 from onnxq.rule.load import load_rules
@@ -89,7 +90,7 @@ def draft_of(model: Model, plan: QuantPlan, feeds: list[Feeds], *steps: str, cro
         for name in given.intersection(names):
             value = values[name] if name in values else one[name]
             amax[name] = max(amax[name], float(np.abs(value).max(initial=0)) * crop)
-    return Draft(plan, amax, fitted=frozenset(steps))
+    return Draft(plan, ranges(amax), fitted=frozenset(steps))
 
 
 class Case:
@@ -505,7 +506,7 @@ def test_patches_of_the_draft_stay() -> None:
     given = Patches(
         biases={first.name: np.full(32, 0.25, np.float32)}, amax={(weight, 0): np.full(32, 0.1, np.float32)}
     )
-    case.draft = Draft(case.draft.plan, case.draft.amax, patches=given, fitted=frozenset({"bias"}))
+    case.draft = Draft(case.draft.plan, case.draft.ranges, patches=given, fitted=frozenset({"bias"}))
     found = case.fit().patches
     assert found.amax == given.amax
     assert np.abs(found.biases[first.name] - 0.25).max() > 1e-3

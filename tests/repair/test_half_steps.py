@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from onnxq.base.errors import UserError
 from onnxq.calib.stats import Stats, TensorStats
+from onnxq.draft.edits import edited
 from onnxq.graph.model import Model
 from onnxq.quant.insert import insert
 from onnxq.repair import shift, split
-from onnxq.repair.edits import edited
 from onnxq.repair.moved import moved
 from onnxq.repair.registry import edit_of
 from onnxq.run import trt
@@ -103,7 +103,7 @@ def test_it_is_a_bit() -> None:
     case = Case(net("s = Conv (x, w, b)  a = Relu (s)  y = Conv (a, v, d)", weights))
     for feed in case.feeds:
         feed["x"] = np.rint(np.clip(feed["x"], -3, 3) * 42).astype(np.float32) / 42
-    before = type(case.draft)(case.plan, {**case.draft.amax, "x": 127 / 42})
+    before = case.draft.with_amax({"x": 127 / 42})
     after = before.extended(split.find(case.model, before).edits)
     assert 5.5 < case.noise(after) - case.noise(before) < 6.5
     moved = before.extended(shift.find(case.model, before).edits)

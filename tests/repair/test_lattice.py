@@ -9,16 +9,16 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from edit_nets import Case, kernels, net, sqnr, values_of
+from edit_nets import Case, kernels, net, ranges, sqnr, values_of
 
 from onnxq.base.errors import UserError
 from onnxq.calib.stats import Stats, TensorStats
+from onnxq.draft.draft import Draft
+from onnxq.draft.edits import edited
 from onnxq.quant.insert import insert
 from onnxq.quant.measuring import Candidate, MeasuringCopy
 from onnxq.quant.wants import left_float
 from onnxq.repair import lattice
-from onnxq.repair.draft import Draft
-from onnxq.repair.edits import edited
 from onnxq.repair.found import FoundEdits, NoFit
 from onnxq.repair.moved import moved
 from onnxq.repair.registry import edit_of
@@ -53,7 +53,9 @@ class Images(Case):
         amax = dict(
             zip(self.plan.measured, values_of(self.proto, self.feeds, self.plan.measured), strict=True)
         )
-        self.draft = Draft(self.plan, {name: float(np.abs(values).max()) for name, values in amax.items()})
+        self.draft = Draft(
+            self.plan, ranges({name: float(np.abs(values).max()) for name, values in amax.items()})
+        )
 
     def values(self, name: str) -> Iterable[np.ndarray]:
         return (

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import onnxq
+from onnxq.draft.draft import Draft
 from onnxq.graph.model import Model
 from onnxq.quant.placement import make_plan
 from onnxq.repair import residual
@@ -67,7 +68,7 @@ def test_sums_that_read_pairs_of_layers(net: onnx.ModelProto) -> None:
     found = residual.find(model, plan)
     assert set(found.edges) == {f"s{place}" for place in range(BLOCKS)}
     assert found.costs == pytest.approx(dict.fromkeys(found.edges, COST), rel=1e-12)
-    freed = residual.in_float(plan, found, ("s1",))
+    freed = Draft(plan).in_float({"s1": residual.IN_FLOAT}, model).plan
     readers = {edge.node for site in freed.sites for edge in site.readers}
     assert "s1" not in readers
     assert {"s0", "s2", "s3", *plan.planned} <= readers

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnxq.base.errors import UserError
+from onnxq.draft.edits import edited
 from onnxq.graph.view import Tensor
 from onnxq.repair import scale
-from onnxq.repair.edits import edited
 from onnxq.repair.flow import Flow
 from onnxq.repair.found import NoFit
 from onnxq.repair.registry import edit_of

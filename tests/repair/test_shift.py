@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnxq.base.errors import UserError
+from onnxq.draft.edits import edited
 from onnxq.repair import shift
-from onnxq.repair.edits import edited
 from onnxq.repair.registry import edit_of
 from onnxq.run import trt
 
@@ -188,8 +188,7 @@ def test_a_shift_is_a_bit() -> None:
     case, found = shifted(net("[p] s = Conv (x, w, b)  a = Relu (s)  [n] y = Conv (a, v, d)", weights))
     for feed in case.feeds:
         feed["x"] = np.rint(np.clip(feed["x"], -3, 3) * 42).astype(np.float32) / 42
-    amax = {**case.draft.amax, "x": 127 / 42}
-    before = type(case.draft)(case.plan, amax)
+    before = case.draft.with_amax({"x": 127 / 42})
     gained = case.noise(before.extended(found.edits)) - case.noise(before)
     assert 5.5 < gained < 6.5
 

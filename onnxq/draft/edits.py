@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from onnxq.draft.affine import ChannelMap
 from onnxq.graph.duplicate import duplicate
 from onnxq.graph.model import Model
-from onnxq.repair.affine import ChannelMap
 
 
 class FloatEdit(Protocol):

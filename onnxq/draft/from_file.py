@@ -1,4 +1,4 @@
-"""A plan file and a plan: what is written of a plan, and the plan that a file asks for.
+"""The draft that a plan file states.
 
 The rules say what can be quantized and what that needs; the file says which of it is. So a layer that the
 user puts into float takes its partners along as it would by a flag, and one that the user takes back
@@ -9,25 +9,33 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
-from onnxq.base.errors import nearest, unknown_name
+from onnxq.base.errors import UserError, nearest, unknown_name
 from onnxq.base.reason import Reason, code_of
+from onnxq.body.decide import Decision
+from onnxq.body.formats import Kind
+from onnxq.draft.body import BodyPlan
+from onnxq.draft.draft import Draft
+from onnxq.draft.edits import FloatEdit, edited
+from onnxq.graph.duplicate import duplicate
 from onnxq.graph.model import Model
 from onnxq.graph.types import Shape
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.view import Node
 from onnxq.options.config import LayerRule
 from onnxq.options.parameters import stated
+from onnxq.options.settings import Format
+from onnxq.quant.fits import fits_of, within
 from onnxq.quant.groups import Groups
+from onnxq.quant.patches import Patches
 from onnxq.quant.plan import KeptFloat, QuantPlan, ScaleGroup, Site
-from onnxq.quant.plan_file import GroupEntry, LayerEntry, PlanFile, TensorEntry, WeightEntry
+from onnxq.quant.plan_file import BodyEntry, PlanFile
 from onnxq.quant.ranges import Range
 from onnxq.quant.scales import weight_amax
-
-Weights = dict[tuple[str, int | None], np.ndarray]
-"""The magnitudes that quantized constants cover, by name and channel axis: float32 [channels] or []."""
+from onnxq.quant.weights import Weights
+from onnxq.repair.registry import edit_of
 
 MakePlan = Callable[[Mapping[str, str], Collection[str]], QuantPlan]
 """The plan of the rules, with some nodes in float, by name with the reason, and others in int8."""
@@ -39,125 +47,20 @@ _REPAIRED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Obeyed:
-    """What a file asks for.
-
-    Attributes:
-        plan: the plan.
-        stated: the range of each measured tensor that the file has an amax of.
-        layers: those that are to be measured by a method of their own.
-        weights: what quantized constants cover.
-        notes: what the user may not expect.
-    """
-
-    plan: QuantPlan
-    stated: dict[str, Range] = field(default_factory=dict)
-    layers: dict[str, LayerRule] = field(default_factory=dict)
-    weights: Weights = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-
-
-# -- writing ----------------------------------------------------------------------------------
-
-
-def entries(
-    plan: QuantPlan,
-    model: Model,
-    ranges: Mapping[str, Range],
-    weights: Mapping[tuple[str, int | None], np.ndarray],
-    post_scaled: Collection[str] = (),
-) -> tuple[list[LayerEntry], list[TensorEntry], list[GroupEntry], list[WeightEntry]]:
-    """What a file says of a plan, in the order of the model.
-
-    Args:
-        plan: the plan.
-        model: the model that it is of.
-        ranges: of the measured tensors; those without one have no amax.
-        weights: what quantized constants cover.
-        post_scaled: names of the layers with one weight scale, and its ratios behind the product.
-    """
-    groups = {group.id: group for group in plan.groups}
-    activations = [site for site in plan.sites if site.kind == "activation"]
-    tensors = [_tensor_entry(site, groups[site.group], ranges) for site in activations]
-    used = dict.fromkeys(site.group for site in activations)
-    shared = [groups[number] for number in used if len(groups[number].tensors) > 1]
-    return (
-        _layer_entries(plan, [(node.name, node.op) for node in model.graph.nodes], post_scaled),
-        tensors,
-        [GroupEntry(group.tensors, group.reasons) for group in shared],
-        [_weight_entry(site, weights) for site in plan.sites if site.kind == "weight"],
-    )
-
-
-def _layer_entries(
-    plan: QuantPlan, nodes: Iterable[tuple[str, str]], post_scaled: Collection[str]
-) -> list[LayerEntry]:
-    kept = {entry.node: str(entry.because) for entry in plan.kept_float}
-    layers = {layer.node: layer for layer in plan.layers}
-    inputs: dict[str, list[int]] = {}
-    whys: dict[str, str] = {}
-    for pair in plan.pairs:
-        for edge in pair.readers:
-            inputs.setdefault(edge.node, []).append(edge.input)
-            whys.setdefault(edge.node, "" if len(pair.readers) > 1 else str(pair.because))
-    found = []
-    for node, op in nodes:
-        layer = layers.get(node)
-        note = "" if layer is None or layer.macs is None else f"{layer.macs:,} multiply-accumulates"
-        if layer is not None and layer.quantized:
-            scales = "post-scale" if node in post_scaled else ""
-            said = layer.format, f"{op} runs in {layer.format}"
-            found.append(LayerEntry(node, op, *said, scales=scales, note=note))
-        elif layer is not None or node in kept:
-            half = tuple(sorted(inputs.get(node, ())))
-            found.append(LayerEntry(node, op, "float", kept.get(node, ""), half, note=note))
-        elif node in inputs:
-            format = plan.format.name
-            found.append(LayerEntry(node, op, format, whys[node] or f"it reads what is {format} anyway"))
-    return found
-
-
-def _tensor_entry(site: Site, group: ScaleGroup, ranges: Mapping[str, Range]) -> TensorEntry:
-    readers = ", ".join(f"{edge.node}:{edge.input}" for edge in site.readers)
-    note = f"read by {readers}: {site.because}"
-    if site.tensor not in group.sources:
-        return TensorEntry(site.tensor, note=f"{note}; its values are those of its [[group]]")
-    found = ranges.get(site.tensor)
-    if found is None:
-        return TensorEntry(site.tensor, note=note)
-    return TensorEntry(site.tensor, float(found.amax), because=str(found.because), note=note)
-
-
-def _weight_entry(site: Site, weights: Mapping[tuple[str, int | None], np.ndarray]) -> WeightEntry:
-    return WeightEntry(site.tensor, site.axis, weights.get((site.tensor, site.axis)), str(site.because))
-
-
-def amax_of_weights(plan: QuantPlan, model: Model) -> Weights:
-    """The largest magnitudes of the constants that a plan quantizes; without those that are not finite."""
-    tensors = model.graph.tensors()
-    found: Weights = {}
-    for site in plan.sites:
-        if site.kind == "weight":
-            values = Tensor(model, tensors[site.tensor]).constant
-            assert values is not None
-            with np.errstate(over="ignore"):
-                amax = weight_amax(np.asarray(values, np.float32), site.axis)
-            if np.isfinite(amax).all():
-                found[site.tensor, site.axis] = amax
-    return found
-
-
-# -- reading ----------------------------------------------------------------------------------
-
-
-def obey(file: PlanFile, model: Model, make: MakePlan) -> Obeyed:
-    """The plan that a file asks for.
+def draft_of(
+    file: PlanFile, edits: tuple[FloatEdit, ...], model: Model, make: MakePlan
+) -> tuple[Draft, dict[str, LayerRule], list[str]]:
+    """The draft that a file states, but for the body.
 
     Args:
         file: the file.
-        model: the sanitized model.
+        edits: its edits, see `edited_as_stated`.
+        model: the sanitized model with them.
         make: makes plans of the rules.
+
+    Returns:
+        The draft, with the ranges that the file states; the tensors that are to be measured by a method of
+        their own; and what the user may not expect.
 
     Raises:
         UserError: the model has no such node or tensor, or what is asked for cannot be.
@@ -167,10 +70,55 @@ def obey(file: PlanFile, model: Model, make: MakePlan) -> Obeyed:
     plan = _placed(file, known, make, notes)
     plan = _grouped(plan, file, known, notes)
     plan = _along(plan, file, known)
-    found = Obeyed(plan, notes=notes)
-    _state_tensors(found, file, known)
-    _state_weights(found, file, known)
-    return found
+    ranges, methods = _of_tensors(plan, file, notes)
+    amax = _of_weights(plan, file, known, notes)
+    return Draft(plan, ranges, edits, _patches(plan, file, model, amax, notes)), methods, notes
+
+
+def edited_as_stated(file: PlanFile, model: Model) -> tuple[Model, tuple[FloatEdit, ...]]:
+    """A model with the edits that a file states; and they.
+
+    Raises:
+        UserError: one of them does not fit the model.
+    """
+    found: list[FloatEdit] = []
+    for index, said in enumerate(file.repair.edits):
+        try:
+            edit = edit_of(said)
+            model, _ = edited(model, [edit])
+        except UserError as error:
+            raise file.error(("edit", index), str(error), error.hint) from error
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            message = f"this edit is none, or does not fit the model: {type(error).__name__}: {error}"
+            raise file.error(("edit", index), message, "write the plan anew: onnxq plan") from error
+        found.append(edit)
+    return model, tuple(found)
+
+
+def _patches(plan: QuantPlan, file: PlanFile, model: Model, amax: Weights, notes: list[str]) -> Patches:
+    """What the file says of constants; biases, constants and codes but for layers that are in float now."""
+    said = file.repair
+    patches = Patches(said.constants, said.biases, said.codes, amax)
+    for kind, key, named in said.named:
+        for index, (name, values) in enumerate(named.items()):
+            try:
+                _TAKEN[kind]({name: values}).apply(duplicate(model))
+            except UserError as error:
+                raise file.error((kind, index, key), str(error), error.hint) from error
+    left = within(patches, model, plan)
+    was, now = ({fit.layer for fit in fits_of(some, model)} for some in (patches, left))
+    gone = sorted(was - now)
+    if gone:
+        more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
+        notes.append(f"{gone[0]!r}{more}: in float, without what was fitted for it in int8")
+    return left
+
+
+_TAKEN: Mapping[str, Callable[[Mapping[str, np.ndarray]], Patches]] = {
+    "bias": lambda one: Patches(biases=one),
+    "constant": lambda one: Patches(constants=one),
+    "codes": lambda one: Patches(codes=one),
+}
 
 
 def check_shapes(file: PlanFile, inputs: Mapping[str, Shape | None]) -> None:
@@ -204,7 +152,7 @@ class _Known:
     """The names that a file may mean."""
 
     def __init__(self, file: PlanFile, model: Model) -> None:
-        self._model = model
+        self.model = model
         self.nodes = {node.name: node.op for node in model.graph.nodes}
         views = [Node(model, node) for node in model.graph.nodes]
         read = [tensor for node in views for tensor in (*node.inputs, *node.outputs) if tensor is not None]
@@ -243,6 +191,46 @@ class _Known:
             raise file.error(at, f"{name!r} is a constant, not an activation", hint)
 
 
+def body_as_stated(body: BodyPlan, file: PlanFile, said: BodyEntry, format: Format) -> BodyPlan:
+    """That of a plan; where it is settled there, it is known what it is made by.
+
+    Raises:
+        UserError: a flag says otherwise.
+    """
+    for key, name, flag, said_there in (
+        ("type", "body", format.body, said.type),
+        ("io", "io", format.io, said.io),
+        ("scales", "scale form", format.scale_form, said.scales),
+    ):
+        if flag is not None and flag != said_there:
+            message = f"the plan's {name} is {said_there}, and this run's {flag}"
+            raise file.error(("body", key), message, "leave the flag out, or edit the plan")
+    kind: Kind | None = None if said.type in ("fp32", "own") else said.type  # type: ignore[assignment]
+    io = said.io == (kind or "fp32")
+    body = replace(
+        body, kind=kind, io=io, form=said.scales, because=Reason("plan", "the plan says so", "user"),
+        widens=body.half and said.type == "fp32",
+    )  # fmt: skip
+    if not said.settled:
+        return body
+    layers = frozenset(layer.node for layer in file.layers if layer.scales == "post-scale")
+    stays = {entry.node: Reason("plan", entry.because, "user") for entry in said.float32}
+    decision = None if kind is None else Decision(kind, io, stays, said.masks, said.float32_io)
+    return replace(body, layers=layers, decision=decision)
+
+
+def check_body(file: PlanFile, model: Model) -> None:
+    """Refuses a plan that has what the model has not stay float32.
+
+    Raises:
+        UserError: that is so.
+    """
+    if file.body is not None and file.body.settled and file.body.type not in ("fp32", "own"):
+        names = {node.name for graph in model.graphs() for node in graph.nodes}
+        ends = {tensor.name for tensor in (*model.graph.inputs, *model.graph.outputs)}
+        file.check_float32(names, ends)
+
+
 def _placed(file: PlanFile, known: _Known, make: MakePlan, notes: list[str]) -> QuantPlan:
     """The plan of the rules, in which the nodes run in what the file says."""
     free = make({}, ())
@@ -270,7 +258,7 @@ def _placed(file: PlanFile, known: _Known, make: MakePlan, notes: list[str]) -> 
         if entry.format == "float" and entry.node in set(free.planned) - free.readers:
             message = f"node {entry.node!r} cannot be float: the model itself quantizes it, its pairs stay"
             raise file.error(("layer", index, "format"), message, "start from the float model")
-    plan = make(floats, wanted) if floats else free
+    plan = Draft(free).in_float(floats, known.model).plan
     whys = {entry.node: entry.because for entry in file.layers if entry.because}
     kept_float = tuple(_with_why(entry, whys) for entry in plan.kept_float)
     layers = {layer.node for layer in plan.layers}
@@ -281,7 +269,8 @@ def _placed(file: PlanFile, known: _Known, make: MakePlan, notes: list[str]) -> 
             notes.append(f"the plan has {node!r} in int8, and it is float: {why}")
     notes += _listed("in float too, since nothing in int8 needs it", [n for n in lost if n not in layers])
     notes += _halves(file, plan)
-    return replace(plan, kept_float=kept_float)
+    order = {name: place for place, name in enumerate(known.nodes)}
+    return replace(plan, kept_float=tuple(sorted(kept_float, key=lambda entry: order[entry.node])))
 
 
 def _in_int8(plan: QuantPlan) -> frozenset[str]:
@@ -299,11 +288,10 @@ def _with_why(entry: KeptFloat, whys: Mapping[str, str]) -> KeptFloat:
 
 def _grouped(plan: QuantPlan, file: PlanFile, known: _Known, notes: list[str]) -> QuantPlan:
     """The plan with the scale groups of the file; what it does not name stays with its group."""
-    activations = [site for site in plan.sites if site.kind == "activation"]
-    names = {site.tensor for site in activations}
+    old = plan.shared
+    names = {name for group in old for name in group.tensors}
     listed = {entry.name for entry in file.tensors}
     groups = Groups()
-    old = [group for group in plan.groups if names.issuperset(group.tensors)]
     for group in old:
         for name in group.tensors:
             groups.add(name)
@@ -362,13 +350,16 @@ def _along(plan: QuantPlan, file: PlanFile, known: _Known) -> QuantPlan:
     return replace(plan, sites=tuple(other.get(id(site), site) for site in plan.sites)) if other else plan
 
 
-def _state_tensors(found: Obeyed, file: PlanFile, known: _Known) -> None:
-    plan = found.plan
+def _of_tensors(
+    plan: QuantPlan, file: PlanFile, notes: list[str]
+) -> tuple[dict[str, Range], dict[str, LayerRule]]:
+    """The ranges that the file states, and the methods by which others are to be measured."""
+    ranges: dict[str, Range] = {}
+    methods: dict[str, LayerRule] = {}
     measured = set(plan.measured)
-    groups = {name: group for group in plan.groups for name in group.tensors}
-    names = {site.tensor for site in plan.sites if site.kind == "activation"}
+    groups = {name: group for group in plan.shared for name in group.tensors}
     for index, entry in enumerate(file.tensors):
-        if entry.name not in names or (entry.amax is None and entry.method is None):
+        if entry.name not in groups or (entry.amax is None and entry.method is None):
             continue
         if entry.name not in measured:
             sources = ", ".join(map(repr, groups[entry.name].sources))
@@ -380,21 +371,19 @@ def _state_tensors(found: Obeyed, file: PlanFile, known: _Known) -> None:
             )
         if entry.amax is not None:
             if plan.format.scale(entry.amax) == 1 and entry.amax < 1:
-                found.notes.append(
-                    f"tensor {entry.name!r} has an amax of {entry.amax:g}: it counts as always zero"
-                )
-            found.stated[entry.name] = Range(
-                entry.amax, Reason(CODE, entry.because or "the plan says so", "user")
-            )
+                notes.append(f"tensor {entry.name!r} has an amax of {entry.amax:g}: it counts as always zero")
+            ranges[entry.name] = Range(entry.amax, Reason(CODE, entry.because or "the plan says so", "user"))
         else:
-            rule = LayerRule(
+            methods[entry.name] = LayerRule(
                 method=entry.method, because=entry.because, index=index + 1, kind="tensor", **stated(entry)
             )
-            found.layers[entry.name] = rule
+    return ranges, methods
 
 
-def _state_weights(found: Obeyed, file: PlanFile, known: _Known) -> None:
-    axes = {(site.tensor, site.axis) for site in found.plan.sites if site.kind == "weight"}
+def _of_weights(plan: QuantPlan, file: PlanFile, known: _Known, notes: list[str]) -> Weights:
+    """What quantized constants cover by the file."""
+    found: Weights = {}
+    axes = {(site.tensor, site.axis) for site in plan.sites if site.kind == "weight"}
     idle: list[str] = []
     for index, entry in enumerate(file.weights):
         if (entry.name, entry.axis) not in axes:
@@ -414,7 +403,7 @@ def _state_weights(found: Obeyed, file: PlanFile, known: _Known) -> None:
             size = f"one along axis {entry.axis}, {channels[0]}" if channels else "one: the table has no axis"
             message = f"weight {entry.name!r} is given {entry.amax.size} amax, and has {size}"
             raise file.error(("weight", index, "amax"), message, "give one number for all, or one for each")
-        found.weights[entry.name, entry.axis] = np.broadcast_to(entry.amax, channels)
+        found[entry.name, entry.axis] = np.broadcast_to(entry.amax, channels)
         if not entry.amax.all():
             values = known.tensors[entry.name].constant
             assert values is not None
@@ -424,7 +413,8 @@ def _state_weights(found: Obeyed, file: PlanFile, known: _Known) -> None:
                 raise file.error(
                     ("weight", index, "amax"), message, "give the magnitude that int8 is to cover"
                 )
-    found.notes.extend(_listed("weights named by the plan, and not read in int8", idle))
+    notes.extend(_listed("weights named by the plan, and not read in int8", idle))
+    return found
 
 
 def _halves(file: PlanFile, plan: QuantPlan) -> list[str]:
