@@ -172,7 +172,7 @@ class Quantization:
         draft, made = built.draft, built.written
         calibration = self._report(sampling, measured, built, None)
         report = PlanReport(
-            **reporting.header(job.model, job.target, "plan"),
+            **reporting.header(built.floats.model, job.target, "plan"),
             plan=self._plan_part(draft.plan, measured.heads),
             calibration=replace(calibration, measured=True),
             **deployment_parts(sampling.deployed.deployments, measured.worth),
