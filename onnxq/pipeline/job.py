@@ -373,7 +373,7 @@ class Job:
         return replace(self, inputs=inputs, by_plan=True)
 
     def sheets(self) -> tuple[PictureSheet, ...]:
-        """Pictures of samples, see `open_data`."""
+        """Pictures of samples, see `with_data`."""
         return () if self.glance is None else self.glance.sheets()
 
     def input_specs(self) -> list[InputSpec]:
