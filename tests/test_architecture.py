@@ -438,3 +438,13 @@ def test_nodes_are_listed_in_one_way() -> None:
         and ast.unparse(node.generators[-1].iter).endswith(".nodes")
     ]
     assert not found, "\n".join(found)
+
+
+def test_the_architecture_names_what_is_there() -> None:
+    """Each file that its page names is a file of the package, or lies where it says."""
+    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    places = {path.relative_to(PACKAGE).as_posix() for path in FILES}
+    known = places | {path.name for path in FILES}
+    named = set(re.findall(r"`([\w/]+\.py)`", text))
+    assert len(named) > 100
+    assert sorted(name for name in named if name not in known and not (ROOT / name).is_file()) == []
