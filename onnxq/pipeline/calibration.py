@@ -186,7 +186,8 @@ def prepare(
             vetoes.update(own.floats)
 
         def make(floats: Mapping[str, str], wanted: Collection[str]) -> QuantPlan:
-            return make_plan(model, rules, format.keep_float, {**floats, **vetoes}, wanted)
+            # plans name the tensors of the model before edits
+            return make_plan(job.model, rules, format.keep_float, {**floats, **vetoes}, wanted)
 
         methods: Mapping[str, LayerRule] = {}
         if file is None:

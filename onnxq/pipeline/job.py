@@ -67,9 +67,9 @@ from onnxq.targets import Target, load_target
 R = TypeVar("R", bound=Run)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Job:
-    """One run over one model: what it began with, its clock and what its report will say.
+    """One run over one model: the model, its clock and what its report will say.
 
     Nothing of it is another one later: what changes the model gives another job, which shares the clock and
     the notes.
@@ -373,7 +373,7 @@ class Job:
         return replace(self, inputs=inputs, by_plan=True)
 
     def sheets(self) -> tuple[PictureSheet, ...]:
-        """Pictures of samples, see `open_data`."""
+        """Pictures of samples, see `with_data`."""
         return () if self.glance is None else self.glance.sheets()
 
     def input_specs(self) -> list[InputSpec]:

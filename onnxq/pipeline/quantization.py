@@ -175,7 +175,7 @@ class Quantization:
         calibration = self._report(sampling, measured, built, None)
         report = extended(
             PlanReport,
-            job.run(job.model, "plan"),
+            job.run(built.floats.model, "plan"),
             plan=self._plan_part(draft.plan, measured.heads),
             calibration=replace(calibration, measured=True),
             **deployment_parts(sampling.deployed.deployments, measured.worth),
