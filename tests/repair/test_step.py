@@ -22,6 +22,7 @@ from onnxq.repair.course import there
 from onnxq.repair.registry import edit_of
 from onnxq.repair.workload import EDITED, Workload
 
+CONTRIBUTING = Path(__file__).parents[2] / "CONTRIBUTING.md"
 RANGES = '''"""Ranges of activations that are so many times as wide."""
 
 from onnxq.repair.steps import Proposal, step
@@ -67,8 +68,9 @@ def folder(tmp_path: Path) -> Path:
     onnx.save(net(), tmp_path / "net.onnx")
     x = np.random.default_rng(1).standard_normal((40, 32, 8)).astype(np.float32)
     np.savez(tmp_path / "data.npz", x=x)
-    for name, times in (("wider", 3.0), ("narrower", 0.25)):
-        (tmp_path / f"{name}.py").write_text(RANGES.format(name=name, times=times))
+    (tmp_path / "wider.py").write_text(RANGES.format(name="wider", times=3.0))
+    example = CONTRIBUTING.read_text("utf-8").partition("## Add a repair step")[2]
+    (tmp_path / "narrower.py").write_text(example.partition("```python\n")[2].partition("```")[0])
     (tmp_path / "fails.py").write_text(FAILS)
     return tmp_path
 
