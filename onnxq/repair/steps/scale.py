@@ -1,4 +1,4 @@
-"""Scale: powers of two take channels that stand out out of a tensor; scales of dead channels are raised."""
+"""Scale: powers of two move from channels far larger than the others into the weights behind them."""
 
 from dataclasses import replace
 
