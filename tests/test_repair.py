@@ -328,6 +328,16 @@ def test_sensitivity_is_that_of_the_repaired_model() -> None:
     assert part["sqnr_about_mean_db"] == pytest.approx(part["repair"]["after_db"], abs=0.05)
 
 
+def test_reports_count_the_nodes_of_the_repaired_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("onnxq.repair.course._MOST_SPLIT", 1.0)
+    options = {**COMMON, "repair": "split"}
+    reports = (
+        onnxq.plan(net(), data(), **options).report,
+        onnxq.sensitivity(net(), data(), **options).report,
+    )
+    assert [report.nodes for report in reports] == [9, 9]  # 5, and two for each of two edits
+
+
 def test_auto_costs_no_more_than_all_else() -> None:
     part = quantize(method="auto").report["repair"]
     assert part["asked"] == "auto"

@@ -138,7 +138,9 @@ def sensitivity_of(
         calibration=data,
         repair=repair,
     )
-    report = extended(SensitivityReport, job.run(job.model, "sensitivity"), sensitivity=part)
+    report = extended(
+        SensitivityReport, job.run(accuracy.built.floats.model, "sensitivity"), sensitivity=part
+    )
     return Sensitivity(report, why, job.model.path)
 
 
