@@ -329,7 +329,7 @@ def test_sensitivity_is_that_of_the_repaired_model() -> None:
 
 
 def test_reports_count_the_nodes_of_the_repaired_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("onnxq.repair.course._MOST_SPLIT", 1.0)
+    monkeypatch.setattr("onnxq.repair.steps.split._MOST_SPLIT", 1.0)
     options = {**COMMON, "repair": "split"}
     reports = (
         onnxq.plan(net(), data(), **options).report,
