@@ -33,7 +33,7 @@ import onnx
 import onnxq
 from benchmarks import corpus_data
 from onnxq.cli.app import app
-from onnxq.options.settings import REPAIR_STEPS
+from onnxq.options.settings import STEPS
 
 SAMPLES = 6
 _SEARCHES, _SEARCHED = ("goal", "sensitivity", "diff"), 300_000
@@ -135,7 +135,7 @@ def variants(model: Path, data: Path, folder: Path) -> Iterator[tuple[str, list[
     yield "heads", [*quantize, *calib, "--heads", "auto", "--repair", "none"]
     yield (
         "all-steps",
-        [*quantize, *calib, "--repair", ",".join(REPAIR_STEPS)],
+        [*quantize, *calib, "--repair", ",".join(STEPS)],
     )
     yield "body", [*quantize, *calib, "--body", "fp32", "--exact", "--config", settings]
     yield "bf16", [*quantize, *calib, "--body", "bf16", "--repair", "none"]

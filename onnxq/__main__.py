@@ -11,7 +11,7 @@ def main() -> None:
         from onnxq.cli.app import main as run
     except (
         UserError
-    ) as error:  # of a method of the user's (`options/method.py`): the flags are made of them all
+    ) as error:  # of a method or step of the user's (`options/`): the flags are made of them all
         print(f"error: {error}\nhint: {error.hint}", file=sys.stderr)
         sys.exit(error.exit_code)
     run()

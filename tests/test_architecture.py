@@ -15,6 +15,7 @@ from benchmarks import counts
 from benchmarks.counts import BY_KEY, REPORT_ROOM, keys_read
 from onnxq.options.grouped import KEYWORDS, options_of
 from onnxq.options.option import read_options
+from onnxq.options.step import steps
 from onnxq.options.verbs import VERBS
 from onnxq.targets import NAMES
 
@@ -306,6 +307,21 @@ def test_layers_are_left_in_float_in_one_way() -> None:
         if isinstance(node, ast.ImportFrom) and any(alias.name == "left_float" for alias in node.names)
     }
     assert asking == {"draft/draft.py"}
+
+
+@pytest.mark.parametrize("name", ["course", "workload", "registry", "turn", "allowed", "acceptance"])
+def test_what_drives_repair_names_no_step(name: str) -> None:
+    """What a step needs stands in its file: no other one says, imports or is called like a step."""
+    path, names = PACKAGE / "repair" / f"{name}.py", {one for one, step in steps().items() if step.ours}
+    found = [
+        f"{place(path, node)}: {value}"
+        for node in ast.walk(parsed(path))
+        for field in ("value", "id", "attr", "name", "arg", "module")
+        for value in [getattr(node, field, None)]
+        if isinstance(value, str) and (value in names or value.rpartition(".")[2] in names)
+    ]
+    assert names
+    assert not found, "\n".join(found)
 
 
 def test_what_is_handed_on_never_changes() -> None:

@@ -329,7 +329,7 @@ def test_sensitivity_is_that_of_the_repaired_model() -> None:
 
 
 def test_reports_count_the_nodes_of_the_repaired_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("onnxq.repair.course._MOST_SPLIT", 1.0)
+    monkeypatch.setattr("onnxq.repair.steps.split._MOST_SPLIT", 1.0)
     options = {**COMMON, "repair": "split"}
     reports = (
         onnxq.plan(net(), data(), **options).report,
@@ -342,7 +342,7 @@ def test_auto_costs_no_more_than_all_else() -> None:
     part = quantize(method="auto").report["repair"]
     assert part["asked"] == "auto"
     assert part["runs"] <= part["runs_before"]
-    assert {entry["step"] for entry in part["steps"]} == set(onnxq.options.settings.REPAIR_STEPS)  # type: ignore[attr-defined]
+    assert {entry["step"] for entry in part["steps"]} == set(onnxq.options.settings.STEPS)  # type: ignore[attr-defined]
     left_out = [entry for entry in part["steps"] if entry["verdict"] == "left-out"]
     assert all("runs of the model" in entry["why"] for entry in left_out)
 
@@ -534,7 +534,7 @@ def test_the_noise_of_one_tensor_alone_is_that_with_all_other_pairs_off(
         copies.clear()
         return shares(self, state, edges)
 
-    monkeypatch.setattr("onnxq.repair.course._MOST_SPLIT", 1.0)
+    monkeypatch.setattr("onnxq.repair.steps.split._MOST_SPLIT", 1.0)
     monkeypatch.setattr(repairing, "_HEAVY", heavy)
     monkeypatch.setattr(bench, "shares", both)
     monkeypatch.setattr(bench, "_copy", lambda *given, **more: copies.append(1) or copy(*given, **more))

@@ -8,7 +8,7 @@ from benchmarks.repair import intervals, tools
 from benchmarks.repair.nets import Net
 from benchmarks.repair.printing import table
 from benchmarks.repair.rows import Row, Rows
-from onnxq.options.settings import REPAIR_STEPS
+from onnxq.options.settings import STEPS
 
 
 def printed(nets: Sequence[Net], rows: Rows) -> None:
@@ -22,8 +22,8 @@ def printed(nets: Sequence[Net], rows: Rows) -> None:
         "none",
         "all",
         "auto",
-        *(f"+{s}" for s in REPAIR_STEPS),
-        *(f"-{s}" for s in REPAIR_STEPS),
+        *(f"+{s}" for s in STEPS),
+        *(f"-{s}" for s in STEPS),
     ]
     table(titles, lines)
 
@@ -42,7 +42,7 @@ def _line(net: Net, rows: Rows) -> list[str]:
     levels = ["" if row is None else f"{intervals.of([row], intervals.sqnr).value:.2f}"
               for row in (none, every, auto)]  # fmt: skip
     alone = [
-        more(first(tools.ALONE[step]), first(tools.ALONE["bias"]) if step in tools.NEEDS else none)
-        for step in REPAIR_STEPS
+        more(first(tools.ALONE[step]), first(tools.ALONE["bias"]) if tools.NEEDS[step] else none)
+        for step in STEPS
     ]
-    return [net.name, *levels, *alone, *(more(first(tools.LEFT_OUT[step]), every) for step in REPAIR_STEPS)]
+    return [net.name, *levels, *alone, *(more(first(tools.LEFT_OUT[step]), every) for step in STEPS)]

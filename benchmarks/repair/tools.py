@@ -19,11 +19,12 @@ from typing import Any
 
 from benchmarks.common import peers_python
 from benchmarks.corpus import PEERS_SCRIPT, installed_peers
-from onnxq.options.settings import REPAIR_STEPS
+from onnxq.options.settings import STEPS
+from onnxq.options.step import steps
 
 TIMEOUT = 900  # s
 
-NEEDS = {"shift": ("bias",), "gptq": ("bias",)}
+NEEDS = {name: step.goes_with for name, step in steps().items()}
 """Those that are only had with others: alone means with these."""
 
 OURS = ("none", "auto")
@@ -32,12 +33,9 @@ PEERS = {
     "onnxruntime": "onnxruntime",
 }  # fmt: skip
 
-ALL = ",".join(REPAIR_STEPS)
-ALONE = {step: ",".join((*NEEDS.get(step, ()), step)) for step in REPAIR_STEPS}
-LEFT_OUT = {
-    step: ",".join(one for one in REPAIR_STEPS if one != step and step not in NEEDS.get(one, ()))
-    for step in REPAIR_STEPS
-}
+ALL = ",".join(STEPS)
+ALONE = {step: ",".join((*NEEDS[step], step)) for step in STEPS}
+LEFT_OUT = {step: ",".join(one for one in STEPS if one != step and step not in NEEDS[one]) for step in STEPS}
 """What is left where a step is missing, and with it those that need it."""
 
 SETS = tuple(dict.fromkeys([ALL, *ALONE.values(), *LEFT_OUT.values()]))

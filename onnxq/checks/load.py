@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from onnxq.base.registry import of_package
 from onnxq.checks import each
 from onnxq.checks.api import Check, Need, Said
 from onnxq.checks.finding import Finding
@@ -33,12 +32,7 @@ ORDER = (
 
 def read_checks() -> dict[str, Check]:
     """The checks of all files by name, in their order."""
-    checks: dict[str, Check] = {}
-    for entry in pkgutil.iter_modules(each.__path__):
-        module = importlib.import_module(f"{each.__name__}.{entry.name}")
-        for value in vars(module).values():
-            if isinstance(value, Check) and checks.setdefault(value.name, value) is not value:
-                raise AssertionError(f"two checks are named {value.name!r}")
+    checks = of_package(each.__name__, Check)
     places = {name: place for place, name in enumerate(ORDER)}
     return dict(sorted(checks.items(), key=lambda item: (places.get(item[0], len(ORDER)), item[0])))
 

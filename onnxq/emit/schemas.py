@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections.abc
 import dataclasses
 import hashlib
-import importlib
 import inspect
 import json
 import re
@@ -17,6 +16,7 @@ from typing import Any
 
 from onnxq.base.errors import unknown_name
 from onnxq.base.plain import DocumentPart
+from onnxq.base.registry import at
 from onnxq.base.shown import Shown, Words, count
 from onnxq.options.flag_words import tells_keywords
 
@@ -44,8 +44,7 @@ class DocumentKind:
 
     def load(self) -> type[Any]:
         """The dataclass."""
-        module, _, name = self.place.partition(":")
-        found: type[Any] = getattr(importlib.import_module(module), name)
+        found: type[Any] = at(self.place)
         return found
 
 

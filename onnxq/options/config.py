@@ -40,7 +40,7 @@ from onnxq.options.exclusions import exclude
 from onnxq.options.method import methods, parameters
 from onnxq.options.option import Option, read_options, some_of
 from onnxq.options.parameters import StatedParameters, stated
-from onnxq.options.settings import GROUPS, LAYER_METHODS, REPAIR_STEPS, Inputs
+from onnxq.options.settings import GROUPS, LAYER_METHODS, STEPS, Inputs
 
 FILE = Path("onnxq.toml")
 WEIGHT_METHODS = tuple(one.name for one in methods().values() if one.weights is not None)
@@ -209,7 +209,7 @@ def _patterns(key: str, value: Any) -> tuple[str, ...]:
 
 
 def _steps(key: str, value: Any) -> tuple[str, ...]:
-    found = some_of("step of repair", REPAIR_STEPS, ("none",)).of_file(key, value)
+    found = some_of("step of repair", STEPS, ("none",)).of_file(key, value)
     return () if found == "none" else (found,) if isinstance(found, str) else tuple(found)
 
 

@@ -8,16 +8,14 @@ are read wherever options are: they import what takes long inside of functions.
 from __future__ import annotations
 
 import functools
-import importlib
-import os
-import pkgutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from onnxq.base.errors import UserError, unknown_name
-from onnxq.base.user_code import CodeForm, run_file
+from onnxq.base.errors import UserError
+from onnxq.base.registry import of_package_and_user
+from onnxq.base.user_code import CodeForm
 
 VARIABLE = "ONNXQ_METHODS"
 _LAST = 100
@@ -108,18 +106,9 @@ def methods() -> Mapping[str, CalibrationMethod]:
     Raises:
         UserError: a file of the user's cannot be used.
     """
-    found: dict[str, CalibrationMethod] = {}
-    for entry in pkgutil.iter_modules([str(Path(__file__).parents[1] / "methods")]):
-        module = importlib.import_module(f"onnxq.methods.{entry.name}")
-        found.update((one.name, replace(one, ours=True)) for one in _of(vars(module)))
-    for path in _files():
-        new = _of(_run(path))
-        if not new:
-            raise UserError(f"{str(path)!r} has no calibration method", hint=f"the form is {_FORM.form}")
-        for one in new:
-            _refuse_twice(path, one, found)
-            found[one.name] = one
-    return {one.name: one for one in sorted(found.values(), key=lambda one: (one.place, one.name))}
+    return of_package_and_user(
+        "onnxq.methods", CalibrationMethod, VARIABLE, _FORM, "method", ("auto",), _refuse_parameter
+    )
 
 
 @functools.cache
@@ -144,28 +133,9 @@ def searched() -> tuple[str, ...]:
     return tuple(one.name for one in parameters().values() if one.parameter and one.parameter.search)
 
 
-def _of(members: Mapping[str, Any]) -> list[CalibrationMethod]:
-    return [value for value in members.values() if isinstance(value, CalibrationMethod) and not value.ours]
-
-
-def _files() -> list[Path]:
-    """The files that the user names."""
-    named = [Path(part) for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]
-    return [file for path in named for file in (sorted(path.glob("*.py")) if path.is_dir() else [path])]
-
-
-def _run(path: Path) -> Mapping[str, Any]:
-    if not path.is_file():
-        error = unknown_name("file of calibration methods", str(path), map(str, path.parent.glob("*.py")))
-        raise UserError(str(error), hint=error.hint or f"the form is {_FORM.path_form}")
-    return run_file(path, _FORM)
-
-
-def _refuse_twice(path: Path, new: CalibrationMethod, known: Mapping[str, CalibrationMethod]) -> None:
-    """Refuses what would take the place of something else."""
+def _refuse_parameter(path: Path, new: CalibrationMethod, known: Mapping[str, CalibrationMethod]) -> None:
+    """Refuses a parameter of another method's name."""
     named = {one.parameter.name for one in known.values() if one.parameter is not None}
-    if new.name in (*known, "auto"):
-        raise UserError(f"{str(path)!r} has a method {new.name!r}, and there is one", hint="rename yours")
     if new.parameter is not None and new.parameter.name in named:
         message = f"{str(path)!r} has a parameter {new.parameter.name!r}, and another method has one"
         raise UserError(message, hint="rename yours")

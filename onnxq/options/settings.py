@@ -22,10 +22,12 @@ from onnxq.options.exclusions import asked, settled
 from onnxq.options.method import names, parameters
 from onnxq.options.option import CODE, FLAG, NOT, PATH, PATHS, TEXT, TEXTS, option
 from onnxq.options.parameters import MethodOptions
+from onnxq.options.step import steps
 from onnxq.targets import DEFAULT
 from onnxq.targets import NAMES as TARGETS
 
 LAYER_METHODS = names()
+STEPS = tuple(steps())
 METHODS = (*LAYER_METHODS, "auto")
 PRESETS = ("imagenet", "yolo", "tensorflow", "raw")
 LEVELS = ("always", "when-possible", "never")
@@ -502,10 +504,6 @@ class Format(
             )
 
 
-REPAIR_STEPS = ("lattice", "scale", "smooth", "residual", "bias", "shift", "gptq", "split", "thresholds")
-"""The steps that bring the outputs of int8 back to those of float, in the order in which they are tried."""
-
-
 @dataclass(frozen=True, slots=True)
 class AccuracyRepair(
     Group, title="Accuracy", table="repair", examples=("--repair bias,shift,gptq --repair-samples 64",)
@@ -514,7 +512,7 @@ class AccuracyRepair(
 
     Attributes:
         repair: `auto`: all steps, on so few samples that they cost no more than all before them; `none`; or
-            names of `REPAIR_STEPS`, which are tried in the order that they stand there. None: `auto`, and
+            names of steps (`onnxq/repair/steps/`), which are tried in their order. None: `auto`, and
             `none` where a plan is obeyed.
         repair_samples: how many of the samples that calibrated fit them, at most.
 
@@ -524,8 +522,8 @@ class AccuracyRepair(
 
     repair: str | Sequence[str] | None = option(
         None, f"What wins accuracy back: auto (without a plan the default), none or some of "
-        f"{', '.join(REPAIR_STEPS)}.",
-        kinds.some_of("step of repair", REPAIR_STEPS, ("auto", "none")), metavar="STEP[,STEP]", key="steps",
+        f"{', '.join(STEPS)}.",
+        kinds.some_of("step of repair", STEPS, ("auto", "none")), metavar="STEP[,STEP]", key="steps",
     )  # fmt: skip
     repair_samples: int = option(
         64, "How many samples fit them, at most.", kinds.at_least(1), metavar="N", key="samples"
@@ -533,7 +531,7 @@ class AccuracyRepair(
 
     def _check(self) -> None:
         if self.repair is not None:
-            kinds.check_some("step of repair", self.repair, REPAIR_STEPS, ("auto", "none"))
+            kinds.check_some("step of repair", self.repair, STEPS, ("auto", "none"))
         if self.repair_samples < 1:
             raise UserError(f"{self.repair_samples} samples are too few to fit with", hint="give at least 1")
 
@@ -548,7 +546,7 @@ class AccuracyRepair(
         if self.repair == "none":
             return ()
         named = (self.repair,) if isinstance(self.repair, str) else self.repair or ()
-        return tuple(step for step in REPAIR_STEPS if self.is_auto or step in named)
+        return tuple(step for step in STEPS if self.is_auto or step in named)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.graph.view import Tensor
 from onnxq.options.settings import AccuracyRepair
+from onnxq.options.step import steps as all_steps
 from onnxq.pipeline.building import Built
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.verifying import loading, recording
@@ -42,7 +43,7 @@ from onnxq.repair.ledger import MARGIN_DB, RepairStep
 from onnxq.repair.moved import moved
 from onnxq.repair.spill import Spill
 from onnxq.repair.statistics import Channels, channel_axes, channel_axis
-from onnxq.repair.workload import EDITED, EDITS, LEAST_FITTING, LEAST_JUDGING, beside_runs, workload_of
+from onnxq.repair.workload import EDITED, LEAST_FITTING, LEAST_JUDGING, beside_runs, workload_of
 from onnxq.rewrite.whole import Differs
 from onnxq.run import noise, ort
 from onnxq.run.about_mean import AboutMeanMeter
@@ -235,7 +236,8 @@ class _Repairing:
     def _state(self, to_fit: _Kept, to_judge: _Kept) -> Version | None:
         """What all steps come to; None where nothing is kept."""
         built, options = self._built, self._options
-        steps = [step for step in options.steps if self._edits or step not in EDITS]
+        editing = [step.name for step in all_steps().values() if step.edit]
+        steps = [step for step in options.steps if self._edits or step not in editing]
         sampling = self._sampling
         fitting, judging = self._counts(to_fit, to_judge)
         most = self._before() if options.is_auto else None
@@ -262,7 +264,7 @@ class _Repairing:
             state = course.run()
             if not self._edits:
                 why = "the calibration cache is of the model as it is: it is not edited"
-                course.ledger += [RepairStep(s, "left-out", why) for s in options.steps if s in EDITS]
+                course.ledger += [RepairStep(s, "left-out", why) for s in options.steps if s in editing]
             first = next((e.before_db for e in course.ledger if e.before_db is not None), None)
             self._ledger.part = replace(
                 self._ledger.part, runs=round(course.spent, 1), before_db=first,
@@ -529,7 +531,7 @@ class _Bench:
             collected()
         return found
 
-    def thresholds(self, state: Version) -> Mapping[str, float]:
+    def refined(self, state: Version) -> Mapping[str, float]:
         draft = state.draft
         current = {name: Range(entry.amax, _NOW) for name, entry in draft.ranges.items()}
         fixed = {name: entry for name, entry in current.items() if not self._is_known(name, draft)}

@@ -2,58 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from onnxq.base.errors import OnnxqError
+from onnxq.base.registry import at
 from onnxq.draft.affine import ChannelMap
 from onnxq.draft.draft import Draft
-from onnxq.draft.edits import FloatEdit, edited
+from onnxq.draft.edits import edited
 from onnxq.graph.model import Model
-from onnxq.graph.view import Node
-from onnxq.options.settings import REPAIR_STEPS
+from onnxq.options.step import Step, steps
 from onnxq.quant.patches import Patches
 from onnxq.quant.plan import Edge, QuantPlan
-from onnxq.repair import degenerate, lattice, residual, scale, shift, smooth, split
 from onnxq.repair.acceptance import LEAST_DB, Levels, judged
-from onnxq.repair.budget import affordable
+from onnxq.repair.allowed import permitted
 from onnxq.repair.fit import Fitted
 from onnxq.repair.found import FoundEdits
 from onnxq.repair.ledger import LayerSkipped, RepairStep, Verdict
 from onnxq.repair.statistics import Channels, followed
-from onnxq.repair.workload import REFITS, SEARCHING, Workload
+from onnxq.repair.turn import Proposal, Turn
+from onnxq.repair.workload import Workload
 from onnxq.run.about_mean import not_compared
-
-ALPHAS = (0.5, 0.65)
-"""How much of the range of channels smoothing moves into the weights: which are tried, the first first."""
 
 NEAR_DB = 60.0
 """By less an edited float model may not differ from the one without edits, on samples that choose."""
 
-_MOST_SPLIT = 0.1
-"""Of the int8 multiply-accumulates: what all splits together may add."""
-
-_MOST_MOVED = 0.1
-"""Of the bytes of activations that the engine reads and writes: what sums in float may move more."""
-
-_WORTH_DB = 1.0
-"""By so much the outputs are to be nearer for an engine that moves more."""
-
-
-_WORTH = 1 - 10 ** (-_WORTH_DB / 10)
-_EVEN = ("lattice", "shift", "split")
-"""Steps that give each step of a scale a meaning of its own."""
-
 _ROWS_EACH = 8  # rows for each number that is fitted: with fewer the samples that fit judge it too well
 _TELL = 16  # of fewer samples that choose it is not known by how much they may speak against a fit
-_UNSURE = 2.0  # so many times the noise that something makes alone it may make beside others
 
 
 class Refused(Exception):
     """An edited float model is another one; the text says how."""
+
+
+class TooDear(Exception):
+    """A step may take more runs than are left; the text says how many."""
 
 
 class Tools(Protocol):
@@ -98,7 +84,7 @@ class Tools(Protocol):
         """How much of the outputs' noise edges make alone, by name; those of next to none are left out."""
         ...
 
-    def thresholds(self, state: Version) -> Mapping[str, float]:
+    def refined(self, state: Version) -> Mapping[str, float]:
         """Other ranges of measured tensors, with which the outputs seem nearer."""
         ...
 
@@ -128,42 +114,22 @@ class Version:
     near_db: float | None = None
 
 
-@dataclass(slots=True)
-class _Proposal:
-    """What a step proposes.
-
-    Attributes:
-        drafts: the candidates, of which the best is judged.
-        skipped: what is left as it is, and why.
-        changed: what a candidate changes beside what is fitted.
-        why_not: why there is none.
-        too_dear: why the search for one is left out.
-        before: the version they follow, where the search measured it on more samples.
-    """
-
-    drafts: list[Draft] = field(default_factory=list)
-    skipped: dict[str, str] = field(default_factory=dict)
-    changed: dict[str, int] = field(default_factory=dict)
-    why_not: str = ""
-    too_dear: str = ""
-    before: Version | None = None
-
-
-def there(steps: Sequence[str], model: Model, draft: Draft) -> list[str]:
+def there(names: Sequence[str], model: Model, draft: Draft) -> list[str]:
     """Those of the steps that have something to do, as far as looking at the model tells.
 
     Args:
-        steps: their names.
+        names: their names.
         model: with the draft's edits.
         draft: what they would begin with.
     """
-    looked: dict[str, Callable[[], bool | Collection[Any]]] = {
-        "lattice": lambda: lattice.there(model, draft),
-        "shift": lambda: shift.find(model, draft).edits,
-        "residual": lambda: residual.find(model, draft.plan).edges,
-        "split": lambda: split.find(model, draft).edits,
-    }
-    return [step for step in steps if step not in looked or looked[step]()]
+    return [name for name in names if _is_there(steps()[name], model, draft)]
+
+
+def _is_there(step: Step, model: Model, draft: Draft) -> bool:
+    try:
+        return step.there is None or bool(at(step.there)(model, draft))
+    except Exception:  # of the step alone: its turn says so
+        return True
 
 
 class Course:
@@ -178,7 +144,7 @@ class Course:
         model: Model,
         draft: Draft,
         tools: Tools,
-        steps: Sequence[str],
+        names: Sequence[str],
         effort: Workload,
         allowed: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
@@ -188,12 +154,13 @@ class Course:
             model: the float model without edits.
             draft: what it starts from.
             tools: what measures and fits.
-            steps: the names of those that are tried.
+            names: those of the steps that are tried.
             effort: what they may take.
             allowed: the steps that may change a layer, by node; others may have all.
         """
         self._model, self._tools, self._effort = model, tools, effort
-        self._steps = [step for step in REPAIR_STEPS if step in steps]
+        self._steps = [step for step in steps().values() if step.name in names]
+        self._names = [step.name for step in self._steps]
         self._allowed = dict(allowed or {})
         self._first = draft
         self._spent = tools.runs
@@ -208,10 +175,10 @@ class Course:
         state = self._made(self._first)
         if state.levels.sqnr_db is None:
             text = not_compared(state.levels.of_all.left_out)
-            self.ledger += [RepairStep(step, "not-applicable", text) for step in self._steps]
+            self.ledger += [RepairStep(step, "not-applicable", text) for step in self._names]
             return state
         for place, step in enumerate(self._steps):
-            state = self._tried(step, state, self._steps[place + 1 :])
+            state = self._tried(step, state, self._names[place + 1 :])
         return state
 
     @property
@@ -221,42 +188,46 @@ class Course:
 
     # -- a step --------------------------------------------------------------------------------
 
-    def _tried(self, step: str, state: Version, later: Sequence[str]) -> Version:
+    def _tried(self, step: Step, state: Version, later: Sequence[str]) -> Version:
         """A step; where it ends in a fault of ours, it is as if it had not been."""
         before, start = state.levels.sqnr_db, self._tools.runs
 
         def entry(verdict: Verdict, why: str, skipped: Mapping[str, str] | None = None, **said: Any) -> None:
             runs = round(self._tools.runs - start, 2)
             left = tuple(LayerSkipped(*one) for one in (skipped or {}).items())
-            self.ledger.append(RepairStep(step, verdict, why, before, runs=runs, skipped=left, **said))
+            self.ledger.append(RepairStep(step.name, verdict, why, before, runs=runs, skipped=left, **said))
 
-        self._tools.begin(step)
+        self._tools.begin(step.name)
         self._known = None
+        turn = _Turn(self, step, state)
         try:
-            proposal = self._proposal(step, state)
-            if not proposal.drafts and not proposal.too_dear:
-                entry("not-applicable", proposal.why_not, skipped=proposal.skipped)
+            unfit = self._unfit(step, state.draft)
+            proposal: Proposal = Proposal() if unfit else step.propose(turn)
+            if not proposal.drafts:
+                entry("not-applicable", unfit or step.nothing, skipped=proposal.skipped)
                 return state
             self._wide = self._on_all(step, proposal.drafts, state, later)
-            state = self._widened(proposal.before or state)
-            why = proposal.too_dear
-            if step not in SEARCHING:  # these are asked before they search
+            state = self._widened(turn.version)
+            if not step.search:  # others ask before they search
                 after = self._there(later, state)
                 while (why := self._too_dear(step, len(proposal.drafts), after)) and proposal.drafts[1:]:
                     proposal.drafts.pop()
-            if why:
-                entry("left-out", why)
-                return state
+                if why:
+                    raise TooDear(why)
             best = self._best(self._each(proposal.drafts, state))
         except Refused as error:
             entry("dropped", str(error))
             return state
+        except TooDear as error:
+            entry("left-out", str(error))
+            return state
         except Exception as error:
             what = str(error) if isinstance(error, OnnxqError) else f"{type(error).__name__}: {error}"
-            entry("failed", f"it ends in a fault of onnxq, and is undone ({what})")
+            whose = "onnxq" if step.ours else "its file"
+            entry("failed", f"it ends in a fault of {whose}, and is undone ({what})")
             return state
-        searched = step in SEARCHING or len(proposal.drafts) > 1
-        least = _WORTH_DB if step == "residual" else LEAST_DB
+        searched = step.search > 0 or len(proposal.drafts) > 1
+        least = LEAST_DB if step.least_db is None else step.least_db
         fits = best.draft.fitted != state.draft.fitted
         found = judged(state.levels, best.levels, of_several=searched, least_db=least, seen=fits)
         why = found.why
@@ -273,23 +244,30 @@ class Course:
         )
         return best if found.kept else state
 
-    def _there(self, steps: Sequence[str], state: Version) -> list[str]:
+    def _unfit(self, step: Step, draft: Draft) -> str:
+        """Why a step cannot be tried at all; "" where it can."""
+        if step.even and not draft.plan.format.even:
+            return f"the numbers of {draft.plan.format.name} are not evenly spaced"
+        missing = [name for name in step.goes_with if name not in self._names]
+        return f"it goes with {', '.join(missing)} only, which is not asked for" if missing else ""
+
+    def _there(self, names: Sequence[str], state: Version) -> list[str]:
         """Those of the steps that have something to do; looked at once for each edited model and plan."""
         if self._effort.most is None:  # nobody asks
             return []
         known, plan = state.model, state.draft.plan
         if self._looked is None or self._looked[0] is not known or self._looked[1] is not plan:
-            self._looked = known, plan, frozenset(there(self._steps, known, state.draft))
-        return [step for step in steps if step in self._looked[2]]
+            self._looked = known, plan, frozenset(there(self._names, known, state.draft))
+        return [name for name in names if name in self._looked[2]]
 
-    def _too_dear(self, step: str, candidates: int, later: Sequence[str]) -> str:
+    def _too_dear(self, step: Step, candidates: int, later: Sequence[str]) -> str:
         """Why a step is left out for its effort; "" where it is not."""
         most = self._effort.most
         if most is None:
             return ""
         left = most - self.spent
-        cost = self._effort.cost(step, candidates)
-        kept = 0.0 if step in REFITS else self._effort.reserved(later, floats=not self._seen)
+        cost = self._effort.cost(step.name, candidates)
+        kept = 0.0 if step.fits else self._effort.reserved(later, floats=not self._seen)
         if cost + kept <= left:
             return ""
         beside = " for it" if kept else ""
@@ -347,7 +325,7 @@ class Course:
             return state
         return replace(state, levels=self._levels(state.model, state.draft, state.fitted))
 
-    def _on_all(self, step: str, drafts: Sequence[Draft], state: Version, later: Sequence[str]) -> bool:
+    def _on_all(self, step: Step, drafts: Sequence[Draft], state: Version, later: Sequence[str]) -> bool:
         """Whether drafts are judged on the samples that fit, too.
 
         Where something is fitted, that is no part of what a step costs: it is where runs are left for it.
@@ -362,7 +340,7 @@ class Course:
         if most is None:
             return True
         again = len(drafts) + (state.levels.wider is None)
-        cost = self._effort.cost(step, len(drafts)) + again * self._effort.fitting
+        cost = self._effort.cost(step.name, len(drafts)) + again * self._effort.fitting
         kept = self._effort.reserved(self._there(later, state), floats=not self._seen)
         return self.spent + cost + kept <= most
 
@@ -370,176 +348,61 @@ class Course:
         """Those of the steps that a layer may have."""
         return steps & frozenset(self._allowed[node]) if node in self._allowed else steps
 
-    # -- what steps propose --------------------------------------------------------------------
 
-    def _proposal(self, step: str, state: Version) -> _Proposal:
-        draft = state.draft
-        if step in _EVEN and not draft.plan.format.even:
-            return _Proposal(why_not=f"the numbers of {draft.plan.format.name} are not evenly spaced")
-        if step == "lattice":
-            seen = lattice.find(state.model, draft, lambda name: self._tools.values(state.model, name))
-            return self._of_edits(step, draft, [self._permitted(step, state, seen)])
-        if step in ("scale", "smooth"):
-            return self._scaled(step, state)
-        if step == "bias":
-            return _Proposal([replace(draft, fitted=draft.fitted | {"bias"})])
-        if step == "gptq":
-            if "bias" not in self._steps:
-                return _Proposal(why_not="it goes with bias only, which is not asked for")
-            return _Proposal([replace(draft, fitted=draft.fitted | {"bias", "gptq"})])
-        if step == "shift":
-            if "bias" not in self._steps:
-                return _Proposal(why_not="it goes with bias only, which is not asked for")
-            found = self._permitted(step, state, shift.find(state.model, draft))
-            return self._of_edits(step, replace(draft, fitted=draft.fitted | {"bias"}), [found])
-        if step == "residual":
-            return self._residual(state)
-        if step == "split":
-            return self._split(state)
-        too_dear = self._too_dear(step, 1, ())
-        if too_dear:
-            return _Proposal(too_dear=too_dear)
-        amax = dict(self._tools.thresholds(state))
-        if not amax:
-            return _Proposal(why_not="no other range of a single tensor surely gains anything")
-        return _Proposal([draft.with_amax(amax)], changed={"ranges": len(amax)})
+class _Turn(Turn):
+    """The turn of a step.
 
-    def _scaled(self, step: str, state: Version) -> _Proposal:
-        channels = followed(self._tools.channels(), state.maps)
-        self._seen = True
-        if step == "smooth":
-            founds = [smooth.find(state.model, state.draft, channels, ALPHAS[0])]
-            if founds[0].edits:  # what stands in the way is the same for any of them
-                founds += [smooth.find(state.model, state.draft, channels, alpha) for alpha in ALPHAS[1:]]
-            return self._of_edits(step, state.draft, [self._permitted(step, state, one) for one in founds])
-        found = self._permitted(step, state, scale.find(state.model, state.draft, channels))
-        weak = degenerate.find(state.model, state.draft)
-        draft = state.draft
-        if weak.told:
-            amax = {**draft.patches.amax, **weak.patches.amax}
-            draft = replace(draft, patches=replace(draft.patches, amax=amax))
-        proposal = self._of_edits(step, draft, [found])
-        if weak.told:
-            proposal.drafts = proposal.drafts or [draft]
-            proposal.changed["weights"] = len(weak.told)
-            proposal.skipped.update(weak.told)
-        return proposal
+    Attributes:
+        version: what it begins with; judged on more samples where the step measured a draft on them.
+    """
 
-    def _of_edits(self, step: str, draft: Draft, founds: Sequence[FoundEdits]) -> _Proposal:
-        skipped = {name: why for found in founds for name, why in found.skipped.items()}
-        some = [found for found in founds if found.edits]
-        if not some:
-            return _Proposal(skipped=skipped, why_not=_NOTHING[step])
-        count = max(len(found.edits) for found in some)
-        drafts = [draft.extended(found.edits) for found in some]
-        return _Proposal(drafts, skipped, {"tensors": count})
+    def __init__(self, course: Course, step: Step, version: Version) -> None:
+        self._course, self._step, self.version = course, step, version
 
-    def _residual(self, state: Version) -> _Proposal:
-        """As many sums as may be in float, most noise for the bytes first."""
-        found = residual.find(state.model, state.draft.plan)
-        skipped = dict(found.skipped)
-        if not found.edges:
-            return _Proposal(skipped=skipped, why_not=_NOTHING["residual"])
-        too_dear = self._too_dear("residual", 1, ())
-        if too_dear:
-            return _Proposal(skipped=skipped, too_dear=too_dear)
-        every = tuple(name for name in found.edges if found.costs[name] <= _MOST_MOVED)
-        if not every:
-            return _Proposal(skipped=skipped, why_not=_NOTHING["residual"])
-        best = state.draft.in_float(dict.fromkeys(every, residual.IN_FLOAT), state.model)
-        self._wide = self._on_all("residual", [best], state, ())
-        state = self._widened(state)
-        self._known = self._made(best, state)
-        if judged(state.levels, self._known.levels).gain_db < _WORTH_DB:  # some of them gain less than all
-            return _Proposal(skipped=skipped, why_not=_NOTHING["residual"])
-        if sum(found.costs[name] for name in every) <= _MOST_MOVED:
-            return _Proposal([best], skipped, {"sums": len(every)}, before=state)
-        shares = self._tools.shares(state, found.edges)
-        sets = affordable(shares, found.costs, _MOST_MOVED)[-1:]  # one sum alone gains less
-        sets = [names for names in sets if _UNSURE * sum(map(shares.__getitem__, names)) > _WORTH]
-        drafts = [
-            state.draft.in_float(dict.fromkeys(names, residual.IN_FLOAT), state.model) for names in sets
-        ]
-        count = max(map(len, sets), default=0)
-        return _Proposal(drafts, skipped, {"sums": count}, _NOTHING["residual"], before=state)
+    @property
+    def model(self) -> Model:
+        return self.version.model
 
-    def _split(self, state: Version) -> _Proposal:
-        """The tensor that makes most noise; and as many as may be, the most noise for the work first."""
-        draft = state.draft
-        found = self._permitted("split", state, split.find(state.model, draft))
-        total = sum(layer.macs or 0 for layer in draft.plan.layers if layer.quantized)
-        work = {edit.tensor: found.macs.get(edit.tensor, 0) / max(total, 1) for edit in found.edits}
-        dear = {
-            name: f"it adds {100 * share:.1f} % of int8 work"
-            for name, share in work.items()
-            if share > _MOST_SPLIT
-        }
-        edits = {edit.tensor: edit for edit in found.edits if edit.tensor not in dear}
-        skipped = {**found.skipped, **dear}
-        if not edits:
-            return _Proposal(skipped=skipped, why_not=_NOTHING["split"])
-        tried, too_dear = self._sets("split")
-        if too_dear:
-            return _Proposal(skipped=skipped, too_dear=too_dear)
-        sites = {site.tensor: site.readers for site in draft.plan.sites if site.tensor in edits}
-        sets = affordable(self._tools.shares(state, sites), work, _MOST_SPLIT)[-tried:]
-        drafts = [draft.extended([edits[name] for name in names]) for names in sets]
-        count = max(map(len, sets), default=0)
-        return _Proposal(drafts, skipped, {"tensors": count}, _NOTHING["split"])
+    @property
+    def draft(self) -> Draft:
+        return self.version.draft
 
-    def _sets(self, step: str) -> tuple[int, str]:
-        """How many sets a step may try: two, or the largest alone; and why none, where that is too dear."""
-        return (1, self._too_dear(step, 1, ())) if self._too_dear(step, 2, ()) else (2, "")
+    def permitted(self, found: FoundEdits) -> FoundEdits:
+        barred = {node for node, names in self._course._allowed.items() if self._step.name not in names}
+        return permitted(found, self.model, self.draft.plan, barred)
 
-    def _permitted(self, step: str, state: Version, found: FoundEdits) -> FoundEdits:
-        """What is found but for edits at layers that may not have the step."""
-        barred = {node for node, steps in self._allowed.items() if step not in steps}
-        if not barred:
-            return found
-        layers = {layer.node for layer in state.draft.plan.layers}
-        nodes = {raw.name: Node(state.model, raw) for raw in state.model.graph.nodes}
-        out = {
-            edit.tensor: "a [[layer]] says that it is not to be changed so"
-            for edit in found.edits
-            if not barred.isdisjoint(_around(nodes.values(), edit.tensor, layers))
-        }
-        edits: tuple[FloatEdit, ...] = tuple(edit for edit in found.edits if edit.tensor not in out)
-        return replace(found, edits=edits, skipped={**found.skipped, **out})
+    def edits(self, *found: FoundEdits, draft: Draft | None = None) -> Proposal:
+        every = [self.permitted(one) for one in found]
+        skipped = {name: why for one in every for name, why in one.skipped.items()}
+        some = [one.edits for one in every if one.edits]
+        drafts = [(draft or self.draft).extended(edits) for edits in some]
+        return Proposal(drafts, skipped, {"tensors": max(map(len, some))} if some else {})
 
+    def channels(self) -> Channels:
+        channels = followed(self._course._tools.channels(), self.version.maps)
+        self._course._seen = True
+        return channels
 
-_NOTHING = {
-    "lattice": "no int8 layer reads an input of 8-bit pixels whose values have no codes of their own yet",
-    "scale": "no channel is so much larger than the others that powers of two would help",
-    "smooth": "there is no normalization or gate in front of int8 layers that a factor could go into",
-    "residual": "no sum reads what int8 layers read, or what they make of the noise is not worth float",
-    "shift": "no Relu or Clip is read by int8 layers without padding alone",
-    "split": "no small tensor is read by int8 layers that could have it twice",
-}
+    def values(self, tensor: str) -> Iterable[np.ndarray]:
+        return self._course._tools.values(self.model, tensor)
 
+    def shares(self, edges: Mapping[str, Sequence[Edge]]) -> Mapping[str, float]:
+        return self._course._tools.shares(self.version, edges)
 
-def _around(nodes: Iterable[Node], tensor: str, layers: set[str]) -> set[str]:
-    """The layers around a tensor: those that make it, and those that read it, with others between them."""
-    makers: dict[str, Node] = {}
-    readers: dict[str, list[Node]] = {}
-    for node in nodes:
-        for out in node.outputs:
-            if out is not None:
-                makers[out.name] = node
-        for read in node.inputs:
-            if read is not None and not read.is_constant:
-                readers.setdefault(read.name, []).append(node)
-    found: set[str] = set()
-    for back in (True, False):
-        todo, seen = [tensor], {tensor}
-        while todo:
-            name = todo.pop()
-            ends = [makers[name]] if back and name in makers else [] if back else readers.get(name, [])
-            for node in ends:
-                if node.name in layers:
-                    found.add(node.name)
-                    continue
-                beyond = node.inputs if back else node.outputs
-                names = {t.name for t in beyond if t is not None and not t.is_constant} - seen
-                seen |= names
-                todo.extend(names)
-    return found
+    def refined(self) -> Mapping[str, float]:
+        return self._course._tools.refined(self.version)
+
+    def gain_db(self, draft: Draft) -> float:
+        course = self._course
+        course._wide = course._on_all(self._step, [draft], self.version, ())
+        self.version = course._widened(self.version)
+        course._known = course._made(draft, self.version)
+        return judged(self.version.levels, course._known.levels).gain_db
+
+    def affordable(self, candidates: int = 1) -> int:
+        why = ""
+        for count in range(candidates, 0, -1):
+            why = self._course._too_dear(self._step, count, ())
+            if not why:
+                return count
+        raise TooDear(why)

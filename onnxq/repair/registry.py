@@ -6,20 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from onnxq.base.errors import UserError, in_short, unknown_name
+from onnxq.base.registry import at
 from onnxq.base.typed import typed
 from onnxq.draft.edits import FloatEdit
-from onnxq.repair.lattice import Lattice
-from onnxq.repair.scale import Scale
-from onnxq.repair.shift import Shift
-from onnxq.repair.split import HalfSteps
-
-_KINDS: dict[str, type[FloatEdit]] = {
-    "lattice": Lattice,
-    "shift": Shift,
-    "scale": Scale,
-    "smooth": Scale,
-    "split": HalfSteps,
-}
+from onnxq.options.step import steps
 
 
 def edit_of(json: Mapping[str, Any]) -> FloatEdit:
@@ -29,10 +19,12 @@ def edit_of(json: Mapping[str, Any]) -> FloatEdit:
         UserError: it is none.
     """
     kind = str(json.get("kind"))
-    if kind not in _KINDS:
-        raise unknown_name("kind of edit", kind, list(_KINDS))
+    kinds = {step.name: step.edit for step in steps().values() if step.edit}
+    if kind not in kinds:
+        raise unknown_name("kind of edit", kind, kinds)
     try:
-        return typed(_KINDS[kind], dict(json))
+        edit: FloatEdit = typed(at(kinds[kind]), dict(json))
+        return edit
     except ValueError as error:
         raise UserError(
             f"edit {kind!r} of tensor {in_short(json.get('tensor'))} is not complete: {error}",

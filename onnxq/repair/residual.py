@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from onnxq.base.reason import Reason
+from onnxq.draft.draft import Draft
 from onnxq.graph.layers import WEIGHTED
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node, Tensor
@@ -81,6 +82,11 @@ def find(model: Model, plan: QuantPlan) -> ResidualSums:
         del edges[name]
     costs = {name: extra[name] / moved for name in edges} if moved else {}
     return ResidualSums(edges, costs, skipped)
+
+
+def there(model: Model, draft: Draft) -> bool:
+    """Whether anything is found."""
+    return bool(find(model, draft.plan).edges)
 
 
 def _moved(model: Model, layers: set[str]) -> float | None:

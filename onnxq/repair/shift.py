@@ -113,6 +113,11 @@ def find(model: Model, draft: Draft) -> FoundEdits:
     return FoundEdits(tuple(edits), skipped)
 
 
+def there(model: Model, draft: Draft) -> bool:
+    """Whether anything is found."""
+    return bool(find(model, draft).edits)
+
+
 def _shift(tensor: Tensor, draft: Draft) -> tuple[Shift, set[str]]:
     """The shift that begins at a tensor, and the tensors that it is of."""
     plan = draft.plan

@@ -126,6 +126,11 @@ def find(model: Model, draft: Draft) -> FoundEdits:
     return FoundEdits(tuple(edits), skipped, macs)
 
 
+def there(model: Model, draft: Draft) -> bool:
+    """Whether anything is found."""
+    return bool(find(model, draft).edits)
+
+
 def _check_plan(plan: QuantPlan, site: Site, tensor: Tensor) -> None:
     if any(pair.tensor == tensor.name for pair in plan.own):
         raise NoFit("the model quantizes it itself")

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from onnxq.options.step import steps
+
 LEAST_FITTING, LEAST_JUDGING = 8, 4
 """Fewer samples tell too little: where there are not so many, nothing is repaired unless it is asked for."""
 
@@ -25,24 +27,9 @@ _FITTED = 2
 
 Measured: 2.1 to 2.8 of ResNet-18, 1.8 to 2.2 of MobileNetV1 (64 samples, two cores)."""
 
-_SEARCH = {"residual": 60, "split": 60, "thresholds": 100}
-"""Runs with which a step searches, about."""
-
 EDITED = 8
 """On how many samples an edited float model is compared with the one without edits."""
 
-EDITS = ("lattice", "scale", "smooth", "shift", "split")
-"""The steps that edit the float model."""
-
-SEARCHING = ("residual", "split", "thresholds")
-"""Steps that run the model before they know what they propose."""
-
-REFITS = ("bias", "shift", "gptq")
-"""The steps that fit, and gain most."""
-
-_BEHIND_FITS = ("split", "thresholds")  # each candidate is fitted anew
-
-_FIRST = ("lattice", "scale", *REFITS)  # samples become fewer before one of them is left out
 _ENOUGH = 48  # samples that fit: not fewer for the sake of the other steps
 
 
@@ -64,26 +51,27 @@ class Workload:
 
     def cost(self, step: str, candidates: int = 1) -> float:
         """How many runs a step takes at most, about."""
-        fits = step in REFITS or step in _BEHIND_FITS
-        each = self.judging + (EDITED if step in EDITS else 0)
+        tried = steps()[step]
+        first_fit = min(one.place for one in steps().values() if one.fits)
+        fits = tried.fits or tried.place > first_fit  # behind it each candidate is fitted anew
+        each = self.judging + (EDITED if tried.edit else 0)
         each += self.fitting * (_FITTED if fits else 1 if self.wide else 0)
-        return _SEARCH.get(step, 0) + candidates * each
+        return tried.search + candidates * each
 
     @property
     def first(self) -> float:
         """What is taken before the first step: float and quantized, on the samples that judge."""
         return 2.0 * self.judging + (2.0 * self.fitting + self.judging if self.wide else 0.0)
 
-    def reserved(self, steps: Sequence[str], *, floats: bool = True) -> float:
+    def reserved(self, names: Sequence[str], *, floats: bool = True) -> float:
         """What those of the steps take that are not to be left out.
 
         Args:
-            steps: their names.
+            names: their names.
             floats: whether the float model is still to be run, on samples that fit.
         """
-        kept = (*_FIRST, "split") if self.fitting > _ENOUGH else _FIRST
-        kept = (*kept, "residual") if self.wide else kept
-        first = [step for step in steps if step in kept]
+        reserved = {"always": True, "many": self.fitting > _ENOUGH, "wide": self.wide, "": False}
+        first = [name for name in names if reserved[steps()[name].reserved]]
         once = self.fitting if first and floats else 0
         return once + sum(map(self.cost, first))
 
@@ -100,12 +88,12 @@ def beside_runs(layers: Sequence[int | None]) -> float:
 
 
 def workload_of(
-    steps: Sequence[str], fitting: int, judging: int, most: float | None, *, apart: bool = False
+    names: Sequence[str], fitting: int, judging: int, most: float | None, *, apart: bool = False
 ) -> Workload:
     """On how many samples steps fit and are judged.
 
     Args:
-        steps: their names.
+        names: their names.
         fitting: how many samples there are to fit with.
         judging: how many there are to judge with.
         most: how many runs it may take; None: as many as it takes.
@@ -116,9 +104,9 @@ def workload_of(
     found = Workload(fitting, min(judging, _MOST_JUDGING), most)
     least = Workload(min(fitting, LEAST_FITTING), min(found.judging, 2 * LEAST_JUDGING))
     wide = dataclasses.replace(found, wide=True)
-    if apart and wide.first + wide.reserved(steps) <= most:
+    if apart and wide.first + wide.reserved(names) <= most:
         return wide
-    while found.first + found.reserved(steps) > most:
+    while found.first + found.reserved(names) > most:
         fewer = Workload(
             max(least.fitting, int(found.fitting * _SHRINK)),
             max(least.judging, int(found.judging * _SHRINK)),

@@ -17,13 +17,13 @@ from onnxq.graph.model import Model
 from onnxq.quant.patches import Patches
 from onnxq.quant.placement import make_plan
 from onnxq.quant.plan import Edge
-from onnxq.repair import course as module
-from onnxq.repair import residual
+from onnxq.repair import residual, scale, shift, smooth, split
 from onnxq.repair.acceptance import Levels
 from onnxq.repair.course import Course, Refused, Tools, Version
 from onnxq.repair.fit import Fitted
 from onnxq.repair.found import FoundEdits
 from onnxq.repair.ledger import LayerSkipped
+from onnxq.repair.steps.smooth import ALPHAS
 from onnxq.repair.workload import EDITED, Workload
 from onnxq.rule.load import load_rules
 from onnxq.run.about_mean import AboutMeanPart
@@ -109,7 +109,7 @@ class Bench(Tools):
     def shares(self, state: Version, edges: Mapping[str, Sequence[Edge]]) -> Mapping[str, float]:
         return {}
 
-    def thresholds(self, state: Version) -> Mapping[str, float]:
+    def refined(self, state: Version) -> Mapping[str, float]:
         return {}
 
 
@@ -124,10 +124,10 @@ def model() -> Model:
 
 @pytest.fixture(autouse=True)
 def one_shift(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("scale", "smooth", "split"):
-        monkeypatch.setattr(getattr(module, name), "find", lambda *_, **__: FoundEdits())
+    for module in (scale, smooth, split):
+        monkeypatch.setattr(module, "find", lambda *_, **__: FoundEdits())
     monkeypatch.setattr(
-        module.shift, "find", lambda *_: FoundEdits((Nothing("r"), Nothing("s")), {"x": "it is an input"})
+        shift, "find", lambda *_: FoundEdits((Nothing("r"), Nothing("s")), {"x": "it is an input"})
     )
 
 
@@ -217,7 +217,7 @@ def test_an_edited_model_that_is_another_one_is_dropped(monkeypatch: pytest.Monk
 
 def test_a_candidate_that_is_refused_goes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     found_at = iter([FoundEdits((Nothing(name, "smooth"),)) for name in ("r", "s", "r")])
-    monkeypatch.setattr(module.smooth, "find", lambda *_: next(found_at))
+    monkeypatch.setattr(smooth, "find", lambda *_: next(found_at))
     bench = Bench({"smooth": 1.0})
     nearness = iter([40.0, 120.0, 30.0])
     monkeypatch.setattr(bench, "nearness", lambda _: next(nearness))
@@ -228,7 +228,7 @@ def test_a_candidate_that_is_refused_goes_alone(monkeypatch: pytest.MonkeyPatch)
 
 def test_each_edited_model_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[Model] = []
-    monkeypatch.setattr(module.split, "find", lambda model, _: looked.append(model) or FoundEdits())
+    monkeypatch.setattr(split, "find", lambda model, _: looked.append(model) or FoundEdits())
     found = course(Bench(GAINS), "lattice", "scale", "bias", "shift", "gptq", work=Workload(8, 8, 10_000))
     found.run()
     assert len(looked) == 0  # nobody asks for split
@@ -259,7 +259,7 @@ def test_sums_of_little_noise_are_not_tried(
     edges = {name: (Edge(name, 0),) for name in names}
     found = residual.ResidualSums(edges, dict(zip(names, costs, strict=True)), dict.fromkeys(names, "Add"))
     bench, asked = Bench({}), list[object]()
-    monkeypatch.setattr(module.residual, "find", lambda *_: found)
+    monkeypatch.setattr(residual, "find", lambda *_: found)
     alone = dict(zip(names, shares or (), strict=False))
     monkeypatch.setattr(bench, "shares", lambda *_: asked.append(0) or alone)
 
@@ -279,7 +279,7 @@ def test_sums_of_little_noise_are_not_tried(
 
 
 def smoothed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module.smooth, "find", lambda *_: FoundEdits((Nothing("r", "smooth"),)))
+    monkeypatch.setattr(smooth, "find", lambda *_: FoundEdits((Nothing("r", "smooth"),)))
 
 
 @pytest.mark.parametrize(("few", "many", "verdict"), [(-1.0, 1.0, "kept"), (1.0, -1.0, "dropped")])
@@ -342,7 +342,7 @@ def test_where_two_sets_are_too_dear_the_larger_one_is_tried(
     most: float, sets: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     edits = tuple(Nothing(name, "split") for name in ("r", "s"))
-    monkeypatch.setattr(module.split, "find", lambda *_: FoundEdits(edits, {}, {"r": 1, "s": 1}))
+    monkeypatch.setattr(split, "find", lambda *_: FoundEdits(edits, {}, {"r": 1, "s": 1}))
     bench = Bench({"split": 1.0})
     monkeypatch.setattr(bench, "shares", lambda *_: {"r": 0.2, "s": 0.1})
     tried: list[list[str]] = []
@@ -366,10 +366,10 @@ def test_smoothing_that_finds_nothing_is_not_looked_for_again(monkeypatch: pytes
         asked.append(given[-1])
         return FoundEdits((), {"r": "a Relu is on the way"})
 
-    monkeypatch.setattr(module.smooth, "find", find)
+    monkeypatch.setattr(smooth, "find", find)
     found = course(Bench(GAINS), "smooth")
     found.run()
-    assert asked == [module.ALPHAS[0]]
+    assert asked == [ALPHAS[0]]
     assert found.ledger[0].skipped == (LayerSkipped("r", "a Relu is on the way"),)
 
 
@@ -398,10 +398,10 @@ def test_effort_is_bounded_and_what_gains_most_comes_first() -> None:
 
 
 def test_what_ran_and_what_has_nothing_to_do_is_not_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module.scale, "find", lambda *_, **__: FoundEdits((Nothing("r", "scale"),)))
-    monkeypatch.setattr(module.shift, "find", lambda *_: FoundEdits())
-    first, scale, bias = 10, 10 + EDITED, 20
-    for most, verdict in ((first + scale + bias, "kept"), (first + scale + bias - 1, "left-out")):
+    monkeypatch.setattr(scale, "find", lambda *_, **__: FoundEdits((Nothing("r", "scale"),)))
+    monkeypatch.setattr(shift, "find", lambda *_: FoundEdits())
+    first, scaled, bias = 10, 10 + EDITED, 20
+    for most, verdict in ((first + scaled + bias, "kept"), (first + scaled + bias - 1, "left-out")):
         found = course(Bench({**GAINS, "scale": 1.0}), "scale", "bias", "shift", work=Workload(5, 10, most))
         found.run()
         assert verdicts(found) == {"scale": verdict, "bias": "kept", "shift": "not-applicable"}

@@ -1,0 +1,46 @@
+"""Residual: sums read tensors as they are, in the place of the int8 that layers read."""
+
+from onnxq.repair.steps import Proposal, Turn, step
+
+_MOST_MOVED = 0.1
+"""Of the bytes of activations that the engine reads and writes: what sums in float may move more."""
+
+_WORTH_DB = 1.0
+"""By so much the outputs are to be nearer for an engine that moves more."""
+
+_WORTH = 1 - 10 ** (-_WORTH_DB / 10)
+_UNSURE = 2.0  # so many times the noise that something makes alone it may make beside others
+
+
+@step(
+    place=4, there="onnxq.repair.residual:there", search=60, reserved="wide", least_db=_WORTH_DB,
+    nothing="no sum reads what int8 layers read, or what they make of the noise is not worth float",
+)  # fmt: skip
+def residual(turn: Turn) -> Proposal:
+    """As many sums as may be in float, most noise for the bytes first; see `onnxq.repair.residual`."""
+    from onnxq.repair import residual
+    from onnxq.repair.budget import affordable
+
+    found = residual.find(turn.model, turn.draft.plan)
+    proposal = Proposal(skipped=dict(found.skipped))
+    if not found.edges:
+        return proposal
+    turn.affordable()
+
+    every = [name for name in found.edges if found.costs[name] <= _MOST_MOVED]
+    if not every:
+        return proposal
+    best = turn.draft.in_float(dict.fromkeys(every, residual.IN_FLOAT), turn.model)
+    if turn.gain_db(best) < _WORTH_DB:  # some of them gain less than all
+        return proposal
+    if sum(found.costs[name] for name in every) <= _MOST_MOVED:
+        proposal.drafts, proposal.changed = [best], {"sums": len(every)}
+        return proposal
+    shares = turn.shares(found.edges)
+    sets = affordable(shares, found.costs, _MOST_MOVED)[-1:]  # one sum alone gains less
+    sets = [names for names in sets if _UNSURE * sum(map(shares.__getitem__, names)) > _WORTH]
+    proposal.drafts = [
+        turn.draft.in_float(dict.fromkeys(names, residual.IN_FLOAT), turn.model) for names in sets
+    ]
+    proposal.changed = {"sums": max(map(len, sets), default=0)}
+    return proposal

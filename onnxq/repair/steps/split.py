@@ -1,0 +1,40 @@
+"""Split: layers read a tensor twice, half a step apart, which is a bit more."""
+
+from onnxq.repair.steps import Proposal, Turn, step
+
+_MOST_SPLIT = 0.1
+"""Of the int8 multiply-accumulates: what all splits together may add."""
+
+
+@step(
+    place=8, even=True, edit="onnxq.repair.split:HalfSteps", there="onnxq.repair.split:there",
+    search=60, reserved="many",
+    nothing="no small tensor is read by int8 layers that could have it twice",
+)  # fmt: skip
+def split(turn: Turn) -> Proposal:
+    """The tensor that makes most noise; and as many as may be, the most noise for the work first.
+
+    See `onnxq.repair.split`.
+    """
+    from onnxq.repair import split
+    from onnxq.repair.budget import affordable
+
+    draft = turn.draft
+    found = turn.permitted(split.find(turn.model, draft))
+    total = sum(layer.macs or 0 for layer in draft.plan.layers if layer.quantized)
+    work = {edit.tensor: found.macs.get(edit.tensor, 0) / max(total, 1) for edit in found.edits}
+    dear = {
+        name: f"it adds {100 * share:.1f} % of int8 work"
+        for name, share in work.items()
+        if share > _MOST_SPLIT
+    }
+    edits = {edit.tensor: edit for edit in found.edits if edit.tensor not in dear}
+    proposal = Proposal(skipped={**found.skipped, **dear})
+    if not edits:
+        return proposal
+    tried = turn.affordable(2)
+    sites = {site.tensor: site.readers for site in draft.plan.sites if site.tensor in edits}
+    sets = affordable(turn.shares(sites), work, _MOST_SPLIT)[-tried:]
+    proposal.drafts = [draft.extended([edits[name] for name in names]) for names in sets]
+    proposal.changed = {"tensors": max(map(len, sets), default=0)}
+    return proposal
