@@ -30,9 +30,10 @@ from onnxq.base.heap import steady_heap
 from onnxq.graph.model import Model
 from onnxq.graph.source import copy_model
 from onnxq.graph.spool import weight_bytes
-from onnxq.quant.insert import in_float, insert, set_scales
+from onnxq.quant.insert import insert, set_scales
 from onnxq.quant.measuring import Candidate, MeasuringCopy
 from onnxq.quant.placement import make_plan
+from onnxq.quant.wants import left_float
 from onnxq.rule.load import load_rules
 from onnxq.run import ort
 
@@ -110,11 +111,14 @@ class _Bench:
             copy.run_each(feeds, candidates)
 
     def _file(self, candidate: Candidate) -> onnx.ModelProto:
-        floats = candidate.float_layers
-        proto = (
-            in_float(self.quantized, self.plan, floats, self.floats) if floats else copy_model(self.quantized)
-        )
-        set_scales(proto, self.inserted.scales, {**self.scales, **candidate.scales})
+        inserted, proto = self.inserted, copy_model(self.quantized)
+        if candidate.float_layers:
+            ops = {node.name: node.op for node in self.model.graph.nodes}
+            plan = left_float(self.plan, dict.fromkeys(candidate.float_layers, "tried"), ops)
+            inserted = insert(self.model, plan, self.scales)
+            proto = inserted.model.to_proto()
+        scales = {**self.scales, **candidate.scales}
+        set_scales(proto, inserted.scales, {name: scales[name] for name in inserted.scales})
         return proto
 
     def _own(self, candidate: Candidate) -> None:
