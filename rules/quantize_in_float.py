@@ -90,6 +90,7 @@ EXAMPLES = [
     Fires(
         _net("c = Constant <value_floats = [1.0, -3.0]> ()  y = QuantizeLinear (c, s, z)", "uint8[2] y"),
         gone="QuantizeLinear",
+        becomes="y = Identity (uint8 {148, 68})",
     ),
     Skips(_net("y = QuantizeLinear (x, s, i)", "int8[N, 2, 4] y")),
     Skips(_net("q = QuantizeLinear (x, s, z)  t = Transpose (q)  y = DequantizeLinear (t, s, z)", "y")),
