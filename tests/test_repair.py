@@ -458,9 +458,9 @@ def test_the_same_bytes_on_one_core_and_on_two(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "message", "hint"),
     [
-        ("bais", "there is no step of repair 'bais'", "did you mean 'bias'?"),
-        ("bias,auto", "step of repair 'auto' stands alone", "leave it out"),
-        (",", "there is no step of repair ''", "known: "),
+        ("bais", "there is no repair step 'bais'", "did you mean 'bias'?"),
+        ("bias,auto", "repair step 'auto' stands alone", "leave it out"),
+        (",", "there is no repair step ''", "known: "),
     ],
 )
 def test_bad_steps(tmp_path: Path, given: str, message: str, hint: str) -> None:

@@ -209,7 +209,7 @@ def _patterns(key: str, value: Any) -> tuple[str, ...]:
 
 
 def _steps(key: str, value: Any) -> tuple[str, ...]:
-    found = some_of("step of repair", STEPS, ("none",)).of_file(key, value)
+    found = some_of("repair step", STEPS, ("none",)).of_file(key, value)
     return () if found == "none" else (found,) if isinstance(found, str) else tuple(found)
 
 

@@ -523,7 +523,7 @@ class AccuracyRepair(
     repair: str | Sequence[str] | None = option(
         None, f"What wins accuracy back: auto (without a plan the default), none or some of "
         f"{', '.join(STEPS)}.",
-        kinds.some_of("step of repair", STEPS, ("auto", "none")), metavar="STEP[,STEP]", key="steps",
+        kinds.some_of("repair step", STEPS, ("auto", "none")), metavar="STEP[,STEP]", key="steps",
     )  # fmt: skip
     repair_samples: int = option(
         64, "How many samples fit them, at most.", kinds.at_least(1), metavar="N", key="samples"
@@ -531,7 +531,7 @@ class AccuracyRepair(
 
     def _check(self) -> None:
         if self.repair is not None:
-            kinds.check_some("step of repair", self.repair, STEPS, ("auto", "none"))
+            kinds.check_some("repair step", self.repair, STEPS, ("auto", "none"))
         if self.repair_samples < 1:
             raise UserError(f"{self.repair_samples} samples are too few to fit with", hint="give at least 1")
 

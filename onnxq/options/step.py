@@ -17,7 +17,7 @@ from onnxq.base.user_code import CodeForm
 
 VARIABLE = "ONNXQ_STEPS"
 _LAST = 100
-_FORM = CodeForm("step of repair", "@step() def NAME(turn): ...", f"{VARIABLE}=FILE.py")
+_FORM = CodeForm("repair step", "@step() def NAME(turn): ...", f"{VARIABLE}=FILE.py")
 
 
 @dataclass(frozen=True, slots=True)

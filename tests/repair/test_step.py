@@ -1,4 +1,4 @@
-"""A step of repair is one file, onnxq's or the user's: it is tried in its turn, and the outputs judge it."""
+"""A repair step is one file, onnxq's or the user's: it is tried in its turn, and the outputs judge it."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_options_know_the_steps_of_the_users(folder: Path) -> None:
     )
     done = ran(folder, "wider.py", "quantize", "net.onnx", "--calib", "data.npz")
     assert done.returncode == 2
-    assert "there is no step of repair 'wyder'" in done.stderr
+    assert "there is no repair step 'wyder'" in done.stderr
     assert "did you mean 'wider'" in done.stderr
 
 
@@ -145,7 +145,7 @@ def test_options_know_the_steps_of_the_users(folder: Path) -> None:
         ("def f(:\n", "line 1: SyntaxError"),
         (RANGES.format(name="shift", times=2), "has a step 'shift', and there is one"),
         (RANGES.format(name="auto", times=2), "has a step 'auto', and there is one"),
-        ("", "has no step of repair"),
+        ("", "has no repair step"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_the_users_error(folder: Path, text: str, said: str) -> None:
@@ -197,3 +197,9 @@ def test_each_file_holds_one_step_of_its_name() -> None:
     for one in ours:
         assert one.edit is None or {"kind", "tensor"} <= set(at(str(one.edit)).__dataclass_fields__)
         assert one.there is None or callable(at(str(one.there)))
+
+
+def test_steps_are_tried_in_their_order() -> None:
+    """By their places, not by their names: each is judged with what those before it left."""
+    wanted = ["lattice", "scale", "smooth", "residual", "bias", "shift", "gptq", "split", "thresholds"]
+    assert [name for name, one in steps().items() if one.ours] == wanted
