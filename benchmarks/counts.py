@@ -70,8 +70,9 @@ BY_KEY = {
     **_keys("cli/verb.py", "a flag in front of the verb", "quiet", "verbose"),
     **_keys("pipeline/building.py", "a limit of the target", "slices-apart"),
     **_keys("pipeline/description.py", "a count by operator", "layers"),
-    **_keys("pipeline/goals.py", "an aim or a score", "agreement", "choose", "drop", "sqnr", "verify"),
     **_keys("pipeline/job.py", "a limit of the target", "weight-blocks"),
+    **_keys("pipeline/pursuit.py", "a score", "choose", "verify"),
+    **_keys("pipeline/searches/goal.py", "an aim or a score", "agreement", "choose", "drop", "sqnr"),
     **_keys("pipeline/stage_comparison.py", "a bound by its option", "sqnr"),
 }
 """What is read by a text and is no document: by file, of files that read documents too by `file:key`."""

@@ -25,7 +25,8 @@ from onnxq.calib.stats import TensorStats
 from onnxq.graph.model import Model
 from onnxq.options.config import LayerRule
 from onnxq.options.settings import Calibration
-from onnxq.pipeline import calibration, choosing, verifying
+from onnxq.pipeline import calibration, verifying
+from onnxq.pipeline.searches import scales as choosing
 from onnxq.quant.choice import SEARCH
 from onnxq.quant.thresholds import Method, threshold
 from onnxq.run import ort

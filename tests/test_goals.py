@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -338,7 +339,7 @@ def test_a_time_limit_says_what_it_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     def late(self: Accuracy, sets: Any) -> list[float]:
         found = real(self, sets)
         if any(sets):  # the first set with something in float
-            monkeypatch.setattr("onnxq.pipeline.goals.time.monotonic", lambda: 1e9)
+            monkeypatch.setattr("onnxq.base.time_limit.time.monotonic", lambda: 1e9)
             self._tell()
         return found
 
@@ -529,15 +530,17 @@ def test_a_score_has_any_unit(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_aim_of_a_score_is_raised_by_what_is_missing() -> None:
     from onnxq.documents.accuracy import GateMeasured
     from onnxq.options.settings import Goal
-    from onnxq.pipeline.goals import Measurement, Pursuit
+    from onnxq.pipeline.pursuit import Measurement, Pursuit
+    from onnxq.pipeline.searches.goal import _GoalSearch
 
     for unit in (1e-6, 1.0, 1e6):
         pursuit = Pursuit(Goal(eval=lambda model: 0.0, max_drop=0.02 * unit), Measurement())
-        raised = pursuit._raised({}, [GateMeasured.judged("drop", "", "", 0.02 * unit, 0.03 * unit)])
+        search = _GoalSearch(SimpleNamespace(sampling=None), None, pursuit)  # type: ignore[arg-type]
+        raised = search._raised({}, [GateMeasured.judged("drop", "", "", 0.02 * unit, 0.03 * unit)])
         assert raised["drop"] == pytest.approx(0.0125 * unit)
-        pursuit._floats["choose"] = 0.9 * unit
-        pursuit._bound = sys.modules["onnxq.pipeline.gates"].BoundGoal(pursuit.goal, (), None)
-        assert pursuit._aims(0.0, {"drop": unit})["drop"] == pytest.approx(0.9 * unit, rel=1e-5)
+        pursuit.floats["choose"] = 0.9 * unit
+        pursuit.bound = sys.modules["onnxq.pipeline.gates"].BoundGoal(pursuit.goal, (), None)
+        assert search._aims(0.0, {"drop": unit})["drop"] == pytest.approx(0.9 * unit, rel=1e-5)
 
 
 @pytest.mark.parametrize(("best", "score", "most"), [(0.8, 0.7, 0.1), (80.3, 80.2, 0.1), (0.3, 0.1, 0.2)])
@@ -743,7 +746,7 @@ def test_a_time_limit_leaves_the_halves_of_a_score(monkeypatch: pytest.MonkeyPat
     def late(self: Accuracy, score: Any, sets: Any) -> list[float]:
         found = real(self, score, sets)
         if any(sets):
-            monkeypatch.setattr("onnxq.pipeline.goals.time.monotonic", lambda: 1e9)
+            monkeypatch.setattr("onnxq.base.time_limit.time.monotonic", lambda: 1e9)
             self._tell()
         return found
 

@@ -20,7 +20,8 @@ import onnxq
 from onnxq.base.errors import UserError
 from onnxq.options.config import LayerRule
 from onnxq.page.layers import layers_view
-from onnxq.pipeline import repairing
+from onnxq.pipeline import repair_bench
+from onnxq.pipeline.searches import repair
 from onnxq.run import ort
 from onnxq.run.about_mean import about_mean
 
@@ -159,8 +160,8 @@ def test_none_is_what_there_was_without_repair(monkeypatch: pytest.MonkeyPatch) 
     def never(*_: Any, **__: Any) -> None:
         raise AssertionError("it is not asked for")
 
-    monkeypatch.setattr(repairing, "Fitter", never)
-    monkeypatch.setattr(repairing, "Course", never)
+    monkeypatch.setattr(repair_bench, "Fitter", never)
+    monkeypatch.setattr(repair, "Course", never)
     result = quantize(repair="none")
     assert content(result) == content(plain())
     assert result.report["repair"] is None
@@ -411,9 +412,9 @@ def test_a_fault_of_ours_costs_no_run(where: str, monkeypatch: pytest.MonkeyPatc
     def fails(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError("planted")
 
-    monkeypatch.setattr(repairing, where, fails)
+    monkeypatch.setattr(repair, where, fails)
     before = quantize(repair="none", samples=40)
-    monkeypatch.setattr(repairing, where, fails)
+    monkeypatch.setattr(repair, where, fails)
     result = quantize(repair=STEPS)
     assert {entry["verdict"] for entry in result.report["repair"]["steps"]} == {"failed"}
     assert "planted" in ledger(result)["bias"]["why"]
@@ -526,7 +527,7 @@ def test_the_noise_of_one_tensor_alone_is_that_with_all_other_pairs_off(
     heavy: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fitted biases go off with the weights; a model of large weights is not copied with its pairs."""
-    bench, seen, copies = repairing._Bench, [], []
+    bench, seen, copies = repair_bench._Bench, [], []
     shares, copy = bench.shares, bench._copy
 
     def both(self: Any, state: Any, edges: Any) -> Any:
@@ -535,7 +536,7 @@ def test_the_noise_of_one_tensor_alone_is_that_with_all_other_pairs_off(
         return shares(self, state, edges)
 
     monkeypatch.setattr("onnxq.repair.steps.split._MOST_SPLIT", 1.0)
-    monkeypatch.setattr(repairing, "_HEAVY", heavy)
+    monkeypatch.setattr(repair_bench, "_HEAVY", heavy)
     monkeypatch.setattr(bench, "shares", both)
     monkeypatch.setattr(bench, "_copy", lambda *given, **more: copies.append(1) or copy(*given, **more))
     result = quantize(repair=("bias", "split"))

@@ -41,6 +41,12 @@ class Fault(OnnxqError):
         self.reproducer = reproducer
 
 
+def fault_of(error: Exception) -> str:
+    """A fault of ours, in words; what it was made of is said where no `OnnxqError` says it."""
+    what = str(error) if isinstance(error, OnnxqError) else f"{type(error).__name__}: {error}"
+    return f"a fault of onnxq ({what})"
+
+
 def in_short(value: object) -> str:
     """A value as a message shows it, in 60 characters."""
     try:

@@ -16,7 +16,7 @@ def kept(state: Path | None) -> Iterator[None]:
     Args:
         state: the file; None: nothing is kept.
     """
-    from onnxq.pipeline.goals import forget
+    from onnxq.pipeline.pursuit import forget
 
     before = state is not None and state.exists()
     try:

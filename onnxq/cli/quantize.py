@@ -99,7 +99,7 @@ class _Saving:
 
     def final(self, result: Result) -> None:
         """Saves what is final; what comes after it is told and shown, and interrupts cost nothing else."""
-        from onnxq.pipeline.goals import forget, tell_cut
+        from onnxq.pipeline.pursuit import forget, tell_cut
         from onnxq.pipeline.result import save_made
 
         asked = tuple(map(tuple, self.asked))

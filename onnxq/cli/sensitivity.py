@@ -34,7 +34,7 @@ def sensitivity(
     from onnxq.cli.kept import kept
     from onnxq.cli.pages.sensitivity import sensitivity_page
     from onnxq.pipeline.decision_ranking import check_settings_output
-    from onnxq.pipeline.goals import forget
+    from onnxq.pipeline.pursuit import forget
 
     calibration = chosen.calibration()
     if output is not None:

@@ -661,8 +661,10 @@ class Goal(
         costs: what a layer in float costs: `macs`, `bytes`, numbers by node, or a JSON file of such.
         weigh: what outputs weigh, 1 by default.
         measure: how many samples measure what each layer adds, and choose, at most.
-        time_limit: seconds after which the search ends with what it has; None: as long as it takes. With a
-            limit that is reached the result depends on how fast the machine is.
+        time_limit: seconds, from the beginning of the run, after which searches end with the best so far: for
+            scales, repair, heads, the goal, a faster engine; None: they take as long as they take. What has
+            to be, runs to its end: calibrating, verifying, compiling once. With a limit that is reached the
+            result depends on how fast the machine is.
 
     Raises:
         UserError: a value makes no sense, or `max_drop` is given without `eval`.
@@ -701,7 +703,7 @@ class Goal(
         64, "How many samples measure what each layer adds, at most.", kinds.at_least(1), metavar="N"
     )
     time_limit: float | None = option(
-        None, "Seconds after which the search for a goal ends with what it has.",
+        None, "Seconds after which all that is searched for ends with the best so far.",
         kinds.once(kinds.parsed("SECONDS, as in 600", kinds.not_negative)), metavar="SECONDS",
     )  # fmt: skip
 

@@ -36,11 +36,11 @@ from onnxq.options.keywords import takes_options
 from onnxq.options.settings import AccuracyRepair, Calibration, Goal, Inputs, Repairs
 from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.pipeline.calibration import Calibrating, Given
-from onnxq.pipeline.compilation import check_compiler
+from onnxq.pipeline.compiler import check_compiler
 from onnxq.pipeline.decision_ranking import Sensitivity
-from onnxq.pipeline.goals import Measurement, Pursuit
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.planning import Planned, take_plan
+from onnxq.pipeline.pursuit import Measurement, Pursuit
 from onnxq.pipeline.quantization import Quantization, obeying
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.runtime import refuse_invalid
@@ -290,7 +290,7 @@ def _sanitized(
     given = Given.read(stats, partial=calibration.partial) if stats is not None else None
     with remarks.heard(), ort.custom_ops(asked.runtime.ort_ops):
         with uncollected():
-            job = Job.of(model, asked.repairs, asked.inputs, observe)
+            job = Job.of(model, asked.repairs, asked.inputs, observe, asked.goal.time_limit)
             source = None
             if data is not None:
                 job, source = job.with_data(data, asked.images, asked.feeding, pictures=pictures)
@@ -311,7 +311,6 @@ def _check_goal(goal: Goal, target: Target, data: bool) -> None:
         "there is a share that may go to float": goal.max_float is not None,
         "there are costs of layers": goal.costs != "macs",
         "it is said how many samples measure": goal.measure != Goal().measure,
-        "there is a time limit of the search": goal.time_limit is not None,
     }
     given = [said for said, is_given in alone.items() if is_given]
     if given and not goal.is_set:

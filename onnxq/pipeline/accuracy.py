@@ -171,6 +171,11 @@ class Accuracy:
         """
         return self._measured.with_body(self._body)
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether all sources are."""
+        return "_measured" in self.__dict__
+
     def samples(self) -> Iterator[Feeds]:
         """The samples that measure the sources and choose."""
         return itertools.islice(self._sampling.feeds(self._sampling.proposing()), self._asked.samples)

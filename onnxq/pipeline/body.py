@@ -5,32 +5,22 @@ The body comes last: rules are proved and scales chosen in float32.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
-from typing import Any
-
-import numpy as np
 
 from onnxq.base.errors import UserError
-from onnxq.base.heap import collected
 from onnxq.base.reason import Reason, code_of
 from onnxq.body.bounds import needed
-from onnxq.body.decide import Decision, above_db, decide
 from onnxq.body.formats import DTYPES, Kind
-from onnxq.calib.stats import Stats
 from onnxq.documents.body import BodyPart, CastMade, OutputOfBody, StaysFloat32
 from onnxq.draft.body import BodyPlan
 from onnxq.draft.from_file import body_as_stated
 from onnxq.graph.half import speaks_half
-from onnxq.graph.model import Model
 from onnxq.options.settings import Format
-from onnxq.pipeline.building import Built, Finished, body_fault
+from onnxq.pipeline.building import Finished
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.job import Job
-from onnxq.pipeline.sampling import Sampling
 from onnxq.quant.plan_file import BodyType, PlanFile
-from onnxq.run import ort
 from onnxq.run.compare import OutputAccuracy
 
 SAMPLES = 2
@@ -75,93 +65,11 @@ def bounded(prepared: Prepared) -> tuple[str, ...]:
     return needed(prepared.floats.model) if body.kind is not None and body.decision is None else ()
 
 
-def decided(built: Built, stats: Stats, sampling: Sampling) -> Built:
-    """The same, where it is decided what stays float32 of what is not quantized.
-
-    Args:
-        built: the quantized model.
-        stats: the ranges of tensors.
-        sampling: gives the samples that say what has to stay float32: those that chose scales.
-
-    Raises:
-        UserError: the model cannot have this body.
-    """
-    job, body = built.job, built.draft.body
-    if body.kind is None:
-        return built
-    with job.step("body"):
-        if body.decision is not None:  # a plan states it
-            return built
-        return built.with_body(_decided(built, body.kind, stats, sampling))
-
-
-def _decided(built: Built, kind: Kind, stats: Stats, sampling: Sampling) -> BodyPlan:
-    job, body, floats = built.job, built.draft.body, built.floats
-    ranges = {name: (entry.min, entry.max) for name, entry in stats.tensors.items() if entry.size}
-    samples: list[Mapping[str, np.ndarray]] = []
-    if floats.whole and floats.runs and not job.in_float32 and sampling.parts is not None:
-        samples = list(islice(sampling.feeds(sampling.choosing()), SAMPLES))
-    try:
-        decision = decide(
-            floats.model,
-            built.proto,
-            kind,
-            ranges,
-            samples,
-            proto=floats.proto,
-            io=body.io,
-            above=above_db(body.gained_db),
-        )
-    except ort.RunError as error:
-        body = body.noting(f"the body did not run: {error}; what stays float32 is by ranges alone")
-        decision = decide(floats.model, None, kind, ranges, (), io=body.io)
-    except UserError:
-        raise
-    except Exception as error:  # a fault of ours
-        return body.noting(body_fault(error))
-    notes = _notes(decision, samples, floats.model, measured=sampling.parts is not None)
-    collected()
-    return replace(body.noting(*notes), decision=decision)
-
-
 def _type(body: BodyPlan, made: Finished | None) -> BodyType:
     """The type that the body has; without data, that it is going to have."""
     if made is None:
         return body.kind or body.unchanged
     return made.body.kind if made.body is not None else body.unchanged
-
-
-def _notes(decision: Decision, samples: Sequence[Any], model: Model, *, measured: bool) -> list[str]:
-    """What the user may not expect of a body; `measured`: whether this run took the ranges itself."""
-    notes = []
-    dtype = DTYPES[decision.kind]
-    unknown = decision.islands.without_range if decision.islands is not None else ()
-    reached = {tensor.name for node in model.graph.nodes for tensor in node.outputs}
-    reached |= {tensor.name for tensor in model.graph.inputs}
-    for names, why in (
-        (
-            [name for name in unknown if name in reached],
-            "" if measured else " (give --calib, or take the statistics again)",
-        ),
-        (
-            [name for name in unknown if name not in reached],
-            " (nothing is measured inside bodies of If, Loop and Scan)",
-        ),
-    ):
-        if names:
-            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-            notes.append(
-                f"the range of {names[0]!r}{more} was not measured: what makes and reads it stays "
-                f"float32{why}"
-            )
-    if decision.io and decision.islands is not None:
-        for name, why in decision.islands.float32_io.items():
-            notes.append(f"in spite of --io, {name!r} stays float32: {why}")
-    if not samples:
-        notes.append(f"the {dtype} body was not run: what stays float32 is by ranges and operators alone")
-    elif decision.settled is not None and not decision.settled.reached:
-        notes.append(f"in {dtype} some output stays further from float32 than it is to be: see body.outputs")
-    return notes
 
 
 def body_part(

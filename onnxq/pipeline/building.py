@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import onnx
 
-from onnxq.base.errors import UserError
+from onnxq.base.errors import UserError, fault_of
 from onnxq.base.reason import Reason
 from onnxq.body.convert import HalfBody
 from onnxq.draft.body import BodyPlan
@@ -214,4 +214,4 @@ class Built:
 
 def body_fault(error: Exception) -> str:
     """What is said where making the body ends in a fault."""
-    return f"the body stays as it is: making it ends in a fault of onnxq ({type(error).__name__}: {error})"
+    return f"the body stays as it is: making it ends in {fault_of(error)}"

@@ -30,7 +30,7 @@ from onnxq.options.keywords import takes_options
 from onnxq.options.settings import Repairs
 from onnxq.pipeline import sanitize_any
 from onnxq.pipeline.calibration import Calibrating, Given
-from onnxq.pipeline.compilation import check_compiler
+from onnxq.pipeline.compiler import check_compiler
 from onnxq.pipeline.engines import Statements, compile_both
 from onnxq.pipeline.evidence import evidence_of
 from onnxq.pipeline.job import Job

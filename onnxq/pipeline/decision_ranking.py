@@ -19,9 +19,10 @@ from onnxq.noise.goal import FloatSetTried, Met
 from onnxq.noise.ranking import DecisionRanked
 from onnxq.pipeline.accuracy import Accuracy
 from onnxq.pipeline.building import Built
-from onnxq.pipeline.goal_search import prices_of
-from onnxq.pipeline.goals import Pursuit, Verified
+from onnxq.pipeline.gates import Verified
+from onnxq.pipeline.goal_found import prices_of
 from onnxq.pipeline.job import Job
+from onnxq.pipeline.pursuit import Pursuit
 from onnxq.pipeline.words import sensitivity_words
 from onnxq.quant.layer_settings import is_as_written, layer_settings
 

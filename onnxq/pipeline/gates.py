@@ -14,9 +14,11 @@ from onnxq.graph.types import Shape
 from onnxq.options.settings import Goal
 from onnxq.run.about_mean import NAME, AboutMeanMeter, AboutMeanPart
 from onnxq.run.agreement import AgreementMeter, output_with_classes
-from onnxq.run.compare import Meter
+from onnxq.run.compare import Meter, OutputAccuracy
 from onnxq.run.noise import BEST_DB
 from onnxq.run.output_parts import OutputParts, owner_of
+
+_CLEAR_DB = 1.0  # above a goal of dB: from there on int8 as it is needs no other samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,35 @@ class Gauge:
         return self.about.result()
 
 
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """How near a model is to the float one, on samples that verify, or confirm.
+
+    Attributes:
+        accuracy: of each output.
+        gauge: of the goal's figures.
+        gates: what is asked for, with what was measured.
+        score: the user's; None where there is none.
+    """
+
+    accuracy: Sequence[OutputAccuracy]
+    gauge: Gauge
+    gates: Sequence[GateMeasured] = ()
+    score: float | None = None
+
+    @property
+    def met(self) -> bool:
+        """Whether it passes."""
+        return all(gate.met for gate in self.gates)
+
+    @property
+    def clear(self) -> bool:
+        """Whether it passes, and other samples of the kind cannot say otherwise by chance."""
+        return self.met and all(
+            gate.kind != "sqnr" or (gate.measured or 0.0) >= gate.goal + _CLEAR_DB for gate in self.gates
+        )
+
+
 def drop_of(reference: float, score: float, most: float | None) -> float:
     """By how much a score is below the float model's; `most` itself where only rounding tells them apart.
 
@@ -142,3 +173,7 @@ def goal_part(
     if not gates and scores is None:
         return None
     return GoalPart(all(gate.met for gate in gates), tuple(gates), scores, **more)
+
+
+NOTHING = BoundGoal(Goal(), (), None).gauge()
+"""Where nothing runs, or nothing is compared."""

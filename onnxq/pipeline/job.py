@@ -17,6 +17,7 @@ from onnxq.base import remarks
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.plain import extended
 from onnxq.base.progress import Observer, told
+from onnxq.base.time_limit import TimeLimit
 from onnxq.base.usage import cpu_seconds, peak_memory_mb
 from onnxq.base.version import VERSION
 from onnxq.data.glance import Glance
@@ -82,6 +83,7 @@ class Job:
         rules: those that are on.
         model: the model as it stands.
         observe: is told the steps.
+        limit: when its searches end.
         before: inputs and outputs of the model as it was.
         first_nodes: how many nodes it had.
         was_opset: its opset, where that was lowered.
@@ -107,6 +109,7 @@ class Job:
     rules: Sequence[Rule]
     model: Model
     observe: Observer
+    limit: TimeLimit
     before: Mapping[str, tuple[str, str]]
     first_nodes: int
     was_opset: int | None
@@ -125,13 +128,23 @@ class Job:
     parts: OutputParts | None = None
 
     @staticmethod
-    def of(source: ModelSource, repairs: Repairs, inputs: Inputs, observe: Observer | None) -> Job:
+    def of(
+        source: ModelSource,
+        repairs: Repairs,
+        inputs: Inputs,
+        observe: Observer | None,
+        time_limit: float | None = None,
+    ) -> Job:
         """Loads a model, and applies what the user states about its inputs.
+
+        `time_limit`: the seconds after which its searches end; None: they take as long as they take.
 
         Raises:
             UserError: it or an option cannot be used.
         """
-        began, phases, heard = (time.perf_counter(), cpu_seconds()), dict[str, float](), told(observe)
+        began, phases = (time.perf_counter(), cpu_seconds()), dict[str, float]()
+        limit = TimeLimit(time_limit)
+        heard = limit.observing(told(observe))
         target = load_target(repairs.target)
         rules = select(load_rules(repairs.rules), repairs.enable, repairs.skip)
         with _timed(heard, phases, "load"):
@@ -152,7 +165,7 @@ class Job:
         if whole is not None and stated + list(inputs.shapes or ()):
             whole = WholeModel(model, fixed, stated=True)
         return Job(
-            source, repairs, inputs, target, rules, model, heard, before, nodes,
+            source, repairs, inputs, target, rules, model, heard, limit, before, nodes,
             None if why is None else was, whole, stated, phases, began,
         )  # fmt: skip
 

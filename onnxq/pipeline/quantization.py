@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from onnxq.graph.spans import spans
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.options.settings import AccuracyRepair, Compilation, Details, Format, Goal
 from onnxq.pipeline.accuracy import Accuracy, Asked
-from onnxq.pipeline.body import body_of, body_part, bounded, decided
+from onnxq.pipeline.body import body_of, body_part, bounded
 from onnxq.pipeline.building import Built
 from onnxq.pipeline.calibrated import alike, drawn, method_named, rows_sampled, weight_scales
 from onnxq.pipeline.calibration import (
@@ -38,26 +38,30 @@ from onnxq.pipeline.calibration import (
     activations,
     prepare,
 )
-from onnxq.pipeline.choosing import quantized
-from onnxq.pipeline.compilation import Compiled, compiled
 from onnxq.pipeline.decision_ranking import MAX_FLOAT, Sensitivity, sensitivity_of
-from onnxq.pipeline.deploying import Worth, deployment_parts, worths
+from onnxq.pipeline.deploying import deployment_parts, worths
 from onnxq.pipeline.engine_part import told_beyond
-from onnxq.pipeline.goals import Measurement, Pursuit, Verified
-from onnxq.pipeline.heads import offered, stated
+from onnxq.pipeline.gates import NOTHING, Verified
+from onnxq.pipeline.goal_found import GoalFound
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.layer_errors import layer_errors
 from onnxq.pipeline.not_taken import beyond_compiler, refused
 from onnxq.pipeline.planning import Planned, check_plan, planned
+from onnxq.pipeline.pursuit import Measurement, Pursuit
 from onnxq.pipeline.ranging import Ranging
-from onnxq.pipeline.repairing import NO_SAMPLES, enough, repaired, stated_part, untried
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.sampling import Sampling
+from onnxq.pipeline.search import searched
+from onnxq.pipeline.searches import COMPILED, PLANNED, WRITTEN
+from onnxq.pipeline.searches.body import BODY, decided, last_form
+from onnxq.pipeline.searches.heads import stated
+from onnxq.pipeline.searches.repair import NO_SAMPLES, enough, stated_part, untried
+from onnxq.pipeline.searches.scales import with_scales
+from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.pipeline.verifying import BODY_SAMPLES, references, verify
-from onnxq.quant.choice import Choice
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.plan_file import PlanFile
-from onnxq.quant.ranges import Range, Ranges
+from onnxq.quant.ranges import Range
 from onnxq.repair.moved import of_report
 from onnxq.run.compare import OutputAccuracy, Recording
 from onnxq.run.deployment import Deployment
@@ -69,35 +73,6 @@ NOT_VERIFIED = (
     "measured with Q/DQ pairs of the cache's scales, in onnxruntime; not verified: which layers {0} runs in "
     "int8, and how it fuses and rounds"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Measured:
-    """What is known when the scales are.
-
-    Attributes:
-        built: the model.
-        stats: the statistics.
-        ranges: the ranges of tensors, by any method.
-        choice: how the outputs chose; None where they did not.
-        confirming: the float model on the samples that confirm; None: none do.
-        expected: likewise on those that verify.
-        repair: what repair did.
-        heads: what became of the heads.
-        seen: the statistics before repair edited the model.
-        worth: what the layers weigh at the sizes of each deployment.
-    """
-
-    built: Built
-    stats: Stats
-    ranges: Ranges
-    choice: Choice | None
-    confirming: Recording | None
-    expected: Recording | None
-    repair: RepairPart | None = None
-    heads: Heads | None = None
-    seen: Stats | None = None
-    worth: Worth = ()
 
 
 def obeying(job: Job, file: PlanFile, repair: AccuracyRepair | None, *, sizes: bool) -> Job:
@@ -134,6 +109,7 @@ class Quantization:
     ) -> None:
         """What the user gives: data, statistics, a plan, a goal, repair; and what is to be written."""
         self._pursuit = pursuit
+        self._compilation = Compilation()
         self._repair = repair or AccuracyRepair("none")
         self._body = body_of(job, format, file)
         self._job = job.widened(io=self._body.io) if self._body.widens else job
@@ -169,20 +145,21 @@ class Quantization:
             )
             origin = "none yet: there was no data"
             return planned(job, draft, model, known, origin, report, settled=False)
-        measured = self._measured(sampling)
-        built = decided(measured.built, measured.stats, sampling).finished()
+        request, state = self._calibrated(sampling)
+        state = searched((*PLANNED, BODY), request, state)
+        built = state.built.finished()
         draft, made = built.draft, built.written
-        calibration = self._report(sampling, measured, built, None)
+        calibration = self._report(sampling, state, built, None)
         report = extended(
             PlanReport,
             job.run(built.floats.model, "plan"),
-            plan=self._plan_part(draft.plan, measured.heads),
+            plan=self._plan_part(draft.plan, state.heads),
             calibration=replace(calibration, measured=True),
-            **deployment_parts(sampling.deployed.deployments, measured.worth),
-            repair=measured.repair,
+            **deployment_parts(sampling.deployed.deployments, state.worth),
+            repair=state.repair,
             body=body_part(draft.body, made, (), (), ()),
         )
-        samples = f", {measured.stats.samples} samples" if measured.stats.samples else ""
+        samples = f", {state.stats.samples} samples" if state.stats.samples else ""
         origin = f"{calibration.method}{samples}"
         return planned(
             job, draft, built.floats.model, sampling.deployments, origin, report,
@@ -242,45 +219,47 @@ class Quantization:
         job = self._job
         job.deployments()  # refuses what does not fit before the data is read
         pursuit = self._pursuit = self._pursuit or Pursuit(Goal(), Measurement())
+        self._compilation = compilation
         sampling = self._sampling(decides=pursuit.goal.is_set)
         as_float = None if job.target.explicit else job.result(job.model.to_proto())
-        measured = self._measured(sampling)
-        job, ranges, expected = measured.built.job, measured.ranges, measured.expected
-        best = pursuit.sought(sampling, measured.stats, measured.built, measured.confirming, expected)
-        final = compiled(compilation, sampling.deployments, best.built)
-        built = final.built
+        request, state = self._calibrated(sampling)
+        state = self._verified(request, searched((*PLANNED, *WRITTEN), request, state))
+        state = self._verified(request, searched(COMPILED, request, state))  # the compiler has a say
+        job, built, compiled, verified = state.built.job, state.built, state.compiled, state.verified
+        assert compiled is not None
+        assert verified is not None
         draft, made = built.draft, built.written
-        cache = self._cache(measured, built)
-        if cache is not None and not ranges.tensors and self._file is not None:
+        cache = self._cache(state, built)
+        if cache is not None and not state.ranges.tensors and self._file is not None:
             job.notes.append(
                 "the calibration cache has the tensors of the plan only: without data no others are measured"
             )
-        verified = best.verified
-        if built.made is not best.built.made:  # the compiler had a say
-            verified = pursuit.verified(sampling, built, expected)
-        body = self._judged(sampling, built, expected, verified)
-        about_mean, goal = pursuit.part(verified)
+        body = self._judged(sampling, built, state.references.verifying, verified)
+        compared = verified.gauge is not NOTHING
         result = as_float or job.result(made.proto, made.model)
         result.profiles, result.cache = sampling.deployment.profiles, cache
         result.deployments = {one.name: one.profiles for one in sampling.deployments if one.name}
-        engine, against = self._compiler_part(final, result.report.unsupported)
+        engine, against = self._compiler_part(state, result.report.unsupported)
         result.report = job.finished(
             replace(
                 result.report,
-                plan=self._plan_part(draft.plan, measured.heads),
-                calibration=self._report(sampling, measured, built, cache),
+                plan=self._plan_part(draft.plan, state.heads),
+                calibration=self._report(sampling, state, built, cache),
                 accuracy=_accuracy(built, verified),
-                about_mean=about_mean,
-                goal=goal,
-                repair=measured.repair,
+                about_mean=verified.gauge.about_mean if compared else None,
+                goal=(state.goal or GoalFound()).part(pursuit, verified) if compared else None,
+                repair=state.repair,
                 body=body,
                 outline=tuple(outline(built.floats.model)),
                 **deployment_parts(
-                    sampling.deployed.deployments, measured.worth, final.verdicts, final.activation_bytes
+                    sampling.deployed.deployments,
+                    state.worth,
+                    compiled.verdicts(built),
+                    compiled.activation_bytes,
                 ),
                 weight_scales=weight_scales(made.proto, draft.plan),
                 engine=engine,
-                verdict=final.verdict,
+                verdict=compiled.verdict,
                 unsupported=(*result.report.unsupported, *against),
                 pictures=tuple(job.sheets()),
                 layer_errors=LayerErrors("the run ended before"),
@@ -291,15 +270,24 @@ class Quantization:
         result.report = job.finished(replace(result.report, layer_errors=errors))
         return result
 
+    def _verified(self, request: RunRequest, state: RunState) -> RunState:
+        """With how near its outputs are, on samples that decided nothing."""
+        if state.verified is not None:
+            return state
+        assert request.pursuit is not None
+        verifying = state.references.verifying
+        return replace(state, verified=request.pursuit.verified(request.sampling, state.built, verifying))
+
     def _compiler_part(
-        self, final: Compiled, known: Sequence[NotTaken]
+        self, state: RunState, known: Sequence[NotTaken]
     ) -> tuple[EnginePart, Sequence[NotTaken]]:
         """What the compiler made of the result, and what it refuses beside what is known."""
-        written, target = final.built.written.model, self._job.target
-        beyond = beyond_compiler(written, target) if final.engine.status == "failed" else {}
+        assert state.compiled is not None
+        written, target = state.built.written.model, self._job.target
+        part = state.compiled.part(state.built)
+        beyond = beyond_compiler(written, target) if part.status == "failed" else {}
         ops = {str(node.name): str(node.op) for graph in written.graphs() for node in graph.nodes}
-        told = told_beyond(final.engine, beyond, target)
-        return told, refused(final.engine, known, ops, beyond)
+        return told_beyond(part, beyond, target), refused(part, known, ops, beyond)
 
     def _layer_errors(
         self, sampling: Sampling, built: Built, result: Result, details: Details
@@ -316,11 +304,12 @@ class Quantization:
             UserError: the data or an argument cannot be used, or there are no data.
         """
         sampling = self._sampling(chooses=True)
-        return self._accuracy(sampling, self._measured(sampling), asked)
+        request, state = self._calibrated(sampling)
+        return self._accuracy(sampling, searched(PLANNED, request, state), asked)
 
-    def _accuracy(self, sampling: Sampling, measured: _Measured, asked: Asked) -> Accuracy:
-        accuracy = Accuracy(sampling, measured.built, asked)
-        accuracy.measure_body(decided(measured.built, measured.stats, sampling).draft.body.decision)
+    def _accuracy(self, sampling: Sampling, state: RunState, asked: Asked) -> Accuracy:
+        accuracy = Accuracy(sampling, state.built, asked)
+        accuracy.measure_body(decided(state.built, state.stats, sampling).draft.body.decision)
         return accuracy
 
     def sensitivity(self, top: int) -> Sensitivity:
@@ -334,14 +323,16 @@ class Quantization:
         asked = pursuit.asked()
         limit = MAX_FLOAT if asked.max_float is None else asked.max_float
         sampling = self._sampling(chooses=True)
-        measured = self._measured(sampling)
-        accuracy = self._accuracy(sampling, measured, replace(asked, max_float=limit))
-        data = self._report(sampling, measured, measured.built, None)
+        request, state = self._calibrated(sampling)
+        state = searched(PLANNED, request, state)
+        accuracy = self._accuracy(sampling, state, replace(asked, max_float=limit))
+        data = self._report(sampling, state, state.built, None)
 
         def verified(built: Built) -> Verified:
-            return pursuit.attempt(sampling, measured.stats, built, measured.expected).verified
+            as_written = last_form(built, state.stats, sampling)
+            return pursuit.verified(sampling, as_written, state.references.verifying)
 
-        return sensitivity_of(self._job, accuracy, pursuit, verified, data, measured.repair, top)
+        return sensitivity_of(self._job, accuracy, pursuit, verified, data, state.repair, top)
 
     def convert(self) -> Result:
         """The model with another body, and nothing quantized.
@@ -351,10 +342,10 @@ class Quantization:
         """
         job = self._job
         sampling = Sampling(job, self._options, self._source, self._given)
-        measured = self._measured(sampling, quantizes=False)
-        built = decided(measured.built, measured.stats, sampling).finished()
+        request, state = self._calibrated(sampling, quantizes=False)
+        built = searched((BODY,), request, state).built.finished()
         made = built.written
-        accuracy = verify(built.job, sampling, made.proto, measured.expected, emulate=True)
+        accuracy = verify(built.job, sampling, made.proto, state.references.verifying, emulate=True)
         result = job.result(made.proto, made.model)
         result.report = replace(result.report, body=body_part(built.draft.body, made, (), accuracy, ()))
         return result
@@ -380,21 +371,24 @@ class Quantization:
         body = body_part(built.draft.body, made, int8, alone, verified.accuracy)
         return replace(body, onnxruntime=_recognised(built))
 
-    def _measured(self, sampling: Sampling, *, quantizes: bool = True) -> _Measured:
-        """The steps up to the scales."""
-        job, options, deployed = self._job, self._options, sampling.deployed
+    def _calibrated(self, sampling: Sampling, *, quantizes: bool = True) -> tuple[RunRequest, RunState]:
+        """The steps up to scales by the method: what searches are asked for, and what they start from."""
+        job, options, file, deployed = self._job, self._options, self._file, sampling.deployed
         deployments = deployed.deployments
-        if self._file is not None and self._file.sizes and not deployments[0].name:
-            deployments = (replace(deployments[0], usual=self._file.shapes),)
-        file = self._file
+        if file is not None and file.sizes and not deployments[0].name:
+            deployments = (replace(deployments[0], usual=file.shapes),)
         prepared = prepare(
             job, deployments, self._format, options.layers, self._body, file, quantizes=quantizes,
             usual=deployed.usual,
         )  # fmt: skip
-        draft, float_model = prepared.draft, prepared.floats
+        request = RunRequest(
+            options, sampling, self._repair, self._pursuit, self._format.heads, self._compilation, file,
+            edits=self._header is None, repairs_of=prepared.steps,
+        )  # fmt: skip
+        draft, floats = prepared.draft, prepared.floats
         if file is not None:
-            check_body(file, float_model.model)
-        worth = worths(float_model.model, deployed.deployments)
+            check_body(file, floats.model)
+        worth = worths(floats.model, deployed.deployments)
         if self._pursuit is not None:
             self._pursuit.begin(job, prepared)
         with job.step("calibrate"):
@@ -402,41 +396,21 @@ class Quantization:
             stats = ranging.statistics(cache=self._header is not None)
             ranges = ranging.ranges(stats)
             decides = sampling.confirms and self._pursuit is not None and self._pursuit.goal.is_set
-            job, floats, confirming, expected = references(
-                job, options, sampling, prepared.unedited, confirms=decides
-            )
+            job, expected = references(job, options, sampling, prepared.unedited, confirms=decides)
             job.notes.extend([*sampling.notes, *sampling.deployed.not_calibrated()])
         asked = options.method != "auto" or options.search
         if file is not None and asked and not any(map(ranges.is_free, draft.plan.measured)):
             job.notes.append(f"method {options.default} is not used: the plan states every range")
-        built, choice = quantized(
-            job, options, sampling, draft, float_model, ranges, floats, tries=file is None
-        )
-        if file is not None and file.repair.is_any:
-            part = stated_part(built)
-            return _Measured(built, stats, ranges, choice, confirming, expected, part, worth=worth)
-        if not quantizes:
-            return _Measured(built, stats, ranges, choice, confirming, expected)
-        weights = self._pursuit.goal.weigh if self._pursuit is not None else None
-        found = repaired(
-            built, self._repair, sampling, prepared.steps, stats, ranges,
-            0.0 if choice is None else choice.runs, floats, edits=self._header is None, weights=weights,
-        )  # fmt: skip
-        built, asked_heads = found.built, self._format.heads
-        if asked_heads == "auto":
-            built, heads = offered(sampling, built, weights)
-        else:
-            heads = stated(built.floats.model, built.draft.plan, asked_heads)
-        return _Measured(
-            built, found.stats, ranges, choice, confirming, expected, found.part, heads, stats, worth
-        )
+        built = with_scales(job, options, draft, floats, ranges)
+        part = stated_part(built) if request.states_repair else None
+        return request, RunState(built, ranges, stats, stats, expected, worth, repair=part)
 
-    def _cache(self, measured: _Measured, built: Built) -> str | None:
+    def _cache(self, state: RunState, built: Built) -> str | None:
         """The calibration cache of all measured activations; those of the plan with its scales."""
         if self._header is None:
             return None
         scales: dict[str, np.float32] = {}
-        ranges, choice, draft = measured.ranges, measured.choice, built.draft
+        ranges, choice, draft = state.ranges, state.choice, built.draft
         method = choice.method if choice is not None else self._options.default
         for name in activations(draft.plan, built.floats):
             if name in ranges.tensors or name in ranges.stated:
@@ -448,10 +422,10 @@ class Quantization:
         return write_cache(scales, self._header)
 
     def _report(
-        self, sampling: Sampling, measured: _Measured, built: Built, cache: str | None
+        self, sampling: Sampling, state: RunState, built: Built, cache: str | None
     ) -> CalibrationPart:
-        stats, choice, draft = measured.stats, measured.choice, built.draft
-        shown, before = of_report(stats, measured.seen or stats, draft.edits)
+        stats, choice, draft = state.stats, state.choice, built.draft
+        shown, before = of_report(stats, state.measured, draft.edits)
         given = self._given
         read = given.stats if given is not None else None
         counting = read.origin.counting if read is not None else self._options.counting

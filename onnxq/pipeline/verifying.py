@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import onnx
@@ -20,12 +20,27 @@ from onnxq.run.compare import Meter, OutputAccuracy, Recording, Runner, compare_
 from onnxq.run.finding_parts import find_parts
 
 
+@dataclass(frozen=True, slots=True)
+class References:
+    """What the float model gives for samples.
+
+    Attributes:
+        choosing: for those that choose; None: they did not run on any yet.
+        confirming: for those that confirm; None: none do.
+        verifying: for those that verify; None: there are none.
+    """
+
+    choosing: Recording | None = None
+    confirming: Recording | None = None
+    verifying: Recording | None = None
+
+
 def references(
     job: Job, options: Calibrating, sampling: Sampling, reference: onnx.ModelProto, *, confirms: bool
-) -> tuple[Job, Recording | None, Recording | None, Recording | None]:
+) -> tuple[Job, References]:
     """The job that knows the parts of outputs, and the float model for three kinds of samples.
 
-    To choose scales with, to confirm with (where `confirms` is set), and to verify with. They are run once on
+    It confirms where `confirms` is set. It is run once on
     each sample, those of a large one now: it is not in memory beside the quantized one. What they give says
     in which parts outputs are judged.
 
@@ -33,7 +48,7 @@ def references(
         UserError: it does not load, or does not run on a sample.
     """
     if not reference.graph.output or sampling.parts is None:
-        return job, None, None, None
+        return job, References()
 
     try:
         session = ort.load(reference, data_dir=job.model.data_dir)
@@ -52,14 +67,14 @@ def references(
     if not options.chooses:
         choosing.rewind()
     if weight_bytes(reference) < LARGE:
-        return job, choosing, confirming, expected
+        return job, References(choosing, confirming, expected)
     with sampling.named():
         if options.chooses:
             choosing.record(sampling.feeds(sampling.choosing()))
         if confirming is not None:
             confirming.record(sampling.feeds(sampling.confirming()))
         expected.record(sampling.feeds(sampling.held_out()))
-    return job, (choosing if options.chooses else None), confirming, expected
+    return job, References(choosing if options.chooses else None, confirming, expected)
 
 
 def recording(job: Job, reference: onnx.ModelProto, session: ort.Session | None = None) -> Recording:

@@ -10,6 +10,7 @@ import numpy as np
 
 from onnxq.base.errors import OnnxqError
 from onnxq.base.registry import at
+from onnxq.base.time_limit import TimeIsUp, TimeLimit
 from onnxq.draft.affine import ChannelMap
 from onnxq.draft.draft import Draft
 from onnxq.draft.edits import edited
@@ -147,6 +148,7 @@ class Course:
         names: Sequence[str],
         effort: Workload,
         allowed: Mapping[str, Sequence[str]] | None = None,
+        limit: TimeLimit | None = None,
     ) -> None:
         """Nothing is run yet.
 
@@ -157,7 +159,9 @@ class Course:
             names: those of the steps that are tried.
             effort: what they may take.
             allowed: the steps that may change a layer, by node; others may have all.
+            limit: when its time is up, the steps that are left are not tried; None: there is no limit.
         """
+        self._limit = limit or TimeLimit(None)
         self._model, self._tools, self._effort = model, tools, effort
         self._steps = [step for step in steps().values() if step.name in names]
         self._names = [step.name for step in self._steps]
@@ -177,8 +181,9 @@ class Course:
             text = not_compared(state.levels.of_all.left_out)
             self.ledger += [RepairStep(step, "not-applicable", text) for step in self._names]
             return state
-        for place, step in enumerate(self._steps):
-            state = self._tried(step, state, self._names[place + 1 :])
+        with self._limit:
+            for place, step in enumerate(self._steps):
+                state = self._tried(step, state, self._names[place + 1 :])
         return state
 
     @property
@@ -201,6 +206,7 @@ class Course:
         self._known = None
         turn = _Turn(self, step, state)
         try:
+            self._limit.check()
             unfit = self._unfit(step, state.draft)
             proposal: Proposal = Proposal() if unfit else step.propose(turn)
             if not proposal.drafts:
@@ -220,6 +226,9 @@ class Course:
             return state
         except TooDear as error:
             entry("left-out", str(error))
+            return state
+        except TimeIsUp:
+            entry("left-out", f"{self._limit} is reached")
             return state
         except Exception as error:
             what = str(error) if isinstance(error, OnnxqError) else f"{type(error).__name__}: {error}"

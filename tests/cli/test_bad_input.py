@@ -288,7 +288,6 @@ GOALS = [
     Case("goal-workers-alone", (*QUANTIZE, "--workers", "2"), ("--workers", "there is none", "--min-sqnr")),
     Case("goal-no-workers", (*QUANTIZE, "--min-sqnr", "30", "--workers", "0"), ("0 workers", "at least 1")),
     Case("goal-measure-alone", (*QUANTIZE, "--measure", "8"), ("samples measure", "no goal", "--min-sqnr")),
-    Case("goal-time-alone", (*QUANTIZE, "--time-limit", "8"), ("time limit", "no goal", "--min-sqnr")),
     Case("goal-drop-alone", (*QUANTIZE, "--max-drop", "1"), ("no score", "--eval FILE.py:FUNCTION")),
     Case("goal-target", (*QUANTIZE, "--min-sqnr", "30", "--target", "tensorrt-7"),
          ("calibrates by itself", "leave the goal out")),

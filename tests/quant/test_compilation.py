@@ -19,7 +19,7 @@ import onnxq
 from onnxq.checks.lint import lint_qdq
 from onnxq.cli.app import app
 from onnxq.graph.model import Model
-from onnxq.pipeline import compilation
+from onnxq.pipeline.searches import compile as compilation
 from onnxq.quant.insert import insert
 from onnxq.quant.placement import make_plan
 from onnxq.quant.wants import left_float

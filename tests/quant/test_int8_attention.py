@@ -13,8 +13,7 @@ from grid_nets import Net
 import onnxq
 from onnxq.body.convert import to_half
 from onnxq.graph.model import Model
-from onnxq.pipeline.choosing import NOT_COMPARED
-from onnxq.pipeline.joints import MOST_DB, disagreeing
+from onnxq.pipeline.searches.joints import MOST_DB, NOT_COMPARED, disagreeing
 from onnxq.quant.insert import insert
 from onnxq.quant.measuring import Candidate
 from onnxq.quant.placement import make_plan

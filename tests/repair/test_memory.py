@@ -10,7 +10,7 @@ import pytest
 from test_fit import Case, Net
 
 from onnxq.data.samples import Sample
-from onnxq.pipeline import repairing
+from onnxq.pipeline import repair_bench
 from onnxq.repair.spill import Spill
 from onnxq.repair.stream import Stream
 
@@ -75,8 +75,8 @@ def test_what_does_not_fit_is_in_files() -> None:
 
 @pytest.mark.parametrize("most", [0, 1 << 30])
 def test_samples_are_read_once_and_kept_in_files(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(repairing, "_IN_MEMORY", 1000)
-    monkeypatch.setattr(repairing, "_KEPT", most)
+    monkeypatch.setattr(repair_bench, "_IN_MEMORY", 1000)
+    monkeypatch.setattr(repair_bench, "_KEPT", most)
     arrays = [np.full((10, 10), place, np.float32) for place in range(4)]
     passes = []
 
@@ -88,7 +88,7 @@ def test_samples_are_read_once_and_kept_in_files(monkeypatch: pytest.MonkeyPatch
         def feeds(self, samples: Any) -> Iterator[Any]:
             return (sample.feeds for sample in samples)
 
-    with repairing._Kept(Feeding(), read) as kept:  # type: ignore[arg-type]
+    with repair_bench.Kept(Feeding(), read) as kept:  # type: ignore[arg-type]
         for count in (None, 4, 2):
             kept.most = count
             found = [feeds["x"] for feeds in kept.feeds()]

@@ -15,6 +15,8 @@ from onnxq.noise.ranking import ranked
 from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.pipeline.building import Built
 from onnxq.pipeline.sampling import Sampling
+from onnxq.pipeline.search import ModelSearch
+from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.quant.heads import eligible_heads
 from onnxq.quant.plan import QuantPlan
 
@@ -65,14 +67,12 @@ def offered(sampling: Sampling, built: Built, weights: Mapping[str, float] | Non
         return built, found if not found.heads else replace(found, why="there is no head in int8")
     if sampling.parts is None:
         return built, found
+    found = replace(found, heads=names, why="")
     try:
-        with built.job.step("heads"):
-            return _measured(sampling, built, weights, replace(found, heads=names, why=""))
+        with built.job.step("heads"), built.job.limit:
+            return _measured(sampling, built, weights, found)
     except UserError as error:
-        why = f"not measured: {error}"
-    except Exception as error:  # a fault of ours: the heads stay in int8
-        why = f"not measured: that ends in a fault of onnxq ({type(error).__name__}: {error})"
-    return built, replace(found, heads=names, why=why)
+        return built, replace(found, why=f"not measured: {error}")
 
 
 def _measured(
@@ -135,3 +135,25 @@ def _share(plan: QuantPlan, nodes: Sequence[str] | frozenset[str]) -> float:
 
 def _told(floats: Sequence[str]) -> str:
     return "it" if len(floats) == 1 else f"the {len(floats)} that cost most"
+
+
+def _offered(request: RunRequest, state: RunState) -> RunState:
+    """Heads in float where that is measured to be worth it, where that is asked for."""
+    built = state.built
+    if request.heads != "auto":
+        return replace(state, heads=stated(built.floats.model, built.draft.plan, request.heads))
+    made, heads = offered(request.sampling, built, request.weights)
+    return replace(state if made is built else state.of(made), heads=heads)
+
+
+def _left_out(request: RunRequest, state: RunState, why: Reason) -> RunState:
+    built = state.built
+    heads = stated(built.floats.model, built.draft.plan, request.heads)
+    if request.heads != "auto":
+        return replace(state, heads=heads)
+    free = _free(built.draft.plan)
+    in_int8 = tuple(name for name in heads.heads if name in free)
+    return replace(state, heads=replace(heads, heads=in_int8, why=f"not measured: {why}"))
+
+
+HEADS = ModelSearch("heads", lambda request, state: not request.states_repair, _offered, _left_out)

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from onnxq.base.reason import Reason
-from onnxq.quant.choice import Scales
+from onnxq.pipeline.sampling import Sampling
+from onnxq.pipeline.search import ModelSearch
+from onnxq.pipeline.searches.scales import SCALES, methods_of, with_scales
+from onnxq.pipeline.state import RunRequest, RunState
+from onnxq.quant.choice import Scales, scale_sets
 from onnxq.quant.measuring import Candidate
 from onnxq.quant.plan import Joint, QuantPlan
+from onnxq.run import noise
+from onnxq.run.compare import Recording
 from onnxq.run.noise import Noise
+
+NOT_COMPARED = "what attention in int8 costs the outputs was not measured: no samples, or none that compare"
 
 MOST_DB = 1.0
 """What they may cost of the outputs' SQNR, all together."""
@@ -81,3 +90,53 @@ def disagreeing(
             enough = middle
     text = f"with such layers in int8 the outputs have {kept:.1f} dB of SQNR, in float {freed:.1f} dB"
     return {node: Reason("disagrees", text) for joint in order[:enough] for node in joint.nodes}
+
+
+def _tried(request: RunRequest, state: RunState) -> RunState:
+    """Without the joint decisions that the outputs do not bear in int8; its scales are chosen anew."""
+    built, floats, sampling = state.built, state.references.choosing, request.sampling
+    job = built.job
+    if floats is None or sampling.parts is None:
+        return _not_compared(request, state, None)
+    with job.step("choose"), job.limit, sampling.named():
+        measuring, options, plan = built.copy(), request.options, built.draft.plan
+        nodes = disagreeing(
+            plan,
+            lambda nodes: built.draft.in_float(nodes, built.floats.model).plan,
+            lambda: _samples(sampling, floats),
+            lambda feeds, candidates: noise.measure(
+                floats, measuring, feeds, candidates, job.parts_of(floats.outputs)
+            ),
+            scale_sets(state.ranges, methods_of(options, plan)) if options.chooses else (),
+        )
+    if nodes is None:
+        return _not_compared(request, state, None)
+    if not nodes:
+        return state
+    draft = built.draft.in_float(nodes, built.floats.model)
+    ranges = replace(state.ranges, plan=draft.plan)
+    again = with_scales(job, request.options, draft, built.floats, ranges)
+    rest = replace(state.of(again), ranges=ranges, choice=None)
+    return SCALES.run(request, rest) if SCALES.wanted(request, rest) else rest
+
+
+def _samples(sampling: Sampling, floats: Recording) -> Iterator[Mapping[str, np.ndarray]]:
+    """What the samples that choose feed the model."""
+    floats.rewind()
+    return sampling.feeds(sampling.watched("choose", sampling.choosing(), None))
+
+
+def _not_compared(request: RunRequest, state: RunState, why: Reason | None) -> RunState:
+    """The file is tried as a whole when it is verified."""
+    state.built.job.notes.append(NOT_COMPARED if why is None else f"{NOT_COMPARED}: {why}")
+    return state
+
+
+JOINTS = ModelSearch(
+    "joints",
+    lambda request, state: (
+        request.file is None and any(joint.tried for joint in state.built.draft.plan.together)
+    ),
+    _tried,
+    _not_compared,
+)

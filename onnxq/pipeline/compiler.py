@@ -1,0 +1,211 @@
+"""NVIDIA's compiler, for one run: what it makes of models, beside the same model in plain float16."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import onnx
+
+from onnxq.base import interrupts
+from onnxq.base.errors import UserError, fault_of
+from onnxq.compiled.gpus import gpus_named
+from onnxq.compiled.verdict import Verdict
+from onnxq.documents.engine import EnginePart, Regressed
+from onnxq.emit import files
+from onnxq.graph.model import Model
+from onnxq.options.settings import Compilation
+from onnxq.pipeline.building import Built
+from onnxq.pipeline.engine_part import engine_not_run, engine_part
+from onnxq.pipeline.job import Job
+from onnxq.pipeline.verdict import Plain, form_of, verdict_of
+from onnxq.run import trt
+from onnxq.run.deployment import Deployment
+from onnxq.run.deployments import main_of
+from onnxq.run.profiles import Profile
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What NVIDIA's compiler made of a model.
+
+    Attributes:
+        engine: the engine, or why there is none; None: nothing was compiled.
+        verdict: what int8 does to it; of several deployments, in the one with most of the work.
+        why: why nothing was compiled.
+        regressed: by what it fails, where the original compiles.
+        engines: what compiles others; None where nothing is compiled.
+    """
+
+    engine: trt.Engine | None
+    verdict: Verdict
+    why: str = ""
+    regressed: Regressed | None = None
+    engines: Engines | None = None
+
+    @property
+    def ratio(self) -> float:
+        """How many times as fast as float16 it is said to be."""
+        compared = self.verdict.compared
+        return compared.ratio if compared is not None else 1.0
+
+    def part(self, built: Built) -> EnginePart:
+        """The report's part on the compiler; `built`: the model."""
+        plan = built.draft.plan
+        if self.engine is None:
+            return engine_not_run(self.why, len(plan.planned))
+        return engine_part(self.engine, built.written.proto, plan.planned, self.regressed, plan.format.name)
+
+    def verdicts(self, built: Built) -> tuple[Verdict, ...]:
+        """The verdict for each of several deployments; empty where there is one."""
+        if self.engines is None or self.engine is None:
+            return ()
+        return self.engines.verdicts(built, self.engine, self.verdict)
+
+    @property
+    def activation_bytes(self) -> tuple[int | None, ...]:
+        """What the engine needs for activations in each deployment; empty where that is not known."""
+        if self.engines is None or self.engine is None:
+            return ()
+        return self.engines.bytes(self.engine)
+
+
+def check_compiler(wanted: Compilation) -> None:
+    """Refuses to compile for what the compiler does not know, before all other work; the default it knows.
+
+    Raises:
+        UserError: it is such, or the GPU of the estimate is not known.
+    """
+    gpus_named(wanted.gpu)
+    if wanted.compile and wanted.sm != Compilation().sm:
+        trt.check_sm(wanted.sm)
+
+
+class Engines:
+    """What compiles a run's models, and says what int8 does to their engines.
+
+    Attributes:
+        compiler: NVIDIA's.
+    """
+
+    def __init__(self, wanted: Compilation, deployments: Sequence[Deployment], built: Built) -> None:
+        """Nothing is compiled yet.
+
+        Args:
+            wanted: for what they are compiled.
+            deployments: shapes of the dynamic inputs: an engine has an optimization profile for each.
+            built: the first model.
+        """
+        self._deployments, self._over = deployments, gpus_named(wanted.gpu)
+        main = main_of(deployments)
+        self._plain, self._form = _plain(built, main.profiles), form_of(built.job.target)
+        profiles = [main.profiles, *(one.profiles for one in self._others)]
+        self.compiler = Compiler(built.job, wanted.sm, profiles)
+        self.compiler.beside = self._plain.proto if self._plain.sizes is None else None
+
+    @property
+    def _others(self) -> list[Deployment]:
+        """All deployments but the one with most of the work, whose profile is the engines' first."""
+        return [one for one in self._deployments if one is not main_of(self._deployments)]
+
+    def compared(self, engine: trt.Engine, built: Built) -> Verdict:
+        """What int8 does to an engine; a fault of ours in it does not cost the run."""
+        return self._said(lambda: self.judged(engine, built))
+
+    def judged(self, engine: trt.Engine, built: Built) -> Verdict:
+        """What int8 does to an engine."""
+        return self._judged(self._plain, self.compiler.plain, engine, built)
+
+    def _judged(self, plain: Plain, fp16: trt.Engine | None, engine: trt.Engine, built: Built) -> Verdict:
+        written, plan = built.written.proto, built.draft.plan
+        return verdict_of(plain, fp16, engine, written, plan, self._form, self._over)
+
+    def _said(self, judged: Callable[[], Verdict]) -> Verdict:
+        try:
+            return judged()
+        except Exception as error:
+            return Verdict(_not_compared(error), self._form)
+
+    def verdicts(self, built: Built, engine: trt.Engine, main_verdict: Verdict) -> tuple[Verdict, ...]:
+        """The verdict in each deployment, of both models with its usual sizes; none where there is one.
+
+        Args:
+            built: the quantized model.
+            engine: its engine.
+            main_verdict: that in the deployment with most of the work.
+        """
+        if not self._deployments[0].name:
+            return ()
+        main, found = main_of(self._deployments), []
+        for one in self._deployments:
+            if one is main:
+                found.append(main_verdict)
+                continue
+            sizes = {name: usual for name, (_, usual, _) in one.profiles.items()}
+            plain = replace(self._plain, sizes=sizes)
+            found.append(self._said(partial(self._judged, plain, None, engine, built)))
+        return tuple(found)
+
+    def bytes(self, engine: trt.Engine) -> tuple[int | None, ...]:
+        """What an engine needs for activations in each deployment; None where it is not known."""
+        order, known = [main_of(self._deployments), *self._others], engine.activation_bytes
+        if len(known) < len(order):
+            return (None,) * len(order)
+        return tuple(known[next(i for i, own in enumerate(order) if own is one)] for one in self._deployments)
+
+
+def _plain(built: Built, profiles: Mapping[str, Profile]) -> Plain:
+    """What int8 is compared with; a fault of ours does not cost the run."""
+    try:
+        return Plain.of(built, profiles=profiles)
+    except Exception as error:
+        return Plain(None, _not_compared(error))
+
+
+def _not_compared(error: Exception) -> str:
+    return f"comparing with float16 ends in {fault_of(error)}"
+
+
+class Compiler:
+    """NVIDIA's compiler, for one job."""
+
+    def __init__(self, job: Job, sm: int, profiles: Sequence[Mapping[str, Profile]]) -> None:
+        """What to compile for; `profiles`: shapes of the dynamic inputs, in each deployment."""
+        self._job, self._sm, self._profiles = job, sm, profiles
+        self.beside: onnx.ModelProto | None = None  # compiled with the next model, in the same process
+        self.plain: trt.Engine | None = None  # the engine of that
+
+    def compile(self, model: onnx.ModelProto, timeout: float = 900.0) -> trt.Engine:
+        """Compiles a model whose external data is where the job's is."""
+        with interrupts.Folder() as folder:
+            models, self.beside = [model, self.beside], None
+            paths = []
+            for place, one in enumerate(filter(None, models)):
+                paths.append(Path(folder) / f"{place}.onnx")
+                files.save_model(one, paths[-1], self._job.model.data_dir)
+            shapes, *more = self._profiles
+            first, *plain = trt.compile_engines(
+                paths, sm=self._sm, profiles=shapes, more=more, timeout=timeout
+            )
+            self.plain = plain[0] if plain else self.plain
+            return first
+
+    def original_compiles(self) -> bool:
+        """Whether the model does that the user gave, as far as that can be told."""
+        original = self._job.original()
+        with interrupts.Folder() as folder:
+            path = Path(folder) / "model.onnx"
+            if isinstance(original, Path):
+                path = original
+            elif isinstance(original, Model):
+                files.save_model(original.to_proto(), path, original.data_dir)
+            else:
+                files.save_model(original, path, None)
+            for shapes, *more in (self._profiles, [{}]):
+                with contextlib.suppress(UserError):  # its inputs are others than the result's
+                    built = trt.compile_engine(path, sm=self._sm, profiles=shapes, more=more)
+                    return built.status == "compiled"
+        return False

@@ -1,0 +1,193 @@
+"""A goal of the user's: what it asks of outputs, the user's score, and how near a model comes to both."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from onnxq.base.errors import UserError
+from onnxq.documents.accuracy import ScoresPart
+from onnxq.documents.report import Report
+from onnxq.noise.measure import Submit
+from onnxq.options.settings import CallableModel, Goal
+from onnxq.pipeline.accuracy import STAGES, Asked
+from onnxq.pipeline.building import Built
+from onnxq.pipeline.calibration import Prepared
+from onnxq.pipeline.costs import costs_of_nodes, read_costs
+from onnxq.pipeline.gates import NOTHING, BoundGoal, Verified, drop_of
+from onnxq.pipeline.job import Job
+from onnxq.pipeline.sampling import Sampling
+from onnxq.pipeline.scoring import Part, Score, callable_of
+from onnxq.pipeline.verifying import runner, verify
+from onnxq.run import ort
+from onnxq.run.compare import Recording
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """How what layers add to the noise is measured.
+
+    Attributes:
+        state: a file that keeps what is done, for a run that goes on.
+        workers: how many processes.
+        submit: `submit` of an executor, where the work goes instead.
+    """
+
+    state: Path | None = None
+    workers: int = 1
+    submit: Submit | None = None
+
+
+class Pursuit:
+    """What a goal asks for.
+
+    Attributes:
+        goal: what is asked for.
+        bound: the same for the outputs that run; None until it begins, and where none runs.
+        floats: the float model's score, on the samples that choose and on those that verify.
+    """
+
+    def __init__(self, goal: Goal, measurement: Measurement) -> None:
+        """Loads the user's function, whose code is run, and reads the costs.
+
+        Raises:
+            UserError: one of them cannot be used.
+        """
+        self.goal, self._measurement = goal, measurement
+        self._score = None if goal.eval is None else Score.of(goal.eval)
+        self._costs = read_costs(goal.costs)
+        self.bound: BoundGoal | None = None
+        self.floats: dict[Part, float] = {}
+
+    def begin(self, job: Job, prepared: Prepared) -> None:
+        """Scores the float model, and looks whether names exist: before the long work begins.
+
+        Raises:
+            UserError: a name does not exist, nothing runs, or the user's function fails.
+        """
+        reference = prepared.floats.reference
+        outputs = tuple(info.name for info in reference.graph.output)
+        if not outputs:
+            if self.goal.is_set or self._score is not None:
+                raise UserError("no part of the model runs in onnxruntime: there is no goal to be measured")
+            return
+        self.bound = BoundGoal.of(self.goal, outputs, job.model.outputs)
+        if self.goal.min_sqnr is not None:
+            _check_floats(self.goal, outputs, job)
+        if isinstance(self._costs, dict):
+            self._costs = costs_of_nodes(self._costs, job, prepared)
+        if self._score is not None:
+            with job.step("score"):
+                model = callable_of(ort.load(reference, data_dir=job.model.data_dir), job)
+                self.floats["verify"] = self._score(model, "verify")
+                same = not self._score.told
+                self.floats["choose"] = self.floats["verify"] if same else self._score(model, "choose")
+
+    def asked(self) -> Asked:
+        """How the noise is measured."""
+        goal, costs = self.goal, self._costs
+        return Asked(
+            samples=goal.measure,
+            weights=goal.weigh,
+            unit="bytes" if costs == "bytes" else "macs",
+            costs=costs if isinstance(costs, dict) else None,
+            max_float=goal.max_float,
+            state=self._measurement.state,
+            workers=self._measurement.workers,
+            submit=self._measurement.submit,
+        )
+
+    def verified(
+        self,
+        sampling: Sampling,
+        built: Built,
+        expected: Recording | None,
+        *,
+        confirms: bool = False,
+        score: float | None = None,
+    ) -> Verified:
+        """How near a model is as it is written.
+
+        Args:
+            sampling: gives the samples.
+            built: the model; of one of which a part runs the ends are others in half precision.
+            expected: the float model.
+            confirms: whether on the samples that confirm, and not on those that verify; the user's function
+                has no more than two kinds, so that what chose confirms.
+            score: the user's score, where it is known.
+        """
+        bound, job = self.bound, built.job
+        if expected is None or bound is None:
+            return Verified(verify(job, sampling, built.proto, expected, confirms=confirms), NOTHING)
+        emulate = built.emulates
+        proto = built.written.proto if emulate else built.proto
+        gauge = bound.gauge(job.parts_of(expected.outputs))
+        accuracy = verify(
+            job, sampling, proto, expected, emulate=emulate, meters=gauge.meters, confirms=confirms
+        )
+        if self._score is None:
+            return Verified(accuracy, gauge, bound.gates(gauge))
+        part: Part = "choose" if confirms else "verify"
+        if score is None:
+            with job.step("score"):
+                score = self._score(callable_of(runner(job, proto, emulate=emulate), job), part)
+        drop = drop_of(self.floats[part], score, self.goal.max_drop)
+        return Verified(accuracy, gauge, bound.gates(gauge, drop, self._score.name), score)
+
+    @property
+    def same_score(self) -> bool:
+        """Whether the user's function gives the same score wherever it is asked; False without one."""
+        return self._score is not None and not self._score.told
+
+    def score(self, model: CallableModel, part: Part) -> float | None:
+        """The user's score of a model; None where there is none."""
+        return None if self._score is None else self._score(model, part)
+
+    def scores_of(self, int8: Verified, result: Verified) -> ScoresPart | None:
+        """The user's scores, on the samples that verify; None where there is none.
+
+        Args:
+            int8: the model as it was planned.
+            result: the same with layers in float.
+        """
+        if self._score is None:
+            return None
+        exact, name = self.floats, self._score.name
+        return ScoresPart(
+            name, not self._score.told, exact["verify"], int8.score, result.score, exact["choose"]
+        )
+
+
+def _check_floats(goal: Goal, outputs: Collection[str], job: Job) -> None:
+    """Refuses a goal of dB where every output that counts is known to be no float.
+
+    Raises:
+        UserError: that is so.
+    """
+    weights = goal.weigh or {}
+    counting = [
+        (name, dtype)
+        for name, dtype, _ in job.model.outputs
+        if name in outputs and weights.get(name, 1.0) > 0
+    ]
+    if counting and all(dtype is not None and dtype.kind in "iub" for _, dtype in counting):
+        named = ", ".join(f"{name!r} is {dtype}" for name, dtype in counting[:5])
+        raise UserError(
+            f"--min-sqnr: no output that counts is a float ({named}): how near it is has no SQNR",
+            hint="give a model whose outputs are floats, the scores in front of an ArgMax",
+        )
+
+
+def tell_cut(report: Report, state: Path) -> Report:
+    """The report; where the time limit cut the search for a goal, it says where what is measured is kept."""
+    goal = report.goal
+    if goal is None or not goal.cut or not state.exists():
+        return report
+    return replace(report, goal=replace(goal, kept=str(state)))
+
+
+def forget(state: Path) -> None:
+    """Removes what was kept of a measurement that is done."""
+    for path in (state, *(state.with_name(f"{state.name}.{stage}") for stage in STAGES)):
+        path.unlink(missing_ok=True)

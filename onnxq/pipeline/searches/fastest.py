@@ -1,0 +1,117 @@
+"""Layers that int8 makes slower by estimate, left in float: kept where the whole is better with them.
+
+The estimate does no better than a constant on published latencies (docs/verdict.md): only a GPU tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from onnxq.base.reason import Reason
+from onnxq.base.shown import count
+from onnxq.compiled.verdict import ComparedLayers, Fastest, Verdict
+from onnxq.pipeline.compiler import Compiled
+from onnxq.pipeline.search import ModelSearch
+from onnxq.pipeline.state import RunRequest, RunState
+
+_ENGINES = 6
+"""How many engines are compiled at most."""
+
+_GAIN = 1.002
+"""How many times as fast a model has to be said to be for a trial to be kept."""
+
+SLOWER = "by a rough estimate int8 is slower on every GPU, whatever is left in float: nothing is quantized"
+
+
+def _fastest(request: RunRequest, state: RunState) -> RunState:
+    """The model without int8 where int8 loses.
+
+    What one layer in float costs the layers around it is not predicted: each trial is compiled.
+
+    Returns:
+        The best of what was tried; its verdict says what was left in float. The state as it was where that
+        was best.
+    """
+    first, limit = _of(state), state.built.job.limit
+    engines = first.engines
+    if first.verdict.compared is None or engines is None:
+        return state
+    best, count = state, 0
+
+    def tried(why: Mapping[str, str], of: RunState) -> RunState | None:
+        nonlocal count
+        built = of.built.in_float(why).finished()
+        count += 1
+        engine = engines.compiler.compile(built.written.proto)
+        if engine.status != "compiled" or engine.unread:
+            return None
+        compiled = replace(_of(of), engine=engine, verdict=engines.judged(engine, built))
+        return replace(of.of(built), compiled=compiled)
+
+    with state.built.job.step("compile"):
+        losing = _losing(first.verdict)
+        while losing and count < _ENGINES and not limit.is_over:
+            verdict = _of(best).verdict
+            why = {name: _because(one, verdict) for one in losing for name in one.layers}
+            again = tried(why, best)
+            if again is not None and _is_faster(_of(again), _of(best)):
+                best = again
+                losing = _losing(_of(best).verdict)
+            else:  # those that lose most
+                losing = losing[: len(losing) // 2]
+        compared = _of(best).verdict.compared
+        if compared is not None and compared.high < 1:  # on no GPU is any of it worth it
+            why = {name: Reason("fastest", SLOWER) for name in best.built.draft.plan.planned}
+            again = tried(why, best)
+            if again is not None:
+                best = _saying(again, Verdict(SLOWER, first.verdict.form))
+    return _saying(best, replace(_of(best).verdict, fastest=_said(state, best, count)))
+
+
+def _of(state: RunState) -> Compiled:
+    assert state.compiled is not None
+    return state.compiled
+
+
+def _saying(state: RunState, verdict: Verdict) -> RunState:
+    """A state with another verdict on its engine."""
+    return replace(state, compiled=replace(_of(state), verdict=verdict))
+
+
+def _is_faster(again: Compiled, best: Compiled) -> bool:
+    return again.verdict.compared is not None and again.ratio > best.ratio * _GAIN
+
+
+def _wanted(request: RunRequest, state: RunState) -> bool:
+    engine = None if state.compiled is None else state.compiled.engine
+    return request.compilation.fastest and engine is not None and engine.status != "failed"
+
+
+def _left_out(request: RunRequest, state: RunState, why: Reason) -> RunState:
+    body = state.built.draft.body.noting(f"no layer was left in float for speed: {why}")
+    return replace(state, built=state.built.with_body(body))
+
+
+def _losing(verdict: Verdict) -> list[ComparedLayers]:
+    """Those that int8 makes slower, the ones that lose most first."""
+    return [one for one in verdict.layers if one.ratio < 1]
+
+
+def _because(layers: ComparedLayers, verdict: Verdict) -> Reason:
+    gpus = len(verdict.compared.gpus) if verdict.compared is not None else 0
+    text = (
+        f"by a rough estimate int8 makes it slower: {layers.ratio:.2f} times as fast as float16 with its "
+        f"conversions, {layers.low:.2f} to {layers.high:.2f} over {count(gpus, 'GPU')}"
+    )
+    return Reason("fastest", text)
+
+
+def _said(first: RunState, best: RunState, engines: int) -> Fastest:
+    was, now = first.built.draft.plan, best.built.draft.plan
+    still = set(now.planned)
+    layers = tuple(name for name in was.planned if name not in still)
+    return Fastest(layers, _of(first).ratio, _of(best).ratio, was.int8_share, now.int8_share, engines)
+
+
+FASTEST = ModelSearch("fastest", _wanted, _fastest, _left_out)

@@ -1,0 +1,266 @@
+"""The goal: which layers are left in float so that the outputs pass.
+
+What samples that choose propose, others confirm; of others again, which decide nothing, are the figures told.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from onnxq.base.errors import UserError
+from onnxq.base.reason import Reason
+from onnxq.base.time_limit import TimeIsUp
+from onnxq.documents.accuracy import GateMeasured
+from onnxq.noise.goal import FloatSetTried, Met, meet_score
+from onnxq.options.settings import CallableModel
+from onnxq.pipeline.accuracy import MOST, Accuracy
+from onnxq.pipeline.building import Built
+from onnxq.pipeline.gates import Verified, rounding
+from onnxq.pipeline.goal_found import GoalFound, Searched, missing_of, nearest, prices_of
+from onnxq.pipeline.pursuit import Pursuit
+from onnxq.pipeline.search import ModelSearch
+from onnxq.pipeline.searches.body import last_form
+from onnxq.pipeline.state import RunRequest, RunState
+from onnxq.run import ort
+from onnxq.run.about_mean import not_compared
+
+GOAL_SOURCES = 2 * MOST
+"""As `Asked.most`, for a goal: sets of many nodes need more of them told apart than a ranking."""
+
+RAISES = 3
+"""How often the aim of an agreement or a score is raised where the samples that confirm fall short."""
+
+_LEAST_RAISE = 0.05  # percent of rows that agree; of a score see `_GoalSearch._raised`
+_BEYOND = 1.25  # of what is missing of a score: by so much the aim is raised
+_LEAST_SHARE = 0.05  # of the drop that is allowed: by so much at least
+
+_CUT_SOURCES = "was over before all sources of noise were measured: nothing is in float for the goal"
+_CUT_GOAL = "cut the search: what is in float was chosen by prediction, and no fewer layers were tried"
+_CUT_HALVES = "cut the search: layers were tried by halves only, and fewer in float may do"
+_NO_INT8 = "no int8 is left in the model: for this goal all of it is in float"
+
+
+class _Tried(NamedTuple):
+    """A model as it would be written, and how near it is on samples that confirm."""
+
+    built: Built
+    verified: Verified
+
+
+class _GoalSearch:
+    """One search for a goal."""
+
+    def __init__(self, request: RunRequest, state: RunState, pursuit: Pursuit) -> None:
+        self._sampling, self._state, self._pursuit = request.sampling, state, pursuit
+        self._goal = pursuit.goal
+        self._notes: list[str] = []
+        self._cut = ""
+        self._searched: Searched | None = None
+
+    def run(self) -> RunState:
+        """The model that meets the goal with the least in float; else the one that is nearest to it.
+
+        Where the planned one meets it as it is, nothing is searched for. What samples that choose propose,
+        others confirm; the figures of what is returned are of the samples that verify, which have no say.
+
+        Raises:
+            UserError: the noise cannot be measured, or the user's function fails.
+        """
+        first = self._tried(self._state.built)
+        best = self._decided(first)
+        if self._sampling.few and self._searched is None:
+            self._notes.append(self._sampling.few)
+        as_planned = self._verified(first)
+        verified = as_planned if best is first else self._verified(best)
+        found = GoalFound(as_planned, best.verified.met, self._searched, self._cut, tuple(self._notes))
+        return replace(self._state, built=best.built, verified=verified, goal=found)
+
+    def _tried(self, built: Built) -> _Tried:
+        """A quantized model as it would be written, and how near it is on samples that confirm."""
+        built = last_form(built, self._state.stats, self._sampling)
+        confirming = self._state.references.confirming
+        return _Tried(built, self._pursuit.verified(self._sampling, built, confirming, confirms=True))
+
+    def _verified(self, of: _Tried) -> Verified:
+        """How near a model is on samples that decided nothing."""
+        score = of.verified.score if self._pursuit.same_score else None
+        verifying = self._state.references.verifying
+        return self._pursuit.verified(self._sampling, of.built, verifying, score=score)
+
+    def _decided(self, first: _Tried) -> _Tried:
+        """The one that is kept, as the samples that choose and confirm say."""
+        if first.verified.clear or not first.built.draft.plan.pairs:
+            return first
+        silent = first.verified.gauge.about_mean
+        if silent.sqnr_about_mean_db is None:  # integers, say: what moves them is not seen until they change
+            self._notes.append(
+                f"nothing was searched for: {not_compared(silent.left_out)}; give a model whose outputs are "
+                "floats, the scores in front of an ArgMax"
+            )
+            return first
+        for gate in first.verified.gates:
+            if gate.measured is None:
+                why = "; ".join(f"{one.output!r}: {one.why}" for one in silent.left_out)
+                self._notes.append(
+                    f"the goal was not searched for: no output tells the {gate.what}" + (why and f" ({why})")
+                )
+                return first
+        try:
+            return self._best(first)
+        except UserError as error:
+            if not isinstance(error.__cause__, ort.RunError):  # on these samples the float model runs
+                raise
+            self._notes.append(f"the goal was not searched for: {error}")
+            return first
+
+    def _best(self, first: _Tried) -> _Tried:
+        """The cheapest that passes where it is confirmed; else the nearest."""
+        built, job, limit = self._state.built, self._state.built.job, self._state.built.job.limit
+        accuracy = Accuracy(self._sampling, built, replace(self._pursuit.asked(), most=GOAL_SOURCES))
+        accuracy.measure_body(first.built.draft.body.decision)
+        known = {frozenset[str](): first}
+        sets: dict[frozenset[str], Met] = {}
+        raised: dict[str, float] = {}
+        candidate = first
+        for _ in range(1 + RAISES):
+            try:
+                with job.step("goal"), limit:
+                    met = self._met(accuracy, raised)
+            except TimeIsUp:
+                if not accuracy.is_measured:
+                    self._cut = f"{limit} {_CUT_SOURCES}"
+                    return candidate
+                by_db = [*self._aims(0.0, raised)] == ["sqnr"]
+                self._cut = f"{limit} {_CUT_GOAL if by_db else _CUT_HALVES}"
+                if by_db:
+                    met = self._unconfirmed(accuracy, raised)
+                else:  # prediction does not know the score
+                    with job.step("goal"):
+                        met = self._met(accuracy, raised, retries=0)
+            floats = frozenset(met.best.nodes)
+            if floats not in known:
+                known[floats] = self._tried(built.in_float(accuracy.reasons(met)))
+            candidate, sets[floats] = known[floats], met
+            if candidate.verified.met or not met.met or self._cut:
+                break
+            # of dB there is a margin instead
+            higher = self._raised(raised, [gate for gate in candidate.verified.gates if gate.kind != "sqnr"])
+            if self._aims(0.0, higher) == self._aims(0.0, raised):  # no aim is above the float model
+                break
+            raised = higher
+        if not candidate.verified.met:  # what confirms has the last word: never what is dearer and no nearer
+            by_cost = [frozenset[str](), *sorted(sets, key=lambda one: sets[one].best.cost)]
+            floats = by_cost[nearest([known[one].verified.gates for one in by_cost])]
+            candidate, met = known[floats], sets.get(floats) or replace(met, best=met.base, prices=())
+            if floats not in sets:
+                self._notes.append(
+                    "what is nearest where it was chosen is no nearer to the goal where it is confirmed: no "
+                    "layer is left in float for it"
+                )
+        if not candidate.built.draft.plan.pairs:
+            self._notes.insert(0, _NO_INT8)
+        self._searched = Searched(accuracy, met, raised)
+        return candidate
+
+    def _raised(self, raised: Mapping[str, float], gates: Sequence[GateMeasured]) -> dict[str, float]:
+        """By how much each aim is raised where gates are missed; a score's has no unit of ours."""
+        found = dict(raised)
+        for gate in gates:
+            if gate.met:
+                continue
+            if gate.kind == "drop":
+                more = max(_BEYOND * missing_of(gate), _LEAST_SHARE * gate.goal)
+            else:
+                more = max(missing_of(gate), _LEAST_RAISE)
+            found[gate.kind] = found.get(gate.kind, 0.0) + more
+        return found
+
+    def _unconfirmed(self, accuracy: Accuracy, raised: Mapping[str, float]) -> Met:
+        """The set by prediction alone, for a goal of dB."""
+        best = accuracy.search.cheapest(self._aims(accuracy.margin_db, raised)["sqnr"])
+        trial = FloatSetTried(best.floats, best.cost, best.sqnr_db, math.nan)
+        base = FloatSetTried((), 0.0, accuracy.model.sqnr_db(), math.nan)
+        return Met(math.nan, False, trial, base, (), tuple(prices_of(accuracy, best.floats)))
+
+    def _aims(self, margin: float, raised: Mapping[str, float]) -> dict[str, float]:
+        """What is aimed at, by kind of gate, on the samples that choose; `margin`: of dB."""
+        bound, goal = self._pursuit.bound, self._goal
+        assert bound is not None
+        aims: dict[str, float] = {}
+        if goal.min_sqnr is not None:
+            aims["sqnr"] = goal.min_sqnr + margin
+        if bound.agreement is not None:
+            aims["agreement"] = min(100.0, bound.agreement[1] + raised.get("agreement", 0.0))
+        if goal.max_drop is not None:
+            float_score = self._pursuit.floats["choose"]
+            least = float_score - goal.max_drop + raised.get("drop", 0.0)
+            aims["drop"] = min(least, float_score) - rounding(float_score, goal.max_drop)
+        return aims
+
+    def _met(self, accuracy: Accuracy, raised: Mapping[str, float], retries: int = 8) -> Met:
+        """What the samples that choose say is the cheapest set for the goal, aimed higher by so much.
+
+        `retries`: see `meet_score`.
+        """
+        bound = self._pursuit.bound
+        assert bound is not None
+        aims = self._aims(accuracy.margin_db if self._goal.min_sqnr is not None else 0.0, raised)
+        if len(aims) == 1:
+            ((kind, aim),) = aims.items()
+            if kind == "sqnr":
+                return accuracy.for_sqnr(aim)
+            if kind == "agreement":
+                assert bound.agreement is not None
+                return accuracy.for_agreement(bound.agreement[0], aim, retries=retries)
+            return accuracy.for_score(self._score, aim, retries=retries)
+
+        units = {
+            "sqnr": 20.0,
+            "agreement": 100.0,
+            "drop": self._goal.max_drop or abs(aims.get("drop", 0)) or 1.0,
+        }
+
+        def margins(sets: Sequence[Collection[str]]) -> list[float]:
+            """By how much the worst of the figures is above what is aimed at."""
+            found: list[list[float]] = [[] for _ in sets]
+
+            def add(kind: str, values: Sequence[float]) -> None:
+                for margin, value in zip(found, values, strict=True):
+                    margin.append((value - aims[kind]) / units[kind])
+
+            if "sqnr" in aims:
+                add("sqnr", accuracy.sqnr_db(sets))
+            if bound.agreement is not None:
+                add("agreement", accuracy.agreement(bound.agreement[0], sets))
+            if "drop" in aims:
+                add("drop", accuracy.scores(self._score, sets))
+            return [min(margin) for margin in found]
+
+        return meet_score(accuracy.search, 0.0, margins, retries=retries)
+
+    def _score(self, model: CallableModel) -> float:
+        score = self._pursuit.score(model, "choose")
+        assert score is not None
+        return score
+
+
+def _left_out(request: RunRequest, state: RunState, why: Reason) -> RunState:
+    if why.code == "late":
+        return replace(state, goal=GoalFound(cut=f"{state.built.job.limit} {_CUT_SOURCES}"))
+    return replace(state, goal=GoalFound(notes=(f"the goal was not searched for: {why}",)))
+
+
+def _sought(request: RunRequest, state: RunState) -> RunState:
+    assert request.pursuit is not None
+    return _GoalSearch(request, state, request.pursuit).run()
+
+
+GOAL = ModelSearch(
+    "goal",
+    lambda request, state: request.pursuit is not None and request.pursuit.goal.is_set,
+    _sought,
+    _left_out,
+)

@@ -1,0 +1,259 @@
+"""Repair: steps are tried that bring the outputs nearer to the float model's, the scales being chosen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+
+from onnxq.base.heap import collected, settled
+from onnxq.base.reason import Reason, by_of, code_of
+from onnxq.data.split import CHOOSE_EVERY
+from onnxq.documents.repair import EditMade, RepairPart, TensorMapped
+from onnxq.draft.draft import Draft
+from onnxq.graph.spool import LARGE, weight_bytes
+from onnxq.graph.view import Tensor
+from onnxq.options.settings import AccuracyRepair
+from onnxq.options.step import steps as all_steps
+from onnxq.pipeline.building import Built
+from onnxq.pipeline.repair_bench import Kept, bench_of
+from onnxq.pipeline.sampling import Sampling
+from onnxq.pipeline.search import ModelSearch
+from onnxq.pipeline.state import RunRequest, RunState
+from onnxq.quant.fits import fits_of
+from onnxq.quant.ranges import Range
+from onnxq.repair.course import Course, Version, there
+from onnxq.repair.ledger import MARGIN_DB, RepairStep, Verdict
+from onnxq.repair.moved import moved
+from onnxq.repair.statistics import channel_axis
+from onnxq.repair.workload import LEAST_FITTING, LEAST_JUDGING, beside_runs, workload_of
+from onnxq.run import ort
+
+METHOD = (
+    "a step is kept where all outputs together are nearer to the float model's on samples that choose (SQNR "
+    "about the mean; where runs are left for it, on those that fit, too: of what is fitted with many rows "
+    "for each number, where 16 or more choose and do not speak against it), the best of several by more than "
+    "half a standard error, or in nearly all groups of samples, and none of them loses more than {0:g} dB; "
+    "the samples that verify judge the end alone"
+)
+
+NO_SAMPLES = "steps are fitted and judged on samples, and there are none (--calib DATA)"
+
+
+def _repaired(request: RunRequest, state: RunState) -> RunState:
+    """The model as the steps that are kept leave it."""
+    options, built = request.repair, state.built
+    why = _why_not(built, options, request.sampling)
+    if why:
+        return replace(state, repair=untried(options, why))
+    with built.job.step("repair"):
+        return _Repairing(request, state).run()
+
+
+def _left_out(request: RunRequest, state: RunState, why: Reason) -> RunState:
+    """No step: those that were kept before are undone as well."""
+    verdict: Verdict = "left-out" if why.code == "late" else "failed"
+    steps = tuple(RepairStep(step, verdict, why) for step in request.repair.steps)
+    return replace(state, repair=replace(_nothing_done(request.repair), steps=steps))
+
+
+def enough(samples: int) -> bool:
+    """Whether so many samples are enough for repair that nobody asks for."""
+    return samples // CHOOSE_EVERY >= LEAST_JUDGING
+
+
+def untried(options: AccuracyRepair, why: str) -> RepairPart:
+    """What the report says where no step can be tried."""
+    steps = tuple(RepairStep(step, "not-applicable", why) for step in options.steps)
+    return replace(_nothing_done(options), why_not=f"not tried: {why}", steps=steps)
+
+
+def stated_part(built: Built) -> RepairPart:
+    """What the report says where a plan states what repair makes of the model."""
+    part = _with_changes(_nothing_done(AccuracyRepair("none")), built)
+    kinds = Counter(edit.kind for edit in built.draft.edits)
+    counts = {**kinds, "biases": part.biases, "weights by codes": part.codes}
+    text = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    return replace(part, why_not=f"as the plan states: {text}")
+
+
+def _nothing_done(options: AccuracyRepair) -> RepairPart:
+    """What the report says before anything is tried."""
+    asked = options.repair or "auto"
+    return RepairPart(
+        asked=asked if isinstance(asked, str) else tuple(asked), why_not=None,
+        method=METHOD.format(MARGIN_DB), margin_db=MARGIN_DB, fitted_on=0, judged_on=0, apart=None, runs=0.0,
+        runs_before=None, before_db=None, after_db=None, edits=(), maps=(), biases=0, codes=0, steps=(),
+    )  # fmt: skip
+
+
+def _with_changes(part: RepairPart, built: Built) -> RepairPart:
+    """The same, with what the model is changed by."""
+    edits, patches = cast(Sequence[EditMade], built.draft.edits), built.draft.patches
+    biases = len(fits_of(patches, built.floats.model))
+    return replace(part, edits=tuple(edits), biases=biases, codes=len(patches.codes))
+
+
+def _why_not(built: Built, options: AccuracyRepair, sampling: Sampling) -> str:
+    """Why nothing can be tried at all; "" where something can."""
+    job = built.job
+    if not job.target.explicit:
+        return f"{job.target.title} quantizes by itself, and takes no other weights for it"
+    if not built.draft.plan.pairs:
+        return "nothing is quantized"
+    if sampling.parts is None:
+        return NO_SAMPLES
+    if not built.floats.runs:
+        return "no part of the model runs in onnxruntime"
+    if options.is_auto and weight_bytes(built.floats.proto) >= LARGE:
+        return f"the model is large; --repair {','.join(options.steps)} tries it"
+    return ""
+
+
+class _Repairing:
+    """One run of all steps.
+
+    Attributes:
+        part: what the report says, as far as it is known; but for the steps.
+        ledger: what was tried.
+    """
+
+    def __init__(self, request: RunRequest, state: RunState) -> None:
+        self._request, self._state = request, state
+        self._built, self._options, self._sampling = state.built, request.repair, request.sampling
+        self.part = _nothing_done(request.repair)
+        self.ledger: list[RepairStep] = []
+
+    def run(self) -> RunState:
+        """The state with what is kept."""
+        sampling, most = self._sampling, self._options.repair_samples
+        to_fit = Kept(sampling, lambda: sampling.fitting(most))
+        to_judge = Kept(sampling, sampling.choosing)
+        with settled(), to_fit, to_judge:
+            version = self._version(to_fit, to_judge)
+        collected()
+        ort.give_back()
+        state = self._state if version is None else self._taken(version)
+        return replace(state, repair=replace(self.part, steps=tuple(self.ledger)))
+
+    def _version(self, to_fit: Kept, to_judge: Kept) -> Version | None:
+        """What all steps come to; None where nothing is kept."""
+        built, options = self._built, self._options
+        editing = [step.name for step in all_steps().values() if step.edit]
+        steps = [step for step in options.steps if self._request.edits or step not in editing]
+        sampling = self._sampling
+        fitting, judging = self._counts(to_fit, to_judge)
+        most = self._before() if options.is_auto else None
+        if options.is_auto and (fitting < LEAST_FITTING or judging < LEAST_JUDGING):
+            why = (
+                f"{fitting} samples to fit with and {judging} others to judge with are too few: give more "
+                f"({LEAST_FITTING} and {LEAST_JUDGING} at least), or --repair bias,shift,gptq"
+            )
+            self.ledger = [RepairStep(step, "left-out", why) for step in options.steps]
+            self.part = replace(self.part, why_not=f"not tried: {why}")
+            return None
+        draft, model = built.draft, built.floats.model
+        wanted = there(steps, model, draft)
+        apart = sampling.apart
+        effort = workload_of(wanted, min(fitting, options.repair_samples), judging, most, apart=apart)
+        to_fit.most, to_judge.most = effort.fitting, effort.judging
+        with bench_of(self._request, self._state, to_fit, to_judge) as bench:
+            limit, allowed = built.job.limit, self._request.repairs_of
+            course = Course(model, draft, bench, steps, effort, allowed, limit)
+            self.ledger = course.ledger
+            self.part = replace(
+                self.part, fitted_on=effort.fitting, judged_on=effort.judging, runs_before=most,
+                apart=self._sampling.chose_apart, few=self._sampling.few,
+            )  # fmt: skip
+            version = course.run()
+            if not self._request.edits:
+                why = "the calibration cache is of the model as it is: it is not edited"
+                course.ledger += [RepairStep(s, "left-out", why) for s in options.steps if s in editing]
+            first = next((e.before_db for e in course.ledger if e.before_db is not None), None)
+            self.part = replace(
+                self.part, runs=round(course.spent, 1), before_db=first,
+                after_db=version.levels.sqnr_db,
+            )  # fmt: skip
+        return version if any(entry.verdict == "kept" for entry in course.ledger) else None
+
+    def _counts(self, fitting: Kept, judging: Kept) -> tuple[int, int]:
+        """How many samples there are to fit with, and to judge with; they are read.
+
+        Raises:
+            UserError: one of them cannot be used.
+        """
+        apart = sum(1 for _ in judging.feeds())
+        if self._options.is_auto and not self._sampling.apart:
+            apart = 0
+        return sum(1 for _ in fitting.feeds()), apart
+
+    def _before(self) -> float:
+        """How many runs of the model all before repair takes, and what verifies it."""
+        parts = self._sampling.parts
+        assert parts is not None
+        held = parts.held or 0
+        macs = [layer.macs for layer in self._built.draft.plan.layers]
+        before = 0.0 if self._state.choice is None else self._state.choice.runs
+        return self._state.stats.samples + before + 2 * held + beside_runs(macs)
+
+    def _taken(self, version: Version) -> RunState:
+        """The repaired model in the place of the other one."""
+        was, part = self._built, self.part
+        assert part.before_db is not None
+        assert part.after_db is not None
+        floats = was.floats.edited(was.job, version.model) if version.draft.edits else was.floats
+        body = replace(was.draft.body, gained_db=part.after_db - part.before_db)
+        ranges = _followed(was.draft.ranges, version.draft)
+        draft = replace(version.draft, ranges=ranges, patches=version.fitted.patches, body=body)
+        built = Built.of(was.job, draft, floats)
+        self.part = replace(_with_changes(part, built), maps=_maps(version))
+        stats = moved(self._state.stats, version.maps, version.model)
+        return replace(self._state.of(built), stats=stats)
+
+
+def _maps(state: Version) -> tuple[TensorMapped, ...]:
+    """What edits made of the values of tensors, where their channels are known."""
+    tensors = state.model.graph.tensors()
+    found = []
+    for name, change in state.maps.items():
+        axis = change.axis
+        if axis is None and name in tensors and not change.wide:
+            axis = channel_axis(Tensor(state.model, tensors[name]))
+        plain = change.wide or (not change.scale.ndim and not change.offset.ndim and change.index is None)
+        if axis is not None or plain:
+            index = None if change.index is None else tuple(change.index.tolist())
+            scale = _numbers(change.scale.reshape(-1) if change.wide else change.scale)
+            shape = change.scale.shape if change.wide else None
+            offset, was = _numbers(change.offset), change.was or None
+            found.append(TensorMapped(name, axis, scale, offset, index, was, shape=shape))
+    return tuple(found)
+
+
+def _numbers(values: np.ndarray) -> float | tuple[float, ...]:
+    """A number, or one for each channel."""
+    return tuple(values.tolist()) if values.ndim else float(values)
+
+
+def _followed(before: Mapping[str, Range], draft: Draft) -> dict[str, Range]:
+    """The ranges of a draft, with their reasons; `before`: those before all steps."""
+    kinds = {edit.tensor: edit.kind for edit in draft.edits}
+    found = {}
+    for name, entry in draft.ranges.items():
+        because = entry.because
+        text = f"{because}, then {kinds.get(name, 'repair')}"
+        same = name in before and entry.amax == before[name].amax
+        found[name] = (
+            entry if same else replace(entry, because=Reason(code_of(because), text, by_of(because)))
+        )
+    return found
+
+
+REPAIR = ModelSearch(
+    "repair",
+    lambda request, state: bool(request.repair.steps) and not request.states_repair,
+    _repaired,
+    _left_out,
+)

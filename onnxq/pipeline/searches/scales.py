@@ -1,0 +1,141 @@
+"""The scales: those of the method, or as the outputs choose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from onnxq.base.reason import Reason
+from onnxq.draft.draft import Draft
+from onnxq.pipeline.building import Built, FloatModel
+from onnxq.pipeline.calibration import Calibrating
+from onnxq.pipeline.job import Job
+from onnxq.pipeline.sampling import Sampling
+from onnxq.pipeline.search import ModelSearch
+from onnxq.pipeline.state import RunRequest, RunState
+from onnxq.quant.choice import SEARCH, Choice, choose
+from onnxq.quant.insert import Inserted
+from onnxq.quant.measuring import Candidate
+from onnxq.quant.plan import QuantPlan
+from onnxq.quant.ranges import Ranges
+from onnxq.quant.thresholds import Method, automatic
+from onnxq.run import noise
+
+
+def with_scales(job: Job, options: Calibrating, draft: Draft, floats: FloatModel, ranges: Ranges) -> Built:
+    """Gives a draft the ranges of the method, and inserts its pairs.
+
+    Args:
+        job: of the float model.
+        options: the method.
+        draft: the plan; its ranges are those that a plan file states.
+        floats: the model without pairs.
+        ranges: of the draft's tensors, by any method.
+
+    Raises:
+        UserError: weights cannot be quantized.
+    """
+    with job.step("insert"):
+        built = Built.of(job, replace(draft, ranges=ranges.all(options.default)), floats)
+        job.notes.extend(note for note in _widened(built.inserted) if note not in job.notes)
+    return built
+
+
+def _widened(inserted: Inserted) -> Iterator[str]:
+    """What the user is told of own scales that have another type now."""
+    names = inserted.widened
+    if names:
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        yield (
+            f"the model's own scales of {names[0]!r}{more} are float32 now, of the same values: "
+            "NVIDIA's compiler takes one type a layer"
+        )
+
+
+def methods_of(options: Calibrating, plan: QuantPlan) -> Sequence[Method]:
+    """The methods that the outputs choose from."""
+    own = [one for one in SEARCH if one.name == options.default.name]
+    return own if options.search else automatic(plan.format)
+
+
+def _wanted(request: RunRequest, state: RunState) -> bool:
+    built, ranges = state.built, state.ranges
+    free = any(map(ranges.is_free, built.draft.plan.measured))
+    return request.options.chooses and bool(built.inserted.scales) and free
+
+
+def _chosen(request: RunRequest, state: RunState) -> RunState:
+    """With the scales that the outputs choose, on samples that calibration did not see."""
+    job = state.built.job
+    with job.step("choose"), job.limit:
+        return _with(_choice(request, state), state)
+
+
+def _with(choice: Choice, state: RunState) -> RunState:
+    built = state.built
+    return replace(state, built=built.rescaled(replace(built.draft, ranges=choice.ranges)), choice=choice)
+
+
+def _not_chosen(request: RunRequest, state: RunState, why: Reason) -> RunState:
+    default = request.options.default
+    return replace(state, choice=Choice(default, state.ranges.all(default), why=str(why)))
+
+
+def _choice(request: RunRequest, state: RunState) -> Choice:
+    options, sampling, built, ranges = request.options, request.sampling, state.built, state.ranges
+    default, floats, job = options.default, state.references.choosing, state.built.job
+    if floats is None or sampling.parts is None:
+        return Choice(default, ranges.all(default), why="there was no data to choose with")
+    measuring = built.copy()
+    watched = _Watched(job, sampling)
+
+    def samples() -> Iterator[Mapping[str, np.ndarray]]:
+        watched.again()
+        floats.rewind()
+        return sampling.feeds(sampling.choosing())
+
+    def tried(feeds: Iterable[Any], scales: Sequence[Mapping[int, np.float32]]) -> noise.Noise:
+        settings = [Candidate(scales=one) for one in scales]
+        parts = job.parts_of(floats.outputs)
+        return noise.measure(floats, measuring, watched.feeds(feeds, len(settings)), settings, parts)
+
+    methods = methods_of(options, built.draft.plan)
+    with sampling.named():
+        choice = choose(ranges, methods, samples, tried, prior=default, refine=not options.search)
+    if not choice.why and (sampling.parts.shared or not sampling.apart):
+        choice.why = "there are too few samples to keep some apart: those that calibrated chose"
+    choice.runs = choice.samples + measuring.piecewise.runs
+    return choice
+
+
+class _Watched:
+    """Tells the observer of the runs that choose, as the samples are gone through again and again.
+
+    The first time is that of the methods; then other thresholds of single tensors are tried.
+    """
+
+    def __init__(self, job: Job, sampling: Sampling) -> None:
+        self._job, self._sampling = job, sampling
+        self._passes = self._samples = self._runs = 0
+
+    def again(self) -> None:
+        """The samples are gone through once more."""
+        self._passes, self._samples, self._runs = self._passes + 1, 0, 0
+
+    def feeds(self, feeds: Iterable[Any], candidates: int) -> Iterator[Any]:
+        """What so many candidates are fed."""
+        what = f"{candidates} methods" if self._passes == 1 else f"{candidates - 1} thresholds"
+        parts = self._sampling.parts
+        count = parts.chosen_with if parts is not None and self._sampling.apart else None
+        for fed in feeds:
+            yield fed
+            self._samples, self._runs = self._samples + 1, self._runs + candidates
+            rest = None if count is None else max(0, count - self._samples)
+            total = None if rest is None else self._runs + rest * candidates
+            self._job.observe(f"choose: {what}", self._runs, total)
+
+
+SCALES = ModelSearch("scales", _wanted, _chosen, _not_chosen)

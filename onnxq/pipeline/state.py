@@ -1,0 +1,97 @@
+"""What the steps of a run hand on: a quantized model in the making, and what was found out on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from onnxq.calib.stats import Stats
+from onnxq.documents.plan import Heads
+from onnxq.documents.repair import RepairPart
+from onnxq.options.settings import AccuracyRepair, Compilation
+from onnxq.pipeline.building import Built
+from onnxq.pipeline.calibration import Calibrating
+from onnxq.pipeline.compiler import Compiled
+from onnxq.pipeline.deploying import Worth
+from onnxq.pipeline.gates import Verified
+from onnxq.pipeline.goal_found import GoalFound
+from onnxq.pipeline.pursuit import Pursuit
+from onnxq.pipeline.sampling import Sampling
+from onnxq.pipeline.verifying import References
+from onnxq.quant.choice import Choice
+from onnxq.quant.plan_file import PlanFile
+from onnxq.quant.ranges import Ranges
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """What a run is asked for, and what it has to do it with.
+
+    Attributes:
+        options: the method of calibration.
+        sampling: gives the samples.
+        repair: which of its steps are tried, and on how many samples.
+        pursuit: the goal; None: none is pursued, and no outputs are weighed.
+        heads: where the heads are: `int8`, `float` or `auto`.
+        compilation: how the result is compiled.
+        file: the plan that is obeyed.
+        edits: whether the float model may be edited.
+        repairs_of: which steps of repair nodes may have that not all may have.
+    """
+
+    options: Calibrating
+    sampling: Sampling
+    repair: AccuracyRepair
+    pursuit: Pursuit | None
+    heads: str
+    compilation: Compilation
+    file: PlanFile | None = None
+    edits: bool = True
+    repairs_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def weights(self) -> Mapping[str, float] | None:
+        """What outputs weigh; None: all the same."""
+        return None if self.pursuit is None else self.pursuit.goal.weigh
+
+    @property
+    def states_repair(self) -> bool:
+        """Whether the plan states what repair makes of the model."""
+        return self.file is not None and self.file.repair.is_any
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """A quantized model in the making.
+
+    Attributes:
+        built: the model as it would be written now.
+        ranges: the ranges of tensors, by any method.
+        stats: the statistics, of the model as it was edited.
+        measured: likewise, as they were taken.
+        references: what the float model gives.
+        worth: what the layers weigh at the sizes of each deployment.
+        choice: how the outputs chose its scales; None where they did not.
+        repair: what repair did; None: it was not asked for.
+        heads: what became of the heads.
+        goal: what came of the goal; None where none was searched for.
+        verified: how near its outputs are; None: that is not measured yet.
+        compiled: what NVIDIA's compiler makes of it; None: that is not known yet.
+    """
+
+    built: Built
+    ranges: Ranges
+    stats: Stats
+    measured: Stats
+    references: References
+    worth: Worth = ()
+    choice: Choice | None = None
+    repair: RepairPart | None = None
+    heads: Heads | None = None
+    goal: GoalFound | None = None
+    verified: Verified | None = None
+    compiled: Compiled | None = None
+
+    def of(self, built: Built) -> RunState:
+        """That of another model, of which nothing is measured yet."""
+        return replace(self, built=built, verified=None, compiled=None)
