@@ -85,6 +85,7 @@ def test_a_limit_of_no_time_leaves_out_all_that_is_searched_for() -> None:
     assert {str(entry.why) for entry in report.repair.steps} == {"the time limit of 0 s is reached"}
     assert report.goal.cut.startswith("the time limit of 0 s was over before")
     assert report.accuracy  # it is verified all the same
+    assert report.layer_errors.why_not == "the time limit of 0 s is reached"
 
 
 def test_the_best_so_far_is_written_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,7 +50,7 @@ class FloatEdit(Protocol):
         ...
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, for the report and the plan; `onnxq.repair.registry.edit_of` makes it again."""
+        """All of it, for the report and the plan; `onnxq.draft.edit_kinds.edit_of` makes it again."""
         ...
 
 

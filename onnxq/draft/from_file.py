@@ -19,6 +19,7 @@ from onnxq.body.decide import Decision
 from onnxq.body.formats import Kind
 from onnxq.draft.body import BodyPlan
 from onnxq.draft.draft import Draft
+from onnxq.draft.edit_kinds import edit_of
 from onnxq.draft.edits import FloatEdit, edited
 from onnxq.graph.duplicate import duplicate
 from onnxq.graph.model import Model
@@ -35,7 +36,6 @@ from onnxq.quant.plan_file import BodyEntry, PlanFile
 from onnxq.quant.ranges import Range
 from onnxq.quant.scales import weight_amax
 from onnxq.quant.weights import Weights
-from onnxq.repair.registry import edit_of
 
 MakePlan = Callable[[Mapping[str, str], Collection[str]], QuantPlan]
 """The plan of the rules, with some nodes in float, by name with the reason, and others in int8."""

@@ -293,8 +293,11 @@ class Quantization:
         self, sampling: Sampling, built: Built, result: Result, details: Details
     ) -> LayerErrors | None:
         """The errors by layer of the result; None where nothing of it runs, or nothing is quantized."""
+        limit = built.job.limit
         if not built.draft.plan.pairs or not built.floats.whole or sampling.parts is None:
             return None
+        if limit.is_over:
+            return LayerErrors(f"{limit} is reached")
         return layer_errors(built.job, sampling, details.layer_samples, built.written, result.report)
 
     def accuracy(self, asked: Asked) -> Accuracy:

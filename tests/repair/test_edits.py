@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from onnxq.draft.affine import ChannelMap
 from onnxq.draft.draft import Draft
+from onnxq.draft.edit_kinds import edit_of
 from onnxq.draft.edits import edited
 from onnxq.graph.model import Model
 from onnxq.repair import scale, shift, smooth, split
-from onnxq.repair.registry import edit_of
 from onnxq.repair.statistics import channel_axes, followed
 
 BLOCKS = """s1 = Conv <pads = [1, 1, 1, 1]> (x, w, b)  a1 = Relu (s1)

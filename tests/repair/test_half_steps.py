@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from onnxq.base.errors import UserError
 from onnxq.calib.stats import Stats, TensorStats
+from onnxq.draft.edit_kinds import edit_of
 from onnxq.draft.edits import edited
 from onnxq.graph.model import Model
 from onnxq.quant.insert import insert
 from onnxq.repair import shift, split
 from onnxq.repair.moved import moved
-from onnxq.repair.registry import edit_of
 from onnxq.run import trt
 
 CLOSE_DB = 105.0

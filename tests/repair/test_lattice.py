@@ -14,6 +14,7 @@ from edit_nets import Case, kernels, net, ranges, sqnr, values_of
 from onnxq.base.errors import UserError
 from onnxq.calib.stats import Stats, TensorStats
 from onnxq.draft.draft import Draft
+from onnxq.draft.edit_kinds import edit_of
 from onnxq.draft.edits import edited
 from onnxq.quant.insert import insert
 from onnxq.quant.measuring import Candidate, MeasuringCopy
@@ -21,7 +22,6 @@ from onnxq.quant.wants import left_float
 from onnxq.repair import lattice
 from onnxq.repair.found import FoundEdits, NoFit
 from onnxq.repair.moved import moved
-from onnxq.repair.registry import edit_of
 from onnxq.repair.spacing import spacing_of
 from onnxq.run import trt
 

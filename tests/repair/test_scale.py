@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnxq.base.errors import UserError
+from onnxq.draft.edit_kinds import edit_of
 from onnxq.draft.edits import edited
 from onnxq.graph.view import Tensor
 from onnxq.repair import scale
 from onnxq.repair.flow import Flow
 from onnxq.repair.found import NoFit
-from onnxq.repair.registry import edit_of
 
 
 def rising(shape: tuple[int, ...], factor: float, axis: int = 0, seed: int = 3) -> np.ndarray:

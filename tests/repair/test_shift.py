@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnxq.base.errors import UserError
+from onnxq.draft.edit_kinds import edit_of
 from onnxq.draft.edits import edited
 from onnxq.repair import shift
-from onnxq.repair.registry import edit_of
 from onnxq.run import trt
 
 CLOSE_DB = 105.0

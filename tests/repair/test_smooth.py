@@ -10,8 +10,8 @@ import pytest
 from edit_nets import Case, kernels, net
 from onnx import TensorProto, helper, numpy_helper
 
+from onnxq.draft.edit_kinds import edit_of
 from onnxq.repair import scale, smooth
-from onnxq.repair.registry import edit_of
 from onnxq.run import trt
 
 CLOSE_DB = 105.0

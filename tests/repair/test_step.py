@@ -16,10 +16,10 @@ from command import environment, net
 
 from onnxq.base.errors import UserError
 from onnxq.base.registry import at
+from onnxq.draft.edit_kinds import edit_of
 from onnxq.options.step import steps
 from onnxq.repair import steps as package
 from onnxq.repair.course import there
-from onnxq.repair.registry import edit_of
 from onnxq.repair.workload import EDITED, Workload
 
 CONTRIBUTING = Path(__file__).parents[2] / "CONTRIBUTING.md"
