@@ -49,7 +49,7 @@ BY_KEY = {
     "options/verbs.py": "an option",
     "quant/plan_arrays.py": "the arrays of an archive",
     "quant/plan_reading.py": "the tables of a plan, which `base/tables.py` checked",
-    "repair/registry.py": "a table of a plan",
+    "draft/edit_kinds.py": "a table of a plan",
     "rewrite/locality.py": "the attributes of a node",
     "rewrite/oracle.py": "the attributes of a node",
     "rule/api.py": "a type",
