@@ -19,8 +19,6 @@ from onnxq.base.grouped import grouped
 from onnxq.base.plain import DocumentPart
 from onnxq.base.reason import Reason, code_of
 
-_FEW = 3
-
 
 @dataclass(frozen=True, slots=True)
 class Matched:

@@ -35,14 +35,12 @@ class Part:
         given: tensors that it reads of what is fed and of parts before it.
         fed: the tensors whose values are A's in the copy: they are read as `FED` and the name.
         alone: the tensors that the copy gives, as `ALONE` and the name.
-        gives: the tensors that it gives.
     """
 
     model: onnx.ModelProto
     given: tuple[str, ...]
     fed: tuple[str, ...]
     alone: tuple[str, ...]
-    gives: tuple[str, ...]
 
 
 def parts_of(stage: Stage, groups: Sequence[Sequence[str]], matched: Collection[str] | None) -> list[Part]:
@@ -101,7 +99,7 @@ def _part(
     graph.input.extend(_info(stage, name, FED + name) for name in fed)
     graph.output.extend(_info(stage, name, name) for name in gives if name in own)
     graph.output.extend(_info(stage, name, ALONE + name) for name in alone)
-    return Part(model, tuple(inputs), tuple(fed), tuple(alone), tuple(n for n in gives if n in own))
+    return Part(model, tuple(inputs), tuple(fed), tuple(alone))
 
 
 def bare_model(stage: Stage, nodes: Sequence[onnx.NodeProto], names: Sequence[str] = ()) -> onnx.ModelProto:

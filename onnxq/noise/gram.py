@@ -54,7 +54,6 @@ class NoiseModel:
         body: the noise of the body in half precision, in parts of each output's power; none where it is not
             measured.
         bend: how noise that is great falls behind what superposition says, 0 where it does not.
-        bends: likewise of each output.
     """
 
     sources: Sources
@@ -64,7 +63,6 @@ class NoiseModel:
     effort: Effort
     body: Mapping[str, float] = field(default_factory=dict)
     bend: float = 0.0
-    bends: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         gram = np.zeros((len(self.sources), len(self.sources)))

@@ -187,8 +187,7 @@ def _model(
     if not len(some):
         return model
     together = sum((weights[name] * measured[name] for name in weights), np.zeros(len(some)))
-    bends = {name: bend_of(noises(by_output[name], some), measured[name]) for name in weights}
-    return replace(model, bend=bend_of(noises(model.gram, some), together), bends=bends)
+    return replace(model, bend=bend_of(noises(model.gram, some), together))
 
 
 def _some_sets(sources: Sources, seed: int) -> np.ndarray:

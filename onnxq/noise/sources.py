@@ -44,10 +44,6 @@ class NoiseSource:
     edges: frozenset[Edge]
     wants: tuple[Want, ...]
 
-    def stays(self, floats: Collection[str]) -> bool:
-        """Whether it is there with some nodes in float."""
-        return any(want.isdisjoint(floats) for want in self.wants)
-
 
 @dataclass(frozen=True)
 class Sources:

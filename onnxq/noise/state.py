@@ -102,11 +102,6 @@ class State:
             np.savez(file, **arrays)
         os.replace(new, self._path)
 
-    def clear(self) -> None:
-        """Removes the file."""
-        if self._path is not None:
-            self._path.unlink(missing_ok=True)
-
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
     try:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from onnxq.quant.groups import Groups
+from onnxq.base.joined import Joined
 from onnxq.quant.plan import Edge, KeptFloat, Need, QuantPlan, ScaleGroup, Site, joint_reason
 
 Want = frozenset[str]
@@ -115,13 +115,13 @@ def _regrouped(plan: QuantPlan, left: Sequence[Site]) -> tuple[tuple[Site, ...],
 def _connected(plan: QuantPlan, sites: Sequence[Site]) -> dict[str, str]:
     """For each quantized activation the tensor that stands for all that movements connect it with."""
     tensor_of = {edge: site.tensor for site in sites if site.kind == "activation" for edge in site.readers}
-    parts = Groups()
+    parts = Joined[str]()
     for tensor in tensor_of.values():
         parts.add(tensor)
     for need in plan.needs:
         source = tensor_of.get(need.edge)
         if source is not None and need.of not in ("", source):
-            parts.join(source, need.of, "")
+            parts.join(source, need.of)
     return {tensor: parts.find(tensor) for tensor in dict.fromkeys(tensor_of.values())}
 
 
