@@ -179,7 +179,7 @@ class Sources:
 def _entries(plan: QuantPlan) -> tuple[NoiseSource, ...]:
     order = {layer.node: place for place, layer in enumerate(plan.layers)}
     found: dict[tuple[object, tuple[Want, ...]], list[tuple[str, str, int, Edge]]] = {}
-    wants = Wants(plan).found
+    wants = Wants(plan).of_edge
     for site in plan.sites:
         for edge in site.readers:
             key = site.group, wants[edge]

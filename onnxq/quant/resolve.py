@@ -103,14 +103,14 @@ class Resolver:
             for fact, source in zip(follows, sources, strict=True):
                 if source is None or source.is_constant or not is_float(source.dtype):
                     continue
-                known = source in self.activations
+                planned = source in self.activations
                 edge = Edge(producer.name, fact.input)
                 self.needs[Need(edge, of=tensor.name)] = None
                 self._quantize(source, edge, fact.because)
                 if source not in self.activations:
                     continue  # the model's own pair has its own scale
                 self.groups.join(tensor.name, source.name, f"{fact.because} ({producer.name})")
-                if not known:
+                if not planned:
                     todo.append(source)
             if sources and all(source in self.activations for source in sources):
                 self.moved.add(tensor)  # all its values are its sources'

@@ -210,7 +210,7 @@ def test_costs_are_macs_bytes_or_what_is_given() -> None:
 def setting(case: Case, floats: object) -> Setting:
     wants = Wants(case.plan)
     along = wants.along(list(floats))  # type: ignore[call-overload]
-    gone = {e for e, some in wants.found.items() if not any(want.isdisjoint(along) for want in some)}
+    gone = {e for e, some in wants.of_edge.items() if not any(want.isdisjoint(along) for want in some)}
     return Setting(frozenset((edge.node, edge.input) for edge in gone))
 
 

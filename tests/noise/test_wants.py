@@ -86,6 +86,6 @@ def test_a_shared_max_pool_keeps_its_pair_while_one_reader_needs_it() -> None:
     nodes = {node.op + str(i): node.name for i, node in enumerate(model.graph.nodes)}
     convs = [name for key, name in nodes.items() if key.startswith("Conv")]
     (pooled,) = (name for key, name in nodes.items() if key.startswith("MaxPool"))
-    wants = Wants(plan).found
+    wants = Wants(plan).of_edge
     assert wants[Edge(pooled, 0)] == (frozenset(convs[1:2]), frozenset(convs[2:]))
     assert wants[Edge(convs[1], 0)] == (frozenset(convs[1:2]),)
