@@ -330,11 +330,11 @@ class Means:
         if name not in self._sums:
             self._sums[name] = self._begun(name, operand)
             return
-        known = self._sums[name]
-        if known is None or operand.finite is not None or known.shape != operand.values.shape:
+        total = self._sums[name]
+        if total is None or operand.finite is not None or total.shape != operand.values.shape:
             self._sums[name] = None
         else:
-            known += operand.values
+            total += operand.values
 
     def _begun(self, name: str, operand: Operand) -> np.ndarray | None:
         if name not in self._always:

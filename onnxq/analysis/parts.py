@@ -193,10 +193,10 @@ def _constant(stage: Stage, names: Iterable[str]) -> list[onnx.NodeProto]:
 
 def _info(stage: Stage, name: str, label: str) -> onnx.ValueInfoProto:
     """The type of a tensor, under a name; sizes are those of inputs alone, and of what is no tensor."""
-    known = stage.infos.get(name)
+    inferred = stage.infos.get(name)
     info = onnx.ValueInfoProto(name=label)
-    if known is not None:
-        info.type.CopyFrom(known.type)
+    if inferred is not None:
+        info.type.CopyFrom(inferred.type)
         if name not in stage.inputs and info.type.HasField("tensor_type"):
             info.type.tensor_type.ClearField("shape")
     return info
@@ -252,9 +252,9 @@ class PartRunner:
         feeds = {name: self._as(name, values[name]) for name in self.part.given}
         feeds |= {FED + name: self._as(FED + name, fed[name]) for name in self.part.fed}
         feeds = {name: value for name, value in feeds.items() if name in self._runner.inputs}
-        found = dict(zip(self._runner.outputs, self._runner.run(feeds), strict=True))
-        alone = {name: found.pop(ALONE + name) for name in self.part.alone}
-        return found, alone
+        outputs = dict(zip(self._runner.outputs, self._runner.run(feeds), strict=True))
+        alone = {name: outputs.pop(ALONE + name) for name in self.part.alone}
+        return outputs, alone
 
     def _as(self, label: str, value: np.ndarray) -> np.ndarray:
         """A value in the type that is read; of half precision `Emulated` makes it."""
