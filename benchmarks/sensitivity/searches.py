@@ -30,6 +30,7 @@ RATIO, BEHIND = 1.1, 0.5
 POINTS = 5  # of a greedy order, at which costs are equal
 ALL = 8  # nodes whose sets are all measured
 _HALVINGS = 10
+_EQUAL_DB = 1e-6  # a set that falls short by less reaches its goal
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +134,12 @@ def parts(search: Search, found: Accuracy) -> Iterator[Search]:
 def by_gram(search: Search) -> tuple[list[float | None], list[float | None]]:
     """What goals cost by the heuristic and by trying all sets, both by G."""
     levels = [search.predicted(()).sqnr_db, search.predicted(search.nodes).sqnr_db]
-    pairs = [[search.cheapest(goal, exact=exact) for exact in (False, True)] for goal in spread(*levels)]
-    ours, least = (
-        [each.cost if each.met else None for each in column] for column in zip(*pairs, strict=True)
-    )
-    return ours, least
+
+    def costs(exact: bool) -> list[float | None]:
+        chosen = [(goal, search.cheapest(goal, exact=exact)) for goal in spread(*levels)]
+        return [each.cost if each.sqnr_db >= goal - _EQUAL_DB else None for goal, each in chosen]
+
+    return costs(False), costs(True)
 
 
 def by_measuring(found: Accuracy) -> tuple[list[float | None], list[float | None]]:
@@ -234,7 +236,7 @@ def affordable(search: Search, cost: float) -> Sequence[str]:
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         one = search.cheapest(middle, exact=False)
-        if one.met and one.cost <= cost * (1 + 1e-9):
+        if one.sqnr_db >= middle - _EQUAL_DB and one.cost <= cost * (1 + 1e-9):
             low = max(middle, min(one.sqnr_db, high))
             best = max(best, one, key=lambda each: each.sqnr_db)
         else:

@@ -106,10 +106,10 @@ def _mapped(entry: TensorMapped) -> Mapped:
     return Mapped(entry.tensor, change, 0 if entry.axis is None else entry.axis)
 
 
-def _finite(given: float | tuple[float, ...]) -> np.ndarray:
-    values = np.asarray(given, np.float64)
+def _finite(numbers: float | tuple[float, ...]) -> np.ndarray:
+    values = np.asarray(numbers, np.float64)
     if not np.all(np.abs(values) <= np.finfo(np.float32).max):
-        raise ValueError(f"{given!r:.60} is not finite")
+        raise ValueError(f"{numbers!r:.60} is not finite")
     return values.astype(np.float32)
 
 

@@ -31,13 +31,13 @@ def wanted_rows(
         UserError: no row has such an operator, or such a name.
     """
     kept = list(rows)
-    known = {op(row) for row in kept}
+    operators = {op(row) for row in kept}
     for operator in ops:
-        if operator not in known:
-            raise unknown_name("operator in the table named", operator, sorted(known))
+        if operator not in operators:
+            raise unknown_name("operator in the table named", operator, sorted(operators))
     kept = [row for row in kept if not ops or op(row) in ops]
     chosen = [row for row in kept if not match or fits(names(row), match)]
     if match and kept and not chosen:
-        known = {name for row in kept for name in names(row)}
-        raise UserError(f"no row fits {' or '.join(map(repr, match))}", hint=nearest(match[0], sorted(known)))
+        hint = nearest(match[0], sorted({name for row in kept for name in names(row)}))
+        raise UserError(f"no row fits {' or '.join(map(repr, match))}", hint=hint)
     return chosen

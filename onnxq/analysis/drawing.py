@@ -19,7 +19,7 @@ _NARROW = (INT8.name, *INT8.reads, "int4", "uint4", "float8", "float4")
 _WIDEST = 96
 
 
-def drawing(found: ModelNodes) -> str:
+def drawing(listing: ModelNodes) -> str:
     """The nodes in DOT, for `dot -Tsvg`.
 
     A node has its constants in it, an arrow the type and shape of its tensor. What leads out of the piece is
@@ -27,26 +27,26 @@ def drawing(found: ModelNodes) -> str:
     """
     lines = [
         FIRST_LINE,
-        '  graph [rankdir=TB, fontname="Helvetica", labelloc=t, label=' + _quoted(_title(found)) + "];",
+        '  graph [rankdir=TB, fontname="Helvetica", labelloc=t, label=' + _quoted(_title(listing)) + "];",
         '  node [shape=box, style="filled,rounded", fillcolor="#ffffff", fontname="Helvetica", fontsize=10];',
         '  edge [fontname="Helvetica", fontsize=9];',
     ]
-    inside = grouped((row.graph, row) for row in found.nodes)
+    inside = grouped((row.graph, row) for row in listing.nodes)
     for number, (path, rows) in enumerate(inside.items()):
         if path:
             lines.append(f"  subgraph cluster_{number} {{ label={_quoted([path])}; style=dashed;")
         lines += [f"  n{row.index} [label={_quoted(_label(row))}, fillcolor={_color(row)}];" for row in rows]
         if path:
             lines.append("  }")
-    lines += _arrows(found)
+    lines += _arrows(listing)
     lines.append("}")
     return "\n".join(lines) + "\n"
 
 
-def _arrows(found: ModelNodes) -> Iterator[str]:
+def _arrows(listing: ModelNodes) -> Iterator[str]:
     """What is between the nodes, and what leads in and out."""
-    shown = {row.index: row for row in found.nodes}
-    listed = links(found.graphs, found.nodes)
+    shown = {row.index: row for row in listing.nodes}
+    listed = links(listing.graphs, listing.nodes)
     inputs: dict[tuple[str, str], str] = {}
     for link in listed:
         if link.source >= 0:
@@ -61,7 +61,7 @@ def _arrows(found: ModelNodes) -> Iterator[str]:
         yield f"  {inputs[key]} -> n{link.reader} [{_arrow(link, shown)}{dashed}];"
     read = {(link.source, link.tensor.name) for link in listed}
     count = 0
-    for row in found.nodes:
+    for row in listing.nodes:
         for tensor in row.outputs:
             if not tensor.name or (tensor.kind != "output" and (row.index, tensor.name) in read):
                 continue
@@ -118,10 +118,10 @@ def _color(row: NodeRow) -> str:
     return f'"{_COLORS[color]}"'
 
 
-def _title(found: ModelNodes) -> list[str]:
-    around = f", {found.depth} around {found.around}" if found.around is not None else ""
-    chosen = f"{len(found.nodes)} of {found.total} nodes{around}"
-    return [found.model or "a model", chosen, "green: 8 bits, orange: Q/DQ, blue: 16-bit float"]
+def _title(listing: ModelNodes) -> list[str]:
+    around = f", {listing.depth} around {listing.around}" if listing.around is not None else ""
+    chosen = f"{len(listing.nodes)} of {listing.total} nodes{around}"
+    return [listing.model or "a model", chosen, "green: 8 bits, orange: Q/DQ, blue: 16-bit float"]
 
 
 def _quoted(lines: list[str]) -> str:

@@ -54,11 +54,6 @@ class ExactSum:
         top, bottom = value.as_integer_ratio()
         self._units += top << (_SCALE - bottom.bit_length() + 1)
 
-    def merge(self, other: ExactSum) -> None:
-        """Adds what another one has."""
-        self._units += other._units
-        self._beyond += other._beyond
-
     def __float__(self) -> float:
         if self._beyond != 0.0 or math.isnan(self._beyond):
             return self._beyond
@@ -235,22 +230,6 @@ class TensorMeter:
             self._scored += 1
         return math.inf if broken else power
 
-    def merge(self, other: TensorMeter) -> None:
-        """Adds what another one heard, of other samples."""
-        self.samples += other.samples
-        self.nonfinite += other.nonfinite
-        self.skipped += other.skipped
-        self.mismatched += other.mismatched
-        self._count += other._count
-        self._scored += other._scored
-        self.max_abs, self.max_ref = max(self.max_abs, other.max_abs), max(self.max_ref, other.max_ref)
-        for name in ("_ref2", "_cand2", "_cross", "_noise", "_l1", "_level"):
-            getattr(self, name).merge(getattr(other, name))
-        if self._bins is not None and other._bins is not None:
-            self._bins += other._bins
-        if self._metric is not None and other._metric is not None:
-            self._metric[1].merge(other._metric[1])
-
     def figures(self, mean_power: float | None = None, step: float | None = None) -> Figures:
         """The figures of all samples so far.
 
@@ -351,11 +330,11 @@ class Means:
         if name not in self._sums:
             self._sums[name] = self._begun(name, operand)
             return
-        known = self._sums[name]
-        if known is None or operand.finite is not None or known.shape != operand.values.shape:
+        total = self._sums[name]
+        if total is None or operand.finite is not None or total.shape != operand.values.shape:
             self._sums[name] = None
         else:
-            known += operand.values
+            total += operand.values
 
     def _begun(self, name: str, operand: Operand) -> np.ndarray | None:
         if name not in self._always:

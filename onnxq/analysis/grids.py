@@ -31,7 +31,7 @@ def grids_of(model: Model, report: Report | None = None) -> dict[str, CodeGrid]:
             maker = tensor.producer
             tensor = maker.inputs[0] if maker is not None and maker.op == "Cast" else None
     for name, scale in _scales(report).items():
-        grids.setdefault(name, CodeGrid(scale, 0, *INT8.ends, "report"))
+        grids.setdefault(name, CodeGrid(scale, 0, *INT8.ends))
     return grids
 
 
@@ -46,7 +46,7 @@ def _grid(pair: Pair) -> CodeGrid | None:
         if zero.constant is None or zero.constant.size != 1:
             return None
         offset = int(zero.constant.reshape(-1)[0])
-    return CodeGrid(step, offset, *ends, pair.node.name)
+    return CodeGrid(step, offset, *ends)
 
 
 def _scales(report: Report | None) -> dict[str, float]:

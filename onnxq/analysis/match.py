@@ -19,8 +19,6 @@ from onnxq.base.grouped import grouped
 from onnxq.base.plain import DocumentPart
 from onnxq.base.reason import Reason, code_of
 
-_FEW = 3
-
 
 @dataclass(frozen=True, slots=True)
 class Matched:
@@ -169,18 +167,18 @@ def _by_structure(
     b: Stage,
     ours: Mapping[str, onnx.NodeProto],
     theirs: Mapping[str, onnx.NodeProto],
-    found: Mapping[str, Matched],
+    matched: Mapping[str, Matched],
     taken: Collection[str],
 ) -> Iterator[tuple[str, str]]:
     """Tensors that one operator makes of what is matched already, where there is one of them on each side."""
-    partner = {a.base(name): b.base(entry.b) for name, entry in found.items()}
+    partner = {a.base(name): b.base(entry.b) for name, entry in matched.items()}
     partner |= {name: name for name in a.inputs if name in b.inputs}
     sides = grouped(
         (_signature(b, node, None), name)
         for name, node in theirs.items()
         if name not in taken and node.output[0] == name
     )
-    left = [name for name, node in ours.items() if name not in found and node.output[0] == name]
+    left = [name for name, node in ours.items() if name not in matched and node.output[0] == name]
     rivals = Counter(_signature(a, ours[name], None) for name in left)
     for name in left:  # in order, so that what is matched here leads on
         others = sides.get(_signature(a, ours[name], partner), [])
@@ -189,7 +187,7 @@ def _by_structure(
             yield name, others[0]
 
 
-def _signature(stage: Stage, node: onnx.NodeProto, known: Mapping[str, str] | None) -> tuple[object, ...]:
+def _signature(stage: Stage, node: onnx.NodeProto, names: Mapping[str, str] | None) -> tuple[object, ...]:
     """A node's operator and what it reads, in the names of B; constants by their place only."""
     read: list[str | None] = []
     for place, name in enumerate(node.input):
@@ -198,7 +196,7 @@ def _signature(stage: Stage, node: onnx.NodeProto, known: Mapping[str, str] | No
                 read.append(None)
             continue
         base = stage.base(name)
-        read.append(base if known is None else known.get(base, f"\0{base}"))
+        read.append(base if names is None else names.get(base, f"\0{base}"))
     while read and read[-1] is None and len(read) > 1:
         read.pop()  # a bias that is there on one side only
     return (node.domain, node.op_type, *read)

@@ -247,15 +247,15 @@ def _listed(model: Model) -> tuple[list[GraphRow], list[NodeRow]]:
     return graphs, rows
 
 
-def _row(index: int, node: Node, path: str, given: set[int], bodies: tuple[str, ...]) -> NodeRow:
+def _row(index: int, node: Node, path: str, fed: set[int], bodies: tuple[str, ...]) -> NodeRow:
     return NodeRow(
         index=index,
         name=node.name,
         op=node.operator,
         graph=path,
         precision=_precision(node),
-        inputs=tuple(_tensor(tensor, given) for tensor in node.inputs),
-        outputs=tuple(_tensor(tensor, given) for tensor in node.outputs),
+        inputs=tuple(_tensor(tensor, fed) for tensor in node.inputs),
+        outputs=tuple(_tensor(tensor, fed) for tensor in node.outputs),
         attributes={name: _plain(value) for name, value in node.attrs.items()},
         bodies=bodies,
     )
@@ -276,13 +276,13 @@ def _precision(node: Node) -> str:
     return "" if first is None else str(first)
 
 
-def _tensor(tensor: Tensor | None, given: set[int]) -> NodeTensor:
+def _tensor(tensor: Tensor | None, fed: set[int]) -> NodeTensor:
     if tensor is None or not tensor.name:
         return NodeTensor("", "", None, None, None)
     kind = "activation"
     if tensor.is_constant:
         kind = "constant"
-    elif id(tensor.tensor) in given:
+    elif id(tensor.tensor) in fed:
         kind = "input"
     elif tensor.is_output:
         kind = "output"

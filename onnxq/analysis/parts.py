@@ -35,14 +35,12 @@ class Part:
         given: tensors that it reads of what is fed and of parts before it.
         fed: the tensors whose values are A's in the copy: they are read as `FED` and the name.
         alone: the tensors that the copy gives, as `ALONE` and the name.
-        gives: the tensors that it gives.
     """
 
     model: onnx.ModelProto
     given: tuple[str, ...]
     fed: tuple[str, ...]
     alone: tuple[str, ...]
-    gives: tuple[str, ...]
 
 
 def parts_of(stage: Stage, groups: Sequence[Sequence[str]], matched: Collection[str] | None) -> list[Part]:
@@ -101,7 +99,7 @@ def _part(
     graph.input.extend(_info(stage, name, FED + name) for name in fed)
     graph.output.extend(_info(stage, name, name) for name in gives if name in own)
     graph.output.extend(_info(stage, name, ALONE + name) for name in alone)
-    return Part(model, tuple(inputs), tuple(fed), tuple(alone), tuple(n for n in gives if n in own))
+    return Part(model, tuple(inputs), tuple(fed), tuple(alone))
 
 
 def bare_model(stage: Stage, nodes: Sequence[onnx.NodeProto], names: Sequence[str] = ()) -> onnx.ModelProto:
@@ -195,10 +193,10 @@ def _constant(stage: Stage, names: Iterable[str]) -> list[onnx.NodeProto]:
 
 def _info(stage: Stage, name: str, label: str) -> onnx.ValueInfoProto:
     """The type of a tensor, under a name; sizes are those of inputs alone, and of what is no tensor."""
-    known = stage.infos.get(name)
+    inferred = stage.infos.get(name)
     info = onnx.ValueInfoProto(name=label)
-    if known is not None:
-        info.type.CopyFrom(known.type)
+    if inferred is not None:
+        info.type.CopyFrom(inferred.type)
         if name not in stage.inputs and info.type.HasField("tensor_type"):
             info.type.tensor_type.ClearField("shape")
     return info
@@ -254,9 +252,9 @@ class PartRunner:
         feeds = {name: self._as(name, values[name]) for name in self.part.given}
         feeds |= {FED + name: self._as(FED + name, fed[name]) for name in self.part.fed}
         feeds = {name: value for name, value in feeds.items() if name in self._runner.inputs}
-        found = dict(zip(self._runner.outputs, self._runner.run(feeds), strict=True))
-        alone = {name: found.pop(ALONE + name) for name in self.part.alone}
-        return found, alone
+        outputs = dict(zip(self._runner.outputs, self._runner.run(feeds), strict=True))
+        alone = {name: outputs.pop(ALONE + name) for name in self.part.alone}
+        return outputs, alone
 
     def _as(self, label: str, value: np.ndarray) -> np.ndarray:
         """A value in the type that is read; of half precision `Emulated` makes it."""

@@ -86,9 +86,9 @@ def _hint(file: Path) -> str:
     return "give the X.report.json that onnxq writes beside a model"
 
 
-def part_of(kind: type[D], found: object) -> D:
+def part_of(kind: type[D], part: object) -> D:
     """A part of a report; where it was not made, one of which nothing is known."""
-    return found if isinstance(found, kind) else nothing(kind)
+    return part if isinstance(part, kind) else nothing(kind)
 
 
 def number(value: float | None) -> float | None:

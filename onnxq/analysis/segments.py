@@ -156,7 +156,7 @@ def values_of(stage: Stage, names: Collection[str]) -> dict[str, np.ndarray] | N
             return None
         model.graph.output.add(name=name).type.CopyFrom(stage.infos[name].type)
     try:
-        computed, _ = PartRunner(stage, Part(model, (), (), (), tuple(rest)), 1).run({}, {})
+        computed, _ = PartRunner(stage, Part(model, (), (), ()), 1).run({}, {})
     except RunError:
         return None
     return {**values, **computed}
@@ -191,7 +191,7 @@ def _tail(
     shape = (1, outputs, *[1] * (rank - 2)) if node.op_type == "Conv" else (1, outputs)
     far = _FAR_HALF if stage.half else _FAR  # a gain next to a great offset would be lost in its rounding
     try:
-        runner = PartRunner(stage, Part(model, (start,), (), (), (segment.tensor,)), 1)
+        runner = PartRunner(stage, Part(model, (start,), (), ()), 1)
         results = [
             np.asarray(runner.run({start: np.full(shape, x, np.float32)}, {})[0][segment.tensor], np.float64)
             for x in (0.0, far, -far)

@@ -38,14 +38,12 @@ class CodeGrid:
         zero: the code of 0.
         least: the least code.
         greatest: the greatest code.
-        source: the QuantizeLinear, or the report that says so.
     """
 
     scale: float
     zero: int
     least: int
     greatest: int
-    source: str
 
     @property
     def low(self) -> float:
@@ -235,7 +233,7 @@ def units(values: np.ndarray) -> list[int]:
 
 
 class TensorTally:
-    """The statistics of a tensor while they grow: parts are joined to the same bits as the whole."""
+    """The statistics of a tensor while they grow: the same bits in any order of the samples."""
 
     def __init__(self, axis: int | None = None, grid: CodeGrid | None = None, *, codes: bool = False) -> None:
         """An empty one.
@@ -252,7 +250,6 @@ class TensorTally:
         self._ends = np.zeros((2, 0), np.float32)  # least and greatest
         self._sums: list[list[int]] = [[], []]  # of values and of squares, by channel
         self._counter = HistogramCounter(1 << 12, _SCRATCH)
-        self._held = Histogram()
         self._codes: np.ndarray | None = None
         if codes and grid is not None:
             self._codes = np.zeros(grid.greatest - grid.least + 1, np.int64)
@@ -265,7 +262,7 @@ class TensorTally:
         if values.dtype == np.float64:
             values = np.where(np.isfinite(values), np.clip(values, -_LARGEST, _LARGEST), values)
         wide = np.asarray(values, np.float32)
-        if self.axis is not None and (wide.ndim <= self.axis or self.collapsed):
+        if self.axis is not None and wide.ndim <= self.axis:
             self._collapse()
         lines = wide.reshape(1, -1) if self.axis is None else by_channel(wide, self.axis)
         if len(self._counts) not in (0, len(lines)):
@@ -273,30 +270,10 @@ class TensorTally:
             lines = lines.reshape(1, -1)
         self._join(*self._read(lines))
 
-    def joined(self, other: TensorTally) -> TensorTally:
-        """The tally of the samples of both; neither may be added to any more.
-
-        Both are of the same tensor, with the same axis and grid, but for channels that one lost.
-        """
-        for one, two in ((self, other), (other, self)):
-            differ = len(one._counts) and len(two._counts) and len(one._counts) != len(two._counts)
-            if one.collapsed or differ:
-                two._collapse()
-        result = TensorTally(self.axis, self.grid, codes=self._codes is not None)
-        result.collapsed = self.collapsed
-        for part in (self, other):
-            if len(part._counts):
-                result._join(part._counts, part._ends, part._sums)
-            if result._codes is not None and part._codes is not None:
-                result._codes += part._codes
-        result.samples = self.samples + other.samples
-        result._held = self.histogram.merge(other.histogram)
-        return result
-
     @property
     def histogram(self) -> Histogram:
         """The magnitudes of all finite values."""
-        return self._held.merge(self._counter.histogram())
+        return self._counter.histogram()
 
     def rows(self, written: Written, *, channels: bool = True) -> list[TensorRow]:
         """The row of the tensor, and those of its channels."""

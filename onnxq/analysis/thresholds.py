@@ -13,7 +13,7 @@ AT_MOST = {name: name for name in ("mse", "l1", "kl", "max_abs", "max_steps", "r
 _ALONE = "isolated."
 
 
-def checked(given: Mapping[str, float], has_metric: bool) -> dict[str, float]:
+def checked(thresholds: Mapping[str, float], has_metric: bool) -> dict[str, float]:
     """Thresholds by figure, of `isolated.` figures as well.
 
     Raises:
@@ -21,7 +21,7 @@ def checked(given: Mapping[str, float], has_metric: bool) -> dict[str, float]:
     """
     figures = [*AT_LEAST, *AT_MOST]
     limits = {}
-    for name, value in given.items():
+    for name, value in thresholds.items():
         figure = name.removeprefix(_ALONE)
         if figure not in figures:
             raise unknown_name("figure", name, [*figures, *(_ALONE + one for one in figures)])

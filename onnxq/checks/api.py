@@ -90,9 +90,9 @@ class Check:
     function: Function | None = None
     place: UserFunction | None = None
 
-    def __call__(self, known: Any) -> Iterable[Said]:
+    def __call__(self, needed: Any) -> Iterable[Said]:
         """What its function says of what it needs."""
-        return () if self.function is None else self.function(known)
+        return () if self.function is None else self.function(needed)
 
     def finding(self, said: Said) -> Finding:
         """What is said, as a finding."""

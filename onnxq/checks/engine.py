@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from onnxq.base.grouped import grouped
@@ -10,7 +10,6 @@ from onnxq.checks.finding import Finding
 from onnxq.checks.subject import Product, Subject
 from onnxq.compiled.kernels import Kernel
 from onnxq.formats import INT8
-from onnxq.graph.view import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +37,6 @@ class Seen:
         listing = grouped((names.get(node, node), kernel) for kernel in kernels for node in kernel.nodes)
         products = {product.node.name: product for product in subject.products}
         return cls(products, subject, listing, frozenset(told))
-
-    @property
-    def nodes(self) -> Iterator[Node]:
-        """The nodes of the model."""
-        return self.subject.nodes
 
     def product(self, node: str) -> Kernel | None:
         """The kernel that multiplies for a node; of several one that does not in int8."""

@@ -30,13 +30,11 @@ class Scaled:
         tensors: their names.
         threshold: the magnitude of the largest code.
         scale: the name of the scale in the file, "" where it is planned.
-        pairs: the QuantizeLinear of each tensor, none where it is planned.
     """
 
     tensors: tuple[str, ...]
     threshold: float
     scale: str = ""
-    pairs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,21 +182,18 @@ def own_scales(model: Model) -> tuple[Scaled, ...]:
 
     Scales are the same where they are one constant of the file, or the same number.
     """
-    groups: dict[float, list[tuple[str, str, str]]] = {}
+    groups: dict[float, list[tuple[str, str]]] = {}
     for pair in PairIndex.of(model).quantizing:
         source, scale, values = pair.source, pair.scale, pair.scales
         if source is None or source.is_constant or scale is None or values is None or values.size != 1:
             continue
         value = values.item()
         if value > 0 and pair.format == INT8:
-            groups.setdefault(value, []).append((source.name, scale.name, pair.node.name))
+            groups.setdefault(value, []).append((source.name, scale.name))
     return tuple(
-        Scaled(
-            tuple(dict.fromkeys(name for name, _, _ in members)), value * INT8.greatest,
-            members[0][1], tuple(pair for _, _, pair in members),
-        )
+        Scaled(tuple(dict.fromkeys(name for name, _ in members)), value * INT8.greatest, members[0][1])
         for value, members in groups.items()
-    )  # fmt: skip
+    )
 
 
 def planned_scales(plan: QuantPlan, ranges: Mapping[str, float]) -> tuple[Scaled, ...]:

@@ -18,26 +18,16 @@ from onnxq.run.trt import Engine
 from onnxq.targets import DEFAULT
 
 
-def lint_qdq(model: Model, target: str = DEFAULT) -> list[Finding]:
-    """All mistakes in the pairs of a model, and in what is around them, that can be read from the file.
+def confirmed_lint(model: Model, target: str = DEFAULT, engine: Engine | None = None) -> list[Finding]:
+    """All mistakes in and around the pairs of a model that the file shows, and what the engine says of them.
 
     Args:
         model: the model; its `limits` are those of the target.
         target: the target's name.
-    """
-    return _lint(subject_of(model, target))
-
-
-def confirmed_lint(model: Model, target: str, engine: Engine | None) -> list[Finding]:
-    """The same, with what the engine says of it.
-
-    Args:
-        model: the model; its `limits` are those of the target.
-        target: the target's name.
-        engine: what came of compiling that model as it is; None where it was not compiled.
+        engine: what came of compiling that model as it is; None: it was not, and confirms nothing.
     """
     subject = subject_of(model, target)
-    findings = _lint(subject)
+    findings = found_by(checks_that_need("file", "pairs"), subject)
     return findings if engine is None else confirm(findings, subject, engine)
 
 
@@ -59,10 +49,6 @@ def advised(
     ]
     made = [repair for repair in repairs if repair.node is not None or repair.rule.lacks not in lacks]
     return findings, [repair for repair in made if repair.feature not in told]
-
-
-def _lint(subject: Subject) -> list[Finding]:
-    return found_by(checks_that_need("file", "pairs"), subject)
 
 
 def lint_pairs(model: Model) -> list[Finding]:

@@ -55,18 +55,18 @@ def finding(check: str, *said: Any, **more: Any) -> Finding:
     return CHECKS[check].finding(Said(*said, **more))
 
 
-def found_by(asked: Iterable[Check], known: Any) -> list[Finding]:
+def found_by(asked: Iterable[Check], needed: Any) -> list[Finding]:
     """What checks find. A fault of onnxq in one of them is a note, and costs none of the others.
 
     Args:
         asked: the checks, in their order.
-        known: what all of them need.
+        needed: what all of them need.
     """
     findings: list[Finding] = []
     tensors: set[str] = set()
     for check in asked:
         try:
-            new = [check.finding(said) for said in check(known)]
+            new = [check.finding(said) for said in check(needed)]
         except Exception as error:  # of ours
             new = [_failed(check.name, error)]
         if check.is_cause:

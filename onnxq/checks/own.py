@@ -57,17 +57,17 @@ def _own(function: UserFunction) -> Check:
     return dataclasses.replace(call, place=function, kind=str(function))
 
 
-def found_by_own(own: Iterable[Check], known: Mapping[Need, Any]) -> list[Finding]:
+def found_by_own(own: Iterable[Check], needed: Mapping[Need, Any]) -> list[Finding]:
     """What checks of the user's find; of one that was not asked, a note that says so.
 
     Args:
         own: the checks.
-        known: what there is, by the need that it fulfils.
+        needed: what there is, by the need that it fulfils.
     """
     findings: list[Finding] = []
     for check in own:
-        if known.get(check.needs) is not None:
-            findings += _found(check, known[check.needs])
+        if needed.get(check.needs) is not None:
+            findings += _findings(check, needed[check.needs])
         else:
             lacks, advice = _MISSING[check.needs]
             said = Said(reason=f"{check.name!r} was not asked: it needs {lacks}", advice=advice)
@@ -75,7 +75,7 @@ def found_by_own(own: Iterable[Check], known: Mapping[Need, Any]) -> list[Findin
     return findings
 
 
-def _found(check: Check, known: Any) -> list[Finding]:
+def _findings(check: Check, needed: Any) -> list[Finding]:
     """What a check of the user's finds.
 
     Where it raises an error, or gives something else than findings, that is one finding more, and the last.
@@ -85,11 +85,11 @@ def _found(check: Check, known: Any) -> list[Finding]:
     assert function is not None
     try:
         with function.running():
-            answer: Any = check(known)
+            answer: Any = check(needed)
             is_list = isinstance(answer, Iterable) and not isinstance(answer, str | Mapping)
             if answer is not None and not is_list:
                 raise UserError(f"{function} returned {type(answer).__name__}", hint=f"the form is {_FORM}")
-            findings.extend(_finding(one, check, known) for one in answer or ())
+            findings.extend(_finding(one, check, needed) for one in answer or ())
     except UserError as error:
         findings.append(
             finding(
@@ -102,27 +102,27 @@ def _found(check: Check, known: Any) -> list[Finding]:
     return findings
 
 
-def _finding(given: Any, check: Check, known: Any) -> Finding:
-    if isinstance(given, Said):
-        return check.finding(given)
-    if isinstance(given, Finding):
-        if given.severity not in SEVERITIES:
-            raise _none(check, f"severity {given.severity!r}")
-        return given
-    if not isinstance(given, Mapping):
-        raise _none(check, f"a {type(given).__name__}")
-    unknown = [key for key in given if key not in (*_TEXTS, "severity", "db")]
+def _finding(answer: Any, check: Check, needed: Any) -> Finding:
+    if isinstance(answer, Said):
+        return check.finding(answer)
+    if isinstance(answer, Finding):
+        if answer.severity not in SEVERITIES:
+            raise _none(check, f"severity {answer.severity!r}")
+        return answer
+    if not isinstance(answer, Mapping):
+        raise _none(check, f"a {type(answer).__name__}")
+    unknown = [key for key in answer if key not in (*_TEXTS, "severity", "db")]
     if unknown:
         raise _none(check, f"a finding with {unknown[0]!r}")
-    severity = given.get("severity", check.severity)
+    severity = answer.get("severity", check.severity)
     if severity not in SEVERITIES:
         raise _none(check, f"severity {severity!r}, which is none of {', '.join(SEVERITIES)}")
-    if not given.get("reason"):
+    if not answer.get("reason"):
         raise _none(check, "a finding without a reason")
-    texts = {key: str(given.get(key, "")) for key in _TEXTS}
-    named = (node.op for node in known.nodes if node.name == texts["node"])
+    texts = {key: str(answer.get(key, "")) for key in _TEXTS}
+    named = (node.op for node in needed.nodes if node.name == texts["node"])
     texts["op"] = texts["op"] or next(named, "")
-    db = given.get("db")
+    db = answer.get("db")
     if db is not None and (isinstance(db, bool) or not isinstance(db, int | float)):
         raise _none(check, f"db {db!r}, which is no number")
     said = Said(**texts, db=None if db is None else float(db))  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from onnxq.base.grouped import grouped
+from onnxq.base.joined import Joined
 from onnxq.base.plain import DocumentPart
 from onnxq.compiled.gpus import Gpu, gpus
 from onnxq.compiled.kernels import Kernel, readers_of
@@ -269,9 +270,11 @@ def _by_layers(
     fp16: _Timed, int8: _Timed, layers: Collection[str], nodes: Collection[str]
 ) -> tuple[ComparedLayers, ...]:
     """Layers with the kernels that are theirs in either engine, those that lose most time first."""
-    parts = _Parts()
+    parts = Joined[str]()
     for kernel in (*fp16.kernels, *int8.kernels):
-        parts.join([node for node in kernel.nodes if node in nodes])
+        own_nodes = [node for node in kernel.nodes if node in nodes]
+        for node in own_nodes:
+            parts.join(own_nodes[0], node)
     kernels = [_owned(timed.kernels, parts, nodes) for timed in (fp16, int8)]
     total = int8.total
     compared = []
@@ -296,27 +299,7 @@ def _by_layers(
     return tuple(sorted(compared, key=lambda one: one.share * (one.ratio - 1)))
 
 
-class _Parts:
-    """Nodes that are joined."""
-
-    def __init__(self) -> None:
-        self._parent: dict[str, str] = {}
-
-    def find(self, node: str) -> str:
-        while (parent := self._parent.setdefault(node, node)) != node:
-            self._parent[node] = self._parent[parent]
-            node = parent
-        return node
-
-    def join(self, nodes: Sequence[str]) -> None:
-        for node in nodes:
-            self._parent[self.find(node)] = self.find(nodes[0])
-
-    def members(self) -> dict[str, list[str]]:
-        return grouped((self.find(node), node) for node in list(self._parent))
-
-
-def _owned(kernels: Sequence[Kernel], parts: _Parts, nodes: Collection[str]) -> dict[str, list[int]]:
+def _owned(kernels: Sequence[Kernel], parts: Joined[str], nodes: Collection[str]) -> dict[str, list[int]]:
     """The kernels of each part; one that runs no node of the model is for who reads it, else who wrote it."""
     named = ([node for node in kernel.nodes if node in nodes] for kernel in kernels)
     owner = {index: parts.find(own[0]) for index, own in enumerate(named) if own}

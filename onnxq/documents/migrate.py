@@ -14,14 +14,14 @@ def brought_up(document: dict[str, Any]) -> dict[str, Any]:
     Args:
         document: plain JSON, with its kind; it is not modified.
     """
-    found = dict(document)
+    migrated = dict(document)
     for part, change in (("plan", _plan), ("body", _body), ("worst", _worst), ("layer_errors", brought_up)):
-        if isinstance(found.get(part), dict):
-            found[part] = change(found[part])
-    calibration, repair = found.get("calibration"), found.get("repair")
+        if isinstance(migrated.get(part), dict):
+            migrated[part] = change(migrated[part])
+    calibration, repair = migrated.get("calibration"), migrated.get("repair")
     if isinstance(calibration, dict) and isinstance(repair, dict) and "before" not in calibration:
-        found["calibration"] = {**calibration, "before": _before(repair.get("edits"))}
-    return found
+        migrated["calibration"] = {**calibration, "before": _before(repair.get("edits"))}
+    return migrated
 
 
 def _plan(plan: dict[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from onnxq.base.errors import UserError, nearest, unknown_name
+from onnxq.base.joined import Joined
 from onnxq.base.reason import Reason, code_of
 from onnxq.body.decide import Decision
 from onnxq.body.formats import Kind
@@ -29,7 +30,6 @@ from onnxq.options.config import LayerRule
 from onnxq.options.parameters import stated
 from onnxq.options.settings import Format
 from onnxq.quant.fits import fits_of, within
-from onnxq.quant.groups import Groups
 from onnxq.quant.patches import Patches
 from onnxq.quant.plan import KeptFloat, QuantPlan, ScaleGroup, Site
 from onnxq.quant.plan_file import BodyEntry, PlanFile
@@ -291,7 +291,7 @@ def _grouped(plan: QuantPlan, file: PlanFile, known: _Known, notes: list[str]) -
     old = plan.shared
     names = {name for group in old for name in group.tensors}
     listed = {entry.name for entry in file.tensors}
-    groups = Groups()
+    groups = Joined[str]()
     for group in old:
         for name in group.tensors:
             groups.add(name)
@@ -315,7 +315,7 @@ def _grouped(plan: QuantPlan, file: PlanFile, known: _Known, notes: list[str]) -
     new: list[ScaleGroup] = []
     for root, found in members.items():
         repeated = {name for name in found if name in moved and whole[name].issubset(found)}
-        whys = dict.fromkeys(join.because for join in reasons.get(root, ()) if join.because)
+        whys = dict.fromkeys(filter(None, reasons.get(root, ())))
         sources = tuple(name for name in found if name not in repeated)
         new.append(ScaleGroup(len(new), tuple(found), sources, tuple(whys) if len(found) > 1 else ()))
     number = {name: group.id for group in new for name in group.tensors}

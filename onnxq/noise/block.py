@@ -84,9 +84,9 @@ class Sums:
     def in_parts_of_power(self, place: int) -> np.ndarray:
         """G of an output in parts of its power, [sets, sets]."""
         signal = self.signals[place]
-        found: np.ndarray = self.grams[place] / signal.about_mean
-        found[np.diag_indices(len(found))] += _LOUDEST * self.broken[place]
-        return found
+        gram: np.ndarray = self.grams[place] / signal.about_mean
+        gram[np.diag_indices(len(gram))] += _LOUDEST * self.broken[place]
+        return gram
 
 
 def measure_block(
@@ -108,30 +108,30 @@ def measure_block(
 def _of_sample(model: PiecewiseModel, task: Task, feeds: Mapping[str, np.ndarray], number: int) -> Sums:
     off = model.edges
     settings = [Setting(off), *(Setting(off - edges) for edges in task.sets)]
-    given = {name: feeds[name] for name in model.inputs}
-    found = Sums.none(len(task.sets), len(task.parts.parts))
-    found.samples = 1
+    taken = {name: feeds[name] for name in model.inputs}
+    sums = Sums.none(len(task.sets), len(task.parts.parts))
+    sums.samples = 1
     most = max(1, task.budget // max(1, len(task.parts.parts)))
     exact: list[np.ndarray] = []
     projections: list[Projection] = []
     errors: list[np.ndarray] = []
-    for index, whole in model.run_one_by_one(given, settings, task.parts.outputs):
+    for index, whole in model.run_one_by_one(taken, settings, task.parts.outputs):
         outputs = task.parts.split(whole)
         if not projections:  # the float model is the first
             assert index == 0
-            found.signals = [Signal.of(value) for value in outputs]
+            sums.signals = [Signal.of(value) for value in outputs]
             exact = [as_tensor(value) for value in outputs]
-            for place, (value, signal) in enumerate(zip(exact, found.signals, strict=True)):
+            for place, (value, signal) in enumerate(zip(exact, sums.signals, strict=True)):
                 size = value.size if signal.comparable else 0
                 projections.append(Projection(size, most, task.seed, number, place))
                 errors.append(np.zeros((len(task.sets), projections[-1].length)))
             exact = [
                 value.astype(np.float64) if signal.comparable else value
-                for value, signal in zip(exact, found.signals, strict=True)
+                for value, signal in zip(exact, sums.signals, strict=True)
             ]
             continue
         for place, value in enumerate(outputs):
-            signal = found.signals[place]
+            signal = sums.signals[place]
             array = as_tensor(value)
             if signal.comparable and array.shape != exact[place].shape:
                 signal.comparable = False
@@ -140,13 +140,13 @@ def _of_sample(model: PiecewiseModel, task: Task, feeds: Mapping[str, np.ndarray
             with np.errstate(over="ignore", invalid="ignore"):
                 error = (array - exact[place]).ravel()
             if not np.isfinite(error).all():
-                found.broken[place][index - 1] += 1
+                sums.broken[place][index - 1] += 1
                 error = np.zeros(error.size)
             errors[place][index - 1] = projections[place](error)
     for place, rows in enumerate(errors):
-        if found.signals[place].comparable:
-            found.grams[place] = rows @ rows.T
-    return found
+        if sums.signals[place].comparable:
+            sums.grams[place] = rows @ rows.T
+    return sums
 
 
 # -- elsewhere --------------------------------------------------------------------------------

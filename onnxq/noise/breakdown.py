@@ -69,9 +69,9 @@ def breakdown(model: NoiseModel) -> NoiseBreakdown:
         *((e.name, e.kind, read[:_READERS]) for e, read in zip(entries, readers, strict=True)),
         *((node, "", (node,)) for node in nodes),
     ]
-    found = [
+    noise_shares = [
         NoiseShare(name, kind, layers, decibels(float(noise)), float(share))
         for (name, kind, layers), noise, share in zip(told, alone, shares, strict=True)
     ]
-    sources = sorted(found[len(kinds) : first], key=lambda one: -one.share)
-    return NoiseBreakdown(tuple(found[: len(kinds)]), tuple(sources), tuple(found[first:]))
+    sources = sorted(noise_shares[len(kinds) : first], key=lambda one: -one.share)
+    return NoiseBreakdown(tuple(noise_shares[: len(kinds)]), tuple(sources), tuple(noise_shares[first:]))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.graph.model import Model
-from onnxq.graph.view import Node
+from onnxq.graph.view import main_nodes
 from onnxq.noise.sources import Sources
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.wants import Wants
@@ -40,8 +40,8 @@ def decisions_of(plan: QuantPlan, sources: Sources) -> list[FloatDecision]:
     """
     read = {(edge.node, edge.input) for pair in plan.pairs for edge in pair.readers}
     free = {x.node for x in plan.layers if x.quantized and {(x.node, 0), (x.node, 1)} <= read}
-    found = [FloatDecision((x.node,)) for x in plan.layers if x.node in free]
-    seen = {frozenset(decision.nodes) for decision in found}
+    decisions = [FloatDecision((x.node,)) for x in plan.layers if x.node in free]
+    seen = {frozenset(decision.nodes) for decision in decisions}
     order = {name: place for place, name in enumerate(sources.nodes)}
     layers = {x.node for x in plan.layers}
     of_tensor: dict[str, set[str]] = {}
@@ -54,8 +54,8 @@ def decisions_of(plan: QuantPlan, sources: Sources) -> list[FloatDecision]:
     for tensor, nodes in of_tensor.items():
         if len(nodes) > 1 and frozenset(nodes) not in seen and not nodes & layers - free:
             seen.add(frozenset(nodes))
-            found.append(FloatDecision(tuple(sorted(nodes, key=order.__getitem__)), tensor))
-    return found
+            decisions.append(FloatDecision(tuple(sorted(nodes, key=order.__getitem__)), tensor))
+    return decisions
 
 
 class Costs:
@@ -68,8 +68,7 @@ class Costs:
     def __init__(self, plan: QuantPlan, costs: Mapping[str, float], unit: str) -> None:
         """Costs by node; `of` and `given` make them."""
         self._wants, self._costs, self.unit = Wants(plan), dict(costs), unit
-        known = [x.macs for x in plan.layers if x.quantized and x.macs is not None]
-        mean = sum(known) / len(known) if known else 1.0
+        mean = _mean(x.macs for x in plan.layers if x.quantized)
         self._macs = {x.node: mean if x.macs is None else x.macs for x in plan.layers if x.quantized}
 
     @staticmethod
@@ -80,9 +79,8 @@ class Costs:
         """
         macs = {layer.node: layer.macs for layer in plan.layers}
         read = {(edge.node, edge.input) for pair in plan.pairs for edge in pair.readers}
-        found: dict[str, float | None] = {}
-        for raw in model.graph.nodes:
-            node = Node(model, raw)
+        costs: dict[str, float | None] = {}
+        for node in main_nodes(model):
             sizes = [
                 _size(t.shape) for i, t in enumerate(node.inputs) if t is not None and (node.name, i) in read
             ]
@@ -90,14 +88,13 @@ class Costs:
                 continue
             elements = None if None in sizes else sum(filter(None, sizes))
             if unit == "bytes":
-                found[node.name] = None if elements is None else float(elements * _WIDER)
+                costs[node.name] = None if elements is None else float(elements * _WIDER)
             elif node.name in macs:
-                found[node.name] = macs[node.name]
+                costs[node.name] = macs[node.name]
             else:
-                found[node.name] = None if elements is None else float(elements * _ELEMENT)
-        known = [cost for cost in found.values() if cost is not None]
-        mean = sum(known) / len(known) if known else 1.0
-        return Costs(plan, {n: mean if c is None else c for n, c in found.items()}, unit)
+                costs[node.name] = None if elements is None else float(elements * _ELEMENT)
+        mean = _mean(costs.values())
+        return Costs(plan, {n: mean if c is None else c for n, c in costs.items()}, unit)
 
     @staticmethod
     def given(plan: QuantPlan, costs: Mapping[str, float]) -> Costs:
@@ -133,6 +130,12 @@ class Costs:
         """What one node costs, and its share."""
         total = sum(self._macs.values())
         return self._costs.get(name, 0.0), self._macs.get(name, 0.0) / total if total else 0.0
+
+
+def _mean(costs: Iterable[float | None]) -> float:
+    """The mean of what is known; 1 where nothing is."""
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) / len(known) if known else 1.0
 
 
 def _size(shape: Sequence[object] | None) -> int | None:

@@ -83,7 +83,7 @@ def meet_sqnr(search: Search, goal_db: float, measured: Measured, *, rounds: int
                 break
         trial = trials.add(proposed)
         off = proposed.sqnr_db - trial.measured
-    trials.retry(_RETRIED, lambda found: found.sqnr_db >= goal_db + off - _HOPELESS_DB)
+    trials.retry(_RETRIED, lambda proposed: proposed.sqnr_db >= goal_db + off - _HOPELESS_DB)
     return trials.met()
 
 
@@ -114,7 +114,7 @@ def meet_score(search: Search, goal: float, measured: Measured, *, retries: int 
             proposed = search.cheapest(path[enough].sqnr_db) if retries else path[enough]
             if proposed.cost < path[enough].cost and not trials.knows(proposed):
                 trials.add(proposed)
-            trials.retry(retries, lambda found: True)
+            trials.retry(retries, lambda proposed: True)
         elif enough:  # the score may fall again where more is float
             while enough > 1:
                 enough //= 2
@@ -127,27 +127,27 @@ class _Trials:
 
     def __init__(self, search: Search, measured: Measured, goal: float) -> None:
         self._search, self._measured, self._goal = search, measured, goal
-        self._known: dict[frozenset[str], FloatSetTried] = {}
+        self._trials: dict[frozenset[str], FloatSetTried] = {}
         self.list: list[FloatSetTried] = []
 
     def base(self) -> FloatSetTried:
         return self.add(self._search.predicted(()))
 
-    def add(self, found: FloatSet) -> FloatSetTried:
+    def add(self, proposed: FloatSet) -> FloatSetTried:
         """Measures a set, once."""
-        key = frozenset(found.floats)
-        if key not in self._known:
-            (value,) = self._measured([found.floats])
-            trial = FloatSetTried(found.floats, found.cost, found.sqnr_db, float(value))
-            self._known[key] = trial
+        key = frozenset(proposed.floats)
+        if key not in self._trials:
+            (value,) = self._measured([proposed.floats])
+            trial = FloatSetTried(proposed.floats, proposed.cost, proposed.sqnr_db, float(value))
+            self._trials[key] = trial
             self.list.append(trial)
-        return self._known[key]
+        return self._trials[key]
 
-    def knows(self, found: FloatSet) -> bool:
-        return frozenset(found.floats) in self._known
+    def knows(self, proposed: FloatSet) -> bool:
+        return frozenset(proposed.floats) in self._trials
 
-    def of(self, found: FloatSet) -> FloatSetTried:
-        return self._known[frozenset(found.floats)]
+    def of(self, proposed: FloatSet) -> FloatSetTried:
+        return self._trials[frozenset(proposed.floats)]
 
     def best(self) -> FloatSetTried:
         """The cheapest that reaches the goal, else the one that is nearest to it."""

@@ -54,7 +54,6 @@ class NoiseModel:
         body: the noise of the body in half precision, in parts of each output's power; none where it is not
             measured.
         bend: how noise that is great falls behind what superposition says, 0 where it does not.
-        bends: likewise of each output.
     """
 
     sources: Sources
@@ -64,7 +63,6 @@ class NoiseModel:
     effort: Effort
     body: Mapping[str, float] = field(default_factory=dict)
     bend: float = 0.0
-    bends: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         gram = np.zeros((len(self.sources), len(self.sources)))
@@ -107,8 +105,8 @@ class NoiseModel:
         """What the noise falls by when a source goes, in parts of all, float64 [sources]; or rises."""
         on = self.sources.on(floats).astype(np.float64)
         total = max(float(on @ self.gram @ on), 1e-300)
-        found: np.ndarray = on * (2 * (self.gram @ on) - np.diag(self.gram)) / total
-        return found
+        shares: np.ndarray = on * (2 * (self.gram @ on) - np.diag(self.gram)) / total
+        return shares
 
     def reliable(self, floats: Collection[str] = ()) -> bool:
         """Whether the body's noise is 15 dB under that of int8: else adding powers may be wrong."""
@@ -126,13 +124,13 @@ def noises(gram: np.ndarray, on: np.ndarray) -> np.ndarray:
     if 2 * len(held) < len(gram):  # those that none has add nothing
         on, gram = on[:, held], gram[np.ix_(held, held)]
     wide = on.astype(np.float64)
-    found: np.ndarray = np.maximum(np.einsum("ij,ij->i", wide @ gram, wide), 0.0)
-    return found
+    noise: np.ndarray = np.maximum(np.einsum("ij,ij->i", wide @ gram, wide), 0.0)
+    return noise
 
 
 def _bent(noise: np.ndarray, bend: float) -> np.ndarray:
-    found: np.ndarray = noise / np.maximum(1 + bend * noise, 0.5)
-    return found
+    bent: np.ndarray = noise / np.maximum(1 + bend * noise, 0.5)
+    return bent
 
 
 _BENDS = np.concatenate([np.linspace(-0.3, 0.0, 31), np.geomspace(1e-3, 10.0, 120)])
@@ -145,10 +143,10 @@ def bend_of(predicted: np.ndarray, measured: np.ndarray) -> float:
         predicted: the noise of sets by superposition, float64 [sets].
         measured: their noise.
     """
-    known = (predicted > 0) & (measured > 0)
-    if known.sum() < 2:
+    both = (predicted > 0) & (measured > 0)
+    if both.sum() < 2:
         return 0.0
-    predicted, measured = predicted[known], measured[known]
+    predicted, measured = predicted[both], measured[both]
     tried = _BENDS / predicted.max()
     off = [np.square(np.log(_bent(predicted, bend)) - np.log(measured)).sum() for bend in tried]
     return float(tried[int(np.argmin(off))])

@@ -101,8 +101,8 @@ def measure_noise(
     sums = kept.sums or Sums.none(len(edges), len(heard.parts))
     blocks = kept.rest(_blocks(samples))
     progress(sums.samples * len(edges), count)
-    for block, found in _measured(copy, task, blocks, workers, submit):
-        sums.add(found)
+    for block, added in _measured(copy, task, blocks, workers, submit):
+        sums.add(added)
         kept.store(sums, block)
         progress(sums.samples * len(edges), count)
     if not sums.samples:
@@ -187,8 +187,7 @@ def _model(
     if not len(some):
         return model
     together = sum((weights[name] * measured[name] for name in weights), np.zeros(len(some)))
-    bends = {name: bend_of(noises(by_output[name], some), measured[name]) for name in weights}
-    return replace(model, bend=bend_of(noises(model.gram, some), together), bends=bends)
+    return replace(model, bend=bend_of(noises(model.gram, some), together))
 
 
 def _some_sets(sources: Sources, seed: int) -> np.ndarray:
@@ -201,14 +200,14 @@ def _some_sets(sources: Sources, seed: int) -> np.ndarray:
 
 def _digest(recipe: Recipe, task: Task) -> str:
     """What sums are of: the models with their scales, the sources, how errors are kept."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for model in (recipe.model, recipe.floats):
-        found.update(model.SerializeToString(deterministic=True))
+        digest.update(model.SerializeToString(deterministic=True))
     for edges in task.sets:
-        found.update(repr(sorted(edges)).encode())
-    found.update(repr((task.parts, task.budget, task.seed, BLOCK, recipe.optimize, recipe.pieces)).encode())
-    found.update(_stamp(recipe))
-    return found.hexdigest()
+        digest.update(repr(sorted(edges)).encode())
+    digest.update(repr((task.parts, task.budget, task.seed, BLOCK, recipe.optimize, recipe.pieces)).encode())
+    digest.update(_stamp(recipe))
+    return digest.hexdigest()
 
 
 def _stamp(recipe: Recipe) -> bytes:
@@ -222,9 +221,9 @@ def _stamp(recipe: Recipe) -> bytes:
         for entry in tensor.external_data
         if entry.key == "location"
     }
-    found = []
+    stamps = []
     for name in sorted(names):
         path = recipe.data_dir / name
-        known = os.stat(path) if path.exists() else None
-        found.append((name, known and (known.st_size, known.st_mtime_ns)))
-    return repr(found).encode()
+        stat = os.stat(path) if path.exists() else None
+        stamps.append((name, stat and (stat.st_size, stat.st_mtime_ns)))
+    return repr(stamps).encode()

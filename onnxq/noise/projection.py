@@ -36,8 +36,8 @@ class Projection:
         rows = -(-self._size // self.length)
         padded = np.zeros(rows * self.length)
         np.multiply(error, self._signs, out=padded[: self._size])
-        found: np.ndarray = padded.reshape(rows, self.length).sum(0)
-        return found
+        numbers: np.ndarray = padded.reshape(rows, self.length).sum(0)
+        return numbers
 
 
 def _prime(most: int) -> int:

@@ -62,7 +62,7 @@ def ranked(
     alone = model.noises(removed)
     body, apart = model.body_noise, model.alone_db()
     levels = [decibels(noise + body) for noise in model.noises(after)]
-    found = [
+    rows = [
         DecisionRanked(
             decision.nodes, decision.removes or None, levels[row] - now, None, decibels(alone[row]),
             costs.cost(decision.nodes), costs.share(decision.nodes), _names(model, removed[row]),
@@ -70,7 +70,7 @@ def ranked(
         )
         for row, decision in enumerate(decisions)
     ]  # fmt: skip
-    by_itself = {one.nodes: one.gain_db for one in found}
+    by_itself = {one.nodes: one.gain_db for one in rows}
 
     def place(one: DecisionRanked) -> tuple[float, bool, float, int]:
         nodes = one.nodes
@@ -78,7 +78,7 @@ def ranked(
         behind = best > 0 and one.gain_db < _MORE * best
         return -round(best if behind else one.gain_db, 6), behind, one.cost, len(nodes)
 
-    return sorted(found, key=place)
+    return sorted(rows, key=place)
 
 
 def _names(model: NoiseModel, removed: np.ndarray) -> tuple[str, ...]:

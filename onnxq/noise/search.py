@@ -13,8 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onnxq.base.grouped import grouped
 from onnxq.noise.decisions import Costs, FloatDecision
 from onnxq.noise.gram import NoiseModel
+from onnxq.noise.sources import Union
 from onnxq.run.about_mean import decibels
 
 EXACT = 14
@@ -35,13 +37,11 @@ class FloatSet:
         floats: names of the nodes that are asked for, in the order of the decisions.
         cost: theirs, and that of those that go along.
         sqnr_db: predicted, dB.
-        met: whether that reaches the goal.
     """
 
     floats: tuple[str, ...]
     cost: float
     sqnr_db: float
-    met: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Search:
         for along, stands in whole.items():
             for name in along:
                 takers[name][place[stands]] = None
-        self._takers = _Union([list(numbers) for numbers in takers.values()])
+        self._takers = Union([list(numbers) for numbers in takers.values()])
         prices = np.array([costs.of_node(name) for name in taken], np.float64).reshape(-1, 2)
         self._cost, self._share = prices[:, 0], prices[:, 1]
         moves = [[place[whole[costs.along([n])]] for n in decision.nodes] for decision in decisions]
@@ -121,7 +121,7 @@ class Search:
     def predicted(self, floats: Iterable[str]) -> FloatSet:
         """What a set is predicted to be, whatever the goal."""
         floats = tuple(floats)
-        return FloatSet(floats, self.costs.cost(floats), self.model.sqnr_db(floats), True)
+        return FloatSet(floats, self.costs.cost(floats), self.model.sqnr_db(floats))
 
     def cheapest(self, goal_db: float, *, exact: bool | None = None) -> FloatSet:
         """The cheapest set that is predicted to reach an SQNR; else the quietest within `max_float`.
@@ -140,29 +140,28 @@ class Search:
             starts = [
                 starts[i] for i in sorted(range(len(starts)), key=lambda i: worth.key(i, target))[:_STARTS]
             ]
-            found = [self._exchanged(start, target) for start in starts]
-            worth = self._worth(np.array(found))
-            chosen = found[worth.best(target)]
-        return self._found(chosen, target)
+            exchanged = [self._exchanged(start, target) for start in starts]
+            worth = self._worth(np.array(exchanged))
+            chosen = exchanged[worth.best(target)]
+        return self._set_of(chosen)
 
     def path(self) -> list[FloatSet]:
         """Nested sets, none to all that `max_float` allows: each adds what gains most for its cost."""
         chosen = np.zeros(len(self._units), bool)
-        found = [self._found(chosen, np.inf)]
+        nested = [self._set_of(chosen)]
         while (more := self._step(chosen, 0.0, 1.0)) is not None:
             chosen = more
-            found.append(self._found(chosen, np.inf))
-        return found
+            nested.append(self._set_of(chosen))
+        return nested
 
     # -- sets ----------------------------------------------------------------------------------
 
-    def _found(self, chosen: np.ndarray, target: float) -> FloatSet:
+    def _set_of(self, chosen: np.ndarray) -> FloatSet:
         taken = (unit for unit, is_float in zip(self._units, chosen, strict=True) if is_float)
         floats = tuple(itertools.chain.from_iterable(taken))
         worth = self._worth(chosen[None])
-        noise = float(worth.noise[0])
-        level = decibels(noise + self.model.body_noise)
-        return FloatSet(floats, float(worth.cost[0]), level, noise <= target)
+        level = decibels(float(worth.noise[0]) + self.model.body_noise)
+        return FloatSet(floats, float(worth.cost[0]), level)
 
     def _worth(self, sets: np.ndarray) -> _Worth:
         """Of bool [sets, units]."""
@@ -278,31 +277,12 @@ class Search:
         return order[chosen[order]][::-1], order[~chosen[order]]
 
 
-class _Union:
-    """Which of several groups of places a set has one of."""
-
-    def __init__(self, groups: Sequence[Sequence[int]]) -> None:
-        self._places = np.array([place for group in groups for place in (group or [-1])], int)
-        self._starts = np.cumsum([0, *(max(1, len(group)) for group in groups)])[:-1]
-
-    def __call__(self, sets: np.ndarray) -> np.ndarray:
-        """Of bool [sets, places]: bool [sets, groups]; none of a group without places."""
-        if not len(self._starts):
-            return np.zeros((len(sets), 0), bool)
-        wide = np.concatenate([sets, np.zeros((len(sets), 1), bool)], axis=1)  # the last is in no set
-        found: np.ndarray = np.logical_or.reduceat(wide[:, self._places], self._starts, axis=1)
-        return found
-
-
 class _Removal:
     """Which sources are on, for sets of nodes in float: `Sources.on_each` on arrays."""
 
     def __init__(self, model: NoiseModel, place: Mapping[str, int]) -> None:
-        entries = model.sources.entries
-        number: dict[frozenset[str], int] = {}
-        kept = [[number.setdefault(want, len(number)) for want in source.wants] for source in entries]
-        self._hit = _Union([[place[name] for name in want if name in place] for want in number])
-        self._kept = _Union(kept)
+        wants, self._kept = model.sources.wants
+        self._hit = Union([[place[name] for name in want if name in place] for want in wants])
 
     def __call__(self, sets: np.ndarray) -> np.ndarray:
         return self._kept(~self._hit(sets))
@@ -316,11 +296,8 @@ def _units(model: NoiseModel, nodes: Sequence[str]) -> list[tuple[str, ...]]:
         for name in itertools.chain(*source.wants):
             if place not in sources.parts or block.setdefault(name, place) != place:
                 block[name] = -1
-    found: dict[object, list[str]] = {}
-    for name in nodes:
-        place = block.get(name, -1)
-        found.setdefault(name if place < 0 else place, []).append(name)
-    return [tuple(unit) for unit in found.values()]
+    places = ((block.get(name, -1), name) for name in nodes)
+    return [tuple(unit) for unit in grouped((name if at < 0 else at, name) for at, name in places).values()]
 
 
 def _without(chosen: np.ndarray, places: np.ndarray) -> np.ndarray:

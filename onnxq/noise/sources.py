@@ -20,6 +20,7 @@ from functools import cached_property
 
 import numpy as np
 
+from onnxq.base.grouped import grouped
 from onnxq.quant.plan import Edge, QuantPlan
 from onnxq.quant.wants import Want, Wants
 
@@ -44,9 +45,21 @@ class NoiseSource:
     edges: frozenset[Edge]
     wants: tuple[Want, ...]
 
-    def stays(self, floats: Collection[str]) -> bool:
-        """Whether it is there with some nodes in float."""
-        return any(want.isdisjoint(floats) for want in self.wants)
+
+class Union:
+    """Which of several groups of places a set has one of."""
+
+    def __init__(self, groups: Sequence[Sequence[int]]) -> None:
+        self._places = np.array([place for group in groups for place in (group or [-1])], int)
+        self._starts = np.cumsum([0, *(max(1, len(group)) for group in groups)])[:-1]
+
+    def __call__(self, sets: np.ndarray) -> np.ndarray:
+        """Of bool [sets, places]: bool [sets, groups]; none of a group without places."""
+        if not len(self._starts):
+            return np.zeros((len(sets), 0), bool)
+        wide = np.concatenate([sets, np.zeros((len(sets), 1), bool)], axis=1)  # the last is in no set
+        has: np.ndarray = np.logical_or.reduceat(wide[:, self._places], self._starts, axis=1)
+        return has
 
 
 @dataclass(frozen=True)
@@ -98,46 +111,38 @@ class Sources:
         return len(self.entries)
 
     @cached_property
-    def _wants(self) -> tuple[list[Want], np.ndarray, list[np.ndarray]]:
-        """All wants, the place of the first of each source's, and all of theirs in one list."""
+    def wants(self) -> tuple[list[Want], Union]:
+        """All wants, and for sets of those that hold, which sources are there."""
         number: dict[Want, int] = {}
-        found = [
-            np.array([number.setdefault(want, len(number)) for want in source.wants], int)
-            for source in self.entries
-        ]
-        starts = np.cumsum([0, *map(len, found)])[:-1]
-        return list(number), starts, found
+        kept = [[number.setdefault(want, len(number)) for want in source.wants] for source in self.entries]
+        return list(number), Union(kept)
 
     def on(self, floats: Collection[str]) -> np.ndarray:
         """Which are there with some nodes in float, bool [sources]."""
-        found: np.ndarray = self.on_each([floats])[0]
-        return found
+        on: np.ndarray = self.on_each([floats])[0]
+        return on
 
     def on_each(self, sets: Sequence[Collection[str]]) -> np.ndarray:
         """Likewise for many sets, bool [sets, sources]."""
-        wants, starts, of = self._wants
-        if not wants:
-            return np.zeros((len(sets), 0), bool)
+        wants, kept = self.wants
         whole = np.array([[want.isdisjoint(floats) for want in wants] for floats in sets], bool)
-        found: np.ndarray = np.logical_or.reduceat(whole[:, np.concatenate(of)], starts, axis=1)
-        return found
+        return kept(whole.reshape(len(sets), len(wants)))
 
     @cached_property
     def under(self) -> tuple[frozenset[int], ...]:
         """For each source the places of those of its group that are there whenever it is."""
-        of_group: dict[tuple[int, str], list[int]] = {}
-        for place, source in enumerate(self.entries):
-            if source.kind == "activation":
-                of_group.setdefault((source.group, "" if source.group >= 0 else source.name), []).append(
-                    place
-                )
-        found: list[frozenset[int]] = [frozenset()] * len(self.entries)
+        of_group = grouped(
+            ((source.group, "" if source.group >= 0 else source.name), place)
+            for place, source in enumerate(self.entries)
+            if source.kind == "activation"
+        )
+        under: list[frozenset[int]] = [frozenset()] * len(self.entries)
         for places in of_group.values():
             for place in places:
-                found[place] = frozenset(
+                under[place] = frozenset(
                     other for other in places if other != place and self._implies(place, other)
                 )
-        return tuple(found)
+        return tuple(under)
 
     def _implies(self, place: int, other: int) -> bool:
         """Whether a source is there whenever another one is; of two that are there together, the later."""
@@ -149,11 +154,11 @@ class Sources:
 
     def closed(self, on: np.ndarray) -> np.ndarray:
         """Sets of sources, bool [sets, sources], with those that are there whenever one of them is."""
-        found: np.ndarray = on.copy()
+        closed: np.ndarray = on.copy()
         for place, under in enumerate(self.under):
             for other in under:
-                found[:, other] |= on[:, place]
-        return found
+                closed[:, other] |= on[:, place]
+        return closed
 
     def settings(self) -> tuple[list[frozenset[Edge]], np.ndarray]:
         """The edges that are to be on, in sets, and what of the sets' errors makes up each source's.
@@ -167,12 +172,12 @@ class Sources:
             base = frozenset(edge for place in under for edge in self.entries[place].edges)
             whole = rows.setdefault(base | source.edges, len(rows))
             parts.append((whole, rows.setdefault(base, len(rows)) if base else None))
-        found = np.zeros((len(parts), len(rows)))
+        signs = np.zeros((len(parts), len(rows)))
         for place, (whole, less) in enumerate(parts):
-            found[place, whole] += 1
+            signs[place, whole] += 1
             if less is not None:
-                found[place, less] -= 1
-        return list(rows), found
+                signs[place, less] -= 1
+        return list(rows), signs
 
     @cached_property
     def nodes(self) -> tuple[str, ...]:
@@ -182,24 +187,24 @@ class Sources:
 
 def _entries(plan: QuantPlan) -> tuple[NoiseSource, ...]:
     order = {layer.node: place for place, layer in enumerate(plan.layers)}
-    found: dict[tuple[object, tuple[Want, ...]], list[tuple[str, str, int, Edge]]] = {}
-    wants = Wants(plan).found
+    together: dict[tuple[object, tuple[Want, ...]], list[tuple[str, str, int, Edge]]] = {}
+    wants = Wants(plan).of_edge
     for site in plan.sites:
         for edge in site.readers:
             key = site.group, wants[edge]
-            found.setdefault(key, []).append((site.tensor, site.kind, site.group, edge))
+            together.setdefault(key, []).append((site.tensor, site.kind, site.group, edge))
     for pair in plan.own:
         for edge in pair.readers:
-            found.setdefault((pair.tensor, wants[edge]), []).append((pair.tensor, "activation", -1, edge))
+            together.setdefault((pair.tensor, wants[edge]), []).append((pair.tensor, "activation", -1, edge))
     entries = []
-    for (_, kept), rows in found.items():
+    for (_, kept), rows in together.items():
         tensors = tuple(dict.fromkeys(tensor for tensor, _, _, _ in rows))
         edges = frozenset(edge for _, _, _, edge in rows)
         entries.append(NoiseSource(tensors[0], rows[0][1], rows[0][2], tensors, edges, kept))
 
     def place(source: NoiseSource) -> int:
-        known = [order[node] for want in source.wants for node in want if node in order]
-        return min(known, default=len(order))
+        places = (order[node] for want in source.wants for node in want if node in order)
+        return min(places, default=len(order))
 
     return tuple(sorted(entries, key=place))
 
@@ -208,14 +213,14 @@ def _opened(
     held: Sequence[Sequence[NoiseSource]], chosen: Collection[int], size: int, wide: int
 ) -> list[Sequence[NoiseSource]]:
     """Some of the blocks in blocks of one size, what is between them in blocks of another one."""
-    found: list[Sequence[NoiseSource]] = []
+    blocks: list[Sequence[NoiseSource]] = []
     for is_open, places in itertools.groupby(range(len(held)), chosen.__contains__):
         run = [source for place in places for source in held[place]]
         if is_open and size == 1:
-            found += [[source] for source in run]
+            blocks += [[source] for source in run]
         else:
-            found += _cut(run, -(-len(run) // (size if is_open else wide)))
-    return found
+            blocks += _cut(run, -(-len(run) // (size if is_open else wide)))
+    return blocks
 
 
 def _cut(entries: Sequence[NoiseSource], count: int) -> list[Sequence[NoiseSource]]:

@@ -46,14 +46,14 @@ class State:
         state = State(path, digest)
         if path is None or not path.exists():
             return state
-        found = _read(path)
-        if found is None:
+        content = _read(path)
+        if content is None:
             raise UserError(
                 f"{str(path)!r} is in the way, and onnxq did not write it: what is done of a measurement "
                 "goes there",
                 hint="give another path",
             )
-        header, arrays = found
+        header, arrays = content
         if header["digest"] == digest:
             state._blocks = list(header["blocks"])
             state.sums = _sums(header, arrays)
@@ -102,11 +102,6 @@ class State:
             np.savez(file, **arrays)
         os.replace(new, self._path)
 
-    def clear(self) -> None:
-        """Removes the file."""
-        if self._path is not None:
-            self._path.unlink(missing_ok=True)
-
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
     try:
@@ -133,9 +128,9 @@ def _sums(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Sums:
 
 
 def _digest_of(block: list[Feeds]) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for feeds in block:
         for name, array in sorted(feeds.items()):
-            found.update(f"{name} {array.dtype.str} {array.shape} ".encode())
-            found.update(np.ascontiguousarray(array).tobytes())
-    return found.hexdigest()
+            digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+            digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()

@@ -12,6 +12,7 @@ from onnxq.analysis.worth import ONLY_A_GPU, worth_of
 from onnxq.documents.accuracy import GoalPart
 from onnxq.documents.body import BodyPart
 from onnxq.documents.calibration import CalibrationPart
+from onnxq.documents.changes import NotTaken
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.report import Report
 from onnxq.options.option import read_options
@@ -43,35 +44,18 @@ class Advice:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckLine:
-    """What a check found.
-
-    Attributes:
-        node: the node, "" for the model.
-        op: its operator.
-        reason: what is wrong.
-        advice: what to do.
-    """
-
-    node: str
-    op: str
-    reason: str
-    advice: str
-
-
-@dataclass(frozen=True, slots=True)
 class ChecksView:
     """The section.
 
     Attributes:
-        checks: what was found.
+        checks: what the target does not take.
         more: how many are not listed.
         missed: layers that were planned in int8 and do not run in it.
         float32: what stays float32 in the body, with the reason.
         suspicious: layers that an analysis finds suspicious.
     """
 
-    checks: tuple[CheckLine, ...]
+    checks: tuple[NotTaken, ...]
     more: int
     missed: tuple[str, ...]
     float32: tuple[str, ...]
@@ -86,15 +70,14 @@ def checks_view(report: Report, suspicious: tuple[str, ...]) -> ChecksView | Non
         suspicious: layers that an analysis finds suspicious, with the causes.
     """
     unsupported, engine = report.unsupported, report.engine
-    checks = tuple(CheckLine(one.node, one.op, one.reason, one.advice) for one in unsupported[:_SHOWN])
     missed = engine.not_int8 if engine.status == "compiled" else ()
     float32 = tuple(
         f"{one.node} ({one.op}): {one.because}" for one in part_of(BodyPart, report.body).float32[:_SHOWN]
     )
     view = ChecksView(
-        checks, max(0, len(unsupported) - _SHOWN), missed[:_SHOWN], float32, suspicious[:_SHOWN]
+        unsupported[:_SHOWN], max(0, len(unsupported) - _SHOWN), missed[:_SHOWN], float32, suspicious[:_SHOWN]
     )
-    return view if checks or missed or float32 or suspicious else None
+    return view if unsupported or missed or float32 or suspicious else None
 
 
 def advice_of(report: OpenedReport, *, analysed: bool) -> tuple[Advice, ...]:

@@ -13,31 +13,10 @@ from onnxq.analysis.rows import Analysis, LayerError
 from onnxq.compiled.verdict import Verdict
 from onnxq.documents.report import Report
 from onnxq.page.charts import Chart, chart
-from onnxq.page.kernels import KernelRow, kinds_of, memory_along
+from onnxq.page.kernels import KernelRow, KindOfKernel, kinds_of, memory_along
 from onnxq.page.words import counted, level, size
 
 _MOST_DB = 120.0
-
-
-@dataclass(frozen=True, slots=True)
-class KindLine:
-    """Kernels of one kind, in words.
-
-    Attributes:
-        kind: the kind.
-        precision: what they compute in.
-        count: how many there are.
-        moved: what they move.
-        weights: their constants.
-        share: of all that is moved, 0 to 1.
-    """
-
-    kind: str
-    precision: str
-    count: int
-    moved: str
-    weights: str
-    share: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +36,7 @@ class DepthView:
     drift: str
     memory: Chart | None
     peak: str
-    kinds: tuple[KindLine, ...]
+    kinds: tuple[KindOfKernel, ...]
     total: str
 
 
@@ -77,10 +56,6 @@ def depth_view(
     if errors is None and not kernels:
         return None
     moved = sum(kernel.moved for kernel in kernels) or 1.0
-    kinds = tuple(
-        KindLine(one.kind, one.precision, one.count, size(one.moved), size(one.weights), one.moved / moved)
-        for one in kinds_of(kernels)
-    )
     total = (
         f"{counted(len(kernels), 'kernel')}, {size(moved)} moved in a run{_form(report.verdict)}"
         if kernels
@@ -92,7 +67,7 @@ def depth_view(
         at = kernels[place].nodes
         peak = f"{size(along[place])} at most, at kernel {place + 1} of {len(along)}"
         peak += f" ({at[0]})" if at else ""
-    return DepthView(errors, drift, memory, peak, kinds, total)
+    return DepthView(errors, drift, memory, peak, kinds_of(kernels), total)
 
 
 def _form(verdict: Verdict | None) -> str:

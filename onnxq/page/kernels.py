@@ -43,6 +43,7 @@ class KindOfKernel:
         count: how many there are.
         moved: bytes of activations that they read and write.
         weights: bytes of constants.
+        share: of what all kernels move, 0 to 1.
     """
 
     kind: str
@@ -50,6 +51,7 @@ class KindOfKernel:
     count: int
     moved: float
     weights: float
+    share: float
 
 
 def kernels_of(engine: EnginePart) -> tuple[KernelRow, ...]:
@@ -69,10 +71,11 @@ def kernels_of(engine: EnginePart) -> tuple[KernelRow, ...]:
 
 def kinds_of(kernels: Sequence[KernelRow]) -> tuple[KindOfKernel, ...]:
     """Kernels by kind and precision, what moves most first."""
-    kinds = [
-        KindOfKernel(*kind, len(own), sum(k.moved for k in own), sum(k.weights for k in own))
-        for kind, own in grouped(((k.kind, k.precision), k) for k in kernels).items()
-    ]
+    whole = sum(kernel.moved for kernel in kernels) or 1.0
+    kinds = []
+    for kind, own in grouped(((k.kind, k.precision), k) for k in kernels).items():
+        moved = sum(k.moved for k in own)
+        kinds.append(KindOfKernel(*kind, len(own), moved, sum(k.weights for k in own), moved / whole))
     return tuple(sorted(kinds, key=lambda kind: -kind.moved))
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnxq.analysis.reports import OpenedReport
+from onnxq.analysis.reports import OpenedReport, number
 from onnxq.analysis.rows import Analysis
 from onnxq.base.escapes import escaped
 from onnxq.page.advice import Advice, ChecksView, advice_of, checks_view
@@ -24,7 +24,7 @@ from onnxq.page.samples import SheetView, sheets_of
 from onnxq.page.sizes import SizesView, sizes_view
 from onnxq.page.surgery import SurgeryView, surgery_view
 from onnxq.page.verdict import VerdictView, verdict_view
-from onnxq.page.words import decimal, figure, file_name, fragment, short, tail, visible
+from onnxq.page.words import cell, decimal, figure, file_name, fragment, short, size, tail, visible
 from onnxq.page.worst import WorstView, worst_view
 
 if TYPE_CHECKING:
@@ -146,7 +146,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
-    environment.filters.update(short=short, tail=tail, figure=figure, decimal=decimal, fragment=fragment)
+    for word in (short, tail, number, figure, decimal, size, cell, fragment):
+        environment.filters[word.__name__] = word
     return environment
 
 

@@ -75,6 +75,11 @@ def figure(value: float | None) -> str:
     return "" if value is None else f"{value:.4g}"
 
 
+def cell(value: str | float | None) -> str:
+    """A value of a table: a number in four digits, else as it is; "" for none."""
+    return figure(value) if isinstance(value, float) else "" if value is None else str(value)
+
+
 def counted(count: int, noun: str) -> str:
     """A number of things: `1 layer`, `2 layers`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -6,23 +6,8 @@ from dataclasses import dataclass
 
 from onnxq.analysis.layer_errors import LayerErrors
 from onnxq.analysis.reports import number
-from onnxq.analysis.rows import Analysis, OutputBeside
-from onnxq.page.words import figure, level
-
-
-@dataclass(frozen=True, slots=True)
-class ValueLine:
-    """A value in both.
-
-    Attributes:
-        index: its place.
-        a: in float.
-        b: in the other.
-    """
-
-    index: str
-    a: str
-    b: str
+from onnxq.analysis.rows import Analysis, OutputBeside, ValueBeside
+from onnxq.page.words import level
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +24,7 @@ class WorstOutput:
     output: str
     argmax: str
     same: bool
-    values: tuple[ValueLine, ...]
+    values: tuple[ValueBeside, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +58,5 @@ def _output(one: OutputBeside) -> WorstOutput:
         output=one.output,
         argmax=f"{ours} in float, {theirs} here" if one_class else "",  # else it holds no one answer
         same=not one_class or ours == theirs,
-        values=tuple(
-            ValueLine(str(list(value.index)), figure(number(value.a)), figure(number(value.b)))
-            for value in one.values
-        ),
+        values=one.values,
     )

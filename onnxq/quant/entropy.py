@@ -83,9 +83,9 @@ def divergences(bins: np.ndarray) -> np.ndarray:
     last = p[ends - 1]
     p_log_p = np.cumsum(p * _log(p))[ends - 2] + (last + beyond) * _log(last + beyond)
     p_log_q = np.take(mass * mean_log, chunks).sum(axis=1) + beyond * np.take(mean_log, chunks[:, -1])
-    found: np.ndarray = p_log_p - p_log_q + _log(np.cumsum(p)[ends - 1])
-    found[(last == 0) & (beyond > 0)] = np.inf
-    return found
+    result: np.ndarray = p_log_p - p_log_q + _log(np.cumsum(p)[ends - 1])
+    result[(last == 0) & (beyond > 0)] = np.inf
+    return result
 
 
 def _windows(p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -107,5 +107,5 @@ def _windows(p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _log(values: np.ndarray) -> np.ndarray:
     """Natural logarithms, 0 of 0."""
-    found: np.ndarray = np.log(values, out=np.zeros_like(values), where=values > 0)
-    return found
+    logs: np.ndarray = np.log(values, out=np.zeros_like(values), where=values > 0)
+    return logs

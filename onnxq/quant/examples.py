@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from onnxq.graph.model import Model
 from onnxq.graph.upgrade import upgrade
-from onnxq.graph.view import Node
+from onnxq.graph.view import main_nodes
 from onnxq.quant.grid import difference
 from onnxq.quant.placement import make_plan
 from onnxq.quant.plan import Edge, QuantPlan
@@ -51,9 +51,8 @@ def check_placement(rule: Rule, example: Example, rules: Sequence[Rule]) -> None
 
 
 def _check_skips(rule: Rule, example: Skips, model: Model) -> None:
-    nodes = [Node(model, node) for node in model.graph.nodes]
     reasons: list[str] = []
-    for node in nodes:
+    for node in main_nodes(model):
         if node.op not in rule.roots or node.domain:
             continue
         try:

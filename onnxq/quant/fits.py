@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from onnxq.graph.model import Model
-from onnxq.graph.view import Node
+from onnxq.graph.view import main_nodes
 from onnxq.quant.patches import BIASED, Patches
 from onnxq.quant.plan import QuantPlan
 
@@ -30,20 +30,20 @@ class Fit:
 
 def fits_of(patches: Patches, model: Model) -> tuple[Fit, ...]:
     """The fitted biases among the patches of a model, which is the one without them."""
-    nodes = {raw.name: Node(model, raw) for raw in model.graph.nodes}
-    makers = {tensor.name: raw.name for raw in model.graph.nodes for tensor in raw.outputs}
-    found = []
+    nodes = {node.name: node for node in main_nodes(model)}
+    makers = {tensor.name: node.name for node in nodes.values() for tensor in node.outputs}
+    fits = []
     for name in patches.biases:
         index = BIASED[nodes[name].op]
         old = nodes[name].operands(index + 1)[index]
-        found.append(Fit(name, name, index, "" if old is None else old.name))
+        fits.append(Fit(name, name, index, "" if old is None else old.name))
     for node in nodes.values():
         for index, tensor in enumerate(node.inputs):
             if tensor is not None and tensor.is_constant and tensor.name in patches.constants:
                 others = [t.name for t in node.inputs if t is not None and not t.is_constant]
                 layer = next((makers[name] for name in others if name in makers), "")
-                found.append(Fit(layer, node.name, index, tensor.name))
-    return tuple(found)
+                fits.append(Fit(layer, node.name, index, tensor.name))
+    return tuple(fits)
 
 
 def within(patches: Patches, model: Model, plan: QuantPlan) -> Patches:

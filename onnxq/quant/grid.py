@@ -18,7 +18,7 @@ from onnxq.graph.layers import layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.source import copy_model
 from onnxq.graph.types import is_float
-from onnxq.graph.view import Node
+from onnxq.graph.view import Node, main_nodes
 from onnxq.quant.insert import insert
 from onnxq.quant.plan import QuantPlan, Site
 from onnxq.run import ort
@@ -44,24 +44,24 @@ def difference(model: Model, plan: QuantPlan) -> str:
     groups = [group for group in plan.groups if group.id in used]
     scales = {group.id: np.float32(0.01 * (1 + number)) for number, group in enumerate(groups)}
     after = insert(quantized, plan, scales).model.to_proto()
-    known = {name: values for name, values in _run(before, _random(model, rng)).items() if values.size}
+    computed = {name: values for name, values in _run(before, _random(model, rng)).items() if values.size}
     fed = _random(model, rng)
     for group in groups:
         for name in group.sources:
-            like = known[name] if name in known else fed[name]
+            like = computed[name] if name in computed else fed[name]
             numbers = np.concatenate([-plan.format.magnitudes[::-1], [0.0], plan.format.magnitudes])
             codes = numbers[rng.integers(0, len(numbers), like.shape)]
             fed[name] = (codes * scales[group.id]).astype(np.float32).astype(like.dtype)
-    expected, found = _run(before, fed), _run(after, fed)
+    expected, given = _run(before, fed), _run(after, fed)
     for name, values in expected.items():
-        if is_float(values.dtype) and not _same(values, found[name]):
+        if is_float(values.dtype) and not _same(values, given[name]):
             return name
     return ""
 
 
 def _set_weights(proto: onnx.ModelProto, model: Model, plan: QuantPlan, rng: np.random.Generator) -> None:
     """Gives quantized weights values on their grids: 1, 1/2 and 1/4 by channel where each has a scale."""
-    nodes = {raw.name: Node(model, raw) for raw in model.graph.nodes}
+    nodes = {node.name: node for node in main_nodes(model)}
     sites = {site.tensor: site for site in plan.sites if site.kind == "weight"}
     shared = Counter(site.tensor for site in plan.sites)
     for tensor in proto.graph.initializer:

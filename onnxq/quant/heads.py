@@ -23,7 +23,7 @@ from onnxq.base.reason import Reason
 from onnxq.graph.layers import layer_of, multiplies
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.view import Node, Tensor, main_nodes
 
 _MOVEMENT = {*MOVES, "Concat", "Pad", "Resize", "Cast"} - {"MaxPool"}
 _DECODING = {
@@ -46,29 +46,27 @@ def heads(model: Model) -> tuple[str, ...]:
     Args:
         model: a model whose nodes are in topological order and have names.
     """
-    found: list[str] = []
+    names: list[str] = []
     ends: set[str] = set()  # nodes from which every way ends at an output
-    for raw in reversed(model.graph.nodes):
-        node = Node(model, raw)
+    for node in reversed([*main_nodes(model)]):
         if node.op == "Shape" and not node.domain:  # it passes no value on
             ends.add(node.name)
         if node.domain or not all(_ends(tensor, ends) for tensor in node.outputs):
             continue
         if layer_of(node, quantized=True) is not None:
-            found.append(node.name)
+            names.append(node.name)
             if _is_expectation(node):
                 ends.add(node.name)
         elif node.op in _PASSES and not multiplies(node):
             ends.add(node.name)
-    return tuple(reversed(found))
+    return tuple(reversed(names))
 
 
 def eligible_heads(model: Model) -> tuple[str, ...]:
     """The names of the heads that int8 gains something for."""
     names = set(heads(model))
-    nodes = [node for raw in model.graph.nodes if (node := Node(model, raw)).name in names]
-    layers = [(node.name, layer_of(node, quantized=True)) for node in nodes]
-    return tuple(name for name, layer in layers if layer is not None and layer.ineligible is None)
+    layers = [layer_of(node, quantized=True) for node in main_nodes(model) if node.name in names]
+    return tuple(layer.node.name for layer in layers if layer is not None and layer.ineligible is None)
 
 
 def in_float(model: Model) -> dict[str, Reason]:

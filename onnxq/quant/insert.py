@@ -138,10 +138,10 @@ def _activation(model: Model, source: Any, scale: Any, zero: Any, added: list[An
 def _weight(
     model: Model, site: Site, source: Any, format: NumberFormat, patches: Patches, added: list[Any]
 ) -> Any:
-    given = constant_of(source)
-    assert given is not None
+    constant = constant_of(source)
+    assert constant is not None
     with np.errstate(over="ignore"):
-        weights = np.asarray(given, np.float32)
+        weights = np.asarray(constant, np.float32)
     name = source.name
     if not np.isfinite(weights).all():
         raise UserError(

@@ -89,8 +89,8 @@ class MeasuringCopy:
         self._edges: dict[Edge, str] = {
             (edge.node, edge.input): pair.tensor for pair in plan.pairs for edge in pair.readers
         }
-        known = {node.name for node in quantized.graph.node}
-        edges = {edge: read for edge, read in float_reads(plan, floats).items() if edge[0] in known}
+        nodes = {node.name for node in quantized.graph.node}
+        edges = {edge: read for edge, read in float_reads(plan, floats).items() if edge[0] in nodes}
         ties, constants = _ties(fits, plan, quantized, floats)
         self.recipe = Recipe(
             quantized,
@@ -197,11 +197,11 @@ def _ties(
     every = frozenset((edge.node, edge.input) for pair in plan.pairs for edge in pair.readers)
     held = {tensor.name: tensor for tensor in floats.graph.initializer}
     taken = {tensor.name for tensor in quantized.graph.initializer} | held.keys()
-    known = {node.name for node in quantized.graph.node}
+    nodes = {node.name for node in quantized.graph.node}
     ties: dict[Edge, Tie] = {}
     constants = []
     for fit in fits:
-        if fit.node not in known:
+        if fit.node not in nodes:
             continue
         reads = fit.before
         if reads and fit.node != fit.layer:  # the fitted values have the name of the others
@@ -222,12 +222,12 @@ def _types(model: Model, *, widened: bool) -> dict[str, onnx.TypeProto]:
         model: the model.
         widened: whether double and bfloat16 are run as float32.
     """
-    found = {}
+    types = {}
     for name, tensor in model.graph.tensors().items():
         if tensor.dtype is not None:
             shape = tensor_shape(tensor)
             dtype = _WIDE if widened and is_float(tensor.dtype) and tensor.dtype != _HALF else tensor.dtype
             vector = shape is not None and len(shape) == 1 and np.issubdtype(dtype, np.integer)
             said = shape if vector or shape is None else (None,) * len(shape)
-            found[name] = value_info(name, dtype, said).type
-    return found
+            types[name] = value_info(name, dtype, said).type
+    return types

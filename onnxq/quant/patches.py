@@ -10,7 +10,7 @@ import numpy as np
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.formats import NumberFormat
 from onnxq.graph.model import Model
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.view import Node, Tensor, main_nodes
 from onnxq.graph.wiring import replace_input
 
 BIASED = {"Conv": 2, "ConvTranspose": 2, "Gemm": 2}
@@ -43,35 +43,35 @@ class Patches:
         Raises:
             UserError: the model has no such constant or node, or values have another type or shape.
         """
-        nodes = {raw.name: Node(model, raw) for raw in model.graph.nodes}
+        nodes = {node.name: node for node in main_nodes(model)}
         read = (t for node in nodes.values() for t in node.inputs if t is not None and t.is_constant)
-        known = {tensor.name: tensor for tensor in read}
+        constants = {tensor.name: tensor for tensor in read}
         for name in (*self.constants, *self.codes):
-            if name not in known:
-                raise unknown_name("constant", name, list(known))
+            if name not in constants:
+                raise unknown_name("constant", name, list(constants))
         for name, values in self.constants.items():
-            self._replace(model, known[name], values)
+            self._replace(model, constants[name], values)
         for name, values in self.biases.items():
             if name not in nodes:
                 raise unknown_name("node", name, list(nodes))
             self._give_bias(model, nodes[name], values)
 
     def rounded(self, weight: str, codes: np.ndarray, format: NumberFormat) -> np.ndarray:
-        """The codes of a weight: those that are given, else these.
+        """The codes of a weight: those that are fitted, else these.
 
         Raises:
-            UserError: those that are given have another type or shape, or are no numbers of the format.
+            UserError: those that are fitted have another type or shape, or are no numbers of the format.
         """
-        given = self.codes.get(weight)
-        if given is None:
+        fitted = self.codes.get(weight)
+        if fitted is None:
             return codes
-        _check(f"codes of {weight!r}", given, codes.dtype, codes.shape)
-        if (given < -format.greatest).any():
+        _check(f"codes of {weight!r}", fitted, codes.dtype, codes.shape)
+        if (fitted < -format.greatest).any():
             raise UserError(
                 f"codes of {weight!r} hold {format.ends[0]}",
                 hint=f"symmetric codes are -{format.greatest}..{format.greatest}",
             )
-        return given
+        return fitted
 
     def _replace(self, model: Model, constant: Tensor, values: np.ndarray) -> None:
         shape = tuple(int(dim) for dim in constant.tensor.shape)

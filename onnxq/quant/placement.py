@@ -11,7 +11,7 @@ from onnxq.graph.fold import fixed_tensors
 from onnxq.graph.layers import layer_of, multiplies
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import is_dequantized
-from onnxq.graph.view import Node
+from onnxq.graph.view import Node, main_nodes
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.resolve import Resolver
 from onnxq.quant.wishes import settle
@@ -42,7 +42,7 @@ def make_plan(
     Raises:
         UserError: a glob of `keep_float` matches no node, or one that the model itself quantizes.
     """
-    nodes = [Node(model, node) for node in model.graph.nodes]
+    nodes = [*main_nodes(model)]
     wishes: list[Quantize] = []
     follows: dict[Node, list[Follow]] = {}
     reads: list[Read] = []
@@ -99,10 +99,10 @@ def _as_layer(node: Node) -> list[Quantize]:
 def _user_vetoes(nodes: Sequence[Node], globs: Sequence[str]) -> dict[Node, str]:
     vetoes: dict[Node, str] = {}
     for glob in globs:
-        found = [node for node in nodes if fnmatch.fnmatchcase(node.name, glob)]
-        if not found:
+        named = [node for node in nodes if fnmatch.fnmatchcase(node.name, glob)]
+        if not named:
             raise unknown_name("node", glob, [node.name for node in nodes])
-        for node in found:
+        for node in named:
             if any(is_dequantized(tensor) for tensor in node.inputs if tensor is not None):
                 raise UserError(
                     f"{_USERS_VETO} {glob}: the model itself quantizes node {node.name!r}, its pairs stay",

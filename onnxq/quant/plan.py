@@ -7,10 +7,13 @@ layer says why), and only then inserted.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from onnxq.base.grouped import grouped
 from onnxq.base.plain import DocumentPart
+from onnxq.base.reached import reached
 from onnxq.base.reason import Reason, by_of, code_of
 from onnxq.formats import INT8, LayerFormat, NumberFormat
 
@@ -210,15 +213,8 @@ class QuantPlan:
 
     def with_partners(self, nodes: Iterable[str]) -> frozenset[str]:
         """Nodes, and those that cannot stay quantized without them."""
-        found = set(nodes)
-        while (
-            more := {
-                name for joint in self.together if not found.isdisjoint(joint.nodes) for name in joint.nodes
-            }
-            - found
-        ):
-            found |= more
-        return frozenset(found)
+        partners = grouped((node, joint.nodes) for joint in self.together for node in joint.nodes)
+        return frozenset(reached(nodes, lambda node: itertools.chain(*partners.get(node, ()))))
 
     def reading(self, edges: Iterable[Edge]) -> QuantPlan:
         """The plan in which these edges alone read pairs."""

@@ -33,9 +33,9 @@ def unpack(content: bytes, digest: str) -> dict[str, np.ndarray]:
         ValueError: it is none, or holds others.
     """
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as found:
-            parts = np.split(found["values"], np.cumsum(found["sizes"])[:-1])
-            lists = dict(zip(found["names"].tolist(), parts, strict=True))
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+            parts = np.split(file["values"], np.cumsum(file["sizes"])[:-1])
+            lists = dict(zip(file["names"].tolist(), parts, strict=True))
     except Exception as error:  # zipfile, zlib and numpy have a dozen classes for damage
         raise ValueError(f"it holds no lists, or is damaged: {error}") from error
     if _digest(lists) not in digest:
@@ -58,8 +58,8 @@ def unpack_arrays(content: bytes, digest: str) -> dict[str, np.ndarray]:
         ValueError: it is none, or holds others.
     """
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as found:
-            arrays = {name: found[f"a{number}"] for number, name in enumerate(found["names"].tolist())}
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+            arrays = {name: file[f"a{number}"] for number, name in enumerate(file["names"].tolist())}
     except Exception as error:  # as above
         raise ValueError(f"it holds no arrays, or is damaged: {error}") from error
     if _digest_arrays(arrays) not in digest:
@@ -68,16 +68,16 @@ def unpack_arrays(content: bytes, digest: str) -> dict[str, np.ndarray]:
 
 
 def _digest_arrays(arrays: Mapping[str, np.ndarray]) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name, array in arrays.items():
-        found.update(f"{name!r} {array.dtype.str} {array.shape} ".encode())
-        found.update(np.ascontiguousarray(array).tobytes())
-    return found.hexdigest()[:16]
+        digest.update(f"{name!r} {array.dtype.str} {array.shape} ".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:16]
 
 
 def _digest(lists: Mapping[str, np.ndarray]) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name, values in lists.items():
-        found.update(f"{name!r} {len(values)} ".encode())
-        found.update(np.ascontiguousarray(values, "<f4").tobytes())
-    return found.hexdigest()[:16]
+        digest.update(f"{name!r} {len(values)} ".encode())
+        digest.update(np.ascontiguousarray(values, "<f4").tobytes())
+    return digest.hexdigest()[:16]

@@ -296,9 +296,9 @@ class PlanFile:
             for index, entry in enumerate(self.body.float32)
         ]
         said += [(("body", "float32_io"), "input or output", name, ends) for name in self.body.float32_io]
-        for keys, what, name, known in said:
-            if name not in known:
-                unknown = unknown_name(what, name, sorted(known))
+        for keys, what, name, names in said:
+            if name not in names:
+                unknown = unknown_name(what, name, sorted(names))
                 raise self.error(keys, str(unknown), unknown.hint)
 
     def files(self, name: str) -> dict[str, bytes]:

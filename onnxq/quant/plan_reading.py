@@ -68,8 +68,8 @@ def _sizes(key: str, value: Any) -> Profile:
     one = "([0-9]+(x[0-9]+)*)?"
     if not isinstance(value, str) or not re.fullmatch(f"{one}(:{one}:{one})?", value):
         raise is_not(key, value, "sizes", 'write them as "1x3x224x224", or as "1x16:1x20:1x32"')
-    found = [tuple(int(size) for size in part.split("x") if size) for part in value.split(":")]
-    return found[0], found[len(found) // 2], found[-1]
+    sizes = [tuple(int(size) for size in part.split("x") if size) for part in value.split(":")]
+    return sizes[0], sizes[len(sizes) // 2], sizes[-1]
 
 
 def _magnitude(key: str, value: Any) -> float:
@@ -231,14 +231,14 @@ def _read_repair(path: Path, top: Mapping[str, Any]) -> RepairEntry:
         kind = next(kind for kind, names in named.items() if names)
         message = f"[[{kind}]] is said, and the plan names no file of fitted values"
         raise At((kind, 0), message, 'write repairs = "X.repair.npz" again, or leave it out')
-    known = _read_beside(path, "repairs", top["repairs"], unpack_arrays)
+    fitted = _read_beside(path, "repairs", top["repairs"], unpack_arrays)
     arrays: dict[str, dict[str, np.ndarray]] = {}
     for kind, names in named.items():
         for index, name in enumerate(names):
-            if f"{kind} {name}" not in known:
+            if f"{kind} {name}" not in fitted:
                 message = f"{top['repairs']!r} has nothing for [[{kind}]] {name!r}"
                 raise At((kind, index), message, "leave the table out, or write the plan anew: onnxq plan")
-            arrays.setdefault(kind, {})[name] = known[f"{kind} {name}"]
+            arrays.setdefault(kind, {})[name] = fitted[f"{kind} {name}"]
     return RepairEntry(edits, *(arrays.get(kind, {}) for kind in _FITTED))
 
 
@@ -309,11 +309,11 @@ def _read_beside(
 
 
 def _from_file(index: int, values: Mapping[str, Any], long: Mapping[str, np.ndarray]) -> np.ndarray:
-    found = long.get(key_of(values["name"], values.get("axis")))
-    if found is None:
+    amax = long.get(key_of(values["name"], values.get("axis")))
+    if amax is None:
         raise At(
             ("weight", index, "amax"),
             f"weight {values['name']!r}: the file of long lists has no amax of it along this axis",
             "give a number or a list of them, or leave amax out for the largest magnitudes",
         )
-    return found
+    return amax

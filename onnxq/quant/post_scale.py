@@ -25,7 +25,7 @@ from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import NOTHING, PICKED, pair_of
 from onnxq.graph.types import is_float
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.view import Node, Tensor, main_nodes
 from onnxq.graph.wiring import constant_of, is_constant, new_tensor, replace_input, replace_output
 
 _BIASED = ("Conv", "Gemm")
@@ -58,25 +58,25 @@ def post_scale(model: Model, layers: Collection[str] | None = None) -> PostScale
         model: a quantized model, before it is converted to half precision.
         layers: the names of the layers that are to have it; None for all.
     """
-    nodes = [Node(model, raw) for raw in model.graph.nodes]
+    nodes = [*main_nodes(model)]
     wanted = {node.name for node in nodes if layers is None or node.name in layers}
-    found = {node.name: layer for node in nodes if (layer := per_channel(node)) is not None}
+    scaled = {node.name: layer for node in nodes if (layer := per_channel(node)) is not None}
     left = {
         name: why
-        for name, layer in found.items()
-        if name in wanted and (why := _obstacle(layer, found, wanted)) is not None
+        for name, layer in scaled.items()
+        if name in wanted and (why := _obstacle(layer, scaled, wanted)) is not None
     }
     changed: set[str] = set()
-    for group in _together(found):
+    for group in _together(scaled):
         keeps = next((name for name in group if name in left or name not in wanted), None)
         if keeps is None:
-            _change(model, [found[name] for name in group])
+            _change(model, [scaled[name] for name in group])
             changed.update(group)
             continue
         why = Reason("together", f"{keeps!r} keeps its form, and the compiler makes one product of both")
         left.update({name: why for name in group if name in wanted and name not in left})
     model.sort()
-    return PostScaled(tuple(name for name in found if name in changed), left)
+    return PostScaled(tuple(name for name in scaled if name in changed), left)
 
 
 def per_channel(node: Node) -> Layer | None:
@@ -96,10 +96,10 @@ def per_channel(node: Node) -> Layer | None:
     return layer if layer.outputs > 1 and pair.axis % rank == layer.axis else None
 
 
-def _obstacle(layer: Layer, found: Mapping[str, Layer], wanted: Collection[str]) -> Reason | None:
+def _obstacle(layer: Layer, layers: Mapping[str, Layer], wanted: Collection[str]) -> Reason | None:
     """Why a layer cannot have the other form."""
     for user in layer.weight.users:
-        other = found.get(user.name)
+        other = layers.get(user.name)
         if other is None or user.name not in wanted or other.axis != layer.axis:
             return Reason("shared-weights", f"{user.name!r} reads the same weights otherwise")
     if layer.weight.is_output:
@@ -124,10 +124,10 @@ def same_operand(layer: Layer) -> list[Node]:
     return [node for node in users if node.operands(2)[1 - layer.index] == data]
 
 
-def _together(found: Mapping[str, Layer]) -> list[list[str]]:
+def _together(layers: Mapping[str, Layer]) -> list[list[str]]:
     """The names of the layers that have one form and one scale: of the same weights, or of one operand."""
-    group: dict[str, list[str]] = {name: [name] for name in found}
-    for name, layer in found.items():
+    group: dict[str, list[str]] = {name: [name] for name in layers}
+    for name, layer in layers.items():
         for other in (*layer.weight.users, *same_operand(layer)):
             one, two = group[name], group.get(other.name)
             if two is not None and two is not one:

@@ -39,14 +39,14 @@ class Range:
 def bounded(model: Model, tensors: Iterable[str]) -> dict[str, Range]:
     """The ranges of tensors that their operators know, measured or not."""
     makers = {tensor.name: node for node in model.graph.nodes for tensor in node.outputs}
-    found = {}
+    ranges = {}
     for name in tensors:
         node = makers.get(name)
         if node is not None and not node.domain and node.op in BOUNDED:
-            found[name] = Range(
+            ranges[name] = Range(
                 BOUNDED[node.op], Reason("fixed", f"fixed: the output of a {node.op}", "model")
             )
-    return found
+    return ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +83,8 @@ class Ranges:
             return self.stated[tensor]
         if layer is not None and layer.method is not None:
             own = method_of(layer, self.default)
-            found = self._by(tensor, own)
-            return Range(found.amax, Reason("layer", f"{found.because}, {of_layer(layer)}", "user"))
+            measured = self._by(tensor, own)
+            return Range(measured.amax, Reason("layer", f"{measured.because}, {of_layer(layer)}", "user"))
         if tensor in self.fixed:
             return self.fixed[tensor]
         return self._by(tensor, method)

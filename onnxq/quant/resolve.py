@@ -6,13 +6,14 @@ from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from typing import cast
 
+from onnxq.base.grouped import grouped
+from onnxq.base.joined import Joined
 from onnxq.base.reason import Reason, code_of
 from onnxq.formats import LayerFormat, NumberFormat
 from onnxq.graph.layers import layer_of, multiplies, other_macs
 from onnxq.graph.pairs import is_dequantized, other_codes, own_pair
 from onnxq.graph.types import is_float
 from onnxq.graph.view import Node, Tensor
-from onnxq.quant.groups import Groups
 from onnxq.quant.plan import (
     VETOES,
     Edge,
@@ -46,7 +47,7 @@ class Resolver:
         self.follows = follows
         self.reads = reads
         self.vetoes = vetoes
-        self.groups = Groups()
+        self.groups = Joined[str]()
         self.activations: dict[Tensor, str] = {}
         self.own: dict[Tensor, tuple[Tensor, list[Edge], str]] = {}
         self.weights: dict[tuple[Tensor, int | None], list[Edge]] = {}
@@ -102,14 +103,14 @@ class Resolver:
             for fact, source in zip(follows, sources, strict=True):
                 if source is None or source.is_constant or not is_float(source.dtype):
                     continue
-                known = source in self.activations
+                planned = source in self.activations
                 edge = Edge(producer.name, fact.input)
                 self.needs[Need(edge, of=tensor.name)] = None
                 self._quantize(source, edge, fact.because)
                 if source not in self.activations:
                     continue  # the model's own pair has its own scale
                 self.groups.join(tensor.name, source.name, f"{fact.because} ({producer.name})")
-                if not known:
+                if not planned:
                     todo.append(source)
             if sources and all(source in self.activations for source in sources):
                 self.moved.add(tensor)  # all its values are its sources'
@@ -117,13 +118,13 @@ class Resolver:
 
     def _read(self) -> None:
         """Adds those who read what is quantized anyway: a layer where that makes both operands quantized."""
-        found: dict[Node, list[tuple[Read, Tensor]]] = {}
-        for read in self.reads:
-            source = read.node.inputs[read.input]
-            if source in self.activations and read.node not in self.vetoes:
-                assert source is not None
-                found.setdefault(read.node, []).append((read, source))
-        for node, reads in found.items():
+        sources = ((read, read.node.inputs[read.input]) for read in self.reads)
+        quantized = (
+            (read.node, (read, source))
+            for read, source in sources
+            if source is not None and source in self.activations and read.node not in self.vetoes
+        )
+        for node, reads in grouped(quantized).items():
             edges = {Edge(node.name, read.input) for read, _ in reads}
             if not multiplies(node) or is_whole(node, self.edges | edges):
                 for read, source in reads:
@@ -136,9 +137,9 @@ class Resolver:
         moved = {tensor.name for tensor in self.moved}
         groups: list[ScaleGroup] = []
         number: dict[str, int] = {}
-        joins = self.groups.reasons()
+        whys = self.groups.reasons()
         for index, (root, members) in enumerate(self.groups.members().items()):
-            reasons = tuple(dict.fromkeys(join.because for join in joins.get(root, ())))
+            reasons = tuple(dict.fromkeys(whys.get(root, ())))
             sources = tuple(name for name in members if name not in moved) or tuple(members)
             groups.append(ScaleGroup(index, tuple(members), sources, reasons))
             number.update((name, index) for name in members)

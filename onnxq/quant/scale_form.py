@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from onnxq.base.reached import reached
 from onnxq.base.reason import Reason
 from onnxq.graph.layers import Layer, multiplies
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.view import Node, Tensor, main_nodes
 from onnxq.quant.post_scale import per_channel, same_operand
 
 _CUTS = ("Split", "Slice", "Gather")
@@ -41,7 +42,7 @@ def better_forms(model: Model, *, half: bool, stays: Collection[str] = ()) -> di
         half: see there.
         stays: see there.
     """
-    layers = (per_channel(Node(model, raw)) for raw in model.graph.nodes)
+    layers = map(per_channel, main_nodes(model))
     return {
         layer.node.name: better_post_scaled(layer, half=half, stays=stays)
         for layer in layers
@@ -70,20 +71,14 @@ def better_post_scaled(layer: Layer, *, half: bool, stays: Collection[str] = ())
 
 def _cut_for_products(node: Node) -> bool:
     """Whether parts of what a node gives are operands of other products, as queries, keys and values are."""
-    seen: set[tuple[Tensor, bool]] = set()
-    stack = [(tensor, False) for tensor in node.outputs]
-    while stack:
-        tensor, cut = stack.pop()
-        if (tensor, cut) in seen:
-            continue
-        seen.add((tensor, cut))
-        for user in tensor.users:
-            if cut and multiplies(user):
-                return True
-            if user.domain or not (user.op in MOVES or _shifts(user)):
-                continue
-            stack += [(output, cut or user.op in _CUTS) for output in user.outputs]
-    return False
+
+    def onward(place: tuple[Tensor, bool]) -> list[tuple[Tensor, bool]]:
+        tensor, cut = place
+        passing = (user for user in tensor.users if not user.domain and (user.op in MOVES or _shifts(user)))
+        return [(output, cut or user.op in _CUTS) for user in passing for output in user.outputs]
+
+    places = reached(((tensor, False) for tensor in node.outputs), onward)
+    return any(cut and any(map(multiplies, tensor.users)) for tensor, cut in places)
 
 
 def _shifts(node: Node) -> bool:

@@ -19,10 +19,11 @@ from typing import Any
 
 import numpy as np
 
+from onnxq.base.reached import reached
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
 from onnxq.graph.pairs import DEQUANTIZE, QDQ, QUANTIZE
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.view import Node, Tensor, main_nodes
 from onnxq.graph.wiring import replace_input
 
 _MOVED = (*MOVES, "Pad", "Cast", *QDQ)
@@ -41,18 +42,17 @@ def set_slices_apart(model: Model, least: int) -> dict[str, str]:
     """
     if not least:
         return {}
-    found: dict[tuple[Tensor, Node], list[tuple[Tensor, Node]]] = {}
-    for raw in model.graph.nodes:
-        node = Node(model, raw)
+    met: dict[tuple[Tensor, Node], list[tuple[Tensor, Node]]] = {}
+    for node in main_nodes(model):
         if node.op != "Slice" or node.domain or node.inputs[0] is None:
             continue
         source, pair = _source(node.inputs[0]), _pair(node.outputs[0])
-        meets = None if pair is None else _meets(pair)
-        if pair is not None and meets is not None:
-            found.setdefault((source, meets), []).append((node.outputs[0], pair))
+        concat = None if pair is None else _meets(pair)
+        if pair is not None and concat is not None:
+            met.setdefault((source, concat), []).append((node.outputs[0], pair))
     apart: dict[str, str] = {}
     scales: dict[str, Any] = {}
-    for (_, concat), slices in found.items():
+    for (_, concat), slices in met.items():
         if len(slices) < least:
             continue
         for tensor, pair in slices:
@@ -62,8 +62,8 @@ def set_slices_apart(model: Model, least: int) -> dict[str, str]:
             if scale.name not in scales:
                 up = np.nextafter(scale.constant, np.float32(np.inf))
                 scales[scale.name] = model.new_constant(f"{scale.name}_apart", up)
-            for one in (pair, *pair.outputs[0].users):
-                replace_input(one.node, 1, scales[scale.name])
+            for node in (pair, *pair.outputs[0].users):
+                replace_input(node.node, 1, scales[scale.name])
             apart[tensor.name] = concat.name
     return apart
 
@@ -98,24 +98,22 @@ def _pair(tensor: Tensor) -> Node | None:
 
 def _meets(pair: Node) -> Node | None:
     """The last Concat that reads a pair, where all its values are quantized with the pair's scale behind."""
+
+    def again(user: Node) -> bool:
+        return user.op == QUANTIZE and user.inputs[1] == pair.inputs[1]
+
+    def onward(tensor: Tensor) -> list[Tensor]:
+        return [out for user in tensor.users for out in (_behind(user) if again(user) else user.outputs)]
+
     concat: Node | None = None
-    todo = [out for user in pair.outputs[0].users for out in user.outputs]
-    seen: set[Tensor] = set()
-    while todo:
-        tensor = todo.pop()
-        if tensor in seen:
-            continue
-        seen.add(tensor)
+    for tensor in reached((out for user in pair.outputs[0].users for out in user.outputs), onward):
         if tensor.is_output or not tensor.users:
             return None
         for user in tensor.users:
-            if user.op == QUANTIZE and user.inputs[1] == pair.inputs[1]:
-                todo += _behind(user)
-                continue
-            if user.domain or user.op not in _FORWARD:
-                return None
-            concat = user if user.op == "Concat" else concat
-            todo += user.outputs
+            if not again(user):
+                if user.domain or user.op not in _FORWARD:
+                    return None
+                concat = user if user.op == "Concat" else concat
     return concat
 
 

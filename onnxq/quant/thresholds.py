@@ -62,14 +62,14 @@ class Method(NamedMethod):
 def automatic(format: NumberFormat) -> tuple[Method, ...]:
     """The methods that `auto` tries for a format: those of one candidate before those of several."""
     tried = [one for one in methods().values() if one.auto and (format.even or one.format != "even")]
-    found = [_each(one, one.parameter.auto if one.parameter else ()) for one in tried]
-    return tuple(one for several in sorted(found, key=lambda each: len(each) > 1) for one in several)
+    candidates = [_each(one, one.parameter.auto if one.parameter else ()) for one in tried]
+    return tuple(one for several in sorted(candidates, key=lambda each: len(each) > 1) for one in several)
 
 
 def searched() -> tuple[Method, ...]:
     """The methods whose parameter can be searched for, with each value that the search tries."""
-    found = [_each(one, one.parameter.search) for one in parameters().values() if one.parameter]
-    return tuple(one for several in found if len(several) > 1 for one in several)
+    candidates = [_each(one, one.parameter.search) for one in parameters().values() if one.parameter]
+    return tuple(one for several in candidates if len(several) > 1 for one in several)
 
 
 def _each(kind: CalibrationMethod, values: Sequence[float]) -> tuple[Method, ...]:
@@ -119,16 +119,16 @@ def answer(stats: TensorStats, method: Method, format: NumberFormat) -> float:
     return float(kind.threshold(stats, *method.arguments, **asked))
 
 
-def bounded_by(stats: TensorStats, found: float) -> float:
+def bounded_by(stats: TensorStats, answer: float) -> float:
     """The threshold that a method's answer is."""
     if not stats.size:
         return 0.0
-    return min(found, stats.amax) if found > 0 else stats.amax
+    return min(answer, stats.amax) if answer > 0 else stats.amax
 
 
-def is_zero(stats: TensorStats, found: float) -> bool:
+def is_zero(stats: TensorStats, answer: float) -> bool:
     """Whether a method's answer is 0 although the tensor is not, so that its greatest magnitude is taken.
 
     So it is where a tensor has more zeros than a percentile.
     """
-    return bool(stats.size) and stats.amax > 0 and not found > 0
+    return bool(stats.size) and stats.amax > 0 and not answer > 0

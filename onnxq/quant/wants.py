@@ -7,11 +7,13 @@ behind it is in int8.
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from onnxq.quant.groups import Groups
+from onnxq.base.joined import Joined
+from onnxq.base.reached import reached
 from onnxq.quant.plan import Edge, KeptFloat, Need, QuantPlan, ScaleGroup, Site, joint_reason
 
 Want = frozenset[str]
@@ -90,15 +92,15 @@ def _regrouped(plan: QuantPlan, left: Sequence[Site]) -> tuple[tuple[Site, ...],
     fresh = max(by_id, default=0) + 1
     number: dict[tuple[int, str], int] = {}
     groups: dict[int, ScaleGroup] = {}
-    found = []
+    regrouped = []
     for site in left:
         group = by_id[site.group]
         if not whole.get(site.group, True):
             root = after[site.tensor]
             if (site.group, root) not in number:
-                known = site.group in groups
-                number[site.group, root] = fresh if known else site.group
-                fresh += known
+                taken = site.group in groups
+                number[site.group, root] = fresh if taken else site.group
+                fresh += taken
                 some = {name for name, other in after.items() if other == root}
                 members = tuple(name for name in group.tensors if name in some)
                 reasons = group.reasons if len(members) > 1 else ()
@@ -108,20 +110,20 @@ def _regrouped(plan: QuantPlan, left: Sequence[Site]) -> tuple[tuple[Site, ...],
             site = replace(site, group=number[site.group, root])
         else:
             groups[group.id] = group
-        found.append(site)
-    return tuple(found), tuple(groups.values())
+        regrouped.append(site)
+    return tuple(regrouped), tuple(groups.values())
 
 
 def _connected(plan: QuantPlan, sites: Sequence[Site]) -> dict[str, str]:
     """For each quantized activation the tensor that stands for all that movements connect it with."""
     tensor_of = {edge: site.tensor for site in sites if site.kind == "activation" for edge in site.readers}
-    parts = Groups()
+    parts = Joined[str]()
     for tensor in tensor_of.values():
         parts.add(tensor)
     for need in plan.needs:
         source = tensor_of.get(need.edge)
         if source is not None and need.of not in ("", source):
-            parts.join(source, need.of, "")
+            parts.join(source, need.of)
     return {tensor: parts.find(tensor) for tensor in dict.fromkeys(tensor_of.values())}
 
 
@@ -129,7 +131,7 @@ class Wants:
     """What keeps the edges of a plan's pairs.
 
     Attributes:
-        found: for each edge, what keeps it: it is there while one of these sets is wholly in int8. None of
+        of_edge: for each edge, what keeps it: it is there while one of these sets is wholly in int8. None of
             the sets holds another one; their order is that of their sizes and names.
     """
 
@@ -158,33 +160,25 @@ class Wants:
                 self._taken.setdefault(other, set()).add(name)
         self._of: dict[str, frozenset[Want]] = {}
         self._resolve_tensors()
-        self.found = {edge: self._least(self._of_edge(edge, tensor)) for edge, tensor in read.items()}
+        self.of_edge = {edge: self._least(self._behind(self._of_reader(edge))) for edge in read}
 
     def must(self, node: str) -> Want:
         """The nodes that have to be in int8 for a node to be."""
         if node not in self._musts:
-            found, todo = {node}, [node]
-            while todo:
-                more = self._partners.get(todo.pop(), set()) - found
-                found |= more
-                todo.extend(more)
-            self._musts[node] = frozenset(found)
+            self._musts[node] = frozenset(reached([node], lambda name: self._partners.get(name, ())))
         return self._musts[node]
 
     def along(self, nodes: Collection[str]) -> frozenset[str]:
         """Nodes in float, and those that cannot stay quantized without them."""
-        found = set(nodes)
-        for name in nodes:
-            found |= self._taken.get(name, set())
-        return frozenset(found)
+        return frozenset(nodes).union(*(self._taken.get(name, ()) for name in nodes))
 
     def kept(self, nodes: Collection[str]) -> frozenset[Edge]:
         """The edges that read pairs with nodes, and all that cannot stay quantized without them, in float."""
         freed = self.along(nodes)
-        found = {e for e, wants in self.found.items() if any(want.isdisjoint(freed) for want in wants)}
-        others = {edge for edge in found if edge.node not in freed}
-        if others == found:
-            return frozenset(found)
+        edges = {e for e, wants in self.of_edge.items() if any(want.isdisjoint(freed) for want in wants)}
+        others = {edge for edge in edges if edge.node not in freed}
+        if others == edges:
+            return frozenset(edges)
         return Wants(self._plan.reading(others)).kept(freed)  # what moves values is in no set: its pair is
 
     def _resolve_tensors(self) -> None:
@@ -199,24 +193,23 @@ class Wants:
                 continue
             todo.pop()
             if tensor not in self._of:
-                found: set[Want] = set()
-                for need in self._own_needs(tensor):
-                    found |= self._of.get(need.of, frozenset()) if need.of else {self._want(need)}
-                self._of[tensor] = frozenset(self._least(found))
+                self._of[tensor] = frozenset(self._least(self._behind(self._own_needs(tensor))))
 
     def _own_needs(self, tensor: str) -> list[Need]:
         """The needs of a tensor's readers but of those that read it because others do."""
-        found = [need for edge in self._edges[tensor] for need in self._needs.get(edge, [Need(edge)])]
-        return [need for need in found if need.of != tensor]
+        needs = (need for edge in self._edges[tensor] for need in self._of_reader(edge))
+        return [need for need in needs if need.of != tensor]
+
+    def _of_reader(self, edge: Edge) -> Sequence[Need]:
+        return self._needs.get(edge) or [Need(edge)]
 
     def _want(self, need: Need) -> Want:
         return self.must(need.edge.node) | (self.must(need.beside) if need.beside else frozenset())
 
-    def _of_edge(self, edge: Edge, tensor: str) -> set[Want]:
-        found: set[Want] = set()
-        for need in self._needs.get(edge, [Need(edge)]):
-            found |= self._of.get(need.of, frozenset()) if need.of else {self._want(need)}
-        return found
+    def _behind(self, needs: Iterable[Need]) -> set[Want]:
+        """What keeps an edge for these needs."""
+        wants = (self._of.get(need.of, ()) if need.of else (self._want(need),) for need in needs)
+        return set(itertools.chain.from_iterable(wants))
 
     def _least(self, wants: Collection[Want]) -> tuple[Want, ...]:
         """Those that hold no other one, in an order that is always the same."""

@@ -35,10 +35,10 @@ def amax_of(weights: np.ndarray, axis: int | None, rule: LayerRule, format: Numb
     if rule.amax is not None:
         return np.full_like(top, rule.amax)
     named = Method(rule.method or "minmax", **stated(rule))
-    found = named.kind.weights
-    if found is None:
+    threshold = named.kind.weights
+    if threshold is None:
         raise UserError(f"method {named.name} is for activations", hint="for weights give minmax, or amax")
-    of_channels: np.ndarray = found(weights, axis, top, *named.arguments, **named.asking(format))
+    of_channels: np.ndarray = threshold(weights, axis, top, *named.arguments, **named.asking(format))
     return of_channels
 
 

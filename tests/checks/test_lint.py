@@ -14,7 +14,7 @@ from lint_nets import CONSTANTS, MISTAKES, TANH, M, X, attention, conv, matmul, 
 
 from onnxq.checks import Said
 from onnxq.checks.finding import SEVERITIES, Finding, exit_code
-from onnxq.checks.lint import confirm, confirmed_lint, explains, lint_qdq
+from onnxq.checks.lint import confirm, confirmed_lint, explains
 from onnxq.checks.load import CHECKS, checks_that_need, finding
 from onnxq.checks.subject import Subject, subject_of
 from onnxq.graph.model import Model
@@ -24,7 +24,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs" / "lint.md"
 
 
 def found(text: str, target: str = "tensorrt-11") -> list[Finding]:
-    return lint_qdq(Model.open(net(text)), target)
+    return confirmed_lint(Model.open(net(text)), target)
 
 
 def checks(text: str) -> set[str]:
@@ -118,7 +118,7 @@ def test_float16_factors_are_counted() -> None:
 def test_the_miscompile_is_of_one_target_and_type() -> None:
     assert [one.node for one in found(residual(TANH))] == ["add"]
     assert found(residual("t0 = Relu (k)")) != []
-    assert lint_qdq(Model.open(net(residual(TANH))), "tensorrt-rtx") == []
+    assert confirmed_lint(Model.open(net(residual(TANH))), "tensorrt-rtx") == []
     halves = TANH.replace("halfh", "half").replace("(k3, oneh)", "(k3, half)")
     assert found(residual(halves, "float", "wf")) == []
     dense = residual(TANH).replace("[cat] y = Concat <axis = 1> (a, b, r)", "y = Concat <axis = 1> (a, r)")
@@ -130,7 +130,7 @@ def test_weights_in_four_bits_alone_are_no_mistake() -> None:
     text = "(float[64, 64] x) => (y) { v = DequantizeLinear <axis = 1> (w4, c64)  y = MatMul (x, v) }"
     model = net(text)
     model.graph.initializer.append(weights)
-    assert lint_qdq(Model.open(model)) == []
+    assert confirmed_lint(Model.open(model)) == []
 
 
 # -- the engine ------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from onnxq.base.errors import UserError
 from onnxq.checks import NEEDS, Check, Evidence, Seen, Subject, each, load
 from onnxq.checks.answers import RuntimeAnswer, TargetAnswer
 from onnxq.checks.finding import Finding
-from onnxq.checks.lint import lint_qdq
+from onnxq.checks.lint import confirmed_lint
 from onnxq.checks.load import CHECKS, ORDER, found_by
 from onnxq.graph.model import Model
 from onnxq.pipeline import checking
@@ -78,8 +78,8 @@ def test_a_file_is_all_that_a_check_of_onnxqs_needs(beside: Path, monkeypatch: p
     (beside / "no_bias_of_mine.py").write_text(NO_BIAS)
     monkeypatch.setattr(load, "CHECKS", load.read_checks())
     convs = Model.open(pairs_net(MISTAKES["weights-only"][0]))
-    assert {one.check for one in lint_qdq(convs)} == {"no-bias", "weights-only"}
-    (one,) = [one for one in lint_qdq(convs) if one.check == "no-bias"]
+    assert {one.check for one in confirmed_lint(convs)} == {"no-bias", "weights-only"}
+    (one,) = [one for one in confirmed_lint(convs) if one.check == "no-bias"]
     assert (one.severity, one.kind, one.op, one.reason) == ("note", "no-bias", "Conv", "it has no bias")
     assert [name for name in load.CHECKS if name in ORDER] == list(ORDER)
 

@@ -14,7 +14,7 @@ from grid_nets import Net
 from test_compiled import NETS
 from test_measuring import RULES, WHY, random_net
 
-from onnxq.checks.lint import lint_qdq
+from onnxq.checks.lint import confirmed_lint
 from onnxq.graph.model import Model
 from onnxq.quant.insert import insert
 from onnxq.quant.placement import make_plan
@@ -34,7 +34,7 @@ def groups(plan: QuantPlan) -> set[tuple[frozenset[str], frozenset[str]]]:
 def idle(model: Model, plan: QuantPlan) -> set[str | None]:
     """What our own lint says only rounds."""
     made = insert(model, plan, dict.fromkeys(range(99), np.float32(0.05))).model
-    return {one.tensor for one in lint_qdq(made) if one.check == "idle-pair"}
+    return {one.tensor for one in confirmed_lint(made) if one.check == "idle-pair"}
 
 
 def agree(model: Model, seed: int, count: int = 6) -> int:
@@ -86,6 +86,6 @@ def test_a_shared_max_pool_keeps_its_pair_while_one_reader_needs_it() -> None:
     nodes = {node.op + str(i): node.name for i, node in enumerate(model.graph.nodes)}
     convs = [name for key, name in nodes.items() if key.startswith("Conv")]
     (pooled,) = (name for key, name in nodes.items() if key.startswith("MaxPool"))
-    wants = Wants(plan).found
+    wants = Wants(plan).of_edge
     assert wants[Edge(pooled, 0)] == (frozenset(convs[1:2]), frozenset(convs[2:]))
     assert wants[Edge(convs[1], 0)] == (frozenset(convs[1:2]),)

@@ -16,7 +16,7 @@ from test_precisions import recast
 from typer.testing import CliRunner
 
 import onnxq
-from onnxq.checks.lint import lint_qdq
+from onnxq.checks.lint import confirmed_lint
 from onnxq.cli.app import app
 from onnxq.graph.model import Model
 from onnxq.pipeline.searches import compile as compilation
@@ -95,7 +95,7 @@ def test_a_layer_that_breaks_the_build_is_left_in_float(compiler, node: str, wor
     idle = {"pool"} if node == "conv_2" else set[str]()  # it moves values to that alone
     assert len(asked) <= 3 + 1 + 4 + len(idle)  # a search in 8 nodes
     assert quantized_nodes(result.model) == {*NAMES, "pool"} - {node} - idle
-    assert not [one for one in lint_qdq(Model.open(result.model)) if one.check == "idle-pair"]
+    assert not [one for one in confirmed_lint(Model.open(result.model)) if one.check == "idle-pair"]
     onnx.checker.check_model(result.model, full_check=True)
     plan, engine = result.report["plan"], result.report["engine"]
     kept = {entry["node"]: entry["because"] for entry in plan["kept_float"]}

@@ -10,10 +10,10 @@ from grid_nets import Net
 from onnx import numpy_helper
 
 from onnxq.base.errors import UserError
-from onnxq.checks.lint import lint_qdq
+from onnxq.base.joined import Joined
+from onnxq.checks.lint import confirmed_lint
 from onnxq.formats import INT8
 from onnxq.graph.model import Model
-from onnxq.quant.groups import Groups
 from onnxq.quant.insert import insert
 from onnxq.quant.placement import make_plan
 from onnxq.quant.plan import Edge, QuantPlan, Site
@@ -42,13 +42,13 @@ def reasons(plan: QuantPlan) -> dict[str, str]:
 
 
 def test_a_group_is_what_joins_connect_and_says_why() -> None:
-    groups = Groups()
+    groups = Joined[str]()
     groups.add("z")
     for one, other, why in (("a", "b", "1"), ("c", "d", "2"), ("b", "c", "3"), ("d", "a", "4")):
         groups.join(one, other, why)
     assert list(groups.members().values()) == [["z"], ["a", "b", "c", "d"]]
     assert groups.find("d") == groups.find("a") != groups.find("z")
-    assert [join.because for join in groups.reasons()["a"]] == ["1", "2", "3", "4"]
+    assert groups.reasons()["a"] == ["1", "2", "3", "4"]
     assert list(groups.reasons()) == ["a"]
 
 
@@ -312,7 +312,7 @@ def test_what_is_inserted() -> None:
             assert node.attribute == old[node.name].attribute
     assert set(old) <= {node.name for node in result.graph.node}
     assert result.graph.input == proto.graph.input
-    assert lint_qdq(Model.open(result)) == []
+    assert confirmed_lint(Model.open(result)) == []
     ort.load(result)
 
 
@@ -348,7 +348,7 @@ def _qdq(text: str, kind: str = "int8", scale: str = "0.5", zero: str = "0") -> 
     weights = np.ones((16, 16), np.float32)
     proto.graph.initializer.append(numpy_helper.from_array(weights, "w"))
     proto.graph.initializer.append(numpy_helper.from_array(weights.astype(np.int8), "w8"))
-    return [finding.reason for finding in lint_qdq(Model.open(proto))]
+    return [finding.reason for finding in confirmed_lint(Model.open(proto))]
 
 
 PAIR = "q = QuantizeLinear (x, s, z)  d = DequantizeLinear (q, s, z)  "

@@ -29,7 +29,7 @@ def changes(a: Report, b: Report, judge: Judge) -> None:
     one, other = (_proofs(report.rejected) for report in (a, b))
     for rule, node in dict.fromkeys([*one, *other]):
         gone = (rule, node) not in other
-        said = [None if (rule, node) not in found else "rejected" for found in (one, other)]
+        said = [None if (rule, node) not in proofs else "rejected" for proofs in (one, other)]
         judge.state(BETTER if gone else WORSE, rule, *said, name=node, node=node)
     wholes = [{proof.stage: proof for proof in report.whole_model} for report in (a, b)]
     for stage in [stage for stage in wholes[0] if stage in wholes[1]]:
@@ -38,7 +38,7 @@ def changes(a: Report, b: Report, judge: Judge) -> None:
     refused = [{(one.node, one.reason) for one in report.unsupported} for report in (a, b)]
     for node, reason in sorted(refused[0] ^ refused[1]):
         gone = (node, reason) in refused[0]
-        said = [None if (node, reason) not in found else "refused" for found in refused]
+        said = [None if (node, reason) not in pairs else "refused" for pairs in refused]
         judge.state(BETTER if gone else WORSE, "target", *said, name=node, node=node, why=reason)
 
 
@@ -66,14 +66,14 @@ def repair(a: Report, b: Report, judge: Judge) -> None:
     parts = [part_of(RepairPart, report.repair) for report in (a, b)]
     steps = [{step.step: step for step in part.steps} for part in parts]
     for name in dict.fromkeys([*steps[0], *steps[1]]):
-        x, y = (found.get(name) for found in steps)
+        x, y = (by_name.get(name) for by_name in steps)
         said = y or x
         verdicts = (None if step is None else step.verdict for step in (x, y))
         judge.other("step", *verdicts, name=name, why="" if said is None else said.why)
         judge.figure("gain of the step", _gain(x), _gain(y), unit="dB", better=0, name=name)
     edits = [{(edit.kind, edit.tensor) for edit in part.edits} for part in parts]
     for kind, tensor in sorted(edits[0] ^ edits[1]):
-        said_of = ("edited" if (kind, tensor) in found else None for found in edits)
+        said_of = ("edited" if (kind, tensor) in made else None for made in edits)
         judge.other(kind, *said_of, name=tensor)
     judge.count("biases fitted", *(number(part.biases) for part in parts))
     judge.count("weights rounded otherwise", *(number(part.codes) for part in parts))

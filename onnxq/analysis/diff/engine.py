@@ -37,15 +37,15 @@ def engine(a: Report, b: Report, judge: Judge) -> None:
     missed = [set(part.not_int8) for part in engines]
     for node in sorted(missed[0] ^ missed[1]):
         if node in planned[0] and node in planned[1]:
-            runs = ("float" if node in found else INT8.name for found in missed)
+            runs = ("float" if node in not_run else INT8.name for not_run in missed)
             judge.state(WORSE if node in missed[1] else BETTER, "runs in", *runs, name=node, node=node)
     layers = [part.layers for part in engines]
     if not all(layers):
         return
-    moved = [traffic(found) for found in layers]
+    moved = [traffic(kernels) for kernels in layers]
     judge.figure("moved by kernels, MB", *(m.moved_mb for m in moved), unit="%", better=-1)
     judge.figure("kernels", *(float(m.kernels) for m in moved), unit="%", better=-1)
-    types = [_types(found) for found in layers]
+    types = [_types(kernels) for kernels in layers]
     for node in [node for node in types[0] if node in types[1] and node not in missed[0] ^ missed[1]]:
         judge.other("kernels of", types[0][node], types[1][node], name=node, node=node)
 

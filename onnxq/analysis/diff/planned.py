@@ -24,7 +24,7 @@ def plan(a: Report, b: Report, judge: Judge) -> None:
         x, y = (layers[node].format if node in layers else None for layers in (one, other))
         if x == y:
             continue
-        reason = next((found[node] for found in reversed(why) if node in found), "")
+        reason = next((reasons[node] for reasons in reversed(why) if node in reasons), "")
         if x is None or y is None:
             judge.other(
                 "layer", x, y, name=node, node=node, why=reason or "a layer of one of the models only"
@@ -44,7 +44,7 @@ def plan(a: Report, b: Report, judge: Judge) -> None:
 def _pairs(plans: list[PlanPart], judge: Judge) -> None:
     one, other = map(_by_tensor, plans)
     for tensor in dict.fromkeys([*one, *other]):
-        pairs = [found.get(tensor) for found in (one, other)]
+        pairs = [by_tensor.get(tensor) for by_tensor in (one, other)]
         said = pairs[1] or pairs[0]
         if said is not None:
             why, node = said.because, reader(said)
@@ -65,7 +65,7 @@ def body(a: Report, b: Report, judge: Judge) -> None:
     if bodies[0].type == bodies[1].type:
         one, other = ({node.node: node.because for node in part.float32} for part in bodies)
         for node in dict.fromkeys([*one, *other]):
-            types = ("float32" if node in found else bodies[0].type for found in (one, other))
+            types = ("float32" if node in nodes else bodies[0].type for nodes in (one, other))
             judge.other("type", *types, name=node, node=node, why=other.get(node, one.get(node, "")))
     for layer in dict.fromkeys([*bodies[0].post_scaled, *bodies[1].post_scaled]):
         forms = ("behind the product" if layer in part.post_scaled else "one a channel" for part in bodies)

@@ -79,7 +79,7 @@ def _scores(softmax: Node) -> tuple[Node | None, bool]:
         if _multiplies_activations(maker):
             return maker, paired
         if maker.op in _SCORED:
-            todo += [(given, paired) for given in maker.inputs]
+            todo += [(read, paired) for read in maker.inputs]
         elif maker.op in (*_SHAPED, *QDQ):
             todo.append((maker.inputs[0], paired or maker.op in QDQ))
     return None, False

@@ -14,7 +14,9 @@ from onnxq.checks.engine import in_float
 )  # fmt: skip
 def half_products(subject: Subject) -> Iterator[Said]:
     """A product of two activations, one of them quantized; that of attention is judged with its partner."""
-    inside = {node for found in attentions(subject.model) for node in (found.scores, found.values)}
+    inside = {
+        node for attention in attentions(subject.model) for node in (attention.scores, attention.values)
+    }
     for product in subject.products:
         if product.layer is not None or bool(product.of_data) == bool(product.of_weight):
             continue

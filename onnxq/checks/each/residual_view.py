@@ -83,7 +83,7 @@ def _tanh_silu(tensor: Tensor) -> bool:
         seen.add(operand)
         if maker.op in _TANH_PARTS and not maker.domain:
             tanh = tanh or maker.op == "Tanh"
-            todo += [given for given in maker.inputs if given is not None]
+            todo += [read for read in maker.inputs if read is not None]
         elif _float_conv(maker):
             conv = True
         else:

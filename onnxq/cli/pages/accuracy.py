@@ -148,15 +148,16 @@ def closeness(entry: OutputAccuracy) -> str:
     return text + ("" if entry.top1 is None else f", top-1 same in {100 * entry.top1:.1f} %")
 
 
-def accuracy_page(found: Comparison) -> Page:
+def accuracy_page(comparison: Comparison) -> Page:
     """How near the outputs of two models are."""
     page = Page()
-    page.head(f"{found.candidate} against {found.reference}, {counted(found.accuracy[0].samples, 'sample')}")
-    _outputs(page.plain, sorted(found.accuracy, key=nearness), len(found.accuracy))
-    page.plain(about_mean_line(found.about_mean))
-    if found.emulated:
+    samples = counted(comparison.accuracy[0].samples, "sample")
+    page.head(f"{comparison.candidate} against {comparison.reference}, {samples}")
+    _outputs(page.plain, sorted(comparison.accuracy, key=nearness), len(comparison.accuracy))
+    page.plain(about_mean_line(comparison.about_mean))
+    if comparison.emulated:
         page.plain("half precision is rounded after every node, in fused kernels less often")
-    data_section(page, found.data)
-    if found.goal is not None:
-        goal_section(page, found.goal)
+    data_section(page, comparison.data)
+    if comparison.goal is not None:
+        goal_section(page, comparison.goal)
     return page

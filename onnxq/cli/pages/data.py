@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 _SHOWN = 3
 
 
-def data_page(found: DataSeen) -> Page:
+def data_page(data_seen: DataSeen) -> Page:
     """Data as the model will see them, and what is doubtful about them."""
     page = Page()
-    data, read, count = found.data, found.samples, found.count
+    data, read, count = data_seen.data, data_seen.samples, data_seen.count
     known = counted(read if count is None else count, "sample")
     samples = known if count in (None, read) else f"{read} of {known}"
-    page.head(f"{found.model} on {data.path or data.script}: {samples} read")
-    settings_section(page, found.config)
+    page.head(f"{data_seen.model} on {data.path or data.script}: {samples} read")
+    settings_section(page, data_seen.config)
     data_section(page, data)
     for entry in data.skipped.first[1:_SHOWN]:
         page.entry(entry.why, 2, "yellow")
-    for number, seen in enumerate(found.inputs):
+    for number, seen in enumerate(data_seen.inputs):
         _input(page, "Inputs" if number == 0 else "", seen)
-    warnings_section(page, found.warnings)
-    if found.sheet is not None:
-        page.section("Sheet", f"{found.sheet.file}, the first {counted(found.sheet.images, 'image')}")
-        for caption in found.sheet.captions:
+    warnings_section(page, data_seen.warnings)
+    if data_seen.sheet is not None:
+        page.section("Sheet", f"{data_seen.sheet.file}, the first {counted(data_seen.sheet.images, 'image')}")
+        for caption in data_seen.sheet.captions:
             page.entry(caption)
     return page
 

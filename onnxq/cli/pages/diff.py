@@ -14,34 +14,34 @@ _TITLES = {WORSE: "Worse", BETTER: "Better", OTHER: "Other", WITHIN: "Within"}
 _STYLES = {WORSE: "red", BETTER: "green"}
 
 
-def diff_page(found: RunDiff, *, full: bool) -> Page:
+def diff_page(diff: RunDiff, *, full: bool) -> Page:
     """What a run has otherwise than another one.
 
     Args:
-        found: the difference.
+        diff: the difference.
         full: whether all rows are shown.
     """
     page = Page()
-    page.head(f"{found.a.report} -> {found.b.report}")
-    versions = f"onnxq {found.a.onnxq}"
-    if found.a.onnxq != found.b.onnxq:
-        versions += f" -> {found.b.onnxq}"
-    margins = found.margins
+    page.head(f"{diff.a.report} -> {diff.b.report}")
+    versions = f"onnxq {diff.a.onnxq}"
+    if diff.a.onnxq != diff.b.onnxq:
+        versions += f" -> {diff.b.onnxq}"
+    margins = diff.margins
     page.section(
         "Judged",
         f"{versions}; worse by more than {margins['margin_db']:g} dB, {margins['margin_points']:g} points of "
         f"agreement or int8 share, {margins['margin_percent']:g} % of size or score",
     )
-    for note in found.notes:
+    for note in diff.notes:
         page.section("Note", note, "yellow")
-    if not found.differences:
+    if not diff.differences:
         page.section("Same", "they do not differ in what is compared")
     for verdict, title in _TITLES.items():
-        rows = [row for row in found.differences if row.verdict == verdict]
+        rows = [row for row in diff.differences if row.verdict == verdict]
         if rows:
             _rows(page, title, rows, len(rows) if full else _SHOWN[verdict])
-    page.section("Compared", ", ".join(found.compared) or "nothing")
-    for part in found.missing:
+    page.section("Compared", ", ".join(diff.compared) or "nothing")
+    for part in diff.missing:
         of = "neither report has it" if part.of == "both" else f"report {part.of} lacks it"
         page.section("Missing", f"{part.part}: {of}{f' ({part.why})' if part.why else ''}")
     return page

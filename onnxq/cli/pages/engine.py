@@ -235,11 +235,11 @@ _WORDS = {
 }  # fmt: skip
 
 
-def _side_by_side(page: Page, document: EngineDocument, found: SideBySide, match: Sequence[str]) -> None:
+def _side_by_side(page: Page, document: EngineDocument, both: SideBySide, match: Sequence[str]) -> None:
     """Two engines: figures, then the nodes that are not the same."""
     assert document.other is not None  # there are differences to it
     page.section("Beside", f"{document.other.model} (second column)")
-    figures = [entry for entry in found.figures if entry.one or entry.other]
+    figures = [entry for entry in both.figures if entry.one or entry.other]
     page.table(
         ("", "this", "other"),
         [
@@ -247,8 +247,8 @@ def _side_by_side(page: Page, document: EngineDocument, found: SideBySide, match
             for e in figures
         ],
     )
-    shown = [entry for entry in found.nodes if not match or fits([entry.node], match)]
-    text = f"{len(found.nodes)} differ, {found.same} do not"
+    shown = [entry for entry in both.nodes if not match or fits([entry.node], match)]
+    text = f"{len(both.nodes)} differ, {both.same} do not"
     page.section("Nodes", text)
     if shown:
         page.table(

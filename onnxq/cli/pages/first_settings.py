@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from onnxq.pipeline.first_settings import FirstSettings
 
 
-def first_settings_page(found: FirstSettings, command: str) -> Page:
+def first_settings_page(settings: FirstSettings, command: str) -> Page:
     """What is set, what is suggested, and what comes next."""
     page = Page()
-    page.head(f"{found.model} -> {found.output}")
-    _options(page, "Set", found.filled)
-    _options(page, "Suggested", found.suggested)
-    for number, doubt in enumerate(found.doubts):
+    page.head(f"{settings.model} -> {settings.output}")
+    _options(page, "Set", settings.filled)
+    _options(page, "Suggested", settings.suggested)
+    for number, doubt in enumerate(settings.doubts):
         page.section("Warnings" if number == 0 else "", doubt, "yellow")
     page.section("Next", "edit it; then")
     page.code(command)

@@ -9,22 +9,22 @@ from onnxq.cli.screen import Page, shorten
 _SHOWN = 10
 
 
-def memory_page(found: ModelMemory, *, full: bool) -> Page:
+def memory_page(memory: ModelMemory, *, full: bool) -> Page:
     """What models hold in memory.
 
     Args:
-        found: what was found.
+        memory: what was found.
         full: whether all tensors at the peak are shown.
     """
     page = Page()
-    models = [found.before] if found.after is None else [found.before, found.after]
+    models = [memory.before] if memory.after is None else [memory.before, memory.after]
     for model in models:
         _model(page, model, full=full)
-    if found.after is not None:
+    if memory.after is not None:
         page.section("Change", "before -> after")
         for what, before, after in (
-            ("activations at the peak", found.before.peak_bytes, found.after.peak_bytes),
-            ("weights", found.before.weight_bytes, found.after.weight_bytes),
+            ("activations at the peak", memory.before.peak_bytes, memory.after.peak_bytes),
+            ("weights", memory.before.weight_bytes, memory.after.weight_bytes),
         ):
             factor = f" ({after / before:.2f}x)" if before else ""
             page.entry(f"{what}: {size_text(before)} -> {size_text(after)}{factor}")

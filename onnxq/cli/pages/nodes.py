@@ -13,26 +13,26 @@ _SHOWN = 10
 _OPERANDS = 8
 
 
-def nodes_page(found: ModelNodes, *, drawn: Path | None, full: bool) -> Page:
+def nodes_page(listing: ModelNodes, *, drawn: Path | None, full: bool) -> Page:
     """Nodes with what they read and write.
 
     Args:
-        found: the nodes.
+        listing: the nodes.
         drawn: the drawing that was written, or None.
         full: whether all of them are shown.
     """
     page = Page()
     near = (
-        f", at most {counted(found.depth, 'tensor')} from {_name(found.around)}"
-        if found.around is not None
+        f", at most {counted(listing.depth, 'tensor')} from {_name(listing.around)}"
+        if listing.around is not None
         else ""
     )
-    page.head(f"{found.model}  {len(found.nodes)} of {counted(found.total, 'node')}{near}")
-    shown = found.nodes if full else found.nodes[:_SHOWN]
+    page.head(f"{listing.model}  {len(listing.nodes)} of {counted(listing.total, 'node')}{near}")
+    shown = listing.nodes if full else listing.nodes[:_SHOWN]
     for row in shown:
         _node(page, row)
-    if len(found.nodes) > len(shown):
-        page.plain(f"+{len(found.nodes) - len(shown)} more (--all, --csv X.csv, --json)", style="dim")
+    if len(listing.nodes) > len(shown):
+        page.plain(f"+{len(listing.nodes) - len(shown)} more (--all, --csv X.csv, --json)", style="dim")
     if drawn is not None:
         page.plain(f"drawn: {drawn}, for dot -Tsvg {drawn}")
     return page

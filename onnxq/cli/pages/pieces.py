@@ -48,24 +48,24 @@ def _tensors(page: Page, kind: str, entries: tuple[TensorDescribed, ...], symbol
         page.entry(f"+{len(entries) - 6} more {kind}s", style="dim")
 
 
-def chain_page(found: ChainRun) -> Page:
+def chain_page(chain: ChainRun) -> Page:
     """What the pieces gave, against the original."""
     page = Page()
-    against = f" against {found.original}" if found.original else ""
-    pieces, samples = counted(len(found.pieces), "piece"), counted(found.samples, "sample")
+    against = f" against {chain.original}" if chain.original else ""
+    pieces, samples = counted(len(chain.pieces), "piece"), counted(chain.samples, "sample")
     page.head(f"{pieces} in a chain{against}, {samples}")
-    bound = found.tolerance_db
-    for entry in found.outputs:
+    bound = chain.tolerance_db
+    for entry in chain.outputs:
         style = "" if entry.verdict == "equal" else "yellow"
         text = closeness(entry)
         if entry.verdict != "equal":
             text = f"differs: {text}" + ("" if bound is None else f"; the bound is {bound:g} dB")
         page.plain(f"{shorten(entry.output, 40)}: {text}", style=style)
-    for note in found.notes:
+    for note in chain.notes:
         page.plain(note, style="yellow")
-    data_section(page, found.data)
-    if found.saved:
-        page.plain(f"each sample's tensors are in {found.saved}")
+    data_section(page, chain.data)
+    if chain.saved:
+        page.plain(f"each sample's tensors are in {chain.saved}")
     return page
 
 

@@ -62,13 +62,13 @@ def tested_page(rules: Sequence[RuleTried]) -> Page:
     return page
 
 
-def message_page(found: Sequence[Match]) -> Page:
+def message_page(matches: Sequence[Match]) -> Page:
     """What is known of a message of TensorRT."""
     page = Page()
-    if not found:
+    if not matches:
         page.head("nothing is known of this message")
         page.section("Next", "onnxq check MODEL says which nodes the target does not take")
-    for match in found:
+    for match in matches:
         page.head(match.name)
         if match.quoted:
             page.code(match.quoted)

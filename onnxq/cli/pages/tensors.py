@@ -14,21 +14,21 @@ _NARROWER = 0.5
 _STATES = ("dead", "constant", "saturated")
 
 
-def tensors_page(found: TensorTable, *, full: bool) -> Page:
+def tensors_page(table: TensorTable, *, full: bool) -> Page:
     """Statistics of activations.
 
     Args:
-        found: what was found.
+        table: what was found.
         full: whether all tensors are shown.
     """
     page = Page()
-    tensors = sorted((row for row in found.rows if row.channel is None), key=order_of_badness)
+    tensors = sorted((row for row in table.rows if row.channel is None), key=order_of_badness)
     page.head(
-        f"{in_line(found.model)}  {counted(len(tensors), 'tensor')}, {counted(found.samples, 'sample')}"
+        f"{in_line(table.model)}  {counted(len(tensors), 'tensor')}, {counted(table.samples, 'sample')}"
     )
-    if found.not_finite:
-        page.section("NaN, inf", f"{counted(len(found.not_finite), 'operator')} of finite values", "red")
-        for entry in found.not_finite[: None if full else _SHOWN]:
+    if table.not_finite:
+        page.section("NaN, inf", f"{counted(len(table.not_finite), 'operator')} of finite values", "red")
+        for entry in table.not_finite[: None if full else _SHOWN]:
             of = "" if entry.reads == "finite" else f", of {entry.reads}"
             page.entry(
                 f"{entry.op} {in_line(entry.node)} -> {in_line(entry.tensor)}: {entry.values} "
@@ -50,13 +50,13 @@ def tensors_page(found: TensorTable, *, full: bool) -> Page:
     if len(tensors) > len(shown):
         page.entry(f"+{len(tensors) - len(shown)} more (--all, --csv X.csv, --json)", style="dim")
     _dominated(page, shown)
-    _states(page, found.rows, full=full)
+    _states(page, table.rows, full=full)
     _codes(page, shown)
-    for lack in found.lacks:
+    for lack in table.lacks:
         page.section("Unknown", lack.replace("\n", "?"), "dim")
-    if found.skipped:
+    if table.skipped:
         page.section(
-            "Left out", f"{counted(len(found.skipped), 'bad sample')}: {in_line(found.skipped[0], 100)}"
+            "Left out", f"{counted(len(table.skipped), 'bad sample')}: {in_line(table.skipped[0], 100)}"
         )
     return page
 

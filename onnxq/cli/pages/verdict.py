@@ -96,11 +96,11 @@ def _deployments(page: Page, several: Sequence[NamedDeployment], *, estimated: b
     page.entry(f"{ONLY_A_GPU}: time it by the first line of Next", style="dim")
 
 
-def _estimate(page: Page, found: Compared | None) -> None:
+def _estimate(page: Page, estimate: Compared | None) -> None:
     """The estimate of the speed, GPU by GPU."""
-    if found is None:
+    if estimate is None:
         return
-    each = ", ".join(f"{one.gpu} {one.ratio:.2f}" for one in found.gpus)
+    each = ", ".join(f"{one.gpu} {one.ratio:.2f}" for one in estimate.gpus)
     page.entry(f"times as fast as plain float16, by {ESTIMATE}: {each}", style="dim")
 
 

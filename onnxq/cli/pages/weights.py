@@ -10,19 +10,19 @@ from onnxq.cli.screen import Page
 _SHOWN = 10
 
 
-def weights_page(found: WeightTable, *, full: bool) -> Page:
+def weights_page(table: WeightTable, *, full: bool) -> Page:
     """Weights of layers.
 
     Args:
-        found: what was found.
+        table: what was found.
         full: whether all layers are shown.
     """
     page = Page()
-    layers = sorted((row for row in found.rows if row.channel is None), key=order_of_badness)
-    page.head(f"{in_line(found.model)}  {counted(len(layers), 'layer')}")
-    page.section("Compared", COMPARED[found.compared].format(in_line(found.against)))
+    layers = sorted((row for row in table.rows if row.channel is None), key=order_of_badness)
+    page.head(f"{in_line(table.model)}  {counted(len(layers), 'layer')}")
+    page.section("Compared", COMPARED[table.compared].format(in_line(table.against)))
     shown = layers if full else layers[:_SHOWN]
-    page.section("Layers", SORTED[found.compared])
+    page.section("Layers", SORTED[table.compared])
     page.table(
         ("layer", "type", "min", "max", "cosine", "SQNR dB", "steps", "widest", "dead"),
         [
@@ -39,22 +39,22 @@ def weights_page(found: WeightTable, *, full: bool) -> Page:
     )  # fmt: skip
     if len(layers) > len(shown):
         page.entry(f"+{len(layers) - len(shown)} more (--all, --csv X.csv, --json)", style="dim")
-    _channels(page, found, full=full)
+    _channels(page, table, full=full)
     broken = [row for row in layers if row.nonfinite]
     if broken:
         page.section(
             "NaN, inf", ", ".join(f"{in_line(r.layer)} ({r.nonfinite})" for r in broken[:_SHOWN]), "red"
         )
-    if found.left:
-        page.section("Left out", counted(len(found.left), "layer"), "yellow")
-    for entry in found.left[: None if full else _SHOWN]:
+    if table.left:
+        page.section("Left out", counted(len(table.left), "layer"), "yellow")
+    for entry in table.left[: None if full else _SHOWN]:
         page.entry(f"{entry.op} {in_line(entry.layer)}: {entry.why}")
     return page
 
 
-def _channels(page: Page, found: WeightTable, *, full: bool) -> None:
+def _channels(page: Page, table: WeightTable, *, full: bool) -> None:
     for state in ("outlier", "dead"):
-        rows = [row for row in found.rows if row.state == state and row.channel is not None]
+        rows = [row for row in table.rows if row.state == state and row.channel is not None]
         rows.sort(key=lambda row: -(row.over_median or 0.0))
         if not rows:
             continue
@@ -63,7 +63,7 @@ def _channels(page: Page, found: WeightTable, *, full: bool) -> None:
             page.entry(f"{in_line(row.layer)} channel {row.channel}{_wide(row)}")
         if not full and len(rows) > _SHOWN:
             page.entry(f"+{len(rows) - _SHOWN} more (--all, --csv X.csv, --json)", style="dim")
-    folded = {row.layer: None for row in found.rows if row.gain is not None}
+    folded = {row.layer: None for row in table.rows if row.gain is not None}
     if folded:
         some = ", ".join(map(in_line, list(folded)[:4])) + ", ..." * (len(folded) > 4)
         page.section(
