@@ -57,10 +57,10 @@ class Shift(DocumentPart):
         """Refuses what moves nothing, or to nowhere.
 
         Raises:
-            ValueError: it is not positive.
+            ValueError: it is not positive, or no float32.
         """
-        if not 0 < self.by < np.inf:
-            raise ValueError("a shift is positive")
+        if not 0 < self.by <= float(np.finfo(np.float32).max):
+            raise ValueError("a shift is positive, and a float32")
 
     def ranges(self, amax: Mapping[str, float]) -> dict[str, float]:
         """Half of the range: as far below zero as above."""
