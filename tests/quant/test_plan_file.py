@@ -51,7 +51,7 @@ def net() -> onnx.ModelProto:
 @functools.cache
 def data() -> list[dict[str, np.ndarray]]:
     random = np.random.default_rng(1)
-    return [{"x": random.standard_normal((1, 16, 8, 8)).astype(np.float32)} for _ in range(12)]
+    return [{"x": random.standard_normal((1, 16, 8, 8)).astype(np.float32)} for _ in range(24)]
 
 
 quantize = functools.partial(onnxq.quantize, prove="never", compile=False)
@@ -205,6 +205,18 @@ class TestRoundTrip:
         assert (edit["kind"], len(edit["centres"]), len(edit["factors"])) == ("lattice", 3, 3)
         path = put(tmp_path, planned.file.files("p.toml"))
         assert model_bytes(quantize(model, plan=path)) == model_bytes(quantize(model, feeds, **options))
+
+    def test_one_of_an_earlier_version_is_obeyed(self) -> None:
+        """A file that was written before, with an edit, fitted values and a body, and is not written anew."""
+        path = Path(__file__).parent / "older" / "plan.toml"
+        result = quantize(net(), plan=path)
+        part, codes = result.report.repair, read_plan(path).repair.codes
+        assert int8(result) == {"first", "second", "third"}
+        assert scales(result)["r"] == pytest.approx(67.23805236816406 / 127, rel=1e-6)
+        assert part is not None
+        assert ([edit["kind"] for edit in part.edits], part.biases, part.codes) == (["shift"], 3, 3)
+        assert (constant(result, "w1_int8") == codes["w1"]).all()
+        assert result.model.graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.FLOAT16
 
     def test_verifies_with_data(self, tmp_path: Path) -> None:
         path = put(tmp_path, written())
