@@ -1,12 +1,12 @@
 """Whether a plan file says all of a run: `python -m benchmarks.plan_roundtrip [--models 'yunet*']`.
 
-Each sample model, and each of ONNXQ_CORPUS, goes through each mode (`MODES`): a model is quantized, its plan is
-written, and `quantize --plan` without data has to write the same bytes. The plan is the one of `onnxq plan` with the
-same options; with a goal, and for speed, where that verb has no such option, it is the file of the draft that
-the run ended with.
+Each sample model, and each of ONNXQ_CORPUS, goes through each mode (`MODES`): a model is quantized, its plan
+is written, and `quantize --plan` without data has to write the same bytes. The plan is that of `onnxq plan`
+with the same options; with a goal, and for speed, of which that verb knows nothing, it is the file of the
+draft that the run ended with.
 
-Each run is a process of its own, which ends after `--limit` seconds; a model with a run that did not end is
-left. What is done is written down, and not run again by the same code.
+Each run is a process of its own, which ends after `--limit` seconds; a model that does not end in one mode
+is left. What is done is written down, and not run again by the same code.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _judged(name: str, mode: str, samples: int) -> dict[str, Any]:
         for file, content in plan.files("plan.toml").items():
             (folder / file).write_bytes(content)
         after = _quantized(given[0], None, plan=folder / "plan.toml", prove="never")
-        same = _bytes(before, folder / "before.onnx") == _bytes(after, folder / "after.onnx")
+        same = contents(before, folder) == contents(after, folder)
         return {"verdict": "same" if same else "OTHER", "why": _stated(plan)}
 
 
@@ -161,9 +161,10 @@ def _stated(plan: PlanFile) -> str:
     return ", ".join([*said, *([] if body is None else [f"{body.type} body"])])
 
 
-def _bytes(result: Result, path: Path) -> bytes:
-    result.save(path, page=False)
-    return b"".join(file.read_bytes() for file in sorted(path.parent.glob(f"{path.name}*")))
+def contents(result: Result, folder: Path) -> bytes:
+    """A model as it is written into a folder, and its weights where they are in a file of their own."""
+    result.save(folder / "made.onnx", force=True, page=False)
+    return b"".join(file.read_bytes() for file in sorted(folder.glob("made.onnx*")))
 
 
 if __name__ == "__main__":
