@@ -1,10 +1,9 @@
-"""Plans as files, over a corpus: written, read back and obeyed, the quantized model is the same file.
+"""Plans as files, over a corpus, with a layer that is put into another format by hand.
 
-    python -m benchmarks.plans [--models 'yunet*'] [--method auto]
+    python -m benchmarks.plans [--models 'yunet*']
 
 For each model of the folder that `ONNXQ_CORPUS` names:
 
-- `same`: `quantize --plan` gives the bytes of the run that the plan was written from.
 - `float`: with one layer put into float in the file, the bytes of that run with `--keep-float`.
 - `int8`: with one float layer put into int8 in the file, that layer is int8, or the error says why not.
 """
@@ -24,6 +23,7 @@ from typing import Any
 
 import onnxq
 from benchmarks.corpus_data import samples
+from benchmarks.plan_roundtrip import contents
 from onnxq.analysis.reports import part_of
 from onnxq.base.errors import OnnxqError
 from onnxq.documents.plan import PlanPart
@@ -33,7 +33,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--models", default="*")
     parser.add_argument("--skip", nargs="*", default=[], help="globs of models to leave out")
-    parser.add_argument("--method", default="auto")
     parser.add_argument("--samples", type=int, default=16)
     arguments = parser.parse_args()
     corpus = Path(os.environ["ONNXQ_CORPUS"])
@@ -42,31 +41,28 @@ def main() -> None:
         left_out = any(fnmatch.fnmatchcase(entry["name"], glob) for glob in arguments.skip)
         if fnmatch.fnmatchcase(entry["name"], arguments.models) and not left_out:
             start = time.perf_counter()
-            found.append(_judge(corpus, entry, arguments.method, arguments.samples))
+            found.append(_judge(corpus, entry, arguments.samples))
             print(f"{entry['name']:40} {found[-1]}  {time.perf_counter() - start:.1f} s", flush=True)
-    for kind in ("same", "float", "int8"):
+    for kind in ("float", "int8"):
         answers = [answer[kind] for answer in found if isinstance(answer, dict) and kind in answer]
         print(f"{kind}: {sum(answer == 'yes' for answer in answers)} of {len(answers)}")
     print(f"not run: {sum(isinstance(answer, str) for answer in found)}")
     sys.exit(any(isinstance(answer, dict) and "NO" in answer.values() for answer in found))
 
 
-def _judge(corpus: Path, entry: dict[str, Any], method: Any, count: int) -> dict[str, str] | str:
+def _judge(corpus: Path, entry: dict[str, Any], count: int) -> dict[str, str] | str:
     path = corpus / "models" / f"{entry['name']}.onnx"
     try:
         calibration = samples(corpus, entry)[1][:count]
-        before = onnxq.quantize(path, calibration, method=method, compile=False)
+        plan = onnxq.plan(path, calibration, method="minmax", repair="none")
     except (OnnxqError, KeyError) as error:
         return f"not run: {str(error)[:90]}"
     answers = {}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "p.toml"
-        onnxq.plan(path, calibration, method=method).save(file)
-        after = onnxq.quantize(path, plan=file, compile=False)
-        answers["same"] = _yes(_bytes(before, folder) == _bytes(after, folder))
-        onnxq.plan(path, calibration, method="minmax", repair="none").save(file, force=True)
+        plan.save(file)
         text = file.read_text("utf-8")
-        planned = part_of(PlanPart, before.report.plan)
+        planned = part_of(PlanPart, plan.report.plan)
         int8 = [layer.node for layer in planned.layers if layer.format == "int8"]
         own = {edge.node for site in planned.sites for edge in site.readers}
         taken = [node for node in int8 if node in own]
@@ -86,7 +82,7 @@ def _judge(corpus: Path, entry: dict[str, Any], method: Any, count: int) -> dict
                 answers["float"] = f"refused: {str(error)[:60]}"
             else:
                 edited = onnxq.quantize(path, plan=file, compile=False)
-                answers["float"] = _yes(_bytes(flagged, folder) == _bytes(edited, folder))
+                answers["float"] = _yes(contents(flagged, file.parent) == contents(edited, file.parent))
         kept = [layer.node for layer in planned.layers if layer.format == "float"]
         if kept:
             file.write_text(_put(text, kept[0], "int8"), "utf-8")
@@ -113,12 +109,6 @@ def _put(text: str, node: str, kind: str) -> str:
     at = text.index(f"node = {json.dumps(node, ensure_ascii=False)}\n")
     head, tail = text[:at], text[at:]
     return head + re.sub(r'format = "\w+"', f'format = "{kind}"', tail, count=1)
-
-
-def _bytes(result: onnxq.pipeline.Result, folder: str) -> bytes:
-    path = Path(folder) / "m.onnx"
-    result.save(path)
-    return b"".join(file.read_bytes() for file in sorted(path.parent.glob("m.onnx*")))
 
 
 if __name__ == "__main__":

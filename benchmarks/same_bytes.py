@@ -118,7 +118,7 @@ def main() -> int:
     header = {"code": code_hash(given.tree), "hash_seed": given.hash_seed, "packages": _packages()}
     header["commands"] = commands
     given.out = given.out or ROOT / "out/same_bytes" / f"{header['code'][:12]}.json"
-    known = _opened(given.out, header)
+    known = opened(given.out, header)
     names = [*SAMPLES, *(() if given.quick else CORPUS)]
     names = [name for name in names if any(fnmatchcase(name, glob) for glob in given.models)]
     began, missed = time.monotonic(), []
@@ -128,7 +128,7 @@ def main() -> int:
                 missed.append(f"{name}, {mode}")
                 continue
             known["runs"].setdefault(name, {})[mode] = result
-            _write(given.out, known)
+            write(given.out, known)
     print(f"{len(names)} models in {time.monotonic() - began:.0f} s: {given.out}")
     for one in missed:
         print(f"did not end within {TIMEOUT} s: {one}")
@@ -184,7 +184,7 @@ def _packages() -> dict[str, str]:
     return {"python": sys.version.split()[0]} | {name: have.get(name, "") for name in wanted}
 
 
-def _opened(path: Path, header: Mapping[str, Any]) -> dict[str, Any]:
+def opened(path: Path, header: Mapping[str, Any]) -> dict[str, Any]:
     """What was run before, by the same code alone: else old hashes would stand for new ones."""
     if not path.is_file():
         return {**header, "runs": {}}
@@ -195,7 +195,7 @@ def _opened(path: Path, header: Mapping[str, Any]) -> dict[str, Any]:
     return known
 
 
-def _write(path: Path, known: Mapping[str, Any]) -> None:
+def write(path: Path, known: Mapping[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     half = path.with_name(f"{path.name}.part")  # an interrupted run leaves the file whole
     half.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")

@@ -243,30 +243,6 @@ def test_a_table_that_is_taken_out_is_not_obeyed(plan: Path) -> None:
     assert (report["biases"], report["codes"]) == (2, 3)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ('[[bias]]\nnode = "third"', '[[bias]]\nnode = "thrid"', "has nothing for [[bias]] 'thrid'"),
-        ('kind = "shift"', 'kind = "shfit"', "there is no kind of edit 'shfit'"),
-        ('kind = "shift"\ntensor = "r"', 'kind = "shift"\ntensor = "x"', ""),
-        ('kind = "shift"\n', "", "[[edit]] 1 has no kind"),
-        ('kind = "shift"\n', 'kind = "smooth"\nratios = 3\naxis = 1\nfactors = [2]\n', "is not complete"),
-        ("repairs = ", "# repairs = ", "names no file of fitted values"),
-        ('[[codes]]\nweight = "w1"', '[[codes]]\nweight = "w1"\naxis = 3', "there is no key 'axis'"),
-        ('[[codes]]\nweight = "w1"', '[[codes]]\nweight = "w2"', "[[codes]] 'w2' is there twice"),
-    ],
-)
-def test_mistakes_in_a_plan(plan: Path, old: str, new: str, message: str) -> None:
-    text = plan.read_text()
-    assert old in text
-    plan.write_text(text.replace(old, new, 1))
-    with pytest.raises(UserError) as error:
-        quantize(plan=plan)
-    assert message in str(error.value)
-    assert "p.toml" in str(error.value)
-    assert error.value.hint
-
-
 def test_a_file_of_fitted_values_that_is_another_one(plan: Path) -> None:
     (beside,) = plan.parent.glob("*.repair.*.npz")
     beside.write_bytes(beside.read_bytes()[:-40])

@@ -43,7 +43,7 @@ def load(path: Path, build: Callable[[Mapping[str, Any], str], T]) -> T:
     Raises:
         UserError: it cannot be read, is not TOML, or makes no sense.
     """
-    where = repr(str(path))
+    where, document = repr(str(path)), ""
     try:
         document = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
         data = tomllib.loads(document)
@@ -52,7 +52,9 @@ def load(path: Path, build: Callable[[Mapping[str, Any], str], T]) -> T:
     except RecursionError as error:
         raise UserError(f"{where} has values inside of values, too many", hint="write it flatter") from error
     except ValueError as error:  # of the encoding, of TOML, or of a number of thousands of digits
-        raise UserError(f"{where} is not TOML: {error}", hint="see https://toml.io") from error
+        end = document.count("\n") + 1
+        said = str(error).replace("at end of document", f"at line {end}, the last one")
+        raise UserError(f"{where} is not TOML: {said}", hint="see https://toml.io") from error
     try:
         return build(data, document)
     except At as error:

@@ -16,6 +16,7 @@ import numpy as np
 from onnxq.base.errors import UserError, nearest, unknown_name
 from onnxq.base.joined import Joined
 from onnxq.base.reason import Reason, code_of
+from onnxq.base.typed import Unlike
 from onnxq.body.decide import Decision
 from onnxq.body.formats import Kind
 from onnxq.draft.body import BodyPlan
@@ -36,6 +37,7 @@ from onnxq.quant.plan_file import BodyEntry, PlanFile
 from onnxq.quant.ranges import Range
 from onnxq.quant.scales import weight_amax
 from onnxq.quant.weights import Weights
+from onnxq.run.profiles import check_profile
 
 MakePlan = Callable[[Mapping[str, str], Collection[str]], QuantPlan]
 """The plan of the rules, with some nodes in float, by name with the reason, and others in int8."""
@@ -70,6 +72,7 @@ def draft_of(
     plan = _placed(file, known, make, notes)
     plan = _grouped(plan, file, known, notes)
     plan = _along(plan, file, known)
+    _check_edits(plan, file, model)
     ranges, methods = _of_tensors(plan, file, notes)
     amax = _of_weights(plan, file, known, notes)
     return Draft(plan, ranges, edits, _patches(plan, file, model, amax, notes)), methods, notes
@@ -87,7 +90,8 @@ def edited_as_stated(file: PlanFile, model: Model) -> tuple[Model, tuple[FloatEd
             edit = edit_of(said)
             model, _ = edited(model, [edit])
         except UserError as error:
-            raise file.error(("edit", index), str(error), error.hint) from error
+            way = error.__cause__.way if isinstance(error.__cause__, Unlike) else ()
+            raise file.error(("edit", index, *way), str(error), error.hint) from error
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             message = f"this edit is none, or does not fit the model: {type(error).__name__}: {error}"
             raise file.error(("edit", index), message, "write the plan anew: onnxq plan") from error
@@ -121,8 +125,26 @@ _TAKEN: Mapping[str, Callable[[Mapping[str, np.ndarray]], Patches]] = {
 }
 
 
+def _check_edits(plan: QuantPlan, file: PlanFile, model: Model) -> None:
+    """Refuses a pair for several readers of which an edit gives some another tensor."""
+    nodes = {node.name: node for node in model.graph.nodes}
+    edits = {str(edit["tensor"]): index for index, edit in enumerate(file.repair.edits)}
+    for site in plan.sites:
+        read = {nodes[edge.node].inputs[edge.input].name for edge in site.readers}
+        if len(read) > 1:
+            readers = ", ".join(repr(edge.node) for edge in site.readers)
+            message = (
+                f"{site.tensor!r} has one pair for {readers}, and with this edit they read several tensors"
+            )
+            raise file.error(
+                ("edit", edits.get(site.tensor, 0)),
+                message,
+                "take it out, or put those that it leaves into float",
+            )
+
+
 def check_shapes(file: PlanFile, inputs: Mapping[str, Shape | None]) -> None:
-    """Refuses sizes of inputs that the model does not have, or has otherwise.
+    """Refuses sizes of inputs that the model does not have, or has otherwise, and shares of nothing.
 
     Raises:
         UserError: there are such.
@@ -131,11 +153,17 @@ def check_shapes(file: PlanFile, inputs: Mapping[str, Shape | None]) -> None:
         name = key if key in inputs else key.partition("/")[2] or key
         if name not in inputs:
             raise _unknown(file, ("shapes", key), "input", name, inputs)
-        shape = inputs[name]
-        for sizes in profile:
-            if shape is not None and len(shape) != len(sizes):
-                message = f"input {name!r} has {len(shape)} dimensions, not {len(sizes)}"
-                raise file.error(("shapes", key), message, "give the sizes of a sample")
+        shape = inputs[name] or (None,) * len(profile[0])
+        fixed = [size if isinstance(size, int) else -1 for size in shape]
+        try:
+            check_profile(name, profile, {name: fixed})
+        except UserError as error:
+            raise file.error(("shapes", key), str(error), error.hint) from error
+    deployments = {key.partition("/")[0] for key in file.sizes if key not in inputs}
+    for name in file.shares:
+        if name not in deployments:
+            hint = f'state its sizes in [shapes]: "{name}/INPUT" = "MIN:OPT:MAX"'
+            raise file.error(("shares", name), str(unknown_name("deployment", name, deployments)), hint)
 
 
 def _unknown(
@@ -228,7 +256,7 @@ def check_body(file: PlanFile, model: Model) -> None:
     if file.body is not None and file.body.settled and file.body.type not in ("fp32", "own"):
         names = {node.name for graph in model.graphs() for node in graph.nodes}
         ends = {tensor.name for tensor in (*model.graph.inputs, *model.graph.outputs)}
-        file.check_float32(names, ends)
+        file.check_float32(names, ends, {name for graph in model.graphs() for name in graph.tensors()})
 
 
 def _placed(file: PlanFile, known: _Known, make: MakePlan, notes: list[str]) -> QuantPlan:
@@ -270,6 +298,10 @@ def _placed(file: PlanFile, known: _Known, make: MakePlan, notes: list[str]) -> 
     notes += _listed("in float too, since nothing in int8 needs it", [n for n in lost if n not in layers])
     notes += _halves(file, plan)
     order = {name: place for place, name in enumerate(known.nodes)}
+    for index, entry in enumerate(file.layers):
+        if entry.scales and entry.node not in layers:
+            message = f"node {entry.node!r} has no weights whose scales had a form"
+            raise file.error(("layer", index, "scales"), message, "leave scales out")
     return replace(plan, kept_float=tuple(sorted(kept_float, key=lambda entry: order[entry.node])))
 
 
@@ -345,6 +377,10 @@ def _along(plan: QuantPlan, file: PlanFile, known: _Known) -> QuantPlan:
             message = f"weight {entry.name!r} has one set of scales, and this is the second table of it"
             raise file.error(("weight", index), message, "keep one of them")
         done.update(map(id, found[:1] if len(found) == 1 else ()))
+        if len(found) == 1 and entry.axis not in (None, found[0].axis):
+            has = "one scale" if found[0].axis is None else f"a scale for each channel along {found[0].axis}"
+            message = f"weight {entry.name!r} has {has}, and none along axis {entry.axis}"
+            raise file.error(("weight", index, "axis"), message, "leave axis out for one scale")
         if len(found) == 1 and found[0].axis != entry.axis:
             other[id(found[0])] = replace(found[0], axis=entry.axis)
     return replace(plan, sites=tuple(other.get(id(site), site) for site in plan.sites)) if other else plan

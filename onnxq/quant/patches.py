@@ -49,6 +49,8 @@ class Patches:
         for name in (*self.constants, *self.codes):
             if name not in constants:
                 raise unknown_name("constant", name, list(constants))
+        for name, values in self.codes.items():
+            _check(f"codes of {name!r}", values, values.dtype, _shape(constants[name]))
         for name, values in self.constants.items():
             self._replace(model, constants[name], values)
         for name, values in self.biases.items():
@@ -74,8 +76,7 @@ class Patches:
         return fitted
 
     def _replace(self, model: Model, constant: Tensor, values: np.ndarray) -> None:
-        shape = tuple(int(dim) for dim in constant.tensor.shape)
-        _check(f"constant {constant.name!r}", values, constant.dtype, shape)
+        _check(f"constant {constant.name!r}", values, constant.dtype, _shape(constant))
         constant.tensor._values = model.constant("", values)._values
 
     def _give_bias(self, model: Model, node: Node, values: np.ndarray) -> None:
@@ -84,7 +85,7 @@ class Patches:
         if index is None or weight is None:
             raise UserError(f"node {node.name!r} is a {node.op}, which has no bias", hint="name a layer")
         old = node.operands(3)[2]
-        shape = values.shape if old is None else tuple(int(dim) for dim in old.tensor.shape)
+        shape = values.shape if old is None else _shape(old)
         _check(f"the bias of {node.name!r}", values, weight.dtype, shape)
         bias = model.new_constant(f"{node.name}_bias", values)
         if len(node.node.inputs) > index:
@@ -95,6 +96,10 @@ class Patches:
 
 NONE = Patches()
 """Nothing changes."""
+
+
+def _shape(constant: Tensor) -> tuple[int, ...]:
+    return tuple(int(dim) for dim in constant.tensor.shape)
 
 
 def _check(what: str, values: np.ndarray, dtype: np.dtype | None, shape: tuple[int, ...]) -> None:

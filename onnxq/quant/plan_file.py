@@ -283,8 +283,8 @@ class PlanFile:
         error = At(keys, message, hint)
         return error if self.path is None else error.in_file(self.path, self.document)
 
-    def check_float32(self, nodes: Collection[str], ends: Collection[str]) -> None:
-        """Refuses nodes, and inputs and outputs, that stay float32 and are none of the model.
+    def check_float32(self, nodes: Collection[str], ends: Collection[str], tensors: Collection[str]) -> None:
+        """Refuses nodes, and inputs and outputs, that stay float32 and are none of the model; and masks.
 
         Raises:
             UserError: there is one.
@@ -296,6 +296,7 @@ class PlanFile:
             for index, entry in enumerate(self.body.float32)
         ]
         said += [(("body", "float32_io"), "input or output", name, ends) for name in self.body.float32_io]
+        said += [(("body", "masks"), "tensor", name, tensors) for name in self.body.masks]
         for keys, what, name, names in said:
             if name not in names:
                 unknown = unknown_name(what, name, sorted(names))

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from onnxq.base.errors import UserError
 from onnxq.base.tables import (
     At,
     Keys,
@@ -107,6 +106,8 @@ def _names(key: str, value: Any) -> tuple[str, ...]:
     names = texts(key, value)
     if len(set(names)) < 2:
         raise is_not(key, value, "two names or more", "leave the [[group]] out: each tensor has a scale")
+    if len(set(names)) < len(names):
+        raise is_not(key, value, "names that are there once", "keep one of them")
     return names
 
 
@@ -145,10 +146,7 @@ _FITTED: Mapping[str, str] = {"bias": "node", "constant": "name", "codes": "weig
 
 def _plan(path: Path, data: Mapping[str, Any], document: str) -> PlanFile:
     if "version" not in data:
-        raise UserError(
-            f"{str(path)!r} is no plan: it has no version",
-            hint="write one with onnxq plan MODEL -o plan.toml",
-        )
+        raise At((), "this is no plan: it has no version", "write one with onnxq plan MODEL -o plan.toml")
     _required(read_table({"version": data["version"]}, _TOP, ()), (), "version")
     top = _required(read_table(data, _TOP, ()), (), "target", "model")
     model = _required(read_table(top["model"], _MODEL, ("model",)), ("model",), "hash")
@@ -300,8 +298,9 @@ def _read_beside(
     hint = "it belongs to the plan: put it beside it again, or write both anew with onnxq plan"
     try:
         content = file.read_bytes()
-    except OSError as error:
-        raise At((key,), f"cannot read {str(file)!r}: {error.strerror}", hint) from error
+    except (OSError, ValueError) as error:  # a name with a zero byte
+        why = getattr(error, "strerror", None) or error
+        raise At((key,), f"cannot read {str(file)!r}: {why}", hint) from error
     try:
         return unpacked(content, file.name)
     except ValueError as error:

@@ -76,6 +76,8 @@ class Lattice(DocumentPart):
             raise ValueError("steps and factors are positive")
         if not np.isfinite(self.centres).all():
             raise ValueError("centres are finite")
+        if not self.readers:
+            raise ValueError("nothing reads it")
 
     def ranges(self, amax: Mapping[str, float]) -> dict[str, float]:
         """That of 127 steps, of what the layers read."""

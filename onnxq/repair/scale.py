@@ -118,8 +118,10 @@ def spread(tensor: Tensor, axis: int, factors: np.ndarray) -> tuple[Tensor, np.n
     Raises:
         NoFit: its shape is another one.
     """
-    if tensor.rank is None or tensor.rank <= axis or tensor.shape is None:
+    if tensor.rank is None or tensor.shape is None:
         raise NoFit(f"the shape of {tensor.name!r} is not known")
+    if tensor.rank <= axis:
+        raise NoFit(f"{tensor.name!r} has no axis {axis}")
     if tensor.shape[axis] != len(factors):
         raise NoFit(f"{tensor.name!r} has other channels")
     return tensor, factors.reshape([-1 if place == axis else 1 for place in range(tensor.rank)])

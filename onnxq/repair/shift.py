@@ -53,6 +53,15 @@ class Shift(DocumentPart):
     tensors: tuple[str, ...]
     kind: str = "shift"
 
+    def __post_init__(self) -> None:
+        """Refuses what moves nothing, or to nowhere.
+
+        Raises:
+            ValueError: it is not positive, or no float32.
+        """
+        if not 0 < self.by <= float(np.finfo(np.float32).max):
+            raise ValueError("a shift is positive, and a float32")
+
     def ranges(self, amax: Mapping[str, float]) -> dict[str, float]:
         """Half of the range: as far below zero as above."""
         return {name: self.by for name in self.tensors if name in amax}
@@ -67,7 +76,11 @@ class Shift(DocumentPart):
         Raises:
             UserError: the model is another one.
         """
-        self._fit(model)[0].commit()
+        writer, _ = self._fit(model)
+        try:
+            writer.commit()
+        except NoFit as error:
+            raise self._error(error) from error
 
     def _fit(self, model: Model) -> tuple[Writer, dict[str, ChannelMap]]:
         tensors = model.graph.tensors()
@@ -79,10 +92,11 @@ class Shift(DocumentPart):
             if {node.outputs[0].name for node in cone.activations} != set(self.tensors):
                 raise NoFit("others share its scale")
         except NoFit as error:
-            raise UserError(
-                f"{self.tensor!r} cannot be shifted: {error}", hint="the edit is of another model"
-            ) from error
+            raise self._error(error) from error
         return found
+
+    def _error(self, error: NoFit) -> UserError:
+        return UserError(f"{self.tensor!r} cannot be shifted: {error}", hint="the edit is of another model")
 
 
 def find(model: Model, draft: Draft) -> FoundEdits:

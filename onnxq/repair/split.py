@@ -158,8 +158,10 @@ class _Twice:
         self.writer = Writer(tensor.model)  # type: ignore[arg-type]
         self._tensor = tensor
         readers = [node for node in tensor.users if node.name in names]
+        if len(readers) != len(names):
+            raise NoFit("its layers read another tensor")
         told = [self._read(node) for node in readers]
-        if len(told) != len(names) or len(set(told)) != 1:
+        if len(set(told)) != 1:
             raise NoFit("its readers take different axes for its channels")
         self._axis, self.channels = told[0]
 

@@ -10,6 +10,10 @@ from onnxq.options.settings import Profile
 __all__ = ["Profile", "as_profile", "check_profile", "resolve_profiles", "text_of"]
 
 
+_GREATEST = 2**63 - 1
+"""The greatest size that ONNX can write."""
+
+
 def resolve_profiles(
     inputs: Mapping[str, Sequence[int]], wanted: Mapping[str, Profile]
 ) -> dict[str, Profile]:
@@ -56,8 +60,8 @@ def check_profile(name: str, profile: Profile, inputs: Mapping[str, Sequence[int
         inputs: the shape of each input of the model, negative sizes where dynamic.
 
     Raises:
-        UserError: an input that does not exist, a wrong rank, a negative size, min > opt or opt > max, or a
-            size other than the model's where that is fixed.
+        UserError: an input that does not exist, a wrong rank, a size that is none, min > opt or opt > max, or
+            one other than the model's where that is fixed.
     """
     if name not in inputs:
         raise unknown_name("input", name, inputs)
@@ -71,7 +75,7 @@ def check_profile(name: str, profile: Profile, inputs: Mapping[str, Sequence[int
                 hint=hint,
             )
         for axis, (size, fixed) in enumerate(zip(sizes, shape, strict=True)):
-            if size < 0:
+            if not 0 <= size <= _GREATEST:
                 raise UserError(f"profile of {name!r}: {word} has size {size} at dimension {axis}", hint=hint)
             if fixed >= 0 and size != fixed:
                 raise UserError(

@@ -27,6 +27,11 @@ def test_a_plan_is_written_edited_and_obeyed(folder: Path, onnxq: Run) -> None:
     (kept,) = ran.json()["plan"]["kept_float"]
     assert (kept["because"], kept["by"]) == ("mine", "user")
     assert ran.json()["plan"]["file"] == "p.toml"
+    text = (folder / "p.toml").read_text()
+    (folder / "p.toml").write_text(text.replace("amax = ", "amax = -", 1))
+    wrong = onnxq("quantize", "net.onnx", "--plan", "p.toml", "--no-engine")
+    assert wrong.code == 2
+    assert re.search(r"'p.toml', line \d+: amax is -", wrong.err)
 
 
 def test_the_target_is_the_plans(folder: Path, onnxq: Run) -> None:

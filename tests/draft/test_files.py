@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "quant"))
@@ -15,7 +17,8 @@ from test_measuring import RULES, random_net
 
 from onnxq.base.reason import Reason
 from onnxq.draft.draft import Draft
-from onnxq.draft.from_file import draft_of
+from onnxq.draft.edits import edited
+from onnxq.draft.from_file import draft_of, edited_as_stated
 from onnxq.draft.to_file import file_of
 from onnxq.graph.model import Model
 from onnxq.quant.insert import insert
@@ -23,24 +26,27 @@ from onnxq.quant.placement import make_plan
 from onnxq.quant.plan_file import PlanFile
 from onnxq.quant.plan_reading import read_plan
 from onnxq.quant.ranges import Range
+from onnxq.repair import lattice
 
 HEAD = PlanFile("m.onnx", "0", "tensorrt-rtx", {})
 
 
 def bytes_of(draft: Draft, model: Model) -> bytes:
     """What is inserted, as it is written."""
+    model, _ = edited(model, draft.edits)
     made = insert(model, draft.plan, draft.scales, draft.patches).model.to_proto()
     return made.SerializeToString(deterministic=True)
 
 
 def again(draft: Draft, model: Model, folder: Path) -> Draft:
     """A draft, written and read."""
-    for name, content in file_of(draft, model, HEAD).files("plan.toml").items():
+    for name, content in file_of(draft, edited(model, draft.edits)[0], HEAD).files("plan.toml").items():
         (folder / name).write_bytes(content)
+    file = read_plan(folder / "plan.toml")
+    after, edits = edited_as_stated(file, model)
     read, _, _ = draft_of(
-        read_plan(folder / "plan.toml"), (), model,
-        lambda floats, wanted: make_plan(model, RULES, (), floats, wanted),
-    )  # fmt: skip
+        file, edits, after, lambda floats, wanted: make_plan(model, RULES, (), floats, wanted)
+    )
     return read
 
 
@@ -68,3 +74,28 @@ def test_random_nets(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", list(NETS))
 def test_planned_nets(name: str, tmp_path: Path) -> None:
     stays(Model.open(NETS[name]()), tmp_path, 0)
+
+
+PIXELS = """<ir_version: 8, opset_import: ["" : 17]>
+    net (float[4, 3, 24, 24] x) => (float[4, 16, 6, 6] y) {
+        [first] a = Conv <strides = [4, 4]> (x, w)  r = Relu (a)  [second] y = Conv (r, v) }"""
+
+
+def test_pixels_that_are_codes(tmp_path: Path) -> None:
+    """A lattice with a centre and a factor for each channel."""
+    proto, random = onnx.parser.parse_model(PIXELS), np.random.default_rng(0)
+    for name, shape in {"w": (16, 3, 4, 4), "v": (16, 16, 1, 1)}.items():
+        values = random.standard_normal(shape).astype(np.float32)
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
+    mean, std = (np.array(one, np.float32)[:, None, None] for one in ([0.48, 0.46, 0.41], [0.23, 0.22, 0.2]))
+    pixels = random.integers(0, 256, (4, 3, 24, 24)).astype(np.float32)
+    images = (pixels / np.float32(255) - mean) / std
+    model = Model.open(onnx.shape_inference.infer_shapes(proto))
+    plan = make_plan(model, RULES)
+    draft = Draft(plan, {name: Range(3.0, Reason("method", "minmax")) for name in plan.measured})
+    (edit,) = lattice.find(model, draft, lambda name: [images]).edits
+    assert [len(edit.to_dict()[key]) for key in ("centres", "factors")] == [3, 3]
+    moved = draft.extended([edit])
+    read = again(moved, model, tmp_path)
+    assert read.edits == (edit,)
+    assert bytes_of(read, model) == bytes_of(moved, model) != bytes_of(draft, model)
