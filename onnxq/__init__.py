@@ -18,7 +18,7 @@ _PLACES = {
     "onnxq.analysis.diff.rows": ("RunDiff",),
     "onnxq.analysis.memory": ("ModelMemory",),
     "onnxq.analysis.nodes": ("ModelNodes",),
-    "onnxq.analysis.rows": ("Analysis",),
+    "onnxq.documents.analysis": ("Analysis",),
     "onnxq.analysis.tensors": ("TensorTable",),
     "onnxq.analysis.weights": ("WeightTable",),
     "onnxq.calib.stats_file": ("StatsFile",),

@@ -3,7 +3,6 @@
 from onnxq.analysis.diff.rows import RunDiff as RunDiff
 from onnxq.analysis.memory import ModelMemory as ModelMemory
 from onnxq.analysis.nodes import ModelNodes as ModelNodes
-from onnxq.analysis.rows import Analysis as Analysis
 from onnxq.analysis.tensors import TensorTable as TensorTable
 from onnxq.analysis.weights import WeightTable as WeightTable
 from onnxq.base.errors import Fault as Fault
@@ -12,6 +11,7 @@ from onnxq.base.errors import UserError as UserError
 from onnxq.base.progress import Observer as Observer
 from onnxq.calib.stats_file import StatsFile as StatsFile
 from onnxq.cli.bar import bar as bar
+from onnxq.documents.analysis import Analysis as Analysis
 from onnxq.documents.pieces import ChainRun as ChainRun
 from onnxq.emit.schemas import SchemaList as SchemaList
 from onnxq.emit.schemas import list_schemas as list_schemas

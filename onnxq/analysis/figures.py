@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnxq.base.plain import DocumentPart
+from onnxq.documents.analysis import Figures
 from onnxq.run.compare import is_real
 
 Metric = Callable[[np.ndarray, np.ndarray], float]
@@ -61,54 +61,6 @@ class ExactSum:
             return self._units / (1 << _SCALE)
         except OverflowError:
             return math.copysign(math.inf, self._units)
-
-
-@dataclass(frozen=True, slots=True)
-class Figures(DocumentPart):
-    """How near a tensor of B is to that of A over samples; a is a value of A, b of B, d is b - a.
-
-    Only values that are finite in both count, but for `nonfinite` and `skipped`.
-
-    Attributes:
-        samples: how many were compared.
-        values: how many values, over all samples.
-        cosine: sum(a b) / sqrt(sum(a^2) sum(b^2)); 1 where both are equal.
-        sqnr_db: 10 log10(sum(a^2) / sum(d^2)), dB; inf where both are equal, -inf where B is not finite and
-            A is.
-        sqnr_about_mean_db: the same with the power of A about its mean over samples, element by element; of
-            one sample, of samples of different shapes, or of a tensor that is too large to keep its mean
-            (a note says how many are), about the mean of all values. None where A does
-            not vary.
-        mse: sum(d^2) / values.
-        l1: sum(|d|) / values.
-        kl: Kullback-Leibler divergence of B's histogram from A's, nats; bins are a quarter of an octave
-            from 2^-40 to 2^24, by sign, and each that is not empty in both counts half a value more.
-        max_abs: the greatest |d|; inf where B is not finite and A is.
-        max_ref: the greatest |a|.
-        max_steps: `max_abs` in steps of the scale that quantizes the tensor in B; None where none does.
-        rms_steps: sqrt(mse) in the same steps.
-        nonfinite: values that are NaN or infinite in B and finite in A.
-        skipped: values that are NaN or infinite in A.
-        mismatched: samples in which the shapes differ; nothing else counts them.
-        metric: the mean over samples of the user's own; None where there is none.
-    """
-
-    samples: int
-    values: int
-    cosine: float | None
-    sqnr_db: float | None
-    sqnr_about_mean_db: float | None
-    mse: float | None
-    l1: float | None
-    kl: float | None
-    max_abs: float | None
-    max_ref: float | None
-    max_steps: float | None
-    rms_steps: float | None
-    nonfinite: int
-    skipped: int
-    mismatched: int
-    metric: float | None
 
 
 @dataclass(frozen=True, slots=True)

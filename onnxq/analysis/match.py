@@ -16,8 +16,8 @@ import onnx
 
 from onnxq.analysis.stages import THROUGH, Saved, Stage
 from onnxq.base.grouped import grouped
-from onnxq.base.plain import DocumentPart
 from onnxq.base.reason import Reason, code_of
+from onnxq.documents.analysis import Unmatched
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,23 +34,6 @@ class Matched:
     a: str
     b: str
     how: str
-
-
-@dataclass(frozen=True, slots=True)
-class Unmatched(DocumentPart):
-    """A float tensor of one stage that the other has not.
-
-    Attributes:
-        tensor: its name.
-        node: the node that gives it.
-        op: that one's operator.
-        why: what became of it, as far as that is known.
-    """
-
-    tensor: str
-    node: str
-    op: str
-    why: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,14 +13,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from onnxq.analysis.changes import Recorded
-from onnxq.analysis.figures import Figures
 from onnxq.analysis.layerwise import Walk
 from onnxq.analysis.match import Matched
 from onnxq.analysis.quantizers import Quantizer
-from onnxq.analysis.rows import Cause
 from onnxq.analysis.segments import Affine, Segment, affine_of, segment_of
 from onnxq.analysis.stages import Stage
 from onnxq.base.grouped import grouped
+from onnxq.documents.analysis import Cause, Figures
 from onnxq.graph.pairs import IN_SIGHT
 
 SEVERITY = ("nonfinite", "swapped", "weights", "bias", "scale", "clipped", "unquantized", "unexplained")

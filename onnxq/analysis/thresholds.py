@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from onnxq.analysis.figures import Figures
 from onnxq.base.errors import UserError, unknown_name
+from onnxq.documents.analysis import Figures
 
 AT_LEAST = {"cosine": "cosine", "sqnr": "sqnr_db", "sqnr_about_mean": "sqnr_about_mean_db"}
 AT_MOST = {name: name for name in ("mse", "l1", "kl", "max_abs", "max_steps", "rms_steps", "metric")}

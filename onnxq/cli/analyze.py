@@ -62,8 +62,8 @@ def analyze(
     come first, with their causes. Exit code 1 where a --threshold is not met.
     """
     import onnxq
-    from onnxq.analysis.rows import LayerError
     from onnxq.cli.pages.analysis import analysis_page
+    from onnxq.documents.analysis import LayerError
 
     if len(models) > 2:
         raise UserError(f"{len(models)} models are given", hint="give two, or one with its report beside it")

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from onnxq.analysis.layer_errors import LayerErrors
 from onnxq.base.plain import DocumentPart
 from onnxq.compiled.verdict import Verdict
 from onnxq.data.pictures import PictureSheet
@@ -23,6 +22,7 @@ from onnxq.documents.changes import (
 )
 from onnxq.documents.deployment import DeploymentPart, NamedDeployment
 from onnxq.documents.engine import EnginePart
+from onnxq.documents.layer_errors import LayerErrors
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.graph.outline import NodeOutline

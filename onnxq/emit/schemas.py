@@ -112,7 +112,7 @@ _KINDS = (
         "what a model holds in memory"),
     DocumentKind("comparison", 2, "onnxq.pipeline.comparing:Comparison", ("compare",),
         "the outputs of two models on data"),
-    DocumentKind("analysis", 1, "onnxq.analysis.rows:Analysis", ("analyze",),
+    DocumentKind("analysis", 1, "onnxq.documents.analysis:Analysis", ("analyze",),
         "two stages of a model, layer by layer"),
     DocumentKind("diff", 1, "onnxq.analysis.diff.rows:RunDiff", ("diff",),
         "what a run has otherwise than another one"),

@@ -6,11 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from onnxq.analysis.figures import Figures
-from onnxq.analysis.layer_errors import ErrorLine, LayerErrors, ShortFigures
 from onnxq.analysis.reports import number
-from onnxq.analysis.rows import Analysis, LayerError
 from onnxq.compiled.verdict import Verdict
+from onnxq.documents.analysis import Analysis, Figures, LayerError
+from onnxq.documents.layer_errors import ErrorLine, LayerErrors, ShortFigures
 from onnxq.documents.report import Report
 from onnxq.page.charts import Chart, chart
 from onnxq.page.kernels import KernelRow, KindOfKernel, kinds_of, memory_along

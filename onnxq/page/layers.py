@@ -7,13 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from onnxq.analysis.figures import Figures
-from onnxq.analysis.layer_errors import ErrorLine, LayerErrors, ShortFigures
 from onnxq.analysis.reports import number, part_of
-from onnxq.analysis.rows import Analysis, LayerError
 from onnxq.base.grouped import grouped
 from onnxq.documents.accuracy import GoalPart, GoalSearch
+from onnxq.documents.analysis import Analysis, Figures, LayerError
 from onnxq.documents.calibration import CalibrationPart, DrawnHistogram, TensorMoments, Threshold
+from onnxq.documents.layer_errors import ErrorLine, LayerErrors, ShortFigures
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import Report

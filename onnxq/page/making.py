@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnxq.analysis.reports import OpenedReport, number
-from onnxq.analysis.rows import Analysis
 from onnxq.base.escapes import escaped
+from onnxq.documents.analysis import Analysis
 from onnxq.page.advice import Advice, ChecksView, advice_of, checks_view
 from onnxq.page.depth import DepthView, depth_view
 from onnxq.page.kernels import kernels_of

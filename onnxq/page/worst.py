@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onnxq.analysis.layer_errors import LayerErrors
 from onnxq.analysis.reports import number
-from onnxq.analysis.rows import Analysis, OutputBeside, ValueBeside
+from onnxq.documents.analysis import Analysis, OutputBeside, ValueBeside
+from onnxq.documents.layer_errors import LayerErrors
 from onnxq.page.words import level
 
 

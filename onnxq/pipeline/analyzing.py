@@ -17,9 +17,6 @@ import onnx
 from onnxq.analysis.changes import Recorded, recorded
 from onnxq.analysis.figures import Metric
 from onnxq.analysis.filters import Filter
-from onnxq.analysis.rows import (
-    Analysis,
-)
 from onnxq.analysis.stages import Saved, Stage, open_stage
 from onnxq.analysis.thresholds import checked
 from onnxq.base.errors import UserError, unknown_name
@@ -30,6 +27,9 @@ from onnxq.base.user_code import CodeForm, load_function
 from onnxq.body.emulate import Emulated
 from onnxq.data.samples import Sample, named
 from onnxq.data.sources import DataSource, Source, open_source
+from onnxq.documents.analysis import (
+    Analysis,
+)
 from onnxq.emit.recorded import recorded_report
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model

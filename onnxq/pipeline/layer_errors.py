@@ -13,11 +13,11 @@ from pathlib import Path
 import onnx
 
 from onnxq.analysis.changes import recorded
-from onnxq.analysis.layer_errors import LayerErrors, lines_of
 from onnxq.analysis.stages import Stage
 from onnxq.base import interrupts, remarks
 from onnxq.base.errors import UserError
 from onnxq.base.heap import collected
+from onnxq.documents.layer_errors import LayerErrors, lines_of
 from onnxq.documents.report import Report
 from onnxq.graph.external import externalize
 from onnxq.graph.load import read

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from onnxq.analysis.layer_errors import LayerErrors
 from onnxq.analysis.reports import number
 from onnxq.base.plain import extended
 from onnxq.base.reason import code_of
@@ -19,6 +18,7 @@ from onnxq.documents.body import BodyPart, Int8Operators
 from onnxq.documents.calibration import CalibrationPart, MethodChosen, NotCalibrated, TensorMoments, Threshold
 from onnxq.documents.changes import NotTaken
 from onnxq.documents.engine import EnginePart
+from onnxq.documents.layer_errors import LayerErrors
 from onnxq.documents.plan import Heads, PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import PlanReport

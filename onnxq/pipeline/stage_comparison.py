@@ -10,13 +10,20 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from onnxq.analysis.changes import Recorded
-from onnxq.analysis.figures import Figures, Metric
+from onnxq.analysis.figures import Metric
 from onnxq.analysis.filters import Filter
 from onnxq.analysis.layerwise import NotAlone, Pace, Walk, Walker, WorstSample, judged_in
 from onnxq.analysis.match import Matched, Matching, match, match_saved
 from onnxq.analysis.nonfinite import first_maker
 from onnxq.analysis.quantizers import Quantizer, quantizers_of
-from onnxq.analysis.rows import (
+from onnxq.analysis.segments import segment_of
+from onnxq.analysis.stages import Saved, Stage
+from onnxq.analysis.suspicions import Suspicions, severity
+from onnxq.analysis.thresholds import missed
+from onnxq.base.errors import UserError
+from onnxq.data.samples import Sample
+from onnxq.documents.analysis import (
+    Figures,
     LayerError,
     MatchedShare,
     NonFinite,
@@ -24,12 +31,6 @@ from onnxq.analysis.rows import (
     ValueBeside,
     WorstOutputs,
 )
-from onnxq.analysis.segments import segment_of
-from onnxq.analysis.stages import Saved, Stage
-from onnxq.analysis.suspicions import Suspicions, severity
-from onnxq.analysis.thresholds import missed
-from onnxq.base.errors import UserError
-from onnxq.data.samples import Sample
 from onnxq.run import ort
 from onnxq.run.output_parts import OutputPart, OutputParts
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from onnxq.analysis.reports import OpenedReport, open_report
-from onnxq.analysis.rows import Analysis
 from onnxq.base import remarks
 from onnxq.base.errors import UserError
 from onnxq.base.plain import DocumentPart
 from onnxq.base.progress import Observer, told
 from onnxq.base.shown import Shown, Words, size
+from onnxq.documents.analysis import Analysis
 from onnxq.documents.reading import Readable, read_document
 from onnxq.documents.report import Report
 from onnxq.emit import files

@@ -14,8 +14,8 @@ from layer_nets import NETS, dumped, made, samples_of
 from threadpoolctl import threadpool_limits
 
 import onnxq
-from onnxq.analysis.figures import ExactSum, Figures, Means, Operand, TensorMeter
-from onnxq.analysis.rows import Analysis
+from onnxq.analysis.figures import ExactSum, Means, Operand, TensorMeter
+from onnxq.documents.analysis import Analysis, Figures
 from onnxq.graph.cut import extract_between
 from onnxq.graph.model import Model
 

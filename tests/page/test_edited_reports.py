@@ -16,9 +16,9 @@ from long_report import analysis_of, synthetic
 from onnxq.analysis.changes import recorded
 from onnxq.analysis.grids import grids_of
 from onnxq.analysis.reports import OpenedReport
-from onnxq.analysis.rows import Analysis
 from onnxq.base.errors import UserError
 from onnxq.base.typed import Unlike
+from onnxq.documents.analysis import Analysis
 from onnxq.documents.reading import read_plain
 from onnxq.documents.report import Report
 from onnxq.graph.model import Model

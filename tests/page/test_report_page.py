@@ -17,10 +17,10 @@ from long_report import analysis_of, synthetic
 
 import onnxq
 from onnxq.analysis.reports import OpenedReport
-from onnxq.analysis.rows import Analysis
 from onnxq.base.typed import Unlike
 from onnxq.cli.pages.accuracy import accuracy_section
 from onnxq.cli.screen import Page
+from onnxq.documents.analysis import Analysis
 from onnxq.documents.reading import read_plain
 from onnxq.page.graphs import graph_drawing
 from onnxq.page.making import html_of, page_of

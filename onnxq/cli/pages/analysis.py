@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from onnxq.analysis.rows import Analysis, LayerError, OutputBeside
 from onnxq.base.grouped import grouped
 from onnxq.cli.pages.words import FEW, counted
 from onnxq.cli.screen import Page, shorten
+from onnxq.documents.analysis import Analysis, LayerError, OutputBeside
 
 _SHOWN = 10
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from onnxq.analysis.figures import Figures
-from onnxq.analysis.rows import Cause, LayerError, NonFinite, WorstOutputs
 from onnxq.base.plain import DocumentPart
+from onnxq.documents.analysis import Cause, Figures, LayerError, NonFinite, WorstOutputs
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,58 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from onnxq.analysis.figures import Figures
-from onnxq.analysis.match import Unmatched
 from onnxq.base.plain import DocumentPart
 from onnxq.base.shown import Shown, Words, count, decibels
 
 _ROWS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Figures(DocumentPart):
+    """How near a tensor of B is to that of A over samples; a is a value of A, b of B, d is b - a.
+
+    Only values that are finite in both count, but for `nonfinite` and `skipped`.
+
+    Attributes:
+        samples: how many were compared.
+        values: how many values, over all samples.
+        cosine: sum(a b) / sqrt(sum(a^2) sum(b^2)); 1 where both are equal.
+        sqnr_db: 10 log10(sum(a^2) / sum(d^2)), dB; inf where both are equal, -inf where B is not finite and
+            A is.
+        sqnr_about_mean_db: the same with the power of A about its mean over samples, element by element; of
+            one sample, of samples of different shapes, or of a tensor that is too large to keep its mean
+            (a note says how many are), about the mean of all values. None where A does
+            not vary.
+        mse: sum(d^2) / values.
+        l1: sum(|d|) / values.
+        kl: Kullback-Leibler divergence of B's histogram from A's, nats; bins are a quarter of an octave
+            from 2^-40 to 2^24, by sign, and each that is not empty in both counts half a value more.
+        max_abs: the greatest |d|; inf where B is not finite and A is.
+        max_ref: the greatest |a|.
+        max_steps: `max_abs` in steps of the scale that quantizes the tensor in B; None where none does.
+        rms_steps: sqrt(mse) in the same steps.
+        nonfinite: values that are NaN or infinite in B and finite in A.
+        skipped: values that are NaN or infinite in A.
+        mismatched: samples in which the shapes differ; nothing else counts them.
+        metric: the mean over samples of the user's own; None where there is none.
+    """
+
+    samples: int
+    values: int
+    cosine: float | None
+    sqnr_db: float | None
+    sqnr_about_mean_db: float | None
+    mse: float | None
+    l1: float | None
+    kl: float | None
+    max_abs: float | None
+    max_ref: float | None
+    max_steps: float | None
+    rms_steps: float | None
+    nonfinite: int
+    skipped: int
+    mismatched: int
+    metric: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +113,23 @@ class LayerError(DocumentPart):
     predicted_db: float | None
     causes: tuple[Cause, ...]
     under: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unmatched(DocumentPart):
+    """A float tensor of one stage that the other has not.
+
+    Attributes:
+        tensor: its name.
+        node: the node that gives it.
+        op: that one's operator.
+        why: what became of it, as far as that is known.
+    """
+
+    tensor: str
+    node: str
+    op: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
