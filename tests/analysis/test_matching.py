@@ -146,7 +146,7 @@ def test_a_tensor_whose_channels_repair_scaled_is_compared_as_the_report_says(tm
         for name in ("a", "r")
     ]
     digest = hashlib.sha256((tmp_path / "b.onnx").read_bytes()).hexdigest()
-    report = {"onnxq": "0", "sha256": digest, "changes": [], "repair": {"maps": maps, "edits": [{}]}}
+    report = {"onnxq": "0", "sha256": digest, "changes": [], "repair": {"maps": maps, "edits": [{"by": 1.0}]}}
     (tmp_path / "b.report.json").write_text(json.dumps(report))
     rows = onnxq.analyze(model, tmp_path / "b.onnx", samples_of(model)).rows
     assert {row.tensor for row in rows} == {"a", "r", "c", "s", "y"}
@@ -196,7 +196,7 @@ def test_a_tensor_that_an_edit_renamed_is_the_one_that_the_report_tells(tmp_path
     scale = {"scale": factors.reshape(-1).tolist(), "shape": [1, 8, 1, 1], "offset": 0.0, "index": None}
     maps = [{"tensor": "t_once", "axis": None, "was": "t", **scale}]
     digest = hashlib.sha256((tmp_path / "b.onnx").read_bytes()).hexdigest()
-    report = {"onnxq": "0", "sha256": digest, "changes": [], "repair": {"maps": maps, "edits": [{}]}}
+    report = {"onnxq": "0", "sha256": digest, "changes": [], "repair": {"maps": maps, "edits": [{"by": 1.0}]}}
     (tmp_path / "b.report.json").write_text(json.dumps(report))
     samples = [{"x": rng.standard_normal((1, 8, 4, 4)).astype(np.float32)} for _ in range(2)]
     rows = {row.tensor: row for row in onnxq.analyze(a, tmp_path / "b.onnx", samples).rows}
