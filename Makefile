@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 BROWSER := $(VENV)/.browser
 SAMPLES := .venv-samples/.installed
 
-.PHONY: help run test test-deep test-all deep check constructs test-oldest test-newest ends bench bench-accuracy bench-calib bench-engine bench-repair bench-surgery bench-peers same-bytes counts page-shots samples golden options schemas clean
+.PHONY: help run test test-deep test-all deep check constructs test-oldest test-newest ends bench bench-accuracy bench-calib bench-engine bench-repair bench-surgery bench-peers same-bytes counts page-shots samples golden options schemas modules clean
 
 help: ## these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -129,6 +129,9 @@ options: $(STAMP) ## write the stubs that are made of verbs, options and names (
 
 schemas: $(STAMP) ## write docs/schemas again; a number of a schema that is there stays what it is
 	ONNXQ_GOLDEN=1 $(PY) -m pytest -n 0 tests/documents/test_schemas.py
+
+modules: $(STAMP) ## write docs/modules.md again: what each module says of itself
+	ONNXQ_GOLDEN=1 $(PY) -m pytest -n 0 tests/test_modules.py
 
 clean: ## remove the environments and what `make run` wrote
 	rm -rf $(VENV) .venv-oldest .venv-newest .venv-samples .venv-peers .venv-surgery out

@@ -79,7 +79,7 @@ def int8_share(
     whole = sum(layer.macs or 0 for layer in _eligible(onnxq.sanitize(original, prove="never").model, feeds))
     layers = list(_eligible(without_qdq(quantized), feeds))
     runs = trt.int8_of(engine, [layer.node.name for layer in layers])
-    int8 = {name for name, layer in runs.items() if layer is not None and layer.multiplies_int8}
+    int8 = {name for name, layer in runs.items() if layer is not None and layer.multiplies("int8")}
     return sum(layer.macs or 0 for layer in layers if layer.node.name in int8) / whole if whole else None
 
 

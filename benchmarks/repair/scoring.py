@@ -94,7 +94,7 @@ def engine_of(original: Path, quantized: Path, feeds: Feeds) -> dict[str, Any]:
         "engine": engine.status,
         "int8": int8_share(original, model, engine, feeds),
         "layers": len(engine.layers),
-        "int8_layers": sum(layer.multiplies_int8 for layer in engine.layers),
+        "int8_layers": sum(layer.multiplies("int8") for layer in engine.layers),
     }
 
 

@@ -36,7 +36,7 @@ def wanted_rows(
         if operator not in operators:
             raise unknown_name("operator in the table named", operator, sorted(operators))
     kept = [row for row in kept if not ops or op(row) in ops]
-    chosen = [row for row in kept if not match or fits(names(row), match)]
+    chosen = [row for row in kept if fits(names(row), match)]
     if match and kept and not chosen:
         hint = nearest(match[0], sorted({name for row in kept for name in names(row)}))
         raise UserError(f"no row fits {' or '.join(map(repr, match))}", hint=hint)

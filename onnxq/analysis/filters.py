@@ -22,7 +22,7 @@ class Filter:
 
     def keeps(self, names: Sequence[str], ops: Sequence[str]) -> bool:
         """Whether a row is wanted."""
-        if self.layers and not fits(names, self.layers):
+        if not fits(names, self.layers):
             return False
         chosen = {op.lower() for op in self.ops}
         return not chosen or not chosen.isdisjoint(op.lower() for op in ops)

@@ -163,7 +163,7 @@ def nodes_of(
     for op in ops:
         if op not in operators:
             raise unknown_name("operator in the model named", op, sorted(operators))
-    kept = [row for row in rows if (not ops or row.op in ops) and _fits(row, match)]
+    kept = [row for row in rows if (not ops or row.op in ops) and fits((row.name, *_own(row)), match)]
     if match and not kept:
         names = [row.name for row in rows if not ops or row.op in ops]
         raise UserError(f"no node fits {' or '.join(map(repr, match))}", hint=nearest(match[0], names))
@@ -217,10 +217,6 @@ def _near(graphs: Sequence[GraphRow], rows: Sequence[NodeRow], name: str, depth:
 
 def _tensors(row: NodeRow) -> Iterator[str]:
     return (tensor.name for tensor in (*row.inputs, *row.outputs) if tensor.name)
-
-
-def _fits(row: NodeRow, match: Sequence[str]) -> bool:
-    return not match or fits((row.name, *_own(row)), match)
 
 
 def _own(row: NodeRow) -> Iterator[str]:

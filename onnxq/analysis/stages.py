@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -24,7 +23,8 @@ from onnxq.graph.source import copy_model
 from onnxq.graph.topology import Topology
 from onnxq.graph.types import Shape, dtype_of, elem_type_of, is_float, set_inputs, shape_of
 from onnxq.run import ort
-from onnxq.run.polygraphy_io import SavedOutputs, load_outputs
+from onnxq.run.polygraphy_io import Saved as Saved
+from onnxq.run.polygraphy_io import load_outputs
 from onnxq.run.versions import unreadable
 
 THROUGH = (*QDQ, "Cast", "Identity")
@@ -162,24 +162,6 @@ class Stage:
         return "" if node is None else operator_name(node)
 
 
-@dataclass(frozen=True, slots=True)
-class Saved:
-    """What `polygraphy run --save-outputs` saved: the outputs of a runner, a set for each sample.
-
-    Attributes:
-        name: the path.
-        runner: which runner gave them.
-        outputs: `{tensor: array}` for each sample.
-    """
-
-    name: str
-    runner: str
-    outputs: tuple[Mapping[str, np.ndarray], ...]
-
-    def __iter__(self) -> Iterator[Mapping[str, np.ndarray]]:
-        return iter(self.outputs)
-
-
 def open_stage(source: ModelSource) -> Stage | Saved:
     """Opens a stage; a `.json` file is what Polygraphy saved.
 
@@ -193,8 +175,7 @@ def open_stage(source: ModelSource) -> Stage | Saved:
                 f"{str(path)!r} is a report of onnxq, not a model",
                 hint="give the .onnx file that it is beside",
             )
-        saved: SavedOutputs = load_outputs(path)
-        return Saved(str(path), saved.runner, tuple(saved.outputs))
+        return load_outputs(path)
     return Stage(source)
 
 

@@ -19,6 +19,11 @@ def escaped(document: str, *, toml: bool = False) -> str:
     return document.translate({ord(char): _code(char, toml) for char in found}) if found else document
 
 
+def in_one_line(text: str) -> str:
+    """A text as it may stand in a comment: in one line, without control characters."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
 def _code(char: str, toml: bool) -> str:
     point = ord(char)
     if toml and 0xD800 <= point <= 0xDFFF:

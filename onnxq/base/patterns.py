@@ -11,7 +11,9 @@ def fits(names: Iterable[str], patterns: Iterable[str]) -> bool:
 
     Args:
         names: the names of one thing.
-        patterns: they; a name with brackets fits itself.
+        patterns: they; a name with brackets fits itself. Where there are none, all names fit.
     """
     patterns = tuple(patterns)
-    return any(name == pattern or fnmatchcase(name, pattern) for name in names for pattern in patterns)
+    return not patterns or any(
+        name == pattern or fnmatchcase(name, pattern) for name in names for pattern in patterns
+    )

@@ -54,7 +54,7 @@ def _named(part: Any, key: object = None) -> dict[str, str]:
     return names
 
 
-def extended(kind: type[D], part: DocumentPart, **more: Any) -> D:
+def extended(kind: type[D], part: DocumentPart, /, **more: Any) -> D:
     """A document that says what a part does, whose fields it has, and more; that says some of it anew."""
     said = {one.name: getattr(part, one.name) for one in dataclasses.fields(part)}  # type: ignore[arg-type]
     return kind(**{**said, **more})

@@ -77,6 +77,11 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def counted(number: int, noun: str) -> str:
+    """The same without commas, as it stands on screens: "1 node", "1200 nodes"."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def number(value: float | None) -> str:
     """A number in four digits; "?" where it is not known."""
     return "?" if value is None else f"{value:.4g}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from onnxq.base.grouped import grouped
-from onnxq.base.plain import DocumentPart
+from onnxq.base.plain import DocumentPart, extended
 from onnxq.graph.pairs import BUILT
 from onnxq.run.engine_log import (
     EngineLayer,
@@ -190,21 +190,16 @@ def kernels_of(
     for layer in layers:
         kind = _kind(layer, ops, made_by, of_weights)
         kernels.append(
-            Kernel(
-                name=layer.name,
+            extended(
+                Kernel,
+                layer,
                 kind=kind,
                 compiler_kind=layer.kind,
                 operations=operations_of(layer.name),
-                precision=layer.precision,
-                nodes=layer.nodes,
-                inputs=layer.inputs,
-                constants=layer.constants,
-                outputs=layer.outputs,
                 macs=macs_of(layer, kind),
                 bytes_read=sum(map(tensor_bytes, layer.inputs)),
                 bytes_written=sum(map(tensor_bytes, layer.outputs)),
                 bytes_weights=sum(map(tensor_bytes, layer.constants)),
-                tactic=layer.tactic,
             )
         )
         made_by.update((tensor.name, layer) for tensor in layer.outputs)

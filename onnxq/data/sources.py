@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from onnxq.base.errors import UserError
+from onnxq.base.shown import counted
 from onnxq.data import images, layout
 from onnxq.data.bad_samples import BadSamples
 from onnxq.data.files import TAKEN
@@ -264,7 +265,7 @@ class _Stream(Source):
 
     @property
     def lines(self) -> list[str]:
-        title = f"{self._script or 'an iterator'}, {_number(self._taken, 'item')} read"
+        title = f"{self._script or 'an iterator'}, {counted(self._taken, 'item')} read"
         return [self._reader.understood(title, self._taken, self._read)]
 
     @property
@@ -360,12 +361,8 @@ def open_source(
     if isinstance(data, Sequence):
         records = [item_record(item, f"item {number} of the data") for number, item in enumerate(data)]
         reader = Reader(inputs, has_batch, several=len(records) > 1)
-        table = RecordTable(_number(len(records), "item"), reader, records, bad)
+        table = RecordTable(counted(len(records), "item"), reader, records, bad)
         return _Indexed(table, has_batch, batch, bad)
     if isinstance(data, Iterable):
         return _Stream(data, Reader(inputs, has_batch, several=True), has_batch, batch, bad)
     raise UserError(f"data of type {type(data).__name__} cannot be read", hint=TAKEN)
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnxq.base.plain import DocumentPart
+from onnxq.base.shown import counted
 from onnxq.data import channel_order
 from onnxq.data.colour_space import is_yuv
 from onnxq.data.images import Preparation
@@ -82,7 +83,7 @@ def _bad(bad: int) -> Iterator[DataWarning]:
     if bad:
         yield DataWarning(
             "bad-samples", None,
-            f"{_number(bad, 'bad sample')}: to calibrate or to compare ends at the first one",
+            f"{counted(bad, 'bad sample')}: to calibrate or to compare ends at the first one",
             "repair or remove them, or leave them out with --skip-bad",
         )  # fmt: skip
 
@@ -91,7 +92,7 @@ def _few(count: int | None, batch: int) -> Iterator[DataWarning]:
     if count is not None and count * batch < ENOUGH:
         yield DataWarning(
             "few-samples", None,
-            f"{_number(count, 'sample')}{f' of {batch} rows' * (batch > 1)}: {ENOUGH} or more are wanted to "
+            f"{counted(count, 'sample')}{f' of {batch} rows' * (batch > 1)}: {ENOUGH} or more are wanted to "
             "calibrate",
             "give some hundreds that are typical of what the model is used on",
         )  # fmt: skip
@@ -263,10 +264,3 @@ def _yuv(entry: InputSurvey) -> Iterator[DataWarning]:
             f"input {entry.spec.name!r}: its second and third channel vary little around the middle: YUV?",
             "if the model takes RGB, convert the arrays as for its training; if it takes YUV, all is well",
         )  # fmt: skip
-
-
-# --- words ----------------------------------------------------------------------------------------
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"

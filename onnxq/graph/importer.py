@@ -72,12 +72,12 @@ class Importer:
         return graph
 
     def _node(self, proto: onnx.NodeProto, graph: Any, scope: ChainMap[str, Any]) -> Any:
-        inputs = [_read(name, scope) for name in proto.input]
+        inputs = [_tensor(name, scope) for name in proto.input]
         inner = [attribute for attribute in proto.attribute if attribute.HasField("g")]
         bodies = {attribute.name: self._graph(attribute.g, scope) for attribute in inner}
         self.parents.update((id(body), graph) for body in bodies.values())
         own = scope.maps[0]
-        outputs = [_written(name, own) for name in proto.output]
+        outputs = [_tensor(name, own) for name in proto.output]
         node = gs.Node(proto.op_type, proto.name, bodies, inputs, outputs, proto.domain or None)
         node.proto = proto
         if inner:
@@ -106,20 +106,11 @@ def _declare(info: onnx.ValueInfoProto, own: _Scope) -> Any:
     return tensor
 
 
-def _read(name: str, scope: ChainMap[str, Any]) -> Any:
-    """The tensor that a node reads: of its own graph, else of one around it."""
+def _tensor(name: str, scope: _Scope) -> Any:
+    """The tensor of a name, in the scope from now on; what a node reads may be of a graph around it."""
     if not name:
-        return gs.Variable.empty()  # an optional input that is left out
+        return gs.Variable.empty()  # an optional input or output that is left out
     tensor = scope.get(name)
     if tensor is None:
         tensor = scope[name] = gs.Variable(name)
-    return tensor
-
-
-def _written(name: str, own: _Scope) -> Any:
-    if not name:
-        return gs.Variable.empty()
-    tensor = own.get(name)
-    if tensor is None:
-        tensor = own[name] = gs.Variable(name)
     return tensor

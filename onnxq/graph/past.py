@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 
 from onnxq.base.plain import DocumentPart
+from onnxq.base.reached import reached
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import QDQ
 from onnxq.graph.types import Dim, Shape, set_inputs, shape_of
@@ -153,16 +154,15 @@ def lengths(model: Model, found: Sequence[KeyValueCache]) -> Lengths | None:
 
 def _present(past: Tensor, axis: int) -> str | None:
     """The output that an input comes back as, longer along an axis; None where none is."""
-    todo, seen = [(past, axis, False)], set()
-    while todo:
-        tensor, at, grown = todo.pop()
-        if (tensor, at, grown) in seen:
-            continue
-        seen.add((tensor, at, grown))
+
+    def onward(place: tuple[Tensor, int, bool]) -> Iterator[tuple[Tensor, int, bool]]:
+        tensor, at, grown = place
+        for user in tensor.users:
+            yield from ((out, along, grown or grows) for out, along, grows in _steps(user, tensor, at))
+
+    for tensor, at, grown in reached([(past, axis, False)], onward):
         if grown and at == axis and tensor.rank in (past.rank, None) and tensor.is_output:
             return tensor.name
-        for user in tensor.users:
-            todo += [(out, along, grown or grows) for out, along, grows in _steps(user, tensor, at)]
     return None
 
 

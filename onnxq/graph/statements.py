@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from onnxq.base.reached import reached
 from onnxq.graph.types import Shape
 from onnxq.graph.view import Node, Tensor
 
@@ -128,19 +129,13 @@ def _text(values: list[float] | list[bool] | None) -> str:
 
 def _inputs_behind(tensor: Tensor) -> list[Tensor]:
     """The inputs of the model that a tensor is computed from."""
-    inputs: dict[int, Tensor] = {}
-    seen: set[int] = set()
-    todo = [tensor]
-    while todo and len(seen) < _MOST_WALKED:
-        one = todo.pop()
-        if hash(one) in seen:
-            continue
-        seen.add(hash(one))
-        if one.is_input:
-            inputs[hash(one)] = one
-        elif one.producer is not None:
-            todo += [operand for operand in one.producer.inputs if operand is not None]
-    return sorted(inputs.values(), key=lambda one: one.name)
+
+    def operands(read: Tensor) -> list[Tensor]:
+        maker = None if read.is_input else read.producer
+        return [] if maker is None else [operand for operand in maker.inputs if operand is not None]
+
+    walked = itertools.islice(reached([tensor], operands), _MOST_WALKED)
+    return sorted((read for read in walked if read.is_input), key=lambda read: read.name)
 
 
 def axes_of(node: Node) -> list[float] | None:

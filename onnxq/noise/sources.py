@@ -187,17 +187,17 @@ class Sources:
 
 def _entries(plan: QuantPlan) -> tuple[NoiseSource, ...]:
     order = {layer.node: place for place, layer in enumerate(plan.layers)}
-    together: dict[tuple[object, tuple[Want, ...]], list[tuple[str, str, int, Edge]]] = {}
     wants = Wants(plan).of_edge
-    for site in plan.sites:
-        for edge in site.readers:
-            key = site.group, wants[edge]
-            together.setdefault(key, []).append((site.tensor, site.kind, site.group, edge))
-    for pair in plan.own:
-        for edge in pair.readers:
-            together.setdefault((pair.tensor, wants[edge]), []).append((pair.tensor, "activation", -1, edge))
+    read: list[tuple[int | str, tuple[str, str, int, Edge]]] = [
+        (site.group, (site.tensor, site.kind, site.group, edge))
+        for site in plan.sites
+        for edge in site.readers
+    ]
+    read += [
+        (pair.tensor, (pair.tensor, "activation", -1, edge)) for pair in plan.own for edge in pair.readers
+    ]
     entries = []
-    for (_, kept), rows in together.items():
+    for (_, kept), rows in grouped(((group, wants[row[-1]]), row) for group, row in read).items():
         tensors = tuple(dict.fromkeys(tensor for tensor, _, _, _ in rows))
         edges = frozenset(edge for _, _, _, edge in rows)
         entries.append(NoiseSource(tensors[0], rows[0][1], rows[0][2], tensors, edges, kept))

@@ -6,7 +6,11 @@ import math
 import os
 from urllib.parse import quote
 
+from onnxq.base import shown
+
 _LONGEST = 160
+
+counted = shown.count
 
 
 def visible(text: str) -> str:
@@ -78,11 +82,6 @@ def figure(value: float | None) -> str:
 def cell(value: str | float | None) -> str:
     """A value of a table: a number in four digits, else as it is; "" for none."""
     return figure(value) if isinstance(value, float) else "" if value is None else str(value)
-
-
-def counted(count: int, noun: str) -> str:
-    """A number of things: `1 layer`, `2 layers`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def between(low: float | None, high: float | None) -> str:

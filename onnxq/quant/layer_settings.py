@@ -9,7 +9,8 @@ from pathlib import Path
 
 import tomli_w
 
-from onnxq.base.escapes import escaped
+from onnxq.base.escapes import escaped, in_one_line
+from onnxq.base.shown import counted
 
 _MARK = "# Written by onnxq; SHA-256 of what follows: "
 _HEAD = """# {title}
@@ -26,8 +27,8 @@ def layer_settings(floats: Mapping[str, str], title: str, name: str) -> bytes:
         title: what they are, in a line.
         name: what the file is called.
     """
-    count = f"{len(floats)} layer{'' if len(floats) == 1 else 's'}"
-    parts = [_HEAD.format(title=_plain(title), count=count, name=_plain(name))]
+    count = counted(len(floats), "layer")
+    parts = [_HEAD.format(title=in_one_line(title), count=count, name=in_one_line(name))]
     for node, why in floats.items():
         entry = {"match": _as_glob(node), "format": "float", "because": str(why)}
         parts.append(f"[[layer]]\n{tomli_w.dumps(entry)}")
@@ -43,8 +44,4 @@ def is_as_written(path: Path) -> bool:
 
 def _as_glob(name: str) -> str:
     """A glob that matches a name, and nothing else."""
-    return re.sub(r"[*?[]", lambda found: f"[{found.group()}]", name)
-
-
-def _plain(said: str) -> str:
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in said)
+    return re.sub(r"[*?[]", lambda wild: f"[{wild.group()}]", name)

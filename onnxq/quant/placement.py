@@ -6,6 +6,7 @@ import fnmatch
 from collections.abc import Collection, Mapping, Sequence
 
 from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.grouped import grouped
 from onnxq.base.reason import Reason, code_of
 from onnxq.graph.fold import fixed_tensors
 from onnxq.graph.layers import layer_of, multiplies
@@ -51,11 +52,7 @@ def make_plan(
     forced = vetoes or {}
     refused = {node: forced[node.name] for node in nodes if node.name in forced}
     refused.update(_user_vetoes(nodes, keep_float))
-    by_root: dict[str, list[Rule]] = {}
-    for rule in rules:
-        if rule.stage == "place":
-            for root in rule.roots:
-                by_root.setdefault(root, []).append(rule)
+    by_root = grouped((root, rule) for rule in rules if rule.stage == "place" for root in rule.roots)
     for node in nodes:
         for rule in by_root.get(node.op, ()) if not node.domain else ():
             for fact in _facts(rule, node, skipped):

@@ -60,7 +60,7 @@ import numpy as np
 import tomli_w
 
 from onnxq.base.errors import UserError, unknown_name
-from onnxq.base.escapes import escaped
+from onnxq.base.escapes import escaped, in_one_line
 from onnxq.base.tables import (
     At,
     Keys,
@@ -327,7 +327,7 @@ class PlanFile:
 
     def _tables(self, name: str, arrays: str, repairs: str) -> Iterator[str]:
         head = {"version": FORMAT, "onnxq": VERSION, "target": self.target}
-        yield _HEAD.format(model=_plain(self.model) or "MODEL", plan=_plain(name))
+        yield _HEAD.format(model=in_one_line(self.model) or "MODEL", plan=in_one_line(name))
         files = {key: file for key, file in (("arrays", arrays), ("repairs", repairs)) if file}
         yield tomli_w.dumps({**head, **files})
         yield tomli_w.dumps({"model": {"hash": self.hash} | ({"name": self.model} if self.model else {})})
@@ -337,7 +337,7 @@ class PlanFile:
         if self.shares:
             yield f"# The shares of the work.\n{tomli_w.dumps({'shares': dict(self.shares)})}"
         if self.origin:
-            yield f"# Ranges: {_plain(self.origin)}\n"
+            yield f"# Ranges: {in_one_line(self.origin)}\n"
         for layer in self.layers:
             said = {"node": layer.node, "op": layer.op, "format": layer.format}
             yield _table("layer", said | _given(layer, "inputs", "scales", "because"), layer.note)
@@ -364,7 +364,7 @@ class PlanFile:
 
 
 def _table(kind: str, values: Mapping[str, Any], note: str = "") -> str:
-    comment = f"# {_plain(note)}\n" if note else ""
+    comment = f"# {in_one_line(note)}\n" if note else ""
     return f"{comment}[[{kind}]]\n{tomli_w.dumps(values)}"
 
 
@@ -393,11 +393,6 @@ def _short(value: np.float32) -> float:
     """A float32 as the float of the fewest digits that is rounded to it."""
     short = float(str(value))
     return short if np.float32(short) == value else float(value)
-
-
-def _plain(said: str) -> str:
-    """A text as it may stand in a comment: in one line, without control characters."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in said)
 
 
 def encodable(name: str) -> str:

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from onnxq.base.grouped import grouped
 from onnxq.base.joined import Joined
 from onnxq.base.reached import reached
 from onnxq.quant.plan import Edge, KeptFloat, Need, QuantPlan, ScaleGroup, Site, joint_reason
@@ -57,13 +58,9 @@ def left_float(plan: QuantPlan, why: Mapping[str, str], ops: Mapping[str, str]) 
 def _ordered(plan: QuantPlan, sites: Sequence[Site]) -> list[Site]:
     """Sites in the order in which the rules ask for them: those of layers, then what is moved to these."""
     site_of = {edge: site for site in sites for edge in site.readers}
-    behind: dict[str, list[Edge]] = {}
-    order: dict[int, Site] = {}
-    for need in plan.needs:
-        if need.of:
-            behind.setdefault(need.of, []).append(need.edge)
-        elif need.edge in site_of:
-            order.setdefault(id(site_of[need.edge]), site_of[need.edge])
+    behind = grouped((need.of, need.edge) for need in plan.needs if need.of)
+    asked = (site_of[need.edge] for need in plan.needs if not need.of and need.edge in site_of)
+    order = {id(site): site for site in asked}
     todo = deque(order.values())
     while todo:
         moved = [site_of[edge] for edge in behind.get(todo.popleft().tensor, ()) if edge in site_of]
@@ -144,15 +141,11 @@ class Wants:
             for node in joint.nodes:
                 self._partners.setdefault(node, set()).update(joint.nodes)
         read = {edge: pair.tensor for pair in plan.pairs for edge in pair.readers}
-        self._needs: dict[Edge, list[Need]] = {}
+        self._needs = grouped((need.edge, need) for need in plan.needs if need.edge in read)
         for need in plan.needs:
-            if need.edge in read:
-                self._needs.setdefault(need.edge, []).append(need)
             if need.beside and need.edge.node in self._layers:  # a layer is quantized as a whole
                 self._partners.setdefault(need.edge.node, set()).add(need.beside)
-        self._edges: dict[str, list[Edge]] = {}
-        for edge, tensor in read.items():
-            self._edges.setdefault(tensor, []).append(edge)
+        self._edges = grouped((tensor, edge) for edge, tensor in read.items())
         self._musts: dict[str, Want] = {}
         self._taken: dict[str, set[str]] = {}  # who goes to float with a node
         for name in self._partners:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from onnxq.base.grouped import grouped
 from onnxq.base.reason import Reason
 from onnxq.graph.layers import multiplies
 from onnxq.graph.pairs import is_dequantized
@@ -29,9 +30,7 @@ def settle(
         fixed: tensors that depend on no input of the model.
     """
     held = list(wishes)
-    asked: dict[Node, list[Quantize]] = {}
-    for wish in wishes:
-        asked.setdefault(wish.node, []).append(wish)
+    asked = grouped((wish.node, wish) for wish in wishes)
     for node in filter(multiplies, asked):
         if why := of_other_codes(node):
             refused.setdefault(node, why)

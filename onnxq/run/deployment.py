@@ -11,6 +11,7 @@ from statistics import median
 from typing import Literal
 
 from onnxq.base.errors import UserError
+from onnxq.base.grouped import grouped
 from onnxq.run.profiles import Profile, check_profile, text_of
 
 Shape = tuple[int, ...]
@@ -186,11 +187,12 @@ def deployed(
         check_profile(
             name, profile, {n: [d if isinstance(d, int) else -1 for d in s] for n, s in known.items()}
         )
-    places: dict[str, list[tuple[str, int]]] = {}
-    for name, dims in known.items():
-        for axis, dim in enumerate(dims):
-            if not isinstance(dim, int):
-                places.setdefault(dim or f"{name}[{axis}]", []).append((name, axis))
+    places = grouped(
+        (dim or f"{name}[{axis}]", (name, axis))
+        for name, dims in known.items()
+        for axis, dim in enumerate(dims)
+        if not isinstance(dim, int)
+    )
     firsts = [dim for dim, where in places.items() if any(n in batched and axis == 0 for n, axis in where)]
     spans = {dim: span for dim, where in places.items() if (span := _stated(dim, where, stated)) is not None}
     if batch is not None:

@@ -24,7 +24,6 @@ from dataclasses import dataclass
 
 from onnxq.base.errors import Fault
 from onnxq.base.plain import DocumentPart
-from onnxq.formats import INT8
 from onnxq.run.product_shapes import Product, attention_places, operands
 
 # The compiler's spelling of a datatype, and ours. A product of operands of different types counts
@@ -110,11 +109,6 @@ class EngineLayer(DocumentPart):
     def multiplies(self, format: str) -> bool:
         """Whether the layer multiplies numbers of a format (a kernel that only writes them does not)."""
         return self.is_matrix and self.precision == format
-
-    @property
-    def multiplies_int8(self) -> bool:
-        """Whether the layer multiplies int8 by int8."""
-        return self.multiplies(INT8.name)
 
 
 def dtype_of(spelling: str) -> str:

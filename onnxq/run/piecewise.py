@@ -19,6 +19,7 @@ import numpy as np
 import onnx
 
 from onnxq.base.errors import Fault
+from onnxq.base.reached import reached
 from onnxq.graph.order import put_in_order, reads
 from onnxq.run import ort
 
@@ -346,14 +347,9 @@ class PiecewiseModel:
 
     def _pairs(self, names: set[str]) -> list[onnx.NodeProto]:
         """The inserted nodes that make these tensors."""
-        found: dict[str, onnx.NodeProto] = {}
-        todo = list(names)
-        while todo:
-            node = self._makers.get(todo.pop())
-            if node is not None and node.name not in found:
-                found[node.name] = node
-                todo.extend(reads(node))
-        return list(found.values())
+        makers = self._makers
+        behind = reached(names, lambda name: reads(makers[name]) if name in makers else ())
+        return list({makers[name].name: makers[name] for name in behind if name in makers}.values())
 
     def _form(self, piece: _Piece, off: frozenset[Edge]) -> _Form:
         """A session of a piece with some edges off."""

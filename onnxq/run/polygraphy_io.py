@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,19 +44,24 @@ def load_inputs(path: Path) -> list[dict[str, np.ndarray]]:
 
 
 @dataclass(frozen=True, slots=True)
-class SavedOutputs:
-    """What a runner gave.
+class Saved:
+    """What `polygraphy run --save-outputs` saved: the outputs of a runner, a set for each sample.
 
     Attributes:
-        runner: the name of the runner.
-        outputs: `{tensor: array}` for each iteration.
+        name: the path.
+        runner: which runner gave them.
+        outputs: `{tensor: array}` for each sample.
     """
 
+    name: str
     runner: str
     outputs: tuple[Mapping[str, np.ndarray], ...]
 
+    def __iter__(self) -> Iterator[Mapping[str, np.ndarray]]:
+        return iter(self.outputs)
 
-def load_outputs(path: Path) -> SavedOutputs:
+
+def load_outputs(path: Path) -> Saved:
     """What `polygraphy run --save-outputs` wrote, of its last runner: with `--onnxrt --trt`, the GPU's.
 
     The file is one JSON document, so that all of it is read into memory.
@@ -86,7 +91,7 @@ def load_outputs(path: Path) -> SavedOutputs:
         {str(name): _array(path, index, name, value, "output") for name, value in one.items()}
         for index, one in enumerate(iterations)
     )
-    return SavedOutputs(str(runner), saved)
+    return Saved(str(path), str(runner), saved)
 
 
 def _array(path: Path, index: int, name: Any, value: Any, kind: str = "input") -> np.ndarray:

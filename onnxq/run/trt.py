@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 from onnxq.base import interrupts
 from onnxq.base.errors import Fault, UserError
+from onnxq.base.grouped import grouped
 from onnxq.base.plain import DocumentPart
 from onnxq.formats import INT8
 from onnxq.run.engine_log import EngineLayer, EngineTensor, of_first_profile, parse_layers, restore
@@ -312,10 +313,7 @@ def int8_of(engine: Engine, nodes: Iterable[str], format: str = INT8.name) -> di
     Returns:
         A layer for each name, or None where no layer lists it.
     """
-    running: dict[str, list[EngineLayer]] = {}
-    for layer in engine.layers:
-        for node in layer.nodes:
-            running.setdefault(node, []).append(layer)
+    running = grouped((node, layer) for layer in engine.layers for node in layer.nodes)
     return {
         node: min(
             running.get(node, ()),

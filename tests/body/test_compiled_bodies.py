@@ -54,7 +54,7 @@ def test_attention_with_its_mask_and_its_norm(kind: Kind, tmp_path: Path) -> Non
     assert wide == []
     layer = trt.int8_of(engine, ["q"])["q"]
     assert layer is not None
-    assert layer.multiplies_int8
+    assert layer.multiplies("int8")
 
 
 def test_bodies_of_control_flow(tmp_path: Path) -> None:

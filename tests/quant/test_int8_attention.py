@@ -138,7 +138,7 @@ def test_the_engine_has_one_int8_kernel_for_it(
     (kernel,) = [layer for layer in engine.layers if PRODUCTS.intersection(layer.nodes)]
     assert kernel.name.startswith("_gemm_mha")
     assert set(kernel.nodes) >= PRODUCTS
-    assert kernel.multiplies_int8
+    assert kernel.multiplies("int8")
     assert kernel.outputs[0].dtype == "int8"
     assert {layer.precision for layer in engine.layers if layer.is_matrix} == {"int8"}
 

@@ -210,7 +210,7 @@ def test_scales_of_shape_1_are_repaired(tmp_path: Path) -> None:
 
     def int8(path: Path) -> list[bool]:
         found = trt.int8_of(trt.compile_engine(path), names).values()
-        return [layer is not None and layer.multiplies_int8 for layer in found]
+        return [layer is not None and layer.multiplies("int8") for layer in found]
 
     assert int8(tmp_path / "before.onnx") == [False] * 4
     result = onnxq.sanitize(model)

@@ -10,7 +10,6 @@ from grid_nets import Net
 from onnx import numpy_helper
 
 from onnxq.base.errors import UserError
-from onnxq.base.joined import Joined
 from onnxq.checks.lint import confirmed_lint
 from onnxq.formats import INT8
 from onnxq.graph.model import Model
@@ -36,20 +35,6 @@ def sites(plan: QuantPlan, kind: str = "activation") -> dict[str, Site]:
 
 def reasons(plan: QuantPlan) -> dict[str, str]:
     return {entry.node: entry.because for entry in plan.kept_float}
-
-
-# -- groups ----------------------------------------------------------------------------------------
-
-
-def test_a_group_is_what_joins_connect_and_says_why() -> None:
-    groups = Joined[str]()
-    groups.add("z")
-    for one, other, why in (("a", "b", "1"), ("c", "d", "2"), ("b", "c", "3"), ("d", "a", "4")):
-        groups.join(one, other, why)
-    assert list(groups.members().values()) == [["z"], ["a", "b", "c", "d"]]
-    assert groups.find("d") == groups.find("a") != groups.find("z")
-    assert groups.reasons()["a"] == ["1", "2", "3", "4"]
-    assert list(groups.reasons()) == ["a"]
 
 
 # -- small nets ------------------------------------------------------------------------------------

@@ -247,6 +247,6 @@ def test_the_engine_writes_half_precision(tmp_path: Path) -> None:
         assert engine.status == "compiled", engine.reason
         layer = trt.int8_of(engine, ["c"])["c"]
         assert layer is not None
-        assert layer.multiplies_int8
+        assert layer.multiplies("int8")
         written.append(layer.outputs[0].dtype)
     assert written == ["fp32", "fp16"]

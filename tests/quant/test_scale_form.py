@@ -131,7 +131,9 @@ def test_the_engine_agrees(name: str, half: bool, tmp_path: Path) -> None:
 
 
 def int8(engine: trt.Engine, names: Collection[str]) -> int:
-    return sum(layer is not None and layer.multiplies_int8 for layer in trt.int8_of(engine, names).values())
+    return sum(
+        layer is not None and layer.multiplies("int8") for layer in trt.int8_of(engine, names).values()
+    )
 
 
 @pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")

@@ -180,4 +180,4 @@ def kernels(proto: onnx.ModelProto, folder: Path, *, half: bool = False) -> tupl
     onnx.save(proto, path)
     engine = trt.compile_engine(path)
     assert engine.status == "compiled", engine.reason
-    return traffic(engine.layers).kernels, sum(layer.multiplies_int8 for layer in engine.layers)
+    return traffic(engine.layers).kernels, sum(layer.multiplies("int8") for layer in engine.layers)

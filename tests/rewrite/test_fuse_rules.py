@@ -271,4 +271,4 @@ def test_what_onnxruntime_quantized_around_128_runs_in_int8(weights: str, tmp_pa
     onnx.save(result.model, tmp_path / "after.onnx")
     engine = trt.compile_engine(tmp_path / "after.onnx", profiles=profile)
     assert engine.status == "compiled"
-    assert sum(layer.multiplies_int8 for layer in engine.layers) == 7
+    assert sum(layer.multiplies("int8") for layer in engine.layers) == 7

@@ -69,7 +69,7 @@ def test_a_layer_is_read_field_by_field():
         "tactic": "t",
     }
     assert layer.is_matrix
-    assert layer.multiplies_int8
+    assert layer.multiplies("int8")
 
 
 def test_a_node_that_became_something_else_keeps_its_name():
@@ -182,14 +182,14 @@ def test_a_product_is_int8_only_where_every_factor_is(changes, precision):
     layer = one(**{"constants": (), "outputs": OUT} | changes)
     assert layer.is_matrix
     assert layer.precision == precision
-    assert layer.multiplies_int8 == (precision == "int8")
+    assert layer.multiplies("int8") == (precision == "int8")
 
 
 def test_a_kernel_that_writes_int8_does_not_multiply_int8():
     layer = one(kind="kgen", name="__myl_MulRounCast_myl0_0", outputs=[("y", "Int8", "4")])
     assert layer.precision == "int8"
     assert not layer.is_matrix
-    assert not layer.multiplies_int8
+    assert not layer.multiplies("int8")
 
 
 @pytest.mark.parametrize(

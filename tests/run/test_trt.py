@@ -98,11 +98,11 @@ def test_a_quantized_net_runs_in_int8(tmp_path):
     assert engine.errors == ()
     assert engine.profiles == {}
     running = trt.int8_of(engine, ["first", "second", "relu", "absent"])
-    assert running["first"].multiplies_int8
-    assert running["second"].multiplies_int8
+    assert running["first"].multiplies("int8")
+    assert running["second"].multiplies("int8")
     assert running["first"] is not running["second"]
     assert running["relu"] is not None
-    assert not running["relu"].multiplies_int8
+    assert not running["relu"].multiplies("int8")
     assert running["absent"] is None
     assert json.loads(json.dumps(engine.to_dict())) == engine.to_dict()
     assert engine.to_dict()["layers"][0]["name"] == engine.layers[0].name
@@ -139,7 +139,7 @@ def test_names_that_look_like_the_log_do_not_mislead(tmp_path):
     engine = trt.compile_engine(net.save(tmp_path / "m.onnx", y))
     assert engine.status == "compiled"
     running = trt.int8_of(engine, HOSTILE)
-    assert all(layer.multiplies_int8 for layer in running.values())
+    assert all(layer.multiplies("int8") for layer in running.values())
     assert [layer.name for layer in running.values()] == [
         f"{name}_myl0_{2 * i + 1}" for i, name in enumerate(HOSTILE)
     ]
@@ -166,7 +166,7 @@ def test_a_node_without_a_name_goes_by_its_output(tmp_path):
     net = Net()
     y = net.conv("x", "")
     engine = trt.compile_engine(net.save(tmp_path / "m.onnx", y))
-    assert trt.int8_of(engine, [f"node_of_{y}"])[f"node_of_{y}"].multiplies_int8
+    assert trt.int8_of(engine, [f"node_of_{y}"])[f"node_of_{y}"].multiplies("int8")
 
 
 @needs_compiler
@@ -177,7 +177,7 @@ def test_a_dynamic_input_takes_a_profile(tmp_path):
     engine = trt.compile_engine(model, profiles={"x": profile})
     assert engine.status == "compiled"
     assert engine.profiles == {"x": profile}
-    assert trt.int8_of(engine, ["conv"])["conv"].multiplies_int8
+    assert trt.int8_of(engine, ["conv"])["conv"].multiplies("int8")
     assert trt.compile_engine(model).profiles == {"x": ((1, 32, 16, 16),) * 3}
     with pytest.raises(UserError, match="no input 'y'") as caught:
         trt.compile_engine(model, profiles={"y": profile})
@@ -308,7 +308,7 @@ def test_the_models_of_the_corpus_compile_or_fail_as_measured(name):
     if engine.status == "compiled":
         running = trt.int8_of(engine, matrices)
         assert None not in running.values()
-        assert not any(layer.multiplies_int8 for layer in running.values())
+        assert not any(layer.multiplies("int8") for layer in running.values())
 
 
 # --- without the compiler, or with one that misbehaves --------------------------------------------

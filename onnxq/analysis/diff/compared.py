@@ -16,7 +16,6 @@ from onnxq.analysis.diff.rows import (
     Judge,
     MissingPart,
     RunDiff,
-    RunDifference,
 )
 from onnxq.analysis.diff.scales import scales
 from onnxq.analysis.reports import OpenedReport, number, part_of
@@ -72,7 +71,7 @@ def compare_reports(a: OpenedReport, b: OpenedReport, margins: Margins, match: S
             missing.append(MissingPart(part, "both", f"it is not understood: {error}"))
             continue
         compared.append(part)
-    rows = [row for row in judge.rows if _fits(row, match)]
+    rows = [row for row in judge.rows if fits(filter(None, (row.name, row.node)), match)]
     order = {part: place for place, part in enumerate(_PARTS)}
     rows.sort(key=lambda row: (VERDICTS.index(row.verdict), -row.weight, order[row.part]))
     return RunDiff(
@@ -87,10 +86,6 @@ def compare_reports(a: OpenedReport, b: OpenedReport, margins: Margins, match: S
         missing=tuple(missing),
         notes=tuple(_notes(a.document, b.document)),
     )
-
-
-def _fits(row: RunDifference, match: Sequence[str]) -> bool:
-    return not match or fits((name for name in (row.name, row.node) if name), match)
 
 
 def _run(report: OpenedReport) -> ComparedRun:

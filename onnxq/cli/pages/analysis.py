@@ -8,7 +8,7 @@ from pathlib import Path
 from onnxq.base.grouped import grouped
 from onnxq.cli.pages.words import FEW, counted
 from onnxq.cli.screen import Page, shorten
-from onnxq.documents.analysis import Analysis, LayerError, OutputBeside
+from onnxq.documents.analysis import Analysis, OutputBeside
 
 _SHOWN = 10
 
@@ -119,7 +119,7 @@ def _table(page: Page, result: Analysis) -> None:
 
 
 def _under(page: Page, result: Analysis) -> None:
-    rows = sorted((row for row in result.rows if row.under), key=_order)
+    rows = sorted((row for row in result.rows if row.under), key=lambda row: row.place)
     if not result.thresholds:
         return
     bounds = ", ".join(f"{name}={value:g}" for name, value in result.thresholds.items())
@@ -128,10 +128,6 @@ def _under(page: Page, result: Analysis) -> None:
         page.entry(f"{shorten(row.tensor, 48)}: {', '.join(row.under)}")
     if len(rows) > _SHOWN:
         page.entry(f"+{len(rows) - _SHOWN} more (--csv, --json)", style="dim")
-
-
-def _order(row: LayerError) -> int:
-    return row.place
 
 
 def _worst(page: Page, result: Analysis) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from onnxq.base.grouped import grouped
 from onnxq.checks.finding import SEVERITIES
 from onnxq.cli.pages.changes import misses_section, rejected_text
 from onnxq.cli.pages.settings import settings_section
@@ -52,10 +53,10 @@ def check_page(document: Checks, report: Path | None = None) -> Page:
 
 def _findings(page: Page, findings: Sequence[Finding]) -> None:
     """The findings, alike ones together: what is wrong, what comes of it, what to do, where."""
-    groups: dict[Finding, list[str]] = {}
-    for finding in findings:
-        alike = replace(finding, kind="", check="", node="", tensor="", db=None)
-        groups.setdefault(alike, []).append(finding.node)
+    groups = grouped(
+        (replace(finding, kind="", check="", node="", tensor="", db=None), finding.node)
+        for finding in findings
+    )
     for said, nodes in groups.items():
         text = f"{said.op or 'the model'}: {first_lines(said.reason)}"
         page.section(said.severity.capitalize(), text, _STYLES[said.severity])

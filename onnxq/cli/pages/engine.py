@@ -247,7 +247,7 @@ def _side_by_side(page: Page, document: EngineDocument, both: SideBySide, match:
             for e in figures
         ],
     )
-    shown = [entry for entry in both.nodes if not match or fits([entry.node], match)]
+    shown = [entry for entry in both.nodes if fits([entry.node], match)]
     text = f"{len(both.nodes)} differ, {both.same} do not"
     page.section("Nodes", text)
     if shown:

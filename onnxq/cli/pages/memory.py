@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from onnxq.analysis.memory import MemoryOf, ModelMemory
-from onnxq.cli.pages.words import counted, size_text
-from onnxq.cli.screen import Page, shorten
+from onnxq.cli.pages.words import counted, in_line, size_text
+from onnxq.cli.screen import Page
 
 _SHOWN = 10
 
@@ -32,35 +32,31 @@ def memory_page(memory: ModelMemory, *, full: bool) -> Page:
 
 
 def _model(page: Page, one: MemoryOf, *, full: bool) -> None:
-    page.head(_name(one.model))
+    page.head(in_line(one.model))
     written = ""
     if one.file_peak_bytes != one.peak_bytes:
         written = f" with pairs fused; {size_text(one.file_peak_bytes)} where each node writes what it says"
     page.section("Peak", f"{size_text(one.peak_bytes)}{written}")
     if one.steps or one.peak_node:
-        page.entry(f"at step {one.peak_step}, {_name(one.peak_node)}", style="dim")
+        page.entry(f"at step {one.peak_step}, {in_line(one.peak_node)}", style="dim")
     shown = one.at_peak if full else one.at_peak[:_SHOWN]
     for held in shown:
-        of = f"{held.op} {_name(held.node, 40)}" if held.op else "input"
-        page.entry(f"{size_text(held.bytes)}  {_name(held.tensor, 40)}  {held.dtype} [{held.shape}]  {of}")
+        of = f"{held.op} {in_line(held.node, 40)}" if held.op else "input"
+        page.entry(f"{size_text(held.bytes)}  {in_line(held.tensor, 40)}  {held.dtype} [{held.shape}]  {of}")
     if len(one.at_peak) > len(shown):
         page.entry(f"+{len(one.at_peak) - len(shown)} more (--all, --json)", style="dim")
     page.section("Weights", size_text(one.weight_bytes))
     for entry in one.weights:
         page.entry(f"{size_text(entry.bytes)}  {entry.dtype}, {counted(entry.count, 'constant')}")
-    taken = [f"{_name(size.name, 40)} = {size.size} ({_source(size.source)})" for size in one.sizes]
+    taken = [f"{in_line(size.name, 40)} = {size.size} ({_source(size.source)})" for size in one.sizes]
     if taken:
         page.section("Sizes", ", ".join(taken[:8]) + ", ..." * (len(taken) > 8))
     if one.unknown:
         count = counted(len(one.unknown), "tensor")
         page.section(
-            "Unknown", f"{count} of unknown type or rank, not counted: {_name(one.unknown[0])}", "yellow"
+            "Unknown", f"{count} of unknown type or rank, not counted: {in_line(one.unknown[0])}", "yellow"
         )
 
 
 def _source(source: str) -> str:
     return "taken: nothing is stated" if source == "1" else source
-
-
-def _name(name: str, width: int = 60) -> str:
-    return shorten(name.replace("\n", "?"), width)

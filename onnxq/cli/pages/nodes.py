@@ -6,8 +6,8 @@ from pathlib import Path
 
 from onnxq.analysis.drawing import attribute_text, constant_text
 from onnxq.analysis.nodes import ModelNodes, NodeRow, NodeTensor
-from onnxq.cli.pages.words import counted
-from onnxq.cli.screen import Page, shorten
+from onnxq.cli.pages.words import counted, in_line, type_text
+from onnxq.cli.screen import Page
 
 _SHOWN = 10
 _OPERANDS = 8
@@ -23,7 +23,7 @@ def nodes_page(listing: ModelNodes, *, drawn: Path | None, full: bool) -> Page:
     """
     page = Page()
     near = (
-        f", at most {counted(listing.depth, 'tensor')} from {_name(listing.around)}"
+        f", at most {counted(listing.depth, 'tensor')} from {in_line(listing.around)}"
         if listing.around is not None
         else ""
     )
@@ -39,10 +39,10 @@ def nodes_page(listing: ModelNodes, *, drawn: Path | None, full: bool) -> Page:
 
 
 def _node(page: Page, row: NodeRow) -> None:
-    inside = f", in {_name(row.graph, 40)}" if row.graph else ""
-    page.section(str(row.index), f"{row.op}  {_name(row.name)}  {row.precision or 'unknown type'}{inside}")
+    inside = f", in {in_line(row.graph, 40)}" if row.graph else ""
+    page.section(str(row.index), f"{row.op}  {in_line(row.name)}  {row.precision or 'unknown type'}{inside}")
     if row.attributes:
-        listed = (f"{name} {_name(attribute_text(value))}" for name, value in row.attributes.items())
+        listed = (f"{name} {in_line(attribute_text(value))}" for name, value in row.attributes.items())
         page.entry(", ".join(listed), style="dim")
     for word, tensors in (("reads", row.inputs), ("writes", row.outputs)):
         named = [tensor for tensor in tensors if tensor.name]
@@ -51,17 +51,10 @@ def _node(page: Page, row: NodeRow) -> None:
         if len(named) > _OPERANDS:
             page.entry(f"{word}  +{len(named) - _OPERANDS} more (--json)")
     for path in row.bodies:
-        page.entry(f"runs  {_name(path)}")
-
-
-def _name(name: str, width: int = 60) -> str:
-    """A name in one line, whatever characters it has."""
-    return shorten(name.replace("\n", "?"), width)
+        page.entry(f"runs  {in_line(path)}")
 
 
 def _tensor(tensor: NodeTensor) -> str:
-    from onnxq.graph.types import shape_text
-
     kind = "" if tensor.kind == "activation" else f", {tensor.kind}"
     value = f" {constant_text(tensor)}" if tensor.values is not None else ""
-    return f"{_name(tensor.name)}  {tensor.dtype or 'unknown type'} [{shape_text(tensor.shape)}]{kind}{value}"
+    return f"{in_line(tensor.name)}  {type_text(tensor.dtype, tensor.shape)}{kind}{value}"

@@ -9,12 +9,8 @@ from onnxq.cli.screen import shorten
 
 FEW = 4
 
-decimal, decibels, size_text, tally = shown.decimal, shown.decibels, shown.size, shown.tally
-
-
-def counted(count: int, noun: str) -> str:
-    """A number of things: `1 layer`, `2 layers`."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+counted, decimal, decibels = shown.counted, shown.decimal, shown.decibels
+size_text, tally = shown.size, shown.tally
 
 
 def listed(counts: Mapping[str, int]) -> str:
