@@ -25,7 +25,7 @@ PACKAGE = ROOT / "onnxq"
 LAYERS = {
     "base": 0, "options": 0, "targets": 0,
     "formats": 1, "graph": 1,
-    "run": 2, "rule": 2,
+    "run": 2, "judge": 2, "rule": 2,
     "data": 3, "compiled": 3,
     "rewrite": 4, "calib": 4, "quant": 4, "body": 4, "noise": 4, "repair": 4, "analysis": 4, "documents": 4,
     "checks": 4, "methods": 4, "draft": 4,
@@ -65,7 +65,7 @@ FENCES = {
     "click": {"cli"},
     "rich": {"cli"},
     "onnx": EVERYWHERE_FROM_GRAPH,
-    "numpy": {*EVERYWHERE_FROM_GRAPH, "cli"},
+    "numpy": {*EVERYWHERE_FROM_GRAPH, "judge", "cli"},
     "ml_dtypes": EVERYWHERE_FROM_GRAPH,
     "google": {"graph"},
     "threadpoolctl": {"repair"},
@@ -298,6 +298,33 @@ def test_formats_say_what_int8_is() -> None:
     assert len(places) <= INT8_PLACES, "\n".join(map(str, places))
 
 
+# Who takes logarithms of ten besides `judge/sqnr.py`.
+TAKES_LOG10: dict[str, str] = {}
+
+
+def test_decibels_are_computed_in_one_place() -> None:
+    """An SQNR, and every other ratio of powers in dB, is of `judge/sqnr.py`; and so is the way back."""
+    places = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in FILES
+        for node in ast.walk(parsed(path))
+        if (isinstance(node, ast.Attribute) and node.attr == "log10")
+        or (isinstance(node, ast.Name) and node.id == "log10")
+    }
+    assert places - {"judge/sqnr.py"} == set(TAKES_LOG10)
+
+
+def test_candidates_are_compared_in_one_way() -> None:
+    """Each policy stands in `judge/policies.py`, with why; nobody else states or changes what one asks for."""
+    states = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in FILES
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Policy"
+    }
+    assert states == {"judge/policies.py"}
+
+
 def test_layers_are_left_in_float_in_one_way() -> None:
     """`Draft.in_float` takes along all that a node in float leaves without a purpose; others ask it."""
     asking = {
@@ -309,7 +336,7 @@ def test_layers_are_left_in_float_in_one_way() -> None:
     assert asking == {"draft/draft.py"}
 
 
-@pytest.mark.parametrize("name", ["course", "workload", "registry", "turn", "allowed", "acceptance"])
+@pytest.mark.parametrize("name", ["course", "workload", "registry", "turn", "allowed"])
 def test_what_drives_repair_names_no_step(name: str) -> None:
     """What a step needs stands in its file: no other one says, imports or is called like a step."""
     path, names = PACKAGE / "repair" / f"{name}.py", {one for one, step in steps().items() if step.ours}

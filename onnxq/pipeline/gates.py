@@ -11,11 +11,11 @@ import numpy as np
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.documents.accuracy import GateMeasured, GoalPart, ScoresPart
 from onnxq.graph.types import Shape
+from onnxq.judge.sqnr import BEST_DB
 from onnxq.options.settings import Goal
 from onnxq.run.about_mean import NAME, AboutMeanMeter, AboutMeanPart
 from onnxq.run.agreement import AgreementMeter, output_with_classes
 from onnxq.run.compare import Meter
-from onnxq.run.noise import BEST_DB
 from onnxq.run.output_parts import OutputParts, owner_of
 
 

@@ -19,6 +19,8 @@ from onnxq.base.progress import Observer
 from onnxq.calib.stats import Stats
 from onnxq.documents.accuracy import GateMeasured, GoalPart, ScoresPart
 from onnxq.documents.report import Report
+from onnxq.judge.comparable import not_compared
+from onnxq.judge.policies import CLEAR_DB
 from onnxq.noise.goal import FloatSetTried, Met, meet_score
 from onnxq.noise.measure import Submit
 from onnxq.options.settings import CallableModel, Goal
@@ -34,7 +36,7 @@ from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.scoring import Part, Score, callable_of
 from onnxq.pipeline.verifying import runner, verify
 from onnxq.run import ort
-from onnxq.run.about_mean import AboutMeanPart, not_compared
+from onnxq.run.about_mean import AboutMeanPart
 from onnxq.run.compare import OutputAccuracy, Recording
 
 GOAL_SOURCES = 2 * MOST
@@ -46,7 +48,6 @@ RAISES = 3
 _LEAST_RAISE = 0.05  # percent of rows that agree; of a score see `Pursuit._raised`
 _BEYOND = 1.25  # of what is missing of a score: by so much the aim is raised
 _LEAST_SHARE = 0.05  # of the drop that is allowed: by so much at least
-_CLEAR_DB = 1.0  # above a goal of dB: from there on int8 as it is needs no other samples
 
 T = TypeVar("T")
 
@@ -111,7 +112,7 @@ class Attempt:
     def clear(self) -> bool:
         """Whether it passes, and other samples of the kind cannot say otherwise by chance."""
         return self.met and all(
-            gate.kind != "sqnr" or (gate.measured or 0.0) >= gate.goal + _CLEAR_DB for gate in self.gates
+            gate.kind != "sqnr" or (gate.measured or 0.0) >= gate.goal + CLEAR_DB for gate in self.gates
         )
 
 

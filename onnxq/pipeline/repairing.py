@@ -24,6 +24,9 @@ from onnxq.graph.cut import extract_between
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.graph.view import Tensor
+from onnxq.judge.acceptance import GROUPS, Levels
+from onnxq.judge.policies import STEP
+from onnxq.judge.sqnr import nsr_of
 from onnxq.options.settings import AccuracyRepair
 from onnxq.options.step import steps as all_steps
 from onnxq.pipeline.building import Built
@@ -36,10 +39,9 @@ from onnxq.quant.measuring import Candidate, MeasuringCopy
 from onnxq.quant.patches import NONE, Patches
 from onnxq.quant.plan import Edge
 from onnxq.quant.ranges import Range, Ranges
-from onnxq.repair.acceptance import GROUPS, Levels
 from onnxq.repair.course import Course, Refused, Version, there
 from onnxq.repair.fit import Fitted, Fitter
-from onnxq.repair.ledger import MARGIN_DB, RepairStep
+from onnxq.repair.ledger import RepairStep
 from onnxq.repair.moved import moved
 from onnxq.repair.spill import Spill
 from onnxq.repair.statistics import Channels, channel_axes, channel_axis
@@ -162,8 +164,9 @@ def _nothing_done(options: AccuracyRepair) -> RepairPart:
     asked = options.repair or "auto"
     return RepairPart(
         asked=asked if isinstance(asked, str) else tuple(asked), why_not=None,
-        method=METHOD.format(MARGIN_DB), margin_db=MARGIN_DB, fitted_on=0, judged_on=0, apart=None, runs=0.0,
-        runs_before=None, before_db=None, after_db=None, edits=(), maps=(), biases=0, codes=0, steps=(),
+        method=METHOD.format(STEP.may_lose_db), margin_db=STEP.may_lose_db, fitted_on=0, judged_on=0,
+        apart=None, runs=0.0, runs_before=None, before_db=None, after_db=None, edits=(), maps=(), biases=0,
+        codes=0, steps=(),
     )  # fmt: skip
 
 
@@ -502,9 +505,7 @@ class _Bench:
             levels = self._one_by_one(state, edges)
         if levels[0] is None:
             return {}
-        found = {
-            name: 10 ** ((levels[0] - db) / 10) for name, db in zip(edges, levels[1:], strict=True) if db
-        }
+        found = {name: nsr_of(db - levels[0]) for name, db in zip(edges, levels[1:], strict=True) if db}
         return {name: share for name, share in found.items() if share > _LEAST_SHARE}
 
     def _with_pairs_off(self, state: Version, edges: Mapping[str, Sequence[Edge]]) -> list[float | None]:
