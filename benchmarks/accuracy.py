@@ -21,9 +21,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.sensitivity.trained import Subject, subjects
+from onnxq.judge.sqnr import limited_db
 from onnxq.pipeline import accuracy
 from onnxq.pipeline.accuracy import Accuracy, Asked
-from onnxq.run.about_mean import AboutMeanMeter, decibels
+from onnxq.run.about_mean import AboutMeanMeter
 from onnxq.run.piecewise import Setting
 
 GIVEN = 512  # samples, of which a quarter measures and an eighth verifies
@@ -105,8 +106,8 @@ def measured(subject: Subject, samples: int, subsets: int, seed: int) -> Row:
         on[0] = True
         on = model.sources.closed(on)
         exact = of_sources(found, on)
-    predicted = np.array([decibels(noise) for noise in model.noises(on)])
-    added = np.array([decibels(float(np.diag(model.gram) @ row)) for row in on])
+    predicted = np.array([limited_db(noise) for noise in model.noises(on)])
+    added = np.array([limited_db(float(np.diag(model.gram) @ row)) for row in on])
     off, adding = predicted - exact, added - exact
     return Row(
         subject.name, model.effort.samples, len(model.sources), model.effort.runs_per_source, spent,

@@ -27,7 +27,7 @@ LAYERS = (
     {"base"},
     {"targets"},
     {"options"},
-    {"formats"},
+    {"formats", "judge"},
     {"graph"},
     {"run"},
     {"rule"},
@@ -79,7 +79,7 @@ FENCES = {
     "click": {"cli"},
     "rich": {"cli"},
     "onnx": EVERYWHERE_FROM_GRAPH,
-    "numpy": {*EVERYWHERE_FROM_GRAPH, "cli"},
+    "numpy": {*EVERYWHERE_FROM_GRAPH, "judge", "cli"},
     "ml_dtypes": EVERYWHERE_FROM_GRAPH,
     "google": {"graph"},
     "threadpoolctl": {"repair"},
@@ -315,6 +315,33 @@ def test_formats_say_what_int8_is() -> None:
     assert len(places) <= INT8_PLACES, "\n".join(map(str, places))
 
 
+# Who takes logarithms of ten besides `judge/sqnr.py`.
+TAKES_LOG10: dict[str, str] = {}
+
+
+def test_decibels_are_computed_in_one_place() -> None:
+    """An SQNR, and every other ratio of powers in dB, is of `judge/sqnr.py`; and so is the way back."""
+    places = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in FILES
+        for node in ast.walk(parsed(path))
+        if (isinstance(node, ast.Attribute) and node.attr == "log10")
+        or (isinstance(node, ast.Name) and node.id == "log10")
+    }
+    assert places - {"judge/sqnr.py"} == set(TAKES_LOG10)
+
+
+def test_candidates_are_compared_in_one_way() -> None:
+    """Each policy stands in `judge/policies.py`, with why; nobody else states what one asks for."""
+    states = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in FILES
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Policy"
+    }
+    assert states == {"judge/policies.py"}
+
+
 def test_layers_are_left_in_float_in_one_way() -> None:
     """`Draft.in_float` takes along all that a node in float leaves without a purpose; others ask it."""
     asking = {
@@ -333,7 +360,6 @@ def test_layers_are_left_in_float_in_one_way() -> None:
         "repair/workload",
         "repair/turn",
         "repair/allowed",
-        "repair/acceptance",
         "draft/edit_kinds",
         "pipeline/repair_bench",
         "pipeline/search",

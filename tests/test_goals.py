@@ -26,6 +26,7 @@ from onnxq.cli.screen import Page
 from onnxq.data.samples import InputSpec
 from onnxq.data.sources import Source, open_source
 from onnxq.documents.accuracy import GoalPart
+from onnxq.judge.acceptance import Levels
 from onnxq.noise.goal import Met
 from onnxq.noise.search import Search
 from onnxq.pipeline.accuracy import MOST, Accuracy
@@ -33,7 +34,7 @@ from onnxq.pipeline.building import Built
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.scoring import Score
 from onnxq.run import ort
-from onnxq.run.about_mean import AboutMeanMeter, about_mean, standard_error_db
+from onnxq.run.about_mean import AboutMeanMeter, about_mean
 from onnxq.run.piecewise import PiecewiseModel
 
 pytestmark = pytest.mark.usefixtures("by_place")
@@ -276,9 +277,9 @@ def test_the_standard_error_is_the_spread_of_draws() -> None:
             exact = rng.standard_normal(200)
             groups[number % 16].add([exact], [[exact + 0.01 * rng.exponential() * rng.standard_normal(200)]])
         levels.append(groups[0].joined(groups[1:]).result().sqnr_about_mean_db)
-        told.append(standard_error_db(groups))
+        told.append(Levels.of(groups).error_db)
     assert np.mean(told) == pytest.approx(np.std(levels), rel=0.3)
-    assert standard_error_db(groups[:2]) == 0
+    assert Levels.of(groups[:2]).error_db == 0
 
 
 def test_a_fault_in_the_search_costs_no_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onnxq.run.about_mean import decibels
+from onnxq.judge.sqnr import limited_db
 
 DRAWS = 1000
 
@@ -38,13 +38,13 @@ def sqnr(row: Row, drawn: np.ndarray) -> np.ndarray:
     """The SQNR about the mean, dB: by the mean of the outputs' noise-to-signal ratios."""
     noise, signal = (drawn @ _by_group(row, row[key]) for key in ("noise", "signal"))
     ratios = np.divide(noise, signal, out=np.full_like(noise, np.nan), where=signal > 0)
-    return np.array([decibels(float(ratio)) for ratio in np.nanmean(ratios, axis=1)])
+    return np.array([limited_db(float(ratio)) for ratio in np.nanmean(ratios, axis=1)])
 
 
 def logits(row: Row, drawn: np.ndarray) -> np.ndarray:
     """The SQNR of the logits, their mean counted as signal, dB."""
     noise, power = (drawn @ _by_group(row, row["logits"])).T
-    return np.array([decibels(float(ratio)) for ratio in noise / power])
+    return np.array([limited_db(float(ratio)) for ratio in noise / power])
 
 
 def agreement(row: Row, drawn: np.ndarray) -> np.ndarray:

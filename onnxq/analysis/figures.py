@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnxq.documents.analysis import Figures
-from onnxq.run.compare import is_real
+from onnxq.judge.comparable import is_real
+from onnxq.judge.sqnr import is_constant, sqnr_db
 
 Metric = Callable[[np.ndarray, np.ndarray], float]
 """A user's own: of a tensor of A and the one of B, float64 arrays of one shape; a number."""
@@ -203,15 +204,16 @@ class TensorMeter:
             )  # fmt: skip
         level = float(self._level)
         about = ref2 - (mean_power if mean_power is not None else level * level / count if count else 0.0)
-        still = about <= count * (_STILL * self.max_ref) ** 2
+        still = is_constant(about, count, self.max_ref)
+        apart = math.inf if broken else noise
         mse = noise / count if count else math.inf
         max_abs = math.inf if broken else self.max_abs
         return Figures(
             samples=self.samples,
             values=count,
             cosine=self._cosine(ref2, noise, broken),
-            sqnr_db=_decibels(ref2, noise, broken),
-            sqnr_about_mean_db=None if still and not broken else _decibels(about, noise, broken),
+            sqnr_db=sqnr_db(ref2, apart),
+            sqnr_about_mean_db=None if still and not broken else sqnr_db(about, apart),
             mse=math.inf if broken else mse,
             l1=math.inf if broken else float(self._l1) / count,
             kl=None if self._bins is None or not count else divergence(self._bins[0], self._bins[1]),
@@ -235,17 +237,6 @@ class TensorMeter:
             return 1.0
         norm = math.sqrt(ref2) * math.sqrt(float(self._cand2))
         return min(1.0, max(-1.0, float(self._cross) / norm)) if norm else 0.0
-
-
-_STILL = 1e-6  # of the greatest magnitude: what varies by less is one value, but for rounding
-
-
-def _decibels(signal: float, noise: float, broken: bool) -> float:
-    if broken:
-        return -math.inf
-    if noise == 0.0:
-        return math.inf
-    return 10.0 * math.log10(signal / noise) if signal > 0 and noise < math.inf else -math.inf
 
 
 def divergence(ours: np.ndarray, theirs: np.ndarray) -> float:

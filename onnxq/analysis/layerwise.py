@@ -17,7 +17,8 @@ from onnxq.data.samples import Sample
 from onnxq.graph.constants import tensor_bytes
 from onnxq.graph.order import reads
 from onnxq.graph.types import is_static
-from onnxq.run.compare import as_tensor, is_real
+from onnxq.judge.comparable import as_tensor, is_real
+from onnxq.judge.sqnr import power_db
 from onnxq.run.ort import RunError
 from onnxq.run.output_parts import OutputPart, OutputParts
 
@@ -398,7 +399,7 @@ class Walker:
         if not ratios:
             return
         ratio = sum(ratios) / len(ratios)
-        level = -10 * math.log10(ratio) if 0 < ratio < math.inf else (math.inf if ratio == 0 else -math.inf)
+        level = -power_db(ratio)
         if walk.worst is None or level < walk.worst.sqnr_db:
             ends = {name: (ours.copy(), theirs.copy()) for name, (ours, theirs, _) in values.items()}
             walk.worst = WorstSample(sample.index, sample.where, level, ends)

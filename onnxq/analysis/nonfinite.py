@@ -10,7 +10,7 @@ import onnx
 from onnxq.analysis.parts import PartRunner, parts_of
 from onnxq.analysis.stages import Stage
 from onnxq.graph.order import reads
-from onnxq.run.compare import as_tensor, is_real
+from onnxq.judge.comparable import as_tensor, is_real
 from onnxq.run.ort import RunError
 
 

@@ -18,6 +18,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.pairs import NOTHING, Pair, pair_of
 from onnxq.graph.types import is_float, is_static
 from onnxq.graph.view import Tensor, every_node
+from onnxq.judge.sqnr import sqnr_db
 from onnxq.quant.scales import quantize_weights
 
 OUTLIER = 8.0
@@ -426,9 +427,8 @@ def _compared(one: np.ndarray, other: np.ndarray, steps: np.ndarray | None) -> _
     cosine = None
     if signal and power:
         cosine = float(np.sum(one * other)) / (math.sqrt(signal) * math.sqrt(power))
-    level = math.inf if not noise else (10 * math.log10(signal / noise) if signal else -math.inf)
     most = None if steps is None else float((gap / steps).max())
-    return _Compared(cosine, level, float(gap.max()), most)
+    return _Compared(cosine, sqnr_db(signal, noise), float(gap.max()), most)
 
 
 def order_of_badness(row: WeightRow) -> tuple[float, ...]:

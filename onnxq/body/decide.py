@@ -12,20 +12,13 @@ import onnx
 from onnxq.base.reason import Reason
 from onnxq.body.bounds import Ranges, is_float32
 from onnxq.body.convert import HalfBody, to_half
-from onnxq.body.emulate import Loss, losses
+from onnxq.body.emulate import losses
 from onnxq.body.formats import Kind
 from onnxq.body.islands import MARGIN, Islands, islands
 from onnxq.body.measured_body import MeasuredBody, settle
 from onnxq.graph.model import Model
-
-ABOVE_DB = 15.0
-"""By how much the body alone is to be nearer to float32 than int8 alone: it adds 0.14 dB then."""
-
-LEAST_ABOVE_DB = 10.0
-"""By how much at least, where int8 was repaired: it adds 0.4 dB then, and more float32 would cost speed."""
-
-ENOUGH_DB = 100.0
-"""What is always near enough: float32 has about 140 dB of its own."""
+from onnxq.judge.policies import ABOVE_DB, ENOUGH_DB, LEAST_ABOVE_DB
+from onnxq.judge.sqnr import Energy
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +126,7 @@ def _needed(
     ends = {tensor.name: 0 for tensor in model.graph.outputs if is_float32(tensor)}
     if quantized is None or not ends:
         return {}
-    int8: Mapping[str, Loss] = losses(
+    int8: Mapping[str, Energy] = losses(
         proto, quantized, ends, samples, threads=threads, data_dir=model.data_dir
     )
     return {

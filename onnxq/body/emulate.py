@@ -6,9 +6,7 @@ one. int8 nodes are computed as they are. (onnxruntime by itself does not round 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,51 +16,10 @@ from onnx import TensorProto
 
 from onnxq.graph.half import HALF
 from onnxq.graph.source import copy_model
+from onnxq.judge.sqnr import Energy
 from onnxq.run import ort
 
 _BUDGET = 1 << 28  # bytes of tensors that are compared in one run
-
-
-@dataclass(slots=True)
-class Loss:
-    """How far a tensor is from float32 over all samples.
-
-    Attributes:
-        signal: sum of the squares of the finite float32 values.
-        noise: sum of the squared differences, where both are finite.
-        beyond: values that are finite in float32 and not in the body.
-        amax: the greatest finite magnitude in float32.
-        shapes: whether all shapes were equal.
-    """
-
-    signal: float = 0.0
-    noise: float = 0.0
-    beyond: int = 0
-    amax: float = 0.0
-    shapes: bool = True
-
-    @property
-    def sqnr_db(self) -> float:
-        """Signal to noise, dB: inf where nothing differs, -inf where it is not finite or of another shape."""
-        if self.beyond or not self.shapes:
-            return -math.inf
-        if self.noise == 0:
-            return math.inf
-        return 10 * math.log10(self.signal / self.noise) if self.signal else -math.inf
-
-    def add(self, want: np.ndarray, got: np.ndarray) -> None:
-        """Adds a sample."""
-        if want.shape != got.shape:
-            self.shapes = False
-            return
-        finite = np.isfinite(want)
-        held = finite & np.isfinite(got)
-        exact = want[finite].astype(np.float64)
-        apart = want[held].astype(np.float64) - got[held]
-        self.signal += float(exact @ exact)
-        self.noise += float(apart @ apart)
-        self.beyond += int(np.count_nonzero(finite) - np.count_nonzero(held))
-        self.amax = max(self.amax, float(np.abs(exact).max(initial=0.0)))
 
 
 class Emulated:
@@ -107,7 +64,7 @@ def losses(
     *,
     threads: int = 0,
     data_dir: Path | None = None,
-) -> dict[str, Loss]:
+) -> dict[str, Energy]:
     """How far each of some tensors is from float32.
 
     Args:
@@ -121,7 +78,7 @@ def losses(
     Raises:
         RunError: a model does not run.
     """
-    found = {name: Loss() for name in tensors}
+    found = {name: Energy() for name in tensors}
     for group in _groups(tensors):
         one, other = (Tapped(model, group, threads, data_dir) for model in (reference, body))
         for feeds in samples:

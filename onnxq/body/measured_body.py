@@ -21,14 +21,13 @@ import onnx
 from onnxq.base.reason import Reason
 from onnxq.body.bounds import is_float32
 from onnxq.body.convert import HalfBody, to_half
-from onnxq.body.emulate import Loss, Tapped, losses
+from onnxq.body.emulate import Tapped, losses
 from onnxq.body.formats import DTYPES, Kind, highest
 from onnxq.graph.model import Model
 from onnxq.graph.view import Tensor
 from onnxq.graph.wiring import bodies, is_constant, reads
-
-FLOOR_DB = 20.0
-"""The SQNR below which a tensor counts as lost, where what it is computed from is not."""
+from onnxq.judge.policies import FLOOR_DB
+from onnxq.judge.sqnr import Energy
 
 ROUNDS = 8
 """How often more may stay, at most."""
@@ -58,7 +57,7 @@ class MeasuredBody:
 
     body: HalfBody
     stays: Mapping[str, Reason]
-    outputs: Mapping[str, Loss]
+    outputs: Mapping[str, Energy]
     found: tuple[tuple[str, ...], ...]
     reached: bool
 
@@ -132,7 +131,7 @@ class _Settling:
             node.name: sum(self.compared.get(t.name, 0) for t in node.outputs) for node in model.graph.nodes
         }
         self.outputs = [t.name for t in model.graph.outputs if t.name in self.compared]
-        self.losses: dict[str, Loss] = {}
+        self.losses: dict[str, Energy] = {}
         self.trials = 0
 
     def run(self, stays: Mapping[str, Reason], rounds: int) -> MeasuredBody:
@@ -151,11 +150,11 @@ class _Settling:
         stays.update((name, why) for name, why in body.stays.items() if why.code == "constant")
         return MeasuredBody(body, stays, outputs, tuple(found), reached)
 
-    def _tried(self, stays: Mapping[str, Reason]) -> tuple[HalfBody, dict[str, Loss]]:
+    def _tried(self, stays: Mapping[str, Reason]) -> tuple[HalfBody, dict[str, Energy]]:
         """The body in which some nodes stay, and how far its outputs are from float32."""
         body = self.convert(stays)
         session = Tapped(body.model.to_proto(), self.outputs, self.threads, self.model.data_dir)
-        found = {name: Loss() for name in self.outputs}
+        found = {name: Energy() for name in self.outputs}
         for feeds, wanted in zip(self.samples, self._wanted, strict=True):
             for loss, want, got in zip(found.values(), wanted, session.run(feeds), strict=True):
                 loss.add(want, got)
@@ -167,7 +166,7 @@ class _Settling:
         session = Tapped(self.proto, self.outputs, self.threads, self.model.data_dir)
         return [session.run(feeds) for feeds in self.samples]
 
-    def _is_near(self, name: str, loss: Loss) -> bool:
+    def _is_near(self, name: str, loss: Energy) -> bool:
         if loss.signal == 0:  # all zeros: there is nothing to be near to
             return not loss.beyond
         return loss.sqnr_db >= max(self.needed.get(name, FLOOR_DB), FLOOR_DB)
@@ -197,7 +196,7 @@ class _Settling:
         return beyond or lost
 
     def _nearer(
-        self, body: HalfBody, stays: Mapping[str, Reason], outputs: Mapping[str, Loss]
+        self, body: HalfBody, stays: Mapping[str, Reason], outputs: Mapping[str, Energy]
     ) -> dict[str, Reason]:
         """What stays so that all outputs are as near as they are to be: some steps from either end."""
         far = {name: loss for name, loss in outputs.items() if not self._is_near(name, loss)}
@@ -273,11 +272,11 @@ class _Settling:
         """The SQNR of what a node reads, as far as it is compared."""
         return [self.losses[t.name].sqnr_db for t in reads(node) if t.name in self.losses]
 
-    def _overflow(self, name: str, loss: Loss) -> Reason:
+    def _overflow(self, name: str, loss: Energy) -> Reason:
         dtype = DTYPES[self.kind]
         return Reason("overflow", f"{name!r} is not finite in {dtype} (up to {loss.amax:.3g} in float32)")
 
-    def _fall(self, name: str, loss: Loss, before: Sequence[float]) -> Reason:
+    def _fall(self, name: str, loss: Energy, before: Sequence[float]) -> Reason:
         least = min(before, default=math.inf)
         fine = f"from {least:.0f} " if math.isfinite(least) else ""
         fall = f"falls {fine}to {loss.sqnr_db:.0f} dB in {DTYPES[self.kind]}"

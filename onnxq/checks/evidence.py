@@ -18,7 +18,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
 from onnxq.graph.pairs import QDQ, PairIndex, is_qdq
 from onnxq.graph.view import Node, Tensor, main_nodes
-from onnxq.quant.mse import mse_threshold, sqnr_db
+from onnxq.quant.mse import mse_threshold, sqnr_at
 from onnxq.quant.plan import QuantPlan
 
 
@@ -134,7 +134,7 @@ class Evidence:
         """Signal to rounding noise of a measured tensor, dB, under a threshold."""
         histogram = self.tensors[tensor].histogram
         assert histogram is not None
-        return sqnr_db(histogram, threshold, self.plan.format)
+        return sqnr_at(histogram, threshold, self.plan.format)
 
     def best(self, tensor: str) -> float:
         """The threshold with which a measured tensor has the least noise."""

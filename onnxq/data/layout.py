@@ -12,7 +12,7 @@ import numpy as np
 from onnxq.base.errors import UserError
 from onnxq.data.samples import InputSpec
 from onnxq.graph.types import shape_text
-from onnxq.run.compare import is_real
+from onnxq.judge.comparable import is_real
 
 
 @dataclass(frozen=True, slots=True)

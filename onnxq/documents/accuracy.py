@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from onnxq.base.plain import DocumentPart
+from onnxq.judge.comparable import OutputLeftOut
 from onnxq.noise.breakdown import NoiseBreakdown
 from onnxq.noise.goal import FloatSetTried
-from onnxq.run.about_mean import OutputLeftOut
 from onnxq.run.compare import OutputAccuracy
 
 GateKind = Literal["sqnr", "agreement", "drop"]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from onnxq.base.plain import DocumentPart
 from onnxq.documents.data import CalibrationData
+from onnxq.judge.comparable import OutputLeftOut
 from onnxq.quant.choice import Choice, Refinement, Trial
-from onnxq.run.about_mean import OutputLeftOut
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class MethodChosen(DocumentPart):
         return cls(
             str(choice.method), choice.why, choice.samples, choice.sqnr_db,
             tuple(LevelOfOutput(*one) for one in choice.outputs.items()),
-            tuple(OutputLeftOut(*one) for one in choice.left_out.items()),
+            choice.left_out,
             tuple(choice.trials), tuple(choice.refined),
         )  # fmt: skip
 

@@ -14,15 +14,14 @@ import onnx
 from onnxq.graph.constants import tensor_bytes
 from onnxq.graph.external import externalize
 from onnxq.graph.load import tensors
+from onnxq.judge.comparable import as_tensor
+from onnxq.judge.sqnr import LOUDEST, Signal
 from onnxq.noise.projection import Projection
 from onnxq.run import ort
-from onnxq.run.about_mean import Signal
-from onnxq.run.compare import as_tensor
 from onnxq.run.output_parts import OutputParts
 from onnxq.run.piecewise import Edge, PiecewiseModel, Recipe, Setting
 
 _INLINE = 1 << 28  # bytes of weights from which they go into a file of their own
-_LOUDEST = 1e6  # times the signal: an error that is not finite counts as so much
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ class Sums:
         """G of an output in parts of its power, [sets, sets]."""
         signal = self.signals[place]
         gram: np.ndarray = self.grams[place] / signal.about_mean
-        gram[np.diag_indices(len(gram))] += _LOUDEST * self.broken[place]
+        gram[np.diag_indices(len(gram))] += LOUDEST * self.broken[place]
         return gram
 
 

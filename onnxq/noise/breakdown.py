@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnxq.base.plain import DocumentPart
+from onnxq.judge.sqnr import limited_db
 from onnxq.noise.gram import NoiseModel
-from onnxq.run.about_mean import decibels
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def breakdown(model: NoiseModel) -> NoiseBreakdown:
         *((node, "", (node,)) for node in nodes),
     ]
     noise_shares = [
-        NoiseShare(name, kind, layers, decibels(float(noise)), float(share))
+        NoiseShare(name, kind, layers, limited_db(float(noise)), float(share))
         for (name, kind, layers), noise, share in zip(told, alone, shares, strict=True)
     ]
     sources = sorted(noise_shares[len(kinds) : first], key=lambda one: -one.share)

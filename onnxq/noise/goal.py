@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from onnxq.base.plain import DocumentPart
+from onnxq.judge.policies import MISSES_DB
 from onnxq.noise.ranking import DecisionRanked, ranked
 from onnxq.noise.search import FloatSet, Search
 
@@ -13,7 +14,6 @@ Measured = Callable[[Sequence[Collection[str]]], Sequence[float]]
 """Gives for sets of nodes in float what is measured: dB about the mean, or a score; higher is better."""
 
 _RETRIED = 8  # float nodes that are tried in int8 again, at most
-_HOPELESS_DB = 1.0  # a set that is predicted to miss a goal by more is not measured again
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def meet_sqnr(search: Search, goal_db: float, measured: Measured, *, rounds: int
                 break
         trial = trials.add(proposed)
         off = proposed.sqnr_db - trial.measured
-    trials.retry(_RETRIED, lambda proposed: proposed.sqnr_db >= goal_db + off - _HOPELESS_DB)
+    trials.retry(_RETRIED, lambda proposed: proposed.sqnr_db >= goal_db + off - MISSES_DB)
     return trials.met()
 
 

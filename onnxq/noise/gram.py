@@ -13,11 +13,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from onnxq.judge.comparable import OutputLeftOut
+from onnxq.judge.policies import BODY_APART_DB
+from onnxq.judge.sqnr import limited_db
 from onnxq.noise.sources import Sources
-from onnxq.run.about_mean import OutputLeftOut, decibels
-
-BODY_DB = 15.0
-"""A body's noise that is nearer to that of int8 makes predictions unreliable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +94,11 @@ class NoiseModel:
 
     def sqnr_db(self, floats: Collection[str] = ()) -> float:
         """The predicted SQNR about the mean with some nodes in float, dB."""
-        return decibels(self.noise(floats))
+        return limited_db(self.noise(floats))
 
     def alone_db(self) -> np.ndarray:
         """The SQNR with each source alone, dB, float64 [sources]."""
-        return np.array([decibels(power) for power in np.diag(self.gram)])
+        return limited_db(np.diag(self.gram))
 
     def shares(self, floats: Collection[str] = ()) -> np.ndarray:
         """What the noise falls by when a source goes, in parts of all, float64 [sources]; or rises."""
@@ -111,7 +110,7 @@ class NoiseModel:
     def reliable(self, floats: Collection[str] = ()) -> bool:
         """Whether the body's noise is 15 dB under that of int8: else adding powers may be wrong."""
         noise = self.noise(floats) - self.body_noise
-        return self.body_noise == 0 or decibels(self.body_noise) - decibels(noise) >= BODY_DB
+        return self.body_noise == 0 or limited_db(self.body_noise) - limited_db(noise) >= BODY_APART_DB
 
     def with_body(self, body: Mapping[str, float]) -> NoiseModel:
         """The same with the body's noise, in parts of each output's power."""

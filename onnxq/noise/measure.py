@@ -20,13 +20,13 @@ import numpy as np
 
 from onnxq.base import interrupts
 from onnxq.base.errors import UserError
+from onnxq.judge.comparable import OutputLeftOut, not_compared
 from onnxq.noise.block import Sums, Task, hand_over, measure_block, measure_elsewhere
 from onnxq.noise.gram import Effort, NoiseModel, bend_of, noises
 from onnxq.noise.sources import Sources
 from onnxq.noise.state import State
 from onnxq.noise.workers import Workers
 from onnxq.quant.measuring import MeasuringCopy
-from onnxq.run.about_mean import UNWEIGHED, OutputLeftOut, not_compared
 from onnxq.run.ort import Feeds
 from onnxq.run.output_parts import OutputParts
 from onnxq.run.piecewise import Recipe
@@ -170,7 +170,7 @@ def _model(
     by_output: dict[str, np.ndarray] = {}
     measured: dict[str, np.ndarray] = {}
     for place, name in enumerate(task.parts.names):
-        why = sums.signals[place].why_not or ("" if weighed[name] > 0 else UNWEIGHED)
+        why = sums.signals[place].why_not(weighed[name])
         if why:
             left_out.append(OutputLeftOut(name, why))
         else:

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnxq.base.plain import DocumentPart
+from onnxq.judge.sqnr import BEST_DB, limited_db
 from onnxq.noise.decisions import Costs, FloatDecision
 from onnxq.noise.gram import NoiseModel
-from onnxq.run.about_mean import decibels
-from onnxq.run.noise import BEST_DB
 
 _NAMED = 3  # sources that a reason names
 _MORE = 1.1  # times what the best of its nodes gains: what gains less is that node's merit
@@ -61,10 +60,10 @@ def ranked(
     removed = before & ~after
     alone = model.noises(removed)
     body, apart = model.body_noise, model.alone_db()
-    levels = [decibels(noise + body) for noise in model.noises(after)]
+    levels = [limited_db(noise + body) for noise in model.noises(after)]
     rows = [
         DecisionRanked(
-            decision.nodes, decision.removes or None, levels[row] - now, None, decibels(alone[row]),
+            decision.nodes, decision.removes or None, levels[row] - now, None, limited_db(alone[row]),
             costs.cost(decision.nodes), costs.share(decision.nodes), _names(model, removed[row]),
             _why(model, decision, before, removed[row], apart),
         )

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnxq.base.grouped import grouped
+from onnxq.judge.sqnr import limited_db, nsr_of
 from onnxq.noise.decisions import Costs, FloatDecision
 from onnxq.noise.gram import NoiseModel
 from onnxq.noise.sources import Union
-from onnxq.run.about_mean import decibels
 
 EXACT = 14
 """So many nodes to decide on are enumerated."""
@@ -130,7 +130,7 @@ class Search:
             goal_db: the SQNR about the mean, dB.
             exact: whether all sets are tried; None: where there are at most `EXACT` nodes.
         """
-        target = (10 ** (-goal_db / 10) - self.model.body_noise) * (1 + _SLACK)
+        target = (nsr_of(goal_db) - self.model.body_noise) * (1 + _SLACK)
         if exact or (exact is None and len(self._units) <= EXACT):
             chosen = self._enumerated(target)
         else:
@@ -160,7 +160,7 @@ class Search:
         taken = (unit for unit, is_float in zip(self._units, chosen, strict=True) if is_float)
         floats = tuple(itertools.chain.from_iterable(taken))
         worth = self._worth(chosen[None])
-        level = decibels(float(worth.noise[0]) + self.model.body_noise)
+        level = limited_db(float(worth.noise[0]) + self.model.body_noise)
         return FloatSet(floats, float(worth.cost[0]), level)
 
     def _worth(self, sets: np.ndarray) -> _Worth:

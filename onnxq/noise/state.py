@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from onnxq.base.errors import UserError
+from onnxq.judge.sqnr import Signal
 from onnxq.noise.block import Sums
-from onnxq.run.about_mean import Signal
 from onnxq.run.ort import Feeds
 
 _KIND = "onnxq noise 1"

@@ -19,6 +19,9 @@ from onnxq.body.decide import Decision as BodyDecision
 from onnxq.body.emulate import Emulated
 from onnxq.data.samples import Sample
 from onnxq.documents.accuracy import NoiseMeasured
+from onnxq.judge.acceptance import Levels
+from onnxq.judge.comparable import STILL, as_tensor, not_compared
+from onnxq.judge.sqnr import limited_db, nsr_of
 from onnxq.noise.breakdown import breakdown
 from onnxq.noise.decisions import Costs, FloatDecision, Unit, decisions_of
 from onnxq.noise.goal import FloatSetTried, Measured, Met, meet_score, meet_sqnr
@@ -31,15 +34,7 @@ from onnxq.pipeline.building import Built
 from onnxq.pipeline.sampling import Sampling
 from onnxq.quant.wants import Wants
 from onnxq.run import ort
-from onnxq.run.about_mean import (
-    STILL,
-    AboutMeanMeter,
-    AboutMeanPart,
-    decibels,
-    not_compared,
-    standard_error_db,
-)
-from onnxq.run.compare import as_tensor
+from onnxq.run.about_mean import AboutMeanMeter, AboutMeanPart
 from onnxq.run.ort import Feeds
 from onnxq.run.piecewise import Setting
 
@@ -211,7 +206,7 @@ class Accuracy:
             (exact,) = self.copy.piecewise.run_each(given, [off], names)
             meter.add(exact, [body.run({name: feeds[name] for name in body.inputs}, names)])
         levels = meter.result().levels
-        self._body = {name: 10 ** (-level / 10) for name, level in levels.items()}
+        self._body = {name: nsr_of(level) for name, level in levels.items()}
 
     # -- answers -------------------------------------------------------------------------------
 
@@ -319,7 +314,7 @@ class Accuracy:
             known = self._parts.weights(self._asked.weights)
             weights = {name: known[name] for name in one.levels}
             body = sum(weight * self._body.get(name, 0.0) for name, weight in weights.items())
-            found.append(decibels(10 ** (-one.sqnr_about_mean_db / 10) + body / sum(weights.values())))
+            found.append(limited_db(nsr_of(one.sqnr_about_mean_db) + body / sum(weights.values())))
         return found
 
     def scores(self, score: Callable[[CallableModel], float], sets: Sequence[Collection[str]]) -> list[float]:
@@ -341,7 +336,7 @@ class Accuracy:
             groups[number % _GROUPS].add(exact, given)
         chosen, parts = sum(group.samples for group in groups), self._sampling.parts
         held = (parts is not None and parts.held) or chosen
-        return standard_error_db(groups) * float(np.sqrt(1 + chosen / held))
+        return Levels.of(groups).error_db * math.sqrt(1 + chosen / held)
 
     def agreement(self, output: str, sets: Sequence[Collection[str]]) -> list[float]:
         """In how many percent of the rows the argmax of an output is the float model's, for each set."""
@@ -428,7 +423,7 @@ class Accuracy:
             weights=dict(model.weights),
             left_out=model.left_out,
             predicted_sqnr_db=model.sqnr_db(),
-            body_noise_db=decibels(model.body_noise) if model.body_noise else None,
+            body_noise_db=limited_db(model.body_noise) if model.body_noise else None,
             reliable=model.reliable(),
             noise=breakdown(model),
         )

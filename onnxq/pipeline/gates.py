@@ -11,14 +11,13 @@ import numpy as np
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.documents.accuracy import GateMeasured, GoalPart, ScoresPart
 from onnxq.graph.types import Shape
+from onnxq.judge.policies import CLEAR_DB
+from onnxq.judge.sqnr import BEST_DB
 from onnxq.options.settings import Goal
 from onnxq.run.about_mean import NAME, AboutMeanMeter, AboutMeanPart
 from onnxq.run.agreement import AgreementMeter, output_with_classes
 from onnxq.run.compare import Meter, OutputAccuracy
-from onnxq.run.noise import BEST_DB
 from onnxq.run.output_parts import OutputParts, owner_of
-
-_CLEAR_DB = 1.0  # above a goal of dB: from there on int8 as it is needs no other samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +143,7 @@ class Verified:
     def clear(self) -> bool:
         """Whether it passes, and other samples of the kind cannot say otherwise by chance."""
         return self.met and all(
-            gate.kind != "sqnr" or (gate.measured or 0.0) >= gate.goal + _CLEAR_DB for gate in self.gates
+            gate.kind != "sqnr" or (gate.measured or 0.0) >= gate.goal + CLEAR_DB for gate in self.gates
         )
 
 

@@ -10,9 +10,9 @@ from onnxq import pipeline
 from onnxq.base.progress import Observer
 from onnxq.data.sources import DataSource
 from onnxq.graph.load import ModelSource
+from onnxq.judge.sqnr import limited_db
 from onnxq.options.settings import Feeding, ImageOptions
 from onnxq.pipeline.accuracy import Asked
-from onnxq.run.about_mean import decibels
 
 SAMPLES = 16
 """How many samples measure it at most."""
@@ -45,4 +45,4 @@ def predicted_db(
     nodes = dict.fromkeys(edge.node for entry in entries for edge in entry.edges)
     on = np.array([[any(e.node == node for e in entry.edges) for entry in entries] for node in nodes], bool)
     noises = model.noises(model.sources.closed(on))
-    return {node: decibels(float(noise)) for node, noise in zip(nodes, noises, strict=True)}
+    return {node: limited_db(float(noise)) for node, noise in zip(nodes, noises, strict=True)}

@@ -18,6 +18,8 @@ from onnxq.draft.draft import Draft
 from onnxq.graph.cut import extract_between
 from onnxq.graph.model import Model
 from onnxq.graph.spool import weight_bytes
+from onnxq.judge.acceptance import GROUPS, Levels
+from onnxq.judge.sqnr import nsr_of
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.pipeline.verifying import loading, recording
@@ -28,7 +30,6 @@ from onnxq.quant.measuring import Candidate, MeasuringCopy
 from onnxq.quant.patches import NONE, Patches
 from onnxq.quant.plan import Edge
 from onnxq.quant.ranges import Range
-from onnxq.repair.acceptance import GROUPS, Levels
 from onnxq.repair.course import Refused, Tools, Version
 from onnxq.repair.fit import Fitted, Fitter
 from onnxq.repair.spill import Spill
@@ -220,9 +221,7 @@ class _Bench:
             levels = self._one_by_one(state, edges)
         if levels[0] is None:
             return {}
-        found = {
-            name: 10 ** ((levels[0] - db) / 10) for name, db in zip(edges, levels[1:], strict=True) if db
-        }
+        found = {name: nsr_of(db - levels[0]) for name, db in zip(edges, levels[1:], strict=True) if db}
         return {name: share for name, share in found.items() if share > _LEAST_SHARE}
 
     def _with_pairs_off(self, state: Version, edges: Mapping[str, Sequence[Edge]]) -> list[float | None]:

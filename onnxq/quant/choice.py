@@ -15,10 +15,13 @@ import numpy as np
 from onnxq.base.plain import DocumentPart
 from onnxq.base.reason import Reason
 from onnxq.data.split import BLOCKS
-from onnxq.quant.mse import sqnr_db
+from onnxq.judge.acceptance import Gain, lead
+from onnxq.judge.comparable import CONSTANT, NOT_COMPARED, UNCHANGED, OutputLeftOut
+from onnxq.judge.policies import HOPELESS, INSTEAD_OF_PRIOR, PROMISING, THRESHOLD, TOGETHER
+from onnxq.quant.mse import sqnr_at
 from onnxq.quant.ranges import Range, Ranges, scales_of
 from onnxq.quant.thresholds import Method, automatic, searched
-from onnxq.run.noise import CONSTANT, NOT_COMPARED, UNCHANGED, Noise
+from onnxq.run.noise import Noise
 from onnxq.run.ort import Feeds
 
 Scales = Mapping[int, np.float32]
@@ -28,15 +31,12 @@ Measure = Callable[[Iterable[Feeds], Sequence[Scales]], Noise]
 SEARCH = searched()
 """What `--search` tries, of all methods whose parameter it finds."""
 
-_HOPELESS = 1.0  # dB
 _CLOSE = 0.1  # dB: methods that differ by less are equally good
 _SAME = 0.01  # thresholds that differ by less are one
 _WORST = 0.1  # of the tensors are tried with other thresholds
 _VARIANTS = 16
 _REFINED_WITH = 32  # samples at least: fewer tell too little of single tensors
-_SURE = 2.0  # standard errors: what is left out
-_SURE_OF_MANY = 2.7  # what is changed for one tensor: 5 % for any of 16 variants to seem so by chance
-_BETTER = 0.5  # standard errors: what is preferred to the prior
+_CLEAR = 2.0  # standard errors: of a method that is surely better or worse than the prior
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Choice:
         sqnr_db: of the outputs, with all that was chosen, on these samples; None if nothing could be
             compared.
         outputs: likewise of each output that chose, dB, the worst first.
-        left_out: the outputs that did not choose, and why.
+        left_out: the outputs that did not choose.
         why: where it was not chosen by its outputs.
         runs: how many runs of the model that took.
     """
@@ -98,7 +98,7 @@ class Choice:
     samples: int = 0
     sqnr_db: float | None = None
     outputs: dict[str, float] = field(default_factory=dict)
-    left_out: dict[str, str] = field(default_factory=dict)
+    left_out: tuple[OutputLeftOut, ...] = ()
     why: str = ""
     runs: float = 0.0
 
@@ -182,9 +182,9 @@ def scale_sets(ranges: Ranges, methods: Sequence[Method]) -> list[Scales]:
     return [scales_of(ranges.plan, one) for one in found.values()]
 
 
-def _nothing_chose(left_out: Mapping[str, str]) -> str:
+def _nothing_chose(left_out: Iterable[OutputLeftOut]) -> str:
     """Why no output tells the candidates apart."""
-    reasons = set(left_out.values())
+    reasons = {one.why for one in left_out}
     if UNCHANGED in reasons:
         return "quantization changes no output that can be compared: there was nothing to choose by"
     if CONSTANT in reasons:
@@ -257,46 +257,35 @@ class _Race:
 
     def best(self) -> int:
         """The best of those that are better than the prior beyond doubt; else the prior."""
-        lead = self._leads(0)
-        better = [i for i in self._alive if lead[i] > _BETTER]
+        better = [i for i, gain in self._gains(0).items() if not INSTEAD_OF_PRIOR.refusal(gain)]
         return max(better, key=lambda i: self.results[i][0], default=0)
 
     def order(self, best: int) -> list[int]:
         """All candidates: the chosen one, those that stayed, the others; each with the best first."""
         return sorted(self.results, key=lambda i: (i != best, i not in self._alive, -self.results[i][0]))
 
-    def _leads(self, other: int) -> dict[int, float]:
-        """By how many standard errors each candidate is better than another one."""
-        found = self.noise.advantages(self.noise_of(other))
-        return {i: _lead(values) for i, values in zip(self._alive, found, strict=True)}
+    def _gains(self, other: int) -> dict[int, Gain]:
+        """By how much each candidate is better than another one."""
+        found, level = self.noise.advantages(self.noise_of(other)), self.results[other][0]
+        return {
+            i: Gain(self.results[i][0] - level, lead(values))
+            for i, values in zip(self._alive, found, strict=True)
+        }
 
     def _leave_out(self) -> None:
         """Leaves out what is surely hopeless."""
         top = max(self._alive, key=lambda i: self.results[i][0])
-        lead, level = self._leads(top), self.results[top][0]
+        gains = self._gains(top).items()
         kept = [
-            n
-            for n, i in enumerate(self._alive)
-            if i == 0 or not (self.results[i][0] < level - _HOPELESS and lead[i] < -_SURE)
+            n for n, (i, gain) in enumerate(gains) if i == 0 or HOPELESS.refusal(Gain(-gain.db, -gain.lead))
         ]
         self._noise = self.noise.of(kept)
         self._alive = [self._alive[n] for n in kept]
 
     def _is_clear(self) -> bool:
         """Whether each candidate is surely better or worse than the prior, or as good."""
-        lead, level = self._leads(0), self.results[0][0]
-        return all(
-            abs(lead[i]) > _SURE or abs(self.results[i][0] - level) < _CLOSE for i in self._alive if i != 0
-        )
-
-
-def _lead(advantages: np.ndarray) -> float:
-    """A mean in units of its standard error; 0 where one sample tells nothing."""
-    if len(advantages) < 2:
-        return 0.0
-    error = float(advantages.std(ddof=1)) / np.sqrt(len(advantages))
-    mean = float(advantages.mean())
-    return mean / error if error > 0 else float(np.sign(mean)) * np.inf if mean else 0.0
+        gains = self._gains(0).items()
+        return all(i == 0 or abs(gain.lead) > _CLEAR or abs(gain.db) < _CLOSE for i, gain in gains)
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +333,7 @@ class _Refiner:
         noise = self._noise(self._again(), ways)
         base, *levels = noise.sqnr_db()
         best = int(np.argmax(levels))
-        if levels[best] <= base:
+        if TOGETHER.refusal(Gain(levels[best] - base)):
             return
         gains = dict(taken)
         for variant in ways[best]:
@@ -381,7 +370,7 @@ class _Refiner:
         for name in sources:
             histogram = self._ranges.tensors[name].histogram
             if histogram is not None:
-                levels.append(sqnr_db(histogram, self._choice.ranges[name].amax, self._ranges.plan.format))
+                levels.append(sqnr_at(histogram, self._choice.ranges[name].amax, self._ranges.plan.format))
         return min(levels, default=np.inf)
 
     def _tested(self, variants: Sequence[_Variant]) -> list[tuple[_Variant, float]]:
@@ -389,17 +378,24 @@ class _Refiner:
         rest = iter(self._again())
         noise = self._noise(itertools.islice(rest, BLOCKS[0]), [[v] for v in variants])
         found = noise.advantages(noise.noise[0])[1:]
-        alive = [i for i, values in enumerate(found) if _lead(values) > 1]
+        alive = [
+            i
+            for i, values in enumerate(found)
+            if not PROMISING.refusal(Gain(float(values.mean()), lead(values)))
+        ]
         if not alive:
             return []
         later = self._noise(rest, [[variants[i]] for i in alive])
         noise = noise.of([0, *(i + 1 for i in alive)]).joined(later)
-        leads = [_lead(values) for values in noise.advantages(noise.noise[0])[1:]]
         base, *levels = noise.sqnr_db()
+        gains = [
+            Gain(float(level - base), lead(values))
+            for level, values in zip(levels, noise.advantages(noise.noise[0])[1:], strict=True)
+        ]
         return [
-            (variants[i], float(level - base))
-            for i, lead, level in zip(alive, leads, levels, strict=True)
-            if lead > _SURE_OF_MANY and level > base
+            (variants[i], gain.db)
+            for i, gain in zip(alive, gains, strict=True)
+            if not THRESHOLD.refusal(gain)
         ]
 
     def _again(self) -> Iterable[Feeds]:

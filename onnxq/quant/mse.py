@@ -9,6 +9,7 @@ import numpy as np
 
 from onnxq.calib.histogram import Histogram
 from onnxq.formats import INT8, NumberFormat
+from onnxq.judge.sqnr import sqnr_db
 
 _OCTAVES = 14
 _PER_OCTAVE = 32  # candidates of the coarse grid
@@ -57,10 +58,10 @@ def noise(histogram: Histogram, threshold: float, format: NumberFormat = INT8) -
     return float(_Sums.of(histogram, format).errors(np.array([threshold]))[0])
 
 
-def sqnr_db(histogram: Histogram, threshold: float, format: NumberFormat = INT8) -> float:
-    """The signal-to-quantization-noise ratio at a threshold: 10 log10(E[x^2] / noise), in dB."""
+def sqnr_at(histogram: Histogram, threshold: float, format: NumberFormat = INT8) -> float:
+    """The signal-to-quantization-noise ratio at a threshold, dB."""
     signal, error = _Sums.of(histogram, format).errors(np.array([0.0, threshold])).tolist()
-    return 10 * math.log10(signal / error) if error else math.inf
+    return sqnr_db(signal, error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,12 @@ from onnxq.draft.affine import ChannelMap
 from onnxq.draft.draft import Draft
 from onnxq.draft.edits import edited
 from onnxq.graph.model import Model
+from onnxq.judge.acceptance import Levels, judged
+from onnxq.judge.comparable import not_compared
+from onnxq.judge.policies import BEST_OF_SEVERAL, NEAR_DB, NOT_AGAINST, STEP
 from onnxq.options.step import Step, steps
 from onnxq.quant.patches import Patches
 from onnxq.quant.plan import Edge, QuantPlan
-from onnxq.repair.acceptance import LEAST_DB, Levels, judged
 from onnxq.repair.allowed import permitted
 from onnxq.repair.fit import Fitted
 from onnxq.repair.found import FoundEdits
@@ -26,10 +28,6 @@ from onnxq.repair.ledger import LayerSkipped, RepairStep, Verdict
 from onnxq.repair.statistics import Channels, followed
 from onnxq.repair.turn import Proposal, Turn
 from onnxq.repair.workload import Workload
-from onnxq.run.about_mean import not_compared
-
-NEAR_DB = 60.0
-"""By less an edited float model may not differ from the one without edits, on samples that choose."""
 
 _ROWS_EACH = 8  # rows for each number that is fitted: with fewer the samples that fit judge it too well
 _TELL = 16  # of fewer samples that choose it is not known by how much they may speak against a fit
@@ -236,9 +234,11 @@ class Course:
             entry("failed", f"it ends in a fault of {whose}, and is undone ({what})")
             return state
         searched = step.search > 0 or len(proposal.drafts) > 1
-        least = LEAST_DB if step.least_db is None else step.least_db
+        policy = BEST_OF_SEVERAL if searched else STEP
+        if step.least_db is not None:
+            policy = replace(policy, least_db=step.least_db)
         fits = best.draft.fitted != state.draft.fitted
-        found = judged(state.levels, best.levels, of_several=searched, least_db=least, seen=fits)
+        found = judged(state.levels, best.levels, policy, NOT_AGAINST if fits else None)
         why = found.why
         if best.near_db is not None and best.draft.edits != state.draft.edits:
             why += f"; the edited float model is within {best.near_db:.0f} dB of the one without edits"
@@ -406,7 +406,7 @@ class _Turn(Turn):
         course._wide = course._on_all(self._step, [draft], self.version, ())
         self.version = course._widened(self.version)
         course._known = course._made(draft, self.version)
-        return judged(self.version.levels, course._known.levels).gain_db
+        return judged(self.version.levels, course._known.levels, STEP).gain_db
 
     def affordable(self, candidates: int = 1) -> int:
         why = ""

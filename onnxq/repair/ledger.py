@@ -7,25 +7,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from onnxq.base.plain import DocumentPart
+from onnxq.judge.acceptance import OutputLowered
 
 Verdict = Literal["kept", "dropped", "not-applicable", "left-out", "failed"]
 """`left-out`: for its effort, or by the user; `failed`: a fault of ours, which is undone."""
-
-MARGIN_DB = 0.5
-"""By so much a step may lower the SQNR of one output, where that of all together rises."""
-
-
-@dataclass(frozen=True, slots=True)
-class OutputLowered(DocumentPart):
-    """An output that a step moves further off.
-
-    Attributes:
-        output: its name.
-        change_db: by how much, dB (negative).
-    """
-
-    output: str
-    change_db: float
 
 
 @dataclass(frozen=True, slots=True)

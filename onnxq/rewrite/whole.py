@@ -19,6 +19,7 @@ from onnxq.graph.loops import has_loop
 from onnxq.graph.model import Model
 from onnxq.graph.source import constant_value
 from onnxq.graph.spool import weight_bytes
+from onnxq.judge.sqnr import sqnr_db
 from onnxq.rewrite.changes import ProofVerdict
 from onnxq.run import ort
 
@@ -338,8 +339,7 @@ def _verdict(stage: str, expected: list[Any], got: list[Any]) -> WholeProof:
         if not gaps.any():  # zeros of another sign
             continue
         largest = max(largest, float(gaps.max()))
-        signal = float(np.sum(a[finite] ** 2))
-        ratio = min(ratio, 10 * float(np.log10(signal / np.sum(gaps**2))) if signal else -np.inf)
+        ratio = min(ratio, sqnr_db(float(np.sum(a[finite] ** 2)), float(np.sum(gaps**2))))
     if ratio == float("inf") and not notes:
         return WholeProof(stage, "exact")
     return WholeProof(stage, "close", largest, None if ratio == float("inf") else ratio, "; ".join(notes))

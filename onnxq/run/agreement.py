@@ -9,7 +9,7 @@ import numpy as np
 
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.graph.types import Shape
-from onnxq.run.compare import as_tensor
+from onnxq.judge.comparable import as_tensor
 
 
 class AgreementMeter:

@@ -14,6 +14,8 @@ import numpy as np
 
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.plain import DocumentPart
+from onnxq.judge.comparable import as_tensor, is_real
+from onnxq.judge.sqnr import Energy, sqnr_db
 from onnxq.run.ort import Session
 from onnxq.run.output_parts import OutputParts
 
@@ -59,15 +61,12 @@ class OutputComparison:
     def __init__(self, output: str) -> None:
         self.output = output
         self._samples = 0
-        self._mismatched = 0
         self._values = 0
         self._equal = 0
-        self._float = False
+        self._floats = 0
         self._finite = 0
-        self._nonfinite = 0
-        self._skipped = 0
-        self._ref2 = self._cand2 = self._cross = self._noise = 0.0
-        self._max_abs = self._max_ref = 0.0
+        self._energy = Energy()
+        self._cand2 = self._cross = self._max_abs = 0.0
         self._rows = 0
         self._same_top = 0
 
@@ -75,63 +74,51 @@ class OutputComparison:
         """Adds the outputs of one sample."""
         self._samples += 1
         if reference.shape != candidate.shape:
-            self._mismatched += 1
+            self._energy.mismatched += 1
             return
         self._values += reference.size
         if not (is_real(reference.dtype) and is_real(candidate.dtype)):
             self._equal += int(np.count_nonzero(reference == candidate))
             return
-        self._float = True
+        self._floats += reference.size
         ref = reference.astype(np.float64)
         cand = candidate.astype(np.float64)
         self._equal += int(np.count_nonzero((ref == cand) | (np.isnan(ref) & np.isnan(cand))))
         if ref.ndim == 2 and ref.shape[1] > 1:
             self._rows += ref.shape[0]
             self._same_top += int(np.count_nonzero(ref.argmax(1) == cand.argmax(1)))
-        in_ref, in_both = np.isfinite(ref), np.isfinite(ref) & np.isfinite(cand)
-        self._skipped += int(np.count_nonzero(~in_ref))
-        self._nonfinite += int(np.count_nonzero(in_ref & ~in_both))
-        self._max_ref = max(self._max_ref, float(np.abs(ref[in_ref]).max(initial=0.0)))
-        ref, cand = ref[in_both], cand[in_both]
-        noise = ref - cand
+        ref, cand = self._energy.add(ref, cand)
         self._finite += ref.size
-        self._ref2 += float(ref @ ref)
         self._cand2 += float(cand @ cand)
         self._cross += float(ref @ cand)
-        self._noise += float(noise @ noise)
-        self._max_abs = max(self._max_abs, float(np.abs(noise).max(initial=0.0)))
+        self._max_abs = max(self._max_abs, float(np.abs(ref - cand).max(initial=0.0)))
 
     def result(self) -> OutputAccuracy:
         """The comparison of all samples added so far."""
-        broken = self._nonfinite > 0
-        measured = self._float and (self._finite > 0 or broken)
+        energy = self._energy
+        broken = energy.beyond > 0
+        measured = self._finite > 0 or broken
+        noise = math.inf if broken else energy.noise
         return OutputAccuracy(
             output=self.output,
             samples=self._samples,
             equal=self._equal / self._values if self._values else None,
-            sqnr_db=self._sqnr_db() if measured else None,
+            sqnr_db=sqnr_db(energy.signal, noise) if measured else None,
             cosine=self._cosine() if measured else None,
             max_abs=(math.inf if broken else self._max_abs) if measured else None,
-            max_ref=self._max_ref if measured else None,
+            max_ref=energy.amax if measured else None,
             top1=self._same_top / self._rows if self._rows else None,
-            nonfinite=self._nonfinite,
-            skipped=self._skipped,
-            mismatched=self._mismatched,
+            nonfinite=energy.beyond,
+            skipped=self._floats - self._finite - energy.beyond,
+            mismatched=energy.mismatched,
         )
 
-    def _sqnr_db(self) -> float:
-        if self._nonfinite:
-            return -math.inf
-        if self._noise == 0.0:
-            return math.inf
-        return 10.0 * math.log10(self._ref2 / self._noise) if self._ref2 else -math.inf
-
     def _cosine(self) -> float:
-        if self._nonfinite:
+        if self._energy.beyond:
             return math.nan
-        if self._noise == 0.0:
+        if self._energy.noise == 0.0:
             return 1.0
-        norm = math.sqrt(self._ref2) * math.sqrt(self._cand2)
+        norm = math.sqrt(self._energy.signal) * math.sqrt(self._cand2)
         return min(1.0, max(-1.0, self._cross / norm)) if norm else 0.0
 
 
@@ -296,17 +283,3 @@ def compare_models(
     if not ran:
         raise UserError("there are zero samples to compare with", hint="check the data")
     return [comparison.result() for comparison in comparisons]
-
-
-def as_tensor(value: Any) -> np.ndarray:
-    """An output as one tensor: a sequence or a map is all of its values, one after another."""
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list):
-        return np.concatenate([np.ravel(as_tensor(item)) for item in value]) if value else np.empty(0)
-    return np.asarray(value)
-
-
-def is_real(dtype: np.dtype) -> bool:
-    """Whether a dtype is a float, one of ml_dtypes included."""
-    return dtype.kind == "f" or dtype.name.startswith(("bfloat", "float"))

@@ -17,8 +17,10 @@ from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
 from onnxq.graph.spans import spans
 from onnxq.graph.view import Node, Tensor
+from onnxq.judge.comparable import is_comparable
+from onnxq.judge.sqnr import power_db
 from onnxq.run import ort
-from onnxq.run.compare import Reference, is_real
+from onnxq.run.compare import Reference
 from onnxq.run.output_parts import OutputPart, OutputParts
 
 LOOKS = 8
@@ -123,10 +125,9 @@ class _Powers:
     def add(self, value: Any) -> None:
         """Adds a sample."""
         array = np.asarray(value) if isinstance(value, np.ndarray | np.generic) else np.empty(0)
-        fits = array.ndim > 0 and array.size > 0 and is_real(array.dtype)
-        self.comparable = self.comparable and fits and (not self.axes or len(self.axes) == array.ndim)
-        if not self.comparable or not np.isfinite(array).all():
-            self.comparable = False
+        fits = array.ndim > 0 and array.size > 0 and len(self.axes or array.shape) == array.ndim
+        self.comparable = self.comparable and fits and is_comparable(array)
+        if not self.comparable:
             return
         squares = np.square(array, dtype=np.float64)
         for axis in range(array.ndim):
@@ -153,7 +154,7 @@ class _Powers:
             power = np.mean(rows, axis=0)
             mean = np.bincount(blocks, power) / np.bincount(blocks)
             groups = _apart(mean, _BLOCKS_APART)[blocks]
-            spread = _decibels(mean.max()) - _decibels(mean.min())
+            spread = power_db(mean.max()) - power_db(max(mean.min(), 1e-300))
             if groups.max() and spread > best[0]:
                 best = spread, _parts(output, axis, groups)
         return best[1]
@@ -179,7 +180,7 @@ def _apart(power: np.ndarray, least: float) -> np.ndarray:
     some = np.flatnonzero(power > 0)
     if len(some):
         order = some[np.argsort(power[some], kind="stable")]
-        steps = np.diff(_decibels(power[order])) > least
+        steps = np.diff(power_db(power[order])) > least
         groups[order] = np.concatenate([[0], np.cumsum(steps)])
     return groups
 
@@ -188,7 +189,7 @@ def _hold(power: np.ndarray, groups: np.ndarray, least: float) -> bool:
     """Whether the least power of each group is above all of the group before, by so many dB."""
     ends = [(power[groups == group].min(), power[groups == group].max()) for group in range(groups.max() + 1)]
     return all(
-        above[0] > 0 and _decibels(above[0]) - _decibels(below[1]) > least
+        above[0] > 0 and power_db(above[0]) - power_db(below[1]) > least
         for below, above in itertools.pairwise(ends)
     )
 
@@ -200,10 +201,6 @@ def _parts(output: str, axis: int, groups: np.ndarray) -> list[OutputPart]:
         return []
     indices = (tuple(np.flatnonzero(groups == group).tolist()) for group in found)
     return [OutputPart(output, axis, some, len(groups)) for some in indices]
-
-
-def _decibels(power: Any) -> Any:
-    return 10 * np.log10(np.maximum(power, 1e-300))
 
 
 # -- what an output is made of ----------------------------------------------------------------

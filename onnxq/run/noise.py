@@ -8,20 +8,19 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from onnxq.run.compare import Reference, as_tensor, is_real
+from onnxq.judge.comparable import (
+    CONSTANT,
+    NOT_COMPARED,
+    UNCHANGED,
+    OutputLeftOut,
+    as_tensor,
+    is_comparable,
+)
+from onnxq.judge.sqnr import ALIKE, BEST_DB, LOUDEST, ROUNDING, limited_db, power, power_db
+from onnxq.run.compare import Reference
 from onnxq.run.output_parts import OutputParts
 
-BEST_DB = 200.0
-"""What counts as no noise at all, dB."""
-
-NOT_COMPARED = "no finite float of the same shape in all runs"
-UNCHANGED = "quantization does not change it"
-CONSTANT = "it does not vary"
-
-_LOUDEST = 1e6  # times the signal: noise that is infinite counts as so much
 _FAINT = 1e-6  # noise-to-signal ratio, -60 dB: less than int8 leaves
-_ROUNDING = 1e-9  # likewise: what is less is float rounding, where operators are fused otherwise
-_ALIKE = 1e-6  # of the greatest magnitude: what varies by less is one value, but for rounding
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,24 +85,24 @@ class Noise:
         if len(self.signal) < 2:  # one value of one sample may be any
             return np.ones(len(self.outputs.names), bool)
         low, high = self.outputs.low, self.outputs.high
-        varies: np.ndarray = high - low > _ALIKE * np.maximum(np.abs(low), np.abs(high))
+        varies: np.ndarray = high - low > ALIKE * np.maximum(np.abs(low), np.abs(high))
         return varies
 
-    def left_out(self) -> dict[str, str]:
-        """The outputs that do not count, and why."""
-        found = {}
+    def left_out(self) -> tuple[OutputLeftOut, ...]:
+        """The outputs that do not count."""
+        found = []
         for i in np.flatnonzero(~self.counts):
             if self.outputs.low[i] > self.outputs.high[i]:
                 why = NOT_COMPARED
             else:
                 why = CONSTANT if self.outputs.changed[i] else UNCHANGED
-            found[self.outputs.names[i]] = why
-        return found
+            found.append(OutputLeftOut(self.outputs.names[i], why))
+        return tuple(found)
 
     def levels(self, candidate: int) -> dict[str, float]:
         """The SQNR of each output that counts, dB, with a candidate; the worst first."""
         names = [name for name, counts in zip(self.outputs.names, self.counts, strict=True) if counts]
-        levels = _decibels(self._ratios(self.noise)[candidate]).tolist()
+        levels = limited_db(self._ratios(self.noise)[candidate]).tolist()
         return dict(sorted(zip(names, levels, strict=True), key=lambda entry: entry[1]))
 
     def sqnr_db(self) -> np.ndarray:
@@ -112,10 +111,9 @@ class Noise:
             return np.full(len(self.noise), np.nan)
         ratios = self._ratios(self.noise)
         if ratios.shape[1] == 1:
-            return _decibels(ratios[:, 0])
-        cost = 10 ** (_cost(np.minimum(ratios, _LOUDEST)).mean(1) / 10)
-        with np.errstate(divide="ignore"):
-            found = _decibels(np.maximum(cost - _FAINT, 0) / (1 - cost))
+            return limited_db(ratios[:, 0])
+        cost = 10 ** (_cost(np.minimum(ratios, LOUDEST)).mean(1) / 10)
+        found = limited_db((cost - _FAINT) / (1 - cost))
         return np.where(np.isinf(ratios).any(1), -BEST_DB, found)
 
     def advantages(self, base: np.ndarray) -> np.ndarray:
@@ -133,7 +131,7 @@ class Noise:
         if not counts.any():
             return np.zeros(self.noise.shape[:2])
         signal = self.signal.sum(0)[counts]
-        ours, theirs = (np.minimum(n[..., counts] / signal, _LOUDEST) for n in (self.noise, base))
+        ours, theirs = (np.minimum(n[..., counts] / signal, LOUDEST) for n in (self.noise, base))
         worth = _slope(theirs.sum(0), ours.sum(1))
         found: np.ndarray = ((theirs - ours) * worth[:, None]).mean(2) * len(theirs)
         return found
@@ -159,8 +157,7 @@ class Noise:
 
 def _cost(ratios: np.ndarray) -> np.ndarray:
     """What an NSR costs, -60 to 0 dB: about its logarithm between the two."""
-    cost: np.ndarray = 10 * np.log10((ratios + _FAINT) / (ratios + 1))
-    return cost
+    return power_db((ratios + _FAINT) / (ratios + 1))
 
 
 def _slope(one: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -172,13 +169,6 @@ def _slope(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     tangent = (1 - _FAINT) / ((one + _FAINT) * (one + 1))
     slope: np.ndarray = 10 / np.log(10) * np.where(near, tangent, chord)
     return slope
-
-
-def _decibels(ratios: np.ndarray) -> np.ndarray:
-    """NSRs as SQNRs in dB."""
-    with np.errstate(divide="ignore"):
-        limited: np.ndarray = np.clip(-10.0 * np.log10(ratios), -BEST_DB, BEST_DB)
-    return limited
 
 
 _Setting = TypeVar("_Setting", contravariant=True)
@@ -235,7 +225,7 @@ def measure(
     noise = np.array(noises, np.float64).reshape(*shape, len(settings)).transpose(2, 0, 1)
     low, high = np.moveaxis(np.array(ends, np.float64).reshape(*shape, 2), 2, 0)
     signal = np.array(signals, np.float64).reshape(shape)
-    changed = (noise.sum(1) > _ROUNDING * signal.sum(0)).any(0)
+    changed = (noise.sum(1) > ROUNDING * signal.sum(0)).any(0)
     outputs = Outputs(heard.names, low.min(0, initial=np.inf), high.max(0, initial=-np.inf), changed)
     return Noise(signal, noise, outputs)
 
@@ -252,20 +242,9 @@ class _Column:
 
 def _column(reference: np.ndarray, candidates: Sequence[np.ndarray]) -> _Column:
     """An output; zeros where it cannot be compared."""
-    comparable = (
-        is_real(reference.dtype)
-        and bool(np.isfinite(reference).all())
-        and all(candidate.shape == reference.shape for candidate in candidates)
-    )
-    if not comparable:
+    if not is_comparable(reference, candidates):
         return _Column(0.0, [0.0] * len(candidates))
     exact = reference.astype(np.float64)
-    noise = [_power(exact - candidate) for candidate in candidates]
+    noise = [power(exact - candidate) for candidate in candidates]
     low, high = float(exact.min(initial=np.inf)), float(exact.max(initial=-np.inf))
-    return _Column(_power(exact), noise, low, high)
-
-
-def _power(values: np.ndarray) -> float:
-    flat = values.ravel()
-    power = float(flat @ flat)
-    return power if np.isfinite(power) else np.inf
+    return _Column(power(exact), noise, low, high)

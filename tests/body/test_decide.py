@@ -8,9 +8,10 @@ import pytest
 from onnx import numpy_helper, parser
 
 from onnxq.body.bounds import is_float32, needed
-from onnxq.body.decide import ABOVE_DB, LEAST_ABOVE_DB, above_db, decide
+from onnxq.body.decide import above_db, decide
 from onnxq.body.emulate import losses
 from onnxq.graph.model import Model
+from onnxq.judge.policies import ABOVE_DB, LEAST_ABOVE_DB
 from onnxq.quant.post_scale import post_scale
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>'

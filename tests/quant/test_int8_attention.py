@@ -13,7 +13,8 @@ from grid_nets import Net
 import onnxq
 from onnxq.body.convert import to_half
 from onnxq.graph.model import Model
-from onnxq.pipeline.searches.joints import MOST_DB, NOT_COMPARED, disagreeing
+from onnxq.judge.policies import JOINTS
+from onnxq.pipeline.searches.joints import NOT_COMPARED, disagreeing
 from onnxq.quant.insert import insert
 from onnxq.quant.measuring import Candidate
 from onnxq.quant.placement import make_plan
@@ -194,7 +195,7 @@ def test_it_stays_in_int8_where_the_outputs_agree(method: str) -> None:
         even, samples(), method=method, compile=False, repair="none", skip=["int8_attention"]
     ).report
     (ours,), (theirs,) = report["accuracy"], without["accuracy"]
-    assert ours["sqnr_db"] > theirs["sqnr_db"] - MOST_DB
+    assert ours["sqnr_db"] > theirs["sqnr_db"] + JOINTS.least_db
 
 
 @pytest.mark.parametrize("method", ["mse", "auto"])

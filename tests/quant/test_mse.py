@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnxq.calib.histogram import Histogram, HistogramCounter
-from onnxq.quant.mse import mse_threshold, noise, sqnr_db
+from onnxq.quant.mse import mse_threshold, noise, sqnr_at
 
 N = 20_000
 
@@ -115,17 +115,17 @@ def test_noise_is_that_of_the_centers_of_bins(values: list[float], zeros: int, t
     assert noise(histogram, threshold) == pytest.approx(expected, rel=1e-9, abs=1e-12 * power)
     if expected > 1e-9 * power:
         expected_db = 10 * math.log10(power / expected)
-        assert sqnr_db(histogram, threshold) == pytest.approx(expected_db, abs=1e-2)
+        assert sqnr_at(histogram, threshold) == pytest.approx(expected_db, abs=1e-2)
 
 
 def test_noise_of_a_uniform_step_is_a_twelfth() -> None:
     values = np.random.default_rng(0).uniform(0, 1, 200_000).astype(np.float32)
     # the known result: s^2 / 12 where nothing is clipped
     assert noise(histogram_of(values), 1.0) == pytest.approx((1 / 127) ** 2 / 12, rel=1e-2)
-    assert sqnr_db(histogram_of(values), 1.0) == pytest.approx(10 * math.log10(4 * 127**2), abs=0.1)
+    assert sqnr_at(histogram_of(values), 1.0) == pytest.approx(10 * math.log10(4 * 127**2), abs=0.1)
 
 
 def test_zeros_have_no_error() -> None:
     assert noise(Histogram(zeros=10), 1.0) == 0.0
-    assert sqnr_db(Histogram(zeros=10), 1.0) == math.inf
+    assert sqnr_at(Histogram(zeros=10), 1.0) == math.inf
     assert noise(Histogram(), 1.0) == 0.0

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from onnxq.repair.acceptance import Levels, judged
-from onnxq.repair.ledger import MARGIN_DB, OutputLowered
+from onnxq.judge.acceptance import Levels, OutputLowered, judged
+from onnxq.judge.policies import BEST_OF_SEVERAL, NOT_AGAINST, STEP
 from onnxq.run.about_mean import AboutMeanMeter, AboutMeanPart
 
 
@@ -30,32 +30,32 @@ def levels(of_all: float | None, *outputs: float, without: tuple[float, ...] = (
     ],
 )
 def test_verdicts(before: Levels, after: Levels, kept: bool, why: str) -> None:
-    found = judged(before, after)
+    found = judged(before, after, STEP)
     assert (found.kept, found.why) == (kept, why)
 
 
 def test_the_margin_is_where_it_is_said_to_be() -> None:
     before = levels(20.0, 20.0, 30.0)
     for more, kept in ((-0.01, True), (0.01, False)):
-        assert judged(before, levels(25.0, 25.0, 30.0 - MARGIN_DB - more)).kept is kept
+        assert judged(before, levels(25.0, 25.0, 30.0 - STEP.may_lose_db - more), STEP).kept is kept
 
 
 def test_the_worst_output_is_named() -> None:
-    found = judged(levels(20.0, 18.0, 30.0, 25.0), levels(21.0, 19.0, 29.7, 24.9))
+    found = judged(levels(20.0, 18.0, 30.0, 25.0), levels(21.0, 19.0, 29.7, 24.9), STEP)
     assert found.worst == OutputLowered("y1", pytest.approx(-0.3))
-    assert judged(levels(20.0, 18.0), levels(21.0, 19.0)).worst is None
+    assert judged(levels(20.0, 18.0), levels(21.0, 19.0), STEP).worst is None
 
 
 def test_a_gain_of_the_best_of_several_that_may_be_chance_is_none() -> None:
     steady = (20.0,) * 8
     sure = judged(
-        levels(20.0, 20.0, without=steady), levels(20.3, 20.3, without=(20.3,) * 8), of_several=True
+        levels(20.0, 20.0, without=steady), levels(20.3, 20.3, without=(20.3,) * 8), BEST_OF_SEVERAL
     )
     spread = tuple(20.3 + off for off in (-0.6, 0.6) * 4)
     before, after = levels(20.0, 20.0, without=steady), levels(20.3, 20.3, without=spread)
-    chance = judged(before, after, of_several=True)
+    chance = judged(before, after, BEST_OF_SEVERAL)
     assert (sure.kept, chance.kept) == (True, False)
-    assert judged(before, after).kept  # nothing was picked
+    assert judged(before, after, STEP).kept  # nothing was picked
     assert "may be chance" in chance.why
 
 
@@ -63,12 +63,12 @@ def test_more_samples_decide_where_both_were_measured_there() -> None:
     """Of few samples one or two make the error: by them alone a good step looks bad, and a bad one good."""
     before, worse = levels(20.0, 20.0), levels(19.5, 19.5)
     few, many = replace(before, wider=levels(20.0, 20.0)), replace(worse, wider=levels(22.0, 22.0))
-    found = judged(few, many)
+    found = judged(few, many, STEP)
     assert (found.kept, found.gain_db) == (True, pytest.approx(2.0))
     assert found.why == "it gains 2.00 dB, on the samples that fit and choose"
-    assert not judged(few, worse).kept  # something is fitted: the samples that choose alone
+    assert not judged(few, worse, STEP).kept  # something is fitted: the samples that choose alone
     assert not judged(
-        replace(worse, wider=levels(22.0, 22.0)), replace(before, wider=levels(20.0, 20.0))
+        replace(worse, wider=levels(22.0, 22.0)), replace(before, wider=levels(20.0, 20.0)), STEP
     ).kept
 
 
@@ -77,9 +77,9 @@ def test_of_what_is_fitted_the_samples_that_choose_may_not_speak_against_it(gain
     spread = tuple(20.0 + gain + off for off in (-0.1, 0.1, 0.3, -0.3) * 2)  # a standard error of 0.59 dB
     before = replace(levels(20.0, 20.0, without=(20.0,) * 8), wider=levels(20.0, 20.0))
     after = replace(levels(20.0 + gain, 20.0 + gain, without=spread), wider=levels(21.0, 21.0))
-    found = judged(before, after, seen=True)
+    found = judged(before, after, STEP, NOT_AGAINST)
     assert (found.kept, found.gain_db) == (kept, pytest.approx(1.0 if kept else gain))
-    assert judged(before, after).kept
+    assert judged(before, after, STEP).kept
 
 
 def test_levels_are_those_of_all_samples() -> None:
@@ -110,9 +110,9 @@ def test_a_gain_of_nearly_all_groups_is_none_by_chance(gains: tuple[float, ...],
     spread = tuple(20.2 + off for off in (-2.0, 2.0) * 4)
     before = replace(levels(20.0, 20.0, without=(20.0,) * 8), each=(25.0,) * len(gains))
     after = replace(levels(20.2, 20.2, without=spread), each=tuple(25.0 + gain for gain in gains))
-    assert judged(before, after, of_several=True).kept is kept
+    assert judged(before, after, BEST_OF_SEVERAL).kept is kept
     lost = replace(after, of_all=replace(after.of_all, sqnr_about_mean_db=19.9))
-    assert not judged(before, lost, of_several=True).kept  # all together have to be nearer in any case
+    assert not judged(before, lost, BEST_OF_SEVERAL).kept  # all together have to be nearer in any case
 
 
 def test_groups_have_levels_of_their_own() -> None:

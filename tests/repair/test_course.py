@@ -14,11 +14,12 @@ from edit_nets import ranges
 from onnxq.draft.affine import ChannelMap
 from onnxq.draft.draft import Draft
 from onnxq.graph.model import Model
+from onnxq.judge.acceptance import Levels
+from onnxq.judge.comparable import OutputLeftOut
 from onnxq.quant.patches import Patches
 from onnxq.quant.placement import make_plan
 from onnxq.quant.plan import Edge
 from onnxq.repair import residual, scale, shift, smooth, split
-from onnxq.repair.acceptance import Levels
 from onnxq.repair.course import Course, Refused, Tools, Version
 from onnxq.repair.fit import Fitted
 from onnxq.repair.found import FoundEdits
@@ -271,7 +272,6 @@ def test_sums_of_little_noise_are_not_tried(
             AboutMeanPart.of(20.0 + gain * (draft is not tried._first), {}, {}, 8)
         ),
     )
-    monkeypatch.setattr("onnxq.repair.acceptance._worst", lambda *_: None)
     tried.run()
     assert verdicts(tried) == {"residual": "not-applicable" if sums is None else "kept"}
     assert (tried.ledger[0].changed or {}).get("sums") == sums
@@ -409,7 +409,7 @@ def test_what_ran_and_what_has_nothing_to_do_is_not_reserved(monkeypatch: pytest
 
 def test_outputs_that_tell_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(GAINS)
-    level = Levels(AboutMeanPart.of(None, {}, {"y": "it does not vary"}, 8))
+    level = Levels(AboutMeanPart.of(None, {}, [OutputLeftOut("y", "it does not vary")], 8))
     monkeypatch.setattr(bench, "levels", lambda *_, **__: level)
     found = course(bench, "bias", "shift")
     found.run()

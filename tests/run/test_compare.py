@@ -10,8 +10,8 @@ import pytest
 from onnx import parser
 
 from onnxq.base.errors import UserError
+from onnxq.judge.comparable import OutputLeftOut, not_compared
 from onnxq.run import ort
-from onnxq.run.about_mean import OutputLeftOut, not_compared
 from onnxq.run.compare import OutputComparison, compare, compare_models
 
 RNG = np.random.default_rng(0)

@@ -11,7 +11,9 @@ from onnxq.cli.pages.data import data_section
 from onnxq.cli.pages.goal import goal_section
 from onnxq.cli.pages.words import counted, decibels
 from onnxq.cli.screen import Page, shorten
-from onnxq.run.about_mean import NAME, not_compared
+from onnxq.judge.comparable import not_compared
+from onnxq.judge.sqnr import power_db
+from onnxq.run.about_mean import NAME
 
 if TYPE_CHECKING:
     from onnxq.documents.accuracy import OutputOfRun
@@ -123,7 +125,7 @@ def nearness(entry: OutputAccuracy) -> float:
         return -math.inf
     if entry.sqnr_db is not None:
         return entry.sqnr_db
-    return math.inf if entry.equal is None or entry.equal == 1 else -10 * math.log10(1 - entry.equal)
+    return math.inf if entry.equal is None else -power_db(1 - entry.equal)
 
 
 def _outputs(line: Callable[[str], None], accuracy: Sequence[OutputAccuracy], shown: int) -> None:

@@ -14,6 +14,7 @@ from onnxq.base.errors import UserError
 from onnxq.base.reason import Reason
 from onnxq.base.time_limit import TimeIsUp
 from onnxq.documents.accuracy import GateMeasured
+from onnxq.judge.comparable import not_compared
 from onnxq.noise.goal import FloatSetTried, Met, meet_score
 from onnxq.options.settings import CallableModel
 from onnxq.pipeline.accuracy import MOST, Accuracy
@@ -25,7 +26,6 @@ from onnxq.pipeline.search import ModelSearch
 from onnxq.pipeline.searches.body import last_form
 from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.run import ort
-from onnxq.run.about_mean import not_compared
 
 GOAL_SOURCES = 2 * MOST
 """As `Asked.most`, for a goal: sets of many nodes need more of them told apart than a ranking."""

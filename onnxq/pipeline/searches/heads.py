@@ -10,6 +10,9 @@ from onnxq.base.errors import UserError
 from onnxq.base.reason import Reason
 from onnxq.documents.plan import Heads
 from onnxq.graph.model import Model
+from onnxq.judge import policies
+from onnxq.judge.acceptance import Gain
+from onnxq.judge.comparable import not_compared
 from onnxq.noise.decisions import FloatDecision
 from onnxq.noise.ranking import ranked
 from onnxq.pipeline.accuracy import Accuracy, Asked
@@ -19,9 +22,6 @@ from onnxq.pipeline.search import ModelSearch
 from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.quant.heads import eligible_heads
 from onnxq.quant.plan import QuantPlan
-
-LEAST_DB = 1.0
-"""What heads in float have to gain, all together, on samples that chose nothing."""
 
 _PRICE_DB = 50.0  # of all eligible multiply-accumulates in float: 0.5 dB for each percent
 _PRICE_OF_ONE_DB = 0.1  # of each head
@@ -98,11 +98,11 @@ def _measured(
     before, after = (one.sqnr_about_mean_db for one in accuracy.about_mean([(), floats], others))
     found = replace(found, few=sampling.few)
     if before is None or after is None:
-        return built, replace(found, why="not measured: no output could be compared")
+        return built, replace(found, why=f"not measured: {not_compared()}")
     gain = after - before
     found = replace(found, gain_db=gain, chosen_gain_db=chosen)
-    least = max(LEAST_DB, prices[best])
-    if min(gain, chosen) < least:
+    least = max(policies.HEADS.least_db, prices[best])
+    if replace(policies.HEADS, least_db=least).refusal(Gain(min(gain, chosen))):
         why = f"with {_told(floats)} in float the outputs gain {min(gain, chosen):.1f} dB, and {least:.1f} dB"
         why += f" is the least for {share:.2%} of the eligible multiply-accumulates"
         return built, replace(found, why=why)

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from onnxq.base.reason import Reason
+from onnxq.judge import policies
+from onnxq.judge.acceptance import Gain
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.search import ModelSearch
 from onnxq.pipeline.searches.scales import SCALES, methods_of, with_scales
@@ -22,9 +24,6 @@ from onnxq.run.compare import Recording
 from onnxq.run.noise import Noise
 
 NOT_COMPARED = "what attention in int8 costs the outputs was not measured: no samples, or none that compare"
-
-MOST_DB = 1.0
-"""What they may cost of the outputs' SQNR, all together."""
 
 _SAMPLES = 8
 
@@ -46,7 +45,8 @@ def disagreeing(
 
     In int8 a Softmax has one scale for all rows of all heads: where some have one great weight and others
     many small ones, the small ones are lost. How much that matters, the outputs tell. If all these decisions
-    together cost at most `MOST_DB`, all stay; else those that cost most are taken back, as few as that takes.
+    together cost no more than `JOINTS` says, all stay; else those that cost most are taken back, as few as
+    that takes.
 
     Args:
         plan: the plan; what another rule decides for good is not tried.
@@ -76,15 +76,18 @@ def disagreeing(
     if np.isnan(kept):
         return None
     best, freed = sets[int(np.argmax(all_freed))], max(all_freed)
-    wanted = freed - MOST_DB
-    if kept >= wanted:
+
+    def too_dear(level: float) -> bool:
+        return bool(policies.JOINTS.refusal(Gain(level - freed)))
+
+    if not too_dear(kept):
         return {}
     alone = levels(*(without([joint], best) for joint in joints))
     order = [joints[i] for i in np.argsort(-alone, kind="stable")]
     few, enough = 0, len(order)  # so many are too few, and so many enough
     while enough - few > 1:
         middle = (few + enough) // 2
-        if levels(without(order[:middle], best))[0] < wanted:
+        if too_dear(levels(without(order[:middle], best))[0]):
             few = middle
         else:
             enough = middle

@@ -16,6 +16,7 @@ from onnxq.documents.repair import EditMade, RepairPart, TensorMapped
 from onnxq.draft.draft import Draft
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.graph.view import Tensor
+from onnxq.judge.policies import STEP
 from onnxq.options.settings import AccuracyRepair
 from onnxq.options.step import steps as all_steps
 from onnxq.pipeline.building import Built
@@ -26,7 +27,7 @@ from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.quant.fits import fits_of
 from onnxq.quant.ranges import Range
 from onnxq.repair.course import Course, Version, there
-from onnxq.repair.ledger import MARGIN_DB, RepairStep, Verdict
+from onnxq.repair.ledger import RepairStep, Verdict
 from onnxq.repair.moved import moved
 from onnxq.repair.statistics import channel_axis
 from onnxq.repair.workload import LEAST_FITTING, LEAST_JUDGING, beside_runs, workload_of
@@ -85,8 +86,9 @@ def _nothing_done(options: AccuracyRepair) -> RepairPart:
     asked = options.repair or "auto"
     return RepairPart(
         asked=asked if isinstance(asked, str) else tuple(asked), why_not=None,
-        method=METHOD.format(MARGIN_DB), margin_db=MARGIN_DB, fitted_on=0, judged_on=0, apart=None, runs=0.0,
-        runs_before=None, before_db=None, after_db=None, edits=(), maps=(), biases=0, codes=0, steps=(),
+        method=METHOD.format(STEP.may_lose_db), margin_db=STEP.may_lose_db, fitted_on=0, judged_on=0,
+        apart=None, runs=0.0, runs_before=None, before_db=None, after_db=None, edits=(), maps=(), biases=0,
+        codes=0, steps=(),
     )  # fmt: skip
 
 

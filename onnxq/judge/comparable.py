@@ -1,0 +1,68 @@
+"""Which outputs can be compared; those that are left out, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onnxq.base.plain import DocumentPart
+
+NOT_COMPARED = "no finite float of the same shape in all runs"
+UNCHANGED = "quantization does not change it"
+CONSTANT = "it does not vary"
+STILL = "it does not vary from sample to sample"
+UNWEIGHED = "its weight is 0"
+
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class OutputLeftOut(DocumentPart):
+    """An output that does not count.
+
+    Attributes:
+        output: its name.
+        why: why it does not.
+    """
+
+    output: str
+    why: str
+
+
+def not_compared(left_out: Sequence[OutputLeftOut] = ()) -> str:
+    """That no output could be compared, which ones there are, and why not, those of one reason together.
+
+    Args:
+        left_out: the outputs that do not count.
+    """
+    by_reason: dict[str, list[str]] = {}
+    for one in left_out:
+        by_reason.setdefault(one.why, []).append(repr(one.output))
+    told = []
+    for why, names in by_reason.items():
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        told.append(f"{', '.join(names[:_NAMED])}{more}: {why}")
+    return "no output could be compared" + (f" ({'; '.join(told)})" if told else "")
+
+
+def is_comparable(reference: np.ndarray, candidates: Iterable[np.ndarray] = ()) -> bool:
+    """Whether a tensor holds finite floats, and candidates have its shape."""
+    finite = is_real(reference.dtype) and bool(np.isfinite(reference).all())
+    return finite and all(candidate.shape == reference.shape for candidate in candidates)
+
+
+def as_tensor(value: Any) -> np.ndarray:
+    """An output as one tensor: a sequence or a map is all of its values, one after another."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return np.concatenate([np.ravel(as_tensor(item)) for item in value]) if value else np.empty(0)
+    return np.asarray(value)
+
+
+def is_real(dtype: np.dtype) -> bool:
+    """Whether a dtype is a float, one of ml_dtypes included."""
+    return dtype.kind == "f" or dtype.name.startswith(("bfloat", "float"))
