@@ -14,7 +14,7 @@ from benchmarks.repair.accuracy import printed
 from benchmarks.repair.rows import Rows
 from benchmarks.repair.scoring import in_front_of_softmax
 from benchmarks.repair.tools import Made
-from onnxq.run.about_mean import AboutMeanMeter
+from onnxq.judge.about_mean import AboutMeanMeter
 
 
 def row(random: np.random.Generator, noise: float, samples: int = 60) -> tuple[dict, float]:

@@ -23,6 +23,7 @@ from onnxq.calib import trt_cache
 from onnxq.calib.histogram import HistogramCounter
 from onnxq.calib.stats import TensorStats
 from onnxq.graph.model import Model
+from onnxq.judge.output_parts import OutputParts
 from onnxq.options.config import LayerRule
 from onnxq.options.settings import Calibration
 from onnxq.pipeline import calibration, verifying
@@ -31,7 +32,6 @@ from onnxq.quant.choice import SEARCH
 from onnxq.quant.thresholds import Method, threshold
 from onnxq.run import ort
 from onnxq.run.finding_parts import find_parts
-from onnxq.run.output_parts import OutputParts
 from onnxq.targets import load_target
 
 pytestmark = pytest.mark.usefixtures("by_place")

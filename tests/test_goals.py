@@ -26,6 +26,7 @@ from onnxq.cli.screen import Page
 from onnxq.data.samples import InputSpec
 from onnxq.data.sources import Source, open_source
 from onnxq.documents.accuracy import GoalPart
+from onnxq.judge.about_mean import AboutMeanMeter
 from onnxq.judge.acceptance import Levels
 from onnxq.noise.goal import Met
 from onnxq.noise.search import Search
@@ -34,7 +35,7 @@ from onnxq.pipeline.building import Built
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.scoring import Score
 from onnxq.run import ort
-from onnxq.run.about_mean import AboutMeanMeter, about_mean
+from onnxq.run.compare import about_mean
 from onnxq.run.piecewise import PiecewiseModel
 
 pytestmark = pytest.mark.usefixtures("by_place")

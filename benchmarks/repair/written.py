@@ -18,7 +18,7 @@ from onnxq.data.samples import InputSpec
 from onnxq.data.sources import open_source
 from onnxq.data.split import split
 from onnxq.run import ort
-from onnxq.run.about_mean import about_mean
+from onnxq.run.compare import about_mean
 
 APART = 0.05  # dB: a rounding boundary crossed by other sums
 

@@ -18,9 +18,9 @@ from onnxq.graph.constants import tensor_bytes
 from onnxq.graph.order import reads
 from onnxq.graph.types import is_static
 from onnxq.judge.comparable import as_tensor, is_real
+from onnxq.judge.output_parts import OutputPart, OutputParts
 from onnxq.judge.sqnr import power_db
 from onnxq.run.ort import RunError
-from onnxq.run.output_parts import OutputPart, OutputParts
 
 BUDGET = 1 << 22
 """Bytes of the tensors of A that are in memory at a time, as far as sizes are known beforehand."""

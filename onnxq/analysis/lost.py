@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from onnxq.analysis.reports import number, part_of
 from onnxq.documents.accuracy import OutputOfRun
-from onnxq.run.about_mean import NAME, AboutMeanPart
+from onnxq.judge.about_mean import NAME, AboutMeanPart
 
 LEAST_SQNR, LEAST_COSINE = 10.0, 0.9
 LEAST_ABOUT_MEAN = 0.0

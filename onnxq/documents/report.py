@@ -26,10 +26,10 @@ from onnxq.documents.layer_errors import LayerErrors
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.graph.outline import NodeOutline
+from onnxq.judge.about_mean import AboutMeanPart
 from onnxq.noise.ranking import DecisionRanked
 from onnxq.rewrite.changes import Assumption, Change, NearMiss
 from onnxq.rewrite.whole import WholeProof
-from onnxq.run.about_mean import AboutMeanPart
 
 REPORT_SCHEMA = 2
 """What is written. A report of schema 1 has no `kind`, and no fields for what was left out."""

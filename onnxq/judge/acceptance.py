@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from onnxq.base.plain import DocumentPart
+from onnxq.judge.about_mean import AboutMeanMeter, AboutMeanPart
 from onnxq.judge.comparable import not_compared
-from onnxq.run.about_mean import AboutMeanMeter, AboutMeanPart
 
 GROUPS = 8
 """Into so many groups the samples are dealt: what the gain varies by without one is how sure it is."""

@@ -15,10 +15,10 @@ from onnxq.graph.constants import tensor_bytes
 from onnxq.graph.external import externalize
 from onnxq.graph.load import tensors
 from onnxq.judge.comparable import as_tensor
+from onnxq.judge.output_parts import OutputParts
 from onnxq.judge.sqnr import LOUDEST, Signal
 from onnxq.noise.projection import Projection
 from onnxq.run import ort
-from onnxq.run.output_parts import OutputParts
 from onnxq.run.piecewise import Edge, PiecewiseModel, Recipe, Setting
 
 _INLINE = 1 << 28  # bytes of weights from which they go into a file of their own

@@ -21,6 +21,7 @@ import numpy as np
 from onnxq.base import interrupts
 from onnxq.base.errors import UserError
 from onnxq.judge.comparable import OutputLeftOut, not_compared
+from onnxq.judge.output_parts import OutputParts
 from onnxq.noise.block import Sums, Task, hand_over, measure_block, measure_elsewhere
 from onnxq.noise.gram import Effort, NoiseModel, bend_of, noises
 from onnxq.noise.sources import Sources
@@ -28,7 +29,6 @@ from onnxq.noise.state import State
 from onnxq.noise.workers import Workers
 from onnxq.quant.measuring import MeasuringCopy
 from onnxq.run.ort import Feeds
-from onnxq.run.output_parts import OutputParts
 from onnxq.run.piecewise import Recipe
 
 BLOCK = 4

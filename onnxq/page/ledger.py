@@ -11,12 +11,12 @@ from onnxq.documents.body import BodyPart
 from onnxq.documents.calibration import CalibrationPart, MethodChosen
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import Report
+from onnxq.judge.about_mean import AboutMeanPart
 from onnxq.noise.breakdown import NoiseShare
 from onnxq.noise.goal import FloatSetTried
 from onnxq.page.words import counted, decimal, figure, level, percent
 from onnxq.repair.ledger import RepairStep
 from onnxq.rewrite.whole import WholeProof
-from onnxq.run.about_mean import AboutMeanPart
 
 _FULL_DB = 60.0
 """The level whose bar is full."""

@@ -16,9 +16,9 @@ from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.engine import EnginePart
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.report import Report
+from onnxq.judge.about_mean import AboutMeanPart
 from onnxq.page.words import between, counted, decimal, figure, level, percent, size, tail
 from onnxq.quant.plan import KeptFloat
-from onnxq.run.about_mean import AboutMeanPart
 
 GOOD, OPEN, BAD = "good", "open", "bad"
 _FORMS = {"merged": "merged", "built": "as built"}

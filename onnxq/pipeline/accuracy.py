@@ -19,6 +19,7 @@ from onnxq.body.decide import Decision as BodyDecision
 from onnxq.body.emulate import Emulated
 from onnxq.data.samples import Sample
 from onnxq.documents.accuracy import NoiseMeasured
+from onnxq.judge.about_mean import AboutMeanMeter, AboutMeanPart
 from onnxq.judge.acceptance import Levels
 from onnxq.judge.comparable import STILL, as_tensor, not_compared
 from onnxq.judge.sqnr import limited_db, nsr_of
@@ -34,7 +35,6 @@ from onnxq.pipeline.building import Built
 from onnxq.pipeline.sampling import Sampling
 from onnxq.quant.wants import Wants
 from onnxq.run import ort
-from onnxq.run.about_mean import AboutMeanMeter, AboutMeanPart
 from onnxq.run.ort import Feeds
 from onnxq.run.piecewise import Setting
 

@@ -35,6 +35,7 @@ from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.graph.types import Shape
+from onnxq.judge.output_parts import OutputParts
 from onnxq.options.call_options import AnalyzeOptions
 from onnxq.options.grouped import Options, image_options
 from onnxq.options.keywords import takes_options
@@ -44,7 +45,6 @@ from onnxq.pipeline.recorded_run import recorded_run
 from onnxq.pipeline.stage_comparison import How, beside
 from onnxq.run import ort
 from onnxq.run.finding_parts import LOOKS, find_parts
-from onnxq.run.output_parts import OutputParts
 
 SAMPLES = 64
 """How many samples are run at most, where nobody says."""

@@ -21,13 +21,13 @@ from onnxq.documents.accuracy import GoalPart, ScoresPart
 from onnxq.documents.data import path_of
 from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
+from onnxq.judge.about_mean import AboutMeanPart
 from onnxq.options.call_options import CompareOptions
 from onnxq.options.grouped import Options
 from onnxq.options.keywords import takes_options
 from onnxq.pipeline.gates import BoundGoal, drop_of, goal_part
 from onnxq.pipeline.scoring import Score, callable_of
 from onnxq.run import ort
-from onnxq.run.about_mean import AboutMeanPart
 from onnxq.run.compare import OutputAccuracy, compare_models
 from onnxq.run.finding_parts import looked_at
 from onnxq.run.ort import Feeds

@@ -11,13 +11,13 @@ import numpy as np
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.documents.accuracy import GateMeasured, GoalPart, ScoresPart
 from onnxq.graph.types import Shape
+from onnxq.judge.about_mean import NAME, AboutMeanMeter, AboutMeanPart
+from onnxq.judge.output_parts import OutputParts, owner_of
 from onnxq.judge.policies import CLEAR_DB
 from onnxq.judge.sqnr import BEST_DB
 from onnxq.options.settings import Goal
-from onnxq.run.about_mean import NAME, AboutMeanMeter, AboutMeanPart
 from onnxq.run.agreement import AgreementMeter, output_with_classes
 from onnxq.run.compare import Meter, OutputAccuracy
-from onnxq.run.output_parts import OutputParts, owner_of
 
 
 @dataclass(frozen=True, slots=True)

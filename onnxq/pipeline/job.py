@@ -43,6 +43,7 @@ from onnxq.graph.types import bind
 from onnxq.graph.unquantized import QUANTIZED, centre_codes, unquantized
 from onnxq.graph.upgrade import BLOCKS, upgrade, withdrawn
 from onnxq.graph.validity import check_sizes
+from onnxq.judge.output_parts import OutputParts
 from onnxq.options.settings import Feeding, ImageOptions, Inputs, Profile, Repairs
 from onnxq.pipeline.engine_part import engine_not_run
 from onnxq.pipeline.interface import interface, interface_changes
@@ -60,7 +61,6 @@ from onnxq.rule.load import load_rules, select
 from onnxq.run import ort
 from onnxq.run.deployment import Deployment
 from onnxq.run.deployments import all_deployed, stated_deployments
-from onnxq.run.output_parts import OutputParts
 from onnxq.run.phases import PHASES, phases
 from onnxq.run.versions import newest_opset, unreadable
 from onnxq.targets import Target, load_target

@@ -26,6 +26,7 @@ from onnxq.draft.from_file import check_body, check_shapes
 from onnxq.graph.outline import outline
 from onnxq.graph.spans import spans
 from onnxq.graph.spool import LARGE, weight_bytes
+from onnxq.judge.output_parts import OutputPart
 from onnxq.options.settings import AccuracyRepair, Compilation, Details, Format, Goal
 from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.pipeline.body import body_of, body_part, bounded
@@ -67,7 +68,6 @@ from onnxq.run.compare import OutputAccuracy, Recording
 from onnxq.run.deployment import Deployment
 from onnxq.run.fusions import int8_operators
 from onnxq.run.ort import RunError
-from onnxq.run.output_parts import OutputPart
 
 NOT_VERIFIED = (
     "measured with Q/DQ pairs of the cache's scales, in onnxruntime; not verified: which layers {0} runs in "

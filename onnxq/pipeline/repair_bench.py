@@ -18,6 +18,7 @@ from onnxq.draft.draft import Draft
 from onnxq.graph.cut import extract_between
 from onnxq.graph.model import Model
 from onnxq.graph.spool import weight_bytes
+from onnxq.judge.about_mean import AboutMeanMeter
 from onnxq.judge.acceptance import GROUPS, Levels
 from onnxq.judge.sqnr import nsr_of
 from onnxq.pipeline.sampling import Sampling
@@ -37,7 +38,6 @@ from onnxq.repair.statistics import Channels, channel_axes
 from onnxq.repair.workload import EDITED
 from onnxq.rewrite.whole import Differs
 from onnxq.run import noise, ort
-from onnxq.run.about_mean import AboutMeanMeter
 from onnxq.run.compare import Recording
 from onnxq.run.ort import Feeds
 

@@ -31,8 +31,8 @@ from onnxq.documents.analysis import (
     ValueBeside,
     WorstOutputs,
 )
+from onnxq.judge.output_parts import OutputPart, OutputParts
 from onnxq.run import ort
-from onnxq.run.output_parts import OutputPart, OutputParts
 
 DRIFTED_DB = 20.0
 """Under this accumulated SQNR a tensor has drifted, where no threshold says otherwise."""

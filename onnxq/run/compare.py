@@ -14,10 +14,11 @@ import numpy as np
 
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.plain import DocumentPart
+from onnxq.judge.about_mean import AboutMeanMeter, AboutMeanPart
 from onnxq.judge.comparable import as_tensor, is_real
+from onnxq.judge.output_parts import OutputParts
 from onnxq.judge.sqnr import Energy, sqnr_db
 from onnxq.run.ort import Session
-from onnxq.run.output_parts import OutputParts
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,3 +284,24 @@ def compare_models(
     if not ran:
         raise UserError("there are zero samples to compare with", hint="check the data")
     return [comparison.result() for comparison in comparisons]
+
+
+def about_mean(
+    reference: Reference,
+    candidate: Runner,
+    samples: Iterable[Mapping[str, np.ndarray]],
+    weights: Mapping[str, float] | None = None,
+    parts: OutputParts | None = None,
+) -> AboutMeanPart:
+    """Compares two models on samples; `parts`: in which the outputs are judged, each as a whole by default.
+
+    Raises:
+        RunError: one of them does not run.
+        UserError: an output that is weighed does not exist.
+    """
+    meter = AboutMeanMeter(parts or reference.outputs, 1, weights)
+    for feeds in samples:
+        wanted = reference.run(feeds)
+        taken = {name: array for name, array in feeds.items() if name in candidate.inputs}
+        meter.add(wanted, [candidate.run(taken, reference.outputs)])
+    return meter.result()

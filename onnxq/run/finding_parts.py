@@ -18,10 +18,10 @@ from onnxq.graph.moves import MOVES
 from onnxq.graph.spans import spans
 from onnxq.graph.view import Node, Tensor
 from onnxq.judge.comparable import is_comparable
+from onnxq.judge.output_parts import OutputPart, OutputParts
 from onnxq.judge.sqnr import power_db
 from onnxq.run import ort
 from onnxq.run.compare import Reference
-from onnxq.run.output_parts import OutputPart, OutputParts
 
 LOOKS = 8
 """Samples at most that tell of which scale the values are."""

@@ -16,9 +16,9 @@ from onnxq.judge.comparable import (
     as_tensor,
     is_comparable,
 )
+from onnxq.judge.output_parts import OutputParts
 from onnxq.judge.sqnr import ALIKE, BEST_DB, LOUDEST, ROUNDING, limited_db, power, power_db
 from onnxq.run.compare import Reference
-from onnxq.run.output_parts import OutputParts
 
 _FAINT = 1e-6  # noise-to-signal ratio, -60 dB: less than int8 leaves
 

@@ -12,6 +12,7 @@ from noise_nets import Case, Net, before_shared_pool, bimodal, dense, outlier_ch
 from test_own_pairs import pair
 
 from onnxq.base.errors import UserError
+from onnxq.judge.about_mean import AboutMeanMeter
 from onnxq.noise.decisions import Costs, FloatDecision, decisions_of
 from onnxq.noise.goal import Met, meet_score, meet_sqnr
 from onnxq.noise.gram import Effort, NoiseModel
@@ -21,7 +22,6 @@ from onnxq.noise.search import Search
 from onnxq.noise.sources import NoiseSource, Sources
 from onnxq.quant.plan import PlannedLayer, QuantPlan
 from onnxq.quant.wants import Wants
-from onnxq.run.about_mean import AboutMeanMeter
 from onnxq.run.piecewise import Setting
 
 # -- random problems --------------------------------------------------------------------------

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from onnxq.judge.about_mean import AboutMeanMeter, AboutMeanPart
 from onnxq.judge.acceptance import Levels, OutputLowered, judged
 from onnxq.judge.policies import BEST_OF_SEVERAL, NOT_AGAINST, STEP
-from onnxq.run.about_mean import AboutMeanMeter, AboutMeanPart
 
 
 def levels(of_all: float | None, *outputs: float, without: tuple[float, ...] = ()) -> Levels:

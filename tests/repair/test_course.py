@@ -14,6 +14,7 @@ from edit_nets import ranges
 from onnxq.draft.affine import ChannelMap
 from onnxq.draft.draft import Draft
 from onnxq.graph.model import Model
+from onnxq.judge.about_mean import AboutMeanPart
 from onnxq.judge.acceptance import Levels
 from onnxq.judge.comparable import OutputLeftOut
 from onnxq.quant.patches import Patches
@@ -27,7 +28,6 @@ from onnxq.repair.ledger import LayerSkipped
 from onnxq.repair.steps.smooth import ALPHAS
 from onnxq.repair.workload import EDITED, Workload
 from onnxq.rule.load import load_rules
-from onnxq.run.about_mean import AboutMeanPart
 
 NET = """<ir_version: 8, opset_import: ["" : 17]>
     net (float[1, 16, 8, 8] x) => (float[1, 16, 8, 8] y) {

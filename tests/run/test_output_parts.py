@@ -12,12 +12,12 @@ import pytest
 
 from onnxq.base.errors import UserError
 from onnxq.graph.model import Model
+from onnxq.judge.about_mean import AboutMeanMeter
 from onnxq.judge.comparable import UNCHANGED, OutputLeftOut
+from onnxq.judge.output_parts import OutputPart, OutputParts
 from onnxq.run import noise, ort
-from onnxq.run.about_mean import AboutMeanMeter
 from onnxq.run.compare import compare_models
 from onnxq.run.finding_parts import find_parts
-from onnxq.run.output_parts import OutputPart, OutputParts
 
 Feeds = Mapping[str, np.ndarray]
 

@@ -6,7 +6,7 @@ from onnxq.analysis.diff.rows import BETTER, WORSE, Judge
 from onnxq.analysis.reports import number, part_of
 from onnxq.documents.accuracy import GateMeasured, GoalPart, OutputOfRun
 from onnxq.documents.report import Report
-from onnxq.run.about_mean import AboutMeanPart
+from onnxq.judge.about_mean import AboutMeanPart
 
 _ABOUT = "SQNR about the mean"
 

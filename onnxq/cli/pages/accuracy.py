@@ -11,17 +11,17 @@ from onnxq.cli.pages.data import data_section
 from onnxq.cli.pages.goal import goal_section
 from onnxq.cli.pages.words import counted, decibels
 from onnxq.cli.screen import Page, shorten
+from onnxq.judge.about_mean import NAME
 from onnxq.judge.comparable import not_compared
 from onnxq.judge.sqnr import power_db
-from onnxq.run.about_mean import NAME
 
 if TYPE_CHECKING:
     from onnxq.documents.accuracy import OutputOfRun
     from onnxq.documents.body import BodyPart, OutputOfBody
     from onnxq.documents.calibration import CalibrationPart
     from onnxq.documents.report import Report
+    from onnxq.judge.about_mean import AboutMeanPart
     from onnxq.pipeline.comparing import Comparison
-    from onnxq.run.about_mean import AboutMeanPart
     from onnxq.run.compare import OutputAccuracy
 
 _LEAST_HALF = 45.0

@@ -15,7 +15,7 @@ from onnxq.cli.pages.repair import repair_section
 from onnxq.cli.pages.settings import settings_section
 from onnxq.cli.pages.words import FEW, counted, decibels, size_text
 from onnxq.cli.screen import Page, shorten
-from onnxq.run.about_mean import NAME
+from onnxq.judge.about_mean import NAME
 
 if TYPE_CHECKING:
     from onnxq.documents.report import BestFloats, SensitivityPart, SensitivityReport

@@ -13,9 +13,8 @@ import numpy as np
 
 from onnxq.base.plain import DocumentPart
 from onnxq.judge.comparable import OutputLeftOut, as_tensor
+from onnxq.judge.output_parts import OutputParts
 from onnxq.judge.sqnr import Signal, limited_db, power
-from onnxq.run.compare import Reference, Runner
-from onnxq.run.output_parts import OutputParts
 
 NAME = "SQNR about the mean"
 """What it is called wherever it stands; its key in JSON is `sqnr_about_mean_db`."""
@@ -149,24 +148,3 @@ class AboutMeanMeter:
             left_out,
             self._samples,
         )
-
-
-def about_mean(
-    reference: Reference,
-    candidate: Runner,
-    samples: Iterable[Mapping[str, np.ndarray]],
-    weights: Mapping[str, float] | None = None,
-    parts: OutputParts | None = None,
-) -> AboutMeanPart:
-    """Compares two models on samples; `parts`: in which the outputs are judged, each as a whole by default.
-
-    Raises:
-        RunError: one of them does not run.
-        UserError: an output that is weighed does not exist.
-    """
-    meter = AboutMeanMeter(parts or reference.outputs, 1, weights)
-    for feeds in samples:
-        wanted = reference.run(feeds)
-        taken = {name: array for name, array in feeds.items() if name in candidate.inputs}
-        meter.add(wanted, [candidate.run(taken, reference.outputs)])
-    return meter.result()
