@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from onnxq.base.errors import UserError
 from onnxq.base.typed import nothing
-from onnxq.documents.reading import Readable, read_document
+from onnxq.documents.reading import Readable, read_document, read_plain
 from onnxq.documents.report import REPORT_SCHEMA, Report
 
 D = TypeVar("D")
@@ -36,8 +37,20 @@ class OpenedReport:
     @classmethod
     def made(cls, report: Report) -> OpenedReport:
         """That of a run that was just made."""
-        missing = (name for name in Report.__dataclass_fields__ if getattr(report, name) is None)
-        return cls("", report, frozenset(missing))
+        return cls(
+            "",
+            report,
+            frozenset(name for name in Report.__dataclass_fields__ if getattr(report, name) is None),
+        )
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any], path: str = "") -> OpenedReport:
+        """That of plain JSON.
+
+        Raises:
+            Unlike: a value is of another type than in a report.
+        """
+        return cls(path, read_plain(Report, plain), _lacks(plain))
 
 
 def open_report(path: str | os.PathLike[str], kinds: tuple[str, ...] = RUNS) -> OpenedReport:
@@ -58,8 +71,11 @@ def open_report(path: str | os.PathLike[str], kinds: tuple[str, ...] = RUNS) -> 
         raise UserError(
             f"{str(file)!r} is no report of onnxq: it does not say which version wrote it", hint=_hint(file)
         )
-    missing = (name for name in Report.__dataclass_fields__ if read.plain.get(name) is None)
-    return OpenedReport(str(file), read.document, frozenset(missing))
+    return OpenedReport(str(file), read.document, _lacks(read.plain))
+
+
+def _lacks(plain: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(name for name in Report.__dataclass_fields__ if plain.get(name) is None)
 
 
 def _hint(file: Path) -> str:

@@ -6,10 +6,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from onnxq.analysis.reports import OpenedReport
-from onnxq.documents.reading import read_plain
-from onnxq.documents.report import Report
-
 
 def synthetic(count: int, names: list[str] | None = None) -> dict[str, Any]:
     """The report of a chain of Convs; the names are those of the first ones."""
@@ -108,16 +104,6 @@ def synthetic(count: int, names: list[str] | None = None) -> dict[str, Any]:
         "files": ["net.int8.onnx", "net.int8.report.json"], "commands": ["trtexec --onnx=net.int8.onnx"],
         "notes": ["nothing else"], "phases": {"load": 0.1, "calibrate": 9.0},
     }  # fmt: skip
-
-
-def opened(report: dict[str, Any], path: str = "") -> OpenedReport:
-    """A report as `open_report` opens it.
-
-    Raises:
-        Unlike: a value is of another type than in a report.
-    """
-    missing = (name for name in Report.__dataclass_fields__ if report.get(name) is None)
-    return OpenedReport(path, read_plain(Report, report), frozenset(missing))
 
 
 def analysis_of(report: dict[str, Any]) -> dict[str, Any]:

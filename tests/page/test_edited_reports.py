@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import onnx.parser
 import pytest
-from long_report import analysis_of, opened, synthetic
+from long_report import analysis_of, synthetic
 
 from onnxq.analysis.changes import recorded
 from onnxq.analysis.grids import grids_of
+from onnxq.analysis.reports import OpenedReport
 from onnxq.base.errors import UserError
 from onnxq.base.typed import Unlike
 from onnxq.documents.analysis import Analysis
@@ -52,11 +53,11 @@ def with_other(document: dict[str, Any], path: tuple[Key, ...], other: Any) -> d
 
 
 def shown(report: dict[str, Any], analysis: dict[str, Any]) -> None:
-    html_of(page_of(opened(report, "r.json"), analysis=read_plain(Analysis, analysis)))
+    html_of(page_of(OpenedReport.of(report, "r.json"), analysis=read_plain(Analysis, analysis)))
 
 
 def differs(report: dict[str, Any], _: dict[str, Any]) -> None:
-    a, b = opened(REPORT, "a.json"), opened(report, "b.json")
+    a, b = OpenedReport.of(REPORT, "a.json"), OpenedReport.of(report, "b.json")
     compare_reports(a, b, Margins(), ())
     compare_reports(b, a, Margins(), ())
 

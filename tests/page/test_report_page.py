@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 from as_read import Read
-from long_report import analysis_of, opened, synthetic
+from long_report import analysis_of, synthetic
 
 import onnxq
+from onnxq.analysis.reports import OpenedReport
 from onnxq.base.typed import Unlike
 from onnxq.cli.pages.accuracy import accuracy_section
 from onnxq.cli.screen import Page
@@ -37,7 +38,7 @@ HOSTILE = (
 def made(report: dict[str, Any], **more: Any) -> str:
     if "analysis" in more:
         more["analysis"] = read_plain(Analysis, more["analysis"])
-    return html_of(page_of(opened(report, "net.report.json"), **more))
+    return html_of(page_of(OpenedReport.of(report, "net.report.json"), **more))
 
 
 @pytest.fixture(scope="module")
@@ -240,7 +241,7 @@ def test_a_part_of_another_type_is_said_by_its_name() -> None:
 
 
 def test_a_change_is_drawn_before_and_after() -> None:
-    page = page_of(opened(synthetic(12)))
+    page = page_of(OpenedReport.of(synthetic(12)))
     assert page.surgery is not None
     drawn = page.surgery.rules[0].changes[0].drawn
     assert drawn is not None
@@ -270,7 +271,7 @@ def test_what_is_no_graph_is_drawn_all_the_same(inputs: list[list[str]]) -> None
 def test_another_run_beside_it() -> None:
     other = synthetic(12)
     other["about_mean"]["sqnr_about_mean_db"] = 35.0
-    page = Read(made(synthetic(12), compare=opened(other, "before.report.json")))
+    page = Read(made(synthetic(12), compare=OpenedReport.of(other, "before.report.json")))
     assert page.sections[:2] == ["verdict", "beside"]
     assert "before.report.json" in page.said
 
@@ -334,7 +335,7 @@ LOST = [
 def test_what_is_lost_stands_first(measured: dict[str, Any], about: float, named: str) -> None:
     """In red, in the words of the end screen; and nobody is told to build it."""
     report = accuracy_of(measured, about)
-    view = page_of(opened(report))
+    view = page_of(OpenedReport.of(report))
     tones = {fact.label: fact.tone for fact in view.verdict.facts}
     assert (view.verdict.facts[0].tone, tones["Worst output"], tones["Compiles"]) == ("bad", "bad", "open")
     (alarm,) = view.verdict.alarms
@@ -345,7 +346,7 @@ def test_what_is_lost_stands_first(measured: dict[str, Any], about: float, named
     assert view.advice[1].command.endswith("--min-sqnr 20")
     assert "Build the engine" not in [one.text for one in view.advice]
     screen = Page()
-    document = opened(report).document
+    document = OpenedReport.of(report).document
     calibration: Any = SimpleNamespace(held_out="", held_out_code="apart", not_verified="")
     body: Any = SimpleNamespace(type="fp32", outputs=())
     accuracy_section(screen, document.accuracy, calibration, body, document.about_mean)
@@ -366,7 +367,7 @@ def test_what_is_lost_stands_first(measured: dict[str, Any], about: float, named
     ],
 )  # fmt: skip
 def test_what_is_not_lost_is_not_red(measured: dict[str, Any], about: float, tone: str) -> None:
-    view = page_of(opened(accuracy_of(measured, about)))
+    view = page_of(OpenedReport.of(accuracy_of(measured, about)))
     assert view.verdict.facts[0].tone == tone
     assert view.verdict.alarms == ()
     assert "Build the engine" in [one.text for one in view.advice]
@@ -376,7 +377,7 @@ def test_what_compiles_is_not_green_where_it_is_lost() -> None:
     for about, tone in ((-4.1, ""), (29.5, "good")):
         report = accuracy_of({}, about)
         report["engine"] |= {"int8": 12, "not_int8": []}
-        facts = page_of(opened(report)).verdict.facts
+        facts = page_of(OpenedReport.of(report)).verdict.facts
         assert next(fact.tone for fact in facts if fact.label == "Compiles") == tone
 
 
@@ -384,7 +385,7 @@ def test_a_part_of_an_output_is_the_worst() -> None:
     """Whatever it is called: it is on the card, and first in the table."""
     report = synthetic(12)
     report["accuracy"].append(report["accuracy"][0] | {"output": "y[4:22]", "sqnr_db": 2.0, "top1": None})
-    view = page_of(opened(report)).verdict
+    view = page_of(OpenedReport.of(report)).verdict
     worst = next(fact for fact in view.facts if fact.label == "Worst output")
     assert (worst.value, worst.note, worst.tone) == ("2.0 dB", "y[4:22]", "bad")
     assert [one.output for one in view.outputs] == ["y[4:22]", "y"]
@@ -395,7 +396,7 @@ def test_a_level_of_all_outputs_that_is_of_none() -> None:
     """An early report has it alone."""
     report = synthetic(12)
     report["about_mean"] = {"sqnr_about_mean_db": -4.1}
-    view = page_of(opened(report)).verdict
+    view = page_of(OpenedReport.of(report)).verdict
     assert view.facts[0].tone == "bad"
     assert "the outputs together have little to do" in view.alarms[0]
 
