@@ -336,7 +336,7 @@ def test_a_plan_states_its_sizes(tmp_path: Path) -> None:
     assert '"decode/x" = "1x1x64"' in text
     assert '"prefill/x" = "1x32x64:1x48x64:1x64x64"' in text
     path.write_text(text.replace('"prefill/x" = "1x32x64', '"prefill/x" = "32x64'))
-    with pytest.raises(UserError, match=r"line .*input 'x' has 3 dimensions, not 2"):
+    with pytest.raises(UserError, match=r"line .*profile of 'x': min 32x64 has rank 2, the input has rank 3"):
         onnxq.quantize(two_layers(), None, plan=path, **QUICK)
 
 

@@ -72,7 +72,7 @@ def draft_of(
     plan = _placed(file, known, make, notes)
     plan = _grouped(plan, file, known, notes)
     plan = _along(plan, file, known)
-    _check_edits(plan, file, model)
+    _check_edits(plan, file, edits, model)
     ranges, methods = _of_tensors(plan, file, notes)
     amax = _of_weights(plan, file, known, notes)
     return Draft(plan, ranges, edits, _patches(plan, file, model, amax, notes)), methods, notes
@@ -125,10 +125,10 @@ _TAKEN: Mapping[str, Callable[[Mapping[str, np.ndarray]], Patches]] = {
 }
 
 
-def _check_edits(plan: QuantPlan, file: PlanFile, model: Model) -> None:
+def _check_edits(plan: QuantPlan, file: PlanFile, edits: Sequence[FloatEdit], model: Model) -> None:
     """Refuses a pair for several readers of which an edit gives some another tensor."""
     nodes = {node.name: node for node in model.graph.nodes}
-    edits = {str(edit["tensor"]): index for index, edit in enumerate(file.repair.edits)}
+    places = {edit.tensor: index for index, edit in enumerate(edits)}
     for site in plan.sites:
         read = {nodes[edge.node].inputs[edge.input].name for edge in site.readers}
         if len(read) > 1:
@@ -137,7 +137,7 @@ def _check_edits(plan: QuantPlan, file: PlanFile, model: Model) -> None:
                 f"{site.tensor!r} has one pair for {readers}, and with this edit they read several tensors"
             )
             raise file.error(
-                ("edit", edits.get(site.tensor, 0)),
+                ("edit", places.get(site.tensor, 0)),
                 message,
                 "take it out, or put those that it leaves into float",
             )

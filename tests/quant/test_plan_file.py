@@ -51,7 +51,7 @@ def net() -> onnx.ModelProto:
 @functools.cache
 def data() -> list[dict[str, np.ndarray]]:
     random = np.random.default_rng(1)
-    return [{"x": random.standard_normal((1, 16, 8, 8)).astype(np.float32)} for _ in range(24)]
+    return [{"x": random.standard_normal((1, 16, 8, 8)).astype(np.float32)} for _ in range(12)]
 
 
 quantize = functools.partial(onnxq.quantize, prove="never", compile=False)
