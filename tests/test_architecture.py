@@ -315,7 +315,7 @@ def test_decibels_are_computed_in_one_place() -> None:
 
 
 def test_candidates_are_compared_in_one_way() -> None:
-    """Each policy stands in `judge/policies.py`, with why; nobody else states or changes what one asks for."""
+    """Each policy stands in `judge/policies.py`, with why; nobody else states one."""
     states = {
         path.relative_to(PACKAGE).as_posix()
         for path in FILES

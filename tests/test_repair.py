@@ -22,7 +22,7 @@ from onnxq.options.config import LayerRule
 from onnxq.page.layers import layers_view
 from onnxq.pipeline import repairing
 from onnxq.run import ort
-from onnxq.run.about_mean import about_mean
+from tests.nearness import about_mean
 
 pytestmark = pytest.mark.usefixtures("by_place")
 

@@ -14,7 +14,6 @@ import numpy as np
 from onnxq.base.plain import DocumentPart
 from onnxq.judge.comparable import OutputLeftOut, as_tensor
 from onnxq.judge.sqnr import Signal, limited_db, power
-from onnxq.run.compare import Reference, Runner
 from onnxq.run.output_parts import OutputParts
 
 NAME = "SQNR about the mean"
@@ -110,15 +109,11 @@ class AboutMeanMeter:
         self._samples += 1
         heard = [self._parts.split(candidate) for candidate in candidates]
         for place, value in enumerate(self._parts.split(reference)):
-            signal = Signal.of(value)
-            given = [as_tensor(candidate[place]) for candidate in heard]
-            self._equal = self._equal and all(np.array_equal(as_tensor(value), array) for array in given)
-            if signal.comparable:
-                signal.comparable = all(array.shape == as_tensor(value).shape for array in given)
-            self._signals[place] = self._signals[place].joined(signal)
+            exact, given = as_tensor(value), [as_tensor(candidate[place]) for candidate in heard]
+            self._equal = self._equal and all(np.array_equal(exact, array) for array in given)
+            self._signals[place] = self._signals[place].joined(Signal.of(exact, given))
             if self._signals[place].comparable:
-                exact = as_tensor(value).astype(np.float64)
-                self._noise[:, place] += [power(array - exact) for array in given]
+                self._noise[:, place] += [power(array - exact.astype(np.float64)) for array in given]
 
     def joined(self, others: Iterable[AboutMeanMeter]) -> AboutMeanMeter:
         """One that heard what this one and the others heard, of the same outputs and candidates."""
@@ -149,24 +144,3 @@ class AboutMeanMeter:
             left_out,
             self._samples,
         )
-
-
-def about_mean(
-    reference: Reference,
-    candidate: Runner,
-    samples: Iterable[Mapping[str, np.ndarray]],
-    weights: Mapping[str, float] | None = None,
-    parts: OutputParts | None = None,
-) -> AboutMeanPart:
-    """Compares two models on samples; `parts`: in which the outputs are judged, each as a whole by default.
-
-    Raises:
-        RunError: one of them does not run.
-        UserError: an output that is weighed does not exist.
-    """
-    meter = AboutMeanMeter(parts or reference.outputs, 1, weights)
-    for feeds in samples:
-        wanted = reference.run(feeds)
-        taken = {name: array for name, array in feeds.items() if name in candidate.inputs}
-        meter.add(wanted, [candidate.run(taken, reference.outputs)])
-    return meter.result()

@@ -15,7 +15,7 @@ import numpy as np
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.plain import DocumentPart
 from onnxq.judge.comparable import as_tensor, is_real
-from onnxq.judge.sqnr import Energy, sqnr_db
+from onnxq.judge.sqnr import Energy, cosine, sqnr_db
 from onnxq.run.ort import Session
 from onnxq.run.output_parts import OutputParts
 
@@ -104,7 +104,7 @@ class OutputComparison:
             samples=self._samples,
             equal=self._equal / self._values if self._values else None,
             sqnr_db=sqnr_db(energy.signal, noise) if measured else None,
-            cosine=self._cosine() if measured else None,
+            cosine=cosine(energy.signal, self._cand2, self._cross, noise) if measured else None,
             max_abs=(math.inf if broken else self._max_abs) if measured else None,
             max_ref=energy.amax if measured else None,
             top1=self._same_top / self._rows if self._rows else None,
@@ -112,14 +112,6 @@ class OutputComparison:
             skipped=self._floats - self._finite - energy.beyond,
             mismatched=energy.mismatched,
         )
-
-    def _cosine(self) -> float:
-        if self._energy.beyond:
-            return math.nan
-        if self._energy.noise == 0.0:
-            return 1.0
-        norm = math.sqrt(self._energy.signal) * math.sqrt(self._cand2)
-        return min(1.0, max(-1.0, self._cross / norm)) if norm else 0.0
 
 
 def compare(reference: np.ndarray, candidate: np.ndarray, output: str = "") -> OutputAccuracy:
