@@ -59,16 +59,10 @@ class OutputComparison:
     """Accumulates the comparison of an output, in float64."""
 
     def __init__(self, output: str) -> None:
-        self.output = output
-        self._samples = 0
-        self._values = 0
-        self._equal = 0
-        self._floats = 0
-        self._finite = 0
-        self._energy = Energy()
+        self.output, self._energy = output, Energy()
+        self._samples = self._values = self._equal = self._floats = self._finite = 0
+        self._rows = self._same_top = 0
         self._cand2 = self._cross = self._max_abs = 0.0
-        self._rows = 0
-        self._same_top = 0
 
     def add(self, reference: np.ndarray, candidate: np.ndarray) -> None:
         """Adds the outputs of one sample."""
@@ -112,13 +106,6 @@ class OutputComparison:
             skipped=self._floats - self._finite - energy.beyond,
             mismatched=energy.mismatched,
         )
-
-
-def compare(reference: np.ndarray, candidate: np.ndarray, output: str = "") -> OutputAccuracy:
-    """Compares one output of one sample."""
-    comparison = OutputComparison(output)
-    comparison.add(reference, candidate)
-    return comparison.result()
 
 
 class Runner(Protocol):
