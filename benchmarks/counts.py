@@ -50,7 +50,6 @@ BY_KEY = {
     "quant/plan_arrays.py": "the arrays of an archive",
     "quant/plan_reading.py": "the tables of a plan, which `base/tables.py` checked",
     "draft/edit_kinds.py": "a table of a plan",
-    **_keys("draft/from_file.py", "a table of a plan", "tensor"),
     "rewrite/locality.py": "the attributes of a node",
     "rewrite/oracle.py": "the attributes of a node",
     "rule/api.py": "a type",

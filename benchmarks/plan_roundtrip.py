@@ -18,12 +18,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from unittest import mock
-
-from onnxq.pipeline.compilation import Compiled, compiled
 
 import onnxq
 from benchmarks.same_bytes import ROOT, SAMPLES, code_hash, opened, place, write
@@ -32,6 +31,8 @@ from onnxq.options.step import steps
 from onnxq.pipeline import quantization
 from onnxq.pipeline.planning import planned
 from onnxq.pipeline.result import Result
+from onnxq.pipeline.search import ModelSearch, searched
+from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.quant.plan_file import PlanFile
 
 MODES: dict[str, dict[str, Any]] = {
@@ -138,16 +139,16 @@ def _ended(*given: Any, **options: Any) -> tuple[Result, PlanFile]:
     """A run, and the plan of the draft that it ended with."""
     plans: list[PlanFile] = []
 
-    def kept(wanted: Any, deployments: Any, built: Any) -> Compiled:
-        final = compiled(wanted, deployments, built)
-        last = final.built
-        report: Any = None  # the file is what counts
+    def kept(searches: Sequence[ModelSearch], request: RunRequest, state: RunState) -> RunState:
+        state = searched(searches, request, state)
+        last, report = state.built, cast(Any, None)  # the file is what counts
+        deployments = request.sampling.deployments
         scaled = last.written.post_scaled
         made = planned(last.job, last.draft, last.floats.model, deployments, "", report, scaled)
         plans.append(made.file)
-        return final
+        return state
 
-    with mock.patch.object(quantization, "compiled", kept):
+    with mock.patch.object(quantization, "searched", kept):
         return _quantized(*given, **options), plans[-1]
 
 

@@ -331,8 +331,19 @@ def test_decibels_are_computed_in_one_place() -> None:
     assert places - {"judge/sqnr.py"} == set(TAKES_LOG10)
 
 
+def test_samples_that_verify_are_asked_for_by_who_verifies() -> None:
+    """Besides who hands them out: a step that decides has no business with them."""
+    asks = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in FILES
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".held_out")
+    }
+    assert asks == {"pipeline/sampling.py", "pipeline/verifying.py", "pipeline/layer_errors.py"}
+
+
 def test_candidates_are_compared_in_one_way() -> None:
-    """Each policy stands in `judge/policies.py`, with why; nobody else states what one asks for."""
+    """Each policy stands in `judge/policies.py`, with why; nobody else states one."""
     states = {
         path.relative_to(PACKAGE).as_posix()
         for path in FILES

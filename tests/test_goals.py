@@ -35,8 +35,8 @@ from onnxq.pipeline.building import Built
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.scoring import Score
 from onnxq.run import ort
-from onnxq.run.compare import about_mean
 from onnxq.run.piecewise import PiecewiseModel
+from tests.nearness import about_mean
 
 pytestmark = pytest.mark.usefixtures("by_place")
 

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PLANTED = tomllib.loads(Path(__file__).with_name("planted.toml").read_text("utf-8"))["planted"]
 PACKAGES = (
     "analysis", "base", "body", "calib", "cli", "compiled", "data", "documents", "emit", "graph", "methods",
-    "noise", "page", "pipeline", "quant", "repair", "rewrite", "run",
+    "judge", "noise", "page", "pipeline", "quant", "repair", "rewrite", "run",
 )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from onnxq.page.layers import layers_view
 from onnxq.pipeline import repair_bench
 from onnxq.pipeline.searches import repair
 from onnxq.run import ort
-from onnxq.run.compare import about_mean
+from tests.nearness import about_mean
 
 pytestmark = pytest.mark.usefixtures("by_place")
 

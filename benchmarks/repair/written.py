@@ -17,8 +17,9 @@ from benchmarks.repair.printing import claim
 from onnxq.data.samples import InputSpec
 from onnxq.data.sources import open_source
 from onnxq.data.split import split
+from onnxq.judge.about_mean import AboutMeanMeter
 from onnxq.run import ort
-from onnxq.run.compare import about_mean
+from onnxq.run.compare import compare_models
 
 APART = 0.05  # dB: a rounding boundary crossed by other sums
 
@@ -38,6 +39,9 @@ def printed(nets: Sequence[Net]) -> None:
         specs = [InputSpec(name, array.dtype, array.shape) for name, array in samples[0].items()]
         chosen = split(open_source(samples, specs), len(samples), 0, choose=True).choice()
         feeds = [sample.feeds for sample in islice(chosen, ledger.judged_on)]
-        found = about_mean(ort.load(model), ort.load(done.model), feeds).sqnr_about_mean_db or 0.0
+        floats = ort.load(model)
+        meter = AboutMeanMeter(floats.outputs)
+        compare_models(floats, ort.load(done.model), feeds, meters=[meter])
+        found = meter.result().sqnr_about_mean_db or 0.0
         said = f"{found:.2f} dB, {ledger.after_db:.2f} in the ledger"
         claim(net.name, abs(found - ledger.after_db) <= APART, said)

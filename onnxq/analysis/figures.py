@@ -14,7 +14,7 @@ import numpy as np
 
 from onnxq.documents.analysis import Figures
 from onnxq.judge.comparable import is_real
-from onnxq.judge.sqnr import is_constant, sqnr_db
+from onnxq.judge.sqnr import cosine, is_constant, sqnr_db
 
 Metric = Callable[[np.ndarray, np.ndarray], float]
 """A user's own: of a tensor of A and the one of B, float64 arrays of one shape; a number."""
@@ -211,7 +211,7 @@ class TensorMeter:
         return Figures(
             samples=self.samples,
             values=count,
-            cosine=self._cosine(ref2, noise, broken),
+            cosine=cosine(ref2, float(self._cand2), float(self._cross), apart),
             sqnr_db=sqnr_db(ref2, apart),
             sqnr_about_mean_db=None if still and not broken else sqnr_db(about, apart),
             mse=math.inf if broken else mse,
@@ -229,14 +229,6 @@ class TensorMeter:
 
     def _score(self) -> float | None:
         return float(self._metric[1]) / self._scored if self._metric is not None and self._scored else None
-
-    def _cosine(self, ref2: float, noise: float, broken: bool) -> float:
-        if broken:
-            return math.nan
-        if noise == 0.0:
-            return 1.0
-        norm = math.sqrt(ref2) * math.sqrt(float(self._cand2))
-        return min(1.0, max(-1.0, float(self._cross) / norm)) if norm else 0.0
 
 
 def divergence(ours: np.ndarray, theirs: np.ndarray) -> float:

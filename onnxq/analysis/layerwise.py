@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from onnxq.analysis.figures import Means, Metric, Operand, TensorMeter, inner
+from onnxq.analysis.figures import Means, Metric, Operand, TensorMeter
 from onnxq.analysis.match import Matched
 from onnxq.analysis.parts import Part, PartRunner, can_pass, parts_of
 from onnxq.analysis.stages import Saved, Stage
@@ -116,7 +116,7 @@ class _Passing:
         ours: the values of A that are still needed.
         theirs: those of B.
         fed: those of A that B's layers are fed, by the names of B.
-        ends: the outputs of both, and the power of A's.
+        ends: the outputs of both, and the noise-to-signal ratio of B's.
     """
 
     place: int
@@ -335,12 +335,12 @@ class Walker:
         for entry in group:
             other = as_tensor(one.theirs[entry.b])
             ours, theirs_alone = one.fed[entry.b], alone.get(entry.b)
-            power = self._add(one.sample, entry.b, ours, other, theirs_alone, walk)
-            for part in self._parts.get(entry.b, ()) if power is not None else ():
+            nsr = self._add(one.sample, entry.b, ours, other, theirs_alone, walk)
+            for part in self._parts.get(entry.b, ()) if nsr is not None else ():
                 if part.axis is not None:
                     of_part = None if theirs_alone is None else part.of(theirs_alone)
-                    power = self._add(one.sample, part.name, part.of(ours), part.of(other), of_part, walk)
-                one.ends[part.name] = part.of(ours), part.of(other), power or 0.0
+                    nsr = self._add(one.sample, part.name, part.of(ours), part.of(other), of_part, walk)
+                one.ends[part.name] = part.of(ours), part.of(other), math.nan if nsr is None else nsr
         rest = [entry for later in self._groups[number + 1 :] for entry in later]
         given_a, given_b = (parts[number + 1 :] for parts in self._given)
         _drop(one.ours, given_a, {entry.a for entry in rest})
@@ -365,7 +365,10 @@ class Walker:
         self, sample: Sample, name: str, ours: np.ndarray, theirs: np.ndarray, alone: np.ndarray | None,
         walk: Walk,
     ) -> float | None:  # fmt: skip
-        """Adds a tensor, or a part of an output, of a sample; its power in A, None where it is no float."""
+        """Adds a tensor, or a part of an output, of a sample; its noise-to-signal ratio.
+
+        None where it is no float in A, NaN where it has no power there, or another shape in B.
+        """
         measured = walk.found[name]
         if not is_real(ours.dtype):
             return None
@@ -374,13 +377,14 @@ class Walker:
         walk.widen(name, operand.values)
         if operand.finite is not None and not operand.finite.all() and measured.unborn is None:
             measured.unborn = sample
-        if math.isinf(measured.accumulated.add(operand, theirs)) and measured.broken is None:
+        apart = measured.accumulated.add(operand, theirs)
+        if math.isinf(apart) and measured.broken is None:
             measured.broken = sample
         if alone is not None:
             noise = measured.isolated.add(operand, as_tensor(alone))
             if math.isinf(noise) and measured.born is None:
                 measured.born = sample
-        return operand.power
+        return apart / operand.power if operand.power > 0 and math.isfinite(operand.power) else math.nan
 
     def _judge(
         self,
@@ -389,13 +393,7 @@ class Walker:
         values: Mapping[str, tuple[np.ndarray, np.ndarray, float]],
     ) -> None:
         """Keeps the outputs of the sample that is furthest off."""
-        ratios = []
-        for ours, theirs, power in values.values():
-            if ours.shape == theirs.shape and power > 0 and math.isfinite(power):
-                apart = (theirs.astype(np.float64) - ours).reshape(-1)
-                with np.errstate(over="ignore", invalid="ignore"):
-                    noise = inner(apart, apart)
-                ratios.append(noise / power if math.isfinite(noise) else math.inf)
+        ratios = [nsr for _, _, nsr in values.values() if not math.isnan(nsr)]
         if not ratios:
             return
         ratio = sum(ratios) / len(ratios)

@@ -109,15 +109,11 @@ class AboutMeanMeter:
         self._samples += 1
         heard = [self._parts.split(candidate) for candidate in candidates]
         for place, value in enumerate(self._parts.split(reference)):
-            signal = Signal.of(value)
-            given = [as_tensor(candidate[place]) for candidate in heard]
-            self._equal = self._equal and all(np.array_equal(as_tensor(value), array) for array in given)
-            if signal.comparable:
-                signal.comparable = all(array.shape == as_tensor(value).shape for array in given)
-            self._signals[place] = self._signals[place].joined(signal)
+            exact, given = as_tensor(value), [as_tensor(candidate[place]) for candidate in heard]
+            self._equal = self._equal and all(np.array_equal(exact, array) for array in given)
+            self._signals[place] = self._signals[place].joined(Signal.of(exact, given))
             if self._signals[place].comparable:
-                exact = as_tensor(value).astype(np.float64)
-                self._noise[:, place] += [power(array - exact) for array in given]
+                self._noise[:, place] += [power(array - exact.astype(np.float64)) for array in given]
 
     def joined(self, others: Iterable[AboutMeanMeter]) -> AboutMeanMeter:
         """One that heard what this one and the others heard, of the same outputs and candidates."""

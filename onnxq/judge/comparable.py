@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from onnxq.base.grouped import grouped
 from onnxq.base.plain import DocumentPart
 
 NOT_COMPARED = "no finite float of the same shape in all runs"
@@ -38,11 +39,8 @@ def not_compared(left_out: Sequence[OutputLeftOut] = ()) -> str:
     Args:
         left_out: the outputs that do not count.
     """
-    by_reason: dict[str, list[str]] = {}
-    for one in left_out:
-        by_reason.setdefault(one.why, []).append(repr(one.output))
     told = []
-    for why, names in by_reason.items():
+    for why, names in grouped((one.why, repr(one.output)) for one in left_out).items():
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         told.append(f"{', '.join(names[:_NAMED])}{more}: {why}")
     return "no output could be compared" + (f" ({'; '.join(told)})" if told else "")

@@ -7,69 +7,69 @@ from dataclasses import replace
 
 from onnxq.judge.acceptance import LEAST_DB, Policy
 
+# Any gain at all.
 ANY_DB = math.ulp(0.0)
-"""Any gain at all."""
 
 # -- repair: whether a step is kept ----------------------------------------------------------------
 
+# All outputs together are to be nearer, and none of them is to pay more than half a dB for the others.
 STEP = Policy(least_db=LEAST_DB, may_lose_db=0.5)
-"""All outputs together are to be nearer, and none of them is to pay more than half a dB for the others."""
 
+# One of several seems to gain by chance, too: more than half a standard error, or in nearly all groups.
 BEST_OF_SEVERAL = replace(STEP, sure=0.5, sure_alike=2.5)
-"""One of several seems to gain by chance, too: more than half a standard error, or in nearly all groups."""
 
+# What was fitted to the samples that judge: others may not say by more than their error that it is worse.
 NOT_AGAINST = Policy(sure=-1.0)
-"""What was fitted to the samples that judge: others may not say by more than their error that it is worse."""
 
+# By less an edited float model may not differ from the one without edits, on samples that choose.
 NEAR_DB = 60.0
-"""By less an edited float model may not differ from the one without edits, on samples that choose."""
 
 # -- scales: which the outputs choose --------------------------------------------------------------
 
+# A method: noise is rare and large where values are clipped, so that the least may be chance.
 INSTEAD_OF_PRIOR = Policy(sure=0.5)
-"""A method: noise is rare and large where values are clipped, so that the least may be chance."""
 
+# The best method so far over another one, which is tried no further then: that cannot be made up for.
 HOPELESS = Policy(least_db=1.0, sure=2.0)
-"""The best method so far over another one, which is tried no further then: that cannot be made up for."""
 
+# Another threshold of one tensor, after the first samples.
 PROMISING = Policy(sure=1.0)
-"""Another threshold of one tensor, after the first samples."""
 
+# The same after all: in 5 % of cases any of 16 that gain nothing seems to.
 THRESHOLD = Policy(least_db=ANY_DB, sure=2.7)
-"""The same after all: in 5 % of cases any of 16 that gain nothing seems to."""
 
+# All of these together: each of them was sure.
 TOGETHER = Policy(least_db=ANY_DB)
-"""All of these together: each of them was sure."""
 
 # -- layers in int8 or float -----------------------------------------------------------------------
 
+# Joint decisions in int8 instead of float: what they may cost, all together.
 JOINTS = Policy(least_db=-1.0)
-"""Joint decisions in int8 instead of float: what they may cost, all together."""
 
+# Heads in float: what they gain at least, all together, on samples that chose nothing; or their price.
 HEADS = Policy(least_db=1.0)
-"""Heads in float: what they gain at least, all together, on samples that chose nothing; or their price."""
 
 # -- a goal: other questions than which is better --------------------------------------------------
 
+# Above a goal of dB: from there on int8 as it is needs no other samples.
 CLEAR_DB = 1.0
-"""Above a goal of dB: from there on int8 as it is needs no other samples."""
 
+# A set of layers in float that is predicted to miss a goal by more is not measured.
 MISSES_DB = 1.0
-"""A set of layers in float that is predicted to miss a goal by more is not measured."""
 
 # -- a body in half precision: whether its error is small ------------------------------------------
 
+# By how much the body alone is to be nearer to float32 than int8 alone: it adds 0.14 dB then.
 ABOVE_DB = 15.0
-"""By how much the body alone is to be nearer to float32 than int8 alone: it adds 0.14 dB then."""
 
+# By how much at least, where int8 was repaired: it adds 0.4 dB then, and more float32 would cost speed.
 LEAST_ABOVE_DB = 10.0
-"""By how much at least, where int8 was repaired: it adds 0.4 dB then, and more float32 would cost speed."""
 
+# What is always near enough: float32 has about 140 dB of its own.
 ENOUGH_DB = 100.0
-"""What is always near enough: float32 has about 140 dB of its own."""
 
+# A body's noise that is nearer to that of int8 makes predictions unreliable: powers may not add up.
 BODY_APART_DB = 15.0
-"""A body's noise that is nearer to that of int8 makes predictions unreliable: powers may not add up."""
 
+# The SQNR below which a tensor counts as lost, where what it is computed from is not.
 FLOOR_DB = 20.0
-"""The SQNR below which a tensor counts as lost, where what it is computed from is not."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -42,6 +43,21 @@ def sqnr_db(signal: float, noise: float) -> float:
     if noise == 0:
         return math.inf
     return power_db(signal / noise) if signal > 0 and noise < math.inf else -math.inf
+
+
+def cosine(signal: float, other: float, cross: float, noise: float) -> float:
+    """The cosine of the angle between two tensors: 1 of equal ones, NaN where the noise is infinite.
+
+    Args:
+        signal: the power of one.
+        other: that of the other.
+        cross: the sum of their products.
+        noise: the power of their difference.
+    """
+    if noise == 0 or noise == math.inf:
+        return math.nan if noise else 1.0
+    norm = math.sqrt(signal) * math.sqrt(other)
+    return min(1.0, max(-1.0, cross / norm)) if norm else 0.0
 
 
 def limited_db(nsr: _Ratio) -> _Ratio:
@@ -140,10 +156,10 @@ class Signal:
     comparable: bool = True
 
     @staticmethod
-    def of(value: Any) -> Signal:
-        """That of one sample."""
+    def of(value: Any, candidates: Iterable[np.ndarray] = ()) -> Signal:
+        """That of one sample, beside what candidates gave."""
         array = as_tensor(value)
-        if not is_comparable(array):
+        if not is_comparable(array, candidates):
             return Signal(1, comparable=False)
         exact = array.astype(np.float64)
         level = float(exact.mean()) if exact.size else 0.0

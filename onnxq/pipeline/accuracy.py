@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -142,7 +141,7 @@ class Accuracy:
         state = asked.state
         if state is not None and stage:
             state = state.with_name(f"{state.name}.{stage}")
-        with self._job.step("sources"), self._named():
+        with self._job.step("sources"), self._sampling.named():
             return measure_noise(
                 self.copy,
                 sources,
@@ -179,11 +178,6 @@ class Accuracy:
         parts = self._sampling.parts
         known = parts.proposing_with if parts is not None else None
         return min(known, self._asked.samples) if known else None
-
-    @contextlib.contextmanager
-    def _named(self) -> Iterator[None]:
-        with self._sampling.named():
-            yield
 
     def measure_body(self, decision: BodyDecision | None, most: int = 8) -> None:
         """Measures the body in half precision apart: its noise is added to all predictions.
@@ -362,7 +356,7 @@ class Accuracy:
     ) -> Iterator[tuple[list[Any], list[list[Any]]]]:
         """Outputs of the float model, and with each set, by sample."""
         settings = [Setting(self.copy.piecewise.edges), *map(self.setting, sets)]
-        with self._named():
+        with self._sampling.named():
             for feeds in self.samples() if samples is None else samples:
                 given = {name: feeds[name] for name in self.copy.inputs}
                 exact, *found = self.copy.piecewise.run_each(given, settings, names)

@@ -15,6 +15,7 @@ from onnxq.data.samples import Sample, watched
 from onnxq.data.sources import Source
 from onnxq.data.split import CHOOSING, HELD_OUT, Split
 from onnxq.data.understood import ImagesRead
+from onnxq.data.uses import SampleUses, Use
 from onnxq.documents.data import CalibrationData
 from onnxq.graph.deciders import or_freeze
 from onnxq.pipeline.calibration import Calibrating, Given, divide
@@ -36,6 +37,7 @@ class Sampling:
         apart: whether the samples that chose are others than those that calibrated.
         confirms: whether some say whether what others propose is kept.
         confirmed_apart: whether those are others than these; True until that is asked.
+        uses: which were read for what.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Sampling:
         self.first: Sample | None = None
         self.parts: Split | None = None
         self.apart, self.confirmed_apart = False, True
+        self.uses = SampleUses()
         self._rest: Iterator[Sample] = iter(())
         self._keeps, self._kept = keeps, list[Sample]()
         self._bad: set[int] = set()  # indices of samples on which the model does not run
@@ -72,6 +75,7 @@ class Sampling:
             given.check_model(job)
         if source is not None:
             self.parts, self._rest = divide(source, options, given, choose=self._chooses, confirm=confirms)
+            self.uses.indices["calibrate"] = set(self.parts.calibrating)
             self.first = next(self._rest, None)
             if self.first is None:
                 raise UserError("there are zero samples to calibrate with", hint="check the data")
@@ -128,6 +132,7 @@ class Sampling:
     def calibrating(self) -> Iterator[Sample]:
         """Those that calibrate; only once."""
         found = self._rest if self.first is None else itertools.chain([self.first], self._rest)
+        found = self._noted("calibrate", found)
         once = self.parts is not None and self.parts.used is None
         return self._keeping(found) if once and self._keeps else found
 
@@ -141,7 +146,7 @@ class Sampling:
         """The first of those that calibrated, as often as it is called."""
         assert self.parts is not None
         again = self._kept if self.parts.used is None else self.parts.calibration()
-        return itertools.islice(self._good(again), most)
+        return self._noted("fit", itertools.islice(self._good(again), most))
 
     def choosing(self) -> Iterator[Sample]:
         """Those that choose."""
@@ -150,8 +155,8 @@ class Sampling:
         first = next(apart, None)
         self.apart = first is not None
         if first is None:
-            return itertools.islice(self._good(self.parts.calibration()), CHOOSING)
-        return itertools.chain([first], apart)
+            return self._noted("choose", itertools.islice(self._good(self.parts.calibration()), CHOOSING))
+        return self._noted("choose", itertools.chain([first], apart))
 
     def proposing(self) -> Iterator[Sample]:
         """Those that choose what others confirm: of those that choose all but these."""
@@ -162,7 +167,7 @@ class Sampling:
             self.confirmed_apart &= not self.confirms
             return self.choosing()
         self.apart = True
-        return itertools.chain([first], apart)
+        return self._noted("choose", itertools.chain([first], apart))
 
     def confirming(self) -> Iterator[Sample]:
         """Those that say whether what others propose is kept; where there are too few, those that choose.
@@ -174,7 +179,7 @@ class Sampling:
         first = next(apart, None)
         self.confirmed_apart &= first is not None
         found = self.choosing() if first is None else itertools.chain([first], apart)
-        return self.watched("confirm", found, len(self.parts.confirming) or None)
+        return self.watched("confirm", self._noted("confirm", found), len(self.parts.confirming) or None)
 
     def held_out(self, *, silent: bool = False) -> Iterator[Sample]:
         """Those that verify; the observer is told of each, unless `silent`."""
@@ -184,8 +189,12 @@ class Sampling:
         if first is None:  # the model runs on none of them
             self.parts.shared = True
             apart = itertools.islice(self._good(self.parts.calibration()), HELD_OUT)
-        found = apart if first is None else itertools.chain([first], apart)
+        found = self._noted("verify", apart if first is None else itertools.chain([first], apart))
         return found if silent else self.watched("verify", found, self.parts.held)
+
+    def _noted(self, use: Use, samples: Iterable[Sample]) -> Iterator[Sample]:
+        """Samples that are read for a use; what verifies and decides is refused."""
+        return self.uses.noted(use, samples, lambda: self.parts is not None and self.parts.shared)
 
     def watched(self, step: str, samples: Iterable[Sample], total: int | None) -> Iterator[Sample]:
         """Samples; the observer is told."""

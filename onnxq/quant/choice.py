@@ -246,11 +246,6 @@ class _Race:
         assert self._noise is not None
         return self._noise
 
-    def noise_of(self, candidate: int) -> np.ndarray:
-        """The noise of a candidate that stayed, [samples, outputs]."""
-        noise: np.ndarray = self.noise.noise[self._alive.index(candidate)]
-        return noise
-
     def levels_of(self, candidate: int) -> dict[str, float]:
         """The SQNR of each output with a candidate that stayed, dB, the worst first."""
         return self.noise.levels(self._alive.index(candidate))
@@ -266,10 +261,10 @@ class _Race:
 
     def _gains(self, other: int) -> dict[int, Gain]:
         """By how much each candidate is better than another one."""
-        found, level = self.noise.advantages(self.noise_of(other)), self.results[other][0]
+        theirs, level = self.noise.noise[self._alive.index(other)], self.results[other][0]
         return {
             i: Gain(self.results[i][0] - level, lead(values))
-            for i, values in zip(self._alive, found, strict=True)
+            for i, values in zip(self._alive, self.noise.advantages(theirs), strict=True)
         }
 
     def _leave_out(self) -> None:

@@ -14,10 +14,9 @@ import numpy as np
 
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.plain import DocumentPart
-from onnxq.judge.about_mean import AboutMeanMeter, AboutMeanPart
 from onnxq.judge.comparable import as_tensor, is_real
 from onnxq.judge.output_parts import OutputParts
-from onnxq.judge.sqnr import Energy, sqnr_db
+from onnxq.judge.sqnr import Energy, cosine, sqnr_db
 from onnxq.run.ort import Session
 
 
@@ -60,16 +59,10 @@ class OutputComparison:
     """Accumulates the comparison of an output, in float64."""
 
     def __init__(self, output: str) -> None:
-        self.output = output
-        self._samples = 0
-        self._values = 0
-        self._equal = 0
-        self._floats = 0
-        self._finite = 0
-        self._energy = Energy()
+        self.output, self._energy = output, Energy()
+        self._samples = self._values = self._equal = self._floats = self._finite = 0
+        self._rows = self._same_top = 0
         self._cand2 = self._cross = self._max_abs = 0.0
-        self._rows = 0
-        self._same_top = 0
 
     def add(self, reference: np.ndarray, candidate: np.ndarray) -> None:
         """Adds the outputs of one sample."""
@@ -105,7 +98,7 @@ class OutputComparison:
             samples=self._samples,
             equal=self._equal / self._values if self._values else None,
             sqnr_db=sqnr_db(energy.signal, noise) if measured else None,
-            cosine=self._cosine() if measured else None,
+            cosine=cosine(energy.signal, self._cand2, self._cross, noise) if measured else None,
             max_abs=(math.inf if broken else self._max_abs) if measured else None,
             max_ref=energy.amax if measured else None,
             top1=self._same_top / self._rows if self._rows else None,
@@ -113,21 +106,6 @@ class OutputComparison:
             skipped=self._floats - self._finite - energy.beyond,
             mismatched=energy.mismatched,
         )
-
-    def _cosine(self) -> float:
-        if self._energy.beyond:
-            return math.nan
-        if self._energy.noise == 0.0:
-            return 1.0
-        norm = math.sqrt(self._energy.signal) * math.sqrt(self._cand2)
-        return min(1.0, max(-1.0, self._cross / norm)) if norm else 0.0
-
-
-def compare(reference: np.ndarray, candidate: np.ndarray, output: str = "") -> OutputAccuracy:
-    """Compares one output of one sample."""
-    comparison = OutputComparison(output)
-    comparison.add(reference, candidate)
-    return comparison.result()
 
 
 class Runner(Protocol):
@@ -284,24 +262,3 @@ def compare_models(
     if not ran:
         raise UserError("there are zero samples to compare with", hint="check the data")
     return [comparison.result() for comparison in comparisons]
-
-
-def about_mean(
-    reference: Reference,
-    candidate: Runner,
-    samples: Iterable[Mapping[str, np.ndarray]],
-    weights: Mapping[str, float] | None = None,
-    parts: OutputParts | None = None,
-) -> AboutMeanPart:
-    """Compares two models on samples; `parts`: in which the outputs are judged, each as a whole by default.
-
-    Raises:
-        RunError: one of them does not run.
-        UserError: an output that is weighed does not exist.
-    """
-    meter = AboutMeanMeter(parts or reference.outputs, 1, weights)
-    for feeds in samples:
-        wanted = reference.run(feeds)
-        taken = {name: array for name, array in feeds.items() if name in candidate.inputs}
-        meter.add(wanted, [candidate.run(taken, reference.outputs)])
-    return meter.result()

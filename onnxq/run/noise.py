@@ -90,14 +90,10 @@ class Noise:
 
     def left_out(self) -> tuple[OutputLeftOut, ...]:
         """The outputs that do not count."""
-        found = []
-        for i in np.flatnonzero(~self.counts):
-            if self.outputs.low[i] > self.outputs.high[i]:
-                why = NOT_COMPARED
-            else:
-                why = CONSTANT if self.outputs.changed[i] else UNCHANGED
-            found.append(OutputLeftOut(self.outputs.names[i], why))
-        return tuple(found)
+        whys = np.where(self.outputs.changed, CONSTANT, UNCHANGED)
+        whys = np.where(self.outputs.low > self.outputs.high, NOT_COMPARED, whys)
+        silent = np.flatnonzero(~self.counts).tolist()
+        return tuple(OutputLeftOut(self.outputs.names[i], str(whys[i])) for i in silent)
 
     def levels(self, candidate: int) -> dict[str, float]:
         """The SQNR of each output that counts, dB, with a candidate; the worst first."""
@@ -212,39 +208,27 @@ def measure(
         RunError: a model does not run.
     """
     heard = OutputParts.of(parts or reference.outputs)
-    signals, noises, ends = [], [], []
+    rows = []
     for feeds in samples:
         wanted = [as_tensor(value) for value in heard.split(reference.run(feeds))]
         taken = {name: array for name, array in feeds.items() if name in candidates.inputs}
         given = [heard.split(one) for one in candidates.run_each(taken, settings, reference.outputs)]
-        columns = [_column(ours, [as_tensor(g[i]) for g in given]) for i, ours in enumerate(wanted)]
-        signals.append([column.signal for column in columns])
-        noises.append([column.noise for column in columns])
-        ends.append([(column.low, column.high) for column in columns])
-    shape = (len(signals), len(heard.parts))
-    noise = np.array(noises, np.float64).reshape(*shape, len(settings)).transpose(2, 0, 1)
-    low, high = np.moveaxis(np.array(ends, np.float64).reshape(*shape, 2), 2, 0)
-    signal = np.array(signals, np.float64).reshape(shape)
+        rows.append([_powers(ours, [as_tensor(g[i]) for g in given]) for i, ours in enumerate(wanted)])
+    table = np.array(rows, np.float64).reshape(len(rows), len(heard.parts), 3 + len(settings))
+    signal, low, high = np.moveaxis(table[..., :3], 2, 0)
+    noise = np.moveaxis(table[..., 3:], 2, 0)
     changed = (noise.sum(1) > ROUNDING * signal.sum(0)).any(0)
     outputs = Outputs(heard.names, low.min(0, initial=np.inf), high.max(0, initial=-np.inf), changed)
     return Noise(signal, noise, outputs)
 
 
-@dataclass(frozen=True, slots=True)
-class _Column:
-    """An output in a sample: its power, that of each candidate's noise, and its ends."""
+def _powers(reference: np.ndarray, candidates: Sequence[np.ndarray]) -> list[float]:
+    """Of an output in a sample: its power, its ends, and the power of each candidate's noise.
 
-    signal: float
-    noise: list[float]
-    low: float = np.inf
-    high: float = -np.inf
-
-
-def _column(reference: np.ndarray, candidates: Sequence[np.ndarray]) -> _Column:
-    """An output; zeros where it cannot be compared."""
+    Zeros and no ends where it cannot be compared.
+    """
     if not is_comparable(reference, candidates):
-        return _Column(0.0, [0.0] * len(candidates))
+        return [0.0, np.inf, -np.inf, *(0.0 for _ in candidates)]
     exact = reference.astype(np.float64)
-    noise = [power(exact - candidate) for candidate in candidates]
-    low, high = float(exact.min(initial=np.inf)), float(exact.max(initial=-np.inf))
-    return _Column(power(exact), noise, low, high)
+    ends = float(exact.min(initial=np.inf)), float(exact.max(initial=-np.inf))
+    return [power(exact), *ends, *(power(exact - candidate) for candidate in candidates)]

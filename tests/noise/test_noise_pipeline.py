@@ -18,7 +18,7 @@ from onnxq.noise.sources import Sources
 from onnxq.pipeline import accuracy
 from onnxq.pipeline.accuracy import Accuracy, Asked, CallableModel
 from onnxq.run import ort
-from onnxq.run.compare import about_mean
+from tests.nearness import about_mean
 
 DIGITS = Path(__file__).resolve().parent.parent.parent / "sample_models" / "digits"
 FAST: dict[str, Any] = {"method": "minmax", "prove": "never", "body": "fp32", "repair": "none"}

@@ -140,7 +140,13 @@ def test_a_threshold_of_an_edit_is_not_one_of_the_tensor() -> None:
     """Centred pixels need half the threshold: that clips nothing."""
     report = synthetic(12)
     report["repair"]["edits"] = [
-        {"kind": "lattice", "tensor": "/stage0/block4/Conv_input", "step": 0.5, "centres": [4.0]}
+        {
+            "kind": "lattice",
+            "tensor": "/stage0/block4/Conv_input",
+            "step": 0.5,
+            "centres": [4.0],
+            "readers": ["/stage0/block4/Conv"],
+        }
     ]
     data = Read(made(report)).data
     layers = {layer["name"]: layer["clip"] for layer in data["layers"]}

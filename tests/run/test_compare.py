@@ -12,9 +12,15 @@ from onnx import parser
 from onnxq.base.errors import UserError
 from onnxq.judge.comparable import OutputLeftOut, not_compared
 from onnxq.run import ort
-from onnxq.run.compare import OutputComparison, compare, compare_models
+from onnxq.run.compare import OutputAccuracy, OutputComparison, compare_models
 
 RNG = np.random.default_rng(0)
+
+
+def compare(reference: np.ndarray, candidate: np.ndarray, output: str = "") -> OutputAccuracy:
+    comparison = OutputComparison(output)
+    comparison.add(reference, candidate)
+    return comparison.result()
 
 
 def test_formulas_over_samples() -> None:
