@@ -18,9 +18,11 @@ class SampleUses:
 
     Attributes:
         indices: those of the samples that were read for each use, of one that was read at all.
+        own: whether there were samples for a use that nothing else has, of one that was asked for.
     """
 
     indices: dict[Use, set[int]] = field(default_factory=dict)
+    own: dict[Use, bool] = field(default_factory=dict)
 
     def noted(self, use: Use, samples: Iterable[Sample], shared: Callable[[], bool]) -> Iterator[Sample]:
         """Samples that are read for a use, each noted as it is.

@@ -38,11 +38,13 @@ class Deployed:
         usual: of each the sample that has the usual sizes, but for the batch, one made up where it has none;
             None without data.
         seen: the shapes of each sample, by its index; none where one sample told the sizes of all.
+        notes: what the user may not expect of sizes at which the model does not run.
     """
 
     deployments: tuple[Deployment, ...]
     usual: tuple[Sample | None, ...]
     seen: Mapping[int, Mapping[str, Shape]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def without_bad(self, bad: Collection[int]) -> Deployed:
         """It, where samples of these indices turned out to be bad."""

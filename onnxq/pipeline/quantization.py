@@ -400,7 +400,7 @@ class Quantization:
             ranges = ranging.ranges(stats)
             decides = sampling.confirms and self._pursuit is not None and self._pursuit.goal.is_set
             job, expected = references(job, options, sampling, prepared.unedited, confirms=decides)
-            job.notes.extend([*sampling.notes, *sampling.deployed.not_calibrated()])
+            job.notes.extend([*sampling.deployed.notes, *sampling.deployed.not_calibrated()])
         asked = options.method != "auto" or options.search
         if file is not None and asked and not any(map(ranges.is_free, draft.plan.measured)):
             job.notes.append(f"method {options.default} is not used: the plan states every range")

@@ -34,9 +34,7 @@ class Sampling:
         first: the first sample that calibrates; None without data.
         parts: which are for what; None without data.
         deployed: the sizes that are decided for.
-        apart: whether the samples that chose are others than those that calibrated.
         confirms: whether some say whether what others propose is kept.
-        confirmed_apart: whether those are others than these; True until that is asked.
         uses: which were read for what.
     """
 
@@ -65,7 +63,6 @@ class Sampling:
         self.source = source
         self.first: Sample | None = None
         self.parts: Split | None = None
-        self.apart, self.confirmed_apart = False, True
         self.uses = SampleUses()
         self._rest: Iterator[Sample] = iter(())
         self._keeps, self._kept = keeps, list[Sample]()
@@ -83,7 +80,6 @@ class Sampling:
                 given.check_data(source)
         none = job.deployments()
         self.deployed = Deployed(none, (self.first,) * len(none))
-        self.notes: tuple[str, ...] = ()  # on the sizes
         if source is not None and self.parts is not None and self.first is not None:
             self.deployed = deploy(job, source, self.parts, self.first)
         elif given is not None and given.stats is not None:
@@ -100,15 +96,15 @@ class Sampling:
             UserError: the model does not run at what is stated.
         """
         deployed = self.deployed.without_bad(self._bad)
-        found = []
+        runnable, notes = list[Deployment](), deployed.notes
         for one, sample in zip(deployed.deployments, deployed.usual, strict=True):
             if sample is None:
                 return
             (usual,) = self._job.feeds([sample])
-            runs, notes = that_runs(one, session, usual)
-            found.append(runs)
-            self.notes += notes
-        self.deployed = replace(deployed, deployments=tuple(found))
+            runs, of_sizes = that_runs(one, session, usual)
+            runnable.append(runs)
+            notes += of_sizes
+        self.deployed = replace(deployed, deployments=tuple(runnable), notes=notes)
 
     @property
     def deployment(self) -> Deployment:
@@ -122,7 +118,7 @@ class Sampling:
         Unless the model does not run at all of them, or there are several: these have those of their samples.
         """
         found = self.deployed.deployments
-        if self.notes or (self.deployed.seen and found[0].name):
+        if self.deployed.notes or (self.deployed.seen and found[0].name):
             return found
         sizes = self._job.sizes(self._bad)
         return tuple(one.widened(sizes) for one in found)
@@ -153,7 +149,7 @@ class Sampling:
         assert self.parts is not None
         apart = self._good(self.parts.choice())
         first = next(apart, None)
-        self.apart = first is not None
+        self.uses.own["choose"] = first is not None
         if first is None:
             return self._noted("choose", itertools.islice(self._good(self.parts.calibration()), CHOOSING))
         return self._noted("choose", itertools.chain([first], apart))
@@ -164,9 +160,9 @@ class Sampling:
         apart = self._good(self.parts.proposal())
         first = next(apart, None)
         if first is None:
-            self.confirmed_apart &= not self.confirms
+            self.uses.own["confirm"] = self.confirmed_apart and not self.confirms
             return self.choosing()
-        self.apart = True
+        self.uses.own["choose"] = True
         return self._noted("choose", itertools.chain([first], apart))
 
     def confirming(self) -> Iterator[Sample]:
@@ -177,7 +173,7 @@ class Sampling:
         assert self.parts is not None
         apart = self._good(self.parts.confirmation())
         first = next(apart, None)
-        self.confirmed_apart &= first is not None
+        self.uses.own["confirm"] = self.confirmed_apart and first is not None
         found = self.choosing() if first is None else itertools.chain([first], apart)
         return self.watched("confirm", self._noted("confirm", found), len(self.parts.confirming) or None)
 
@@ -281,6 +277,16 @@ class Sampling:
             return f"the samples that chose confirmed it as well: {least}"
         confirmed = "" if self.confirmed_apart else ", and confirmed it"
         return f"the samples that calibrated chose as well{confirmed}: {least}"
+
+    @property
+    def apart(self) -> bool:
+        """Whether the samples that chose are others than those that calibrated; False until that is asked."""
+        return self.uses.own.get("choose", False)
+
+    @property
+    def confirmed_apart(self) -> bool:
+        """Whether those that confirmed are others than those that chose; True until that is asked."""
+        return self.uses.own.get("confirm", True)
 
     @property
     def chose_apart(self) -> bool:
