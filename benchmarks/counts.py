@@ -72,6 +72,7 @@ BY_KEY = {
     **_keys("pipeline/description.py", "a count by operator", "layers"),
     **_keys("pipeline/job.py", "a limit of the target", "weight-blocks"),
     **_keys("pipeline/pursuit.py", "a score", "choose", "verify"),
+    **_keys("pipeline/sampling.py", "what samples are read for", "choose", "confirm"),
     **_keys("pipeline/searches/goal.py", "an aim or a score", "agreement", "choose", "drop", "sqnr"),
     **_keys("pipeline/stage_comparison.py", "a bound by its option", "sqnr"),
 }
