@@ -20,8 +20,8 @@ from tiers import LIST, function_of, read
 ROOT = Path(__file__).resolve().parent.parent
 PLANTED = tomllib.loads(Path(__file__).with_name("planted.toml").read_text("utf-8"))["planted"]
 PACKAGES = (
-    "analysis", "base", "body", "calib", "cli", "compiled", "data", "documents", "emit", "graph", "methods",
-    "judge", "noise", "page", "pipeline", "quant", "repair", "rewrite", "run",
+    "analysis", "base", "body", "calib", "cli", "compiled", "data", "documents", "emit", "graph", "judge",
+    "methods", "noise", "page", "pipeline", "quant", "repair", "rewrite", "run",
 )  # fmt: skip
 
 

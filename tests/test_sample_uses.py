@@ -84,7 +84,7 @@ def with_statistics(folder: Path) -> None:
 MODES: dict[str, Callable[[Path], Any]] = {
     "default": lambda _: onnxq.quantize(MODEL, DATA, **COMMON),
     "repair": lambda _: onnxq.quantize(MODEL, DATA, repair=("bias", "shift", "gptq"), **COMMON),
-    "goal": lambda _: onnxq.quantize(MODEL, DATA, min_sqnr=20.0, **COMMON),
+    "goal": lambda _: onnxq.quantize(MODEL, DATA, min_sqnr=20.0, method="mse", repair="none", **COMMON),
     "heads": lambda _: onnxq.quantize(MODEL, DATA, heads="auto", **COMMON),
     "fastest": lambda _: onnxq.quantize(MODEL, DATA, fastest=True, gpu="t4", **{**COMMON, "compile": True}),
     "plan": with_plan,

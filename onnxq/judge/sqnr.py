@@ -27,7 +27,7 @@ _Ratio = TypeVar("_Ratio", float, np.ndarray)
 
 
 def power_db(ratio: _Ratio) -> _Ratio:
-    """Ratios of powers in dB, 10 log10 of them: -inf of 0."""
+    """Ratios of powers in dB, 10 log10 of them: -inf of 0; of one number that is none as well."""
     if isinstance(ratio, float):
         return 10 * math.log10(ratio) if ratio > 0 else -math.inf
     with np.errstate(divide="ignore"):
@@ -40,9 +40,7 @@ def sqnr_db(signal: float, noise: float) -> float:
 
     inf where there is no noise, of no signal as well; -inf where there is no signal, or noise is not finite.
     """
-    if noise == 0:
-        return math.inf
-    return power_db(signal / noise) if signal > 0 and noise < math.inf else -math.inf
+    return power_db(signal / noise) if noise else math.inf
 
 
 def cosine(signal: float, other: float, cross: float, noise: float) -> float:
