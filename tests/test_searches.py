@@ -11,6 +11,8 @@ import pytest
 from command import run
 
 import onnxq
+from onnxq.cli.pages.repair import repair_section
+from onnxq.cli.screen import Page
 from onnxq.pipeline import quantization, repair_bench
 from onnxq.pipeline.search import ModelSearch
 from onnxq.pipeline.searches import COMPILED, PLANNED, WRITTEN
@@ -80,7 +82,7 @@ def test_a_limit_of_no_time_leaves_out_all_that_is_searched_for() -> None:
     report = (result := quantize(time_limit=0)).report
     plain = quantize(repair="none", method="mse", min_sqnr=-100)  # of as many samples of each kind
     assert content(result) == content(plain)
-    assert report.calibration.choice.why == "the time limit of 0 s is reached"
+    assert report.calibration.choice.why == "the outputs did not choose: the time limit of 0 s is reached"
     assert {entry.verdict for entry in report.repair.steps} == {"left-out"}
     assert {str(entry.why) for entry in report.repair.steps} == {"the time limit of 0 s is reached"}
     assert report.goal.cut.startswith("the time limit of 0 s was over before")
@@ -105,6 +107,11 @@ def test_the_best_so_far_is_written_when_the_time_is_up(monkeypatch: pytest.Monk
     assert verdicts["bias"][0] == "kept"
     assert verdicts["gptq"] == ("left-out", "the time limit of 1e+06 s is reached")
     assert content(result) == content(alone)
+    said: list[str] = []
+    monkeypatch.setattr(Page, "entry", lambda page, text, *more, **style: said.append(text))
+    repair_section(Page(), dataclasses.replace(result.report.repair, asked="auto"))
+    assert "not tried: gptq: the time limit of 1e+06 s is reached" in said
+    assert not [text for text in said if "more would be run" in text]
 
 
 def test_a_search_ends_within_itself_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +123,10 @@ def test_a_search_ends_within_itself_when_the_time_is_up(monkeypatch: pytest.Mon
 
     plain = quantize(repair="none", min_sqnr=None, method="mse")
     result = quantize(repair="none", min_sqnr=None, time_limit=1e6, observe=observe)
-    assert result.report.calibration.choice.why == "the time limit of 1e+06 s is reached"
+    assert (
+        result.report.calibration.choice.why
+        == "the outputs did not choose: the time limit of 1e+06 s is reached"
+    )
     assert content(result) == content(plain)
 
 

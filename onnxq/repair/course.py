@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from onnxq.base.errors import OnnxqError
+from onnxq.base.reason import Reason
 from onnxq.base.registry import at
 from onnxq.base.time_limit import TimeIsUp, TimeLimit
 from onnxq.draft.affine import ChannelMap
@@ -226,7 +227,7 @@ class Course:
             entry("left-out", str(error))
             return state
         except TimeIsUp:
-            entry("left-out", f"{self._limit} is reached")
+            entry("left-out", Reason("late", f"{self._limit} is reached"))
             return state
         except Exception as error:
             what = str(error) if isinstance(error, OnnxqError) else f"{type(error).__name__}: {error}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from onnxq.base.reason import code_of
 from onnxq.cli.pages.words import counted, decibels
 from onnxq.cli.screen import Page, shorten
 
@@ -41,7 +42,8 @@ def repair_section(page: Page, part: RepairPart | None) -> None:
 def _unmeasured(page: Page, steps: Sequence[RepairStep]) -> None:
     """The steps that there was nothing for, and those that would have taken too much."""
     nothing = [entry.step for entry in steps if entry.verdict == "not-applicable"]
-    dear = [entry.step for entry in steps if entry.verdict == "left-out"]
+    late = [entry for entry in steps if code_of(entry.why) == "late"]
+    dear = [entry.step for entry in steps if entry.verdict == "left-out" and entry not in late]
     if nothing:
         page.entry(f"nothing to do for {', '.join(nothing)}: the report says why", style="dim")
     if dear:
@@ -51,6 +53,8 @@ def _unmeasured(page: Page, steps: Sequence[RepairStep]) -> None:
             f"{'tries it' if len(dear) == 1 else 'tries them'}",
             style="yellow",
         )
+    if late:
+        page.entry(f"not tried: {', '.join(entry.step for entry in late)}: {late[0].why}", style="yellow")
 
 
 def _summary(part: RepairPart) -> str:

@@ -58,7 +58,8 @@ def _left_out(request: RunRequest, state: RunState, why: Reason) -> RunState:
     """No step: those that were kept before are undone as well."""
     verdict: Verdict = "left-out" if why.code == "late" else "failed"
     steps = tuple(RepairStep(step, verdict, why) for step in request.repair.steps)
-    return replace(state, repair=replace(_nothing_done(request.repair), steps=steps))
+    part = replace(_nothing_done(request.repair), why_not=f"not tried: {why}" if why.code == "late" else None)
+    return replace(state, repair=replace(part, steps=steps))
 
 
 def enough(samples: int) -> bool:

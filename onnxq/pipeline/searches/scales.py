@@ -81,7 +81,9 @@ def _with(choice: Choice, state: RunState) -> RunState:
 
 def _not_chosen(request: RunRequest, state: RunState, why: Reason) -> RunState:
     default = request.options.default
-    return replace(state, choice=Choice(default, state.ranges.all(default), why=str(why)))
+    return replace(
+        state, choice=Choice(default, state.ranges.all(default), why=f"the outputs did not choose: {why}")
+    )
 
 
 def _choice(request: RunRequest, state: RunState) -> Choice:
