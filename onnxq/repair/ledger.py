@@ -10,7 +10,7 @@ from onnxq.base.plain import DocumentPart
 from onnxq.judge.acceptance import OutputLowered
 
 Verdict = Literal["kept", "dropped", "not-applicable", "left-out", "failed"]
-"""`left-out`: for its effort, as the time was up, or by the user; `failed`: a fault of ours, which is undone."""
+"""`left-out`: for its effort, the time, or by the user; `failed`: a fault of ours, which is undone."""
 
 
 @dataclass(frozen=True, slots=True)
