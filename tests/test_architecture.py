@@ -367,7 +367,7 @@ def test_layers_are_left_in_float_in_one_way() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "repair/course",
+        "repair/step_search",
         "repair/workload",
         "repair/turn",
         "repair/allowed",

@@ -161,7 +161,7 @@ def test_none_is_what_there_was_without_repair(monkeypatch: pytest.MonkeyPatch) 
         raise AssertionError("it is not asked for")
 
     monkeypatch.setattr(repair_bench, "Fitter", never)
-    monkeypatch.setattr(repair, "Course", never)
+    monkeypatch.setattr(repair, "StepSearch", never)
     result = quantize(repair="none")
     assert content(result) == content(plain())
     assert result.report["repair"] is None

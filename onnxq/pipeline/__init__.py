@@ -284,7 +284,7 @@ def _sanitized(
 ) -> Iterator[Quantization]:
     """The quantization of a model that is sanitized."""
     calibration, format = asked.calibration, asked.format
-    course = Calibrating.of(calibration, layers, asked.feeding)
+    calibrating = Calibrating.of(calibration, layers, asked.feeding)
     file = take_plan(format.plan, asked.repairs.target) if format.plan is not None else None
     stats = calibration.stats
     given = Given.read(stats, partial=calibration.partial) if stats is not None else None
@@ -298,7 +298,7 @@ def _sanitized(
                 job = obeying(job, file, asked.accuracy, sizes=source is None and given is None)
             job = job.sanitized()
             refuse_sizes(job)
-        yield Quantization(job, course, source, given, format, file, pursuit, asked.accuracy)
+        yield Quantization(job, calibrating, source, given, format, file, pursuit, asked.accuracy)
 
 
 def _check_goal(goal: Goal, target: Target, data: bool) -> None:
@@ -386,5 +386,5 @@ def calibrate(
             job, source = job.with_data(data, asked.images, asked.feeding)
             job = job.sanitized()
             refuse_sizes(job)
-        course = Calibrating.of(asked.calibration, (), asked.feeding)
-        return take_statistics(job, course, source, data, asked.images, output, asked.division)
+        calibrating = Calibrating.of(asked.calibration, (), asked.feeding)
+        return take_statistics(job, calibrating, source, data, asked.images, output, asked.division)

@@ -77,9 +77,9 @@ class Calibrating(Calibration):
             UserError: a value makes no sense.
         """
         values = {entry.name: getattr(options, entry.name) for entry in fields(options)}
-        course = Calibrating(**values, layers=tuple(layers), skip_bad=feeding.skip_bad)
-        _ = course.parameters  # which are checked
-        return course
+        calibrating = Calibrating(**values, layers=tuple(layers), skip_bad=feeding.skip_bad)
+        _ = calibrating.parameters  # which are checked
+        return calibrating
 
     @property
     def default(self) -> Method:

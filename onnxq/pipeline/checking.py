@@ -245,8 +245,8 @@ def _check(path: Path, asked: _Asked, tell: Observer) -> Checks:
     known = _known(original, target, engine) if asked.own else {}  # what the user's own checks may need
     measured = None
     if job is not None:
-        course = Calibrating.of(groups.calibration, (), groups.feeding)
-        evidence = evidence_of(job, original, course, source, given, engine, asked.flags)
+        calibrating = Calibrating.of(groups.calibration, (), groups.feeding)
+        evidence = evidence_of(job, original, calibrating, source, given, engine, asked.flags)
         known["plan"] = evidence
         if asked.measures:
             known["data"] = evidence

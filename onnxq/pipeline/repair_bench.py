@@ -31,10 +31,10 @@ from onnxq.quant.measuring import Candidate, MeasuringCopy
 from onnxq.quant.patches import NONE, Patches
 from onnxq.quant.plan import Edge
 from onnxq.quant.ranges import Range
-from onnxq.repair.course import Refused, Tools, Version
 from onnxq.repair.fit import Fitted, Fitter
 from onnxq.repair.spill import Spill
 from onnxq.repair.statistics import Channels, channel_axes
+from onnxq.repair.step_search import Refused, Tools, Version
 from onnxq.repair.workload import EDITED
 from onnxq.rewrite.whole import Differs
 from onnxq.run import noise, ort

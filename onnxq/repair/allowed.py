@@ -8,7 +8,7 @@ from dataclasses import replace
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node
 from onnxq.quant.plan import QuantPlan
-from onnxq.repair.found import FoundEdits
+from onnxq.repair.found_edits import FoundEdits
 
 
 def permitted(found: FoundEdits, model: Model, plan: QuantPlan, barred: Collection[str]) -> FoundEdits:

@@ -32,7 +32,7 @@ from onnxq.graph.types import Shape, is_float
 from onnxq.graph.view import Node, Tensor
 from onnxq.graph.wiring import new_tensor, replace_input
 from onnxq.quant.plan import QuantPlan, Site
-from onnxq.repair.found import FoundEdits, NoFit
+from onnxq.repair.found_edits import FoundEdits, NoFit
 from onnxq.repair.offset import by_column, pads, restore
 from onnxq.repair.spacing import Spacing, is_exact, spacing_of
 from onnxq.repair.statistics import channel_axis

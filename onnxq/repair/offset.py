@@ -10,7 +10,7 @@ from onnxq.draft.affine import ChannelMap
 from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.moves import REARRANGES
 from onnxq.graph.view import Node, Tensor
-from onnxq.repair.found import NoFit
+from onnxq.repair.found_edits import NoFit
 from onnxq.repair.writer import Writer
 
 _BIAS = {"Conv": 2, "ConvTranspose": 2, "Gemm": 2, "BatchNormalization": 2}

@@ -32,7 +32,7 @@ from onnxq.graph.moves import MOVES, REARRANGES
 from onnxq.graph.view import Node, Tensor
 from onnxq.quant.plan import QuantPlan
 from onnxq.repair.flow import Flow
-from onnxq.repair.found import FoundEdits, NoFit
+from onnxq.repair.found_edits import FoundEdits, NoFit
 from onnxq.repair.statistics import Channels, channel_axis
 
 _USUAL = 0.25

@@ -26,7 +26,7 @@ from onnxq.graph.moves import MOVES
 from onnxq.graph.types import is_float
 from onnxq.graph.view import Node, Tensor
 from onnxq.quant.plan import QuantPlan
-from onnxq.repair.found import FoundEdits, NoFit
+from onnxq.repair.found_edits import FoundEdits, NoFit
 from onnxq.repair.offset import lower, restore
 from onnxq.repair.writer import Writer
 

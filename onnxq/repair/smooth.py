@@ -17,7 +17,7 @@ from onnxq.draft.draft import Draft
 from onnxq.graph.model import Model
 from onnxq.graph.view import Tensor
 from onnxq.repair.flow import Flow
-from onnxq.repair.found import FoundEdits, NoFit
+from onnxq.repair.found_edits import FoundEdits, NoFit
 from onnxq.repair.scale import Scale, column_magnitudes, ratios, read_by_layers, readers, spread
 from onnxq.repair.statistics import Channels
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnxq.formats import INT8
-from onnxq.repair.found import NoFit
+from onnxq.repair.found_edits import NoFit
 
 CODES = INT8.ends[1] - INT8.ends[0] + 1
 """So many codes int8 has, -128..127; activations may have the least one, weights have it not."""

@@ -27,7 +27,7 @@ from onnxq.graph.types import Shape, is_float
 from onnxq.graph.view import Node, Tensor
 from onnxq.graph.wiring import new_tensor, replace_input, replace_output, tensor_shape
 from onnxq.quant.plan import QuantPlan, Site
-from onnxq.repair.found import FoundEdits, NoFit
+from onnxq.repair.found_edits import FoundEdits, NoFit
 from onnxq.repair.writer import Writer
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from onnxq.draft.draft import Draft
     from onnxq.graph.model import Model
     from onnxq.quant.plan import Edge
-    from onnxq.repair.found import FoundEdits
+    from onnxq.repair.found_edits import FoundEdits
     from onnxq.repair.statistics import Channels
 
 

@@ -11,7 +11,7 @@ import onnx
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node
 from onnxq.graph.wiring import replace_input
-from onnxq.repair.found import NoFit
+from onnxq.repair.found_edits import NoFit
 
 
 class Writer:

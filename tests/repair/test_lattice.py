@@ -20,7 +20,7 @@ from onnxq.quant.insert import insert
 from onnxq.quant.measuring import Candidate, MeasuringCopy
 from onnxq.quant.wants import left_float
 from onnxq.repair import lattice
-from onnxq.repair.found import FoundEdits, NoFit
+from onnxq.repair.found_edits import FoundEdits, NoFit
 from onnxq.repair.moved import moved
 from onnxq.repair.spacing import spacing_of
 from onnxq.run import trt

@@ -18,7 +18,7 @@ from onnxq.draft.edits import edited
 from onnxq.graph.view import Tensor
 from onnxq.repair import scale
 from onnxq.repair.flow import Flow
-from onnxq.repair.found import NoFit
+from onnxq.repair.found_edits import NoFit
 
 
 def rising(shape: tuple[int, ...], factor: float, axis: int = 0, seed: int = 3) -> np.ndarray:

@@ -19,7 +19,7 @@ from onnxq.base.registry import at
 from onnxq.draft.edit_kinds import edit_of
 from onnxq.options.step import steps
 from onnxq.repair import steps as package
-from onnxq.repair.course import there
+from onnxq.repair.step_search import there
 from onnxq.repair.workload import EDITED, Workload
 
 CONTRIBUTING = Path(__file__).parents[2] / "CONTRIBUTING.md"

@@ -26,10 +26,10 @@ from onnxq.pipeline.search import ModelSearch
 from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.quant.fits import fits_of
 from onnxq.quant.ranges import Range
-from onnxq.repair.course import Course, Version, there
 from onnxq.repair.ledger import RepairStep, Verdict
 from onnxq.repair.moved import moved
 from onnxq.repair.statistics import channel_axis
+from onnxq.repair.step_search import StepSearch, Version, there
 from onnxq.repair.workload import LEAST_FITTING, LEAST_JUDGING, beside_runs, workload_of
 from onnxq.run import ort
 
@@ -165,22 +165,22 @@ class _Repairing:
         to_fit.most, to_judge.most = effort.fitting, effort.judging
         with bench_of(self._request, self._state, to_fit, to_judge) as bench:
             limit, allowed = built.job.limit, self._request.repairs_of
-            course = Course(model, draft, bench, steps, effort, allowed, limit)
-            self.ledger = course.ledger
+            search = StepSearch(model, draft, bench, steps, effort, allowed, limit)
+            self.ledger = search.ledger
             self.part = replace(
                 self.part, fitted_on=effort.fitting, judged_on=effort.judging, runs_before=most,
                 apart=self._sampling.chose_apart, few=self._sampling.few,
             )  # fmt: skip
-            version = course.run()
+            version = search.run()
             if not self._request.edits:
                 why = "the calibration cache is of the model as it is: it is not edited"
-                course.ledger += [RepairStep(s, "left-out", why) for s in options.steps if s in editing]
-            first = next((e.before_db for e in course.ledger if e.before_db is not None), None)
+                search.ledger += [RepairStep(s, "left-out", why) for s in options.steps if s in editing]
+            first = next((e.before_db for e in search.ledger if e.before_db is not None), None)
             self.part = replace(
-                self.part, runs=round(course.spent, 1), before_db=first,
+                self.part, runs=round(search.spent, 1), before_db=first,
                 after_db=version.levels.sqnr_db,
             )  # fmt: skip
-        return version if any(entry.verdict == "kept" for entry in course.ledger) else None
+        return version if any(entry.verdict == "kept" for entry in search.ledger) else None
 
     def _counts(self, fitting: Kept, judging: Kept) -> tuple[int, int]:
         """How many samples there are to fit with, and to judge with; they are read.

@@ -21,10 +21,10 @@ from onnxq.quant.patches import Patches
 from onnxq.quant.placement import make_plan
 from onnxq.quant.plan import Edge
 from onnxq.repair import residual, scale, shift, smooth, split
-from onnxq.repair.course import Course, Refused, Tools, Version
 from onnxq.repair.fit import Fitted
-from onnxq.repair.found import FoundEdits
+from onnxq.repair.found_edits import FoundEdits
 from onnxq.repair.ledger import LayerSkipped
+from onnxq.repair.step_search import Refused, StepSearch, Tools, Version
 from onnxq.repair.steps.smooth import ALPHAS
 from onnxq.repair.workload import EDITED, Workload
 from onnxq.rule.load import load_rules
@@ -132,15 +132,15 @@ def one_shift(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def course(bench: Bench, *steps: str, **more: Any) -> Course:
+def search(bench: Bench, *steps: str, **more: Any) -> StepSearch:
     net = model()
     plan = make_plan(net, load_rules(()))
     draft = Draft(plan, ranges(dict.fromkeys(plan.measured, 1.0)))
     work = more.pop("work", Workload(8, 8))
-    return Course(net, draft, bench, steps, work, **more)
+    return StepSearch(net, draft, bench, steps, work, **more)
 
 
-def verdicts(found: Course) -> dict[str, str]:
+def verdicts(found: StepSearch) -> dict[str, str]:
     return {entry.step: entry.verdict for entry in found.ledger}
 
 
@@ -149,7 +149,7 @@ GAINS = {"bias": 3.0, "shift": 1.0, "gptq": 0.5}
 
 def test_steps_are_tried_in_their_order_and_build_on_what_is_kept() -> None:
     bench = Bench(GAINS)
-    found = course(bench, "gptq", "shift", "bias")
+    found = search(bench, "gptq", "shift", "bias")
     state = found.run()
     assert bench.begun == ["bias", "shift", "gptq"]
     assert verdicts(found) == dict.fromkeys(bench.begun, "kept")
@@ -165,7 +165,7 @@ def test_steps_are_tried_in_their_order_and_build_on_what_is_kept() -> None:
 
 
 def test_what_loses_is_dropped_and_the_next_step_starts_without_it() -> None:
-    found = course(Bench({**GAINS, "shift": -1.0}), "bias", "shift", "gptq")
+    found = search(Bench({**GAINS, "shift": -1.0}), "bias", "shift", "gptq")
     state = found.run()
     assert verdicts(found) == {"bias": "kept", "shift": "dropped", "gptq": "kept"}
     assert state.draft.edits == ()
@@ -174,11 +174,11 @@ def test_what_loses_is_dropped_and_the_next_step_starts_without_it() -> None:
 
 def test_shift_and_gptq_bring_bias_along() -> None:
     """Alone it may lose where it gains with them."""
-    found = course(Bench({**GAINS, "bias": -1.0}), "bias", "shift")
+    found = search(Bench({**GAINS, "bias": -1.0}), "bias", "shift")
     state = found.run()
     assert verdicts(found) == {"bias": "dropped", "shift": "kept"}
     assert state.draft.fitted == {"bias"}
-    alone = course(Bench(GAINS), "shift", "gptq")
+    alone = search(Bench(GAINS), "shift", "gptq")
     alone.run()
     assert verdicts(alone) == {"shift": "not-applicable", "gptq": "not-applicable"}
 
@@ -193,7 +193,7 @@ def test_a_fault_of_ours_is_undone_and_the_run_goes_on(step: str, monkeypatch: p
         return Bench.levels(bench, *_)
 
     monkeypatch.setattr(bench, "levels", fails)
-    found = course(bench, "bias", "shift", "gptq")
+    found = search(bench, "bias", "shift", "gptq")
     state = found.run()
     assert verdicts(found)[step] == "failed"
     assert "ZeroDivisionError: planted" in next(e.why for e in found.ledger if e.step == step)
@@ -202,7 +202,7 @@ def test_a_fault_of_ours_is_undone_and_the_run_goes_on(step: str, monkeypatch: p
 
 
 def test_an_edited_model_that_is_another_one_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    far = course(Bench(GAINS, near=40.0), "bias", "shift")
+    far = search(Bench(GAINS, near=40.0), "bias", "shift")
     assert far.run().draft.edits == ()
     assert "only within 40.0 dB" in far.ledger[1].why
     bench = Bench(GAINS)
@@ -211,7 +211,7 @@ def test_an_edited_model_that_is_another_one_is_dropped(monkeypatch: pytest.Monk
         raise Refused("its outputs change")
 
     monkeypatch.setattr(bench, "nearness", refuses)
-    other = course(bench, "bias", "shift")
+    other = search(bench, "bias", "shift")
     other.run()
     assert (other.ledger[1].verdict, other.ledger[1].why) == ("dropped", "its outputs change")
 
@@ -222,7 +222,7 @@ def test_a_candidate_that_is_refused_goes_alone(monkeypatch: pytest.MonkeyPatch)
     bench = Bench({"smooth": 1.0})
     nearness = iter([40.0, 120.0, 30.0])
     monkeypatch.setattr(bench, "nearness", lambda _: next(nearness))
-    found = course(bench, "smooth")
+    found = search(bench, "smooth")
     assert [edit.tensor for edit in found.run().draft.edits] == ["s"]
     assert verdicts(found) == {"smooth": "kept"}
 
@@ -230,10 +230,10 @@ def test_a_candidate_that_is_refused_goes_alone(monkeypatch: pytest.MonkeyPatch)
 def test_each_edited_model_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[Model] = []
     monkeypatch.setattr(split, "find", lambda model, _: looked.append(model) or FoundEdits())
-    found = course(Bench(GAINS), "lattice", "scale", "bias", "shift", "gptq", work=Workload(8, 8, 10_000))
+    found = search(Bench(GAINS), "lattice", "scale", "bias", "shift", "gptq", work=Workload(8, 8, 10_000))
     found.run()
     assert len(looked) == 0  # nobody asks for split
-    found = course(Bench(GAINS), "bias", "shift", "gptq", "split", work=Workload(8, 8, 10_000))
+    found = search(Bench(GAINS), "bias", "shift", "gptq", "split", work=Workload(8, 8, 10_000))
     found.run()
     assert len(looked) == 3  # before and after the shift, and split itself
     assert len({id(model) for model in looked}) == 2
@@ -264,7 +264,7 @@ def test_sums_of_little_noise_are_not_tried(
     alone = dict(zip(names, shares or (), strict=False))
     monkeypatch.setattr(bench, "shares", lambda *_: asked.append(0) or alone)
 
-    tried = course(bench, "residual")
+    tried = search(bench, "residual")
     monkeypatch.setattr(
         bench,
         "levels",
@@ -288,7 +288,7 @@ def test_what_fits_nothing_is_judged_on_the_samples_that_fit_too(
 ) -> None:
     smoothed(monkeypatch)
     bench = Bench({"smooth": few, "bias": 1.0}, wider={"smooth": many, "bias": -9.0}, rows_each=7.9)
-    found = course(bench, "smooth", "bias", work=Workload(8, 8, wide=True))
+    found = search(bench, "smooth", "bias", work=Workload(8, 8, wide=True))
     state = found.run()
     assert verdicts(found) == {
         "smooth": verdict,
@@ -296,7 +296,7 @@ def test_what_fits_nothing_is_judged_on_the_samples_that_fit_too(
     }  # bias is fitted to few rows of them: by the others
     assert [entry.before_db for entry in found.ledger] == [20, 20 + few if verdict == "kept" else 20]
     assert state.levels.wider is None
-    narrow = course(Bench({"smooth": few}, wider={"smooth": many}), "smooth")
+    narrow = search(Bench({"smooth": few}, wider={"smooth": many}), "smooth")
     narrow.run()
     assert verdicts(narrow) == {"smooth": "kept" if few > 0 else "dropped"}
 
@@ -308,7 +308,7 @@ def test_what_is_fitted_to_many_rows_is_judged_on_their_samples_too(
     few: float, many: float, verdict: str
 ) -> None:
     """Still the samples that choose may not speak against it, here without any error of their own."""
-    found = course(Bench({"bias": few}, wider={"bias": many}), "bias", work=Workload(8, 16, wide=True))
+    found = search(Bench({"bias": few}, wider={"bias": many}), "bias", work=Workload(8, 16, wide=True))
     found.run()
     assert verdicts(found) == {"bias": verdict}
     assert ("on the samples that fit and choose" in found.ledger[0].why) is (few > 0)
@@ -318,10 +318,10 @@ def test_what_is_fitted_to_many_rows_is_judged_on_their_samples_too(
 def test_what_is_fitted_is_judged_on_more_samples_where_runs_are_left(most: float, both: bool) -> None:
     """10 first, 32 to fit it and to judge it on the samples that choose, 16 for those that fit."""
     bench = Bench({"bias": 1.0}, wider={"bias": -1.0})
-    found = course(bench, "bias", work=Workload(8, 16, most, wide=True))
+    found = search(bench, "bias", work=Workload(8, 16, most, wide=True))
     found.run()
     assert verdicts(found) == {"bias": "dropped" if both else "kept"}
-    fewer = course(Bench({"bias": 1.0}, wider={"bias": -1.0}), "bias", work=Workload(8, 15, wide=True))
+    fewer = search(Bench({"bias": 1.0}, wider={"bias": -1.0}), "bias", work=Workload(8, 15, wide=True))
     fewer.run()
     assert verdicts(fewer) == {"bias": "kept"}  # of which few that choose say too little against it
 
@@ -331,7 +331,7 @@ def test_fewer_candidates_where_all_are_too_dear(
     most: float, tried: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     smoothed(monkeypatch)
-    found = course(Bench({"smooth": 1.0}), "smooth", work=Workload(8, 8, most + 10))
+    found = search(Bench({"smooth": 1.0}), "smooth", work=Workload(8, 8, most + 10))
     found.run()
     (entry,) = found.ledger
     assert (entry.verdict, entry.runs) == ("kept" if tried else "left-out", 10 * tried)
@@ -353,7 +353,7 @@ def test_where_two_sets_are_too_dear_the_larger_one_is_tried(
         return levels(model, draft, patches)
 
     monkeypatch.setattr(bench, "levels", seen)
-    found = course(bench, "split", work=Workload(8, 8, most + 10))  # 10 for what is measured first
+    found = search(bench, "split", work=Workload(8, 8, most + 10))  # 10 for what is measured first
     found.run()
     assert tried[1:] == [["r"], ["r", "s"]][2 - sets :]
     assert verdicts(found) == {"split": "kept" if sets else "left-out"}
@@ -367,7 +367,7 @@ def test_smoothing_that_finds_nothing_is_not_looked_for_again(monkeypatch: pytes
         return FoundEdits((), {"r": "a Relu is on the way"})
 
     monkeypatch.setattr(smooth, "find", find)
-    found = course(Bench(GAINS), "smooth")
+    found = search(Bench(GAINS), "smooth")
     found.run()
     assert asked == [ALPHAS[0]]
     assert found.ledger[0].skipped == (LayerSkipped("r", "a Relu is on the way"),)
@@ -375,7 +375,7 @@ def test_smoothing_that_finds_nothing_is_not_looked_for_again(monkeypatch: pytes
 
 def test_a_layer_has_the_steps_that_it_may_have() -> None:
     bench = Bench(GAINS)
-    found = course(bench, "bias", "shift", "gptq", allowed={"first": (), "third": ("bias",)})
+    found = search(bench, "bias", "shift", "gptq", allowed={"first": (), "third": ("bias",)})
     state = found.run()
     assert state.draft.edits == ()  # r is made by first, and s is read by third
     assert found.ledger[1].verdict == "not-applicable"
@@ -385,13 +385,13 @@ def test_a_layer_has_the_steps_that_it_may_have() -> None:
 
 def test_effort_is_bounded_and_what_gains_most_comes_first() -> None:
     work = Workload(5, 10, 60)
-    found = course(Bench(GAINS), "scale", "bias", "shift", "gptq", "split", "thresholds", work=work)
+    found = search(Bench(GAINS), "scale", "bias", "shift", "gptq", "split", "thresholds", work=work)
     found.run()
     assert found.spent <= 60
     assert verdicts(found)["thresholds"] == "left-out"
     assert verdicts(found)["split"] == "not-applicable"  # which takes nothing to find out
     assert verdicts(found)["bias"] == "kept"
-    none = course(Bench(GAINS), "bias", work=Workload(5, 10, 12))
+    none = search(Bench(GAINS), "bias", work=Workload(5, 10, 12))
     none.run()
     assert verdicts(none) == {"bias": "left-out"}
     assert "20 runs of the model, and 2 are left" in none.ledger[0].why
@@ -402,7 +402,7 @@ def test_what_ran_and_what_has_nothing_to_do_is_not_reserved(monkeypatch: pytest
     monkeypatch.setattr(shift, "find", lambda *_: FoundEdits())
     first, scaled, bias = 10, 10 + EDITED, 20
     for most, verdict in ((first + scaled + bias, "kept"), (first + scaled + bias - 1, "left-out")):
-        found = course(Bench({**GAINS, "scale": 1.0}), "scale", "bias", "shift", work=Workload(5, 10, most))
+        found = search(Bench({**GAINS, "scale": 1.0}), "scale", "bias", "shift", work=Workload(5, 10, most))
         found.run()
         assert verdicts(found) == {"scale": verdict, "bias": "kept", "shift": "not-applicable"}
 
@@ -411,7 +411,7 @@ def test_outputs_that_tell_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(GAINS)
     level = Levels(AboutMeanPart.of(None, {}, [OutputLeftOut("y", "it does not vary")], 8))
     monkeypatch.setattr(bench, "levels", lambda *_, **__: level)
-    found = course(bench, "bias", "shift")
+    found = search(bench, "bias", "shift")
     found.run()
     assert verdicts(found) == {"bias": "not-applicable", "shift": "not-applicable"}
     assert found.ledger[0].why == "no output could be compared ('y': it does not vary)"

@@ -24,7 +24,7 @@ from onnxq.quant.patches import Patches
 from onnxq.quant.plan import Edge, QuantPlan
 from onnxq.repair.allowed import permitted
 from onnxq.repair.fit import Fitted
-from onnxq.repair.found import FoundEdits
+from onnxq.repair.found_edits import FoundEdits
 from onnxq.repair.ledger import LayerSkipped, RepairStep, Verdict
 from onnxq.repair.statistics import Channels, followed
 from onnxq.repair.turn import Proposal, Turn
@@ -132,7 +132,7 @@ def _is_there(step: Step, model: Model, draft: Draft) -> bool:
         return True
 
 
-class Course:
+class StepSearch:
     """The way from the quantized model as it is to the repaired one.
 
     Attributes:
@@ -366,8 +366,8 @@ class _Turn(Turn):
         version: what it begins with; judged on more samples where the step measured a draft on them.
     """
 
-    def __init__(self, course: Course, step: Step, version: Version) -> None:
-        self._course, self._step, self.version = course, step, version
+    def __init__(self, search: StepSearch, step: Step, version: Version) -> None:
+        self._search, self._step, self.version = search, step, version
 
     @property
     def model(self) -> Model:
@@ -378,7 +378,7 @@ class _Turn(Turn):
         return self.version.draft
 
     def permitted(self, found: FoundEdits) -> FoundEdits:
-        barred = {node for node, names in self._course._allowed.items() if self._step.name not in names}
+        barred = {node for node, names in self._search._allowed.items() if self._step.name not in names}
         return permitted(found, self.model, self.draft.plan, barred)
 
     def edits(self, *found: FoundEdits, draft: Draft | None = None) -> Proposal:
@@ -389,30 +389,30 @@ class _Turn(Turn):
         return Proposal(drafts, skipped, {"tensors": max(map(len, some))} if some else {})
 
     def channels(self) -> Channels:
-        channels = followed(self._course._tools.channels(), self.version.maps)
-        self._course._seen = True
+        channels = followed(self._search._tools.channels(), self.version.maps)
+        self._search._seen = True
         return channels
 
     def values(self, tensor: str) -> Iterable[np.ndarray]:
-        return self._course._tools.values(self.model, tensor)
+        return self._search._tools.values(self.model, tensor)
 
     def shares(self, edges: Mapping[str, Sequence[Edge]]) -> Mapping[str, float]:
-        return self._course._tools.shares(self.version, edges)
+        return self._search._tools.shares(self.version, edges)
 
     def refined(self) -> Mapping[str, float]:
-        return self._course._tools.refined(self.version)
+        return self._search._tools.refined(self.version)
 
     def gain_db(self, draft: Draft) -> float:
-        course = self._course
-        course._wide = course._on_all(self._step, [draft], self.version, ())
-        self.version = course._widened(self.version)
-        course._known = course._made(draft, self.version)
-        return judged(self.version.levels, course._known.levels, STEP).gain_db
+        search = self._search
+        search._wide = search._on_all(self._step, [draft], self.version, ())
+        self.version = search._widened(self.version)
+        search._known = search._made(draft, self.version)
+        return judged(self.version.levels, search._known.levels, STEP).gain_db
 
     def affordable(self, candidates: int = 1) -> int:
         why = ""
         for count in range(candidates, 0, -1):
-            why = self._course._too_dear(self._step, count, ())
+            why = self._search._too_dear(self._step, count, ())
             if not why:
                 return count
         raise TooDear(why)
