@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -14,6 +15,7 @@ import onnxq
 from onnxq.body.convert import to_half
 from onnxq.graph.model import Model
 from onnxq.judge.policies import JOINTS
+from onnxq.pipeline.searches import joints
 from onnxq.pipeline.searches.joints import NOT_COMPARED, disagreeing
 from onnxq.quant.insert import insert
 from onnxq.quant.measuring import Candidate
@@ -212,6 +214,25 @@ def test_it_goes_where_small_weights_are_lost_beside_great_ones(method: str) -> 
     pairs = [node.output[0] for node in result.model.graph.node if node.op_type == "QuantizeLinear"]
     assert pairs == [node.output[0] for node in without.model.graph.node if node.op_type == "QuantizeLinear"]
     assert result.report["accuracy"] == without.report["accuracy"]
+
+
+def test_it_stays_in_float_where_the_time_is_up_before_scales_are_chosen_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = joints.disagreeing
+
+    def late(*given: Any, **options: Any) -> Any:
+        nodes = told(*given, **options)
+        monkeypatch.setattr("onnxq.base.time_limit.time.monotonic", lambda: 1e9)
+        return nodes
+
+    monkeypatch.setattr(joints, "disagreeing", late)
+    mixed = net(sharp=(200, 0.01, 0.01, 0.01))
+    options = {"method": "auto", "compile": False, "repair": "none"}
+    report = onnxq.quantize(mixed, samples(), time_limit=1e6, **options).report
+    kept = [entry for entry in report.plan.kept_float if entry.node in PRODUCTS]
+    assert {entry.because.code for entry in kept} == {"disagrees"}
+    assert "the time limit" in report.calibration.choice.why
 
 
 def test_a_plan_says_what_the_outputs_said(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from onnxq.base.reason import Reason
 from onnxq.judge import policies
 from onnxq.judge.acceptance import Gain
 from onnxq.pipeline.sampling import Sampling
-from onnxq.pipeline.search import ModelSearch
+from onnxq.pipeline.search import ModelSearch, searched
 from onnxq.pipeline.searches.scales import SCALES, methods_of, with_scales
 from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.quant.choice import Scales, scale_sets
@@ -120,7 +120,7 @@ def _tried(request: RunRequest, state: RunState) -> RunState:
     ranges = replace(state.ranges, plan=draft.plan)
     again = with_scales(job, request.options, draft, built.floats, ranges)
     rest = replace(state.of(again), ranges=ranges, choice=None)
-    return SCALES.run(request, rest) if SCALES.wanted(request, rest) else rest
+    return searched((SCALES,), request, rest)  # whatever comes of it, these stay in float
 
 
 def _samples(sampling: Sampling, floats: Recording) -> Iterator[Mapping[str, np.ndarray]]:
