@@ -45,23 +45,23 @@ def bounds(model: Model, ranges: Ranges) -> dict[int, float]:
         model: a model.
         ranges: what was measured, by tensor of the main graph.
     """
-    found: dict[int, float] = {}
+    bounded: dict[int, float] = {}
     measured = {name: max(abs(low), abs(high)) for name, (low, high) in ranges.items() if low <= high}
     for tensor in model.graph.inputs:
         if tensor.name in measured:
-            found[id(tensor)] = measured[tensor.name]
+            bounded[id(tensor)] = measured[tensor.name]
     for graph in model.graphs():
         main = graph is model.graph
         for node in graph.nodes:
-            bound = _bound(node, found)
+            bound = _bound(node, bounded)
             for tensor in node.outputs:
                 if not is_float32(tensor):
                     continue
-                known = [measured[tensor.name]] if main and tensor.name in measured else []
-                known += [bound] if bound is not None else []
-                if known:
-                    found[id(tensor)] = min(known)
-    return found
+                limits = [measured[tensor.name]] if main and tensor.name in measured else []
+                limits += [bound] if bound is not None else []
+                if limits:
+                    bounded[id(tensor)] = min(limits)
+    return bounded
 
 
 def is_float32(tensor: Any) -> bool:
@@ -90,7 +90,7 @@ def _from_integers(node: Any) -> bool:
     return not is_float32(node.inputs[0]) and node.inputs[0].dtype != np.bool_
 
 
-def _bound(node: Any, found: Mapping[int, float]) -> float | None:
+def _bound(node: Any, bounded: Mapping[int, float]) -> float | None:
     """The greatest magnitude that a node gives by its operator; None where that says nothing."""
     if node.domain not in (None, "", "ai.onnx"):
         return None
@@ -104,17 +104,17 @@ def _bound(node: Any, found: Mapping[int, float]) -> float | None:
         return None
     if node.op == "Clip":
         return max(magnitude(tensor) for tensor in node.inputs[1:])
-    read = list(_magnitudes(node, found))
+    read = list(_magnitudes(node, bounded))
     if None in read or not read:
         return None
     extra = 1.0 if node.op in ("Round", "Ceil", "Floor") else 0.0
     return max(entry for entry in read if entry is not None) + extra
 
 
-def _magnitudes(node: Any, found: Mapping[int, float]) -> Iterator[float | None]:
+def _magnitudes(node: Any, bounded: Mapping[int, float]) -> Iterator[float | None]:
     for tensor in node.inputs:
         if is_float32(tensor):
-            yield magnitude(tensor) if is_constant(tensor) else found.get(id(tensor))
+            yield magnitude(tensor) if is_constant(tensor) else bounded.get(id(tensor))
 
 
 def fill_value(proto: onnx.NodeProto) -> np.ndarray:

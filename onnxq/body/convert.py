@@ -149,13 +149,13 @@ def _allowing(op: str, opset: int, kind: Kind) -> frozenset[str]:
     bfloat16 came to most operators in opset 22; NVIDIA's parser takes it in all of them.
     """
     versions = {opset, onnx.defs.onnx_opset_version()} if kind == "bf16" else {opset}
-    found: set[str] = set()
+    variables: set[str] = set()
     for schema in filter(None, (_schema(op, version) for version in versions)):
-        for one in schema.type_constraints:
+        for constraint in schema.type_constraints:
             held = {"tensor(float)", "tensor(float16)" if kind == "fp16" else "tensor(bfloat16)"}
-            if held <= set(one.allowed_type_strs):
-                found.add(one.type_param_str)
-    return frozenset(found)
+            if held <= set(constraint.allowed_type_strs):
+                variables.add(constraint.type_param_str)
+    return frozenset(variables)
 
 
 @functools.cache
@@ -267,30 +267,30 @@ class _Conversion:
     def _following(self, node: Any) -> tuple[frozenset[str], Reason | None]:
         """The type variables of a node that become half precision, or why none does."""
         allowing = _allowing(node.op, self.model.opset, self.kind)
-        found: set[str] = set()
+        variables: set[str] = set()
         for index, tensor in enumerate(node.inputs):
             if is_float32(tensor) and index not in _ANY.get(node.op, ()) and (node.op, index) not in _APART:
-                found.add(self._variable(node, index))
-        given = {
+                variables.add(self._variable(node, index))
+        outputs = {
             self._variable(node, index, output=True)
             for index, tensor in enumerate(node.outputs)
             if is_float32(tensor)
         }
         typed = node.op in _TYPED and (node.op != "EyeLike" or any(is_float32(t) for t in node.outputs))
-        found = (found | (given if typed else given & found)) & allowing
+        variables = (variables | (outputs if typed else outputs & variables)) & allowing
         reads_any = any(is_float32(node.inputs[i]) for i in _ANY.get(node.op, ()) if i < len(node.inputs))
-        if not found and not (reads_any and not given):
+        if not variables and not (reads_any and not outputs):
             return frozenset(), Reason("operator", f"{node.op} takes no {self.dtype} in this opset")
         for index, tensor in enumerate(node.inputs):
-            if is_constant(tensor) and self._variable(node, index) in found:
+            if is_constant(tensor) and self._variable(node, index) in variables:
                 why = self._loss(node, index, tensor)
                 if why is not None:
                     return frozenset(), why
         if node.op == "ConstantOfShape":
             value = fill_value(node.proto)
             why = loss(value, self.kind) if node.outputs[0].name not in self.masks else None
-            return frozenset(found), why
-        return frozenset(found), None
+            return frozenset(variables), why
+        return frozenset(variables), None
 
     def _variable(self, node: Any, index: int, *, output: bool = False) -> str:
         return _formal(node.op, self.model.opset, index, output=output)
@@ -330,14 +330,14 @@ class _Conversion:
         computed = [t for t in node.inputs if is_float32(t) and not is_constant(t)]
         if not computed or any(id(tensor) in self.home for tensor in computed):
             return False
-        given = [tensor for tensor in node.outputs if is_float32(tensor)]
-        if not given:
+        outputs = [tensor for tensor in node.outputs if is_float32(tensor)]
+        if not outputs:
             return True
         if node.op not in (*MOVES, "Concat", "Pad"):
             return False
         return not any(
             self._wants_half(user, index)
-            for tensor in given
+            for tensor in outputs
             for user in tensor.outputs
             for index, read in enumerate(user.inputs)
             if read is tensor

@@ -43,13 +43,13 @@ class Decision:
     islands: Islands | None = None
     settled: MeasuredBody | None = None
 
-    def convert(self, model: Model, more: Mapping[str, Reason] | None = None) -> HalfBody:
-        """A model with this body; `more`: further nodes that stay float32.
+    def convert(self, model: Model, further: Mapping[str, Reason] | None = None) -> HalfBody:
+        """A model with this body; `further`: nodes that stay float32 beside its own.
 
         Raises:
             UserError: see `to_half`.
         """
-        stays = {**self.stays, **(more or {})}
+        stays = {**self.stays, **(further or {})}
         return to_half(model, self.kind, stays, io=self.io, float32_io=self.float32_io, masks=self.masks)
 
 
@@ -84,25 +84,25 @@ def decide(
         RunError: a model does not run on the samples.
         UserError: see `to_half`.
     """
-    found = islands(model, kind, ranges, margin=margin)
-    masks, wide = tuple(sorted(found.masks.sources)), tuple(sorted(found.float32_io))
+    kept = islands(model, kind, ranges, margin=margin)
+    masks, wide = tuple(sorted(kept.masks.sources)), tuple(sorted(kept.float32_io))
     if not samples:
-        return Decision(kind, io, found.stays, masks, wide, found)
+        return Decision(kind, io, kept.stays, masks, wide, kept)
     proto = model.to_proto() if proto is None else proto
     settled = settle(
         model,
         kind,
-        found.stays,
+        kept.stays,
         samples,
         proto=proto,
         needed_db=_needed(model, proto, quantized, samples, above, threads),
         io=io,
         float32_io=wide,
-        masks=found.masks.sources,
-        masked=found.masks.tensors,
+        masks=kept.masks.sources,
+        masked=kept.masks.tensors,
         threads=threads,
     )
-    return Decision(kind, io, settled.stays, masks, wide, found, settled)
+    return Decision(kind, io, settled.stays, masks, wide, kept, settled)
 
 
 def above_db(gained: float) -> float:

@@ -50,10 +50,10 @@ class Emulated:
 
     def run(self, feeds: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None) -> list[Any]:
         """The outputs wanted, or all; see `onnxq.run.ort.Session.run`."""
-        given = dict(feeds)
+        values = dict(feeds)
         for name, fed in self._fed.items():
-            given[fed] = given.pop(name).astype(np.float32)
-        return self._session.run(given, [self._given.get(name, name) for name in outputs or self.outputs])
+            values[fed] = values.pop(name).astype(np.float32)
+        return self._session.run(values, [self._given.get(name, name) for name in outputs or self.outputs])
 
 
 def losses(
@@ -78,13 +78,13 @@ def losses(
     Raises:
         RunError: a model does not run.
     """
-    found = {name: Energy() for name in tensors}
+    energies = {name: Energy() for name in tensors}
     for group in _groups(tensors):
-        one, other = (Tapped(model, group, threads, data_dir) for model in (reference, body))
+        exact, rounded = (Tapped(model, group, threads, data_dir) for model in (reference, body))
         for feeds in samples:
-            for name, want, got in zip(group, one.run(feeds), other.run(feeds), strict=True):
-                found[name].add(want, got)
-    return found
+            for name, want, got in zip(group, exact.run(feeds), rounded.run(feeds), strict=True):
+                energies[name].add(want, got)
+    return energies
 
 
 class Tapped:
@@ -100,10 +100,10 @@ class Tapped:
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         """The tensors, for feeds of the float32 model."""
-        given = dict(feeds)
+        values = dict(feeds)
         for name, fed in self._fed.items():
-            given[fed] = given.pop(name).astype(np.float32)
-        return self._session.run(given, self._outputs) if self._outputs else []
+            values[fed] = values.pop(name).astype(np.float32)
+        return self._session.run(values, self._outputs) if self._outputs else []
 
 
 def _fed(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, str]]:

@@ -232,36 +232,36 @@ def _square(node: Any) -> Any | None:
 
 def _normalization(node: Any, square: Any | None) -> list[Any]:
     """What computes a mean, the deviations, their squares, and divides by the root of the mean of those."""
-    found = {id(node): node} if square is None else {id(square): square, id(node): node}
+    nodes = {id(node): node} if square is None else {id(square): square, id(node): node}
     for deviation in (square or node).inputs[0].inputs:
         if deviation.op == "Sub":
-            found[id(deviation)] = deviation
+            nodes[id(deviation)] = deviation
             means = [p for t in deviation.inputs for p in t.inputs if p.op in ("ReduceMean", "ReduceSum")]
-            found.update((id(mean), mean) for mean in means)
+            nodes.update((id(mean), mean) for mean in means)
     small = {id(tensor) for tensor in node.outputs}
     stack = [reader for tensor in node.outputs for reader in tensor.outputs]
     while stack:
         reader = stack.pop()
-        if id(reader) in found or reader.op not in _SPREAD or reader.domain:
+        if id(reader) in nodes or reader.op not in _SPREAD or reader.domain:
             continue
-        found[id(reader)] = reader
+        nodes[id(reader)] = reader
         computed = [t for t in reader.inputs if is_float32(t) and not is_constant(t)]
         if all(id(tensor) in small for tensor in computed):  # it is still the statistics alone
             small.update(id(tensor) for tensor in reader.outputs)
             stack += [one for tensor in reader.outputs for one in tensor.outputs]
-    return list(found.values())
+    return list(nodes.values())
 
 
 def _computing(tensor: Any) -> list[Any]:
     """The cheap nodes that compute a tensor, back to what is none."""
-    found: dict[int, Any] = {}
+    nodes: dict[int, Any] = {}
     stack = [tensor]
     while stack:
         for node in stack.pop().inputs:
-            if id(node) not in found and node.op in _CHEAP and not node.domain:
-                found[id(node)] = node
+            if id(node) not in nodes and node.op in _CHEAP and not node.domain:
+                nodes[id(node)] = node
                 stack += [t for t in node.inputs if is_float32(t)]
-    return list(found.values())
+    return list(nodes.values())
 
 
 def _axes(node: Any, rank: int) -> list[int] | None:

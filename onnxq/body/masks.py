@@ -49,13 +49,13 @@ def find_masks(model: Model, kind: Kind, bounds: Mapping[int, float]) -> Masks:
     ends = {id(tensor) for graph in model.graphs() for tensor in graph.outputs}
     flows = {id(source): _flow(source) for source in _beyond(model, kind, bounds)}
     while True:  # they may be added to each other
-        known = {key: tensor for flow in flows.values() for key, tensor in flow.items()}
-        right = {key: flow for key, flow in flows.items() if _is_mask(flow, known, bounds, ends)}
+        tensors = {key: tensor for flow in flows.values() for key, tensor in flow.items()}
+        right = {key: flow for key, flow in flows.items() if _is_mask(flow, tensors, bounds, ends)}
         if len(right) == len(flows):
             break
         flows = right
-    sources = frozenset(known[key].name for key in flows)
-    return Masks(sources, frozenset(tensor.name for tensor in known.values()))
+    sources = frozenset(tensors[key].name for key in flows)
+    return Masks(sources, frozenset(tensor.name for tensor in tensors.values()))
 
 
 def _beyond(model: Model, kind: Kind, bounds: Mapping[int, float]) -> Iterator[Any]:
@@ -78,32 +78,32 @@ def _reach(constant: Any) -> float:
 
 def _flow(source: Any) -> dict[int, Any]:
     """The tensors that are computed from one, up to a Softmax."""
-    found = {id(source): source}
+    tensors = {id(source): source}
     stack = [source]
     while stack:
         for node in stack.pop().outputs:
             for out in node.outputs if node.op not in _SOFTMAX else ():
-                if out.name and id(out) not in found:
-                    found[id(out)] = out
+                if out.name and id(out) not in tensors:
+                    tensors[id(out)] = out
                     stack.append(out)
-    return found
+    return tensors
 
 
 def _is_mask(
-    flow: Mapping[int, Any], known: Mapping[int, Any], bounds: Mapping[int, float], ends: set[int]
+    flow: Mapping[int, Any], tensors: Mapping[int, Any], bounds: Mapping[int, float], ends: set[int]
 ) -> bool:
     """Whether all that a constant reaches is masked entries among scores, for a Softmax."""
     if any(id(tensor) in ends or not tensor.outputs for tensor in flow.values()):
         return False
     readers = [node for tensor in flow.values() for node in tensor.outputs]
-    return all((node.op in _SOFTMAX and not node.domain) or _keeps(node, known, bounds) for node in readers)
+    return all((node.op in _SOFTMAX and not node.domain) or _keeps(node, tensors, bounds) for node in readers)
 
 
-def _keeps(node: Any, found: Mapping[int, Any], bounds: Mapping[int, float]) -> bool:
+def _keeps(node: Any, tensors: Mapping[int, Any], bounds: Mapping[int, float]) -> bool:
     """Whether what a node makes of a mask is one too: masked entries, and others that are scores."""
     if node.domain not in (None, "", "ai.onnx"):
         return False
-    others = [t for t in node.inputs if is_float32(t) and id(t) not in found]
+    others = [t for t in node.inputs if is_float32(t) and id(t) not in tensors]
     sizes = [magnitude(t) if is_constant(t) else bounds.get(id(t)) for t in others]
     if node.op == "Mul":  # of 0 and 1
         return len(sizes) == 1 and sizes[0] is not None and sizes[0] <= 1

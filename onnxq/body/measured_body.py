@@ -103,8 +103,8 @@ def settle(
     """
     proto = model.to_proto() if proto is None else proto
     convert = functools.partial(to_half, model, kind, io=io, float32_io=float32_io, masks=masks)
-    one = _Settling(model, proto, kind, samples, needed_db or {}, convert, masked, threads)
-    return one.run(stays, rounds)
+    search = _Settling(model, proto, kind, samples, needed_db or {}, convert, masked, threads)
+    return search.run(stays, rounds)
 
 
 class _Settling:
@@ -136,29 +136,29 @@ class _Settling:
 
     def run(self, stays: Mapping[str, Reason], rounds: int) -> MeasuredBody:
         stays = dict(stays)
-        found: list[tuple[str, ...]] = []
+        stayed: list[tuple[str, ...]] = []
         body, outputs = self._tried(stays)
-        while len(found) < rounds and not all(map(self._is_near, outputs, outputs.values())):
-            more = self._broken(body) or self._nearer(body, stays, outputs)
-            if not more:
+        while len(stayed) < rounds and not all(map(self._is_near, outputs, outputs.values())):
+            new = self._broken(body) or self._nearer(body, stays, outputs)
+            if not new:
                 break
-            stays.update(more)
-            found.append(tuple(more))
+            stays.update(new)
+            stayed.append(tuple(new))
             body, outputs = self._tried(stays)
         reached = all(map(self._is_near, outputs, outputs.values()))
         # a quantized weight is no constant of the body any more, but as hard to hold
         stays.update((name, why) for name, why in body.stays.items() if why.code == "constant")
-        return MeasuredBody(body, stays, outputs, tuple(found), reached)
+        return MeasuredBody(body, stays, outputs, tuple(stayed), reached)
 
     def _tried(self, stays: Mapping[str, Reason]) -> tuple[HalfBody, dict[str, Energy]]:
         """The body in which some nodes stay, and how far its outputs are from float32."""
         body = self.convert(stays)
         session = Tapped(body.model.to_proto(), self.outputs, self.threads, self.model.data_dir)
-        found = {name: Energy() for name in self.outputs}
+        energies = {name: Energy() for name in self.outputs}
         for feeds, wanted in zip(self.samples, self._wanted, strict=True):
-            for loss, want, got in zip(found.values(), wanted, session.run(feeds), strict=True):
+            for loss, want, got in zip(energies.values(), wanted, session.run(feeds), strict=True):
                 loss.add(want, got)
-        return body, found
+        return body, energies
 
     @functools.cached_property
     def _wanted(self) -> list[list[np.ndarray]]:
@@ -210,9 +210,9 @@ class _Settling:
                 group: dict[str, Reason] = {}
                 self._leave(body, group, nodes, why)
                 groups.append(group)
-            found = self._fewest([group for group in groups if group], stays)
-            if found and (not best or len(found) < len(best)):
-                best = found
+            fewest = self._fewest([group for group in groups if group], stays)
+            if fewest and (not best or len(fewest) < len(best)):
+                best = fewest
             if best and len(best) <= _FEW:  # the other end would hardly take fewer, and takes as many runs
                 break
         return best
@@ -252,9 +252,9 @@ class _Settling:
         levels, seen = [list(nodes.values())], set(nodes)
         while levels[-1]:
             behind = [self.producer.get(t.name) for node in levels[-1] for t in reads(node)]
-            more = {id(node): node for node in behind if node is not None and id(node) not in seen}
-            seen.update(more)
-            levels.append(list(more.values()))
+            level = {id(node): node for node in behind if node is not None and id(node) not in seen}
+            seen.update(level)
+            levels.append(list(level.values()))
         return levels if back else self._forward(seen)
 
     def _forward(self, wanted: set[int]) -> list[list[Any]]:
@@ -290,23 +290,23 @@ class _Settling:
 
     def _behind(self, body: HalfBody, node: Any) -> list[Any]:
         """A node, and the nearest producers of what it reads that compute in half precision."""
-        found, seen, stack = [node], {id(node)}, [node]
+        behind, seen, stack = [node], {id(node)}, [node]
         while stack:
             for tensor in reads(stack.pop()):
                 producer = self.producer.get(tensor.name) if not is_constant(tensor) else None
                 if producer is None or id(producer) in seen:
                     continue
                 seen.add(id(producer))
-                found.append(producer)
+                behind.append(producer)
                 if not any(one.name in body.halved for one in _with_bodies(producer)):
                     stack.append(producer)
-        return found
+        return behind
 
-    def _leave(self, body: HalfBody, more: dict[str, Reason], nodes: Sequence[Any], why: Reason) -> None:
+    def _leave(self, body: HalfBody, reasons: dict[str, Reason], nodes: Sequence[Any], why: Reason) -> None:
         for node in nodes:
-            for one in _with_bodies(node):
-                if one.name in body.halved:
-                    more.setdefault(one.name, why)
+            for part in _with_bodies(node):
+                if part.name in body.halved:
+                    reasons.setdefault(part.name, why)
 
 
 def _merged(groups: Sequence[Mapping[str, Reason]]) -> dict[str, Reason]:

@@ -66,10 +66,10 @@ class Tally:
             counters[step] = HistogramCounter(self._block, self._scratch)
         counters[step].add(rows)
 
-    def _add_channels(self, i: int, found: np.ndarray, size: int) -> None:
+    def _add_channels(self, i: int, reduced: np.ndarray, size: int) -> None:
         channels, before = self._probes[i].channels, self._channels[i]
         assert channels is not None
-        low, high, total = found
+        low, high, total = reduced
         new = ChannelStats(channels.axis, low, high, tuple(exact(total)), size // len(low))
         self._channels[i] = new if before is None else before.merge(new)
 

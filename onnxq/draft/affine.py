@@ -48,11 +48,11 @@ class ChannelMap:
             values = np.take(values, self.index, axis)
         shape = [-1 if place == axis % values.ndim else 1 for place in range(values.ndim)]
 
-        def spread(given: np.ndarray) -> np.ndarray:
-            return given.reshape(shape) if given.ndim == 1 else given
+        def spread(vector: np.ndarray) -> np.ndarray:
+            return vector.reshape(shape) if vector.ndim == 1 else vector
 
-        found: np.ndarray = values * spread(self.scale) + spread(self.offset)
-        return found
+        mapped: np.ndarray = values * spread(self.scale) + spread(self.offset)
+        return mapped
 
     def then(self, later: ChannelMap) -> ChannelMap | None:
         """This one, and then another one; None where one knows several axes, and the other a channel's."""

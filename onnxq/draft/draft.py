@@ -51,10 +51,10 @@ class Draft:
 
     def extended(self, edits: Iterable[FloatEdit]) -> Draft:
         """The draft with further edits, which ranges follow."""
-        more, amax = tuple(edits), self.amax
-        for edit in more:
+        new, amax = tuple(edits), self.amax
+        for edit in new:
             amax.update(edit.ranges(amax))
-        return replace(self.with_amax(amax), edits=(*self.edits, *more))
+        return replace(self.with_amax(amax), edits=(*self.edits, *new))
 
     def with_amax(self, amax: Mapping[str, float]) -> Draft:
         """The draft with other ranges of some tensors; where they are from is said as before."""

@@ -67,14 +67,14 @@ def draft_of(
     Raises:
         UserError: the model has no such node or tensor, or what is asked for cannot be.
     """
-    known = _Known(file, model)
+    names = _Names(file, model)
     notes: list[str] = []
-    plan = _placed(file, known, make, notes)
-    plan = _grouped(plan, file, known, notes)
-    plan = _along(plan, file, known)
+    plan = _placed(file, names, make, notes)
+    plan = _grouped(plan, file, notes)
+    plan = _along(plan, file, names)
     _check_edits(plan, file, edits, model)
     ranges, methods = _of_tensors(plan, file, notes)
-    amax = _of_weights(plan, file, known, notes)
+    amax = _of_weights(plan, file, names, notes)
     return Draft(plan, ranges, edits, _patches(plan, file, model, amax, notes)), methods, notes
 
 
@@ -84,10 +84,10 @@ def edited_as_stated(file: PlanFile, model: Model) -> tuple[Model, tuple[FloatEd
     Raises:
         UserError: one of them does not fit the model.
     """
-    found: list[FloatEdit] = []
-    for index, said in enumerate(file.repair.edits):
+    edits: list[FloatEdit] = []
+    for index, entry in enumerate(file.repair.edits):
         try:
-            edit = edit_of(said)
+            edit = edit_of(entry)
             model, _ = edited(model, [edit])
         except UserError as error:
             way = error.__cause__.way if isinstance(error.__cause__, Unlike) else ()
@@ -95,15 +95,15 @@ def edited_as_stated(file: PlanFile, model: Model) -> tuple[Model, tuple[FloatEd
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             message = f"this edit is none, or does not fit the model: {type(error).__name__}: {error}"
             raise file.error(("edit", index), message, "write the plan anew: onnxq plan") from error
-        found.append(edit)
-    return model, tuple(found)
+        edits.append(edit)
+    return model, tuple(edits)
 
 
 def _patches(plan: QuantPlan, file: PlanFile, model: Model, amax: Weights, notes: list[str]) -> Patches:
     """What the file says of constants; biases, constants and codes but for layers that are in float now."""
-    said = file.repair
-    patches = Patches(said.constants, said.biases, said.codes, amax)
-    for kind, key, named in said.named:
+    repair = file.repair
+    patches = Patches(repair.constants, repair.biases, repair.codes, amax)
+    for kind, key, named in repair.named:
         for index, (name, values) in enumerate(named.items()):
             try:
                 _TAKEN[kind]({name: values}).apply(duplicate(model))
@@ -113,8 +113,8 @@ def _patches(plan: QuantPlan, file: PlanFile, model: Model, amax: Weights, notes
     was, now = ({fit.layer for fit in fits_of(some, model)} for some in (patches, left))
     gone = sorted(was - now)
     if gone:
-        more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
-        notes.append(f"{gone[0]!r}{more}: in float, without what was fitted for it in int8")
+        others = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
+        notes.append(f"{gone[0]!r}{others}: in float, without what was fitted for it in int8")
     return left
 
 
@@ -170,13 +170,13 @@ def _unknown(
     file: PlanFile, at: tuple[str | int, ...], kind: str, name: str, known: Iterable[str]
 ) -> Exception:
     names = list(known)
-    one = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
-    near = nearest(name, names) or "".join(f"the nearest is {found!r};" for found in one)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
+    near = nearest(name, names) or "".join(f"the nearest is {found!r};" for found in close)
     hint = f"{near} {_REPAIRED}" if near else _REPAIRED
     return file.error(at, str(unknown_name(kind, name, names)), hint)
 
 
-class _Known:
+class _Names:
     """The names that a file may mean."""
 
     def __init__(self, file: PlanFile, model: Model) -> None:
@@ -219,31 +219,31 @@ class _Known:
             raise file.error(at, f"{name!r} is a constant, not an activation", hint)
 
 
-def body_as_stated(body: BodyPlan, file: PlanFile, said: BodyEntry, format: Format) -> BodyPlan:
+def body_as_stated(body: BodyPlan, file: PlanFile, wanted: BodyEntry, format: Format) -> BodyPlan:
     """That of a plan; where it is settled there, it is known what it is made by.
 
     Raises:
         UserError: a flag says otherwise.
     """
     for key, name, flag, said_there in (
-        ("type", "body", format.body, said.type),
-        ("io", "io", format.io, said.io),
-        ("scales", "scale form", format.scale_form, said.scales),
+        ("type", "body", format.body, wanted.type),
+        ("io", "io", format.io, wanted.io),
+        ("scales", "scale form", format.scale_form, wanted.scales),
     ):
         if flag is not None and flag != said_there:
             message = f"the plan's {name} is {said_there}, and this run's {flag}"
             raise file.error(("body", key), message, "leave the flag out, or edit the plan")
-    kind: Kind | None = None if said.type in ("fp32", "own") else said.type  # type: ignore[assignment]
-    io = said.io == (kind or "fp32")
+    kind: Kind | None = None if wanted.type in ("fp32", "own") else wanted.type  # type: ignore[assignment]
+    io = wanted.io == (kind or "fp32")
     body = replace(
-        body, kind=kind, io=io, form=said.scales, because=Reason("plan", "the plan says so", "user"),
-        widens=body.half and said.type == "fp32",
+        body, kind=kind, io=io, form=wanted.scales, because=Reason("plan", "the plan says so", "user"),
+        widens=body.half and wanted.type == "fp32",
     )  # fmt: skip
-    if not said.settled:
+    if not wanted.settled:
         return body
     layers = frozenset(layer.node for layer in file.layers if layer.scales == "post-scale")
-    stays = {entry.node: Reason("plan", entry.because, "user") for entry in said.float32}
-    decision = None if kind is None else Decision(kind, io, stays, said.masks, said.float32_io)
+    stays = {entry.node: Reason("plan", entry.because, "user") for entry in wanted.float32}
+    decision = None if kind is None else Decision(kind, io, stays, wanted.masks, wanted.float32_io)
     return replace(body, layers=layers, decision=decision)
 
 
@@ -259,7 +259,7 @@ def check_body(file: PlanFile, model: Model) -> None:
         file.check_float32(names, ends, {name for graph in model.graphs() for name in graph.tensors()})
 
 
-def _placed(file: PlanFile, known: _Known, make: MakePlan, notes: list[str]) -> QuantPlan:
+def _placed(file: PlanFile, names: _Names, make: MakePlan, notes: list[str]) -> QuantPlan:
     """The plan of the rules, in which the nodes run in what the file says."""
     free = make({}, ())
     for index, entry in enumerate(file.layers):
@@ -274,7 +274,7 @@ def _placed(file: PlanFile, known: _Known, make: MakePlan, notes: list[str]) -> 
         kept = {entry.node: entry.because for entry in free.kept_float}
         if code_of(kept.get(node, "")) == "keep-float":
             continue
-        why = kept.get(node, f"no rule quantizes this {known.nodes[node]}")
+        why = kept.get(node, f"no rule quantizes this {names.nodes[node]}")
         hint = 'give it format = "float", or leave it out'
         raise file.error(("layer", int8[node], "format"), f"node {node!r} cannot be int8: {why}", hint)
     floats = {
@@ -286,7 +286,7 @@ def _placed(file: PlanFile, known: _Known, make: MakePlan, notes: list[str]) -> 
         if entry.format == "float" and entry.node in set(free.planned) - free.readers:
             message = f"node {entry.node!r} cannot be float: the model itself quantizes it, its pairs stay"
             raise file.error(("layer", index, "format"), message, "start from the float model")
-    plan = Draft(free).in_float(floats, known.model).plan
+    plan = Draft(free).in_float(floats, names.model).plan
     whys = {entry.node: entry.because for entry in file.layers if entry.because}
     kept_float = tuple(_with_why(entry, whys) for entry in plan.kept_float)
     layers = {layer.node for layer in plan.layers}
@@ -297,7 +297,7 @@ def _placed(file: PlanFile, known: _Known, make: MakePlan, notes: list[str]) -> 
             notes.append(f"the plan has {node!r} in int8, and it is float: {why}")
     notes += _listed("in float too, since nothing in int8 needs it", [n for n in lost if n not in layers])
     notes += _halves(file, plan)
-    order = {name: place for place, name in enumerate(known.nodes)}
+    order = {name: place for place, name in enumerate(names.nodes)}
     for index, entry in enumerate(file.layers):
         if entry.scales and entry.node not in layers:
             message = f"node {entry.node!r} has no weights whose scales had a form"
@@ -312,13 +312,13 @@ def _in_int8(plan: QuantPlan) -> frozenset[str]:
 
 
 def _with_why(entry: KeptFloat, whys: Mapping[str, str]) -> KeptFloat:
-    said = whys.get(entry.node)
-    if said is None or said == entry.because or code_of(entry.because) == "keep-float":
+    why = whys.get(entry.node)
+    if why is None or why == entry.because or code_of(entry.because) == "keep-float":
         return entry
-    return replace(entry, because=Reason(CODE, said, "user"))
+    return replace(entry, because=Reason(CODE, why, "user"))
 
 
-def _grouped(plan: QuantPlan, file: PlanFile, known: _Known, notes: list[str]) -> QuantPlan:
+def _grouped(plan: QuantPlan, file: PlanFile, notes: list[str]) -> QuantPlan:
     """The plan with the scale groups of the file; what it does not name stays with its group."""
     old = plan.shared
     names = {name for group in old for name in group.tensors}
@@ -345,11 +345,11 @@ def _grouped(plan: QuantPlan, file: PlanFile, known: _Known, notes: list[str]) -
     whole = {name: set(group.tensors) for group in old for name in group.tensors}
     reasons = groups.reasons()
     new: list[ScaleGroup] = []
-    for root, found in members.items():
-        repeated = {name for name in found if name in moved and whole[name].issubset(found)}
+    for root, tensors in members.items():
+        repeated = {name for name in tensors if name in moved and whole[name].issubset(tensors)}
         whys = dict.fromkeys(filter(None, reasons.get(root, ())))
-        sources = tuple(name for name in found if name not in repeated)
-        new.append(ScaleGroup(len(new), tuple(found), sources, tuple(whys) if len(found) > 1 else ()))
+        sources = tuple(name for name in tensors if name not in repeated)
+        new.append(ScaleGroup(len(new), tuple(tensors), sources, tuple(whys) if len(tensors) > 1 else ()))
     number = {name: group.id for group in new for name in group.tensors}
     sites = []
     for site in plan.sites:
@@ -359,7 +359,7 @@ def _grouped(plan: QuantPlan, file: PlanFile, known: _Known, notes: list[str]) -
     return replace(plan, sites=tuple(sites), groups=tuple(new))
 
 
-def _along(plan: QuantPlan, file: PlanFile, known: _Known) -> QuantPlan:
+def _along(plan: QuantPlan, file: PlanFile, names: _Names) -> QuantPlan:
     """The plan with the channel axes of the file."""
     sites: dict[str, list[Site]] = {}
     for site in plan.sites:
@@ -368,21 +368,23 @@ def _along(plan: QuantPlan, file: PlanFile, known: _Known) -> QuantPlan:
     other: dict[int, Site] = {}
     done: set[int] = set()
     for index, entry in enumerate(file.weights):
-        shape = known.tensors[entry.name].shape or ()
+        shape = names.tensors[entry.name].shape or ()
         if entry.axis is not None and entry.axis >= len(shape):
             message = f"weight {entry.name!r} has {len(shape)} dimensions, and no axis {entry.axis}"
             raise file.error(("weight", index, "axis"), message, "the first axis is 0")
-        found = sites.get(entry.name, [])
-        if len(found) == 1 and id(found[0]) in done:
+        places = sites.get(entry.name, [])
+        if len(places) == 1 and id(places[0]) in done:
             message = f"weight {entry.name!r} has one set of scales, and this is the second table of it"
             raise file.error(("weight", index), message, "keep one of them")
-        done.update(map(id, found[:1] if len(found) == 1 else ()))
-        if len(found) == 1 and entry.axis not in (None, found[0].axis):
-            has = "one scale" if found[0].axis is None else f"a scale for each channel along {found[0].axis}"
+        done.update(map(id, places[:1] if len(places) == 1 else ()))
+        if len(places) == 1 and entry.axis not in (None, places[0].axis):
+            has = (
+                "one scale" if places[0].axis is None else f"a scale for each channel along {places[0].axis}"
+            )
             message = f"weight {entry.name!r} has {has}, and none along axis {entry.axis}"
             raise file.error(("weight", index, "axis"), message, "leave axis out for one scale")
-        if len(found) == 1 and found[0].axis != entry.axis:
-            other[id(found[0])] = replace(found[0], axis=entry.axis)
+        if len(places) == 1 and places[0].axis != entry.axis:
+            other[id(places[0])] = replace(places[0], axis=entry.axis)
     return replace(plan, sites=tuple(other.get(id(site), site) for site in plan.sites)) if other else plan
 
 
@@ -416,9 +418,9 @@ def _of_tensors(
     return ranges, methods
 
 
-def _of_weights(plan: QuantPlan, file: PlanFile, known: _Known, notes: list[str]) -> Weights:
+def _of_weights(plan: QuantPlan, file: PlanFile, names: _Names, notes: list[str]) -> Weights:
     """What quantized constants cover by the file."""
-    found: Weights = {}
+    weights: Weights = {}
     axes = {(site.tensor, site.axis) for site in plan.sites if site.kind == "weight"}
     idle: list[str] = []
     for index, entry in enumerate(file.weights):
@@ -433,15 +435,15 @@ def _of_weights(plan: QuantPlan, file: PlanFile, known: _Known, notes: list[str]
             continue
         if entry.amax is None:
             continue
-        shape = known.tensors[entry.name].shape or ()
+        shape = names.tensors[entry.name].shape or ()
         channels = () if entry.axis is None else (int(shape[entry.axis] or 0),)
         if entry.amax.shape not in ((), channels):
             size = f"one along axis {entry.axis}, {channels[0]}" if channels else "one: the table has no axis"
             message = f"weight {entry.name!r} is given {entry.amax.size} amax, and has {size}"
             raise file.error(("weight", index, "amax"), message, "give one number for all, or one for each")
-        found[entry.name, entry.axis] = np.broadcast_to(entry.amax, channels)
+        weights[entry.name, entry.axis] = np.broadcast_to(entry.amax, channels)
         if not entry.amax.all():
-            values = known.tensors[entry.name].constant
+            values = names.tensors[entry.name].constant
             assert values is not None
             real = weight_amax(np.asarray(values, np.float32), entry.axis)
             if (real[np.broadcast_to(entry.amax == 0, channels)] != 0).any():
@@ -450,7 +452,7 @@ def _of_weights(plan: QuantPlan, file: PlanFile, known: _Known, notes: list[str]
                     ("weight", index, "amax"), message, "give the magnitude that int8 is to cover"
                 )
     notes.extend(_listed("weights named by the plan, and not read in int8", idle))
-    return found
+    return weights
 
 
 def _halves(file: PlanFile, plan: QuantPlan) -> list[str]:
@@ -469,5 +471,5 @@ def _halves(file: PlanFile, plan: QuantPlan) -> list[str]:
 
 def _listed(what: str, names: Sequence[str]) -> list[str]:
     """A note on the first few of some names; none where there are none."""
-    more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
-    return [f"{what}: {', '.join(map(repr, names[:_FEW]))}{more}"] if names else []
+    others = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
+    return [f"{what}: {', '.join(map(repr, names[:_FEW]))}{others}"] if names else []

@@ -91,21 +91,21 @@ def _layer_entries(
         for edge in pair.readers:
             inputs.setdefault(edge.node, []).append(edge.input)
             whys.setdefault(edge.node, "" if len(pair.readers) > 1 else str(pair.because))
-    found = []
+    entries = []
     for node, op in nodes:
         layer = layers.get(node)
         note = "" if layer is None or layer.macs is None else f"{layer.macs:,} multiply-accumulates"
         if layer is not None and layer.quantized:
             scales = "post-scale" if node in post_scaled else ""
-            said = layer.format, f"{op} runs in {layer.format}"
-            found.append(LayerEntry(node, op, *said, scales=scales, note=note))
+            words = layer.format, f"{op} runs in {layer.format}"
+            entries.append(LayerEntry(node, op, *words, scales=scales, note=note))
         elif layer is not None or node in kept:
             half = tuple(sorted(inputs.get(node, ())))
-            found.append(LayerEntry(node, op, "float", kept.get(node, ""), half, note=note))
+            entries.append(LayerEntry(node, op, "float", kept.get(node, ""), half, note=note))
         elif node in inputs:
             format = plan.format.name
-            found.append(LayerEntry(node, op, format, whys[node] or f"it reads what is {format} anyway"))
-    return tuple(found)
+            entries.append(LayerEntry(node, op, format, whys[node] or f"it reads what is {format} anyway"))
+    return tuple(entries)
 
 
 def _tensor_entry(site: Site, group: ScaleGroup, ranges: Mapping[str, Range]) -> TensorEntry:
@@ -113,10 +113,10 @@ def _tensor_entry(site: Site, group: ScaleGroup, ranges: Mapping[str, Range]) ->
     note = f"read by {readers}: {site.because}"
     if site.tensor not in group.sources:
         return TensorEntry(site.tensor, note=f"{note}; its values are those of its [[group]]")
-    found = ranges.get(site.tensor)
-    if found is None:
+    measured = ranges.get(site.tensor)
+    if measured is None:
         return TensorEntry(site.tensor, note=note)
-    return TensorEntry(site.tensor, float(found.amax), because=str(found.because), note=note)
+    return TensorEntry(site.tensor, float(measured.amax), because=str(measured.because), note=note)
 
 
 def _weight_entry(site: Site, weights: Mapping[tuple[str, int | None], np.ndarray]) -> WeightEntry:
@@ -126,7 +126,7 @@ def _weight_entry(site: Site, weights: Mapping[tuple[str, int | None], np.ndarra
 def _amax_of_weights(plan: QuantPlan, model: Model) -> Weights:
     """The largest magnitudes of the constants that a plan quantizes; without those that are not finite."""
     tensors = model.graph.tensors()
-    found: Weights = {}
+    weights: Weights = {}
     for site in plan.sites:
         if site.kind == "weight":
             values = Tensor(model, tensors[site.tensor]).constant
@@ -134,5 +134,5 @@ def _amax_of_weights(plan: QuantPlan, model: Model) -> Weights:
             with np.errstate(over="ignore"):
                 amax = weight_amax(np.asarray(values, np.float32), site.axis)
             if np.isfinite(amax).all():
-                found[site.tensor, site.axis] = amax
-    return found
+                weights[site.tensor, site.axis] = amax
+    return weights

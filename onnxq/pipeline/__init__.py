@@ -312,12 +312,12 @@ def _check_goal(goal: Goal, target: Target, data: bool) -> None:
         "there are costs of layers": goal.costs != "macs",
         "it is said how many samples measure": goal.measure != Goal().measure,
     }
-    given = [said for said, is_given in alone.items() if is_given]
-    if given and not goal.is_set:
+    stated = [said for said, is_given in alone.items() if is_given]
+    if stated and not goal.is_set:
         raise UserError(
-            f"{given[0]} and no goal"
-            if given[0].startswith("there")
-            else f"{given[0]}, and there is no goal",
+            f"{stated[0]} and no goal"
+            if stated[0].startswith("there")
+            else f"{stated[0]}, and there is no goal",
             hint="give one: --min-sqnr, --min-agreement or --max-drop",
         )
     if goal.is_set and not target.explicit:

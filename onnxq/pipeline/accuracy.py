@@ -176,8 +176,8 @@ class Accuracy:
 
     def _count(self) -> int | None:
         parts = self._sampling.parts
-        known = parts.proposing_with if parts is not None else None
-        return min(known, self._asked.samples) if known else None
+        count = parts.proposing_with if parts is not None else None
+        return min(count, self._asked.samples) if count else None
 
     def measure_body(self, decision: BodyDecision | None, most: int = 8) -> None:
         """Measures the body in half precision apart: its noise is added to all predictions.
@@ -196,8 +196,8 @@ class Accuracy:
         meter = AboutMeanMeter(self._parts.only(names))
         off = Setting(self.copy.piecewise.edges)
         for feeds in itertools.islice(self.samples(), most):
-            given = {name: feeds[name] for name in self.copy.inputs}
-            (exact,) = self.copy.piecewise.run_each(given, [off], names)
+            fed = {name: feeds[name] for name in self.copy.inputs}
+            (exact,) = self.copy.piecewise.run_each(fed, [off], names)
             meter.add(exact, [body.run({name: feeds[name] for name in body.inputs}, names)])
         levels = meter.result().levels
         self._body = {name: nsr_of(level) for name, level in levels.items()}
@@ -216,11 +216,11 @@ class Accuracy:
 
     def ranked(self, verify: int = 5) -> list[DecisionRanked]:
         """All decisions by gain; the gains of the first are measured."""
-        found = ranked(self.model, self.decisions, self.costs)
-        top = found[:verify]
+        decisions = ranked(self.model, self.decisions, self.costs)
+        top = decisions[:verify]
         base, *levels = self.sqnr_db([(), *(one.nodes for one in top)])
         top = [replace(one, measured_gain_db=level - base) for one, level in zip(top, levels, strict=True)]
-        return [*top, *found[verify:]]
+        return [*top, *decisions[verify:]]
 
     def for_sqnr(self, goal_db: float, rounds: int = 8) -> Met:
         """The cheapest set for an SQNR about the mean, dB."""
@@ -285,8 +285,8 @@ class Accuracy:
     ) -> list[AboutMeanPart]:
         """How near the outputs are with each set of nodes in float, on samples that choose or on others."""
         meter = AboutMeanMeter(self._parts, len(sets), self._asked.weights)
-        for exact, given in self._outputs(sets, samples, self.copy.outputs):
-            meter.add(exact, given)
+        for exact, outputs in self._outputs(sets, samples, self.copy.outputs):
+            meter.add(exact, outputs)
         return [meter.result(place) for place in range(len(sets))]
 
     def sqnr_db(self, sets: Sequence[Collection[str]]) -> list[float]:
@@ -294,22 +294,22 @@ class Accuracy:
 
         The body's noise is added.
         """
-        found = []
-        for one in self.about_mean(sets):
+        levels = []
+        for part in self.about_mean(sets):
             self._tell()
-            if one.sqnr_about_mean_db is None:
-                still = any(output.why == STILL for output in one.left_out)
+            if part.sqnr_about_mean_db is None:
+                still = any(output.why == STILL for output in part.left_out)
                 raise UserError(
-                    not_compared(one.left_out),
+                    not_compared(part.left_out),
                     hint="give samples that differ, as many as there are"
                     if still
                     else "give a model whose outputs are floats, and weigh those that matter",
                 )
-            known = self._parts.weights(self._asked.weights)
-            weights = {name: known[name] for name in one.levels}
+            of_outputs = self._parts.weights(self._asked.weights)
+            weights = {name: of_outputs[name] for name in part.levels}
             body = sum(weight * self._body.get(name, 0.0) for name, weight in weights.items())
-            found.append(limited_db(nsr_of(one.sqnr_about_mean_db) + body / sum(weights.values())))
-        return found
+            levels.append(limited_db(nsr_of(part.sqnr_about_mean_db) + body / sum(weights.values())))
+        return levels
 
     def scores(self, score: Callable[[CallableModel], float], sets: Sequence[Collection[str]]) -> list[float]:
         """What the user's function says of each set of nodes in float; it is asked once."""
@@ -326,8 +326,8 @@ class Accuracy:
         Both are random: it is that of the difference.
         """
         groups = [AboutMeanMeter(self._parts, 1, self._asked.weights) for _ in range(_GROUPS)]
-        for number, (exact, given) in enumerate(self._outputs([()], None, self.copy.outputs)):
-            groups[number % _GROUPS].add(exact, given)
+        for number, (exact, outputs) in enumerate(self._outputs([()], None, self.copy.outputs)):
+            groups[number % _GROUPS].add(exact, outputs)
         chosen, parts = sum(group.samples for group in groups), self._sampling.parts
         held = (parts is not None and parts.held) or chosen
         return Levels.of(groups).error_db * math.sqrt(1 + chosen / held)
@@ -335,7 +335,7 @@ class Accuracy:
     def agreement(self, output: str, sets: Sequence[Collection[str]]) -> list[float]:
         """In how many percent of the rows the argmax of an output is the float model's, for each set."""
         same, rows = np.zeros(len(sets)), 0
-        for (exact,), given in self._outputs(sets, None, [output]):
+        for (exact,), outputs in self._outputs(sets, None, [output]):
             wanted = as_tensor(exact)
             if wanted.ndim < 1 or wanted.shape[-1] < 2 or wanted.dtype.kind not in "fiu":
                 raise UserError(
@@ -344,7 +344,7 @@ class Accuracy:
                 )
             best = wanted.argmax(-1)
             rows += best.size
-            for place, (value,) in enumerate(given):
+            for place, (value,) in enumerate(outputs):
                 array = as_tensor(value)
                 same[place] += int((array.argmax(-1) == best).sum()) if array.shape == wanted.shape else 0
         for _ in sets:
@@ -358,9 +358,9 @@ class Accuracy:
         settings = [Setting(self.copy.piecewise.edges), *map(self.setting, sets)]
         with self._sampling.named():
             for feeds in self.samples() if samples is None else samples:
-                given = {name: feeds[name] for name in self.copy.inputs}
-                exact, *found = self.copy.piecewise.run_each(given, settings, names)
-                yield exact, found
+                fed = {name: feeds[name] for name in self.copy.inputs}
+                exact, *outputs = self.copy.piecewise.run_each(fed, settings, names)
+                yield exact, outputs
 
     def _tell(self) -> None:
         self.trials += 1
@@ -383,11 +383,11 @@ class Accuracy:
                     raise unknown_name("input", name, sorted(feeds))
             (sample,) = self._job.feeds([Sample(0, "the function", dict(feeds))])
             try:
-                given = {name: np.asarray(sample.feeds[name]) for name in self.copy.inputs}
-                (found,) = self.copy.piecewise.run_each(given, [setting])
+                fed = {name: np.asarray(sample.feeds[name]) for name in self.copy.inputs}
+                (outputs,) = self.copy.piecewise.run_each(fed, [setting])
             except ort.RunError as error:
                 raise UserError(f"the model does not run on what the function gives it: {error}") from error
-            return dict(zip(names, found, strict=True))
+            return dict(zip(names, outputs, strict=True))
 
         return run
 
@@ -396,13 +396,13 @@ class Accuracy:
     def reasons(self, met: Met) -> dict[str, str]:
         """Why each node of the best set is in float, and its price."""
         unit = {"macs": "multiply-accumulates", "bytes": "bytes", "given": "by the costs given"}
-        found: dict[str, str] = {}
+        reasons: dict[str, str] = {}
         for price in met.prices:
             (name,) = price.nodes
             cost = f"{price.cost:,.0f} {unit[self.costs.unit]}"
             text = f"it gains {price.gain_db:.1f} dB for {cost}: {price.why}"
-            found[name] = Reason("goal", text)
-        return found
+            reasons[name] = Reason("goal", text)
+        return reasons
 
     def part(self) -> NoiseMeasured:
         """The part of the report: what was measured, and what it took."""

@@ -116,18 +116,18 @@ def analyze(
     asked = _Asked.of(a, b, data, groups.feeding, groups.images)
     with ort.custom_ops(groups.runtime.ort_ops):
         tell("open", None, None)
-        one, other = open_stage(asked.a), open_stage(asked.b)
-        if isinstance(one, Saved):
+        reference, candidate = open_stage(asked.a), open_stage(asked.b)
+        if isinstance(reference, Saved):
             raise UserError(
-                f"{one.name!r} is what was saved, and the reference has to be a model",
+                f"{reference.name!r} is what was saved, and the reference has to be a model",
                 hint="give the model first: onnxq analyze MODEL SAVED.json --data D",
             )
         gc.collect()  # the graphs of both models, which nobody needs any more
-        source = asked.opened(one, other)
-        told = asked.told(one)
+        source = asked.opened(reference, candidate)
+        told = asked.told(reference)
         limit = samples if samples is not None else None if asked.held_out is not None else SAMPLES
         total = asked.count(source, limit)
-        parts, read = _parts(asked, one, asked.read(source))
+        parts, read = _parts(asked, reference, asked.read(source))
         how = How(
             isolated=isolated,
             histogram=histogram,
@@ -139,51 +139,51 @@ def analyze(
             else None,
             parts=parts,
         )
-        found = beside(
-            one, other, told, itertools.islice(read, limit), how,
+        compared = beside(
+            reference, candidate, told, itertools.islice(read, limit), how,
             lambda step, done: tell(step, done, None if done is None else total),
         )  # fmt: skip
     return Analysis(
         kind="analysis",
         schema=1,
-        a=one.name,
-        b=other.name,
-        runner=other.runner if isinstance(other, Saved) else "",
+        a=reference.name,
+        b=candidate.name,
+        runner=candidate.runner if isinstance(candidate, Saved) else "",
         data=os.fspath(asked.data) if isinstance(asked.data, str | os.PathLike) else "",
         data_lines=tuple(source.lines),
-        samples=found.samples,
+        samples=compared.samples,
         held_out=asked.held_out is not None,
-        emulated=one.half or (isinstance(other, Stage) and other.half),
-        rows=found.rows,
-        drift=found.drift,
-        drift_db=found.drift_db,
+        emulated=reference.half or (isinstance(candidate, Stage) and candidate.half),
+        rows=compared.rows,
+        drift=compared.drift,
+        drift_db=compared.drift_db,
         thresholds=bounds,
-        under=sum(bool(row.under) for row in found.rows),
-        suspicious=sum(bool(row.causes) for row in found.rows),
-        match=found.match,
-        nonfinite=found.nonfinite,
-        worst=found.worst,
-        notes=(*found.notes, *source.notes),
+        under=sum(bool(row.under) for row in compared.rows),
+        suspicious=sum(bool(row.causes) for row in compared.rows),
+        match=compared.match,
+        nonfinite=compared.nonfinite,
+        worst=compared.worst,
+        notes=(*compared.notes, *source.notes),
         seconds=round(time.monotonic() - start, 3),
-        groups=found.groups,
+        groups=compared.groups,
         peak_memory_mb=peak_memory_mb(),
     )
 
 
 def _parts(
-    asked: _Asked, one: Stage, samples: Iterator[Sample]
+    asked: _Asked, stage: Stage, samples: Iterator[Sample]
 ) -> tuple[OutputParts | None, Iterator[Sample]]:
     """The parts of the reference's outputs, and all samples; each output is a whole of a large model."""
-    if weight_bytes(one.proto) >= LARGE:
+    if weight_bytes(stage.proto) >= LARGE:
         return None, samples
     first = list(itertools.islice(samples, LOOKS))
     model = Model.open(asked.a)
     try:
-        session = (Emulated if one.half else ort.load)(one.proto, data_dir=one.data_dir)
-        found = find_parts(model, session, [sample.feeds for sample in first])
+        session = (Emulated if stage.half else ort.load)(stage.proto, data_dir=stage.data_dir)
+        parts = find_parts(model, session, [sample.feeds for sample in first])
     except ort.RunError:  # it is said where the samples run
-        found = None
-    return found, itertools.chain(first, samples)
+        parts = None
+    return parts, itertools.chain(first, samples)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,10 +212,10 @@ class _Asked:
         quantized = a if b is None else b
         if isinstance(quantized, onnx.ModelProto) or str(quantized).endswith(".json"):
             raise UserError("there are no samples to compare with", hint="give --data DATA")
-        known = recorded_run(Path(quantized))
+        run = recorded_run(Path(quantized))
         if data is not None:
-            return cls(known.original, quantized, data, feeding, images, None)
-        place = known.place
+            return cls(run.original, quantized, data, feeding, images, None)
+        place = run.place
         if place is None:
             raise UserError(
                 f"the report of {str(quantized)!r} names no data that are there",
@@ -226,7 +226,7 @@ class _Asked:
         if not feeding.input_names and place.input_names:
             feeding = replace(feeding, input_names=place.input_names)
         feeding = replace(feeding, skip_bad=feeding.skip_bad or place.skip_bad is True)
-        first = known.original if b is None else a
+        first = run.original if b is None else a
         return cls(first, quantized, Path(place.path), feeding, images, place.held_out)
 
     def opened(self, one: Stage, other: Stage | Saved) -> Source:
@@ -252,8 +252,8 @@ class _Asked:
 
     def count(self, source: Source, limit: int | None) -> int | None:
         """How many there are, where that is known."""
-        known = source.count if self.held_out is None else len(self.held_out)
-        return limit if known is None else known if limit is None else min(known, limit)
+        count = source.count if self.held_out is None else len(self.held_out)
+        return limit if count is None else count if limit is None else min(count, limit)
 
     def told(self, one: Stage) -> Recorded:
         """What the report beside B tells of how it was made of A."""
@@ -272,15 +272,15 @@ def _bound(shape: Shape | None, other: Shape | None) -> Shape | None:
     )
 
 
-def _metric(given: str | os.PathLike[str] | Metric | None) -> Metric | None:
+def _metric(metric: str | os.PathLike[str] | Metric | None) -> Metric | None:
     """The user's own figure; what it returns is checked."""
-    if given is None:
+    if metric is None:
         return None
-    if not isinstance(given, str | os.PathLike) and not callable(given):
-        raise UserError(f"the metric is {given!r}", hint=f"give a function, or {_METRIC.path_form}")
-    function = load_function(given, _METRIC) if isinstance(given, str | os.PathLike) else None
-    call = function.call if function is not None else given
-    name = str(function) if function is not None else getattr(given, "__name__", "the metric")
+    if not isinstance(metric, str | os.PathLike) and not callable(metric):
+        raise UserError(f"the metric is {metric!r}", hint=f"give a function, or {_METRIC.path_form}")
+    function = load_function(metric, _METRIC) if isinstance(metric, str | os.PathLike) else None
+    call = function.call if function is not None else metric
+    name = str(function) if function is not None else getattr(metric, "__name__", "the metric")
 
     def measured(a: np.ndarray, b: np.ndarray) -> float:
         if function is not None:

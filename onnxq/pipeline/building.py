@@ -207,9 +207,9 @@ class Built:
             asked = {n for n, form in better.items() if form.post_scaled or (body.forced and not half)}
         else:
             asked = {n for n in body.layers if n in better and (better[n].post_scaled or not half)}
-        found = post_scale(model, asked)
+        scaled = post_scale(model, asked)
         left = {name: form.why for name, form in better.items() if name not in asked}
-        return found.layers, {**left, **found.left}
+        return scaled.layers, {**left, **scaled.left}
 
 
 def body_fault(error: Exception) -> str:

@@ -58,15 +58,15 @@ _RANKS = 32
 def weight_scales(proto: onnx.ModelProto, plan: QuantPlan) -> dict[str, ScaleProfile]:
     """The scales of the weights of a written model, by weight; of those that stand in the file itself."""
     wanted = {f"{site.tensor}_scale": site.tensor for site in plan.sites if site.kind == "weight"}
-    found = {}
+    profiles = {}
     for tensor in proto.graph.initializer:
         inside = tensor.data_location != onnx.TensorProto.EXTERNAL
         if tensor.name in wanted and inside and len(tensor.dims) and tensor.dims[0]:
             values = np.sort(onnx.numpy_helper.to_array(tensor).astype(np.float64), axis=None)
             ranks = np.unique(np.linspace(0, len(values) - 1, _RANKS).round().astype(int))
             text = " ".join(f"{value:.4g}" for value in values[ranks])
-            found[wanted[tensor.name]] = ScaleProfile(len(values), text)
-    return found
+            profiles[wanted[tensor.name]] = ScaleProfile(len(values), text)
+    return profiles
 
 
 _TAIL = 1e-4  # the share above a percentile of 99.99

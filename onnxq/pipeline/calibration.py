@@ -212,12 +212,12 @@ def activations(plan: QuantPlan, floats: FloatModel) -> tuple[str, ...]:
     Without those that the user keeps in float, and those that onnxruntime does not compute.
     """
     kept = {entry.node for entry in plan.kept_float if code_of(entry.because) in (*VETOES, GOAL)}
-    found = [name for name, dtype, _ in floats.model.inputs if dtype is not None and is_float(dtype)]
+    names = [name for name, dtype, _ in floats.model.inputs if dtype is not None and is_float(dtype)]
     for node in floats.model.graph.nodes:
         if node.name not in kept:
-            found += [t.name for t in node.outputs if t.dtype is not None and is_float(t.dtype)]
+            names += [t.name for t in node.outputs if t.dtype is not None and is_float(t.dtype)]
     computed = makers(floats.reference.graph)
-    return tuple(name for name in found if name in computed)
+    return tuple(name for name in names if name in computed)
 
 
 @dataclass(slots=True)
@@ -248,9 +248,9 @@ class Given:
         path = Path(path)
         if trt_cache.is_cache(path):
             return Given(path, cache=trt_cache.read_cache(path))
-        found = Given(path, stats=stats_file.read(path))
-        found._check_samples(partial)
-        return found
+        given = Given(path, stats=stats_file.read(path))
+        given._check_samples(partial)
+        return given
 
     def _check_samples(self, partial: bool) -> None:
         assert self.stats is not None
@@ -370,13 +370,13 @@ def measure(
     )  # fmt: skip
     watch = Watch(lambda done: job.observe("calibrate", done, total), skip)
     try:
-        found = collect(
+        stats = collect(
             floats.reference, request, job.feeds(samples), data_dir=floats.model.data_dir, watch=watch
         )
     except ort.RunError as error:
         raise unloadable(error, job.model) from error
-    found.require_values(prepared.draft.plan.measured)
-    return found
+    stats.require_values(prepared.draft.plan.measured)
+    return stats
 
 
 def unloadable(error: ort.RunError, model: Model) -> UserError:
@@ -397,10 +397,10 @@ def stated_by(cache: trt_cache.Cache | None, plan: QuantPlan) -> dict[str, Range
     """The ranges that a calibration cache states; those of a group's sources by any member."""
     if cache is None:
         return {}
-    found = {name: Range(float(s) * plan.format.greatest, STATED) for name, s in cache.scales.items()}
+    ranges = {name: Range(float(s) * plan.format.greatest, STATED) for name, s in cache.scales.items()}
     for group in plan.groups:
-        known = [found[name] for name in group.tensors if name in found]
-        if known:
-            widest = max(known, key=lambda entry: entry.amax)
-            found.update((name, widest) for name in group.sources if name not in found)
-    return found
+        members = [ranges[name] for name in group.tensors if name in ranges]
+        if members:
+            widest = max(members, key=lambda entry: entry.amax)
+            ranges.update((name, widest) for name in group.sources if name not in ranges)
+    return ranges

@@ -242,18 +242,18 @@ def _check(path: Path, asked: _Asked, tell: Observer) -> Checks:
     engine = engines[0] if engines is not None else None
     beyond = beyond_compiler(original, target)
     findings = _of_file(original, target, report, engines, beyond, repairs, sizes_made_up=not inputs.profiles)
-    known = _known(original, target, engine) if asked.own else {}  # what the user's own checks may need
+    subjects = _known(original, target, engine) if asked.own else {}  # what the user's own checks may need
     measured = None
     if job is not None:
         calibrating = Calibrating.of(groups.calibration, (), groups.feeding)
         evidence = evidence_of(job, original, calibrating, source, given, engine, asked.flags)
-        known["plan"] = evidence
+        subjects["plan"] = evidence
         if asked.measures:
-            known["data"] = evidence
+            subjects["data"] = evidence
             of_data = found_by(checks_that_need("data"), evidence)
             findings = [*_without_coarse(findings, of_data), *of_data]
             measured = MeasuredForChecks(evidence.samples, len(evidence.tensors), evidence.own_pairs)
-    findings += found_by_own(asked.own, known)
+    findings += found_by_own(asked.own, subjects)
     return Checks(
         kind="checks",
         schema=2,
@@ -296,11 +296,11 @@ def _of_file(
     failed = engines is not None and engines[0].status == "failed"
     deciding = deciding_inputs(model) if failed else ()
     of_runtimes = RuntimeAnswer(model, report.runtime, engines, beyond, deciding, sizes_made_up)
-    said = found_by(checks_that_need("runtime"), of_runtimes)
+    of_runtime = found_by(checks_that_need("runtime"), of_runtimes)
     return [
         *found_by(checks_that_need("target"), of_target),
         *lint,
-        *(one for one in said if one.kind not in _REPEATS or not explains(lint, one.reason)),
+        *(one for one in of_runtime if one.kind not in _REPEATS or not explains(lint, one.reason)),
     ]
 
 

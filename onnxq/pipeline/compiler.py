@@ -139,22 +139,24 @@ class Engines:
         """
         if not self._deployments[0].name:
             return ()
-        main, found = main_of(self._deployments), []
-        for one in self._deployments:
-            if one is main:
-                found.append(main_verdict)
+        main, verdicts = main_of(self._deployments), []
+        for deployment in self._deployments:
+            if deployment is main:
+                verdicts.append(main_verdict)
                 continue
-            sizes = {name: usual for name, (_, usual, _) in one.profiles.items()}
+            sizes = {name: usual for name, (_, usual, _) in deployment.profiles.items()}
             plain = replace(self._plain, sizes=sizes)
-            found.append(self._said(partial(self._judged, plain, None, engine, built)))
-        return tuple(found)
+            verdicts.append(self._said(partial(self._judged, plain, None, engine, built)))
+        return tuple(verdicts)
 
     def bytes(self, engine: trt.Engine) -> tuple[int | None, ...]:
         """What an engine needs for activations in each deployment; None where it is not known."""
-        order, known = [main_of(self._deployments), *self._others], engine.activation_bytes
-        if len(known) < len(order):
+        order, bytes_of = [main_of(self._deployments), *self._others], engine.activation_bytes
+        if len(bytes_of) < len(order):
             return (None,) * len(order)
-        return tuple(known[next(i for i, own in enumerate(order) if own is one)] for one in self._deployments)
+        return tuple(
+            bytes_of[next(i for i, own in enumerate(order) if own is one)] for one in self._deployments
+        )
 
 
 def _plain(built: Built, profiles: Mapping[str, Profile]) -> Plain:
@@ -183,9 +185,9 @@ class Compiler:
         with interrupts.Folder() as folder:
             models, self.beside = [model, self.beside], None
             paths = []
-            for place, one in enumerate(filter(None, models)):
+            for place, proto in enumerate(filter(None, models)):
                 paths.append(Path(folder) / f"{place}.onnx")
-                files.save_model(one, paths[-1], self._job.model.data_dir)
+                files.save_model(proto, paths[-1], self._job.model.data_dir)
             shapes, *more = self._profiles
             first, *plain = trt.compile_engines(
                 paths, sm=self._sm, profiles=shapes, more=more, timeout=timeout

@@ -16,17 +16,17 @@ from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.job import Job
 
 
-def read_costs(given: str | os.PathLike[str] | Mapping[str, float]) -> str | dict[str, float]:
+def read_costs(costs: str | os.PathLike[str] | Mapping[str, float]) -> str | dict[str, float]:
     """A unit, or what nodes cost: of a mapping, or of a JSON file.
 
     Raises:
         UserError: the file cannot be read, or is no object of numbers.
     """
-    if isinstance(given, str) and given in UNITS:
-        return given
-    if isinstance(given, Mapping):
-        return _checked(dict(given), "the costs")
-    path = Path(given)
+    if isinstance(costs, str) and costs in UNITS:
+        return costs
+    if isinstance(costs, Mapping):
+        return _checked(dict(costs), "the costs")
+    path = Path(costs)
     hint = 'the form is {"node": 1.5, ...}; or give ' + " or ".join(UNITS)
     try:
         document = json.loads(path.read_text("utf-8"))
@@ -62,15 +62,15 @@ def costs_of_nodes(costs: Mapping[str, float], job: Job, prepared: Prepared) -> 
         UserError: a node does not exist, or none is quantized.
     """
     now = {node.name for node in prepared.floats.model.graph.nodes}
-    known = now | {node.name for node in Model.open(job.source).graph.nodes} if set(costs) - now else now
+    names = now | {node.name for node in Model.open(job.source).graph.nodes} if set(costs) - now else now
     for name in costs:
-        if name not in known:
-            raise unknown_name("node", name, sorted(known))
+        if name not in names:
+            raise unknown_name("node", name, sorted(names))
     readers = prepared.draft.plan.readers
-    found = {name: cost for name, cost in costs.items() if name in readers}
-    if not found and readers:
+    of_readers = {name: cost for name, cost in costs.items() if name in readers}
+    if not of_readers and readers:
         raise UserError(
             "no node that costs something is quantized: there is nothing to choose by",
             hint=f"quantized are {', '.join(sorted(readers)[:5])}",
         )
-    return found
+    return of_readers

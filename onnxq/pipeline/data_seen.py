@@ -92,16 +92,16 @@ class InputSeen(DocumentPart):
     @classmethod
     def of(cls, entry: InputSurvey) -> InputSeen:
         """What an input was fed; without a mean and all that follows where there were no numbers."""
-        found, spec = entry.channels, entry.spec
-        mean, std = (None, None) if found is None else found.whole()
+        channels, spec = entry.channels, entry.spec
+        mean, std = (None, None) if channels is None else channels.whole()
         each = None
-        if found is not None and entry.layout:
-            pairs = zip(found.mean.tolist(), found.std.tolist(), strict=True)
+        if channels is not None and entry.layout:
+            pairs = zip(channels.mean.tolist(), channels.std.tolist(), strict=True)
             each = tuple(ChannelFed(*pair) for pair in pairs)
         return cls(
             name=spec.name, dtype=str(spec.dtype), shape=None if spec.shape is None else tuple(spec.shape),
             layout=entry.layout, shapes=tuple(ShapeFed(*one) for one in entry.shapes.items()), min=entry.min,
-            max=entry.max, mean=mean, std=std, zeros=None if found is None else entry.zeros / entry.values,
+            max=entry.max, mean=mean, std=std, zeros=None if channels is None else entry.zeros / entry.values,
             channels=each,
         )  # fmt: skip
 
@@ -213,9 +213,9 @@ def look(
     if output is not None:
         save_file(output, pictures.png())
     understood = source.told(path_of(data))
-    known = survey.samples if survey.samples < most else source.count
+    number = survey.samples if survey.samples < most else source.count
     bad = 0 if feeding.skip_bad else understood.skipped.count
-    doubtful = data_warnings(survey, model_scaling(opened), count=known, batch=source.batch, bad=bad)
+    doubtful = data_warnings(survey, model_scaling(opened), count=number, batch=source.batch, bad=bad)
     drawn = None if output is None else Sheet(str(output), pictures.tiles, tuple(pictures.captions))
     return DataSeen(
         kind="data",

@@ -51,22 +51,26 @@ class Deployed:
         if not any(index in bad for index in self.seen):
             return self
         order = list(self.seen)
-        found = []
-        for one in self.deployments:
-            own = [order[place] for place in one.fitting] if one.name else order
-            found.append(one.without_bad([self.seen[index] for index in own if index not in bad]))
-        return replace(self, deployments=tuple(found))
+        kept = []
+        for deployment in self.deployments:
+            own = [order[place] for place in deployment.fitting] if deployment.name else order
+            kept.append(deployment.without_bad([self.seen[index] for index in own if index not in bad]))
+        return replace(self, deployments=tuple(kept))
 
     def not_calibrated(self) -> tuple[str, ...]:
         """The sizes that are stated and that no sample has, in words; but for the batch."""
         order, told = list(self.seen), list[str]()
-        for one in self.deployments if order else ():
-            own = [self.seen[order[place]] for place in one.fitting] if one.name else list(self.seen.values())
-            for dim in sorted(one.stated.difference(one.batch)):
-                span = one.spans[dim]
-                sizes = [size for shapes in own if (size := one.size(dim, shapes)) is not None]
+        for deployment in self.deployments if order else ():
+            own = (
+                [self.seen[order[place]] for place in deployment.fitting]
+                if deployment.name
+                else list(self.seen.values())
+            )
+            for dim in sorted(deployment.stated.difference(deployment.batch)):
+                span = deployment.spans[dim]
+                sizes = [size for shapes in own if (size := deployment.size(dim, shapes)) is not None]
                 if sizes and (span.smallest < min(sizes) or span.largest > max(sizes)):
-                    of = f"deployment {one.name!r}: " if one.name else ""
+                    of = f"deployment {deployment.name!r}: " if deployment.name else ""
                     has = f"{min(sizes)} to {max(sizes)}" if min(sizes) < max(sizes) else str(min(sizes))
                     told.append(
                         f"{of}{dim} is deployed for {span}, and the samples have {has}: what is beyond was "
@@ -90,23 +94,27 @@ def deploy(job: Job, source: Source, parts: Split, first: Sample) -> Deployed:
         UserError: what is stated of the sizes does not fit the model, or no sample.
     """
     stated = job.deployments()
-    (one, *more) = stated
-    if not parts.indices or (not (more or one.name) and set(one.spans) <= {*one.batch}):
+    (only, *more) = stated
+    if not parts.indices or (not (more or only.name) and set(only.spans) <= {*only.batch}):
         shapes = {name: array.shape for name, array in first.feeds.items()}
         _check_lengths(job, source, [(first.index, shapes)])
-        found = _that_run(job, job.deployments([shapes], every=False), first)
-        return Deployed(found, tuple(_resized(first, one) if _has_none(one) else first for one in found))
+        run = _that_run(job, job.deployments([shapes], every=False), first)
+        return Deployed(
+            run, tuple(_resized(first, deployment) if _has_none(deployment) else first for deployment in run)
+        )
     with job.step("sizes"):
         sizes = source.shapes(parts.indices)
         _check_lengths(job, source, list(zip(parts.indices, sizes, strict=True)))
-        found = _that_run(job, job.deployments(sizes), first)
+        run = _that_run(job, job.deployments(sizes), first)
         usual = tuple(
-            _resized(first, one)
-            if _has_none(one)
-            else next(source.good([] if one.nearest is None else [parts.indices[one.nearest]]), first)
-            for one in found
+            _resized(first, deployment)
+            if _has_none(deployment)
+            else next(
+                source.good([] if deployment.nearest is None else [parts.indices[deployment.nearest]]), first
+            )
+            for deployment in run
         )
-        return Deployed(found, usual, dict(zip(parts.indices, sizes, strict=True)))
+        return Deployed(run, usual, dict(zip(parts.indices, sizes, strict=True)))
 
 
 def _check_lengths(job: Job, source: Source, samples: Sequence[tuple[int, Mapping[str, Shape]]]) -> None:
@@ -159,9 +167,9 @@ def _that_run(job: Job, deployments: tuple[Deployment, ...], first: Sample) -> t
     return deployments
 
 
-def _has_none(one: Deployment) -> bool:
+def _has_none(deployment: Deployment) -> bool:
     """Whether a deployment of several has no sample."""
-    return bool(one.name) and not one.fitting
+    return bool(deployment.name) and not deployment.fitting
 
 
 def _resized(sample: Sample, deployment: Deployment) -> Sample:

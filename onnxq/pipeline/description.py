@@ -234,14 +234,14 @@ class TensorSummary(Shown, DocumentPart):
 
     def words(self) -> Words:
         """Its type, who gives and reads it, and its scale."""
-        one, scale = self.tensor, self.quantization
+        tensor, scale = self.tensor, self.quantization
         facts = [
-            f"{one.kind}, {one.dtype} {list(one.shape) if one.shape is not None else 'of unknown shape'}",
-            f"of {one.producer.node}" if one.producer is not None else "",
-            f"read by {count(len(one.consumers), 'node')}",
+            f"{tensor.kind}, {tensor.dtype} {list(tensor.shape) if tensor.shape is not None else 'of unknown shape'}",
+            f"of {tensor.producer.node}" if tensor.producer is not None else "",
+            f"read by {count(len(tensor.consumers), 'node')}",
             f"scale {scale.scale}: {scale.because}" if scale is not None else "",
         ]
-        return Words(one.name, facts)
+        return Words(tensor.name, facts)
 
 
 @tells_keywords
@@ -326,25 +326,30 @@ def _usual(model: Model, stated: Inputs) -> dict[str, dict[str, tuple[int | str 
         model.set_typical_input({name: _one_sample(dims) for name, _, dims in model.inputs if dims})
         return {}
     specs = [InputSpec(name, dtype, dims) for name, dtype, dims in model.inputs if dtype is not None]
-    found = all_deployed(
+    deployments = all_deployed(
         [(spec.name, spec.shape) for spec in specs],
         stated_deployments([spec.name for spec in specs], stated),
         [],
         batched=[spec.name for spec in specs if leading(spec) == "batch"],
     )
     usual: dict[str, dict[str, tuple[int | str | None, ...]]] = {}
-    for one in found:
-        known = {*one.stated, *one.batch}
-        usual[one.name] = {
+    for deployment in deployments:
+        named = {*deployment.stated, *deployment.batch}
+        usual[deployment.name] = {
             name: tuple(
-                size if isinstance(dim, int) or dim in known else dim
-                for dim, size in zip(dims, one.usual[name], strict=True)
+                size if isinstance(dim, int) or dim in named else dim
+                for dim, size in zip(dims, deployment.usual[name], strict=True)
             )
-            for name, dims in one.names.items()
+            for name, dims in deployment.names.items()
         }
-    main = main_of(found)
+    main = main_of(deployments)
     model.set_typical_input(
-        usual[main.name], [(one.name, one.weight, usual[one.name]) for one in found if len(found) > 1]
+        usual[main.name],
+        [
+            (deployment.name, deployment.weight, usual[deployment.name])
+            for deployment in deployments
+            if len(deployments) > 1
+        ],
     )
     balance(model)
     return usual
@@ -363,10 +368,10 @@ def describe_tensor(model: ModelSource, name: str, *, shapes: Shapes | None = No
         UserError: the model cannot be read; there is no such tensor or input.
     """
     opened = _opened(model, shapes, stripped=False)
-    known = {t.name: t for graph in opened.graphs() for t in graph.tensors().values() if t.name}
-    if name not in known:
-        raise unknown_name("tensor", name, known)
-    tensor = Tensor(opened, known[name])
+    by_name = {t.name: t for graph in opened.graphs() for t in graph.tensors().values() if t.name}
+    if name not in by_name:
+        raise unknown_name("tensor", name, by_name)
+    tensor = Tensor(opened, by_name[name])
     maker = tensor.producer
     kind = "constant" if tensor.is_constant else "input" if tensor.is_input else "activation"
     seen = TensorSeen(

@@ -37,8 +37,8 @@ def engine_part(
     runs = trt.int8_of(engine, planned, format)
     alike = twins(model) if engine.layers and None in runs.values() else {}
     for name in [name for name, layer in runs.items() if layer is None]:
-        found = trt.int8_of(engine, alike.get(name, ()), format)
-        runs[name] = next(filter(None, found.values()), None)
+        types = trt.int8_of(engine, alike.get(name, ()), format)
+        runs[name] = next(filter(None, types.values()), None)
     int8 = [name for name, layer in runs.items() if layer is not None and layer.multiplies(format)]
     return EnginePart(
         status=engine.status,

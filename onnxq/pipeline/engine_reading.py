@@ -160,28 +160,28 @@ def engine(
         opened = Model.open(path)
         reading = reading_of(read_exported(files[0], files[1], operators_of(opened)), opened)
         _check_files(path, reading, files[0] or files[1])
-        one, other = ReadEngine(str(path), None, None, reading, ""), None
+        first, other = ReadEngine(str(path), None, None, reading, ""), None
     else:
-        one = _compiled(path, sm, profiles, tell, "compile")
+        first = _compiled(path, sm, profiles, tell, "compile")
         other = _compiled(Path(compare), sm, profiles, tell, "compile: other") if compare else None
     verdict = None
     if against_fp16:
         tell("compile: plain float16", None, None)
         shapes = next(iter(_profiles(path, Model.open(path), profiles)[0]), {})
         verdict = compared_with_fp16(path, sm=sm, profiles=shapes, gpu=gpu)
-    both = other is not None and other.reading is not None and one.reading is not None
+    both = other is not None and other.reading is not None and first.reading is not None
     return EngineDocument(
         kind="engine",
         schema=1,
-        model=one.model,
-        engine=one.engine,
-        traffic=one.traffic,
-        profiles_from=one.profiles_from,
-        reading=one.reading,
+        model=first.model,
+        engine=first.engine,
+        traffic=first.traffic,
+        profiles_from=first.profiles_from,
+        reading=first.reading,
         layer_info=str(layer_info) if layer_info is not None else None,
         profile_times=str(profile_times) if profile_times is not None else None,
         other=other,
-        differences=engine_difference(one.reading, other.reading) if both else None,  # type: ignore[arg-type, union-attr]
+        differences=engine_difference(first.reading, other.reading) if both else None,  # type: ignore[arg-type, union-attr]
         verdict=verdict,
     )
 
@@ -201,8 +201,8 @@ def _profiles(path: Path, model: Model, stated: Profiles | None) -> tuple[list[d
     That is, stated, or of the report beside the model.
     """
     if stated:
-        given = {name: as_profile(shapes) for name, shapes in stated.items()}
-        return list(profiles_of([name for name, *_ in model.inputs], given).values()), ""
+        of_inputs = {name: as_profile(shapes) for name, shapes in stated.items()}
+        return list(profiles_of([name for name, *_ in model.inputs], of_inputs).values()), ""
     return recorded_profiles(path)
 
 

@@ -98,12 +98,12 @@ def _is_dynamic(shape: Shape | None) -> bool:
 
 
 def _sizes(
-    shape: Shape, given: Sequence[int | str] | None, assumed: Mapping[str, int], size: int
+    shape: Shape, typical: Sequence[int | str] | None, assumed: Mapping[str, int], size: int
 ) -> tuple[int, ...]:
     sizes = []
-    for axis, (dim, other) in enumerate(zip(shape, given or shape, strict=True)):
-        known = next((d for d in (dim, other) if isinstance(d, int)), None)
-        if known is None:
-            known = assumed.get(str(dim), 1 if axis == 0 else size)
-        sizes.append(known)
+    for axis, (dim, other) in enumerate(zip(shape, typical or shape, strict=True)):
+        number = next((d for d in (dim, other) if isinstance(d, int)), None)
+        if number is None:
+            number = assumed.get(str(dim), 1 if axis == 0 else size)
+        sizes.append(number)
     return tuple(sizes)

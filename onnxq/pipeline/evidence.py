@@ -164,13 +164,13 @@ def _is_of_float_model(given: Given | None, job: Job, report: Report | None) -> 
 
 
 def _measured(
-    job: Job, prepared: Prepared, options: Calibrating, sampling: Sampling, known: Stats, *, own: bool
+    job: Job, prepared: Prepared, options: Calibrating, sampling: Sampling, before: Stats, *, own: bool
 ) -> tuple[Stats, UserError | None]:
     """Statistics of what is quantized and of what is added or joined; and why there are none."""
     computed = makers(prepared.floats.reference.graph)
     planned = [name for name in (() if own else prepared.draft.plan.measured) if name in computed]
-    more = [name for name in dict.fromkeys(_looked_at(job.model)) if name in computed]
-    unmeasured = [name for name in dict.fromkeys([*planned, *more]) if name not in known.tensors]
+    looked_at = [name for name in dict.fromkeys(_looked_at(job.model)) if name in computed]
+    unmeasured = [name for name in dict.fromkeys([*planned, *looked_at]) if name not in before.tensors]
     if not unmeasured or sampling.first is None or sampling.parts is None:
         return Stats(), None
     axes = _channel_axes(job.model)

@@ -138,34 +138,34 @@ def _lines(filled: Mapping[str, str], suggested: Mapping[str, str], doubts: tupl
     """Every option in its table, the top of the file first."""
     tables: dict[str, list[tuple[type, str, Option]]] = {"": []}
     for group in GROUPS:
-        for name, said in read_options(group).items():
-            tables.setdefault(said.tables[0], []).append((group, name, said))
+        for name, option in read_options(group).items():
+            tables.setdefault(option.tables[0], []).append((group, name, option))
     for table, options in tables.items():
         yield from ["", f"[{table}]"] if table else []
         if table == "images":
             for doubt in doubts:
                 yield from _comment(f"Doubtful about the data: {doubt}")
-        for group, name, said in options:
-            place = f"{table}.{said.key}".lstrip(".")
+        for group, name, option in options:
+            place = f"{table}.{option.key}".lstrip(".")
             default = group.__dataclass_fields__[name].default  # type: ignore[attr-defined]
-            text = filled.get(place) or suggested.get(place) or _value(said, default)
+            text = filled.get(place) or suggested.get(place) or _value(option, default)
             yield ""
-            yield from _comment(_help(said, suggests=place in suggested))
-            yield f"{'' if place in filled else '# '}{said.key} = {text}"
+            yield from _comment(_help(option, suggests=place in suggested))
+            yield f"{'' if place in filled else '# '}{option.key} = {text}"
 
 
-def _help(said: Option, *, suggests: bool) -> str:
+def _help(option: Option, *, suggests: bool) -> str:
     """What an option is, and what its value in the file is."""
-    code = " Obeyed only in a file that --config names." if said.runs_code else ""
-    return f"{said.help}{code}{' Of this model:' if suggests else ''}"
+    code = " Obeyed only in a file that --config names." if option.runs_code else ""
+    return f"{option.help}{code}{' Of this model:' if suggests else ''}"
 
 
-def _value(said: Option, default: Any) -> str:
+def _value(option: Option, default: Any) -> str:
     """The default, or an example where there is none."""
-    if said.kind is NOT:
+    if option.kind is NOT:
         return "false" if default else "true"
     if default is None or default == ():
-        return _EXAMPLES[said.key]
+        return _EXAMPLES[option.key]
     if isinstance(default, tuple):
         return _string("/".join(map(str, default)))
     return str(default).lower() if isinstance(default, bool) else json.dumps(default)

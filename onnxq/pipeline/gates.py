@@ -36,14 +36,14 @@ class BoundGoal:
 
     @staticmethod
     def of(
-        goal: Goal, outputs: Sequence[str], known: Sequence[tuple[str, np.dtype | None, Shape | None]]
+        goal: Goal, outputs: Sequence[str], described: Sequence[tuple[str, np.dtype | None, Shape | None]]
     ) -> BoundGoal:
         """That of the outputs that run.
 
         Args:
             goal: what is asked for.
             outputs: their names.
-            known: name, type and shape of all outputs.
+            described: name, type and shape of all outputs.
 
         Raises:
             UserError: an output that is named is none of them, or it is not clear which is meant.
@@ -51,10 +51,10 @@ class BoundGoal:
         for name in goal.weigh or {}:
             if name not in outputs and owner_of(name, outputs) is None:
                 raise unknown_name("output", name, list(outputs))
-        given, agreement = goal.min_agreement, None
-        if given is not None:
-            named, percent = given if isinstance(given, tuple) else (None, given)
-            run = [entry for entry in known if entry[0] in outputs]
+        asked, agreement = goal.min_agreement, None
+        if asked is not None:
+            named, percent = asked if isinstance(asked, tuple) else (None, asked)
+            run = [entry for entry in described if entry[0] in outputs]
             agreement = (output_with_classes(run, named), float(percent))
         weigh = goal.weigh or {}
         weighed = [weigh.get(name, 1.0) for name in (*outputs, *weigh)]
@@ -81,18 +81,18 @@ class BoundGoal:
             drop: by how much the score is below the float model's.
             function: what scores.
         """
-        found, gate = list[GateMeasured](), GateMeasured.judged
+        gates, gate = list[GateMeasured](), GateMeasured.judged
         if self.goal.min_sqnr is not None:
             level = gauge.about.result().sqnr_about_mean_db
             if level is None and gauge.about.equal:  # whatever their signal is
                 level = BEST_DB
-            found.append(gate("sqnr", NAME, "", self.goal.min_sqnr, level))
+            gates.append(gate("sqnr", NAME, "", self.goal.min_sqnr, level))
         if self.agreement is not None and gauge.agreement is not None:
             name, percent = self.agreement
-            found.append(gate("agreement", "argmax agrees", name, percent, gauge.agreement.percent))
+            gates.append(gate("agreement", "argmax agrees", name, percent, gauge.agreement.percent))
         if self.goal.max_drop is not None:
-            found.append(gate("drop", "drop of the score", function, self.goal.max_drop, drop))
-        return found
+            gates.append(gate("drop", "drop of the score", function, self.goal.max_drop, drop))
+        return gates
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,10 +58,10 @@ class Searched:
 
     def missing(self, goal: Goal) -> list[str]:
         """Why nothing meets a goal."""
-        accuracy, met, said = self.accuracy, self.met, []
+        accuracy, met, sentences = self.accuracy, self.met, []
         if goal.max_float is not None and not met.met:
             taken = accuracy.costs.share(met.best.nodes)
-            said.append(
+            sentences.append(
                 f"no more than {100 * goal.max_float:.3g} % of the int8 multiply-accumulates may go to "
                 f"float, and {100 * taken:.3g} % did (--max-float)"
             )
@@ -69,21 +69,21 @@ class Searched:
             free = Search(accuracy.model, accuracy.decisions, accuracy.costs, None)
             every = free.predicted(name for decision in accuracy.decisions for name in decision.nodes)
             if every.sqnr_db < goal.min_sqnr:
-                said.append(
+                sentences.append(
                     f"with all of int8 in float {every.sqnr_db:.1f} dB are predicted: the rest of the noise "
                     "is the body's (--body fp32)"
                 )
-        return said
+        return sentences
 
 
 def prices_of(accuracy: Accuracy, floats: Collection[str]) -> list[DecisionRanked]:
     """What each node of a set gains beside the others, the greatest gain first."""
-    model, costs, found = accuracy.model, accuracy.costs, []
+    model, costs, prices = accuracy.model, accuracy.costs, []
     for name in floats:
         decision = next(one for one in accuracy.decisions if name in one.nodes)
         alone = replace(decision, nodes=(name,), removes="")
-        found += ranked(model, [alone], costs, [other for other in floats if other != name])
-    return sorted(found, key=lambda one: -one.gain_db)
+        prices += ranked(model, [alone], costs, [other for other in floats if other != name])
+    return sorted(prices, key=lambda one: -one.gain_db)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +111,13 @@ class GoalFound:
             pursuit: of the goal.
             verified: how near the model is that is written.
         """
-        found, goal, first = self.searched, pursuit.goal, self.first or verified
+        searched, goal, first = self.searched, pursuit.goal, self.first or verified
         gates, notes = verified.gates, [*self.notes]
         search, missing = None, list[str]()
-        if found is not None:
+        if searched is not None:
             try:
-                search = found.part(goal)
-                missing = [] if verified.met else found.missing(goal)
+                search = searched.part(goal)
+                missing = [] if verified.met else searched.missing(goal)
             except Exception as error:
                 notes.append(f"the report does not say what the search did: that ends in {fault_of(error)}")
         if not verified.met:

@@ -13,11 +13,11 @@ from onnxq.graph.types import Shape, shape_text
 
 def interface(model: Model) -> dict[str, tuple[str, str]]:
     """Each input and output of a model as (kind, type and shape), for a reader."""
-    found = {}
+    types = {}
     for kind, entries in (("input", model.inputs), ("output", model.outputs)):
         for name, dtype, shape in entries:
-            found[name] = (kind, _type_text(dtype, shape, model.symbols))
-    return found
+            types[name] = (kind, _type_text(dtype, shape, model.symbols))
+    return types
 
 
 def interface_changes(

@@ -283,8 +283,14 @@ class Job:
         """The proof of a change that only the whole model can prove."""
         if self.whole is None:
             return Proof("unproven", why="proofs are off")
-        found = self.whole.compare(model, "upgrade", exact=exact)
-        return Proof(found.verdict, int(found.verdict != "unproven"), 0, found.max_abs, why=found.why)
+        comparison = self.whole.compare(model, "upgrade", exact=exact)
+        return Proof(
+            comparison.verdict,
+            int(comparison.verdict != "unproven"),
+            0,
+            comparison.max_abs,
+            why=comparison.why,
+        )
 
     def check_loads(self) -> None:
         """Refuses sizes with which a part of the model, a branch that never runs perhaps, cannot be.
@@ -361,12 +367,12 @@ class Job:
         tokens, inputs = self.lengths, self.inputs
         weights = inputs.profile_weights or {}
         if tokens is not None and {*weights} <= {*PHASES}:
-            found = stated_deployments(names, replace(inputs, profile_weights=None))
-            if not found[0].name and (
-                apart := phases(sizes, found[0], seen, tokens, weights=weights, batched=batched)
+            as_stated = stated_deployments(names, replace(inputs, profile_weights=None))
+            if not as_stated[0].name and (
+                apart := phases(sizes, as_stated[0], seen, tokens, weights=weights, batched=batched)
             ):
                 return apart
-            if not (found[0].name or seen):  # samples are to tell them apart
+            if not (as_stated[0].name or seen):  # samples are to tell them apart
                 inputs = replace(inputs, profile_weights=None)
         stated = stated_deployments(names, inputs)
         sums = () if tokens is None else tokens.sums
@@ -448,14 +454,20 @@ class Job:
             proof = Proof("unproven", why=f"opset {opset} has no {', '.join(lost)}: it does not run any more")
         elif self.whole is not None:
             try:
-                found = self.whole.compare(self.model, "upgrade", exact=False)
+                comparison = self.whole.compare(self.model, "upgrade", exact=False)
             except Differs as error:
                 raise UserError(
                     f"raising the model's opset from {was} to {opset} would change what it computes: {error}",
                     hint=f"export the model again with opset {opset} or newer",
                 ) from error
-            self.rewrites.whole.append(found)
-            proof = Proof(found.verdict, int(found.verdict != "unproven"), 0, found.max_abs, why=found.why)
+            self.rewrites.whole.append(comparison)
+            proof = Proof(
+                comparison.verdict,
+                int(comparison.verdict != "unproven"),
+                0,
+                comparison.max_abs,
+                why=comparison.why,
+            )
         if self.repairs.prove == "always" and not proof.holds:
             raise UserError(
                 f"raising the model's opset from {was} to {opset}, which Q/DQ pairs need, is not proved: "

@@ -151,23 +151,23 @@ def _measured(
     if limited:
         how = replace(how, pace=Allowance(job.spent).pace)
     with interrupts.Folder() as name:
-        one = _stage(job.original(), Path(name) / "original")
+        original = _stage(job.original(), Path(name) / "original")
         other = _stage(Model(made.proto, None, made.model.data_dir), Path(name) / "result")
-        if one.data_dir is not None or other.data_dir is not None:  # weights in files, of heavy models
+        if original.data_dir is not None or other.data_dir is not None:  # weights in files, of heavy models
             collected()  # the graphs of both, which nobody needs any more
-        count, found = wanted, None
-        while found is None and count:
+        count, compared = wanted, None
+        while compared is None and count:
             samples = itertools.islice(sampling.held_out(silent=True), count)
             try:
-                found = beside(one, other, recorded(report), samples, how, tell)
+                compared = beside(original, other, recorded(report), samples, how, tell)
             except Fewer as error:
                 count = error.samples
-    if found is None:
+    if compared is None:
         return LayerErrors(f"one sample would take more than {SHARE:.0%} of the run")
     notes = () if count == wanted else (f"more samples would take over {SHARE:.0%} of the run",)
     return LayerErrors(
-        samples=found.samples, rows=lines_of(found.rows), drift=found.drift, drift_db=found.drift_db,
-        nonfinite=found.nonfinite, worst=found.worst, notes=(*notes, *found.notes),
+        samples=compared.samples, rows=lines_of(compared.rows), drift=compared.drift, drift_db=compared.drift_db,
+        nonfinite=compared.nonfinite, worst=compared.worst, notes=(*notes, *compared.notes),
     )  # fmt: skip
 
 

@@ -39,8 +39,8 @@ def predicted_db(
     measured: Any = getattr(pipeline, "accuracy")  # noqa: B009 (the function, where a module has its name too)
     with measured(
         original, data, asked, feeding=feeding, images=images, observe=observe, repair="none"
-    ) as found:
-        model = found.model
+    ) as accuracy:
+        model = accuracy.model
     entries = model.sources.entries
     nodes = dict.fromkeys(edge.node for entry in entries for edge in entry.edges)
     on = np.array([[any(e.node == node for e in entry.edges) for entry in entries] for node in nodes], bool)

@@ -31,16 +31,16 @@ class LayerRules:
         self._model, self._layers = model, layers
         self.notes: list[str] = []
         nodes = {node.name: node for node in model.graph.nodes}
-        known = [(node.name, node.op) for node in nodes.values()]
-        found = {
-            subject: overrides([rule for rule in layers if rule.subject == subject], known)
+        named = [(node.name, node.op) for node in nodes.values()]
+        by_subject = {
+            subject: overrides([rule for rule in layers if rule.subject == subject], named)
             for subject in dict.fromkeys(rule.subject for rule in layers)
         }
-        self._inputs = found.get(("inputs", None), {})
-        self._weights = found.get(("weights", None), {})
-        self._steps = found.pop(("repair", None), {})
+        self._inputs = by_subject.get(("inputs", None), {})
+        self._weights = by_subject.get(("weights", None), {})
+        self._steps = by_subject.pop(("repair", None), {})
         self._outputs: dict[str, LayerRule] = {}
-        for rules in found.values():
+        for rules in by_subject.values():
             for name, rule in rules.items():
                 if rule.output is not None:
                     self._outputs[_output(name, nodes[name].outputs, rule.output, rule)] = rule
@@ -61,18 +61,18 @@ class LayerRules:
         Or about the output of a node that it is.
         """
         own = {node: rule for node, rule in self._inputs.items() if rule.format is None}
-        found: dict[int, set[LayerRule]] = {}
+        of_groups: dict[int, set[LayerRule]] = {}
         for site in plan.sites:
             if site.kind == "activation":
-                rules = found.setdefault(site.group, set())
+                rules = of_groups.setdefault(site.group, set())
                 rules.update(own[edge.node] for edge in site.readers if edge.node in own)
                 if site.tensor in self._outputs:
                     rules.add(self._outputs[site.tensor])
         ranges = {}
         for group in plan.groups:
-            if not found.get(group.id):
+            if not of_groups.get(group.id):
                 continue
-            first, *others = sorted(found[group.id], key=self._layers.index)
+            first, *others = sorted(of_groups[group.id], key=self._layers.index)
             for name in group.sources:
                 ranges[name] = first
                 if others:
@@ -81,14 +81,14 @@ class LayerRules:
                         f"tensor {name!r} is read by layers of [[layer]] {entries} and {others[-1].index}, "
                         f"and has one scale: entry {first.index} is followed"
                     )
-        idle = {*own.values(), *self._outputs.values()}.difference(*found.values())
+        idle = {*own.values(), *self._outputs.values()}.difference(*of_groups.values())
         self._say_idle(idle, "quantized activation")
         return ranges
 
     def weights(self, plan: QuantPlan) -> Weights:
         """What quantized constants cover by the first entry about the weights of a node that reads them."""
         tensors = self._model.graph.tensors() if self._weights else {}
-        found: Weights = {}
+        weights: Weights = {}
         used = set()
         for site in plan.sites:
             rules = {self._weights[edge.node] for edge in site.readers if edge.node in self._weights}
@@ -97,11 +97,11 @@ class LayerRules:
                 used.add(rule)
                 values = constant_of(tensors[site.tensor])
                 assert values is not None
-                found[site.tensor, site.axis] = amax_of(
+                weights[site.tensor, site.axis] = amax_of(
                     np.asarray(values, np.float32), site.axis, rule, plan.format
                 )
         self._say_idle(set(self._weights.values()) - used, "quantized weight")
-        return found
+        return weights
 
     def _say_idle(self, rules: set[LayerRule], what: str) -> None:
         self.notes += [

@@ -59,15 +59,15 @@ def _of(
         model.set_input_shape(name, tuple(dims))
     if shapes:
         model.infer_shapes()
-    known = {dim for _, _, shape in model.inputs for dim in shape or () if isinstance(dim, str)}
+    names = {dim for _, _, shape in model.inputs for dim in shape or () if isinstance(dim, str)}
     for name, size in assume.items():
-        if name not in known:
-            raise unknown_name("dynamic dimension", name, sorted(known))
+        if name not in names:
+            raise unknown_name("dynamic dimension", name, sorted(names))
         if size < 1:
             raise UserError(f"--assume {name}={size}: a size is at least 1")
     return memory_of(model, shapes=shapes, assume=assume)
 
 
-def _kept(found: MemoryOf, match: Sequence[str], ops: Sequence[str]) -> MemoryOf:
-    rows = wanted_rows(found.steps, lambda s: (s.node, *s.tensors), lambda s: s.op, match, ops)
-    return dataclasses.replace(found, steps=tuple(rows))
+def _kept(whole: MemoryOf, match: Sequence[str], ops: Sequence[str]) -> MemoryOf:
+    rows = wanted_rows(whole.steps, lambda s: (s.node, *s.tensors), lambda s: s.op, match, ops)
+    return dataclasses.replace(whole, steps=tuple(rows))

@@ -26,30 +26,30 @@ _FOLD = "give sizes with --shape or values with --freeze, so that it becomes a c
 
 def unsupported(model: Model, target: Target) -> list[NotTaken]:
     """The nodes that the target does not take, and what the user can do."""
-    found = []
+    lacks = []
     if model.opset > target.max_opset:
         newer = (
             f"opset {model.opset} is newer than {target.max_opset}, the last that {target.title} documents"
         )
         export = f"export with opset {target.max_opset}, if the importer stumbles over a newer operator"
-        found.append(NotTaken("", "", newer, export))
+        lacks.append(NotTaken("", "", newer, export))
     for kind, entries in (("input", model.graph.inputs), ("output", model.graph.outputs)):
         for entry in entries:
             if entry.dtype is not None and np.dtype(entry.dtype).kind in "OUS":
                 reason = f"{kind} {entry.name!r} holds strings, which TensorRT does not have"
                 advice = "leave it out with onnxq extract, and turn numbers into names on the host"
-                found.append(NotTaken("", "", reason, advice))
+                lacks.append(NotTaken("", "", reason, advice))
     for entry in model.graph.inputs:
         flag = shape_of(Tensor(model, entry)) if entry.shape is None else ""
         if flag:
             reason = f"how many dimensions input {entry.name!r} has is not known"
-            found.append(NotTaken("", "", reason, f"state it: onnxq sanitize {flag}"))
+            lacks.append(NotTaken("", "", reason, f"state it: onnxq sanitize {flag}"))
     for graph in model.graphs():
         for raw in graph.nodes:
             node = Node(model, raw)
             for reason, advice in _refusals(node, target):
-                found.append(NotTaken(node.name, node.op, reason, advice))
-    return found
+                lacks.append(NotTaken(node.name, node.op, reason, advice))
+    return lacks
 
 
 def deciding_inputs(model: Model) -> list[str]:
@@ -137,7 +137,7 @@ def beyond_compiler(model: Model, target: Target) -> dict[str, str]:
 
 def refused(
     engine: EnginePart,
-    known: Sequence[NotTaken],
+    told: Sequence[NotTaken],
     ops: Mapping[str, str],
     beyond: Collection[str] = (),
 ) -> list[NotTaken]:
@@ -145,13 +145,13 @@ def refused(
 
     Args:
         engine: the report's part on it.
-        known: what the table says.
+        told: what the table says.
         ops: the operators of the model's nodes, by name.
         beyond: nodes that the target takes, and the compiler that is here does not.
     """
     if engine.status != "failed":
         return []
-    named = {entry.node for entry in known} | set(beyond)
+    named = {entry.node for entry in told} | set(beyond)
     errors = [error for error in engine.errors if error.node not in named]
     if not engine.errors:
         node = trt.node_of(engine.reason)  # the builder names layers, not nodes

@@ -324,11 +324,11 @@ def _run(
     feeds = (sample.feeds for sample in chosen)
     runner = chain if save is None else _Saving(chain, _new_folder(Path(save)))
     observe("run", None, None)
-    found: list[OutputAccuracy] = []
+    outputs: list[OutputAccuracy] = []
     count = 0
     if reference is not None:
-        found = compare_models(ort.load(reference, optimize=False), runner, feeds)
-        count = found[0].samples
+        outputs = compare_models(ort.load(reference, optimize=False), runner, feeds)
+        count = outputs[0].samples
     else:
         for sample in feeds:
             runner.run(sample)
@@ -343,9 +343,10 @@ def _run(
         samples=count,
         tolerance_db=tolerance,
         outputs=tuple(
-            extended(OutputOfChain, entry, verdict="equal" if _equal(entry) else "differs") for entry in found
+            extended(OutputOfChain, entry, verdict="equal" if _equal(entry) else "differs")
+            for entry in outputs
         ),
-        within=all(_within(entry, tolerance) for entry in found) if reference is not None else None,
+        within=all(_within(entry, tolerance) for entry in outputs) if reference is not None else None,
         saved=None if save is None else str(save),
         notes=tuple(notes),
     )

@@ -130,10 +130,12 @@ class Quantization:
         job = self._job
         sampling = self._sampling()
         if self._source is None and self._given is None:
-            known = sampling.deployed.deployments if sampling.deployment.is_known else ()
-            prepared = prepare(job, known or (Deployment(),), self._format, self._options.layers, self._body)
+            deployments = sampling.deployed.deployments if sampling.deployment.is_known else ()
+            prepared = prepare(
+                job, deployments or (Deployment(),), self._format, self._options.layers, self._body
+            )
             draft, model = prepared.draft, prepared.floats.model
-            notes = [*job.notes, *([] if known else _unknown_sizes(job))]
+            notes = [*job.notes, *([] if deployments else _unknown_sizes(job))]
             report = extended(
                 PlanReport,
                 job.run(job.model, "plan"),
@@ -144,7 +146,7 @@ class Quantization:
                 body=body_part(self._body, None, (), (), ()),
             )
             origin = "none yet: there was no data"
-            return planned(job, draft, model, known, origin, report, settled=False)
+            return planned(job, draft, model, deployments, origin, report, settled=False)
         request, state = self._calibrated(sampling)
         state = searched((*PLANNED, BODY), request, state)
         built = state.built.finished()
@@ -279,7 +281,7 @@ class Quantization:
         return replace(state, verified=request.pursuit.verified(request.sampling, state.built, verifying))
 
     def _compiler_part(
-        self, state: RunState, known: Sequence[NotTaken]
+        self, state: RunState, told: Sequence[NotTaken]
     ) -> tuple[EnginePart, Sequence[NotTaken]]:
         """What the compiler made of the result, and what it refuses beside what is known."""
         assert state.compiled is not None
@@ -287,7 +289,7 @@ class Quantization:
         part = state.compiled.part(state.built)
         beyond = beyond_compiler(written, target) if part.status == "failed" else {}
         ops = {str(node.name): str(node.op) for graph in written.graphs() for node in graph.nodes}
-        return told_beyond(part, beyond, target), refused(part, known, ops, beyond)
+        return told_beyond(part, beyond, target), refused(part, told, ops, beyond)
 
     def _layer_errors(
         self, sampling: Sampling, built: Built, result: Result, details: Details
@@ -418,10 +420,10 @@ class Quantization:
         for name in activations(draft.plan, built.floats):
             if name in ranges.tensors or name in ranges.stated:
                 scales[name] = np.float32(draft.plan.format.scale(ranges.of(name, method).amax))
-        known = draft.scales
+        scales_of_groups = draft.scales
         for group in draft.plan.groups:
-            if group.id in known:
-                scales.update(dict.fromkeys(group.tensors, known[group.id]))
+            if group.id in scales_of_groups:
+                scales.update(dict.fromkeys(group.tensors, scales_of_groups[group.id]))
         return write_cache(scales, self._header)
 
     def _report(
@@ -480,13 +482,13 @@ class Quantization:
         wanted = {*plan.measured}
         if self._header is not None:
             wanted.update(activations(plan, built.floats))
-        found = {
+        tensors = {
             name: entry
             for name, entry in stats.tensors.items()
             if name in wanted and (entry.total is not None or entry.histogram is not None)
         }
-        indices = stats.indices if found or not plan.measured else stats.indices[:0]
-        return replace(stats, tensors=found, indices=indices)
+        indices = stats.indices if tensors or not plan.measured else stats.indices[:0]
+        return replace(stats, tensors=tensors, indices=indices)
 
     def _method(self, ranges: Mapping[str, Range]) -> str:
         """The method, unless a calibration cache states every range."""
@@ -537,10 +539,10 @@ def _recognised(built: Built) -> Int8Operators | None:
     if not planned or weight_bytes(proto) >= LARGE:
         return None
     try:
-        found = int8_operators(proto, built.floats.model.data_dir)
+        operators = int8_operators(proto, built.floats.model.data_dir)
     except RunError:
         return None
-    return Int8Operators(found, len(planned))
+    return Int8Operators(operators, len(planned))
 
 
 def _unknown_sizes(job: Job) -> Iterator[str]:

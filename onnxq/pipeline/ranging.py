@@ -55,26 +55,26 @@ class Ranging:
             UserError: they are neither given nor can they be measured.
         """
         given, prepared, plan = self._given, self._prepared, self._prepared.draft.plan
-        known = Stats({}, np.zeros(0, np.int64))
+        held = Stats({}, np.zeros(0, np.int64))
         if given is not None and given.stats is not None:
-            known = given.stats.stats
+            held = given.stats.stats
         wanted = plan.measured
         if cache:
             wanted = tuple(dict.fromkeys((*wanted, *activations(plan, prepared.floats))))
         stated = {*self._stated(plan), *(n for n, rule in prepared.layers.items() if rule.amax is not None)}
-        known.require_values([name for name in plan.measured if name not in stated])
-        missing = [name for name in wanted if name not in known.tensors and name not in stated]
+        held.require_values([name for name in plan.measured if name not in stated])
+        missing = [name for name in wanted if name not in held.tensors and name not in stated]
         if self._sampling.source is None:
             fixed = self._fixed(plan.measured)
             self._refuse([name for name in missing if name in plan.measured and name not in fixed])
-            return known
+            return held
         parts = self._sampling.parts
         again = parts is not None and parts.used is not None  # not an iterator
-        ends = [name for name in self._bounded if name not in known.tensors and name not in missing]
-        if not missing and not ends and (known.tensors or (stated and again)):
-            return known
-        found = self._measured(missing, ends)
-        return replace(found, tensors={**known.tensors, **found.tensors}) if known.tensors else found
+        ends = [name for name in self._bounded if name not in held.tensors and name not in missing]
+        if not missing and not ends and (held.tensors or (stated and again)):
+            return held
+        measured = self._measured(missing, ends)
+        return replace(measured, tensors={**held.tensors, **measured.tensors}) if held.tensors else measured
 
     def ranges(self, stats: Stats) -> Ranges:
         """The range of each tensor, by any method."""
@@ -119,8 +119,8 @@ class Ranging:
         )
 
     def _stated(self, plan: QuantPlan) -> dict[str, Range]:
-        given = stated_by(self._given.cache if self._given is not None else None, plan)
-        return {**given, **self._prepared.draft.ranges}
+        of_cache = stated_by(self._given.cache if self._given is not None else None, plan)
+        return {**of_cache, **self._prepared.draft.ranges}
 
     def _fixed(self, tensors: Iterable[str]) -> dict[str, Range]:
         """The ranges that are known without data."""

@@ -35,9 +35,9 @@ def place_of(data: DataSource, images: ImageOptions | None, feeding: Feeding) ->
     """Where data are and how they are read, for the report; None for data that are no path."""
     if not isinstance(data, str | os.PathLike):
         return None
-    given = {} if images is None else {name: getattr(images, name) for name in images.given()}
+    options = {} if images is None else {name: getattr(images, name) for name in images.given()}
     return DataPlaced(
-        os.fspath(data), to_json(given), dict(feeding.input_names or {}), feeding.skip_bad, held_out=None
+        os.fspath(data), to_json(options), dict(feeding.input_names or {}), feeding.skip_bad, held_out=None
     )
 
 

@@ -161,14 +161,14 @@ class _Bench:
         session = self._loaded(self._runnable(proto))
         del proto
         chosen = self._met(session, floats, self._judging.feeds())
-        found = Levels.of(chosen)
+        levels = Levels.of(chosen)
         if others is not None:
             fitted = self._met(session, others, self._fitting.feeds())
             both = [one.joined([other]) for one, other in zip(chosen, fitted, strict=True)]
-            found = replace(found, wider=Levels.of(both))
+            levels = replace(levels, wider=Levels.of(both))
         del session
         collected()
-        return found
+        return levels
 
     def nearness(self, model: Model) -> float:
         job = self._job
@@ -192,9 +192,9 @@ class _Bench:
         draft: Draft,
         steps_of: Callable[[str], frozenset[str]],
     ) -> Fitted:
-        found = self._fitter.fit(model, maps, draft, steps_of)
+        fitted = self._fitter.fit(model, maps, draft, steps_of)
         collected()
-        return found
+        return fitted
 
     def values(self, model: Model, tensor: str) -> Iterator[np.ndarray]:
         if tensor in {info.name for info in model.graph.inputs}:
@@ -204,13 +204,13 @@ class _Bench:
         with loading():
             session = ort.load(self._job.runnable(part), data_dir=model.data_dir)
         for feeds in self._fitting.feeds():
-            (found,) = session.run({name: feeds[name] for name in session.inputs}, [tensor])
-            yield np.asarray(found)
+            (values,) = session.run({name: feeds[name] for name in session.inputs}, [tensor])
+            yield np.asarray(values)
 
     def channels(self) -> Channels:
-        found = {name: ends.amax for name, ends in self._fitter.channels.items()}
+        greatest = {name: ends.amax for name, ends in self._fitter.channels.items()}
         collected()
-        return found
+        return greatest
 
     def shares(self, state: Version, edges: Mapping[str, Sequence[Edge]]) -> Mapping[str, float]:
         if not edges:
@@ -221,8 +221,8 @@ class _Bench:
             levels = self._one_by_one(state, edges)
         if levels[0] is None:
             return {}
-        found = {name: nsr_of(db - levels[0]) for name, db in zip(edges, levels[1:], strict=True) if db}
-        return {name: share for name, share in found.items() if share > _LEAST_SHARE}
+        shares = {name: nsr_of(db - levels[0]) for name, db in zip(edges, levels[1:], strict=True) if db}
+        return {name: share for name, share in shares.items() if share > _LEAST_SHARE}
 
     def _with_pairs_off(self, state: Version, edges: Mapping[str, Sequence[Edge]]) -> list[float | None]:
         """How near the outputs are with all pairs, and with some edges in int8 alone, dB."""
@@ -239,14 +239,14 @@ class _Bench:
 
     def _one_by_one(self, state: Version, edges: Mapping[str, Sequence[Edge]]) -> list[float | None]:
         """The same of models of their own: more runs, and the weights are in memory once."""
-        draft, found = state.draft, list[float | None]()
+        draft, levels = state.draft, list[float | None]()
         alone = ((draft.plan.reading(some), NONE) for some in edges.values())  # fits go off with the weights
         for plan, patches in ((draft.plan, state.fitted.patches), *alone):
             proto = insert(state.model, plan, draft.scales, patches).model.to_proto(handover=True)
-            found.append(Levels.of(self._compared(self._runnable(proto), _LOOKS)).sqnr_db)
+            levels.append(Levels.of(self._compared(self._runnable(proto), _LOOKS)).sqnr_db)
             del proto
             collected()
-        return found
+        return levels
 
     def refined(self, state: Version) -> Mapping[str, float]:
         draft = state.draft
@@ -263,9 +263,9 @@ class _Bench:
             settings = [Candidate(scales=one) for one in scales]
             return noise.measure(self._exact, copy, feeds, settings, self._parts)
 
-        found = refined_ranges(ranges, current, samples, measure, self._judged)
+        refined = refined_ranges(ranges, current, samples, measure, self._judged)
         self._ran += copy.piecewise.runs
-        return {name: entry.amax for name, entry in found.items() if entry is not current[name]}
+        return {name: entry.amax for name, entry in refined.items() if entry is not current[name]}
 
     def _is_known(self, tensor: str, draft: Draft) -> bool:
         """Whether the statistics of a tensor tell other ranges: it is as it was when they were taken."""
@@ -318,7 +318,7 @@ class Kept:
             for sample, names in self._kept:
                 yield replace(sample, feeds={name: self._spill.get((sample.index, name)) for name in names})
             return
-        found: list[tuple[Sample, tuple[str, ...]]] = []
+        kept: list[tuple[Sample, tuple[str, ...]]] = []
         size = 0
         for sample in self._read():
             size += sum(array.nbytes for array in sample.feeds.values())
@@ -328,7 +328,7 @@ class Kept:
             if not self._too_large:
                 for name, array in sample.feeds.items():
                     self._spill.put((sample.index, name), array)
-                found.append((replace(sample, feeds={}), tuple(sample.feeds)))
+                kept.append((replace(sample, feeds={}), tuple(sample.feeds)))
             yield sample
         if not self._too_large:
-            self._kept = found
+            self._kept = kept

@@ -187,10 +187,10 @@ def explain_rule(name: str, *, rules: Sequence[PathLike] = ()) -> RuleText:
     Raises:
         UserError: there is no such rule.
     """
-    known = {alias: rule for rule in load_rules(rules) for alias in (rule.id, *rule.aliases)}
-    if name not in known:
-        raise unknown_name("rule", name, known)
-    rule = known[name]
+    by_name = {alias: rule for rule in load_rules(rules) for alias in (rule.id, *rule.aliases)}
+    if name not in by_name:
+        raise unknown_name("rule", name, by_name)
+    rule = by_name[name]
     entry = _entry(rule)
     fields = {field: getattr(entry, field) for field in RuleEntry.__slots__}
     return RuleText("rule", 1, ExplainedRule(**fields, doc=rule.doc))
@@ -210,8 +210,8 @@ def explain_message(
     Raises:
         UserError: there is no such target, or a folder of rules cannot be read.
     """
-    known = load_target(target)
-    targets = [known, *(one for one in compiled_here() if one.name != known.name)]
+    asked = load_target(target)
+    targets = [asked, *(one for one in compiled_here() if one.name != asked.name)]
     return KnownOfMessage("message", 1, message, tuple(known_of(message, load_rules(rules), targets)))
 
 
@@ -233,7 +233,7 @@ def try_rules(folder: PathLike | None = None, *, observe: Observer | None = None
         for rule in rules
         if folder is None or Path(rule.path).resolve().is_relative_to(Path(folder).resolve())
     ]
-    found: list[RuleTried] = []
+    tried: list[RuleTried] = []
     with ort.quiet():
         for done, rule in enumerate(chosen):
             tell("rules", done, len(chosen))
@@ -244,8 +244,8 @@ def try_rules(folder: PathLike | None = None, *, observe: Observer | None = None
                 failure = str(error)
             except Exception as error:  # an example's text or a placement rule may raise anything
                 failure = f"rule {rule.id!r}: {type(error).__name__}: {error}"
-            found.append(RuleTried(rule.id, len(rule.examples), failure))
-    return RulesTried("tried-rules", 1, tuple(found))
+            tried.append(RuleTried(rule.id, len(rule.examples), failure))
+    return RulesTried("tried-rules", 1, tuple(tried))
 
 
 @tells_keywords

@@ -65,10 +65,10 @@ def refuse_invalid(result: Result) -> None:
     if errors and is_valid(result.model):
         return
     if errors:
-        said = str(errors[0]).partition("\n")[0]
+        first = str(errors[0]).partition("\n")[0]
         name = "the model" if result.source is None else repr(str(result.source))
         raise UserError(
-            f"onnxruntime does not take {name}: {why}\nNVIDIA's parser does not either: {said}",
+            f"onnxruntime does not take {name}: {why}\nNVIDIA's parser does not either: {first}",
             hint="the model is not valid: mend it where they point, and export it again",
         )
     runtime = replace(result.report.runtime, parser="takes the result")

@@ -103,7 +103,7 @@ class Sanitizing:
     ) -> None:
         before = len(report.changes)
         try:
-            found = rewrite(
+            rewrites = rewrite(
                 model,
                 self._rules,
                 self._lacks,
@@ -121,12 +121,12 @@ class Sanitizing:
         except Differs as error:
             error.changes, error.equal = error.changes + before, error.equal + before
             raise
-        report.changes += found.changes
-        report.rejected += found.rejected
-        report.near_misses = found.near_misses
-        report.assumptions += found.assumptions
-        report.whole += found.whole
-        report.exact, report.steps = found.exact, found.steps
+        report.changes += rewrites.changes
+        report.rejected += rewrites.rejected
+        report.near_misses = rewrites.near_misses
+        report.assumptions += rewrites.assumptions
+        report.whole += rewrites.whole
+        report.exact, report.steps = rewrites.exact, rewrites.steps
 
     def _watch(self, stage: str) -> None:
         self._stage = next(known for known in REPLACING if known == stage)
@@ -150,9 +150,9 @@ class Sanitizing:
         last = self._with(high)
         while last is not None and high - low > 1:
             middle = (low + high) // 2
-            found = self._with(middle)
-            if found is None or found.difference:
-                high, last = middle, found
+            trial = self._with(middle)
+            if trial is None or trial.difference:
+                high, last = middle, trial
             else:
                 low = middle
         if last is None or not last.difference:  # it does not repeat

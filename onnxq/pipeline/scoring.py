@@ -42,19 +42,19 @@ class Score:
     _function: UserFunction | None
 
     @staticmethod
-    def of(given: str | os.PathLike[str] | Callable[..., Any]) -> Score:
+    def of(asked: str | os.PathLike[str] | Callable[..., Any]) -> Score:
         """That of a callable, or of `FILE.py:FUNCTION`, whose code is run.
 
         Raises:
             UserError: there is no such function, its file raises an error, or it takes no model.
         """
-        if isinstance(given, str | os.PathLike):
-            function = load_function(given, _ASKED)
+        if isinstance(asked, str | os.PathLike):
+            function = load_function(asked, _ASKED)
             return Score(str(function), *_taken(function.call, str(function)), function)
-        if not callable(given):
-            raise UserError(f"the score is {given!r}", hint=f"give a function, or {_ASKED.path_form}")
-        name = str(getattr(given, "__name__", type(given).__name__))
-        return Score(name, *_taken(given, name), None)
+        if not callable(asked):
+            raise UserError(f"the score is {asked!r}", hint=f"give a function, or {_ASKED.path_form}")
+        name = str(getattr(asked, "__name__", type(asked).__name__))
+        return Score(name, *_taken(asked, name), None)
 
     def __call__(self, model: CallableModel, part: Part) -> float:
         """The score of a model.
@@ -65,19 +65,19 @@ class Score:
         with self._running():
             value = self._call(model, part)
         try:
-            found = float(value)
+            number = float(value)
         except (TypeError, ValueError):
-            found = None
-        if found is None or isinstance(value, str | bytes | bool | np.bool_):
+            number = None
+        if number is None or isinstance(value, str | bytes | bool | np.bool_):
             raise UserError(
                 f"{self.name} returned {type(value).__name__}, not a number", hint=f"the form is {_FORM}"
             )
-        if not math.isfinite(found):
+        if not math.isfinite(number):
             raise UserError(
-                f"{self.name} returned {found}: such a score cannot be compared",
+                f"{self.name} returned {number}: such a score cannot be compared",
                 hint="return a finite number, as the worst score that there is for a model that fails",
             )
-        return found
+        return number
 
     def _running(self) -> AbstractContextManager[None]:
         return nullcontext() if self._function is None else self._function.running()
@@ -101,11 +101,13 @@ def _taken(function: Callable[..., Any], name: str) -> tuple[bool, Callable[[Cal
     except (TypeError, ValueError):  # one of C's: it is not known
         return False, lambda model, part: function(model)
     by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    found = list(signature.parameters.values())
-    if not found:
+    parameters = list(signature.parameters.values())
+    if not parameters:
         raise UserError(f"{name} takes no parameter, and is to score a model", hint=f"the form is {_FORM}")
-    second = next(iter([one for one in found if one.kind in by_place][1:]), None)
-    by_name = any(one.name == "part" and one.kind != inspect.Parameter.POSITIONAL_ONLY for one in found[1:])
+    second = next(iter([one for one in parameters if one.kind in by_place][1:]), None)
+    by_name = any(
+        one.name == "part" and one.kind != inspect.Parameter.POSITIONAL_ONLY for one in parameters[1:]
+    )
     told = by_name or (second is not None and (second.default is second.empty or second.name == "part"))
     try:
         if by_name:
@@ -137,14 +139,14 @@ def callable_of(runner: Runner, job: Job | None = None) -> CallableModel:
                     f"input {name!r}",
                     hint=f"the form is {_FORM}",
                 )
-        given = {name: np.asarray(feeds[name]) for name in runner.inputs}
+        fed = {name: np.asarray(feeds[name]) for name in runner.inputs}
         if job is not None:
-            (sample,) = job.feeds([Sample(0, "what the function gives", given)])
-            given = sample.feeds
+            (sample,) = job.feeds([Sample(0, "what the function gives", fed)])
+            fed = sample.feeds
         try:
-            found = runner.run(given, runner.outputs)
+            outputs = runner.run(fed, runner.outputs)
         except ort.RunError as error:
             raise MisusedError(f"the model does not run on what the function gives it: {error}") from error
-        return dict(zip(runner.outputs, found, strict=True))
+        return dict(zip(runner.outputs, outputs, strict=True))
 
     return run

@@ -141,11 +141,13 @@ def beside(
         ort.give_back()  # what follows reads weights
     tell("causes", None)
     judged = judged_in(one, matching.pairs, how.parts)
-    found = _Rows(one, other, matching, walk, told, how.bounds, isolated and isinstance(other, Stage), judged)
+    comparison = _Rows(
+        one, other, matching, walk, told, how.bounds, isolated and isinstance(other, Stage), judged
+    )
     if how.predict is not None:
-        found.predicted, note = how.predict()
+        comparison.predicted, note = how.predict()
         walk.notes.append(note)
-    rows = found.rows(how.wanted)
+    rows = comparison.rows(how.wanted)
     drift_db = how.bounds.get("sqnr", DRIFTED_DB)
     return StageComparison(
         samples=walk.samples,
@@ -154,7 +156,7 @@ def beside(
         drift=_drift(rows, drift_db),
         drift_db=drift_db,
         match=_share(matching, how.wanted),
-        nonfinite=found.nonfinite(),
+        nonfinite=comparison.nonfinite(),
         worst=None if walk.worst is None else _side_by_side(walk.worst, matching),
         notes=tuple(walk.notes),
     )
@@ -177,15 +179,15 @@ def _not_inside(one: Stage, other: Stage | Saved) -> list[str]:
 
 
 def _matching(one: Stage, other: Stage | Saved, told: Recorded) -> Matching:
-    found = (
+    matching = (
         match_saved(one, other) if isinstance(other, Saved) else match(one, other, told.removed, told.renamed)
     )
-    if not found.pairs:
+    if not matching.pairs:
         raise UserError(
             f"{one.name!r} and {other.name!r} have no tensor in common: none of a name, a node or a place",
             hint="give two stages of one model",
         )
-    return found
+    return matching
 
 
 class _Rows:
@@ -272,7 +274,7 @@ class _Rows:
 
     def nonfinite(self) -> tuple[NonFinite, ...]:
         """The first operator of each model that makes NaN or Inf."""
-        found = []
+        entries = []
         matched = {"A": {e.a for e in self._matching.pairs}, "B": {e.b for e in self._matching.pairs}}
         for label, stage in (("A", self._one), ("B", self._other)):
             for entry in self._matching.pairs:
@@ -288,9 +290,9 @@ class _Rows:
                     made = first_maker(stage, name, list(near), sample.feeds)
                     if made is not None:
                         layer, op = made[0].name, stage.operator(made[0])
-                found.append(NonFinite(label, name, layer, op, sample.index, sample.where, count))
+                entries.append(NonFinite(label, name, layer, op, sample.index, sample.where, count))
                 break
-        return tuple(found)
+        return tuple(entries)
 
 
 def _rank(row: LayerError) -> tuple[int, float, float, int]:

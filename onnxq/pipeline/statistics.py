@@ -257,12 +257,12 @@ def _gathered(
         before = None
     if before is not None:
         job.observe(f"going on after {before.stats.samples} samples", None, None)
-    known = set(before.stats.indices.tolist()) if before is not None else set()
-    rest = [index for index in indices if index not in known]
+    held = set(before.stats.indices.tolist()) if before is not None else set()
+    rest = [index for index in indices if index not in held]
     parts = [before] if before is not None else []
 
     def progress(done: int) -> None:
-        job.observe("calibrate", len(known) + done, len(indices))
+        job.observe("calibrate", len(held) + done, len(indices))
 
     if not indices:  # there are more shards than samples
         return gather(work, source, indices)

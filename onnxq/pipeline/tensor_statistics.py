@@ -67,8 +67,8 @@ def statistics(
     """
     asked = Options.of("statistics", options)
     if (data is None) == (stats is None):
-        given = "neither data nor a statistics file is given" if data is None else "both are given"
-        raise UserError(f"statistics of what is not said: {given}", hint="give --calib DATA or --stats S")
+        which = "neither data nor a statistics file is given" if data is None else "both are given"
+        raise UserError(f"statistics of what is not said: {which}", hint="give --calib DATA or --stats S")
     if samples is not None and (samples < 1 or stats is not None):
         why = "there must be at least 1" if samples < 1 else "the statistics file says which"
         raise UserError(f"--samples {samples}: {why}")
@@ -154,16 +154,16 @@ def _of_file(
         )
     file = read(path, hint="give a file that `onnxq calibrate` wrote")
     held = file.stats.tensors
-    known = {one.tensor for one in written}
-    if held and known.isdisjoint(held):
-        raise unknown_name("tensor of the statistics in the model named", next(iter(held)), sorted(known))
+    names = {one.tensor for one in written}
+    if held and names.isdisjoint(held):
+        raise unknown_name("tensor of the statistics in the model named", next(iter(held)), sorted(names))
     here = [one for one in wanted if one.tensor in held]
     rows = [row_of_stats(held[one.tensor], one, grids.get(one.tensor)) for one in here]
     lacks = lacks_of_file(rows)
     others = [one.tensor for one in wanted if one.tensor not in held]
     if others:
         lacks.append(f"{_tensors(others)} of the model not in the file: {others[0]!r}, say")
-    away = sorted(set(held) - known)
+    away = sorted(set(held) - names)
     if away:
         lacks.append(
             f"{_tensors(away)} of the file not in the model: {away[0]!r}, say (calibrate repairs the model "
@@ -179,13 +179,13 @@ def _of_file(
 def _lacks(
     rows: Sequence[TensorRow], wanted: Sequence[Written], work: TensorPass, *, channels: bool, integers: bool
 ) -> list[str]:
-    found = _without_scale(rows)
+    lacks = _without_scale(rows)
     if integers and not any(row.codes is not None for row in rows):
-        found.append("codes: no tensor has a scale (--against X.int8.onnx names a quantized model)")
+        lacks.append("codes: no tensor has a scale (--against X.int8.onnx names a quantized model)")
     lost = [one.tensor for one in wanted if work.tallies[one.tensor].collapsed]
     if channels and lost:
-        found.append(f"channels of {_tensors(lost)}: their number differs between samples ({lost[0]!r}, say)")
-    return found
+        lacks.append(f"channels of {_tensors(lost)}: their number differs between samples ({lost[0]!r}, say)")
+    return lacks
 
 
 def _without_scale(rows: Sequence[TensorRow]) -> list[str]:
@@ -198,5 +198,5 @@ def _without_scale(rows: Sequence[TensorRow]) -> list[str]:
     ]
 
 
-def _tensors(some: Sequence[object]) -> str:
-    return f"{len(some)} tensor{'s' * (len(some) != 1)}"
+def _tensors(entries: Sequence[object]) -> str:
+    return f"{len(entries)} tensor{'s' * (len(entries) != 1)}"

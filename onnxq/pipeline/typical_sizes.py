@@ -43,12 +43,12 @@ def measure_open_sizes(
     def completed(known: Mapping[str, Shape], own: Sample | None) -> dict[str, Shape]:
         try:
             fed = list(job.feeds([own])) if own is not None else []
-            found = [shapes_of(reference, names, one, known, model.data_dir) for one in fed]
+            by_sample = [shapes_of(reference, names, one, known, model.data_dir) for one in fed]
         except (UserError, ort.RunError):
             return dict(known)
         # where the sample has nothing (a detection, say), it tells nothing of others
-        some = {name: shape for one in found for name, shape in one.items() if 0 not in shape}
-        return {**known, **some}
+        measured = {name: shape for one in by_sample for name, shape in one.items() if 0 not in shape}
+        return {**known, **measured}
 
     model.typical_shapes = completed(model.typical_shapes, sample)
     model.workloads = tuple(

@@ -79,25 +79,25 @@ class Plain:
         if weight_bytes(built.floats.proto) >= LARGE:
             return Plain(None, TOO_LARGE.format(job.model.path or "MODEL"))
         model = job.unquantized() or job.model
-        found = plain_of(model, io=built.draft.body.io, profiles=profiles)
+        plain = plain_of(model, io=built.draft.body.io, profiles=profiles)
         if job.target.strongly_typed:
-            return found
+            return plain
         usual = {name: profile[1] for name, profile in profiles.items()}
-        return replace(found, halves=True, sizes=usual)
+        return replace(plain, halves=True, sizes=usual)
 
     def fixed(self, model: onnx.ModelProto) -> onnx.ModelProto:
         """A model with `sizes`."""
         if self.sizes is None:
             return model
-        found = onnx.ModelProto()
-        found.CopyFrom(model)
-        del found.graph.value_info[:]
-        for info in found.graph.input:
+        fixed = onnx.ModelProto()
+        fixed.CopyFrom(model)
+        del fixed.graph.value_info[:]
+        for info in fixed.graph.input:
             for dim, size in zip(
                 info.type.tensor_type.shape.dim, self.sizes.get(info.name, ()), strict=False
             ):
                 dim.dim_value = size
-        return found
+        return fixed
 
 
 def plain_of(model: Model, *, io: bool, profiles: Mapping[str, Profile]) -> Plain:

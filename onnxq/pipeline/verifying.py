@@ -120,12 +120,12 @@ def verify(
         expected.rewind()
         candidate = runner(job, proto, emulate=emulate)
         with sampling.named():
-            given = sampling.confirming() if confirms else sampling.held_out()
-            samples = islice(sampling.feeds(given), most)
+            held = sampling.confirming() if confirms else sampling.held_out()
+            samples = islice(sampling.feeds(held), most)
             parts = job.parts_of(expected.outputs)
-            found = compare_models(expected, candidate, samples, meters=meters, parts=parts)
+            outputs = compare_models(expected, candidate, samples, meters=meters, parts=parts)
         expected.rewind()
-        return found
+        return outputs
 
 
 def runner(job: Job, proto: onnx.ModelProto, *, emulate: bool) -> Runner:

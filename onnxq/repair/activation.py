@@ -38,8 +38,8 @@ class Activation:
         """Its values, float32 [rows, channels], of rows like them."""
         if self._session is None:
             return rows
-        found: np.ndarray = self._session.run({"rows": rows})[0]
-        return found
+        values: np.ndarray = self._session.run({"rows": rows})[0]
+        return values
 
 
 def activation_of(model: Model, tensor: str, axis: int, channels: int, rank: int | None) -> Activation:
@@ -69,7 +69,7 @@ def _cone(
 ) -> tuple[list[Node], Tensor | None]:
     """The nodes, each behind those that it reads, and the tensor that they end with."""
     main = {id(raw) for raw in model.graph.nodes}
-    known, nodes = [start], list[Node]()
+    reached, nodes = [start], list[Node]()
     best: tuple[int, Tensor | None] = 0, None
 
     def fits(node: Node) -> bool:
@@ -83,19 +83,19 @@ def _cone(
             return False
         last = axis == -1 or node.op == "BatchNormalization"
         return all(
-            t is None or t in known or (t.is_constant and _spread(t, last, channels, rank) is not None)
+            t is None or t in reached or (t.is_constant and _spread(t, last, channels, rank) is not None)
             for t in node.inputs
         )
 
     while len(nodes) < _LONGEST:
-        node = next((user for t in known for user in t.users if fits(user)), None)
+        node = next((user for t in reached for user in t.users if fits(user)), None)
         if node is None:
             break
         nodes.append(node)
-        known.append(node.outputs[0])
-        open_ones = [t for t in known if t.is_output or any(user not in nodes for user in t.users)]
-        if len(open_ones) == 1 and open_ones[0] == known[-1]:
-            best = len(nodes), known[-1]
+        reached.append(node.outputs[0])
+        open_ones = [t for t in reached if t.is_output or any(user not in nodes for user in t.users)]
+        if len(open_ones) == 1 and open_ones[0] == reached[-1]:
+            best = len(nodes), reached[-1]
     return nodes[: best[0]], best[1]
 
 

@@ -11,26 +11,26 @@ from onnxq.quant.plan import QuantPlan
 from onnxq.repair.found_edits import FoundEdits
 
 
-def permitted(found: FoundEdits, model: Model, plan: QuantPlan, barred: Collection[str]) -> FoundEdits:
-    """What is found, but for edits around layers that may not be changed so.
+def permitted(proposed: FoundEdits, model: Model, plan: QuantPlan, barred: Collection[str]) -> FoundEdits:
+    """What is proposed, but for edits around layers that may not be changed so.
 
     Args:
-        found: the edits.
+        proposed: the edits.
         model: that they are of.
         plan: its plan.
         barred: the names of those layers.
     """
     if not barred:
-        return found
+        return proposed
     layers = {layer.node for layer in plan.layers}
     nodes = {raw.name: Node(model, raw) for raw in model.graph.nodes}
     out = {
         edit.tensor: "a [[layer]] says that it is not to be changed so"
-        for edit in found.edits
+        for edit in proposed.edits
         if not _around(nodes.values(), edit.tensor, layers).isdisjoint(barred)
     }
-    edits = tuple(edit for edit in found.edits if edit.tensor not in out)
-    return replace(found, edits=edits, skipped={**found.skipped, **out})
+    edits = tuple(edit for edit in proposed.edits if edit.tensor not in out)
+    return replace(proposed, edits=edits, skipped={**proposed.skipped, **out})
 
 
 def _around(nodes: Iterable[Node], tensor: str, layers: set[str]) -> set[str]:
@@ -44,7 +44,7 @@ def _around(nodes: Iterable[Node], tensor: str, layers: set[str]) -> set[str]:
         for read in node.inputs:
             if read is not None and not read.is_constant:
                 readers.setdefault(read.name, []).append(node)
-    found: set[str] = set()
+    around: set[str] = set()
     for back in (True, False):
         todo, seen = [tensor], {tensor}
         while todo:
@@ -52,10 +52,10 @@ def _around(nodes: Iterable[Node], tensor: str, layers: set[str]) -> set[str]:
             ends = [makers[name]] if back and name in makers else [] if back else readers.get(name, [])
             for node in ends:
                 if node.name in layers:
-                    found.add(node.name)
+                    around.add(node.name)
                     continue
                 beyond = node.inputs if back else node.outputs
                 names = {t.name for t in beyond if t is not None and not t.is_constant} - seen
                 seen |= names
                 todo.extend(names)
-    return found
+    return around

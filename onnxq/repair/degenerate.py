@@ -47,7 +47,7 @@ def find(model: Model, draft: Draft) -> Degenerate:
         draft: the plan; ranges of weights that its patches state are raised as well.
     """
     tensors = model.graph.tensors()
-    found: dict[tuple[str, int | None], np.ndarray] = {}
+    floors: dict[tuple[str, int | None], np.ndarray] = {}
     told: dict[str, str] = {}
     for site in draft.plan.sites:
         if site.kind != "weight" or site.axis is None or site.tensor not in tensors:
@@ -64,9 +64,9 @@ def find(model: Model, draft: Draft) -> Degenerate:
         floor = np.float32(max(_NEGLIGIBLE * median, _LEAST_SCALE * draft.plan.format.greatest))
         small = (amax > 0) & (amax < floor)
         if small.any():
-            found[site.tensor, site.axis] = np.where(small, floor, amax).astype(np.float32)
+            floors[site.tensor, site.axis] = np.where(small, floor, amax).astype(np.float32)
             told[site.tensor] = (
                 f"{int(small.sum())} of {len(amax)} channels are all but zero: at most "
                 f"{float(amax[small].max()):.2g}, where the median is {median:.2g}"
             )
-    return Degenerate(Patches(amax=found) if found else NONE, told)
+    return Degenerate(Patches(amax=floors) if floors else NONE, told)

@@ -160,9 +160,9 @@ class Fitter:
         before = self.runs
         with threadpool_limits(1, "blas"):
             floats = self._float_rows()
-            one = _Fit(self, floats, model, maps, draft, steps_of or (lambda node: draft.fitted))
-            found = one.run()
-        return dataclasses.replace(found, runs=self.runs - before)
+            fit = _Fit(self, floats, model, maps, draft, steps_of or (lambda node: draft.fitted))
+            fitted = fit.run()
+        return dataclasses.replace(fitted, runs=self.runs - before)
 
     def takes(self, layer: FitLayer) -> bool:
         """Whether a layer is fitted."""
@@ -182,10 +182,10 @@ class Fitter:
             taken = [layer for layer in layers.values() if self.takes(layer)]
             tensors = {layer.output: layer.axis for layer in taken}
             rows = {layer.output: self._wanted_rows(layer) for layer in taken}
-            known = self._model.graph.tensors()
+            by_name = self._model.graph.tensors()
             ranks = {}
             for name, axis in self._wanted.items():
-                shape = tensor_shape(known[name]) if name in known else None
+                shape = tensor_shape(by_name[name]) if name in by_name else None
                 if shape is not None and -len(shape) <= axis < len(shape):
                     ranks[name] = (axis, len(shape))
             count = sum(1 for _ in self._samples()) if self._count is None else self._count
@@ -308,11 +308,11 @@ class _Fit:
 
     def _set_bias(self, stream: Stream, layer: FitLayer, work: _Work) -> None:
         old = work.bias
-        exact, given = work.both()
+        exact, quantized = work.both()
         shape = tensor_shape(self._tensors[layer.output])
         rank = len(layer.shape) if layer.op == "Conv" else None if shape is None else len(shape)
         activation = activation_of(self._model, layer.output, layer.axis, layer.outputs, rank)
-        shift = shifts(exact, given, activation)
+        shift = shifts(exact, quantized, activation)
         new = self._bias_in_file(layer, old.astype(np.float64) + shift / layer.beta, old)
         self._shifted += bool((new.reshape(-1) != old.reshape(-1)).any())
         operands = stream.operands(layer.node)
@@ -332,24 +332,24 @@ class _Fit:
         if layer.addend:
             old = self.constant(layer.bias)
             return _as(values, old).reshape(old.shape)
-        found = _as(values, old.astype(self._tensors[layer.weight].dtype))
+        bias = _as(values, old.astype(self._tensors[layer.weight].dtype))
         if layer.bias:
-            found = found.reshape([int(dim) for dim in self._tensors[layer.bias].shape])
-        return found
+            bias = bias.reshape([int(dim) for dim in self._tensors[layer.bias].shape])
+        return bias
 
     def constant(self, name: str) -> np.ndarray:
         """A constant of the edited model, with the patches so far."""
-        found = self._constants.get(name)
-        found = constant_of(self._tensors[name]) if found is None else found
-        assert found is not None
-        return found
+        values = self._constants.get(name)
+        values = constant_of(self._tensors[name]) if values is None else values
+        assert values is not None
+        return values
 
 
 def _as(values: np.ndarray, old: np.ndarray) -> np.ndarray:
     """Values in the type of old ones; where they are too large for it, the old ones."""
     with np.errstate(over="ignore"):
-        found = values.astype(old.dtype)
-    return np.where(np.isfinite(found.astype(np.float64)), found, old.reshape(-1)).astype(old.dtype)
+        cast = values.astype(old.dtype)
+    return np.where(np.isfinite(cast.astype(np.float64)), cast, old.reshape(-1)).astype(old.dtype)
 
 
 class _Work:
@@ -393,10 +393,10 @@ class _Work:
     def bias(self) -> np.ndarray:
         """As it is now, [outputs]."""
         layer = self._layer
-        given = self._fit._biases.get(layer.node)
-        if given is None and layer.bias:
-            given = self._fit.constant(layer.bias)
-        return np.zeros(layer.outputs, np.float32) if given is None else np.asarray(given).reshape(-1)
+        bias = self._fit._biases.get(layer.node)
+        if bias is None and layer.bias:
+            bias = self._fit.constant(layer.bias)
+        return np.zeros(layer.outputs, np.float32) if bias is None else np.asarray(bias).reshape(-1)
 
     def _samples(self) -> Iterator[int]:
         """Those in which the float model has as many positions."""
@@ -426,13 +426,13 @@ class _Work:
         rows = np.concatenate(each)
         del each  # of the same memory from here on
         self._kept = dict(zip(self._used, np.split(rows, ends), strict=True))
-        found = []
+        codes = []
         for group in range(self._layer.groups):
             steps = self._weights[group].astype(np.float64) / self._scales[group][:, None]
             second = second_moment(rows[:, group], self._fit._threads, centred=centred)
-            found.append(rounded(steps, second, self._fit._threads.map, format=self._format))
+            codes.append(rounded(steps, second, self._fit._threads.map, format=self._format))
             del second
-        return np.stack(found)
+        return np.stack(codes)
 
     def both(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """What the float layer gives, and what this one does: float32 [rows, outputs], in parts."""
@@ -444,8 +444,8 @@ class _Work:
             return rows if change is None or change.wide else np.asarray(change.apply(rows, 1), np.float32)
 
         parts = [self._used[start : start + _BLOCK] for start in range(0, len(self._used), _BLOCK)]
-        given = list(fit._threads.map(self._sums, self._used))
-        place = dict(zip(self._used, given, strict=True))
+        sums = list(fit._threads.map(self._sums, self._used))
+        place = dict(zip(self._used, sums, strict=True))
         return (
             [np.concatenate([exact(sample) for sample in part]) for part in parts],
             [np.concatenate([place[sample] for sample in part]) for part in parts],
@@ -460,9 +460,9 @@ class _Work:
             scales = scales * float(data.scale.reshape(-1)[0])
         sums = _products(rows.astype(np.float32), self._factors)
         sums *= scales.astype(np.float32)
-        found = sums.reshape(len(rows), layer.outputs)
-        found += (self.bias.astype(np.float64) * layer.beta).astype(np.float32)
-        return found
+        outputs = sums.reshape(len(rows), layer.outputs)
+        outputs += (self.bias.astype(np.float64) * layer.beta).astype(np.float32)
+        return outputs
 
 
 def _products(rows: np.ndarray, wide: np.ndarray) -> np.ndarray:
@@ -480,11 +480,11 @@ def _products(rows: np.ndarray, wide: np.ndarray) -> np.ndarray:
     for start in range(0, max(terms, 1), EXACT_ROWS):
         part = slice(start, start + EXACT_ROWS)
         if groups == 1:
-            found = (rows[:, 0, part] @ wide[0, :, part].T)[:, None]
+            product = (rows[:, 0, part] @ wide[0, :, part].T)[:, None]
         else:
-            found = np.einsum("rgt,got->rgo", rows[:, :, part], wide[:, :, part])
+            product = np.einsum("rgt,got->rgo", rows[:, :, part], wide[:, :, part])
         if start:
-            total += found
+            total += product
         else:
-            total[:] = found
+            total[:] = product
     return total

@@ -74,9 +74,9 @@ class Flow:
         Raises:
             NoFit: something on the way cannot make, hand on or undo it.
         """
-        known = self.factors.get(tensor.name)
-        if known is not None:
-            if not _same(known, factor):
+        before = self.factors.get(tensor.name)
+        if before is not None:
+            if not _same(before, factor):
                 raise NoFit(f"{tensor.name!r} would have to have two factors")
             return
         if np.all(factor == 1):
@@ -100,15 +100,15 @@ class Flow:
 
     def maps(self) -> dict[str, ChannelMap]:
         """What becomes of tensors."""
-        found = {}
+        maps = {}
         for name, factor in self.factors.items():
             axes = _axes(factor)
             if len(axes) > 1:
-                found[name] = ChannelMap.of(scale=factor)
+                maps[name] = ChannelMap.of(scale=factor)
             else:
                 scale = factor.reshape(-1) if axes else factor.reshape(())
-                found[name] = ChannelMap.of(scale=scale, axis=axes[0] if axes else None)
-        return found
+                maps[name] = ChannelMap.of(scale=scale, axis=axes[0] if axes else None)
+        return maps
 
     # -- what writes a tensor ------------------------------------------------------------------
 
@@ -358,9 +358,9 @@ class Flow:
         self, node: Node, whole: Tensor, parts: Sequence[Tensor | None], index: int, factor: np.ndarray
     ) -> None:
         axis, ends = _ends(node, parts)
-        known = self.factors.get(whole.name)
-        if known is not None:
-            if not _same(_cut(known, axis, ends[index], ends[index + 1]), factor):
+        before = self.factors.get(whole.name)
+        if before is not None:
+            if not _same(_cut(before, axis, ends[index], ends[index + 1]), factor):
                 raise NoFit(f"{whole.name!r} would have to have two factors")
             return
         shape = list(factor.shape)
@@ -513,14 +513,14 @@ def _known(dims: Shape) -> list[int]:
 
 
 def _size(dims: Shape) -> int | None:
-    known = _known(dims)
-    return math.prod(known) if len(known) == len(dims) else None
+    sizes = _known(dims)
+    return math.prod(sizes) if len(sizes) == len(dims) else None
 
 
 def _shrunk(factor: np.ndarray) -> np.ndarray:
     """The same factor, with one number along axes where it does not vary."""
     for axis in _axes(factor):
-        one = np.take(factor, [0], axis)
-        if np.all(factor == one):
-            factor = one
+        first = np.take(factor, [0], axis)
+        if np.all(factor == first):
+            factor = first
     return factor

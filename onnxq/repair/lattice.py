@@ -148,13 +148,13 @@ def near_inputs(model: Model, draft: Draft) -> list[tuple[Site, Tensor]]:
         draft: its plan and ranges.
     """
     tensors = model.graph.tensors()
-    found = []
+    near = []
     for site in draft.plan.sites:
         if site.kind == "activation" and site.tensor in tensors and site.tensor in draft.amax:
             tensor = Tensor(model, tensors[site.tensor])
             if _is_near(tensor):
-                found.append((site, tensor))
-    return found
+                near.append((site, tensor))
+    return near
 
 
 def there(model: Model, draft: Draft) -> bool:
@@ -176,9 +176,9 @@ def _readers_of(tensor: Tensor, site: Site) -> tuple[str, ...]:
     Raises:
         NoFit: something reads it that cannot have other codes.
     """
-    found = tuple(dict.fromkeys(edge.node for edge in site.readers))
-    _Readers(tensor, Lattice(tensor.name, 1.0, (), (), 0, found))
-    return found
+    readers = tuple(dict.fromkeys(edge.node for edge in site.readers))
+    _Readers(tensor, Lattice(tensor.name, 1.0, (), (), 0, readers))
+    return readers
 
 
 def _lattice(
@@ -190,20 +190,20 @@ def _lattice(
     shape = tensor.shape
     count = None if axis is None or shape is None else shape[axis]
     few = isinstance(count, int) and count <= _CHANNELS
-    found = spacing_of(values(tensor.name), axis if few else None)
+    spacing = spacing_of(values(tensor.name), axis if few else None)
     scale = float(draft.scales[site.group])
-    if is_exact(found, scale):
+    if is_exact(spacing, scale):
         raise NoFit("each of its values has a code already")
-    edit = _edit(tensor, found, axis or 0, readers)
+    edit = _edit(tensor, spacing, axis or 0, readers)
     _check_group(draft.plan, site, _Readers(tensor, edit).names)
     return edit
 
 
-def _edit(tensor: Tensor, found: Spacing, axis: int, readers: tuple[str, ...]) -> Lattice:
+def _edit(tensor: Tensor, spacing: Spacing, axis: int, readers: tuple[str, ...]) -> Lattice:
     assert tensor.dtype is not None
-    centres = tuple(map(float, found.centres.astype(tensor.dtype))) if found.centres.any() else ()
-    factors = tuple(map(float, found.factors.astype(tensor.dtype))) if (found.factors != 1).any() else ()
-    return Lattice(tensor.name, float(np.float32(found.step)), centres, factors, axis, readers)
+    centres = tuple(map(float, spacing.centres.astype(tensor.dtype))) if spacing.centres.any() else ()
+    factors = tuple(map(float, spacing.factors.astype(tensor.dtype))) if (spacing.factors != 1).any() else ()
+    return Lattice(tensor.name, float(np.float32(spacing.step)), centres, factors, axis, readers)
 
 
 def _check_group(plan: QuantPlan, site: Site, names: set[str]) -> None:
@@ -223,11 +223,11 @@ def _is_near(tensor: Tensor) -> bool:
     todo, seen = [tensor], set[str]()
     inputs = False
     while todo:
-        one = todo.pop()
-        maker = one.producer
-        if one.is_constant or one.name in seen:
+        source = todo.pop()
+        maker = source.producer
+        if source.is_constant or source.name in seen:
             continue
-        seen.add(one.name)
+        seen.add(source.name)
         if maker is None:
             inputs = True
             continue
@@ -357,9 +357,9 @@ class _Readers:
         sizes = (tensor.shape or ())[2:]
         if node.attr("auto_pad", "NOTSET") != "NOTSET" and not all(isinstance(size, int) for size in sizes):
             raise NoFit(f"{node.name!r} pads it by its size, which is not known")
-        known = [size if isinstance(size, int) else 0 for size in sizes]
-        found = Windows.of(node, [int(size or 0) for size in kernel]).padding(known)
-        begins, ends = zip(*found, strict=True)
+        whole = [size if isinstance(size, int) else 0 for size in sizes]
+        padding = Windows.of(node, [int(size or 0) for size in kernel]).padding(whole)
+        begins, ends = zip(*padding, strict=True)
         if min(*begins, *ends) < 0:
             raise NoFit(f"{node.name!r} crops it")
         return (0, 0, *begins, 0, 0, *ends)
@@ -380,10 +380,10 @@ def _wider(shape: Shape | None, amounts: np.ndarray) -> Shape | None:
     """A shape with what a Pad adds."""
     if shape is None:
         return None
-    more = amounts.reshape(2, -1).sum(0)
+    added = amounts.reshape(2, -1).sum(0)
     return tuple(
         size + int(by) if isinstance(size, int) else size if not by else None
-        for size, by in zip(shape, more, strict=True)
+        for size, by in zip(shape, added, strict=True)
     )
 
 

@@ -116,7 +116,7 @@ def fit_layers(model: Model, plan: QuantPlan) -> tuple[dict[str, FitLayer], dict
     count = {site.tensor: 0 for site in sites.values()}
     for site in {id(site): site for site in sites.values()}.values():
         count[site.tensor] += len(site.readers)
-    found: dict[str, FitLayer] = {}
+    fits: dict[str, FitLayer] = {}
     skipped: dict[str, str] = {}
     for raw in model.graph.nodes:
         node = Node(model, raw)
@@ -126,9 +126,9 @@ def fit_layers(model: Model, plan: QuantPlan) -> tuple[dict[str, FitLayer], dict
         why = _unknown(layer, node)
         if layer is not None and not why:
             site_of = sites.get((node.name, layer.index))
-            one = _fit_layer(layer, site_of, count)
-            if one is not None:
-                found[node.name] = one
+            fit = _fit_layer(layer, site_of, count)
+            if fit is not None:
+                fits[node.name] = fit
                 continue
             why = "its weights have scales along another axis than its outputs"
         if node.name in plan.readers:
@@ -137,7 +137,7 @@ def fit_layers(model: Model, plan: QuantPlan) -> tuple[dict[str, FitLayer], dict
     for name in plan.planned:
         if name not in main:
             skipped[name] = "it is inside of another node"
-    return found, skipped
+    return fits, skipped
 
 
 def _unknown(layer: Layer | None, node: Node) -> str:

@@ -31,21 +31,21 @@ def moved(stats: Stats, maps: Mapping[str, ChannelMap], model: Model | None = No
         model: the edited one, of whose new tensors the ends follow from what they are made of; None: there
             are none.
     """
-    found = {
+    added = {
         name: _moved(stats.tensors[change.was or name], change)
         for name, change in maps.items()
         if (change.was or name) in stats.tensors and not change.wide
     }
-    known = {**stats.tensors, **found}
+    tensors = {**stats.tensors, **added}
     for raw in model.graph.nodes if model is not None else ():
         node = Node(model, raw)  # type: ignore[arg-type]
         out, source = node.outputs[0] if node.outputs else None, node.inputs[0] if node.inputs else None
-        if out is None or source is None or out.name in known or source.name not in known or node.domain:
+        if out is None or source is None or out.name in tensors or source.name not in tensors or node.domain:
             continue
-        new = _made(known[source.name], node)
+        new = _made(tensors[source.name], node)
         if new is not None:
-            known[out.name] = found[out.name] = new
-    return replace(stats, tensors=known) if found else stats
+            tensors[out.name] = added[out.name] = new
+    return replace(stats, tensors=tensors) if added else stats
 
 
 def of_report(after: Stats, seen: Stats, edits: Sequence[FloatEdit]) -> tuple[Stats, dict[str, str]]:
@@ -99,32 +99,32 @@ def _made(first: TensorStats, node: Node) -> TensorStats | None:
     )
 
 
-def _moved(found: TensorStats, change: ChannelMap) -> TensorStats:
+def _moved(stats: TensorStats, change: ChannelMap) -> TensorStats:
     scale, offset = np.atleast_1d(change.scale), np.atleast_1d(change.offset)
-    held = found.lows <= found.highs
-    ends = np.stack([end[:, None] * scale + offset for end in (found.lows, found.highs)])
-    lows = np.where(held, ends.min((0, 2)), found.lows).astype(np.float32)
-    highs = np.where(held, ends.max((0, 2)), found.highs).astype(np.float32)
-    ends_alone = TensorStats(lows, highs, found.size, None, None)
+    held = stats.lows <= stats.highs
+    ends = np.stack([end[:, None] * scale + offset for end in (stats.lows, stats.highs)])
+    lows = np.where(held, ends.min((0, 2)), stats.lows).astype(np.float32)
+    highs = np.where(held, ends.max((0, 2)), stats.highs).astype(np.float32)
+    ends_alone = TensorStats(lows, highs, stats.size, None, None)
     if change.scale.ndim or change.offset.ndim or change.index is not None:
         return ends_alone
-    return _uniform(found, ends_alone, Fraction(float(change.scale)), Fraction(float(change.offset)))
+    return _uniform(stats, ends_alone, Fraction(float(change.scale)), Fraction(float(change.offset)))
 
 
-def _uniform(found: TensorStats, ends: TensorStats, scale: Fraction, offset: Fraction) -> TensorStats:
+def _uniform(stats: TensorStats, ends: TensorStats, scale: Fraction, offset: Fraction) -> TensorStats:
     """Statistics of `values * scale + offset`; the ends alone where magnitudes do not tell the values."""
-    below, above = bool(np.all(found.highs <= 0)), bool(np.all(found.lows >= 0))
-    if found.total is None or found.squares is None or (offset and not (below or above)):
+    below, above = bool(np.all(stats.highs <= 0)), bool(np.all(stats.lows >= 0))
+    if stats.total is None or stats.squares is None or (offset and not (below or above)):
         return ends
     sign = -1 if below and not above else 1
-    drawn = found.histogram.affine(sign * float(scale), float(offset)) if found.histogram else None
+    drawn = stats.histogram.affine(sign * float(scale), float(offset)) if stats.histogram else None
     return replace(
         ends,
-        total=round(scale * found.total + offset * found.size * _UNITS),
+        total=round(scale * stats.total + offset * stats.size * _UNITS),
         squares=round(
-            scale**2 * found.squares + 2 * scale * offset * found.total + offset**2 * found.size * _UNITS
+            scale**2 * stats.squares + 2 * scale * offset * stats.total + offset**2 * stats.size * _UNITS
         ),
-        step=found.step,
-        spread=found.spread,
+        step=stats.step,
+        spread=stats.spread,
         histogram=drawn,
     )

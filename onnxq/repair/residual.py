@@ -98,9 +98,11 @@ def _moved(model: Model, layers: set[str]) -> float | None:
         node = Node(model, raw)
         reads = [t for t in node.inputs if t is not None and not t.is_constant]
         sizes = [_elements(model, tensor.name) for tensor in (*reads, node.outputs[0])]
-        known = [size for size in sizes if size is not None]
-        if len(known) == len(sizes):
-            total += sum(known[:-1]) * (_READ if raw.name in layers else _WRITTEN) + known[-1] * _WRITTEN
+        elements = [size for size in sizes if size is not None]
+        if len(elements) == len(sizes):
+            total += (
+                sum(elements[:-1]) * (_READ if raw.name in layers else _WRITTEN) + elements[-1] * _WRITTEN
+            )
         elif raw.name in layers:
             return None
     return total or None
@@ -109,5 +111,5 @@ def _moved(model: Model, layers: set[str]) -> float | None:
 def _elements(model: Model, name: str) -> int | None:
     raw = model.graph.tensors().get(name)
     shape = None if raw is None else Tensor(model, raw).typical_shape
-    known = [size for size in shape or () if isinstance(size, int)]
-    return math.prod(known) if shape is not None and len(known) == len(shape) else None
+    numbers = [size for size in shape or () if isinstance(size, int)]
+    return math.prod(numbers) if shape is not None and len(numbers) == len(shape) else None

@@ -44,8 +44,8 @@ def moments(rows: np.ndarray, threads: Threads) -> tuple[np.ndarray, np.ndarray]
     total, products = np.zeros(terms), np.zeros((terms, terms))
 
     def block(start: int) -> tuple[np.ndarray, np.ndarray]:
-        some = rows[start : start + EXACT_ROWS].astype(np.float32)
-        return some.sum(axis=0, dtype=np.float64), some.T @ some
+        part = rows[start : start + EXACT_ROWS].astype(np.float32)
+        return part.sum(axis=0, dtype=np.float64), part.T @ part
 
     for sums, squares in threads.map(block, range(0, len(rows), EXACT_ROWS)):
         total += sums
@@ -114,9 +114,9 @@ def rounded(
     def some(start: int) -> np.ndarray:
         return _one_by_one(sorted_[start : start + _OUTPUTS], ratio, block, format)
 
-    found = list(map_(some, range(0, len(weights), _OUTPUTS)))  # type: ignore[call-overload]
+    blocks = list(map_(some, range(0, len(weights), _OUTPUTS)))  # type: ignore[call-overload]
     codes = np.empty(weights.shape, format.dtype)
-    codes[:, order] = np.concatenate(found)
+    codes[:, order] = np.concatenate(blocks)
     return codes
 
 
@@ -135,5 +135,5 @@ def _one_by_one(weights: np.ndarray, ratio: np.ndarray, block: int, format: Numb
             error[k] = exact[k] - code
             if k + 1 < end:
                 heard[k + 1 - start :] += ratio[k, k + 1 : end, None] * error[k]
-    found: np.ndarray = codes.T
-    return found
+    chosen: np.ndarray = codes.T
+    return chosen

@@ -37,8 +37,8 @@ class ChannelEnds:
     @property
     def amax(self) -> np.ndarray:
         """The greatest magnitude of each channel, float32 [channels]."""
-        found: np.ndarray = np.maximum(np.abs(self.low), np.abs(self.high))
-        return found
+        greatest: np.ndarray = np.maximum(np.abs(self.low), np.abs(self.high))
+        return greatest
 
     def joined(self, other: ChannelEnds) -> ChannelEnds:
         """Those of the samples of both."""
@@ -114,30 +114,30 @@ def float_rows(
     Raises:
         RunError: the model does not run on a sample.
     """
-    known = makers(model.graph)
-    tensors = {name: axis for name, axis in tensors.items() if name in known}
-    ends = {name: place for name, place in ends.items() if name in known}
+    made_by = makers(model.graph)
+    tensors = {name: axis for name, axis in tensors.items() if name in made_by}
+    ends = {name: place for name, place in ends.items() if name in made_by}
     opset, most = opset_of(model), max((each[name] for name in tensors), default=0)
     names = list(dict.fromkeys((*tensors, *ends)))
 
     def probes(floats: Collection[str]) -> onnx.GraphProto:
-        return _Probes(known, tensors, ends, each, opset, floats).graph
+        return _Probes(made_by, tensors, ends, each, opset, floats).graph
 
     wanted = [value.name for value in probes(()).output]
-    prefix = _prefix(known)
+    prefix = _prefix(made_by)
     session = ort.load_probed(model, names, probes, threads=1, data_dir=data_dir) if names else None
 
-    def one(given: tuple[int, Feeds]) -> dict[str, np.ndarray]:
-        index, feeds = given
+    def one(numbered: tuple[int, Feeds]) -> dict[str, np.ndarray]:
+        index, feeds = numbered
         assert session is not None
-        more = {f"{prefix}fractions": _fractions(index, most)} if tensors else {}
+        fractions = {f"{prefix}fractions": _fractions(index, most)} if tensors else {}
         taken = {name: feeds[name] for name in session.inputs if name in feeds}
-        return dict(zip(wanted, session.run({**taken, **more}, wanted), strict=True))
+        return dict(zip(wanted, session.run({**taken, **fractions}, wanted), strict=True))
 
-    found: dict[str, ChannelEnds] = {}
+    channels: dict[str, ChannelEnds] = {}
     count = 0
     if session is None:
-        return FloatRows(spill, found, sum(1 for _ in samples))
+        return FloatRows(spill, channels, sum(1 for _ in samples))
     for sample, values in enumerate(threads.map(one, enumerate(samples))):
         for place, name in enumerate(tensors):
             parts = (values[f"{prefix}{what}{place}"] for what in ("rows", "at", "places"))
@@ -150,10 +150,10 @@ def float_rows(
         for place, name in enumerate(ends):
             new = ChannelEnds(*(np.ravel(values[f"{prefix}{what}{place}"]) for what in ("low", "high")))
             if new.low.size:
-                found[name] = found[name].joined(new) if name in found else new
+                channels[name] = channels[name].joined(new) if name in channels else new
         count += 1
         progress(count)
-    return FloatRows(spill, found, count)
+    return FloatRows(spill, channels, count)
 
 
 def _channels_of(values: Mapping[str, np.ndarray], prefix: str, place: int) -> int:
@@ -163,13 +163,13 @@ def _channels_of(values: Mapping[str, np.ndarray], prefix: str, place: int) -> i
 def _fractions(sample: int, count: int) -> np.ndarray:
     """Fractions of 2^31, evenly spread, which begin elsewhere in each sample: int64 [count]."""
     begin = sample * _SILVER
-    found = [((place * _GOLDEN + begin) % (1 << 64)) >> (64 - _BITS) for place in range(count)]
-    return np.array(found, np.int64)
+    fractions = [((place * _GOLDEN + begin) % (1 << 64)) >> (64 - _BITS) for place in range(count)]
+    return np.array(fractions, np.int64)
 
 
-def _prefix(known: Collection[str]) -> str:
+def _prefix(names: Collection[str]) -> str:
     prefix = "onnxq_fit_"
-    while any(name.startswith(prefix) for name in known):
+    while any(name.startswith(prefix) for name in names):
         prefix += "_"
     return prefix
 
@@ -179,7 +179,7 @@ class _Probes:
 
     def __init__(
         self,
-        known: Mapping[str, Any],
+        made_by: Mapping[str, Any],
         tensors: Mapping[str, int],
         ends: Mapping[str, tuple[int, int]],
         each: Mapping[str, int],
@@ -187,7 +187,7 @@ class _Probes:
         floats: Collection[str],
     ) -> None:
         self.graph = onnx.GraphProto()
-        self._prefix, self._opset, self._floats = _prefix(known), opset, frozenset(floats)
+        self._prefix, self._opset, self._floats = _prefix(made_by), opset, frozenset(floats)
         if tensors:
             most = max(each[name] for name in tensors)
             info = helper.make_tensor_value_info(f"{self._prefix}fractions", TensorProto.INT64, [most])
@@ -196,7 +196,7 @@ class _Probes:
                 ("zero", [0]), ("one", [1]), ("two", [2]), ("scale", [1 << _BITS]), ("count", range(most)),
             ):  # fmt: skip
                 self._constant(name, values)
-        order = {name: place for place, name in enumerate(known)}
+        order = {name: place for place, name in enumerate(made_by)}
         jobs = [(name, place, True) for place, name in enumerate(tensors)]
         jobs += [(name, place, False) for place, name in enumerate(ends)]
         # the last first, as in calibration: onnxruntime then reduces a tensor as soon as it is there
@@ -233,15 +233,15 @@ class _Probes:
             places = self._node("Identity", [first], f"places{i}")
         count = self._node("Min", [each, places], f"number{i}")
         every = self._node("Slice", [f"{prefix}count", zero, count], f"every{i}")
-        some = self._node("Slice", [f"{prefix}fractions", zero, count], f"part{i}")
-        wide = self._node("Mul", [some, places], f"wide{i}")
+        picked = self._node("Slice", [f"{prefix}fractions", zero, count], f"part{i}")
+        wide = self._node("Mul", [picked, places], f"wide{i}")
         spread = self._node("Div", [wide, f"{prefix}scale"], f"spread{i}")
         fits = self._node("LessOrEqual", [places, each], f"fits{i}")
         at = self._node("Where", [fits, every, spread], f"at{i}")
         taken = self._node("Gather", [flat, at], f"taken{i}", axis=1 if axis == 1 else 0)
         as_float = "Identity" if tensor in self._floats else "Cast"
-        more = {} if tensor in self._floats else {"to": TensorProto.FLOAT}
-        self._node(as_float, [taken], f"rows{i}", **more)
+        attrs = {} if tensor in self._floats else {"to": TensorProto.FLOAT}
+        self._node(as_float, [taken], f"rows{i}", **attrs)
 
     def _ends(self, tensor: str, i: int, axis: int, rank: int) -> None:
         if tensor not in self._floats:

@@ -147,12 +147,16 @@ def find(model: Model, draft: Draft, channels: Channels, ratio: float = 8.0) -> 
         best, why = None, ""
         for powers in steps:
             try:
-                found = _tried(tensor, axis, powers, draft, channels, ratio)
+                candidate = _tried(tensor, axis, powers, draft, channels, ratio)
             except NoFit as error:
                 why = why or str(error)
                 continue
-            if found is not None and (best is None or found[0] < best[0]) and taken.isdisjoint(found[2]):
-                best = found
+            if (
+                candidate is not None
+                and (best is None or candidate[0] < best[0])
+                and taken.isdisjoint(candidate[2])
+            ):
+                best = candidate
         if best is not None:
             edits.append(best[1])
             taken |= best[2]
@@ -177,12 +181,12 @@ def read_by_layers(
 
 def readers(tensor: Tensor) -> list[Node]:
     """The layers with constant weights that read a tensor."""
-    found = []
+    reading = []
     for node in tensor.users:
         layer = layer_of(node)
         if layer is not None and layer.index == 1 and node.inputs[0] == tensor:
-            found.append(node)
-    return found
+            reading.append(node)
+    return reading
 
 
 def ratios(flow: Flow, draft: Draft, channels: Channels) -> dict[str, float]:
@@ -190,19 +194,19 @@ def ratios(flow: Flow, draft: Draft, channels: Channels) -> dict[str, float]:
 
     What did not saturate does not do so afterwards, and a channel that did does as before.
     """
-    model, found = flow.writer.model, {}
+    model, by_name = flow.writer.model, {}
     tensors = model.graph.tensors()
     for name in draft.plan.measured:
         factor = flow.factors.get(name)
         if factor is None or name not in draft.amax:
             continue
-        known = _told(Tensor(model, tensors[name]), flow, channels)
-        if known is None or draft.amax[name] <= 0:
-            found[name] = float(np.max(factor))
+        told = _told(Tensor(model, tensors[name]), flow, channels)
+        if told is None or draft.amax[name] <= 0:
+            by_name[name] = float(np.max(factor))
         else:
-            kept = np.minimum(known[0], draft.amax[name])
-            found[name] = float(np.max(kept * known[1]) / np.max(kept))
-    return found
+            kept = np.minimum(told[0], draft.amax[name])
+            by_name[name] = float(np.max(kept * told[1]) / np.max(kept))
+    return by_name
 
 
 def _told(tensor: Tensor, flow: Flow, channels: Channels) -> tuple[np.ndarray, np.ndarray] | None:
@@ -223,7 +227,7 @@ def _steps(tensor: Tensor, amax: np.ndarray, ratio: float) -> list[np.ndarray]:
     Only what a gap sets apart: a channel may be larger in samples that nobody has seen, and the less room
     there is between channels, the sooner it saturates. And the few, of channels, not the many.
     """
-    found: dict[bytes, np.ndarray] = {}
+    distinct: dict[bytes, np.ndarray] = {}
     for sizes in (amax, _branches(tensor, amax)):
         if sizes is None:
             continue
@@ -233,8 +237,8 @@ def _steps(tensor: Tensor, amax: np.ndarray, ratio: float) -> list[np.ndarray]:
                 continue
             if above >= _GAP * rest and levels[-1] >= ratio * rest:
                 powers = 2.0 ** -np.ceil(np.log2(np.maximum(sizes / rest, 1)))
-                found[powers.tobytes()] = powers
-    return list(found.values())
+                distinct[powers.tobytes()] = powers
+    return list(distinct.values())
 
 
 def _branches(tensor: Tensor, amax: np.ndarray) -> np.ndarray | None:
@@ -248,10 +252,10 @@ def _branches(tensor: Tensor, amax: np.ndarray) -> np.ndarray | None:
     rank = maker.outputs[0].rank or 1
     axis = int(maker.attr("axis")) % rank
     sizes = [t.shape[axis] for t in maker.inputs if t is not None and t.shape is not None]
-    known = [size for size in sizes if isinstance(size, int)]
-    if len(known) != len(sizes) or sum(known) != len(amax):
+    widths = [size for size in sizes if isinstance(size, int)]
+    if len(widths) != len(sizes) or sum(widths) != len(amax):
         return None
-    parts = np.split(amax, np.cumsum(known)[:-1])
+    parts = np.split(amax, np.cumsum(widths)[:-1])
     return np.concatenate([np.full(len(part), part.max(initial=0)) for part in parts])
 
 
@@ -318,18 +322,18 @@ def column_magnitudes(node: Node, channels: int, *, largest: bool = False) -> np
     if weights.ndim < 2:
         return None
     others = tuple(range(2, weights.ndim))
-    found = np.max(np.abs(weights), others) if largest else np.sqrt(np.sum(weights**2, others))
+    magnitudes = np.max(np.abs(weights), others) if largest else np.sqrt(np.sum(weights**2, others))
     if layer.groups > 1:
         wide = np.zeros((layer.outputs, layer.inputs))
         per = layer.inputs // layer.groups
         rows = layer.outputs // layer.groups
         for group in range(layer.groups):
-            part = found[group * rows : (group + 1) * rows]
+            part = magnitudes[group * rows : (group + 1) * rows]
             if part.shape != (rows, per):
                 return None
             wide[group * rows : (group + 1) * rows, group * per : (group + 1) * per] = part
-        found = wide
-    return found if found.shape[1] == channels else None
+        magnitudes = wide
+    return magnitudes if magnitudes.shape[1] == channels else None
 
 
 def check_half(flow: Flow, channels: Channels) -> None:

@@ -61,10 +61,10 @@ def find(model: Model, draft: Draft, channels: Channels, alpha: float = 0.5) -> 
 def _factors(tensor: Tensor, amax: np.ndarray, alpha: float) -> np.ndarray | None:
     """1 / s of each channel, float64 values of float32; None where there is nothing to gain."""
     columns = [column_magnitudes(node, len(amax), largest=True) for node in readers(tensor)]
-    known = [found.max(0) for found in columns if found is not None]
-    if not known:
+    magnitudes = [found.max(0) for found in columns if found is not None]
+    if not magnitudes:
         return None
-    weights = np.max(known, axis=0)
+    weights = np.max(magnitudes, axis=0)
     alive = (amax > 0) & (weights > 0)
     if not alive.any():
         return None

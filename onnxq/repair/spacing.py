@@ -45,8 +45,8 @@ class Spacing:
     @property
     def factors(self) -> np.ndarray:
         """What makes all steps the greatest one, float64; 1 where they are equal but for rounding."""
-        found: np.ndarray = self.step / self.steps
-        return np.ones_like(found) if (found < 1 + _EQUAL).all() else found
+        factors: np.ndarray = self.step / self.steps
+        return np.ones_like(factors) if (factors < 1 + _EQUAL).all() else factors
 
 
 def spacing_of(samples: Iterable[np.ndarray], axis: int | None) -> Spacing:
@@ -71,11 +71,11 @@ def spacing_of(samples: Iterable[np.ndarray], axis: int | None) -> Spacing:
         return _found([_clusters(one, noise) for one in seen], noise, _FEW_EACH)
 
 
-def is_exact(found: Spacing, scale: float) -> bool:
+def is_exact(spacing: Spacing, scale: float) -> bool:
     """Whether a scale gives each level a code of its own, without an error, as it is."""
-    if found.channels:
+    if spacing.channels:
         return False
-    codes = np.array([*found.ends, found.step]) / scale
+    codes = np.array([*spacing.ends, spacing.step]) / scale
     least, greatest = codes.min(), codes.max()
     held = least > -CODES / 2 - _EXACT and greatest < CODES / 2 - 1 + _EXACT
     return bool(held and np.abs(codes - np.rint(codes)).max() < _EXACT)
@@ -84,8 +84,8 @@ def is_exact(found: Spacing, scale: float) -> bool:
 def _seen(samples: Iterable[np.ndarray], axis: int | None) -> list[np.ndarray]:
     """The distinct values of each channel, float64, ascending."""
     seen: list[np.ndarray] = []
-    for given in samples:
-        values = np.asarray(given)
+    for array in samples:
+        values = np.asarray(array)
         if values.size == 0:
             continue
         if axis is None:
@@ -99,8 +99,8 @@ def _seen(samples: Iterable[np.ndarray], axis: int | None) -> list[np.ndarray]:
             raise NoFit("its channels are not as many in each sample")
         step = -(-values.size // _LOOKED) | 1  # odd, as sizes of images are even
         for channel, row in enumerate(rows):
-            some = np.unique(np.append(row[::step], (row.min(), row.max())))
-            seen[channel] = np.union1d(seen[channel], some.astype(np.float64))
+            distinct = np.unique(np.append(row[::step], (row.min(), row.max())))
+            seen[channel] = np.union1d(seen[channel], distinct.astype(np.float64))
             if len(seen[channel]) > _MANY:
                 raise NoFit(f"it has more than {CODES} values")
     if not seen:
@@ -114,10 +114,10 @@ def _clusters(values: np.ndarray, noise: float) -> np.ndarray:
         return values
     starts = np.flatnonzero(np.append(True, np.diff(values) > 2 * noise))
     ends = np.append(starts[1:], len(values)) - 1
-    found: np.ndarray = (values[starts] + values[ends]) / 2
-    if len(found) > CODES:
+    centres: np.ndarray = (values[starts] + values[ends]) / 2
+    if len(centres) > CODES:
         raise NoFit(f"it has more than {CODES} values")
-    return found
+    return centres
 
 
 def _found(points: list[np.ndarray], noise: float, few: int) -> Spacing:

@@ -47,8 +47,8 @@ class Spill:
 
     def get(self, key: Hashable) -> Any:
         """The value."""
-        found = self._held[key]
-        return found.read() if isinstance(found, _Filed) else found
+        held = self._held[key]
+        return held.read() if isinstance(held, _Filed) else held
 
     def shape(self, key: Hashable) -> tuple[int, ...]:
         """The shape of an array."""
@@ -142,9 +142,9 @@ class _Filed:
 
     def read(self) -> np.ndarray:
         """It."""
-        found = np.empty(self.shape, self.dtype)
-        self.file.read(self.place, _bytes(found))
-        return found
+        values = np.empty(self.shape, self.dtype)
+        self.file.read(self.place, _bytes(values))
+        return values
 
 
 def _bytes(values: np.ndarray) -> memoryview:

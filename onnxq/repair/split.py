@@ -120,9 +120,9 @@ def find(model: Model, draft: Draft) -> FoundEdits:
             continue
         edits.append(HalfSteps(site.tensor, float(scales[site.group]), names))
         price = [layer.macs for layer in draft.plan.layers if layer.node in names and layer.quantized]
-        known = [one for one in price if one is not None]
-        if len(known) == len(price):
-            macs[site.tensor] = sum(known)
+        costs = [one for one in price if one is not None]
+        if len(costs) == len(price):
+            macs[site.tensor] = sum(costs)
     return FoundEdits(tuple(edits), skipped, macs)
 
 

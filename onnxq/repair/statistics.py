@@ -30,8 +30,8 @@ def channel_axes(model: Model, plan: QuantPlan) -> dict[str, int]:
     wanted = dict.fromkeys(
         (*plan.measured, *(site.tensor for site in plan.sites if site.kind == "activation"))
     )
-    found = {name: channel_axis(tensors[name]) for name in wanted if name in tensors}
-    return {name: axis for name, axis in found.items() if axis is not None}
+    axes = {name: channel_axis(tensors[name]) for name in wanted if name in tensors}
+    return {name: axis for name, axis in axes.items() if axis is not None}
 
 
 def channel_axis(tensor: Tensor, steps: int = 4) -> int | None:
@@ -54,15 +54,15 @@ def channel_axis(tensor: Tensor, steps: int = 4) -> int | None:
 
 def followed(channels: Channels, maps: Mapping[str, ChannelMap]) -> dict[str, np.ndarray]:
     """The magnitudes after edits; without those that an offset made others, which nobody knows."""
-    found = {}
+    greatest = {}
     for name, amax in channels.items():
         change = maps.get(name)
         if change is None or change.wide:
-            found[name] = amax
+            greatest[name] = amax
         elif not np.any(change.offset):
             kept = amax if change.index is None else amax[change.index]
-            found[name] = np.asarray(kept * np.abs(change.scale), np.float32)
-    return found
+            greatest[name] = np.asarray(kept * np.abs(change.scale), np.float32)
+    return greatest
 
 
 def _axis_in(node: Node, tensor: Tensor, rank: int, steps: int) -> int | None:

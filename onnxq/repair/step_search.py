@@ -196,10 +196,10 @@ class StepSearch:
         """A step; where it ends in a fault of ours, it is as if it had not been."""
         before, start = state.levels.sqnr_db, self._tools.runs
 
-        def entry(verdict: Verdict, why: str, skipped: Mapping[str, str] | None = None, **said: Any) -> None:
+        def entry(verdict: Verdict, why: str, skipped: Mapping[str, str] | None = None, **parts: Any) -> None:
             runs = round(self._tools.runs - start, 2)
             left = tuple(LayerSkipped(*one) for one in (skipped or {}).items())
-            self.ledger.append(RepairStep(step.name, verdict, why, before, runs=runs, skipped=left, **said))
+            self.ledger.append(RepairStep(step.name, verdict, why, before, runs=runs, skipped=left, **parts))
 
         self._tools.begin(step.name)
         self._known = None
@@ -239,20 +239,20 @@ class StepSearch:
         if step.least_db is not None:
             policy = replace(policy, least_db=step.least_db)
         fits = best.draft.fitted != state.draft.fitted
-        found = judged(state.levels, best.levels, policy, NOT_AGAINST if fits else None)
-        why = found.why
+        decision = judged(state.levels, best.levels, policy, NOT_AGAINST if fits else None)
+        why = decision.why
         if best.near_db is not None and best.draft.edits != state.draft.edits:
             why += f"; the edited float model is within {best.near_db:.0f} dB of the one without edits"
         entry(
-            "kept" if found.kept else "dropped",
+            "kept" if decision.kept else "dropped",
             why,
             after_db=best.levels.sqnr_db,
-            worst=found.worst,
+            worst=decision.worst,
             changed={**proposal.changed, **best.fitted.changed},
             rows=best.fitted.rows,
             skipped={**proposal.skipped, **best.fitted.skipped},
         )
-        return best if found.kept else state
+        return best if decision.kept else state
 
     def _unfit(self, step: Step, draft: Draft) -> str:
         """Why a step cannot be tried at all; "" where it can."""
@@ -265,9 +265,9 @@ class StepSearch:
         """Those of the steps that have something to do; looked at once for each edited model and plan."""
         if self._effort.most is None:  # nobody asks
             return []
-        known, plan = state.model, state.draft.plan
-        if self._looked is None or self._looked[0] is not known or self._looked[1] is not plan:
-            self._looked = known, plan, frozenset(there(self._names, known, state.draft))
+        model, plan = state.model, state.draft.plan
+        if self._looked is None or self._looked[0] is not model or self._looked[1] is not plan:
+            self._looked = model, plan, frozenset(there(self._names, model, state.draft))
         return [name for name in names if name in self._looked[2]]
 
     def _too_dear(self, step: Step, candidates: int, later: Sequence[str]) -> str:
@@ -289,21 +289,21 @@ class StepSearch:
         Raises:
             Refused: it is of each of them.
         """
-        found: list[Version] = []
+        versions: list[Version] = []
         refused = Refused()
         for draft in drafts:
             try:
-                found.append(self._made(draft, before))
+                versions.append(self._made(draft, before))
             except Refused as error:
                 refused = error
-        if not found:
+        if not versions:
             raise refused
-        return found
+        return versions
 
     def _best(self, states: Sequence[Version]) -> Version:
         def level(state: Version) -> float:
-            found = (state.levels.wider or state.levels).sqnr_db
-            return -1e9 if found is None else found
+            sqnr_db = (state.levels.wider or state.levels).sqnr_db
+            return -1e9 if sqnr_db is None else sqnr_db
 
         return max(states, key=level)
 
@@ -377,16 +377,16 @@ class _Turn(Turn):
     def draft(self) -> Draft:
         return self.version.draft
 
-    def permitted(self, found: FoundEdits) -> FoundEdits:
+    def permitted(self, proposed: FoundEdits) -> FoundEdits:
         barred = {node for node, names in self._search._allowed.items() if self._step.name not in names}
-        return permitted(found, self.model, self.draft.plan, barred)
+        return permitted(proposed, self.model, self.draft.plan, barred)
 
-    def edits(self, *found: FoundEdits, draft: Draft | None = None) -> Proposal:
-        every = [self.permitted(one) for one in found]
+    def edits(self, *proposed: FoundEdits, draft: Draft | None = None) -> Proposal:
+        every = [self.permitted(one) for one in proposed]
         skipped = {name: why for one in every for name, why in one.skipped.items()}
-        some = [one.edits for one in every if one.edits]
-        drafts = [(draft or self.draft).extended(edits) for edits in some]
-        return Proposal(drafts, skipped, {"tensors": max(map(len, some))} if some else {})
+        sets = [one.edits for one in every if one.edits]
+        drafts = [(draft or self.draft).extended(edits) for edits in sets]
+        return Proposal(drafts, skipped, {"tensors": max(map(len, sets))} if sets else {})
 
     def channels(self) -> Channels:
         channels = followed(self._search._tools.channels(), self.version.maps)

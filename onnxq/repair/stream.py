@@ -55,8 +55,8 @@ class Codes:
         wide = codes.astype(np.float32)
         if self.zero is not None:
             wide -= self.zero.astype(np.float32).reshape(-1)[0]
-        found: np.ndarray = wide * np.float32(self.scale.reshape(-1)[0])
-        return found
+        values: np.ndarray = wide * np.float32(self.scale.reshape(-1)[0])
+        return values
 
 
 class Stream:
@@ -155,15 +155,15 @@ class Stream:
 
     def _read_of(self, names: Iterable[str]) -> set[str]:
         """What tensors are made of that stages hand on: themselves, or what they are dequantized from."""
-        found: set[str] = set()
+        read: set[str] = set()
         todo = [name for name in names if name]
         while todo:
             name = todo.pop()
             if name in self._lazy:
                 todo += reads(self._lazy[name])
             elif name not in self._fixed:
-                found.add(name)
-        return found
+                read.add(name)
+        return read
 
     def _read(self, nodes: Iterable[onnx.NodeProto]) -> set[str]:
         return self._read_of(name for node in nodes for name in reads(node))
@@ -192,9 +192,9 @@ class Stream:
 
     def weights(self, node: str, index: int) -> tuple[str, np.dtype]:
         """The constant that holds the weights of a layer, or the codes of them, and what it computes with."""
-        found = self.codes(node, index)
-        if found is not None:
-            return found.tensor, found.dtype
+        codes = self.codes(node, index)
+        if codes is not None:
+            return codes.tensor, codes.dtype
         name = self._nodes[node].input[index]
         tensor = self._constants[self._source(name)] if name not in self._constants else self._constants[name]
         return name, np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type))
@@ -218,8 +218,8 @@ class Stream:
 
     def value(self, node: str, sample: int) -> np.ndarray:
         """What is looked at of a layer, in a sample: its input, or the codes of it."""
-        found: np.ndarray = self._spill.get((Stream, self._watched[node], sample))
-        return found
+        value: np.ndarray = self._spill.get((Stream, self._watched[node], sample))
+        return value
 
     # -- what is changed -----------------------------------------------------------------------
 
@@ -248,11 +248,11 @@ class Stream:
         session, names, gives = self._session(0)
 
         def one(feeds: Feeds) -> dict[str, Any]:
-            found = {name: feeds[name] for name in first}
+            values = {name: feeds[name] for name in first}
             if session is not None:
-                given = {name: feeds[name] for name in names}
-                found.update(zip(gives, session.run(given, gives), strict=True))
-            return found
+                fed = {name: feeds[name] for name in names}
+                values.update(zip(gives, session.run(fed, gives), strict=True))
+            return values
 
         self._fold(self._threads.map(one, samples))
 
@@ -263,8 +263,8 @@ class Stream:
         def one(sample: int) -> dict[str, Any]:
             if session is None:
                 return {}
-            given = {name: self._spill.get((Stream, name, sample)) for name in names}
-            return dict(zip(gives, session.run(given, gives), strict=True))
+            fed = {name: self._spill.get((Stream, name, sample)) for name in names}
+            return dict(zip(gives, session.run(fed, gives), strict=True))
 
         spent = [name for name in self._kept if self._last[name] <= stage + 1]
         self._fold(self._threads.map(one, range(self.samples)), spent)
@@ -273,13 +273,13 @@ class Stream:
 
     def outputs(self, sample: int) -> list[Any]:
         """The outputs, at the end, of a sample."""
-        known = self._read_of(self._outputs)
+        held = self._read_of(self._outputs)
         session, names, gives = self._session(len(self._parts), self._outputs)
         if session is None:
             return [self._spill.get((Stream, name, sample)) for name in self._outputs]
-        assert known.issuperset(names)
-        given = {name: self._spill.get((Stream, name, sample)) for name in names}
-        return session.run(given, gives)
+        assert held.issuperset(names)
+        fed = {name: self._spill.get((Stream, name, sample)) for name in names}
+        return session.run(fed, gives)
 
     def close(self) -> None:
         """Forgets the samples."""
@@ -288,14 +288,14 @@ class Stream:
                 self._spill.drop((Stream, name, sample))
         self._kept.clear()
 
-    def _fold(self, found: Iterable[Mapping[str, Any]], spent: Iterable[str] = ()) -> None:
+    def _fold(self, results: Iterable[Mapping[str, Any]], spent: Iterable[str] = ()) -> None:
         """Keeps what samples give, and forgets what they do not need any more."""
-        for sample, values in enumerate(found):
+        for sample, values in enumerate(results):
             self.samples = max(self.samples, sample + 1)
             for name in spent:
                 self._spill.drop((Stream, name, sample))
-            for name, given in values.items():
-                value = np.asarray(given) if isinstance(given, np.generic) else given
+            for name, result in values.items():
+                value = np.asarray(result) if isinstance(result, np.generic) else result
                 self._spill.put((Stream, name, sample), value)
                 self._note(name, value)
 
@@ -346,8 +346,8 @@ class Stream:
                 model.graph.sparse_initializer.append(self._sparse[name])
             else:
                 names.append(name)
-                known = self._inputs[name].type if place == 0 else self._types[name]
-                model.graph.input.append(onnx.ValueInfoProto(name=name, type=known))
+                kind = self._inputs[name].type if place == 0 else self._types[name]
+                model.graph.input.append(onnx.ValueInfoProto(name=name, type=kind))
         model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in gives)
         put_in_order(model.graph)
         try:

@@ -45,11 +45,11 @@ class Turn(Protocol):
         """What the kept steps before it come to; a step proposes others that are made of it."""
         ...
 
-    def permitted(self, found: FoundEdits) -> FoundEdits:
+    def permitted(self, proposed: FoundEdits) -> FoundEdits:
         """Edits, but for those at layers that may not have the step (`[[layer]]`)."""
         ...
 
-    def edits(self, *found: FoundEdits, draft: Draft | None = None) -> Proposal:
+    def edits(self, *proposed: FoundEdits, draft: Draft | None = None) -> Proposal:
         """A candidate for each of some permitted edits; `draft`: what they are added to, else the turn's."""
         ...
 

@@ -49,14 +49,14 @@ class Windows:
             return [(0, 0)] * rank
         if self.auto_pad == "NOTSET":
             return [(self.pads[axis], self.pads[axis + rank]) for axis in range(rank)]
-        found = []
+        pairs = []
         for size, kernel, stride, dilation in zip(
             sizes, self.kernel, self.strides, self.dilations, strict=True
         ):
-            more = max(0, (-(-size // stride) - 1) * stride + (kernel - 1) * dilation + 1 - size)
-            less = more // 2
-            found.append((less, more - less) if self.auto_pad == "SAME_UPPER" else (more - less, less))
-        return found
+            both = max(0, (-(-size // stride) - 1) * stride + (kernel - 1) * dilation + 1 - size)
+            less = both // 2
+            pairs.append((less, both - less) if self.auto_pad == "SAME_UPPER" else (both - less, less))
+        return pairs
 
     def positions(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """The sizes of the output, of an input of these sizes."""
@@ -78,14 +78,14 @@ class Windows:
             [batch, positions, channels x kernel], of the input's type, in the order of the weights.
         """
         batch, channels, *sizes = values.shape
-        found = self._flat(sizes, at)
+        indices = self._flat(sizes, at)
         flat = values.reshape(batch, channels, -1)
-        inside = found >= 0
+        inside = indices >= 0
         if inside.all():
-            taken = flat.take(found.ravel(), axis=2)
+            taken = flat.take(indices.ravel(), axis=2)
         else:
-            taken = np.zeros((batch, channels, found.size), values.dtype)
-            taken[:, :, inside.ravel()] = flat[:, :, found[inside]]
+            taken = np.zeros((batch, channels, indices.size), values.dtype)
+            taken[:, :, inside.ravel()] = flat[:, :, indices[inside]]
         taken = taken.reshape(batch, channels, len(at), math.prod(self.kernel))
         return np.ascontiguousarray(taken.transpose(0, 2, 1, 3)).reshape(
             batch, len(at), channels * taken.shape[3]

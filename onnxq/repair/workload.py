@@ -101,18 +101,18 @@ def workload_of(
     """
     if most is None:
         return Workload(fitting, judging, wide=apart)
-    found = Workload(fitting, min(judging, _MOST_JUDGING), most)
-    least = Workload(min(fitting, LEAST_FITTING), min(found.judging, 2 * LEAST_JUDGING))
-    wide = dataclasses.replace(found, wide=True)
+    workload = Workload(fitting, min(judging, _MOST_JUDGING), most)
+    least = Workload(min(fitting, LEAST_FITTING), min(workload.judging, 2 * LEAST_JUDGING))
+    wide = dataclasses.replace(workload, wide=True)
     if apart and wide.first + wide.reserved(names) <= most:
         return wide
-    while found.first + found.reserved(names) > most:
+    while workload.first + workload.reserved(names) > most:
         fewer = Workload(
-            max(least.fitting, int(found.fitting * _SHRINK)),
-            max(least.judging, int(found.judging * _SHRINK)),
+            max(least.fitting, int(workload.fitting * _SHRINK)),
+            max(least.judging, int(workload.judging * _SHRINK)),
             most,
         )
-        if fewer == found:
+        if fewer == workload:
             break
-        found = fewer
-    return found
+        workload = fewer
+    return workload

@@ -121,8 +121,8 @@ class Writer:
         values = self._given[node.name, index][1]
         for user in tensor.users:
             for place, read in enumerate(user.inputs):
-                given = self._given.get((user.name, place))
-                if read == tensor and (given is None or not np.array_equal(given[1], values)):
+                change = self._given.get((user.name, place))
+                if read == tensor and (change is None or not np.array_equal(change[1], values)):
                     raise NoFit(f"{user.name!r} reads weights {tensor.name!r} too")
             if user.has_body:
                 raise NoFit(f"{user.name!r} reads weights {tensor.name!r} too")

@@ -162,8 +162,8 @@ class _Trials:
 
         Before it, what moves values to it alone, which is quantized with it. None where that takes too long.
         """
-        known = self._built.draft.plan.readers
-        nodes = [name for name in _names(self._built.proto) if name in known]
+        readers = self._built.draft.plan.readers
+        nodes = [name for name in _names(self._built.proto) if name in readers]
         compiles, fails = 0, len(nodes)
         while fails - compiles > 1:
             if time.monotonic() > self._end:
@@ -184,9 +184,9 @@ def _names(model: onnx.ModelProto) -> list[str]:
 
 def _named(engine: trt.Engine, nodes: Collection[str]) -> list[str]:
     """Those of the nodes that the compiler's words name, the longest name first."""
-    said = [error.node for error in engine.errors if error.node in nodes]
-    found = [name for name in nodes if re.search(rf"(?<![\w./]){re.escape(name)}(?![\w./])", engine.reason)]
-    return list(dict.fromkeys([*said, *sorted(found, key=len, reverse=True)]))
+    in_errors = [error.node for error in engine.errors if error.node in nodes]
+    in_text = [name for name in nodes if re.search(rf"(?<![\w./]){re.escape(name)}(?![\w./])", engine.reason)]
+    return list(dict.fromkeys([*in_errors, *sorted(in_text, key=len, reverse=True)]))
 
 
 COMPILE = ModelSearch(

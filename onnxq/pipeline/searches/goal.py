@@ -75,8 +75,8 @@ class _GoalSearch:
             self._notes.append(self._sampling.few)
         as_planned = self._verified(first)
         verified = as_planned if best is first else self._verified(best)
-        found = GoalFound(as_planned, best.verified.met, self._searched, self._cut, tuple(self._notes))
-        return replace(self._state, built=best.built, verified=verified, goal=found)
+        goal = GoalFound(as_planned, best.verified.met, self._searched, self._cut, tuple(self._notes))
+        return replace(self._state, built=best.built, verified=verified, goal=goal)
 
     def _tried(self, built: Built) -> _Tried:
         """A quantized model as it would be written, and how near it is on samples that confirm."""
@@ -121,7 +121,7 @@ class _GoalSearch:
         built, job, limit = self._state.built, self._state.built.job, self._state.built.job.limit
         accuracy = Accuracy(self._sampling, built, replace(self._pursuit.asked(), most=GOAL_SOURCES))
         accuracy.measure_body(first.built.draft.body.decision)
-        known = {frozenset[str](): first}
+        candidates = {frozenset[str](): first}
         sets: dict[frozenset[str], Met] = {}
         raised: dict[str, float] = {}
         candidate = first
@@ -141,9 +141,9 @@ class _GoalSearch:
                     with job.step("goal"):
                         met = self._met(accuracy, raised, retries=0)
             floats = frozenset(met.best.nodes)
-            if floats not in known:
-                known[floats] = self._tried(built.in_float(accuracy.reasons(met)))
-            candidate, sets[floats] = known[floats], met
+            if floats not in candidates:
+                candidates[floats] = self._tried(built.in_float(accuracy.reasons(met)))
+            candidate, sets[floats] = candidates[floats], met
             if candidate.verified.met or not met.met or self._cut:
                 break
             # of dB there is a margin instead
@@ -153,8 +153,8 @@ class _GoalSearch:
             raised = higher
         if not candidate.verified.met:  # what confirms has the last word: never what is dearer and no nearer
             by_cost = [frozenset[str](), *sorted(sets, key=lambda one: sets[one].best.cost)]
-            floats = by_cost[nearest([known[one].verified.gates for one in by_cost])]
-            candidate, met = known[floats], sets.get(floats) or replace(met, best=met.base, prices=())
+            floats = by_cost[nearest([candidates[one].verified.gates for one in by_cost])]
+            candidate, met = candidates[floats], sets.get(floats) or replace(met, best=met.base, prices=())
             if floats not in sets:
                 self._notes.append(
                     "what is nearest where it was chosen is no nearer to the goal where it is confirmed: no "
@@ -167,16 +167,16 @@ class _GoalSearch:
 
     def _raised(self, raised: Mapping[str, float], gates: Sequence[GateMeasured]) -> dict[str, float]:
         """By how much each aim is raised where gates are missed; a score's has no unit of ours."""
-        found = dict(raised)
+        raises = dict(raised)
         for gate in gates:
             if gate.met:
                 continue
             if gate.kind == "drop":
-                more = max(_BEYOND * missing_of(gate), _LEAST_SHARE * gate.goal)
+                by = max(_BEYOND * missing_of(gate), _LEAST_SHARE * gate.goal)
             else:
-                more = max(missing_of(gate), _LEAST_RAISE)
-            found[gate.kind] = found.get(gate.kind, 0.0) + more
-        return found
+                by = max(missing_of(gate), _LEAST_RAISE)
+            raises[gate.kind] = raises.get(gate.kind, 0.0) + by
+        return raises
 
     def _unconfirmed(self, accuracy: Accuracy, raised: Mapping[str, float]) -> Met:
         """The set by prediction alone, for a goal of dB."""
@@ -225,10 +225,10 @@ class _GoalSearch:
 
         def margins(sets: Sequence[Collection[str]]) -> list[float]:
             """By how much the worst of the figures is above what is aimed at."""
-            found: list[list[float]] = [[] for _ in sets]
+            by_set: list[list[float]] = [[] for _ in sets]
 
             def add(kind: str, values: Sequence[float]) -> None:
-                for margin, value in zip(found, values, strict=True):
+                for margin, value in zip(by_set, values, strict=True):
                     margin.append((value - aims[kind]) / units[kind])
 
             if "sqnr" in aims:
@@ -237,7 +237,7 @@ class _GoalSearch:
                 add("agreement", accuracy.agreement(bound.agreement[0], sets))
             if "drop" in aims:
                 add("drop", accuracy.scores(self._score, sets))
-            return [min(margin) for margin in found]
+            return [min(margin) for margin in by_set]
 
         return meet_score(accuracy.search, 0.0, margins, retries=retries)
 

@@ -60,31 +60,31 @@ def offered(sampling: Sampling, built: Built, weights: Mapping[str, float] | Non
     Returns:
         The model, and what became of the heads. Where it cannot be measured they stay as they are.
     """
-    found = stated(built.floats.model, built.draft.plan, "auto")
+    heads = stated(built.floats.model, built.draft.plan, "auto")
     free = _free(built.draft.plan)
-    names = tuple(name for name in found.heads if name in free)
+    names = tuple(name for name in heads.heads if name in free)
     if not names:
-        return built, found if not found.heads else replace(found, why="there is no head in int8")
+        return built, heads if not heads.heads else replace(heads, why="there is no head in int8")
     if sampling.parts is None:
-        return built, found
-    found = replace(found, heads=names, why="")
+        return built, heads
+    heads = replace(heads, heads=names, why="")
     try:
         with built.job.step("heads"), built.job.limit:
-            return _measured(sampling, built, weights, found)
+            return _measured(sampling, built, weights, heads)
     except UserError as error:
-        return built, replace(found, why=f"not measured: {error}")
+        return built, replace(heads, why=f"not measured: {error}")
 
 
 def _measured(
     sampling: Sampling,
     built: Built,
     weights: Mapping[str, float] | None,
-    found: Heads,
+    heads: Heads,
 ) -> tuple[Built, Heads]:
     asked = Asked(samples=_SAMPLES, weights=weights)
     accuracy = Accuracy(sampling, built, asked)
-    order = _ranked(accuracy, found.heads)
-    found = replace(found, heads=order)
+    order = _ranked(accuracy, heads.heads)
+    heads = replace(heads, heads=order)
     tried = [order[:count] for count in range(min(len(order), _MOST) + 1)]
     tried += [order] if len(order) > _MOST else []
     taken = [_share(built.draft.plan, accuracy.costs.along(floats)) for floats in tried]
@@ -96,20 +96,20 @@ def _measured(
     floats, share, chosen = tried[best], taken[best], levels[best] - levels[0]
     others = itertools.islice(sampling.feeds(sampling.confirming()), _SAMPLES)
     before, after = (one.sqnr_about_mean_db for one in accuracy.about_mean([(), floats], others))
-    found = replace(found, few=sampling.few)
+    heads = replace(heads, few=sampling.few)
     if before is None or after is None:
-        return built, replace(found, why=f"not measured: {not_compared()}")
+        return built, replace(heads, why=f"not measured: {not_compared()}")
     gain = after - before
-    found = replace(found, gain_db=gain, chosen_gain_db=chosen)
+    heads = replace(heads, gain_db=gain, chosen_gain_db=chosen)
     least = max(policies.HEADS.least_db, prices[best])
     if replace(policies.HEADS, least_db=least).refusal(Gain(min(gain, chosen))):
         why = f"with {_told(floats)} in float the outputs gain {min(gain, chosen):.1f} dB, and {least:.1f} dB"
         why += f" is the least for {share:.2%} of the eligible multiply-accumulates"
-        return built, replace(found, why=why)
+        return built, replace(heads, why=why)
     which = "samples that chose nothing" if sampling.confirmed_apart else "the samples that chose"
     text = f"a head: with {_told(floats)} in float the outputs gain {gain:.1f} dB of SQNR on {which}"
     why = Reason("heads", f"{text}, for {share:.2%} of the eligible multiply-accumulates")
-    return built.in_float(dict.fromkeys(floats, why)), replace(found, left_float=floats, share=share)
+    return built.in_float(dict.fromkeys(floats, why)), replace(heads, left_float=floats, share=share)
 
 
 def _ranked(accuracy: Accuracy, names: Sequence[str]) -> tuple[str, ...]:

@@ -220,7 +220,7 @@ class _Repairing:
 def _maps(state: Version) -> tuple[TensorMapped, ...]:
     """What edits made of the values of tensors, where their channels are known."""
     tensors = state.model.graph.tensors()
-    found = []
+    maps = []
     for name, change in state.maps.items():
         axis = change.axis
         if axis is None and name in tensors and not change.wide:
@@ -231,8 +231,8 @@ def _maps(state: Version) -> tuple[TensorMapped, ...]:
             scale = _numbers(change.scale.reshape(-1) if change.wide else change.scale)
             shape = change.scale.shape if change.wide else None
             offset, was = _numbers(change.offset), change.was or None
-            found.append(TensorMapped(name, axis, scale, offset, index, was, shape=shape))
-    return tuple(found)
+            maps.append(TensorMapped(name, axis, scale, offset, index, was, shape=shape))
+    return tuple(maps)
 
 
 def _numbers(values: np.ndarray) -> float | tuple[float, ...]:
@@ -243,15 +243,15 @@ def _numbers(values: np.ndarray) -> float | tuple[float, ...]:
 def _followed(before: Mapping[str, Range], draft: Draft) -> dict[str, Range]:
     """The ranges of a draft, with their reasons; `before`: those before all steps."""
     kinds = {edit.tensor: edit.kind for edit in draft.edits}
-    found = {}
+    followed = {}
     for name, entry in draft.ranges.items():
         because = entry.because
         text = f"{because}, then {kinds.get(name, 'repair')}"
         same = name in before and entry.amax == before[name].amax
-        found[name] = (
+        followed[name] = (
             entry if same else replace(entry, because=Reason(code_of(because), text, by_of(because)))
         )
-    return found
+    return followed
 
 
 REPAIR = ModelSearch(

@@ -21,23 +21,23 @@ def residual(turn: Turn) -> Proposal:
     from onnxq.repair import residual
     from onnxq.repair.budget import affordable
 
-    found = residual.find(turn.model, turn.draft.plan)
-    proposal = Proposal(skipped=dict(found.skipped))
-    if not found.edges:
+    sums = residual.find(turn.model, turn.draft.plan)
+    proposal = Proposal(skipped=dict(sums.skipped))
+    if not sums.edges:
         return proposal
     turn.affordable()
 
-    every = [name for name in found.edges if found.costs[name] <= _MOST_MOVED]
+    every = [name for name in sums.edges if sums.costs[name] <= _MOST_MOVED]
     if not every:
         return proposal
     best = turn.draft.in_float(dict.fromkeys(every, residual.IN_FLOAT), turn.model)
     if turn.gain_db(best) < _WORTH_DB:  # some of them gain less than all
         return proposal
-    if sum(found.costs[name] for name in every) <= _MOST_MOVED:
+    if sum(sums.costs[name] for name in every) <= _MOST_MOVED:
         proposal.drafts, proposal.changed = [best], {"sums": len(every)}
         return proposal
-    shares = turn.shares(found.edges)
-    sets = affordable(shares, found.costs, _MOST_MOVED)[-1:]  # one sum alone gains less
+    shares = turn.shares(sums.edges)
+    sets = affordable(shares, sums.costs, _MOST_MOVED)[-1:]  # one sum alone gains less
     sets = [names for names in sets if _UNSURE * sum(map(shares.__getitem__, names)) > _WORTH]
     proposal.drafts = [
         turn.draft.in_float(dict.fromkeys(names, residual.IN_FLOAT), turn.model) for names in sets

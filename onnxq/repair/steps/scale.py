@@ -13,13 +13,13 @@ def scale(turn: Turn) -> Proposal:
     """See `onnxq.repair.scale` and `onnxq.repair.degenerate`."""
     from onnxq.repair import degenerate, scale
 
-    found = scale.find(turn.model, turn.draft, turn.channels())
+    proposed = scale.find(turn.model, turn.draft, turn.channels())
     weak = degenerate.find(turn.model, turn.draft)
     if not weak.told:
-        return turn.edits(found)
+        return turn.edits(proposed)
     patches = turn.draft.patches
     draft = replace(turn.draft, patches=replace(patches, amax={**patches.amax, **weak.patches.amax}))
-    proposal = turn.edits(found, draft=draft)
+    proposal = turn.edits(proposed, draft=draft)
     proposal.drafts = proposal.drafts or [draft]
     proposal.changed["weights"] = len(weak.told)
     proposal.skipped.update(weak.told)

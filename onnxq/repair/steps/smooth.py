@@ -15,7 +15,7 @@ def smooth(turn: Turn) -> Proposal:
     from onnxq.repair import smooth
 
     channels = turn.channels()
-    found = [smooth.find(turn.model, turn.draft, channels, ALPHAS[0])]
-    if found[0].edits:  # what stands in the way is the same for any of them
-        found += [smooth.find(turn.model, turn.draft, channels, alpha) for alpha in ALPHAS[1:]]
-    return turn.edits(*found)
+    tried = [smooth.find(turn.model, turn.draft, channels, ALPHAS[0])]
+    if tried[0].edits:  # what stands in the way is the same for any of them
+        tried += [smooth.find(turn.model, turn.draft, channels, alpha) for alpha in ALPHAS[1:]]
+    return turn.edits(*tried)

@@ -20,16 +20,16 @@ def split(turn: Turn) -> Proposal:
     from onnxq.repair.budget import affordable
 
     draft = turn.draft
-    found = turn.permitted(split.find(turn.model, draft))
+    splits = turn.permitted(split.find(turn.model, draft))
     total = sum(layer.macs or 0 for layer in draft.plan.layers if layer.quantized)
-    work = {edit.tensor: found.macs.get(edit.tensor, 0) / max(total, 1) for edit in found.edits}
+    work = {edit.tensor: splits.macs.get(edit.tensor, 0) / max(total, 1) for edit in splits.edits}
     dear = {
         name: f"it adds {100 * share:.1f} % of int8 work"
         for name, share in work.items()
         if share > _MOST_SPLIT
     }
-    edits = {edit.tensor: edit for edit in found.edits if edit.tensor not in dear}
-    proposal = Proposal(skipped={**found.skipped, **dear})
+    edits = {edit.tensor: edit for edit in splits.edits if edit.tensor not in dear}
+    proposal = Proposal(skipped={**splits.skipped, **dear})
     if not edits:
         return proposal
     tried = turn.affordable(2)
