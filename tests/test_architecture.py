@@ -17,6 +17,7 @@ from onnxq.options.grouped import KEYWORDS, options_of
 from onnxq.options.option import read_options
 from onnxq.options.step import steps
 from onnxq.options.verbs import VERBS
+from onnxq.pipeline.searches import COMPILED, PLANNED, WRITTEN
 from onnxq.targets import NAMES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -535,11 +536,34 @@ def test_nodes_are_listed_in_one_way() -> None:
     assert not found, "\n".join(found)
 
 
-def test_the_architecture_names_what_is_there() -> None:
-    """Each file that its page names is a file of the package, or lies where it says."""
-    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+def page_of(name: str) -> str:
+    return (ROOT / "docs" / f"{name}.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize(("name", "files"), [("architecture", 40), ("internals", 100)])
+def test_pages_name_what_is_there(name: str, files: int) -> None:
+    """Each file that a page names is a file of the package, or lies where it says."""
     places = {path.relative_to(PACKAGE).as_posix() for path in FILES}
     known = places | {path.name for path in FILES}
-    named = set(re.findall(r"`([\w/]+\.py)`", text))
-    assert len(named) > 100
+    named = set(re.findall(r"`([\w/]+\.py)`", page_of(name)))
+    assert len(named) > files
     assert sorted(name for name in named if name not in known and not (ROOT / name).is_file()) == []
+
+
+def test_the_architecture_is_three_screens() -> None:
+    lines = page_of("architecture").splitlines()
+    assert len(lines) <= 170
+    assert [line for line in lines if len(line) > 110] == []
+
+
+def test_the_architecture_has_the_rooms_in_their_order() -> None:
+    table = page_of("architecture").partition("| room | what is there |")[2].partition("\n\n")[0]
+    rooms = [set(re.findall(r"`(\w+)`", line.split("|")[1])) for line in table.splitlines()[2:]]
+    assert rooms == [parts for parts in LAYERS if "__init__" not in parts]
+
+
+def test_the_architecture_has_the_searches_in_their_order() -> None:
+    told = re.search(r"`__init__\.py`: ([\w,; ]+)\.", " ".join(page_of("architecture").split()))
+    assert told is not None
+    names = [search.name for search in (*PLANNED, *WRITTEN, *COMPILED)]
+    assert re.findall(r"\w+", told[1].replace("then", "")) == names

@@ -236,7 +236,7 @@ class TensorSummary(Shown, DocumentPart):
         """Its type, who gives and reads it, and its scale."""
         tensor, scale = self.tensor, self.quantization
         facts = [
-            f"{tensor.kind}, {tensor.dtype} {list(tensor.shape) if tensor.shape is not None else 'of unknown shape'}",
+            f"{tensor.kind}, {tensor.dtype} {'of unknown shape' if tensor.shape is None else list(tensor.shape)}",
             f"of {tensor.producer.node}" if tensor.producer is not None else "",
             f"read by {count(len(tensor.consumers), 'node')}",
             f"scale {scale.scale}: {scale.because}" if scale is not None else "",
