@@ -235,8 +235,9 @@ class TensorSummary(Shown, DocumentPart):
     def words(self) -> Words:
         """Its type, who gives and reads it, and its scale."""
         tensor, scale = self.tensor, self.quantization
+        shape = "of unknown shape" if tensor.shape is None else list(tensor.shape)
         facts = [
-            f"{tensor.kind}, {tensor.dtype} {'of unknown shape' if tensor.shape is None else list(tensor.shape)}",
+            f"{tensor.kind}, {tensor.dtype} {shape}",
             f"of {tensor.producer.node}" if tensor.producer is not None else "",
             f"read by {count(len(tensor.consumers), 'node')}",
             f"scale {scale.scale}: {scale.because}" if scale is not None else "",
