@@ -383,14 +383,16 @@ def test_options_that_make_no_sense(options: dict[str, Any]) -> None:
     assert error.value.hint
 
 
-@pytest.mark.parametrize("where", ["Fitter", "insert", "workload_of"])
+@pytest.mark.parametrize(
+    "where", ["repair_bench.Fitter", "repair_bench.insert", "searches.repair.workload_of"]
+)
 def test_a_fault_of_ours_costs_no_run(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError("planted")
 
-    monkeypatch.setattr(repair, where, fails)
+    monkeypatch.setattr(f"onnxq.pipeline.{where}", fails)
     before = quantize(repair="none", samples=40)
-    monkeypatch.setattr(repair, where, fails)
+    monkeypatch.setattr(f"onnxq.pipeline.{where}", fails)
     result = quantize(repair=STEPS)
     assert {entry["verdict"] for entry in result.report["repair"]["steps"]} == {"failed"}
     assert "planted" in ledger(result)["bias"]["why"]

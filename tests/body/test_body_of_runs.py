@@ -290,7 +290,11 @@ def test_a_layer_that_breaks_the_build_leaves_the_body_half(compiler: Any) -> No
 @pytest.mark.parametrize("body", [None, "fp32"])
 @pytest.mark.parametrize(
     "step",
-    ["onnxq.pipeline.body.decide", "onnxq.body.decide.to_half", "onnxq.pipeline.building.set_slices_apart"],
+    [
+        "onnxq.pipeline.searches.body.decide",
+        "onnxq.body.decide.to_half",
+        "onnxq.pipeline.building.set_slices_apart",
+    ],
 )
 def test_a_fault_of_the_body_does_not_cost_the_run(
     step: str, body: str | None, monkeypatch: pytest.MonkeyPatch
