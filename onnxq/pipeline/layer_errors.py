@@ -166,8 +166,9 @@ def _measured(
         return LayerErrors(f"one sample would take more than {SHARE:.0%} of the run")
     notes = () if count == wanted else (f"more samples would take over {SHARE:.0%} of the run",)
     return LayerErrors(
-        samples=compared.samples, rows=lines_of(compared.rows), drift=compared.drift, drift_db=compared.drift_db,
-        nonfinite=compared.nonfinite, worst=compared.worst, notes=(*notes, *compared.notes),
+        samples=compared.samples, rows=lines_of(compared.rows), drift=compared.drift,
+        drift_db=compared.drift_db, nonfinite=compared.nonfinite, worst=compared.worst,
+        notes=(*notes, *compared.notes),
     )  # fmt: skip
 
 
