@@ -37,8 +37,7 @@ class ChannelEnds:
     @property
     def amax(self) -> np.ndarray:
         """The greatest magnitude of each channel, float32 [channels]."""
-        greatest: np.ndarray = np.maximum(np.abs(self.low), np.abs(self.high))
-        return greatest
+        return np.asarray(np.maximum(np.abs(self.low), np.abs(self.high)))
 
     def joined(self, other: ChannelEnds) -> ChannelEnds:
         """Those of the samples of both."""
