@@ -25,7 +25,7 @@ from onnxq.graph.types import Shape, dtype_of, elem_type_of, is_float, set_input
 from onnxq.run import ort
 from onnxq.run.polygraphy_io import Saved as Saved
 from onnxq.run.polygraphy_io import load_outputs
-from onnxq.run.versions import unreadable
+from onnxq.run.versions import refuse_unreadable
 
 THROUGH = (*QDQ, "Cast", "Identity")
 """Operators that a value goes through and stays what it is, but for rounding."""
@@ -58,9 +58,7 @@ class Stage:
         model = source if isinstance(source, Model) else Model.open(source)
         self.path = model.path
         self.name = "the model" if model.path is None else str(model.path)
-        why = unreadable(model.to_proto(weights=False) if model is source else model.source)
-        if why is not None:
-            raise UserError(f"{self.name!r} has {why}", hint="export it with an older opset")
+        refuse_unreadable(model.to_proto(weights=False) if model is source else model.source, repr(self.name))
         self.data_dir = model.data_dir
         self.proto = model.to_proto()
         self.fed = [InputSpec(name, dtype, shape) for name, dtype, shape in model.inputs if dtype is not None]

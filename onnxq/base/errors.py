@@ -41,10 +41,14 @@ class Fault(OnnxqError):
         self.reproducer = reproducer
 
 
+def cause_of(error: BaseException) -> str:
+    """What an error says; where it is no `OnnxqError`, its type, too."""
+    return str(error) if isinstance(error, OnnxqError) else f"{type(error).__name__}: {error}"
+
+
 def fault_of(error: Exception) -> str:
-    """A fault of ours, in words; what it was made of is said where no `OnnxqError` says it."""
-    what = str(error) if isinstance(error, OnnxqError) else f"{type(error).__name__}: {error}"
-    return f"a fault of onnxq ({what})"
+    """A fault of ours, in words."""
+    return f"a fault of onnxq ({cause_of(error)})"
 
 
 def in_short(value: object) -> str:

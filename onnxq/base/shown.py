@@ -114,6 +114,14 @@ def size(count: int) -> str:
     return f"{count} B" if count < 1000 else f"{decimal(count)}B"
 
 
+def shorten(name: str, width: int = 60) -> str:
+    """A name of at most `width` characters; what is left out is in its middle."""
+    if len(name) <= width:
+        return name
+    tail = (width - 3) * 2 // 3
+    return f"{name[: width - 3 - tail]}...{name[-tail:]}"
+
+
 def _plain(text: str) -> str:
     """Text in one line without control characters, which a terminal would obey."""
     return "".join(char if char.isprintable() else " " if char == "\n" else "?" for char in str(text))

@@ -14,7 +14,7 @@ from onnxq.body.bounds import Ranges, is_float32
 from onnxq.body.convert import HalfBody, to_half
 from onnxq.body.emulate import losses
 from onnxq.body.formats import Kind
-from onnxq.body.islands import MARGIN, Islands, islands
+from onnxq.body.islands import Islands, islands
 from onnxq.body.measured_body import MeasuredBody, settle
 from onnxq.graph.model import Model
 from onnxq.judge.policies import ABOVE_DB, ENOUGH_DB, LEAST_ABOVE_DB
@@ -63,8 +63,6 @@ def decide(
     proto: onnx.ModelProto | None = None,
     io: bool = False,
     above: float = ABOVE_DB,
-    margin: float = MARGIN,
-    threads: int = 0,
 ) -> Decision:
     """As much float32 as it takes.
 
@@ -77,14 +75,12 @@ def decide(
         proto: the float32 model, written; None: it is written here.
         io: whether float32 inputs and outputs of the model are of this type too.
         above: by how much each output is to be nearer to float32 than int8 leaves it.
-        margin: how many times further than measured a tensor may go.
-        threads: threads inside an operator, 0 for all cores.
 
     Raises:
         RunError: a model does not run on the samples.
         UserError: see `to_half`.
     """
-    kept = islands(model, kind, ranges, margin=margin)
+    kept = islands(model, kind, ranges)
     masks, wide = tuple(sorted(kept.masks.sources)), tuple(sorted(kept.float32_io))
     if not samples:
         return Decision(kind, io, kept.stays, masks, wide, kept)
@@ -95,12 +91,11 @@ def decide(
         kept.stays,
         samples,
         proto=proto,
-        needed_db=_needed(model, proto, quantized, samples, above, threads),
+        needed_db=_needed(model, proto, quantized, samples, above),
         io=io,
         float32_io=wide,
         masks=kept.masks.sources,
         masked=kept.masks.tensors,
-        threads=threads,
     )
     return Decision(kind, io, settled.stays, masks, wide, kept, settled)
 
@@ -120,15 +115,12 @@ def _needed(
     quantized: onnx.ModelProto | None,
     samples: Sequence[Mapping[str, np.ndarray]],
     above: float,
-    threads: int,
 ) -> dict[str, float]:
     """The SQNR that each float output needs, dB."""
     ends = {tensor.name: 0 for tensor in model.graph.outputs if is_float32(tensor)}
     if quantized is None or not ends:
         return {}
-    int8: Mapping[str, Energy] = losses(
-        proto, quantized, ends, samples, threads=threads, data_dir=model.data_dir
-    )
+    int8: Mapping[str, Energy] = losses(proto, quantized, ends, samples, data_dir=model.data_dir)
     return {
         name: min(loss.sqnr_db + above, ENOUGH_DB)
         for name, loss in int8.items()

@@ -50,9 +50,7 @@ class Emulated:
 
     def run(self, feeds: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None) -> list[Any]:
         """The outputs wanted, or all; see `onnxq.run.ort.Session.run`."""
-        values = dict(feeds)
-        for name, fed in self._fed.items():
-            values[fed] = values.pop(name).astype(np.float32)
+        values = _as_fed(feeds, self._fed)
         return self._session.run(values, [self._given.get(name, name) for name in outputs or self.outputs])
 
 
@@ -62,7 +60,6 @@ def losses(
     tensors: Mapping[str, int],
     samples: Sequence[Mapping[str, np.ndarray]],
     *,
-    threads: int = 0,
     data_dir: Path | None = None,
 ) -> dict[str, Energy]:
     """How far each of some tensors is from float32.
@@ -72,7 +69,6 @@ def losses(
         body: the model in half precision, of the same inputs but for their type.
         tensors: float tensors that both main graphs have, and about how many bytes each takes.
         samples: feeds of the float32 model.
-        threads: threads inside an operator, 0 for all cores.
         data_dir: the folder of external data.
 
     Raises:
@@ -80,7 +76,7 @@ def losses(
     """
     energies = {name: Energy() for name in tensors}
     for group in _groups(tensors):
-        exact, rounded = (Tapped(model, group, threads, data_dir) for model in (reference, body))
+        exact, rounded = (Tapped(model, group, data_dir) for model in (reference, body))
         for feeds in samples:
             for name, want, got in zip(group, exact.run(feeds), rounded.run(feeds), strict=True):
                 energies[name].add(want, got)
@@ -90,20 +86,20 @@ def losses(
 class Tapped:
     """A session that gives some float tensors of a model as float32, which is exact."""
 
-    def __init__(
-        self, model: onnx.ModelProto, names: Sequence[str], threads: int = 0, data_dir: Path | None = None
-    ) -> None:
+    def __init__(self, model: onnx.ModelProto, names: Sequence[str], data_dir: Path | None = None) -> None:
         probes = _probes(names)
         self._outputs = [info.name for info in probes.output]
         model, self._fed = _fed(model)
-        self._session = ort.load(model, optimize=False, threads=threads, data_dir=data_dir, probes=probes)
+        self._session = ort.load(model, optimize=False, data_dir=data_dir, probes=probes)
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         """The tensors, for feeds of the float32 model."""
-        values = dict(feeds)
-        for name, fed in self._fed.items():
-            values[fed] = values.pop(name).astype(np.float32)
+        values = _as_fed(feeds, self._fed)
         return self._session.run(values, self._outputs) if self._outputs else []
+
+
+def _as_fed(feeds: Mapping[str, np.ndarray], fed: Mapping[str, str]) -> dict[str, np.ndarray]:
+    return {fed.get(name, name): v.astype(np.float32) if name in fed else v for name, v in feeds.items()}
 
 
 def _fed(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, str]]:

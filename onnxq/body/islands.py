@@ -60,21 +60,20 @@ class Islands:
     float32_io: Mapping[str, Reason]
 
 
-def islands(model: Model, kind: Kind, ranges: Ranges, *, margin: float = MARGIN) -> Islands:
+def islands(model: Model, kind: Kind, ranges: Ranges) -> Islands:
     """What stays float32 in a body of half precision.
 
     Args:
         model: the float32 model.
         kind: the type of the body.
         ranges: what calibration measured, by tensor: of `onnxq.body.bounds.needed`, as far as it did.
-        margin: how many times further than measured a tensor may go.
     """
-    return _Islands(model, kind, ranges, margin).found()
+    return _Islands(model, kind, ranges).found()
 
 
 class _Islands:
-    def __init__(self, model: Model, kind: Kind, ranges: Ranges, margin: float) -> None:
-        self.model, self.kind, self.margin = model, kind, margin
+    def __init__(self, model: Model, kind: Kind, ranges: Ranges) -> None:
+        self.model, self.kind = model, kind
         self.bounds = bounds(model, ranges)
         self.masks = find_masks(model, kind, self.bounds)
         self.nodes = [node for graph in model.graphs() for node in graph.nodes]
@@ -152,7 +151,7 @@ class _Islands:
                 why = Reason("position", "Range has no half precision")
             elif whole and is_float32(node.outputs[0]):
                 bound = self.bounds.get(id(node.outputs[0]))
-                if bound is not None and bound * self.margin <= self.most:
+                if bound is not None and bound * MARGIN <= self.most:
                     continue
                 size = "of unknown size" if bound is None else f"up to {bound:,.0f}"
                 exact = f"{DTYPES[self.kind]} holds them to {self.most:,}"
@@ -185,8 +184,8 @@ class _Islands:
                     continue  # it has the range of float32
                 self.unknown.append(tensor.name)
                 self._stay(nodes, Reason("no-range", f"the range of {tensor.name!r} was not measured"))
-            elif bound * self.margin > end:
-                times = f" in calibration, perhaps {self.margin:g} times that in use" if bound <= end else ""
+            elif bound * MARGIN > end:
+                times = f" in calibration, perhaps {MARGIN:g} times that in use" if bound <= end else ""
                 limit = f"{DTYPES[self.kind]} ends at {end:,.0f}{held}"
                 why = Reason("range", f"{tensor.name!r} goes up to {bound:.4g}{times}; {limit}")
                 self._stay(nodes, why)

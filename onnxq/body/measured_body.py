@@ -80,7 +80,6 @@ def settle(
     masks: Collection[str] = (),
     masked: Collection[str] = (),
     rounds: int = ROUNDS,
-    threads: int = 0,
 ) -> MeasuredBody:
     """The model in half precision, with as much float32 as its outputs need.
 
@@ -96,14 +95,13 @@ def settle(
         masks: as in `to_half`.
         masked: tensors that hold masked values, which are others in the body.
         rounds: how often more may stay.
-        threads: threads inside an operator, 0 for all cores.
 
     Raises:
         RunError: the model does not run on the samples.
     """
     proto = model.to_proto() if proto is None else proto
     convert = functools.partial(to_half, model, kind, io=io, float32_io=float32_io, masks=masks)
-    search = _Settling(model, proto, kind, samples, needed_db or {}, convert, masked, threads)
+    search = _Settling(model, proto, kind, samples, needed_db or {}, convert, masked)
     return search.run(stays, rounds)
 
 
@@ -117,10 +115,9 @@ class _Settling:
         needed: Mapping[str, float],
         convert: Callable[[Mapping[str, Reason]], HalfBody],
         masked: Collection[str],
-        threads: int,
     ) -> None:
         self.model, self.kind, self.samples, self.needed = model, kind, samples, needed
-        self.convert, self.masked, self.threads = convert, masked, threads
+        self.convert, self.masked = convert, masked
         self.proto = proto
         self.producer = {t.name: node for node in model.graph.nodes for t in node.outputs if t.name}
         made = (t for node in model.graph.nodes for t in node.outputs)
@@ -153,7 +150,7 @@ class _Settling:
     def _tried(self, stays: Mapping[str, Reason]) -> tuple[HalfBody, dict[str, Energy]]:
         """The body in which some nodes stay, and how far its outputs are from float32."""
         body = self.convert(stays)
-        session = Tapped(body.model.to_proto(), self.outputs, self.threads, self.model.data_dir)
+        session = Tapped(body.model.to_proto(), self.outputs, self.model.data_dir)
         energies = {name: Energy() for name in self.outputs}
         for feeds, wanted in zip(self.samples, self._wanted, strict=True):
             for loss, want, got in zip(energies.values(), wanted, session.run(feeds), strict=True):
@@ -163,7 +160,7 @@ class _Settling:
     @functools.cached_property
     def _wanted(self) -> list[list[np.ndarray]]:
         """The outputs of float32, for each sample."""
-        session = Tapped(self.proto, self.outputs, self.threads, self.model.data_dir)
+        session = Tapped(self.proto, self.outputs, self.model.data_dir)
         return [session.run(feeds) for feeds in self.samples]
 
     def _is_near(self, name: str, loss: Energy) -> bool:
@@ -180,7 +177,6 @@ class _Settling:
             body.model.to_proto(),
             self.compared,
             self.samples,
-            threads=self.threads,
             data_dir=self.model.data_dir,
         )
         beyond: dict[str, Reason] = {}

@@ -46,8 +46,7 @@ class Histogram:
     def centers(self) -> np.ndarray:
         """The middle of each bin, float64 [bins]."""
         edges = self.edges
-        centers: np.ndarray = (edges[:-1] + edges[1:]) / 2
-        return centers
+        return np.asarray((edges[:-1] + edges[1:]) / 2)
 
     def ends_at(self, magnitude: float, *, whole: bool) -> bool:
         """Whether a magnitude can be the greatest of the values; `whole`: all of them were counted.

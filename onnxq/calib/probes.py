@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 _SCALARS = ("low", "high", "sum", "squares", "size")
 _OF_ENDS = ("low", "high", "size")
@@ -139,7 +139,51 @@ class Reading:
     channels: list[np.ndarray | None]
 
 
-class ProbeGraph:
+class AddedNodes:
+    """Nodes to be put behind the tensors of a model, whose names begin with a prefix.
+
+    Attributes:
+        graph: the nodes.
+    """
+
+    def __init__(self, prefix: str, opset: int) -> None:
+        self.graph = onnx.GraphProto()
+        self._prefix, self._opset = prefix, opset
+
+    def _node(self, op: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
+        name = f"{self._prefix}{output}"
+        self.graph.node.append(helper.make_node(op, inputs, [name], **attributes))
+        return name
+
+    def _constant(self, name: str, values: Sequence[int] | int) -> str:
+        full = f"{self._prefix}{name}"
+        self.graph.initializer.append(numpy_helper.from_array(np.array(values, np.int64), full))
+        return full
+
+    def _input(self, name: str, count: int) -> None:
+        self.graph.input.append(helper.make_tensor_value_info(name, TensorProto.INT64, [count]))
+
+    def _output(self, name: str, kind: int, shape: Sequence[int] | None = None) -> str:
+        full = f"{self._prefix}{name}"
+        self.graph.output.append(helper.make_tensor_value_info(full, kind, shape))
+        return full
+
+    def _reduce(self, op: str, x: str, output: str, axes: Sequence[int] = (), keepdims: int = 0) -> str:
+        """A reduction along axes, of all values without any."""
+        if not axes:
+            return self._node(op, [x], output, keepdims=0)
+        if self._opset < (13 if op == "ReduceSum" else 18):  # from which axes are an input
+            return self._node(op, [x], output, keepdims=keepdims, axes=list(axes))
+        return self._node(op, [x, self._constant(f"{output}_axes", axes)], output, keepdims=keepdims)
+
+    def _reduce_to_channels(self, op: str, x: str, output: str, axes: Sequence[int]) -> None:
+        if axes:
+            self._reduce(op, x, output, axes)
+        else:  # to a reduction, no axes are all
+            self._node("Identity", [x], output)
+
+
+class ProbeGraph(AddedNodes):
     """Nodes and outputs to add to a model's graph.
 
     Every tensor that is not known to be float32 is cast to it; onnxruntime's optimizers, where they see the
@@ -166,12 +210,10 @@ class ProbeGraph:
             opset: of the model.
             floats: tensors that are known to be float32.
         """
+        super().__init__(unused_prefix(model.graph, "onnxq_probe_"), opset)
         self._probes = tuple(probes)
         self._floats = frozenset(floats)
         self._places: list[int] = []  # of what is taken in the table of all probes' scalars
-        self._opset = opset
-        self._prefix = _unused_prefix(model.graph)
-        self.graph = onnx.GraphProto()
         self.outputs: list[str] = []
         order = {name: place for place, name in enumerate(makers(model.graph))}
         numbers = range(len(self._probes))
@@ -185,9 +227,9 @@ class ProbeGraph:
         self._steps = sorted({one.step for one in rows if isinstance(one, Rows) and one.step > 1})
         self._own = any(isinstance(one, OwnRows) for one in rows)
         for step in self._steps:
-            self.graph.input.append(_value(self._start_name(step), TensorProto.INT64, [1]))
+            self._input(self._start_name(step), 1)
         if self._own:
-            self.graph.input.append(_value(self._starts, TensorProto.INT64, [_LEVELS + 1]))
+            self._input(self._starts, _LEVELS + 1)
             self._constant("powers", [1 << level for level in range(_LEVELS + 1)])
 
     def feeds(self, index: int) -> dict[str, np.ndarray]:
@@ -269,7 +311,7 @@ class ProbeGraph:
                     self._reduce("ReduceSum", self._reduce(op, x, f"line_{way}", [-1]), way)
                 else:
                     self._reduce(op, x, way)
-                self.graph.output.append(_value(f"{self._prefix}{way}", TensorProto.FLOAT, []))
+                self._output(way, TensorProto.FLOAT, [])
             branches[name] = self.graph
         self.graph = main
         lines = self._constant(f"lines{i}", _LINES)
@@ -311,52 +353,23 @@ class ProbeGraph:
     def _add_channels(self, i: int, x: str, channels: Channels) -> None:
         axes = [axis for axis in range(channels.rank) if axis != channels.axis]
         for op, what in (("ReduceMin", "low"), ("ReduceMax", "high"), ("ReduceSum", "sum")):
-            if axes:
-                self._reduce(op, x, f"channel_{what}{i}", axes)
-            else:  # to a reduction, no axes are all
-                self._node("Identity", [x], f"channel_{what}{i}")
-
-    def _reduce(self, op: str, x: str, output: str, axes: Sequence[int] = (), keepdims: int = 0) -> str:
-        """A reduction along axes, of all values without any."""
-        if not axes:
-            return self._node(op, [x], output, keepdims=0)
-        if self._opset < (13 if op == "ReduceSum" else 18):  # from which axes are an input
-            return self._node(op, [x], output, keepdims=keepdims, axes=list(axes))
-        return self._node(op, [x, self._constant(f"{output}_axes", axes)], output, keepdims=keepdims)
+            self._reduce_to_channels(op, x, f"channel_{what}{i}", axes)
 
     def _add_scalar_outputs(self, i: int) -> None:
         for what in _OF_ENDS if self._probes[i].ends else _SCALARS:
             self._places.append(i * len(_SCALARS) + _SCALARS.index(what))
-            self._add_output(f"{what}{i}", TensorProto.INT64 if what == "size" else TensorProto.FLOAT, [])
+            self.outputs.append(
+                self._output(f"{what}{i}", TensorProto.INT64 if what == "size" else TensorProto.FLOAT, [])
+            )
 
     def _add_outputs(self, i: int, probe: Probe) -> None:
         if probe.overflows:
-            self._add_output(f"finite{i}", TensorProto.FLOAT, [])
+            self.outputs.append(self._output(f"finite{i}", TensorProto.FLOAT, []))
         if probe.rows is not None:
-            self._add_output(f"rows{i}", TensorProto.FLOAT, None)
+            self.outputs.append(self._output(f"rows{i}", TensorProto.FLOAT, None))
         if probe.channels is not None:
             for what in ("channel_low", "channel_high", "channel_sum"):
-                self._add_output(f"{what}{i}", TensorProto.FLOAT, None)
-
-    def _add_output(self, name: str, kind: int, shape: Sequence[int] | None) -> None:
-        self.outputs.append(f"{self._prefix}{name}")
-        self.graph.output.append(_value(self.outputs[-1], kind, shape))
-
-    def _node(self, op: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
-        name = f"{self._prefix}{output}"
-        self.graph.node.append(helper.make_node(op, inputs, [name], **attributes))
-        return name
-
-    def _constant(self, name: str, values: Sequence[int] | int) -> str:
-        full, array = f"{self._prefix}{name}", np.array(values, np.int64)
-        self.graph.initializer.append(
-            helper.make_tensor(full, TensorProto.INT64, array.shape, array.reshape(-1).tolist())
-        )
-        return full
-
-
-def _value(name: str, kind: int, shape: Sequence[int] | None) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(name, kind, shape)
+                self.outputs.append(self._output(f"{what}{i}", TensorProto.FLOAT, None))
 
 
 def makers(graph: onnx.GraphProto) -> dict[str, onnx.NodeProto | None]:
@@ -368,8 +381,8 @@ def makers(graph: onnx.GraphProto) -> dict[str, onnx.NodeProto | None]:
     return nodes
 
 
-def _unused_prefix(graph: onnx.GraphProto) -> str:
-    prefix = "onnxq_probe_"
+def unused_prefix(graph: onnx.GraphProto, prefix: str) -> str:
+    """A beginning that no tensor of a graph or of a body in it has."""
     names = list(_names(graph))
     while any(name.startswith(prefix) for name in names):
         prefix += "_"

@@ -52,8 +52,7 @@ class ChannelStats:
     @property
     def amax(self) -> np.ndarray:
         """The greatest magnitude of each channel, float32 [channels]."""
-        amax: np.ndarray = np.maximum(np.abs(self.low), np.abs(self.high))
-        return amax
+        return np.asarray(np.maximum(np.abs(self.low), np.abs(self.high)))
 
     @property
     def mean(self) -> np.ndarray:
@@ -123,8 +122,7 @@ class TensorStats:
     def amaxes(self) -> np.ndarray:
         """The greatest magnitude in each sample that has values, float32."""
         held = self.lows <= self.highs
-        amaxes: np.ndarray = np.maximum(np.abs(self.lows[held]), np.abs(self.highs[held]))
-        return amaxes
+        return np.asarray(np.maximum(np.abs(self.lows[held]), np.abs(self.highs[held])))
 
     @property
     def mean(self) -> float | None:

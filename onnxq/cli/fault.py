@@ -13,7 +13,7 @@ import traceback
 from pathlib import Path
 
 import onnxq
-from onnxq.base.errors import Fault, OnnxqError
+from onnxq.base.errors import Fault, OnnxqError, cause_of
 
 _PACKAGES = ("onnx", "onnxruntime", "onnx-graphsurgeon", "numpy", "ml_dtypes", "polygraphy", "tensorrt-rtx")
 _SMALL = 16 << 20
@@ -22,10 +22,9 @@ _SMALL = 16 << 20
 def describe(error: BaseException) -> tuple[str, str]:
     """Message and hint for a fault, after what reproduces it is saved."""
     folder = save(error)
-    text = str(error) if isinstance(error, OnnxqError) else f"{type(error).__name__}: {error}"
     known = error.hint if isinstance(error, OnnxqError) else ""
     where = f"what reproduces it is saved in {str(folder)!r}: please report it with that folder"
-    return f"this is a fault of onnxq: {text}", f"{known}; {where}" if known else where
+    return f"this is a fault of onnxq: {cause_of(error)}", f"{known}; {where}" if known else where
 
 
 def save(error: BaseException) -> Path:

@@ -21,6 +21,7 @@ from rich.text import Text
 from onnxq.base.errors import UserError
 from onnxq.base.plain import to_json
 from onnxq.base.progress import Observer
+from onnxq.base.shown import shorten as shorten  # which the pages ask for here
 
 _NARROWEST, _WIDEST = 40, 110
 _LONG = 5.0
@@ -33,14 +34,6 @@ _LABELS = 13  # columns of the labels on the left
 def printable(text: str) -> str:
     """Text of the user's files without control characters, which a terminal would obey."""
     return "".join(char if char.isprintable() or char == "\n" else "?" for char in text)
-
-
-def shorten(name: str, width: int = 60) -> str:
-    """A name of at most `width` characters; what is left out is in its middle."""
-    if len(name) <= width:
-        return name
-    tail = (width - 3) * 2 // 3
-    return f"{name[: width - 3 - tail]}...{name[-tail:]}"
 
 
 @dataclass(frozen=True, slots=True)

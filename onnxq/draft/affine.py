@@ -51,8 +51,7 @@ class ChannelMap:
         def spread(vector: np.ndarray) -> np.ndarray:
             return vector.reshape(shape) if vector.ndim == 1 else vector
 
-        mapped: np.ndarray = values * spread(self.scale) + spread(self.offset)
-        return mapped
+        return np.asarray(values * spread(self.scale) + spread(self.offset))
 
     def then(self, later: ChannelMap) -> ChannelMap | None:
         """This one, and then another one; None where one knows several axes, and the other a channel's."""

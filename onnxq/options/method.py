@@ -92,11 +92,7 @@ class CalibrationMethod:
 
 def method(**said: Any) -> Callable[[Callable[..., float]], CalibrationMethod]:
     """Makes a function a method of its name; `said`: what `CalibrationMethod` says beside that."""
-
-    def decorate(threshold: Callable[..., float]) -> CalibrationMethod:
-        return CalibrationMethod(threshold.__name__, threshold, **said)
-
-    return decorate
+    return lambda threshold: CalibrationMethod(threshold.__name__, threshold, **said)
 
 
 @functools.cache

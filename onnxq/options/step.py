@@ -60,11 +60,7 @@ class Step:
 
 def step(**said: Any) -> Callable[[Callable[..., Any]], Step]:
     """Makes a function a step of its name; `said`: what `Step` says beside that."""
-
-    def decorate(propose: Callable[..., Any]) -> Step:
-        return Step(propose.__name__, propose, **said)
-
-    return decorate
+    return lambda propose: Step(propose.__name__, propose, **said)
 
 
 @functools.cache

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from onnxq.analysis.reports import OpenedReport, number
 from onnxq.base.escapes import escaped
+from onnxq.base.shown import shorten
 from onnxq.documents.analysis import Analysis
 from onnxq.page.advice import Advice, ChecksView, advice_of, checks_view
 from onnxq.page.depth import DepthView, depth_view
@@ -24,7 +25,7 @@ from onnxq.page.samples import SheetView, sheets_of
 from onnxq.page.sizes import SizesView, sizes_view
 from onnxq.page.surgery import SurgeryView, surgery_view
 from onnxq.page.verdict import VerdictView, verdict_view
-from onnxq.page.words import cell, decimal, figure, file_name, fragment, short, size, tail, visible
+from onnxq.page.words import cell, decimal, figure, file_name, fragment, size, tail, visible
 from onnxq.page.worst import WorstView, worst_view
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
-    for word in (short, tail, number, figure, decimal, size, cell, fragment):
+    for word in (shorten, tail, number, figure, decimal, size, cell, fragment):
         environment.filters[word.__name__] = word
     return environment
 

@@ -20,14 +20,6 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\n\t" else f"\\u{{{ord(c):x}}}" for c in text)
 
 
-def short(name: str, width: int = _LONGEST) -> str:
-    """A name of at most `width` characters; what is left out is in its middle."""
-    if len(name) <= width:
-        return name
-    tail = (width - 3) * 2 // 3
-    return f"{name[: width - 3 - tail]}...{name[-tail:]}"
-
-
 def tail(name: str, width: int = _LONGEST) -> str:
     """A name of at most `width` characters; what is left out is its beginning, which names have in common."""
     return name if len(name) <= width else f"...{name[3 - width :]}"

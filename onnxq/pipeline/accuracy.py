@@ -47,6 +47,7 @@ STAGES = "blocks", "parts"
 """What is measured before the sources where there are more: blocks, then parts of the loudest."""
 
 _GROUPS = 16  # of the samples that choose: their spread is the standard error
+_OF_BODY = 8  # samples that measure the body in half precision
 _WIDE = 8  # sources in a block: those of wider ones are looked at in parts first
 
 CallableModel = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
@@ -179,12 +180,11 @@ class Accuracy:
         count = parts.proposing_with if parts is not None else None
         return min(count, self._asked.samples) if count else None
 
-    def measure_body(self, decision: BodyDecision | None, most: int = 8) -> None:
+    def measure_body(self, decision: BodyDecision | None) -> None:
         """Measures the body in half precision apart: its noise is added to all predictions.
 
         Args:
             decision: the body of the float model; None: there is none.
-            most: on how many samples.
         """
         floats = self.built.floats
         if decision is None or not floats.whole or self._job.in_float32:
@@ -195,7 +195,7 @@ class Accuracy:
         names = [name for name in self.copy.outputs if name in body.outputs]
         meter = AboutMeanMeter(self._parts.only(names))
         off = Setting(self.copy.piecewise.edges)
-        for feeds in itertools.islice(self.samples(), most):
+        for feeds in itertools.islice(self.samples(), _OF_BODY):
             fed = {name: feeds[name] for name in self.copy.inputs}
             (exact,) = self.copy.piecewise.run_each(fed, [off], names)
             meter.add(exact, [body.run({name: feeds[name] for name in body.inputs}, names)])
@@ -222,11 +222,9 @@ class Accuracy:
         top = [replace(one, measured_gain_db=level - base) for one, level in zip(top, levels, strict=True)]
         return [*top, *decisions[verify:]]
 
-    def for_sqnr(self, goal_db: float, rounds: int = 8) -> Met:
+    def for_sqnr(self, goal_db: float) -> Met:
         """The cheapest set for an SQNR about the mean, dB."""
-        return self._met(
-            goal_db, self.sqnr_db, lambda measured: meet_sqnr(self.search, goal_db, measured, rounds=rounds)
-        )
+        return self._met(goal_db, self.sqnr_db, lambda known: meet_sqnr(self.search, goal_db, known))
 
     def for_score(self, score: Callable[[CallableModel], float], goal: float, *, retries: int = 8) -> Met:
         """The cheapest set for a score of the user's function.

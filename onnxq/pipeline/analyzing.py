@@ -124,7 +124,7 @@ def analyze(
             )
         gc.collect()  # the graphs of both models, which nobody needs any more
         source = asked.opened(reference, candidate)
-        told = asked.told(reference)
+        told = asked.told()
         limit = samples if samples is not None else None if asked.held_out is not None else SAMPLES
         total = asked.count(source, limit)
         parts, read = _parts(asked, reference, asked.read(source))
@@ -255,7 +255,7 @@ class _Asked:
         count = source.count if self.held_out is None else len(self.held_out)
         return limit if count is None else count if limit is None else min(count, limit)
 
-    def told(self, one: Stage) -> Recorded:
+    def told(self) -> Recorded:
         """What the report beside B tells of how it was made of A."""
         if isinstance(self.b, onnx.ModelProto) or str(self.b).endswith(".json"):
             return Recorded()

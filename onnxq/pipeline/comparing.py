@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,8 +13,8 @@ from onnxq.base.plain import DocumentPart
 from onnxq.base.progress import Observer, told
 from onnxq.base.shown import Shown, Words, count, decibels
 from onnxq.body.emulate import Emulated
-from onnxq.data.samples import InputSpec, named, watched
-from onnxq.data.sources import DataSource, open_source
+from onnxq.data.samples import watched
+from onnxq.data.sources import DataSource
 from onnxq.data.understood import DataRead
 from onnxq.documents.accuracy import GoalPart, ScoresPart
 from onnxq.documents.data import path_of
@@ -26,14 +25,13 @@ from onnxq.options.call_options import CompareOptions
 from onnxq.options.grouped import Options
 from onnxq.options.keywords import takes_options
 from onnxq.pipeline.gates import BoundGoal, drop_of, goal_part
+from onnxq.pipeline.opened_data import open_data, specs_of
 from onnxq.pipeline.scoring import Score, callable_of
 from onnxq.run import ort
 from onnxq.run.compare import OutputAccuracy, compare_models
 from onnxq.run.finding_parts import looked_at
 from onnxq.run.ort import Feeds
-from onnxq.run.versions import unreadable
-
-"""Options of a goal that are about a search, and not about outputs."""
+from onnxq.run.versions import refuse_unreadable
 
 _ROWS = 10
 
@@ -123,23 +121,18 @@ def _compared(
     asked: Options,
     observe: Observer,
 ) -> Comparison:
-    goal, feeding = asked.goal, asked.feeding
+    goal = asked.goal
     score = None if goal.eval is None else Score.of(goal.eval)
     models = [Model.open(path) for path in (reference, candidate)]
     for path, model in zip((reference, candidate), models, strict=True):
-        why = unreadable(model.source)
-        if why is not None:
-            raise UserError(f"{str(path)!r} has {why}", hint="export it with an older opset")
-    specs = [InputSpec(name, dtype, shape) for name, dtype, shape in models[0].inputs if dtype is not None]
+        refuse_unreadable(model.source, repr(str(path)))
+    specs = specs_of(models[0])
     for name, _, _ in models[1].inputs:
         if name not in [spec.name for spec in specs]:
             raise unknown_name(f"input of {str(reference)!r} named", name, [spec.name for spec in specs])
-    fed = named(specs, feeding.input_names)
-    source = open_source(data, fed, options=asked.images, skip_bad=feeding.skip_bad)
-    total = source.count if samples is None or source.count is None else min(samples, source.count)
+    source, chosen, progress = open_data(data, specs, asked, samples, observe, "compare")
     observe("compare", None, None)
-    read = watched(itertools.islice(source, samples), lambda done: observe("compare", done, total))
-    feeds: Iterator[Feeds] = (sample.feeds for sample in read)
+    feeds: Iterator[Feeds] = (sample.feeds for sample in watched(chosen, progress))
     types = {name: dtype for name, dtype, _ in models[1].inputs}
     half = [speaks_half(model.to_proto(weights=False)) for model in models]
     one, other = (

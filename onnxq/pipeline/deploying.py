@@ -61,11 +61,8 @@ class Deployed:
         """The sizes that are stated and that no sample has, in words; but for the batch."""
         order, told = list(self.seen), list[str]()
         for deployment in self.deployments if order else ():
-            own = (
-                [self.seen[order[place]] for place in deployment.fitting]
-                if deployment.name
-                else list(self.seen.values())
-            )
+            own = [self.seen[order[place]] for place in deployment.fitting]
+            own = own if deployment.name else list(self.seen.values())
             for dim in sorted(deployment.stated.difference(deployment.batch)):
                 span = deployment.spans[dim]
                 sizes = [size for shapes in own if (size := deployment.size(dim, shapes)) is not None]

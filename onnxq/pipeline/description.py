@@ -15,7 +15,6 @@ from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.plain import DocumentPart
 from onnxq.base.shown import Shown, Words, count, tally
 from onnxq.data.layout import leading
-from onnxq.data.samples import InputSpec
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.plan import PlanPart
 from onnxq.emit.recorded import report_beside
@@ -27,6 +26,7 @@ from onnxq.graph.past import KeyValueCache, Lengths, caches, lengths
 from onnxq.graph.view import Node, Tensor
 from onnxq.options.flag_words import tells_keywords
 from onnxq.options.settings import Batch, Inputs, Profile
+from onnxq.pipeline.opened_data import specs_of
 from onnxq.quant.plan import Edge, ScaleGroup
 from onnxq.run.deployments import all_deployed, main_of, stated_deployments
 
@@ -326,7 +326,7 @@ def _usual(model: Model, stated: Inputs) -> dict[str, dict[str, tuple[int | str 
     if stated == Inputs():
         model.set_typical_input({name: _one_sample(dims) for name, _, dims in model.inputs if dims})
         return {}
-    specs = [InputSpec(name, dtype, dims) for name, dtype, dims in model.inputs if dtype is not None]
+    specs = specs_of(model)
     deployments = all_deployed(
         [(spec.name, spec.shape) for spec in specs],
         stated_deployments([spec.name for spec in specs], stated),
@@ -346,11 +346,7 @@ def _usual(model: Model, stated: Inputs) -> dict[str, dict[str, tuple[int | str 
     main = main_of(deployments)
     model.set_typical_input(
         usual[main.name],
-        [
-            (deployment.name, deployment.weight, usual[deployment.name])
-            for deployment in deployments
-            if len(deployments) > 1
-        ],
+        [(one.name, one.weight, usual[one.name]) for one in deployments if len(deployments) > 1],
     )
     balance(model)
     return usual

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,8 +20,8 @@ from onnxq.base.progress import Observer, told
 from onnxq.base.shown import Shown, Words, count, tally
 from onnxq.base.typed import Unlike, typed
 from onnxq.base.version import VERSION
-from onnxq.data.samples import InputSpec, named, watched
-from onnxq.data.sources import DataSource, open_source
+from onnxq.data.samples import InputSpec, watched
+from onnxq.data.sources import DataSource
 from onnxq.documents.data import path_of
 from onnxq.documents.pieces import (
     PIECES_SCHEMA,
@@ -41,6 +40,7 @@ from onnxq.graph.types import Shape, dtype_of, elem_type_of, shape_of
 from onnxq.options.call_options import ExtractOptions, RunPiecesOptions, SplitOptions
 from onnxq.options.grouped import Options
 from onnxq.options.keywords import takes_options
+from onnxq.pipeline.opened_data import open_data
 from onnxq.run import ort
 from onnxq.run.chain import Chain
 from onnxq.run.compare import OutputAccuracy, compare_models
@@ -312,16 +312,13 @@ def _run(
     save: str | os.PathLike[str] | None,
     observe: Observer,
 ) -> ChainRun:
-    feeding = asked.feeding
     document = _read_manifest(path)
     observe("load", None, None)
     chain = _load_chain(document, path.parent, use)
     reference, notes = _find_original(document, path.parent, original)
-    specs = named([_spec(entry, path) for entry in document.inputs], feeding.input_names)
-    source = open_source(data, specs, options=asked.images, skip_bad=feeding.skip_bad)
-    total = source.count if samples is None or source.count is None else min(samples, source.count)
-    chosen = watched(itertools.islice(source, samples), lambda done: observe("run", done, total))
-    feeds = (sample.feeds for sample in chosen)
+    specs = [_spec(entry, path) for entry in document.inputs]
+    source, chosen, progress = open_data(data, specs, asked, samples, observe, "run")
+    feeds = (sample.feeds for sample in watched(chosen, progress))
     runner = chain if save is None else _Saving(chain, _new_folder(Path(save)))
     observe("run", None, None)
     outputs: list[OutputAccuracy] = []

@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from onnxq.base.errors import Fault, OnnxqError, UserError
+from onnxq.base.errors import Fault, UserError, cause_of
 from onnxq.emit.files import save_model
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
@@ -80,8 +80,7 @@ class Sanitizing:
                 rules = [rule for rule in self._rules if rule.id in error.rules]
                 self._drop(rules, " and ".join(error.rules), str(error), error)
             except Exception as error:  # a fault of ours: the stage is as if it had not been
-                what = str(error) if isinstance(error, OnnxqError) else f"{type(error).__name__}: {error}"
-                self._drop_stage(f"stage {self._stage!r} ends in a fault: {what}", error)
+                self._drop_stage(f"stage {self._stage!r} ends in a fault: {cause_of(error)}", error)
             else:
                 report.rejected[:0] = self._left_out
                 return model, report

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,16 +15,17 @@ from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.progress import Observer, told
 from onnxq.calib.stats_file import read
 from onnxq.calib.trt_cache import is_cache
-from onnxq.data.samples import InputSpec, Sample, named
-from onnxq.data.sources import DataSource, open_source
+from onnxq.data.samples import Sample
+from onnxq.data.sources import DataSource
 from onnxq.emit.recorded import report_beside
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.options.call_options import StatisticsOptions
 from onnxq.options.grouped import Options
 from onnxq.options.keywords import takes_options
+from onnxq.pipeline.opened_data import open_data, specs_of
 from onnxq.run import ort
-from onnxq.run.versions import unreadable
+from onnxq.run.versions import refuse_unreadable
 
 __all__ = ["statistics"]
 
@@ -77,9 +77,7 @@ def statistics(
             "codes are asked for, and a statistics file holds none", hint="give --calib DATA in its place"
         )
     opened = Model.open(model)
-    newer = unreadable(opened.source)
-    if newer is not None:
-        raise UserError(f"the model has {newer}", hint="export it with an older opset")
+    refuse_unreadable(opened.source, "the model")
     quantized = opened if against is None else Model.open(against)
     grids = grids_of(quantized, None if quantized.path is None else report_beside(quantized.path))
     written = written_tensors(opened)
@@ -112,12 +110,8 @@ def _run(
     observe: Observer | None,
 ) -> list[str]:
     """Runs the samples; returns those that were left out, and why."""
-    feeding = asked.feeding
-    specs = [InputSpec(name, dtype, shape) for name, dtype, shape in model.inputs if dtype is not None]
-    specs = named(specs, feeding.input_names)
-    source = open_source(data, specs, options=asked.images, skip_bad=feeding.skip_bad)
-    total = source.count if samples is None or source.count is None else min(samples, source.count)
     tell = told(observe)
+    source, chosen, progress = open_data(data, specs_of(model), asked, samples, tell, "statistics")
     skipped: list[str] = []
 
     def skip(sample: Sample, error: UserError) -> None:
@@ -125,10 +119,7 @@ def _run(
 
     tell("statistics", None, None)
     try:
-        work.take(
-            itertools.islice(source, samples), progress=lambda done: tell("statistics", done, total),
-            skip=skip if feeding.skip_bad else None,
-        )  # fmt: skip
+        work.take(chosen, progress=progress, skip=skip if asked.feeding.skip_bad else None)
     except ort.RunError as error:
         raise UserError(
             f"onnxruntime does not run the model: {error}",

@@ -38,8 +38,7 @@ class Activation:
         """Its values, float32 [rows, channels], of rows like them."""
         if self._session is None:
             return rows
-        values: np.ndarray = self._session.run({"rows": rows})[0]
-        return values
+        return np.asarray(self._session.run({"rows": rows})[0])
 
 
 def activation_of(model: Model, tensor: str, axis: int, channels: int, rank: int | None) -> Activation:

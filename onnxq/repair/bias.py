@@ -76,5 +76,4 @@ def _shifts(
 
 
 def _limited(shift: np.ndarray, spread: np.ndarray) -> np.ndarray:
-    limited: np.ndarray = np.clip(shift, -_MOST * spread, _MOST * spread)
-    return limited
+    return np.asarray(np.clip(shift, -_MOST * spread, _MOST * spread))

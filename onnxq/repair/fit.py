@@ -7,7 +7,6 @@ thread: the same bits by any number of threads.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -35,9 +34,6 @@ from onnxq.repair.stream import Stream
 from onnxq.repair.threads import Threads
 from onnxq.run.ort import Feeds
 
-STEPS = ("bias", "gptq")
-"""What can be fitted."""
-
 _ROWS, _FOR_A_TERM, _MOST_ROWS = 4096, 16, 8192
 """With how many rows a layer is fitted, about; for each product of a sum, where codes are fitted; at most.
 
@@ -54,7 +50,6 @@ class Fitted:
 
     Attributes:
         patches: those of the draft, and what was fitted.
-        runs: how many runs of the model it took.
         rows: the most rows of activations that a layer was fitted with.
         changed: `biases`: how many layers have another bias; `codes`: how many codes of weights are not the
             nearest ones.
@@ -64,7 +59,6 @@ class Fitted:
     """
 
     patches: Patches
-    runs: float = 0.0
     rows: int = 0
     changed: Mapping[str, int] = field(default_factory=dict)
     skipped: Mapping[str, str] = field(default_factory=dict)
@@ -91,8 +85,6 @@ class Fitter:
         budget_bytes: int = 1 << 24,
         rows: int | None = None,
         most_terms: int = 1152,
-        float_layers: bool = False,
-        count: int | None = None,
         progress: Callable[[int, int | None], None] = lambda done, total: None,
     ) -> None:
         """Nothing is run yet.
@@ -108,8 +100,6 @@ class Fitter:
             budget_bytes: of activations in memory; the others go to a temporary file.
             rows: with how many a layer is fitted, about; None: `_ROWS` and what follows it.
             most_terms: of a layer whose codes are fitted.
-            float_layers: whether layers with float weights get other biases, too.
-            count: how many samples there are; None: they are read once more, and counted.
             progress: hears how many runs are done, of as many as there are samples.
         """
         self._model, self._plan, self._samples = model, plan, samples
@@ -118,7 +108,7 @@ class Fitter:
         self._threads = Threads(threads)
         self._spill = Spill(budget_bytes)
         self._rows, self._most_terms = rows, most_terms
-        self._float_layers, self._count, self._progress = float_layers, count, progress
+        self._progress = progress
         self._floats: FloatRows | None = None
         self.runs = 0.0
 
@@ -143,7 +133,7 @@ class Fitter:
         model: Model,
         maps: Mapping[str, ChannelMap],
         draft: Draft,
-        steps_of: Callable[[str], frozenset[str]] | None = None,
+        steps_of: Callable[[str], frozenset[str]],
     ) -> Fitted:
         """Fits biases and codes to the quantized model that a draft is.
 
@@ -151,22 +141,16 @@ class Fitter:
             model: the float model with the edits of the draft.
             maps: what they do to the values of tensors.
             draft: plan, ranges and patches.
-            steps_of: of `STEPS`, by the name of a node; None: for each layer those of the draft.
+            steps_of: which of `bias` and `gptq` a layer is to have, by the name of its node.
 
         Raises:
             RunError: the model does not run on a sample.
             UserError: as `insert`.
         """
-        before = self.runs
         with threadpool_limits(1, "blas"):
             floats = self._float_rows()
-            fit = _Fit(self, floats, model, maps, draft, steps_of or (lambda node: draft.fitted))
-            fitted = fit.run()
-        return dataclasses.replace(fitted, runs=self.runs - before)
-
-    def takes(self, layer: FitLayer) -> bool:
-        """Whether a layer is fitted."""
-        return layer.site is not None or (self._float_layers and not layer.no_bias)
+            fit = _Fit(self, floats, model, maps, draft, steps_of)
+            return fit.run()
 
     def _wanted_rows(self, layer: FitLayer) -> int:
         """With how many rows a layer is fitted, about: codes need the more the more products are summed."""
@@ -179,16 +163,15 @@ class Fitter:
         """What the float model gives, run once."""
         if self._floats is None:
             layers, _ = fit_layers(self._model, self._plan)
-            taken = [layer for layer in layers.values() if self.takes(layer)]
-            tensors = {layer.output: layer.axis for layer in taken}
-            rows = {layer.output: self._wanted_rows(layer) for layer in taken}
+            tensors = {layer.output: layer.axis for layer in layers.values()}
+            rows = {layer.output: self._wanted_rows(layer) for layer in layers.values()}
             by_name = self._model.graph.tensors()
             ranks = {}
             for name, axis in self._wanted.items():
                 shape = tensor_shape(by_name[name]) if name in by_name else None
                 if shape is not None and -len(shape) <= axis < len(shape):
                     ranks[name] = (axis, len(shape))
-            count = sum(1 for _ in self._samples()) if self._count is None else self._count
+            count = sum(1 for _ in self._samples())
             reference = self._reference
             with threadpool_limits(1, "blas"):
                 self._floats = float_rows(
@@ -229,9 +212,7 @@ class _Fit:
         layers, skipped = fit_layers(model, draft.plan)
         self._steps = {name: steps_of(name) for name in (*layers, *skipped)}
         self._skipped = {name: why for name, why in skipped.items() if self._steps[name]}
-        self._layers = {
-            name: layer for name, layer in layers.items() if self._steps[name] and fitter.takes(layer)
-        }
+        self._layers = {name: layer for name, layer in layers.items() if self._steps[name]}
 
     def run(self) -> Fitted:
         """Goes through the model."""
@@ -277,7 +258,7 @@ class _Fit:
         work = _Work(self, stream, layer)
         whys = [work.why_not] if work.why_not else []
         bias = "bias" in steps and not whys
-        gptq = "gptq" in steps and layer.site is not None and not whys
+        gptq = "gptq" in steps and not whys
         if bias and layer.no_bias:
             whys.append(layer.no_bias)
             bias = False
@@ -369,14 +350,10 @@ class _Work:
         weights = np.asarray(fit.constant(layer.weight), np.float32)
         self._weights = layer.by_group(weights)
         self.codes_name, self.dtype = stream.weights(layer.node, 1)
-        if layer.site is None:
-            self._scales = np.ones((layer.groups, layer.outputs // layer.groups), np.float32)
-            self._factors = self._weights
-        else:
-            amax = fit._draft.patches.amax.get((layer.site.tensor, layer.site.axis))
-            codes, scales = quantize_weights(weights, layer.site.axis, amax, self._format)
-            self._scales = np.broadcast_to(scales, layer.outputs).reshape(layer.groups, -1)
-            self.codes = layer.by_group(fit._codes.get(layer.weight, codes))
+        amax = fit._draft.patches.amax.get((layer.site.tensor, layer.site.axis))
+        codes, scales = quantize_weights(weights, layer.site.axis, amax, self._format)
+        self._scales = np.broadcast_to(scales, layer.outputs).reshape(layer.groups, -1)
+        self.codes = layer.by_group(fit._codes.get(layer.weight, codes))
         self._kept: dict[int, np.ndarray] | None = None
 
     @property

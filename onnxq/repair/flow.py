@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from onnxq.draft.affine import ChannelMap
+from onnxq.graph.channels import along
 from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.types import Shape, is_float
@@ -157,7 +158,7 @@ class Flow:
             block = rows.reshape(layer.groups, 1, -1, *[1] * (weights.ndim - 2))
             weights = (weights.reshape(layer.groups, -1, *weights.shape[1:]) * block).reshape(weights.shape)
         else:
-            weights = weights * _along(rows, layer.axis, weights.ndim)
+            weights = weights * along(rows, layer.axis, weights.ndim)
         self.writer.put(node, layer.index, weights, weight=True)
         if node.op != "MatMul" and self.writer.has(node, 2):
             bias = self.writer.value(node, 2)
@@ -229,7 +230,7 @@ class Flow:
             weights = (weights.reshape(layer.groups, -1, *weights.shape[1:]) * block).reshape(weights.shape)
         else:
             place = 0 if node.op == "ConvTranspose" else 1 - layer.axis
-            weights = weights * _along(columns, place, weights.ndim)
+            weights = weights * along(columns, place, weights.ndim)
         self.writer.put(node, 1, weights, weight=True)
 
     def _undo_norm(self, node: Node, factor: np.ndarray) -> None:
@@ -405,10 +406,6 @@ def _vector(factor: np.ndarray, axis: int, size: int) -> np.ndarray:
     if any(other != axis for other in _axes(factor)) or factor.shape[axis] not in (1, size):
         raise NoFit("its channels are those of another axis there")
     return np.broadcast_to(factor.reshape(-1), (size,))
-
-
-def _along(vector: np.ndarray, axis: int, rank: int) -> np.ndarray:
-    return vector.reshape([-1 if place == axis else 1 for place in range(rank)])
 
 
 def _last(factor: np.ndarray, rank: int, *, widen: bool = False) -> np.ndarray:

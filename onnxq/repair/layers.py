@@ -28,7 +28,7 @@ class FitLayer:
         groups: of a convolution, else 1.
         outputs: output channels.
         terms: products that are summed for one output.
-        site: where its weights are quantized; None: they are not.
+        site: where its weights are quantized.
         windows: of a convolution.
         turned: whether weights are [terms, outputs].
         data_turned: whether the input is [terms, rows].
@@ -48,7 +48,7 @@ class FitLayer:
     groups: int
     outputs: int
     terms: int
-    site: Site | None
+    site: Site
     windows: Windows | None = None
     turned: bool = False
     data_turned: bool = False
@@ -100,7 +100,7 @@ class FitLayer:
 
 
 def fit_layers(model: Model, plan: QuantPlan) -> tuple[dict[str, FitLayer], dict[str, str]]:
-    """The layers with constant weights, and why others that are quantized cannot be looked at.
+    """The layers whose constant weights are quantized, and why others that are cannot be looked at.
 
     Args:
         model: a float model.
@@ -125,8 +125,10 @@ def fit_layers(model: Model, plan: QuantPlan) -> tuple[dict[str, FitLayer], dict
         layer = layer_of(node)
         why = _unknown(layer, node)
         if layer is not None and not why:
-            site_of = sites.get((node.name, layer.index))
-            fit = _fit_layer(layer, site_of, count)
+            quantized = sites.get((node.name, layer.index))
+            if quantized is None:
+                continue
+            fit = _fit_layer(layer, quantized, count)
             if fit is not None:
                 fits[node.name] = fit
                 continue
@@ -156,15 +158,13 @@ def _unknown(layer: Layer | None, node: Node) -> str:
     return ""
 
 
-def _fit_layer(layer: Layer, site: Site | None, count: Mapping[str, int]) -> FitLayer | None:
+def _fit_layer(layer: Layer, site: Site, count: Mapping[str, int]) -> FitLayer | None:
     node = layer.node
-    if site is not None and site.axis not in (None, layer.axis):
+    if site.axis not in (None, layer.axis):
         return None
     shape = tuple(int(dim or 0) for dim in layer.weight.shape or ())
     bias, addend, output, no_bias = _bias(layer)
-    no_codes = ""
-    if site is not None and count[site.tensor] > 1:
-        no_codes = "another layer has the same weights"
+    no_codes = "another layer has the same weights" if count[site.tensor] > 1 else ""
     return FitLayer(
         node=node.name,
         op=node.op,

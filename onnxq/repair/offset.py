@@ -171,8 +171,7 @@ def _restore_behind(
 def _plus(node: Node, bias: np.ndarray, sums: np.ndarray) -> np.ndarray:
     if bias.size != 1 and (bias.ndim == 0 or bias.shape[-1] != len(sums)):
         raise NoFit(f"the bias of {node.name!r} is not one number a channel")
-    total: np.ndarray = bias + sums
-    return total
+    return np.asarray(bias + sums)
 
 
 def pads(node: Node) -> bool:

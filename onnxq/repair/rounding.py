@@ -135,5 +135,4 @@ def _one_by_one(weights: np.ndarray, ratio: np.ndarray, block: int, format: Numb
             error[k] = exact[k] - code
             if k + 1 < end:
                 heard[k + 1 - start :] += ratio[k, k + 1 : end, None] * error[k]
-    chosen: np.ndarray = codes.T
-    return chosen
+    return np.asarray(codes.T)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto
 
-from onnxq.calib.probes import makers
+from onnxq.calib.probes import AddedNodes, makers, unused_prefix
 from onnxq.graph.load import opset_of
 from onnxq.repair.spill import Spill
 from onnxq.repair.threads import Threads
@@ -37,8 +37,7 @@ class ChannelEnds:
     @property
     def amax(self) -> np.ndarray:
         """The greatest magnitude of each channel, float32 [channels]."""
-        greatest: np.ndarray = np.maximum(np.abs(self.low), np.abs(self.high))
-        return greatest
+        return np.asarray(np.maximum(np.abs(self.low), np.abs(self.high)))
 
     def joined(self, other: ChannelEnds) -> ChannelEnds:
         """Those of the samples of both."""
@@ -120,11 +119,12 @@ def float_rows(
     opset, most = opset_of(model), max((each[name] for name in tensors), default=0)
     names = list(dict.fromkeys((*tensors, *ends)))
 
+    prefix = unused_prefix(model.graph, "onnxq_fit_")
+
     def probes(floats: Collection[str]) -> onnx.GraphProto:
-        return _Probes(made_by, tensors, ends, each, opset, floats).graph
+        return _Probes(prefix, made_by, tensors, ends, each, opset, floats).graph
 
     wanted = [value.name for value in probes(()).output]
-    prefix = _prefix(made_by)
     session = ort.load_probed(model, names, probes, threads=1, data_dir=data_dir) if names else None
 
     def one(numbered: tuple[int, Feeds]) -> dict[str, np.ndarray]:
@@ -167,31 +167,24 @@ def _fractions(sample: int, count: int) -> np.ndarray:
     return np.array(fractions, np.int64)
 
 
-def _prefix(names: Collection[str]) -> str:
-    prefix = "onnxq_fit_"
-    while any(name.startswith(prefix) for name in names):
-        prefix += "_"
-    return prefix
-
-
-class _Probes:
+class _Probes(AddedNodes):
     """Nodes that gather rows, and reduce channels, behind the tensors of a model."""
 
     def __init__(
         self,
-        made_by: Mapping[str, Any],
+        prefix: str,
+        made_by: Iterable[str],
         tensors: Mapping[str, int],
         ends: Mapping[str, tuple[int, int]],
         each: Mapping[str, int],
         opset: int,
         floats: Collection[str],
     ) -> None:
-        self.graph = onnx.GraphProto()
-        self._prefix, self._opset, self._floats = _prefix(made_by), opset, frozenset(floats)
+        super().__init__(prefix, opset)
+        self._floats = frozenset(floats)
         if tensors:
             most = max(each[name] for name in tensors)
-            info = helper.make_tensor_value_info(f"{self._prefix}fractions", TensorProto.INT64, [most])
-            self.graph.input.append(info)
+            self._input(f"{self._prefix}fractions", most)
             for name, values in (
                 ("zero", [0]), ("one", [1]), ("two", [2]), ("scale", [1 << _BITS]), ("count", range(most)),
             ):  # fmt: skip
@@ -248,22 +241,4 @@ class _Probes:
             tensor = self._node("Cast", [tensor], f"end{i}", to=TensorProto.FLOAT)
         axes = [other for other in range(rank) if other != axis % rank]
         for op, what in (("ReduceMin", "low"), ("ReduceMax", "high")):
-            if not axes:
-                self._node("Identity", [tensor], f"{what}{i}")
-            elif self._opset < 18:
-                self._node(op, [tensor], f"{what}{i}", keepdims=0, axes=axes)
-            else:
-                self._node(op, [tensor, self._constant(f"{what}{i}_axes", axes)], f"{what}{i}", keepdims=0)
-
-    def _node(self, op: str, inputs: list[str], output: str, **attributes: Any) -> str:
-        name = f"{self._prefix}{output}"
-        self.graph.node.append(helper.make_node(op, inputs, [name], **attributes))
-        return name
-
-    def _constant(self, name: str, values: Sequence[int]) -> str:
-        full = f"{self._prefix}{name}"
-        self.graph.initializer.append(numpy_helper.from_array(np.array(values, np.int64), full))
-        return full
-
-    def _output(self, name: str, kind: int) -> None:
-        self.graph.output.append(helper.make_tensor_value_info(f"{self._prefix}{name}", kind, None))
+            self._reduce_to_channels(op, tensor, f"{what}{i}", axes)

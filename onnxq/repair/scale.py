@@ -26,6 +26,7 @@ from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.plain import DocumentPart
 from onnxq.draft.affine import ChannelMap
 from onnxq.draft.draft import Draft
+from onnxq.graph.channels import along
 from onnxq.graph.layers import layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES, REARRANGES
@@ -124,7 +125,7 @@ def spread(tensor: Tensor, axis: int, factors: np.ndarray) -> tuple[Tensor, np.n
         raise NoFit(f"{tensor.name!r} has no axis {axis}")
     if tensor.shape[axis] != len(factors):
         raise NoFit(f"{tensor.name!r} has other channels")
-    return tensor, factors.reshape([-1 if place == axis else 1 for place in range(tensor.rank)])
+    return tensor, along(factors, axis, tensor.rank)
 
 
 def find(model: Model, draft: Draft, channels: Channels, ratio: float = 8.0) -> FoundEdits:
@@ -268,7 +269,7 @@ def _tried(
         NoFit: they do not fit.
     """
     flow = Flow(tensor.model)  # type: ignore[arg-type]
-    old, new = _noise(tensor, np.asarray(channels[tensor.name], np.float64), powers, axis)
+    old, new = _noise(tensor, np.asarray(channels[tensor.name], np.float64), powers)
     flow.scale(*spread(tensor, axis, powers))
     changed = ratios(flow, draft, channels)
     (group,) = (g for g in draft.plan.groups if tensor.name in g.tensors)
@@ -284,7 +285,7 @@ def _tried(
     return new / old, Scale(tensor.name, axis, tuple(powers.tolist()), changed), names
 
 
-def _noise(tensor: Tensor, amax: np.ndarray, powers: np.ndarray, axis: int) -> tuple[float, float]:
+def _noise(tensor: Tensor, amax: np.ndarray, powers: np.ndarray) -> tuple[float, float]:
     """What the model predicts of the layers that read a tensor: before, and after."""
     before = after = 0.0
     for node in readers(tensor):

@@ -88,12 +88,12 @@ class Shift(DocumentPart):
             raise unknown_name("tensor", self.tensor, list(tensors))
         try:
             cone = _Cone(Tensor(model, tensors[self.tensor]))
-            constants = _shifted(cone, self.by, ())
+            shifted = _shifted(cone, self.by, ())
             if {node.outputs[0].name for node in cone.activations} != set(self.tensors):
                 raise NoFit("others share its scale")
         except NoFit as error:
             raise self._error(error) from error
-        return constants
+        return shifted
 
     def _error(self, error: NoFit) -> UserError:
         return UserError(f"{self.tensor!r} cannot be shifted: {error}", hint="the edit is of another model")

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from onnxq.base.errors import OnnxqError
+from onnxq.base.errors import cause_of
 from onnxq.base.reason import Reason
 from onnxq.base.registry import at
 from onnxq.base.time_limit import TimeIsUp, TimeLimit
@@ -230,9 +230,8 @@ class StepSearch:
             entry("left-out", Reason("late", f"{self._limit} is reached"))
             return state
         except Exception as error:
-            what = str(error) if isinstance(error, OnnxqError) else f"{type(error).__name__}: {error}"
             whose = "onnxq" if step.ours else "its file"
-            entry("failed", f"it ends in a fault of {whose}, and is undone ({what})")
+            entry("failed", f"it ends in a fault of {whose}, and is undone ({cause_of(error)})")
             return state
         searched = step.search > 0 or len(proposal.drafts) > 1
         policy = BEST_OF_SEVERAL if searched else STEP

@@ -55,8 +55,7 @@ class Codes:
         wide = codes.astype(np.float32)
         if self.zero is not None:
             wide -= self.zero.astype(np.float32).reshape(-1)[0]
-        values: np.ndarray = wide * np.float32(self.scale.reshape(-1)[0])
-        return values
+        return np.asarray(wide * np.float32(self.scale.reshape(-1)[0]))
 
 
 class Stream:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import onnx
 import onnxruntime
 
+from onnxq.base.errors import UserError
 from onnxq.graph.load import opset_of
 from onnxq.run import ort
 
@@ -29,6 +30,16 @@ def unreadable(model: onnx.ModelProto) -> str | None:
         newest = _newest(lambda opset: _reads(_OLD_IR, opset), _OLD_OPSET)
         return f"opset {opset}; onnxruntime {version()} reads up to {newest}"
     return None
+
+
+def refuse_unreadable(model: onnx.ModelProto, name: str) -> None:
+    """Refuses a model that onnxruntime cannot read.
+
+    Raises:
+        UserError: it is one; the message calls it `name`.
+    """
+    if why := unreadable(model):
+        raise UserError(f"{name} has {why}", hint="export it with an older opset")
 
 
 def newest_opset() -> int:

@@ -22,7 +22,7 @@ from onnxq.quant.patches import Patches
 from onnxq.quant.placement import make_plan
 from onnxq.quant.plan import QuantPlan
 from onnxq.repair import fit as fits
-from onnxq.repair.fit import STEPS, Fitted, Fitter
+from onnxq.repair.fit import Fitted, Fitter
 from onnxq.repair.stream import Stream
 from onnxq.rule.load import load_rules
 from onnxq.run import ort
@@ -109,15 +109,15 @@ class Case:
                 size = [d if isinstance(d, int) else sizes[d][sample % len(sizes[d])] for d in shape or ()]
                 one[name] = (rng.standard_normal(size) + 0.4).astype(dtype)
             self.feeds.append(one)
-        self.draft = draft_of(self.model, self.plan, self.feeds, *STEPS)
+        self.draft = draft_of(self.model, self.plan, self.feeds, "bias", "gptq")
 
     def fitter(self, **options: Any) -> Fitter:
         return Fitter(self.model, self.plan, lambda: iter(self.feeds), **{"threads": 1, **options})
 
     def fit(self, *steps: str, **options: Any) -> Fitted:
         with self.fitter(**options) as fitter:
-            chosen = (lambda node: frozenset(steps)) if steps else None
-            return fitter.fit(self.model, {}, self.draft, chosen)
+            chosen = frozenset(steps) or self.draft.fitted
+            return fitter.fit(self.model, {}, self.draft, lambda node: chosen)
 
     def file(self, patches: Patches) -> onnx.ModelProto:
         return insert(self.model, self.draft.plan, self.draft.scales, patches).model.to_proto()
@@ -170,11 +170,11 @@ def last_of(net: Net) -> str:
 def test_the_file_gives_what_the_stream_had(streamed: list[Any], steps: tuple[str, ...]) -> None:
     net = residual_net()
     case = Case(net, last_of(net))
-    found = case.fit(*steps, float_layers=True)
+    found = case.fit(*steps)
     (ends,) = streamed
     for ours, theirs in zip(ends, case.run(case.file(found.patches)), strict=True):
         np.testing.assert_allclose(ours[0], theirs[0], rtol=2e-5, atol=2e-5)
-    assert found.changed["biases"] == (6 if "bias" in steps else 0)
+    assert found.changed["biases"] == (5 if "bias" in steps else 0)
     assert (found.changed["codes"] > 100) == ("gptq" in steps)
     assert found.skipped == {}
     before, after = (case.run(case.file(p)) for p in (case.draft.patches, found.patches))
@@ -282,12 +282,13 @@ def test_each_sample_runs_twice_and_files_go(monkeypatch: pytest.MonkeyPatch) ->
     net = residual_net()
     case = Case(net, last_of(net))
     with case.fitter(budget_bytes=0) as fitter:
-        first = fitter.fit(case.model, {}, case.draft)
+        fitter.fit(case.model, {}, case.draft, lambda node: case.draft.fitted)
         assert fitter._spill.filed > 0
         assert fitter._spill._file is not None
         file = fitter._spill._file.path
-        second = fitter.fit(case.model, {}, case.draft)
-        assert (first.runs, second.runs, fitter.runs) == (12, 6, 18)
+        runs = fitter.runs
+        fitter.fit(case.model, {}, case.draft, lambda node: case.draft.fitted)
+        assert (runs, fitter.runs) == (12, 18)
         assert not [key for key in fitter._spill._held if key[0] is Stream]  # type: ignore[index]
     assert not file.parent.exists()
 
@@ -378,7 +379,7 @@ def test_pairs_that_the_model_has(streamed: list[Any], zero: np.generic) -> None
     real = fits.shifts
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fits, "shifts", lambda *given: taken.append(given) or real(*given))
-        found = case.fit("bias", rows=100000, float_layers=True)
+        found = case.fit("bias", rows=100000)
     assert found.changed["biases"] == 2
     only_first = {name: v for name, v in found.patches.biases.items() if name != y}
     rows = [
@@ -470,12 +471,12 @@ def test_no_samples_and_others_than_before() -> None:
     assert found.patches == Patches()
     case.feeds = every
     with case.fitter() as fitter:
-        fitter.fit(case.model, {}, case.draft)
+        fitter.fit(case.model, {}, case.draft, lambda node: case.draft.fitted)
         case.feeds = every[:3]
         with pytest.raises(Fault, match="6 samples, and now 3"):
-            fitter.fit(case.model, {}, case.draft)
+            fitter.fit(case.model, {}, case.draft, lambda node: case.draft.fitted)
         case.feeds = every
-        again = fitter.fit(case.model, {}, case.draft)
+        again = fitter.fit(case.model, {}, case.draft, lambda node: case.draft.fitted)
     assert {k: v.tobytes() for k, v in again.patches.codes.items()} == {
         k: v.tobytes() for k, v in case.fit().patches.codes.items()
     }

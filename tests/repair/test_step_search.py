@@ -98,7 +98,7 @@ class Bench(Tools):
         self.fits.append({layer: steps_of(layer) for layer in draft.plan.planned})
         biases = {"first": np.ones(16, np.float32)}
         return Fitted(
-            replace(draft.patches, biases=biases), 5, 64, {"biases": 1}, {"third": "why not"}, self.rows_each
+            replace(draft.patches, biases=biases), 64, {"biases": 1}, {"third": "why not"}, self.rows_each
         )
 
     def values(self, model: Model, tensor: str) -> Sequence[np.ndarray]:
