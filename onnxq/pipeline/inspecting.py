@@ -45,6 +45,6 @@ def inspect(
     return nodes_of(opened, match=match, ops=ops, around=around, depth=depth)
 
 
-def draw(nodes: ModelNodes) -> str:
+def draw(found: ModelNodes) -> str:
     """What `inspect` found as a drawing, in Graphviz's DOT: `dot -Tsvg`."""
-    return drawing(nodes)
+    return drawing(found)
