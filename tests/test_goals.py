@@ -254,9 +254,9 @@ def test_samples_that_verify_choose_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     aims: list[float] = []
     real = Accuracy.for_sqnr
 
-    def modest(self: Accuracy, goal_db: float, rounds: int = 8) -> Met:
+    def modest(self: Accuracy, goal_db: float) -> Met:
         aims.append(goal_db)
-        return real(self, goal_db - 30, rounds)
+        return real(self, goal_db - 30)
 
     monkeypatch.setattr(Accuracy, "for_sqnr", modest)
     goal = quantized(min_sqnr=GOAL).report["goal"]
