@@ -110,7 +110,7 @@ def test_a_run_that_ends_before_says_nothing_of_files(
     monkeypatch.setattr(quantization, "layer_errors", ending(Interrupted()))
     assert run(*ASK, "--no-page").code == 130
     monkeypatch.setattr(quantization, "verify", ending(Interrupted()))
-    monkeypatch.setattr(quantization, "compiled", ending(Interrupted()))
+    monkeypatch.setattr("onnxq.pipeline.searches.compile.Engines", ending(Interrupted()))
     assert run(*ASK).err.splitlines()[-1] == "error: interrupted"
 
 
