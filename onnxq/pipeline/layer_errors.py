@@ -15,7 +15,7 @@ import onnx
 from onnxq.analysis.changes import recorded
 from onnxq.analysis.stages import Stage
 from onnxq.base import interrupts, remarks
-from onnxq.base.errors import UserError
+from onnxq.base.errors import UserError, fault_of
 from onnxq.base.heap import collected
 from onnxq.documents.layer_errors import LayerErrors, lines_of
 from onnxq.documents.report import Report
@@ -136,7 +136,7 @@ def layer_errors(
         except UserError as error:  # the result stands without it: custom operators, say
             why = str(error)
         except Exception as error:
-            why = f"it ends in a fault of onnxq ({type(error).__name__}: {error})"
+            why = f"it ends in {fault_of(error)}"
             remarks.remark(f"the errors of layers were not measured: {why}")
     return LayerErrors(why)
 

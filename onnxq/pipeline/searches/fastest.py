@@ -37,12 +37,12 @@ def _fastest(request: RunRequest, state: RunState) -> RunState:
     engines = first.engines
     if first.verdict.compared is None or engines is None:
         return state
-    best, count = state, 0
+    best, trials = state, 0
 
     def tried(why: Mapping[str, str], of: RunState) -> RunState | None:
-        nonlocal count
+        nonlocal trials
         built = of.built.in_float(why).finished()
-        count += 1
+        trials += 1
         engine = engines.compiler.compile(built.written.proto)
         if engine.status != "compiled" or engine.unread:
             return None
@@ -51,7 +51,7 @@ def _fastest(request: RunRequest, state: RunState) -> RunState:
 
     with state.built.job.step("compile"):
         losing = _losing(first.verdict)
-        while losing and count < _ENGINES and not limit.is_over:
+        while losing and trials < _ENGINES and not limit.is_over:
             verdict = _of(best).verdict
             why = {name: _because(one, verdict) for one in losing for name in one.layers}
             again = tried(why, best)
@@ -66,7 +66,7 @@ def _fastest(request: RunRequest, state: RunState) -> RunState:
             again = tried(why, best)
             if again is not None:
                 best = _saying(again, Verdict(SLOWER, first.verdict.form))
-    return _saying(best, replace(_of(best).verdict, fastest=_said(state, best, count)))
+    return _saying(best, replace(_of(best).verdict, fastest=_said(state, best, trials)))
 
 
 def _of(state: RunState) -> Compiled:
