@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from onnxq.base.plain import DocumentPart
 from onnxq.judge.about_mean import AboutMeanMeter, AboutMeanPart
 from onnxq.judge.comparable import not_compared
+from onnxq.judge.sqnr import nsr_of
 
 GROUPS = 8
 """Into so many groups the samples are dealt: what the gain varies by without one is how sure it is."""
 
 LEAST_DB = 0.01
 """A gain of less is rounding."""
+
+CLEAR = 3.0
+"""Standard errors: what gains or loses more, others of its samples would say as well."""
 
 _GROUPS_TELL = 6  # so many groups of samples, counted alike, tell whether nearly all of them are nearer
 
@@ -30,14 +34,11 @@ class Levels:
         without: the SQNR of all outputs together without each group of samples, dB; empty where there are too
             few groups, or where a level is not known.
         each: that of each group alone, dB; empty likewise.
-        wider: likewise over these samples and those that fit; None: it was not measured, or means little, as
-            something is fitted to few rows of them.
     """
 
     of_all: AboutMeanPart
     without: tuple[float, ...] = ()
     each: tuple[float, ...] = ()
-    wider: Levels | None = None
 
     @staticmethod
     def of(groups: Sequence[AboutMeanMeter]) -> Levels:
@@ -90,13 +91,15 @@ class Gain:
         db: all outputs together, dB.
         lead: the same in standard errors over samples; infinite where these are not known.
         lead_alike: likewise where groups of samples count alike: a few do not make most of it.
-        worst: the output that it lowers most; None where it lowers none.
+        worst: the output to which it adds most noise; None where it adds none.
+        price: that noise, as a share of what it takes off all outputs; infinite where that is nothing.
     """
 
     db: float
     lead: float = np.inf
     lead_alike: float = -np.inf
     worst: OutputLowered | None = None
+    price: float = 0.0
 
     @staticmethod
     def of(before: Levels, after: Levels) -> Gain:
@@ -107,8 +110,10 @@ class Gain:
         error = _standard_error(_differences(before.without, after.without))
         each = _differences(before.each, after.each)
         alike = lead(each) if len(each) >= _GROUPS_TELL else -np.inf
-        worst = _worst(before.of_all.levels, after.of_all.levels)
-        return Gain(db, db / error if error else np.copysign(np.inf, db), alike, worst)
+        worst, added = _worst(before.of_all.levels, after.of_all.levels)
+        less = nsr_of(before.sqnr_db) - nsr_of(after.sqnr_db)
+        price = added / less if less > 0 else math.inf
+        return Gain(db, db / error if error else np.copysign(np.inf, db), alike, worst, price)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +124,15 @@ class Policy:
         least_db: by how much all outputs together are to be nearer, dB; less than 0: how much they may lose.
         sure: by more than how many standard errors over samples they are to be;
         sure_alike: or by more than how many where groups of samples count alike.
-        may_lose_db: how much a single output may lose, dB.
+        may_lose_db: how much a single output may lose, dB,
+        price: unless the noise that it gains is no more than this share of what all outputs together lose.
     """
 
     least_db: float = -math.inf
     sure: float = -math.inf
     sure_alike: float = math.inf
     may_lose_db: float = math.inf
+    price: float = 0.0
 
     def refusal(self, gain: Gain) -> str:
         """Why a candidate is not taken; "" where it is."""
@@ -136,8 +143,9 @@ class Policy:
         if gain.lead <= self.sure and gain.lead_alike <= self.sure_alike:
             error = gain.db / gain.lead if gain.lead else math.inf
             return f"a gain of {gain.db:.2f} dB may be chance: the standard error is {error:.2f} dB"
-        if gain.worst is not None and gain.worst.change_db < -self.may_lose_db:
-            return f"output {gain.worst.output!r} loses {-gain.worst.change_db:.2f} dB"
+        lowered = gain.worst
+        if lowered is not None and lowered.change_db < -self.may_lose_db and gain.price > self.price:
+            return f"output {lowered.output!r} loses {-lowered.change_db:.2f} dB"
         return ""
 
 
@@ -149,36 +157,25 @@ class Judgement:
         kept: whether it is kept.
         why: why, or why not.
         gain_db: by how much it is nearer, over all outputs; -inf where that is not known.
-        worst: the output that it lowers most; None where it lowers none.
+        worst: the output to which it adds most noise; None where it adds none.
+        clear: whether more samples of the kind would hardly say otherwise.
     """
 
     kept: bool
     why: str
     gain_db: float
     worst: OutputLowered | None = None
+    clear: bool = True
 
 
-def judged(before: Levels, after: Levels, policy: Policy, alone: Policy | None = None) -> Judgement:
-    """Whether a candidate is kept, by the outputs on the samples that choose, without it and with it.
-
-    On those that fit, too, where both were measured there: of few samples a handful makes most of the error,
-    and more of them tell much more.
+def judged(before: Levels, after: Levels, policy: Policy) -> Judgement:
+    """Whether a candidate is kept, by the outputs on the same samples, without it and with it.
 
     Args:
         before: without it.
         after: with it.
         policy: what is asked of it.
-        alone: what is asked on the samples that choose alone, where something of it was fitted to the samples
-            that fit. It is not fitted to the outputs, but to means and moments of far more rows than it has
-            numbers, so that these samples judge it nearly as others do.
     """
-    if before.wider is not None and after.wider is not None:
-        if alone is not None and before.sqnr_db is not None and after.sqnr_db is not None:
-            gain = Gain.of(before, after)
-            if alone.refusal(gain):
-                return Judgement(False, f"it loses {-gain.db:.2f} dB", gain.db, gain.worst)
-        wider = judged(before.wider, after.wider, policy)
-        return replace(wider, why=f"{wider.why}, on the samples that fit and choose")
     if before.sqnr_db is None:
         return Judgement(False, not_compared(), -np.inf)
     lost = [name for name in before.of_all.levels if name not in after.of_all.levels]
@@ -186,7 +183,15 @@ def judged(before: Levels, after: Levels, policy: Policy, alone: Policy | None =
         return Judgement(False, f"output {lost[0]!r} cannot be compared any more" if lost else "", -np.inf)
     gain = Gain.of(before, after)
     why = policy.refusal(gain)
-    return Judgement(not why, why or f"it gains {gain.db:.2f} dB", gain.db, gain.worst)
+    clear = gain.lead < -CLEAR or gain.db == 0 if why else gain.lead > CLEAR
+    return Judgement(not why, why or _told(gain), gain.db, gain.worst, clear)
+
+
+def _told(gain: Gain) -> str:
+    """What a candidate that is kept does."""
+    if gain.db > -LEAST_DB:
+        return f"it gains {gain.db:.2f} dB"
+    return f"it is fitted with many rows, and the loss of {-gain.db:.2f} dB may be chance"
 
 
 def lead(gains: np.ndarray) -> float:
@@ -198,10 +203,13 @@ def lead(gains: np.ndarray) -> float:
     return mean / error if error > 0 else float(np.sign(mean)) * np.inf if mean else 0.0
 
 
-def _worst(before: Mapping[str, float], after: Mapping[str, float]) -> OutputLowered | None:
-    change = {name: after[name] - level for name, level in before.items()}
-    name = min(change, key=change.__getitem__, default="")
-    return OutputLowered(name, change[name]) if change.get(name, 0.0) < 0 else None
+def _worst(before: Mapping[str, float], after: Mapping[str, float]) -> tuple[OutputLowered | None, float]:
+    """The output that gains most noise, in parts of its signal, and how much."""
+    added = {name: nsr_of(after[name]) - nsr_of(level) for name, level in before.items()}
+    name = max(added, key=added.__getitem__, default="")
+    if added.get(name, 0.0) <= 0:
+        return None, 0.0
+    return OutputLowered(name, after[name] - before[name]), added[name]
 
 
 def _differences(before: Sequence[float], after: Sequence[float]) -> np.ndarray:

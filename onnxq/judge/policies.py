@@ -12,14 +12,15 @@ ANY_DB = math.ulp(0.0)
 
 # -- repair: whether a step is kept ----------------------------------------------------------------
 
-# All outputs together are to be nearer, and none of them is to pay more than half a dB for the others.
-STEP = Policy(least_db=LEAST_DB, may_lose_db=0.5)
+# All outputs together are to be nearer, and none of them is to pay more than half a dB for the others, unless
+# that is next to nothing beside what they gain.
+STEP = Policy(least_db=LEAST_DB, may_lose_db=0.5, price=0.1)
 
 # One of several seems to gain by chance, too: more than half a standard error, or in nearly all groups.
 BEST_OF_SEVERAL = replace(STEP, sure=0.5, sure_alike=2.5)
 
-# What was fitted to the samples that judge: others may not say by more than their error that it is worse.
-NOT_AGAINST = Policy(sure=-1.0)
+# What is fitted with many rows for each number: a loss that is not shown is chance, whatever the samples say.
+FITTED = replace(STEP, least_db=-math.inf, sure=-2.0)
 
 # By less an edited float model may not differ from the one without edits, on samples that choose.
 NEAR_DB = 60.0

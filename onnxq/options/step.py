@@ -37,8 +37,8 @@ class Step:
             a dataclass whose `kind` is the step's name, as plan files have it. None: it edits none.
         fits: whether it fits something on samples.
         search: the runs of the model with which it searches before it proposes, about.
-        reserved: whether runs are kept for it while others are tried: `always`; where `many` samples fit;
-            where steps are judged on a `wide` set of samples; or never, "".
+        reserved: whether runs are kept for it while others are tried: `always`; where `many` samples fit; or
+            never, "".
         least_db: by so much the outputs are to be nearer; None: as for any step.
         ours: whether it came with onnxq.
     """
@@ -53,7 +53,7 @@ class Step:
     edit: str | type[Any] | None = None
     fits: bool = False
     search: float = 0.0
-    reserved: Literal["always", "many", "wide", ""] = ""
+    reserved: Literal["always", "many", ""] = ""
     least_db: float | None = None
     ours: bool = False
 

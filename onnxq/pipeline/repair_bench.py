@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 import onnx
@@ -16,6 +16,7 @@ from onnxq.data.samples import Sample
 from onnxq.draft.affine import ChannelMap
 from onnxq.draft.draft import Draft
 from onnxq.graph.cut import extract_between
+from onnxq.graph.logits import at_logits
 from onnxq.graph.model import Model
 from onnxq.graph.spool import weight_bytes
 from onnxq.judge.about_mean import AboutMeanMeter
@@ -35,6 +36,7 @@ from onnxq.repair.fit import Fitted, Fitter
 from onnxq.repair.spill import Spill
 from onnxq.repair.statistics import Channels, channel_axes
 from onnxq.repair.step_search import Refused, Tools, Version
+from onnxq.repair.waves import Waves
 from onnxq.repair.workload import EDITED
 from onnxq.rewrite.whole import Differs
 from onnxq.run import noise, ort
@@ -51,101 +53,109 @@ _LOOKS = 8
 
 _LEAST_SHARE = 1e-3
 
+_ROWS_OF_TRIAL = 0.5  # rows with which a candidate is fitted, in parts of what is written
+
 _HEAVY = 1 << 25
 """Bytes of weights from which on pairs are not switched off: a measuring copy holds them several times."""
 
 
 def bench_of(
-    request: RunRequest, state: RunState, fitting: Kept, judging: Kept
+    request: RunRequest, state: RunState, samples: Kept, waves: Waves, fitting: int
 ) -> AbstractContextManager[Tools]:
     """What measures and fits for a run.
 
     Args:
         request: what the run is asked for.
         state: what repair starts from.
-        fitting: the samples that fit.
-        judging: those that judge.
+        samples: those that fit and judge.
+        waves: which of them do what, for candidates.
+        fitting: how many of them fit what is written.
     """
-    return _Bench(request, state, fitting, judging)
+    return _Bench(request, state, samples, waves, fitting)
 
 
 class _Bench:
-    """What the steps are measured and fitted with."""
+    """What the steps are measured and fitted with.
 
-    def __init__(self, request: RunRequest, state: RunState, fitting: Kept, judging: Kept) -> None:
-        built, sampling, floats = state.built, request.sampling, state.references.choosing
-        job, plan, reference = built.job, built.draft.plan, built.floats.reference
-        self._job, self._built, self._weights = job, built, request.weights
+    Attributes:
+        waves: which samples fit, and which judge.
+    """
+
+    def __init__(
+        self, request: RunRequest, state: RunState, samples: Kept, waves: Waves, fitting: int
+    ) -> None:
+        built = state.built
+        self._job, self._built, self._weights = built.job, built, request.weights
         self._ranges = state.ranges
-        self._sampling, self._fitting, self._judging = sampling, fitting, judging
+        self._sampling, self._samples, self.waves = request.sampling, samples, waves
         self._ran = 0.0
-        self._judged = judging.most or 0
-        self._exact = recording(job, reference) if floats is None else floats
-        self._exact_to_fit = recording(job, reference)
-        self._parts = job.parts_of(self._exact.outputs)
-        self._seen = self._seen_to_fit = False
-        self._fitter = Fitter(
-            built.floats.model,
-            plan,
-            self._fitting.feeds,
-            reference=reference,
-            ends=channel_axes(built.floats.model, plan),
-            runnable=self._runnable,
-            progress=lambda done, total: job.observe("repair: fit", int(done), total),
-        )
+        self._exact: dict[Sequence[int], Recording] = {}
+        self._outputs = [info.name for info in built.floats.reference.graph.output]
+        self._parts = self._job.parts_of(self._outputs)
+        self._fitters: dict[int | None, Fitter] = {}
+        every = range(samples.count)
+        self._folds: dict[int | None, Sequence[int]] = dict(enumerate(waves.folds))
+        self._folds[None] = every[:: max(1, samples.count // fitting)][:fitting]
+        self._looked = waves.waves[0].places
+        more = [wave.places for wave in waves.waves if wave.fold == waves.waves[0].fold]
+        self._refining = tuple(sorted(place for places in more for place in places))
 
     def __enter__(self) -> _Bench:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._fitter.close()
+        for fitter in self._fitters.values():
+            fitter.close()
+
+    def _fitter(self, fold: int | None) -> Fitter:
+        """That of a fold; None: of all samples that fit what is written."""
+        if fold not in self._fitters:
+            model, plan = self._built.floats.model, self._built.draft.plan
+            self._fitters[fold] = Fitter(
+                model,
+                plan,
+                lambda: self._samples.feeds(self._folds[fold]),
+                reference=self._built.floats.reference,
+                ends=channel_axes(model, plan) if fold is None else None,
+                runnable=self._runnable,
+                rows_share=1.0 if fold is None else _ROWS_OF_TRIAL,
+                progress=lambda done, total: self._job.observe("repair: fit", int(done), total),
+            )
+        return self._fitters[fold]
 
     def _runnable(self, proto: onnx.ModelProto) -> onnx.ModelProto:
         return self._job.runnable(self._job.part(proto)[0])
 
     @property
     def runs(self) -> float:
-        return self._ran + self._fitter.runs
+        return self._ran + sum(fitter.runs for fitter in self._fitters.values())
 
     def begin(self, step: str) -> None:
         self._job.observe(f"repair: {step}", None, None)
 
     # -- judging -------------------------------------------------------------------------------
 
-    @property
-    def _floats(self) -> Recording:
-        """What the float model without edits gives for the samples that choose."""
-        if not self._seen:
+    def _floats(self, places: Sequence[int]) -> Recording:
+        """What the float model without edits gives for some samples."""
+        if places not in self._exact:
+            self._exact[places] = recording(self._job, at_logits(self._built.floats.reference))
             with self._sampling.named():
-                self._exact.record(self._judging.feeds())
-            self._seen = True
-            self._ran += self._judged  # even if they chose: what is tried does not depend on what is kept
-        self._exact.rewind()
-        return self._exact
-
-    @property
-    def _floats_to_fit(self) -> Recording:
-        """Likewise for the samples that fit."""
-        if not self._seen_to_fit:
-            with self._sampling.named():
-                self._exact_to_fit.record(self._fitting.feeds())
-            self._seen_to_fit = True
-            self._ran += self._fitting.most or 0
-        self._exact_to_fit.rewind()
-        return self._exact_to_fit
-
-    def _compared(self, proto: onnx.ModelProto, most: int | None = None) -> list[AboutMeanMeter]:
-        floats = self._floats
-        return self._met(self._loaded(proto), floats, itertools.islice(self._judging.feeds(), most))
+                self._exact[places].record(self._samples.feeds(places))
+            self._ran += len(places)
+        self._exact[places].rewind()
+        return self._exact[places]
 
     def _loaded(self, proto: onnx.ModelProto) -> ort.Session:
         with loading():
-            return ort.load(proto, data_dir=self._job.model.data_dir)
+            return ort.load(at_logits(proto), data_dir=self._job.model.data_dir)
 
-    def _met(self, session: ort.Session, floats: Recording, samples: Iterable[Feeds]) -> list[AboutMeanMeter]:
-        """What groups of samples say of a quantized model."""
+    def _compared(
+        self, proto: onnx.ModelProto, places: Sequence[int], most: int | None = None
+    ) -> list[AboutMeanMeter]:
+        """What groups of some samples, and so many of them, say of a model."""
+        floats, session = self._floats(places), self._loaded(proto)
         groups = [AboutMeanMeter(self._parts, 1, self._weights) for _ in range(GROUPS)]
-        for number, feeds in enumerate(samples):
+        for number, feeds in enumerate(self._samples.feeds(places[:most])):
             self._job.limit.check()
             exact = floats.run(feeds)
             taken = {name: array for name, array in feeds.items() if name in session.inputs}
@@ -153,22 +163,12 @@ class _Bench:
             self._ran += 1
         return groups
 
-    def levels(self, model: Model, draft: Draft, patches: Patches, *, wide: bool = False) -> Levels:
-        floats, others = self._floats, self._floats_to_fit if wide else None  # not open beside the other one
-        inserted = insert(model, draft.plan, draft.scales, patches)
-        proto = inserted.model.to_proto(handover=True)
-        del inserted
-        session = self._loaded(self._runnable(proto))
+    def heard(self, model: Model, draft: Draft, patches: Patches, wave: int) -> list[AboutMeanMeter]:
+        proto = insert(model, draft.plan, draft.scales, patches).model.to_proto(handover=True)
+        groups = self._compared(self._runnable(proto), self.waves.waves[wave].places)
         del proto
-        chosen = self._met(session, floats, self._judging.feeds())
-        levels = Levels.of(chosen)
-        if others is not None:
-            fitted = self._met(session, others, self._fitting.feeds())
-            both = [one.joined([other]) for one, other in zip(chosen, fitted, strict=True)]
-            levels = replace(levels, wider=Levels.of(both))
-        del session
         collected()
-        return levels
+        return groups
 
     def nearness(self, model: Model) -> float:
         job = self._job
@@ -177,7 +177,7 @@ class _Bench:
                 job.whole.compare(model, "repair", exact=False)
             except Differs as error:
                 raise Refused(f"the edited float model is another one: {error}") from error
-        groups = self._compared(self._runnable(model.to_proto()), EDITED)
+        groups = self._compared(self._runnable(model.to_proto()), self._looked, EDITED)
         level = Levels.of(groups).sqnr_db
         if level is None:
             raise Refused("the edited float model gives no outputs that can be compared")
@@ -191,24 +191,25 @@ class _Bench:
         maps: Mapping[str, ChannelMap],
         draft: Draft,
         steps_of: Callable[[str], frozenset[str]],
+        fold: int | None,
     ) -> Fitted:
-        fitted = self._fitter.fit(model, maps, draft, steps_of)
+        fitted = self._fitter(fold).fit(model, maps, draft, steps_of)
         collected()
         return fitted
 
     def values(self, model: Model, tensor: str) -> Iterator[np.ndarray]:
         if tensor in {info.name for info in model.graph.inputs}:
-            yield from (np.asarray(feeds[tensor]) for feeds in self._fitting.feeds())
+            yield from (np.asarray(feeds[tensor]) for feeds in self._samples.feeds(self._folds[None]))
             return
         part = extract_between(model, (), (tensor,)).model
         with loading():
             session = ort.load(self._job.runnable(part), data_dir=model.data_dir)
-        for feeds in self._fitting.feeds():
+        for feeds in self._samples.feeds(self._folds[None]):
             (values,) = session.run({name: feeds[name] for name in session.inputs}, [tensor])
             yield np.asarray(values)
 
     def channels(self) -> Channels:
-        greatest = {name: ends.amax for name, ends in self._fitter.channels.items()}
+        greatest = {name: ends.amax for name, ends in self._fitter(None).channels.items()}
         collected()
         return greatest
 
@@ -226,12 +227,12 @@ class _Bench:
 
     def _with_pairs_off(self, state: Version, edges: Mapping[str, Sequence[Edge]]) -> list[float | None]:
         """How near the outputs are with all pairs, and with some edges in int8 alone, dB."""
-        copy, floats = self._copy(state), self._floats
+        copy, floats = self._copy(state), self._floats(self._looked)
         every = {(edge.node, edge.input) for pair in state.draft.plan.pairs for edge in pair.readers}
         alone = [every - {(edge.node, edge.input) for edge in some} for some in edges.values()]
         candidates = [Candidate(), *(Candidate(float_edges=others) for others in alone)]
         meter = AboutMeanMeter(self._parts, len(candidates), self._weights)
-        for feeds in itertools.islice(self._judging.feeds(), _LOOKS):
+        for feeds in self._samples.feeds(self._looked[:_LOOKS]):
             taken = {name: feeds[name] for name in copy.inputs}
             meter.add(floats.run(feeds), copy.run_each(taken, candidates, floats.outputs))
         self._ran += copy.piecewise.runs
@@ -243,7 +244,8 @@ class _Bench:
         alone = ((draft.plan.reading(some), NONE) for some in edges.values())  # fits go off with the weights
         for plan, patches in ((draft.plan, state.fitted.patches), *alone):
             proto = insert(state.model, plan, draft.scales, patches).model.to_proto(handover=True)
-            levels.append(Levels.of(self._compared(self._runnable(proto), _LOOKS)).sqnr_db)
+            groups = self._compared(self._runnable(proto), self._looked, _LOOKS)
+            levels.append(Levels.of(groups).sqnr_db)
             del proto
             collected()
         return levels
@@ -255,15 +257,17 @@ class _Bench:
         ranges = replace(self._ranges, plan=draft.plan, stated={**self._ranges.stated, **fixed})
         copy = self._copy(state, pieces=_PIECES)
 
+        exact = self._floats(self._refining)
+
         def samples() -> Iterator[Feeds]:
-            _ = self._floats  # from the first sample on
-            return self._judging.feeds()
+            exact.rewind()  # from the first sample on
+            return self._samples.feeds(self._refining)
 
         def measure(feeds: Iterable[Feeds], scales: Sequence[Mapping[int, np.float32]]) -> noise.Noise:
             settings = [Candidate(scales=one) for one in scales]
-            return noise.measure(self._exact, copy, feeds, settings, self._parts)
+            return noise.measure(exact, copy, feeds, settings, self._parts)
 
-        refined = refined_ranges(ranges, current, samples, measure, self._judged)
+        refined = refined_ranges(ranges, current, samples, measure, len(self._refining))
         self._ran += copy.piecewise.runs
         return {name: entry.amax for name, entry in refined.items() if entry is not current[name]}
 
@@ -290,18 +294,13 @@ class _Bench:
 
 
 class Kept:
-    """Samples that are read once: few of them are kept in memory, the others in files.
-
-    Attributes:
-        most: how many of them are given; None: all.
-    """
+    """Samples that are read once: few of them are kept in memory, the others in files."""
 
     def __init__(self, sampling: Sampling, read: Callable[[], Iterator[Sample]]) -> None:
+        """Nothing is read yet; `read`: gives them, the same ones each time."""
         self._sampling, self._read = sampling, read
         self._spill = Spill(_IN_MEMORY)
         self._kept: list[tuple[Sample, tuple[str, ...]]] | None = None  # their arrays are spilled
-        self._too_large = False
-        self.most: int | None = None
 
     def __enter__(self) -> Kept:
         return self
@@ -309,26 +308,40 @@ class Kept:
     def __exit__(self, *error: object) -> None:
         self._spill.close()
 
-    def feeds(self) -> Iterator[Feeds]:
-        """What they feed the model, in their order."""
-        return self._sampling.feeds(itertools.islice(self._all(), self.most))
+    @cached_property
+    def count(self) -> int:
+        """How many there are; they are read.
 
-    def _all(self) -> Iterator[Sample]:
-        if self._kept is not None:
-            for sample, names in self._kept:
-                yield replace(sample, feeds={name: self._spill.get((sample.index, name)) for name in names})
-            return
+        Raises:
+            UserError: one of them cannot be used.
+        """
         kept: list[tuple[Sample, tuple[str, ...]]] = []
-        size = 0
+        count = size = 0
         for sample in self._read():
+            count += 1
             size += sum(array.nbytes for array in sample.feeds.values())
-            if size > _KEPT and not self._too_large:
-                self._too_large = True
-                self._spill.close()
-            if not self._too_large:
+            if size <= _KEPT:
                 for name, array in sample.feeds.items():
                     self._spill.put((sample.index, name), array)
                 kept.append((replace(sample, feeds={}), tuple(sample.feeds)))
-            yield sample
-        if not self._too_large:
+        if size > _KEPT:
+            self._spill.close()
+        else:
             self._kept = kept
+        return count
+
+    def feeds(self, places: Sequence[int]) -> Iterator[Feeds]:
+        """What those at some places feed the model; `places`: ascending."""
+        return self._sampling.feeds(self._at(places))
+
+    def _at(self, places: Sequence[int]) -> Iterator[Sample]:
+        if self.count and self._kept is not None:
+            for sample, names in map(self._kept.__getitem__, places):
+                yield replace(sample, feeds={name: self._spill.get((sample.index, name)) for name in names})
+            return
+        wanted = frozenset(places)
+        for place, sample in enumerate(self._read()):
+            if place in wanted:
+                yield sample
+            if places and place == places[-1]:
+                return

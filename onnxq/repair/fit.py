@@ -84,6 +84,7 @@ class Fitter:
         threads: int | None = None,
         budget_bytes: int = 1 << 24,
         rows: int | None = None,
+        rows_share: float = 1.0,
         most_terms: int = 1152,
         progress: Callable[[int, int | None], None] = lambda done, total: None,
     ) -> None:
@@ -99,6 +100,7 @@ class Fitter:
             threads: samples that run side by side; None: as many as there are cores, four at most.
             budget_bytes: of activations in memory; the others go to a temporary file.
             rows: with how many a layer is fitted, about; None: `_ROWS` and what follows it.
+            rows_share: with which part of these.
             most_terms: of a layer whose codes are fitted.
             progress: hears how many runs are done, of as many as there are samples.
         """
@@ -107,7 +109,7 @@ class Fitter:
         self._runnable = runnable
         self._threads = Threads(threads)
         self._spill = Spill(budget_bytes)
-        self._rows, self._most_terms = rows, most_terms
+        self._rows, self._rows_share, self._most_terms = rows, rows_share, most_terms
         self._progress = progress
         self._floats: FloatRows | None = None
         self.runs = 0.0
@@ -157,7 +159,8 @@ class Fitter:
         if self._rows is not None:
             return self._rows
         with_codes = layer.terms <= self._most_terms
-        return min(max(_ROWS, _FOR_A_TERM * layer.terms), _MOST_ROWS) if with_codes else _ROWS
+        rows = min(max(_ROWS, _FOR_A_TERM * layer.terms), _MOST_ROWS) if with_codes else _ROWS
+        return round(self._rows_share * rows)
 
     def _float_rows(self) -> FloatRows:
         """What the float model gives, run once."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,9 +16,10 @@ from onnxq.draft.affine import ChannelMap
 from onnxq.draft.draft import Draft
 from onnxq.draft.edits import edited
 from onnxq.graph.model import Model
-from onnxq.judge.acceptance import Levels, judged
+from onnxq.judge.about_mean import AboutMeanMeter
+from onnxq.judge.acceptance import Judgement, Levels, Policy, judged
 from onnxq.judge.comparable import not_compared
-from onnxq.judge.policies import BEST_OF_SEVERAL, NEAR_DB, NOT_AGAINST, STEP
+from onnxq.judge.policies import BEST_OF_SEVERAL, FITTED, NEAR_DB, STEP
 from onnxq.options.step import Step, steps
 from onnxq.quant.patches import Patches
 from onnxq.quant.plan import Edge, QuantPlan
@@ -28,10 +29,10 @@ from onnxq.repair.found_edits import FoundEdits
 from onnxq.repair.ledger import LayerSkipped, RepairStep, Verdict
 from onnxq.repair.statistics import Channels, followed
 from onnxq.repair.turn import Proposal, Turn
+from onnxq.repair.waves import Waves
 from onnxq.repair.workload import Workload
 
-_ROWS_EACH = 8  # rows for each number that is fitted: with fewer the samples that fit judge it too well
-_TELL = 16  # of fewer samples that choose it is not known by how much they may speak against a fit
+_ROWS_EACH = 8  # rows for each number that is fitted: with so many a loss is likely chance
 
 
 class Refused(Exception):
@@ -50,8 +51,13 @@ class Tools(Protocol):
         """How many runs of the model there were so far."""
         ...
 
-    def levels(self, model: Model, draft: Draft, patches: Patches, *, wide: bool = False) -> Levels:
-        """How near the outputs of a quantized model are, on the samples that choose; `wide`: and that fit."""
+    @property
+    def waves(self) -> Waves:
+        """Which samples fit, and which judge what these fit."""
+        ...
+
+    def heard(self, model: Model, draft: Draft, patches: Patches, wave: int) -> list[AboutMeanMeter]:
+        """How near the outputs of a quantized model are, on groups of a wave's samples."""
         ...
 
     def nearness(self, model: Model) -> float:
@@ -68,8 +74,9 @@ class Tools(Protocol):
         maps: Mapping[str, ChannelMap],
         draft: Draft,
         steps_of: Callable[[str], frozenset[str]],
+        fold: int | None,
     ) -> Fitted:
-        """The patches of a draft, fitted."""
+        """The patches of a draft, fitted to a fold of the samples; None: to as many as there are."""
         ...
 
     def values(self, model: Model, tensor: str) -> Iterable[np.ndarray]:
@@ -101,17 +108,29 @@ class Version:
         draft: it.
         model: the edited float model.
         maps: what became of the values of its tensors.
-        fitted: its patches, and how they were fitted.
-        levels: how near it is.
         near_db: how near the edited float model is to the one without edits; None: it was not edited.
+        barred: the steps that a layer may not have, by node: it was worse with them.
+        fits: its patches, and how they were fitted, to the samples of each fold that has fitted so far.
+        heard: how near it is, on groups of the samples of each wave that has judged so far.
     """
 
     draft: Draft
     model: Model
     maps: Mapping[str, ChannelMap]
-    fitted: Fitted
-    levels: Levels
     near_db: float | None = None
+    barred: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    fits: dict[int, Fitted] = field(default_factory=dict)
+    heard: list[list[AboutMeanMeter]] = field(default_factory=list)
+
+    @property
+    def fitted(self) -> Fitted:
+        """What the first fold fitted."""
+        return self.fits[0]
+
+    def levels(self, waves: int | None = None) -> Levels:
+        """How near it is, on the samples of the first waves; None: of all that have judged so far."""
+        first, *more = self.heard[:waves]
+        return Levels.of([one.joined(others) for one, *others in zip(first, *more, strict=True)])
 
 
 def there(names: Sequence[str], model: Model, draft: Draft) -> list[str]:
@@ -137,6 +156,7 @@ class StepSearch:
 
     Attributes:
         ledger: what was tried.
+        started: the version without steps, once it runs.
     """
 
     def __init__(
@@ -167,38 +187,59 @@ class StepSearch:
         self._allowed = dict(allowed or {})
         self._first = draft
         self._spent = tools.runs
-        self._wide = False  # whether drafts are judged on the samples that fit, too
-        self._seen = False  # whether the float model ran on the samples that fit
         self._looked: tuple[Model, QuantPlan, frozenset[str]] | None = None
         self._known: Version | None = None  # a candidate that was measured before it is proposed
         self.ledger: list[RepairStep] = []
+        self.started: Version | None = None
 
-    def run(self) -> Version:
-        """All steps; what they come to."""
+    def run(self) -> tuple[Version, Fitted]:
+        """All steps; what they come to, fitted to as many samples as there are."""
         state = self._made(self._first)
-        if state.levels.sqnr_db is None:
-            text = not_compared(state.levels.of_all.left_out)
+        self.started = state
+        levels = self._levels(state, 1)
+        if levels.sqnr_db is None:
+            text = not_compared(levels.of_all.left_out)
             self.ledger += [RepairStep(step, "not-applicable", text) for step in self._names]
-            return state
+            return state, state.fitted
         with self._limit:
             for place, step in enumerate(self._steps):
                 state = self._tried(step, state, self._names[place + 1 :])
-        return state
+        return state, self._ended(state)
+
+    def before(self, version: Version) -> float | None:
+        """How near the model without steps is, on the samples that have judged a version, dB."""
+        return None if self.started is None else self._levels(self.started, len(version.heard)).sqnr_db
 
     @property
     def spent(self) -> float:
         """How many runs it took so far."""
         return self._tools.runs - self._spent
 
+    def _ended(self, state: Version) -> Fitted:
+        """What the steps that are kept fit, now to all samples."""
+        if not state.draft.fitted:
+            return state.fitted
+        try:
+            with self._limit:
+                fitted = self._fit(state, None)
+        except TimeIsUp:
+            return state.fitted
+        for place, entry in enumerate(self.ledger):
+            if entry.verdict == "kept" and entry.rows:
+                counts = {what: fitted.changed[what] for what in entry.changed if what in fitted.changed}
+                self.ledger[place] = replace(entry, changed={**entry.changed, **counts}, rows=fitted.rows)
+        return fitted
+
     # -- a step --------------------------------------------------------------------------------
 
     def _tried(self, step: Step, state: Version, later: Sequence[str]) -> Version:
         """A step; where it ends in a fault of ours, it is as if it had not been."""
-        before, start = state.levels.sqnr_db, self._tools.runs
+        start = self._tools.runs
 
         def entry(verdict: Verdict, why: str, skipped: Mapping[str, str] | None = None, **parts: Any) -> None:
             runs = round(self._tools.runs - start, 2)
             left = tuple(LayerSkipped(*one) for one in (skipped or {}).items())
+            before = parts.pop("before_db", state.levels().sqnr_db)
             self.ledger.append(RepairStep(step.name, verdict, why, before, runs=runs, skipped=left, **parts))
 
         self._tools.begin(step.name)
@@ -211,15 +252,13 @@ class StepSearch:
             if not proposal.drafts:
                 entry("not-applicable", unfit or step.nothing, skipped=proposal.skipped)
                 return state
-            self._wide = self._on_all(step, proposal.drafts, state, later)
-            state = self._widened(turn.version)
             if not step.search:  # others ask before they search
                 after = self._there(later, state)
                 while (why := self._too_dear(step, len(proposal.drafts), after)) and proposal.drafts[1:]:
                     proposal.drafts.pop()
                 if why:
                     raise TooDear(why)
-            best = self._best(self._each(proposal.drafts, state))
+            best, decision = self._decided(step, proposal, state, later)
         except Refused as error:
             entry("dropped", str(error))
             return state
@@ -233,25 +272,65 @@ class StepSearch:
             whose = "onnxq" if step.ours else "its file"
             entry("failed", f"it ends in a fault of {whose}, and is undone ({cause_of(error)})")
             return state
+        why = decision.why
+        if best.near_db is not None and best.draft.edits != state.draft.edits:
+            why += f"; the edited float model is within {best.near_db:.0f} dB of the one without edits"
+        apart = "the outputs are nearer without it there"
+        without = dict.fromkeys([node for node in best.barred if node not in state.barred], apart)
+        both = min(len(state.heard), len(best.heard))
+        entry(
+            "kept" if decision.kept else "dropped",
+            why,
+            before_db=state.levels(both).sqnr_db,
+            after_db=best.levels(both).sqnr_db,
+            worst=decision.worst,
+            changed={**proposal.changed, **best.fitted.changed},
+            rows=best.fitted.rows,
+            skipped={**proposal.skipped, **best.fitted.skipped, **without},
+        )
+        return best if decision.kept else state
+
+    def _decided(
+        self, step: Step, proposal: Proposal, state: Version, later: Sequence[str]
+    ) -> tuple[Version, Judgement]:
+        """The best of what a step proposes, and what is said of it.
+
+        Raises:
+            Refused: the float model of each candidate is another one.
+        """
+        best = self._best(self._each(proposal.drafts, state))
         searched = step.search > 0 or len(proposal.drafts) > 1
         policy = BEST_OF_SEVERAL if searched else STEP
         if step.least_db is not None:
             policy = replace(policy, least_db=step.least_db)
-        fits = best.draft.fitted != state.draft.fitted
-        decision = judged(state.levels, best.levels, policy, NOT_AGAINST if fits else None)
-        why = decision.why
-        if best.near_db is not None and best.draft.edits != state.draft.edits:
-            why += f"; the edited float model is within {best.near_db:.0f} dB of the one without edits"
-        entry(
-            "kept" if decision.kept else "dropped",
-            why,
-            after_db=best.levels.sqnr_db,
-            worst=decision.worst,
-            changed={**proposal.changed, **best.fitted.changed},
-            rows=best.fitted.rows,
-            skipped={**proposal.skipped, **best.fitted.skipped},
-        )
-        return best if decision.kept else state
+        if best.draft.fitted != state.draft.fitted and best.fitted.rows_each >= _ROWS_EACH:
+            policy = FITTED
+        return best, self._judged(step, state, best, policy, later)
+
+    def _judged(
+        self, step: Step, state: Version, best: Version, policy: Policy, later: Sequence[str]
+    ) -> Judgement:
+        """Whether a version takes the place of another one: on the fewest samples that make it clear."""
+        for waves in range(1, len(self._tools.waves.waves) + 1):
+            decision = judged(self._levels(state, waves), self._levels(best, waves), policy)
+            if decision.clear or not self._affords(state, best, waves, later):
+                break
+        return decision
+
+    def _affords(self, state: Version, best: Version, wave: int, later: Sequence[str]) -> bool:
+        """Whether runs are left for two versions to be judged by another wave."""
+        waves = self._tools.waves
+        if wave == len(waves.waves):
+            return False
+        most, following = self._effort.most, waves.waves[wave]
+        if most is None:
+            return True
+        cost = 0.0
+        for version in (state, best):
+            cost += len(following.places) if len(version.heard) <= wave else 0
+            if version.draft.fitted and following.fold not in version.fits:
+                cost += self._effort.fit_of(len(waves.folds[following.fold]))
+        return self.spent + cost + self._effort.reserved(self._there(later, state)) <= most
 
     def _unfit(self, step: Step, draft: Draft) -> str:
         """Why a step cannot be tried at all; "" where it can."""
@@ -276,7 +355,7 @@ class StepSearch:
             return ""
         left = most - self.spent
         cost = self._effort.cost(step.name, candidates)
-        kept = 0.0 if step.fits else self._effort.reserved(later, floats=not self._seen)
+        kept = self._effort.reserved(() if step.fits else later)
         if cost + kept <= left:
             return ""
         beside = " for it" if kept else ""
@@ -301,68 +380,55 @@ class StepSearch:
 
     def _best(self, states: Sequence[Version]) -> Version:
         def level(state: Version) -> float:
-            sqnr_db = (state.levels.wider or state.levels).sqnr_db
+            sqnr_db = self._levels(state, 1).sqnr_db
             return -1e9 if sqnr_db is None else sqnr_db
 
-        return max(states, key=level)
+        return max(states, key=level) if len(states) > 1 else states[0]
 
     def _made(self, draft: Draft, before: Version | None = None) -> Version:
-        """What a draft is: edited, fitted, run."""
+        """What a draft is: edited, fitted to a fold, and judged by the first wave when that is asked for."""
         if self._known is not None and self._known.draft is draft:
             return self._known
+        barred = {} if before is None else before.barred
         if before is not None and draft.edits == before.draft.edits:
-            model, maps, near = before.model, before.maps, before.near_db
+            version = Version(draft, before.model, before.maps, before.near_db, barred)
         else:
             model, maps = edited(self._model, draft.edits)
             near = self._tools.nearness(model) if draft.edits else None
             if near is not None and near < NEAR_DB:
                 raise Refused(f"the edited float model is only within {near:.1f} dB of the one without edits")
-        fitted = Fitted(draft.patches)
-        if draft.fitted:
-            fitted = self._tools.fit(model, maps, draft, lambda node: self._of(node, draft.fitted))
-        levels = self._levels(model, draft, fitted)
-        return Version(draft, model, maps, fitted, levels, near)
+            version = Version(draft, model, maps, near, barred)
+        version.fits[0] = self._fit(version, 0)
+        return version
 
-    def _levels(self, model: Model, draft: Draft, fitted: Fitted) -> Levels:
-        """How near a draft is, on as many samples as tell anything of it, and as runs are left for."""
-        wide = self._wide and fitted.rows_each >= _ROWS_EACH
-        return self._tools.levels(model, draft, fitted.patches, wide=wide)
+    def _fit(self, version: Version, fold: int | None) -> Fitted:
+        """The patches of a version, fitted to a fold; None: to all samples."""
+        draft = version.draft
+        if not draft.fitted:
+            return Fitted(draft.patches)
 
-    def _widened(self, state: Version) -> Version:
-        """A version, judged on as many samples as the candidates that follow it."""
-        if not self._wide or state.levels.wider is not None:
-            return state
-        return replace(state, levels=self._levels(state.model, state.draft, state.fitted))
+        def steps_of(node: str) -> frozenset[str]:
+            allowed = draft.fitted - version.barred.get(node, frozenset())
+            return allowed & frozenset(self._allowed[node]) if node in self._allowed else allowed
 
-    def _on_all(self, step: Step, drafts: Sequence[Draft], state: Version, later: Sequence[str]) -> bool:
-        """Whether drafts are judged on the samples that fit, too.
+        return self._tools.fit(version.model, version.maps, draft, steps_of, fold)
 
-        Where something is fitted, that is no part of what a step costs: it is where runs are left for it.
-        """
-        if not self._effort.wide or not drafts or state.fitted.rows_each < _ROWS_EACH:
-            return False
-        most = self._effort.most
-        if not any(draft.fitted for draft in (*drafts, state.draft)):
-            return True
-        if self._effort.judging < _TELL:
-            return False
-        if most is None:
-            return True
-        again = len(drafts) + (state.levels.wider is None)
-        cost = self._effort.cost(step.name, len(drafts)) + again * self._effort.fitting
-        kept = self._effort.reserved(self._there(later, state), floats=not self._seen)
-        return self.spent + cost + kept <= most
-
-    def _of(self, node: str, steps: frozenset[str]) -> frozenset[str]:
-        """Those of the steps that a layer may have."""
-        return steps & frozenset(self._allowed[node]) if node in self._allowed else steps
+    def _levels(self, version: Version, waves: int) -> Levels:
+        """How near a version is, on the samples of the first waves; those that have not judged it do so."""
+        for place in range(len(version.heard), waves):
+            fold = self._tools.waves.waves[place].fold
+            if fold not in version.fits:
+                version.fits[fold] = self._fit(version, fold)
+            patches = version.fits[fold].patches
+            version.heard.append(self._tools.heard(version.model, version.draft, patches, place))
+        return version.levels(waves)
 
 
 class _Turn(Turn):
     """The turn of a step.
 
     Attributes:
-        version: what it begins with; judged on more samples where the step measured a draft on them.
+        version: what it begins with.
     """
 
     def __init__(self, search: StepSearch, step: Step, version: Version) -> None:
@@ -388,9 +454,7 @@ class _Turn(Turn):
         return Proposal(drafts, skipped, {"tensors": max(map(len, sets))} if sets else {})
 
     def channels(self) -> Channels:
-        channels = followed(self._search._tools.channels(), self.version.maps)
-        self._search._seen = True
-        return channels
+        return followed(self._search._tools.channels(), self.version.maps)
 
     def values(self, tensor: str) -> Iterable[np.ndarray]:
         return self._search._tools.values(self.model, tensor)
@@ -403,10 +467,8 @@ class _Turn(Turn):
 
     def gain_db(self, draft: Draft) -> float:
         search = self._search
-        search._wide = search._on_all(self._step, [draft], self.version, ())
-        self.version = search._widened(self.version)
-        search._known = search._made(draft, self.version)
-        return judged(self.version.levels, search._known.levels, STEP).gain_db
+        version = search._known = search._made(draft, self.version)
+        return judged(search._levels(self.version, 1), search._levels(version, 1), STEP).gain_db
 
     def affordable(self, candidates: int = 1) -> int:
         why = ""

@@ -1,4 +1,4 @@
-"""What repair may take, in runs of the model: on how many samples it fits and judges, what is left out."""
+"""What repair may take, in runs of the model: on how many samples it fits, what is left out."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from onnxq.options.step import steps
+from onnxq.repair.waves import Waves
 
-LEAST_FITTING, LEAST_JUDGING = 8, 4
+LEAST = 12
 """Fewer samples tell too little: where there are not so many, nothing is repaired unless it is asked for."""
-
-_MOST_JUDGING = 64  # of those that choose, where effort counts
-_SHRINK = 0.9
 
 _FIXED = 40e9
 """Multiply-accumulates in the time of what is done once, whatever the samples: loading, proofs, compiling.
@@ -30,7 +28,13 @@ Measured: 2.1 to 2.8 of ResNet-18, 1.8 to 2.2 of MobileNetV1 (64 samples, two co
 EDITED = 8
 """On how many samples an edited float model is compared with the one without edits."""
 
-_ENOUGH = 48  # samples that fit: not fewer for the sake of the other steps
+_MANY = 48
+"""So many samples are many: a step that is kept for such is not tried with fewer."""
+
+_SHARE = 0.6
+"""What repair may take, of what is done without it."""
+
+_MOST_FITTING = 128  # at the end, where effort counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,42 +42,43 @@ class Workload:
     """How much there is to be done.
 
     Attributes:
-        fitting: how many samples fit.
-        judging: how many judge.
+        fitting: how many samples fit what is written.
+        trial: how many fit a candidate.
+        judging: how many judge one at first.
         most: how many runs it may take; None: as many as it takes.
-        wide: whether steps are judged on the samples that fit, too; what is fitted where runs are left.
     """
 
     fitting: int
+    trial: int
     judging: int
     most: float | None = None
-    wide: bool = False
 
     def cost(self, step: str, candidates: int = 1) -> float:
-        """How many runs a step takes at most, about."""
+        """How many runs a step takes at most, about, where the first samples that judge make it clear."""
         tried = steps()[step]
         first_fit = min(one.place for one in steps().values() if one.fits)
         fits = tried.fits or tried.place > first_fit  # behind it each candidate is fitted anew
-        each = self.judging + (EDITED if tried.edit else 0)
-        each += self.fitting * (_FITTED if fits else 1 if self.wide else 0)
+        each = self.judging + (EDITED if tried.edit else 0) + (self.fit_of(self.trial) if fits else 0)
         return tried.search + candidates * each
+
+    def fit_of(self, samples: int) -> float:
+        """How many runs a fit takes."""
+        return float(_FITTED * samples)
 
     @property
     def first(self) -> float:
-        """What is taken before the first step: float and quantized, on the samples that judge."""
-        return 2.0 * self.judging + (2.0 * self.fitting + self.judging if self.wide else 0.0)
+        """What is taken before the first step: float and quantized, on samples that judge and that fit."""
+        return 2.0 * self.judging + self.trial + self.fitting
 
-    def reserved(self, names: Sequence[str], *, floats: bool = True) -> float:
-        """What those of the steps take that are not to be left out.
+    def reserved(self, names: Sequence[str]) -> float:
+        """What the end takes, and those of the steps that are not to be left out.
 
         Args:
             names: their names.
-            floats: whether the float model is still to be run, on samples that fit.
         """
-        reserved = {"always": True, "many": self.fitting > _ENOUGH, "wide": self.wide, "": False}
+        reserved = {"always": True, "many": self.fitting >= _MANY, "": False}
         first = [name for name in names if reserved[steps()[name].reserved]]
-        once = self.fitting if first and floats else 0
-        return once + sum(map(self.cost, first))
+        return self.fit_of(self.fitting) + sum(map(self.cost, first))
 
 
 def beside_runs(layers: Sequence[int | None]) -> float:
@@ -87,32 +92,21 @@ def beside_runs(layers: Sequence[int | None]) -> float:
     return _FIXED / (sum(filter(None, layers)) + _OF_A_LAYER * len(layers))
 
 
-def workload_of(
-    names: Sequence[str], fitting: int, judging: int, most: float | None, *, apart: bool = False
-) -> Workload:
-    """On how many samples steps fit and are judged.
+def workload_of(names: Sequence[str], samples: int, waves: Waves, before: float | None) -> Workload:
+    """On how many samples steps fit.
 
     Args:
         names: their names.
-        fitting: how many samples there are to fit with.
-        judging: how many there are to judge with.
-        most: how many runs it may take; None: as many as it takes.
-        apart: whether those that judge are others than those that fit.
+        samples: how many there are.
+        waves: which of them try.
+        before: how many runs all else takes; None: effort does not count.
     """
-    if most is None:
-        return Workload(fitting, judging, wide=apart)
-    workload = Workload(fitting, min(judging, _MOST_JUDGING), most)
-    least = Workload(min(fitting, LEAST_FITTING), min(workload.judging, 2 * LEAST_JUDGING))
-    wide = dataclasses.replace(workload, wide=True)
-    if apart and wide.first + wide.reserved(names) <= most:
-        return wide
-    while workload.first + workload.reserved(names) > most:
-        fewer = Workload(
-            max(least.fitting, int(workload.fitting * _SHRINK)),
-            max(least.judging, int(workload.judging * _SHRINK)),
-            most,
-        )
-        if fewer == workload:
-            break
-        workload = fewer
+    trial, judging = len(waves.folds[0]), len(waves.waves[0].places)
+    if before is None:
+        return Workload(samples, trial, judging)
+    most = _SHARE * before
+    workload = Workload(min(samples, _MOST_FITTING), trial, judging, most)
+    least = min(samples, _MANY)
+    while workload.fitting > least and workload.first + workload.reserved(names) > most:
+        workload = dataclasses.replace(workload, fitting=workload.fitting - 1)
     return workload

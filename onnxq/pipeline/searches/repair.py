@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from onnxq.base.heap import collected, settled
 from onnxq.base.reason import Reason, by_of, code_of
+from onnxq.data.samples import Sample
 from onnxq.data.split import CHOOSE_EVERY
 from onnxq.documents.repair import EditMade, RepairPart, TensorMapped
 from onnxq.draft.draft import Draft
@@ -26,11 +28,13 @@ from onnxq.pipeline.search import ModelSearch
 from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.quant.fits import fits_of
 from onnxq.quant.ranges import Range
+from onnxq.repair.fit import Fitted
 from onnxq.repair.ledger import RepairStep, Verdict
 from onnxq.repair.moved import moved
 from onnxq.repair.statistics import channel_axis
 from onnxq.repair.step_search import StepSearch, Version, there
-from onnxq.repair.workload import LEAST_FITTING, LEAST_JUDGING, beside_runs, workload_of
+from onnxq.repair.waves import Waves
+from onnxq.repair.workload import LEAST, beside_runs, workload_of
 from onnxq.run import ort
 
 METHOD = (
@@ -64,7 +68,7 @@ def _left_out(request: RunRequest, state: RunState, why: Reason) -> RunState:
 
 def enough(samples: int) -> bool:
     """Whether so many samples are enough for repair that nobody asks for."""
-    return samples // CHOOSE_EVERY >= LEAST_JUDGING
+    return samples // CHOOSE_EVERY >= 4
 
 
 def untried(options: AccuracyRepair, why: str) -> RepairPart:
@@ -132,66 +136,59 @@ class _Repairing:
 
     def run(self) -> RunState:
         """The state with what is kept."""
-        sampling, most = self._sampling, self._options.repair_samples
-        to_fit = Kept(sampling, lambda: sampling.fitting(most))
-        to_judge = Kept(sampling, sampling.choosing)
-        with settled(), to_fit, to_judge:
-            version = self._version(to_fit, to_judge)
+        with settled(), Kept(self._sampling, self._samples) as samples:
+            found = self._found(samples)
         collected()
         ort.give_back()
-        state = self._state if version is None else self._taken(version)
+        state = self._state if found is None else self._taken(*found)
         return replace(state, repair=replace(self.part, steps=tuple(self.ledger)))
 
-    def _version(self, to_fit: Kept, to_judge: Kept) -> Version | None:
+    def _samples(self) -> Iterator[Sample]:
+        """Those that calibrated and those that chose, each once."""
+        seen = set[int]()
+        for sample in itertools.chain(
+            self._sampling.fitting(self._options.repair_samples), self._sampling.choosing()
+        ):
+            if sample.index not in seen:
+                seen.add(sample.index)
+                yield sample
+
+    def _found(self, samples: Kept) -> tuple[Version, Fitted] | None:
         """What all steps come to; None where nothing is kept."""
         built, options = self._built, self._options
         editing = [step.name for step in all_steps().values() if step.edit]
         steps = [step for step in options.steps if self._request.edits or step not in editing]
-        sampling = self._sampling
-        fitting, judging = self._counts(to_fit, to_judge)
         most = self._before() if options.is_auto else None
-        if options.is_auto and (fitting < LEAST_FITTING or judging < LEAST_JUDGING):
+        if options.is_auto and samples.count < LEAST:
             why = (
-                f"{fitting} samples to fit with and {judging} others to judge with are too few: give more "
-                f"({LEAST_FITTING} and {LEAST_JUDGING} at least), or --repair bias,shift,gptq"
+                f"{samples.count} samples to fit and judge with are too few: give more ({LEAST} at least), "
+                "or --repair bias,shift,gptq"
             )
             self.ledger = [RepairStep(step, "left-out", why) for step in options.steps]
             self.part = replace(self.part, why_not=f"not tried: {why}")
             return None
         draft, model = built.draft, built.floats.model
-        wanted = there(steps, model, draft)
-        apart = sampling.apart
-        effort = workload_of(wanted, min(fitting, options.repair_samples), judging, most, apart=apart)
-        to_fit.most, to_judge.most = effort.fitting, effort.judging
-        with bench_of(self._request, self._state, to_fit, to_judge) as bench:
+        waves = Waves.of(samples.count, all_of_them=most is None)
+        effort = workload_of(there(steps, model, draft), samples.count, waves, most)
+        with bench_of(self._request, self._state, samples, waves, effort.fitting) as bench:
             limit, allowed = built.job.limit, self._request.repairs_of
             search = StepSearch(model, draft, bench, steps, effort, allowed, limit)
             self.ledger = search.ledger
+            version, fitted = search.run()
+            judging = [len(wave.places) for wave in waves.waves[: len(version.heard)]]
             self.part = replace(
-                self.part, fitted_on=effort.fitting, judged_on=effort.judging, runs_before=most,
-                apart=self._sampling.chose_apart, few=self._sampling.few,
+                self.part, fitted_on=effort.fitting, judged_on=sum(judging), runs_before=effort.most,
+                apart=len(waves.folds) > 1, few=self._sampling.few,
             )  # fmt: skip
-            version = search.run()
             if not self._request.edits:
                 why = "the calibration cache is of the model as it is: it is not edited"
                 search.ledger += [RepairStep(s, "left-out", why) for s in options.steps if s in editing]
-            first = next((e.before_db for e in search.ledger if e.before_db is not None), None)
+            first = search.before(version)
             self.part = replace(
                 self.part, runs=round(search.spent, 1), before_db=first,
-                after_db=version.levels.sqnr_db,
+                after_db=version.levels().sqnr_db,
             )  # fmt: skip
-        return version if any(entry.verdict == "kept" for entry in search.ledger) else None
-
-    def _counts(self, fitting: Kept, judging: Kept) -> tuple[int, int]:
-        """How many samples there are to fit with, and to judge with; they are read.
-
-        Raises:
-            UserError: one of them cannot be used.
-        """
-        apart = sum(1 for _ in judging.feeds())
-        if self._options.is_auto and not self._sampling.apart:
-            apart = 0
-        return sum(1 for _ in fitting.feeds()), apart
+        return (version, fitted) if any(entry.verdict == "kept" for entry in search.ledger) else None
 
     def _before(self) -> float:
         """How many runs of the model all before repair takes, and what verifies it."""
@@ -202,7 +199,7 @@ class _Repairing:
         before = 0.0 if self._state.choice is None else self._state.choice.runs
         return self._state.stats.samples + before + 2 * held + beside_runs(macs)
 
-    def _taken(self, version: Version) -> RunState:
+    def _taken(self, version: Version, fitted: Fitted) -> RunState:
         """The repaired model in the place of the other one."""
         was, part = self._built, self.part
         assert part.before_db is not None
@@ -210,7 +207,7 @@ class _Repairing:
         floats = was.floats.edited(was.job, version.model) if version.draft.edits else was.floats
         body = replace(was.draft.body, gained_db=part.after_db - part.before_db)
         ranges = _followed(was.draft.ranges, version.draft)
-        draft = replace(version.draft, ranges=ranges, patches=version.fitted.patches, body=body)
+        draft = replace(version.draft, ranges=ranges, patches=fitted.patches, body=body)
         built = Built.of(was.job, draft, floats)
         self.part = replace(_with_changes(part, built), maps=_maps(version))
         stats = moved(self._state.stats, version.maps, version.model)

@@ -12,7 +12,7 @@ _MOST_SPLIT = 0.1
     nothing="no small tensor is read by int8 layers that could have it twice",
 )  # fmt: skip
 def split(turn: Turn) -> Proposal:
-    """The tensor that makes most noise; and as many as may be, the most noise for the work first.
+    """As many tensors as may be, the most noise for the work first.
 
     See `onnxq.repair.split`.
     """
@@ -32,9 +32,9 @@ def split(turn: Turn) -> Proposal:
     proposal = Proposal(skipped={**splits.skipped, **dear})
     if not edits:
         return proposal
-    tried = turn.affordable(2)
+    turn.affordable()
     sites = {site.tensor: site.readers for site in draft.plan.sites if site.tensor in edits}
-    sets = affordable(turn.shares(sites), work, _MOST_SPLIT)[-tried:]
+    sets = affordable(turn.shares(sites), work, _MOST_SPLIT)[-1:]
     proposal.drafts = [draft.extended([edits[name] for name in names]) for names in sets]
     proposal.changed = {"tensors": max(map(len, sets), default=0)}
     return proposal
