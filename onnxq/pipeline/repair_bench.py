@@ -284,8 +284,8 @@ class _Bench:
         return MeasuringCopy(
             inserted,
             plan,
-            self._runnable(inserted.model.to_proto(handover=True)),
-            self._runnable(state.model.to_proto()),
+            at_logits(self._runnable(inserted.model.to_proto(handover=True))),
+            at_logits(self._runnable(state.model.to_proto())),
             data_dir=self._job.model.data_dir,
             in_float32=self._job.in_float32,
             pieces=pieces,

@@ -44,16 +44,17 @@ class TooDear(Exception):
 
 
 class Tools(Protocol):
-    """What the steps are measured and fitted with."""
+    """What the steps are measured and fitted with.
+
+    Attributes:
+        waves: which samples fit, and which judge what these fit.
+    """
+
+    waves: Waves
 
     @property
     def runs(self) -> float:
         """How many runs of the model there were so far."""
-        ...
-
-    @property
-    def waves(self) -> Waves:
-        """Which samples fit, and which judge what these fit."""
         ...
 
     def heard(self, model: Model, draft: Draft, patches: Patches, wave: int) -> list[AboutMeanMeter]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -69,7 +70,8 @@ def test_a_policy_asks_for_all_that_it_says() -> None:
     assert policy.refusal(Gain(1.0, 3.0)) == ""
     assert policy.refusal(Gain(0.5, 3.0)) == "a gain of 0.50 dB is not worth what it costs"
     assert policy.refusal(Gain(2.0, 2.0)) == "a gain of 2.00 dB may be chance: the standard error is 1.00 dB"
-    assert policy.refusal(Gain(2.0, 3.0, worst=lowered)) == "output 'y' loses 0.60 dB"
+    assert policy.refusal(Gain(2.0, 3.0, worst=lowered, price=0.1)) == "output 'y' loses 0.60 dB"
+    assert replace(policy, price=0.1).refusal(Gain(2.0, 3.0, worst=lowered, price=0.1)) == ""
     assert policy.refusal(Gain(0.0, 3.0)) == "it gains nothing"
     assert Policy(least_db=-1.0).refusal(Gain(-1.0)) == ""
     assert Policy(least_db=-1.0).refusal(Gain(-1.1)) == "it loses 1.10 dB"

@@ -89,10 +89,10 @@ def test_samples_are_read_once_and_kept_in_files(monkeypatch: pytest.MonkeyPatch
             return (sample.feeds for sample in samples)
 
     with repair_bench.Kept(Feeding(), read) as kept:  # type: ignore[arg-type]
-        for count in (None, 4, 2):
-            kept.most = count
-            found = [feeds["x"] for feeds in kept.feeds()]
-            assert len(found) == (count or 4)
-            assert all(np.array_equal(one, other) for one, other in zip(found, arrays, strict=False))
-        assert len(passes) == (1 if most else 3)  # what is too large for files is read again
+        assert kept.count == 4
+        for places in ((0, 1, 2, 3), (1, 3), (2,), ()):
+            found = [feeds["x"] for feeds in kept.feeds(places)]
+            assert len(found) == len(places)
+            assert all(np.array_equal(one, arrays[place]) for one, place in zip(found, places, strict=True))
+        assert len(passes) == (1 if most else 5)  # what is too large for files is read again
         assert kept._spill.filed == (2 if most else 0)

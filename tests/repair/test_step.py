@@ -176,11 +176,11 @@ def test_plans_and_the_workload_ask_the_steps() -> None:
         edit_of({"kind": "edits", "tensor": "x"})
     with pytest.raises(UserError, match="no kind of edit 'fails'"):
         edit_of({"kind": "fails", "tensor": "x"})
-    work = Workload(10, 3)
+    work = Workload(50, 10, 3)
     assert work.cost("edits", 2) == 7 + 2 * (3 + EDITED + 2 * 10)
     assert work.cost("fails") == 3  # of the same place: nothing is fitted yet
     assert work.cost("smooth") == 3 + EDITED + 2 * 10  # behind what fits
-    assert work.reserved(["edits", "fails"], floats=False) == work.cost("edits")
+    assert work.reserved(["edits", "fails"]) == 100 + work.cost("edits")
     model: Any = None
     assert there(["edits", "fails"], model, model) == [
         "edits",

@@ -14,9 +14,8 @@ from edit_nets import ranges
 from onnxq.draft.affine import ChannelMap
 from onnxq.draft.draft import Draft
 from onnxq.graph.model import Model
-from onnxq.judge.about_mean import AboutMeanPart
-from onnxq.judge.acceptance import Levels
-from onnxq.judge.comparable import OutputLeftOut
+from onnxq.judge.about_mean import AboutMeanMeter
+from onnxq.judge.acceptance import GROUPS
 from onnxq.quant.patches import Patches
 from onnxq.quant.placement import make_plan
 from onnxq.quant.plan import Edge
@@ -26,6 +25,7 @@ from onnxq.repair.found_edits import FoundEdits
 from onnxq.repair.ledger import LayerSkipped
 from onnxq.repair.step_search import Refused, StepSearch, Tools, Version
 from onnxq.repair.steps.smooth import ALPHAS
+from onnxq.repair.waves import Waves
 from onnxq.repair.workload import EDITED, Workload
 from onnxq.rule.load import load_rules
 
@@ -55,18 +55,35 @@ class Nothing:
         return {"kind": self.kind, "tensor": self.tensor}
 
 
+def heard(level: float, spread: float = 0.0) -> list[AboutMeanMeter]:
+    """Groups of two samples each, of so many dB; every other group of so many more, or less."""
+    groups = []
+    powers = [10 ** (-(level + (-1) ** place * spread) / 10) for place in range(GROUPS)]
+    louder = np.mean(powers) * 10 ** (level / 10)
+    for power in powers:
+        meter = AboutMeanMeter(["y"])
+        noise = np.sqrt(power / louder)
+        for exact in (np.array([1.0, -1.0]), np.array([-1.0, 1.0])):
+            meter.add([exact], [[exact + noise]])
+        groups.append(meter)
+    return groups
+
+
 @dataclass
 class Bench(Tools):
-    """Says how near drafts are by what is in them."""
+    """Says how near drafts are by what is in them: in the first wave, in later ones; with which spread."""
 
     gain: Mapping[str, float]
     fails: str = ""
     near: float = 120.0
-    wider: Mapping[str, float] = field(default_factory=dict)
+    later: Mapping[str, float] = field(default_factory=dict)
+    spread: float = 0.0
     rows_each: float = 64.0
     ran: float = 0.0
     fits: list[dict[str, frozenset[str]]] = field(default_factory=list)
+    folds: list[int | None] = field(default_factory=list)
     begun: list[str] = field(default_factory=list)
+    waves: Waves = field(default_factory=lambda: Waves.of(100))
 
     @property
     def runs(self) -> float:
@@ -77,24 +94,21 @@ class Bench(Tools):
         if step == self.fails:
             raise ZeroDivisionError("planted")
 
-    def levels(self, model: Model, draft: Draft, patches: Patches, *, wide: bool = False) -> Levels:
+    def heard(self, model: Model, draft: Draft, patches: Patches, wave: int) -> list[AboutMeanMeter]:
         self.ran += 10
         has = [*draft.fitted, *(edit.kind for edit in draft.edits)]
-        level = 20.0 + sum(self.gain.get(name, 0.0) for name in has)
-        found = Levels(AboutMeanPart.of(level, {"y": level}, {}, 8))
-        if wide:
-            level = 20.0 + sum(self.wider.get(name, 0.0) for name in has)
-            found = replace(found, wider=Levels(AboutMeanPart.of(level, {"y": level}, {}, 16)))
-        return found
+        gain = self.later if wave and self.later else self.gain
+        return heard(20.0 + sum(gain.get(name, 0.0) for name in has), self.spread * bool(has))
 
     def nearness(self, model: Model) -> float:
         return self.near
 
     def fit(
         self, model: Model, maps: Mapping[str, ChannelMap], draft: Draft,
-        steps_of: Callable[[str], frozenset[str]],
+        steps_of: Callable[[str], frozenset[str]], fold: int | None,
     ) -> Fitted:  # fmt: skip
         self.ran += 5
+        self.folds.append(fold)
         self.fits.append({layer: steps_of(layer) for layer in draft.plan.planned})
         biases = {"first": np.ones(16, np.float32)}
         return Fitted(
@@ -136,7 +150,7 @@ def search(bench: Bench, *steps: str, **more: Any) -> StepSearch:
     net = model()
     plan = make_plan(net, load_rules(()))
     draft = Draft(plan, ranges(dict.fromkeys(plan.measured, 1.0)))
-    work = more.pop("work", Workload(8, 8))
+    work = more.pop("work", Workload(8, 8, 8))
     return StepSearch(net, draft, bench, steps, work, **more)
 
 
@@ -150,32 +164,34 @@ GAINS = {"bias": 3.0, "shift": 1.0, "gptq": 0.5}
 def test_steps_are_tried_in_their_order_and_build_on_what_is_kept() -> None:
     bench = Bench(GAINS)
     found = search(bench, "gptq", "shift", "bias")
-    state = found.run()
+    state, _ = found.run()
     assert bench.begun == ["bias", "shift", "gptq"]
     assert verdicts(found) == dict.fromkeys(bench.begun, "kept")
-    assert [entry.before_db for entry in found.ledger] == [20, 23, 25]  # two edits of a shift
-    assert state.levels.sqnr_db == 25.5
+    befores = [entry.before_db for entry in found.ledger]
+    assert befores == pytest.approx([20, 23, 25])  # two edits of a shift
+    assert state.levels().sqnr_db == pytest.approx(25.5)
     assert state.draft.fitted == {"bias", "gptq"}
     assert [edit.tensor for edit in state.draft.edits] == ["r", "s"]
     assert (state.draft.amax["r"], state.draft.amax["s"]) == (0.5, 0.5)
     assert found.ledger[1].changed == {"tensors": 2, "biases": 1}
     assert found.ledger[1].skipped == (LayerSkipped("x", "it is an input"), LayerSkipped("third", "why not"))
     assert "within 120 dB" in found.ledger[1].why
-    assert found.spent == 10 * 4 + 5 * 3 == sum(entry.runs for entry in found.ledger) + 10
+    assert bench.folds == [0, 0, 0, None]  # in the end to all samples
+    assert found.spent == 10 * 4 + 5 * 4 == sum(entry.runs for entry in found.ledger) + 10 + 5
 
 
 def test_what_loses_is_dropped_and_the_next_step_starts_without_it() -> None:
     found = search(Bench({**GAINS, "shift": -1.0}), "bias", "shift", "gptq")
-    state = found.run()
+    state, _ = found.run()
     assert verdicts(found) == {"bias": "kept", "shift": "dropped", "gptq": "kept"}
     assert state.draft.edits == ()
-    assert state.levels.sqnr_db == 23.5
+    assert state.levels().sqnr_db == pytest.approx(23.5)
 
 
 def test_shift_and_gptq_bring_bias_along() -> None:
     """Alone it may lose where it gains with them."""
     found = search(Bench({**GAINS, "bias": -1.0}), "bias", "shift")
-    state = found.run()
+    state, _ = found.run()
     assert verdicts(found) == {"bias": "dropped", "shift": "kept"}
     assert state.draft.fitted == {"bias"}
     alone = search(Bench(GAINS), "shift", "gptq")
@@ -187,14 +203,14 @@ def test_shift_and_gptq_bring_bias_along() -> None:
 def test_a_fault_of_ours_is_undone_and_the_run_goes_on(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(GAINS)
 
-    def fails(*_: Any, **__: Any) -> Levels:
+    def fails(*given: Any) -> list[AboutMeanMeter]:
         if bench.begun and bench.begun[-1] == step:
             raise ZeroDivisionError("planted")
-        return Bench.levels(bench, *_)
+        return Bench.heard(bench, *given)
 
-    monkeypatch.setattr(bench, "levels", fails)
+    monkeypatch.setattr(bench, "heard", fails)
     found = search(bench, "bias", "shift", "gptq")
-    state = found.run()
+    state, _ = found.run()
     assert verdicts(found)[step] == "failed"
     assert "ZeroDivisionError: planted" in next(e.why for e in found.ledger if e.step == step)
     assert verdicts(found)["gptq" if step != "gptq" else "bias"] == "kept"
@@ -203,7 +219,7 @@ def test_a_fault_of_ours_is_undone_and_the_run_goes_on(step: str, monkeypatch: p
 
 def test_an_edited_model_that_is_another_one_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     far = search(Bench(GAINS, near=40.0), "bias", "shift")
-    assert far.run().draft.edits == ()
+    assert far.run()[0].draft.edits == ()
     assert "only within 40.0 dB" in far.ledger[1].why
     bench = Bench(GAINS)
 
@@ -223,17 +239,17 @@ def test_a_candidate_that_is_refused_goes_alone(monkeypatch: pytest.MonkeyPatch)
     nearness = iter([40.0, 120.0, 30.0])
     monkeypatch.setattr(bench, "nearness", lambda _: next(nearness))
     found = search(bench, "smooth")
-    assert [edit.tensor for edit in found.run().draft.edits] == ["s"]
+    assert [edit.tensor for edit in found.run()[0].draft.edits] == ["s"]
     assert verdicts(found) == {"smooth": "kept"}
 
 
 def test_each_edited_model_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[Model] = []
     monkeypatch.setattr(split, "find", lambda model, _: looked.append(model) or FoundEdits())
-    found = search(Bench(GAINS), "lattice", "scale", "bias", "shift", "gptq", work=Workload(8, 8, 10_000))
+    found = search(Bench(GAINS), "lattice", "scale", "bias", "shift", "gptq", work=Workload(8, 8, 8, 10_000))
     found.run()
     assert len(looked) == 0  # nobody asks for split
-    found = search(Bench(GAINS), "bias", "shift", "gptq", "split", work=Workload(8, 8, 10_000))
+    found = search(Bench(GAINS), "bias", "shift", "gptq", "split", work=Workload(8, 8, 8, 10_000))
     found.run()
     assert len(looked) == 3  # before and after the shift, and split itself
     assert len({id(model) for model in looked}) == 2
@@ -267,10 +283,8 @@ def test_sums_of_little_noise_are_not_tried(
     tried = search(bench, "residual")
     monkeypatch.setattr(
         bench,
-        "levels",
-        lambda _, draft, *__, **___: Levels(
-            AboutMeanPart.of(20.0 + gain * (draft is not tried._first), {}, {}, 8)
-        ),
+        "heard",
+        lambda _, draft, *__: heard(20.0 + gain * (draft is not tried._first)),
     )
     tried.run()
     assert verdicts(tried) == {"residual": "not-applicable" if sums is None else "kept"}
@@ -282,48 +296,55 @@ def smoothed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(smooth, "find", lambda *_: FoundEdits((Nothing("r", "smooth"),)))
 
 
-@pytest.mark.parametrize(("few", "many", "verdict"), [(-1.0, 1.0, "kept"), (1.0, -1.0, "dropped")])
-def test_what_fits_nothing_is_judged_on_the_samples_that_fit_too(
-    few: float, many: float, verdict: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("first", "then", "verdict"), [(-1.0, 3.0, "kept"), (1.0, -3.0, "dropped")])
+def test_more_samples_judge_what_is_not_clear(
+    first: float, then: float, verdict: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     smoothed(monkeypatch)
-    bench = Bench({"smooth": few, "bias": 1.0}, wider={"smooth": many, "bias": -9.0}, rows_each=7.9)
-    found = search(bench, "smooth", "bias", work=Workload(8, 8, wide=True))
-    state = found.run()
-    assert verdicts(found) == {
-        "smooth": verdict,
-        "bias": "kept",
-    }  # bias is fitted to few rows of them: by the others
-    assert [entry.before_db for entry in found.ledger] == [20, 20 + few if verdict == "kept" else 20]
-    assert state.levels.wider is None
-    narrow = search(Bench({"smooth": few}, wider={"smooth": many}), "smooth")
-    narrow.run()
-    assert verdicts(narrow) == {"smooth": "kept" if few > 0 else "dropped"}
+    bench = Bench({"smooth": first}, later={"smooth": then}, spread=3.0)
+    found = search(bench, "smooth")
+    state, _ = found.run()
+    assert verdicts(found) == {"smooth": verdict}
+    assert bench.ran == 2 * 10 * len(bench.waves.waves) + 10  # the other candidate, once
+    assert (found.ledger[0].before_db, state.draft.edits != ()) == (pytest.approx(20.0), verdict == "kept")
+    clear = Bench({"smooth": first}, later={"smooth": then})
+    search(clear, "smooth").run()
+    assert clear.ran == 3 * 10
+
+
+@pytest.mark.parametrize(("most", "waves"), [(50 + 64, 3), (50 + 64 - 1, 2), (30 + 32 - 1, 1)])
+def test_more_samples_judge_where_runs_are_left(
+    most: float, waves: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bench takes 10 a wave; expected are as many as there are samples, 2 * 16 and then 2 * 32."""
+    smoothed(monkeypatch)
+    bench = Bench({"smooth": -1.0}, spread=3.0)
+    found = search(bench, "smooth", work=Workload(0, 0, 0, most))
+    found.run()
+    assert bench.ran == 2 * 10 * waves + 10
 
 
 @pytest.mark.parametrize(
-    ("few", "many", "verdict"), [(-0.01, 1.0, "dropped"), (0.5, 1.0, "kept"), (0.5, -1.0, "dropped")]
+    ("gain", "spread", "rows_each", "verdict"),
+    [
+        (-0.3, 2.0, 64.0, "kept"),  # the interval does not show the loss
+        (-0.3, 2.0, 7.9, "dropped"),  # few rows: it may be fitted to chance
+        (-2.0, 0.2, 64.0, "dropped"),
+    ],
 )
-def test_what_is_fitted_to_many_rows_is_judged_on_their_samples_too(
-    few: float, many: float, verdict: str
+def test_a_loss_that_is_not_shown_drops_nothing_that_many_rows_fitted(
+    gain: float, spread: float, rows_each: float, verdict: str
 ) -> None:
-    """Still the samples that choose may not speak against it, here without any error of their own."""
-    found = search(Bench({"bias": few}, wider={"bias": many}), "bias", work=Workload(8, 16, wide=True))
+    found = search(Bench({"bias": gain}, spread=spread, rows_each=rows_each), "bias")
     found.run()
     assert verdicts(found) == {"bias": verdict}
-    assert ("on the samples that fit and choose" in found.ledger[0].why) is (few > 0)
 
 
-@pytest.mark.parametrize(("most", "both"), [(10 + 32 + 16, True), (10 + 32 + 16 - 1, False)])
-def test_what_is_fitted_is_judged_on_more_samples_where_runs_are_left(most: float, both: bool) -> None:
-    """10 first, 32 to fit it and to judge it on the samples that choose, 16 for those that fit."""
-    bench = Bench({"bias": 1.0}, wider={"bias": -1.0})
-    found = search(bench, "bias", work=Workload(8, 16, most, wide=True))
+def test_each_fold_fits_what_the_other_one_judges() -> None:
+    bench = Bench({"bias": 0.0}, spread=3.0)
+    found = search(bench, "bias")
     found.run()
-    assert verdicts(found) == {"bias": "dropped" if both else "kept"}
-    fewer = search(Bench({"bias": 1.0}, wider={"bias": -1.0}), "bias", work=Workload(8, 15, wide=True))
-    fewer.run()
-    assert verdicts(fewer) == {"bias": "kept"}  # of which few that choose say too little against it
+    assert bench.folds == [0, 1, None]
 
 
 @pytest.mark.parametrize(("most", "tried"), [(32.0, 2), (31.0, 1), (16.0, 1), (15.0, 0)])
@@ -331,32 +352,24 @@ def test_fewer_candidates_where_all_are_too_dear(
     most: float, tried: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     smoothed(monkeypatch)
-    found = search(Bench({"smooth": 1.0}), "smooth", work=Workload(8, 8, most + 10))
+    found = search(Bench({"smooth": 1.0}), "smooth", work=Workload(0, 8, 8, most + 10))
     found.run()
     (entry,) = found.ledger
     assert (entry.verdict, entry.runs) == ("kept" if tried else "left-out", 10 * tried)
 
 
-@pytest.mark.parametrize(("most", "sets"), [(60 + 2 * 32.0, 2), (60 + 2 * 32.0 - 1, 1), (60 + 32.0 - 1, 0)])
-def test_where_two_sets_are_too_dear_the_larger_one_is_tried(
-    most: float, sets: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("most", "tried"), [(60 + 16.0, True), (60 + 16.0 - 1, False)])
+def test_the_tensors_that_may_be_split_are_tried_together(
+    most: float, tried: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     edits = tuple(Nothing(name, "split") for name in ("r", "s"))
     monkeypatch.setattr(split, "find", lambda *_: FoundEdits(edits, {}, {"r": 1, "s": 1}))
     bench = Bench({"split": 1.0})
     monkeypatch.setattr(bench, "shares", lambda *_: {"r": 0.2, "s": 0.1})
-    tried: list[list[str]] = []
-    levels = bench.levels
-
-    def seen(model: Model, draft: Draft, patches: Patches, **_: Any) -> Levels:
-        tried.append([edit.tensor for edit in draft.edits])
-        return levels(model, draft, patches)
-
-    monkeypatch.setattr(bench, "levels", seen)
-    found = search(bench, "split", work=Workload(8, 8, most + 10))  # 10 for what is measured first
-    found.run()
-    assert tried[1:] == [["r"], ["r", "s"]][2 - sets :]
-    assert verdicts(found) == {"split": "kept" if sets else "left-out"}
+    found = search(bench, "split", work=Workload(0, 0, 8, most + 10))  # 10 for what is measured first
+    state, _ = found.run()
+    assert [edit.tensor for edit in state.draft.edits] == (["r", "s"] if tried else [])
+    assert verdicts(found) == {"split": "kept" if tried else "left-out"}
 
 
 def test_smoothing_that_finds_nothing_is_not_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -376,7 +389,7 @@ def test_smoothing_that_finds_nothing_is_not_looked_for_again(monkeypatch: pytes
 def test_a_layer_has_the_steps_that_it_may_have() -> None:
     bench = Bench(GAINS)
     found = search(bench, "bias", "shift", "gptq", allowed={"first": (), "third": ("bias",)})
-    state = found.run()
+    state, _ = found.run()
     assert state.draft.edits == ()  # r is made by first, and s is read by third
     assert found.ledger[1].verdict == "not-applicable"
     both = frozenset({"bias", "gptq"})
@@ -384,14 +397,14 @@ def test_a_layer_has_the_steps_that_it_may_have() -> None:
 
 
 def test_effort_is_bounded_and_what_gains_most_comes_first() -> None:
-    work = Workload(5, 10, 60)
+    work = Workload(0, 5, 10, 60)
     found = search(Bench(GAINS), "scale", "bias", "shift", "gptq", "split", "thresholds", work=work)
     found.run()
     assert found.spent <= 60
     assert verdicts(found)["thresholds"] == "left-out"
     assert verdicts(found)["split"] == "not-applicable"  # which takes nothing to find out
     assert verdicts(found)["bias"] == "kept"
-    none = search(Bench(GAINS), "bias", work=Workload(5, 10, 12))
+    none = search(Bench(GAINS), "bias", work=Workload(0, 5, 10, 12))
     none.run()
     assert verdicts(none) == {"bias": "left-out"}
     assert "20 runs of the model, and 2 are left" in none.ledger[0].why
@@ -402,16 +415,20 @@ def test_what_ran_and_what_has_nothing_to_do_is_not_reserved(monkeypatch: pytest
     monkeypatch.setattr(shift, "find", lambda *_: FoundEdits())
     first, scaled, bias = 10, 10 + EDITED, 20
     for most, verdict in ((first + scaled + bias, "kept"), (first + scaled + bias - 1, "left-out")):
-        found = search(Bench({**GAINS, "scale": 1.0}), "scale", "bias", "shift", work=Workload(5, 10, most))
+        found = search(
+            Bench({**GAINS, "scale": 1.0}), "scale", "bias", "shift", work=Workload(0, 5, 10, most)
+        )
         found.run()
         assert verdicts(found) == {"scale": verdict, "bias": "kept", "shift": "not-applicable"}
 
 
 def test_outputs_that_tell_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(GAINS)
-    level = Levels(AboutMeanPart.of(None, {}, [OutputLeftOut("y", "it does not vary")], 8))
-    monkeypatch.setattr(bench, "levels", lambda *_, **__: level)
+    still = AboutMeanMeter(["y"])
+    for _ in range(2):
+        still.add([np.ones(3)], [[np.zeros(3)]])
+    monkeypatch.setattr(bench, "heard", lambda *_: [still])
     found = search(bench, "bias", "shift")
     found.run()
     assert verdicts(found) == {"bias": "not-applicable", "shift": "not-applicable"}
-    assert found.ledger[0].why == "no output could be compared ('y': it does not vary)"
+    assert found.ledger[0].why == "no output could be compared ('y': it does not vary from sample to sample)"

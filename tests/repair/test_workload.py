@@ -4,54 +4,54 @@ from __future__ import annotations
 
 import pytest
 
-from onnxq.repair.workload import EDITED, LEAST_FITTING, LEAST_JUDGING, Workload, beside_runs, workload_of
+from onnxq.repair.waves import Wave, Waves
+from onnxq.repair.workload import Workload, beside_runs, workload_of
 
 STEPS = ("bias", "shift", "gptq")
 
 
 def test_what_is_asked_for_is_done_on_all_samples() -> None:
-    assert workload_of(STEPS, 64, 128, None) == Workload(64, 128)
-    assert workload_of(STEPS, 64, 128, None, apart=True) == Workload(64, 128, wide=True)
+    waves = Waves.of(100, all_of_them=True)
+    assert workload_of(STEPS, 100, waves, None) == Workload(100, 50, 50)
 
 
-def test_more_samples_judge_where_runs_are_left_for_all_that_gains_most() -> None:
-    steps = (*STEPS, "residual", "split", "smooth", "thresholds")
-    wide = Workload(64, 32, wide=True)
-    least = wide.first + wide.reserved(steps)  # in front of all, in float, three fits, and two searches
-    assert least == 224 + 64 + (3 * 160 + EDITED) + (60 + 96) + (60 + 160 + EDITED)
-    assert workload_of(steps, 64, 32, least, apart=True).wide
-    assert not workload_of(steps, 64, 32, least - 1, apart=True).wide
-    assert not workload_of(steps, 64, 32, least).wide  # those that fit are those that judge
-
-
-@pytest.mark.parametrize("most", [10_000, 500, 300, 200, 120])
-def test_samples_become_fewer_until_it_fits(most: float) -> None:
-    found = workload_of(STEPS, 64, 128, most)
-    assert found.first + found.reserved(STEPS) <= most
-    assert found.fitting >= LEAST_FITTING
-    assert found.judging >= LEAST_JUDGING
-
-
-def test_a_search_costs_no_more_samples_than_there_are_enough_of() -> None:
-    with_split = ("bias", "shift", "gptq", "split")
-    assert workload_of(with_split, 64, 16, 620).fitting >= 48
-    assert workload_of(with_split, 64, 16, 450).fitting >= 40
-
-
-def test_never_fewer_than_tell_something() -> None:
-    found = workload_of(STEPS, 64, 128, 1)
-    assert (found.fitting, found.judging) == (LEAST_FITTING, 2 * LEAST_JUDGING)
+@pytest.mark.parametrize("before", [10_000, 800, 600, 1])
+def test_fewer_samples_fit_until_it_fits(before: float) -> None:
+    found = workload_of(STEPS, 100, Waves.of(100), before)
+    assert found.most is not None
+    assert found.fitting == 48 or found.first + found.reserved(STEPS) <= found.most < before
+    assert (found.trial, found.judging) == (16, 16)
+    assert (found.fitting == 100) is (before == 10_000)
 
 
 def test_few_samples_stay_as_few() -> None:
-    assert workload_of(STEPS, 10, 5, 10_000) == Workload(10, 5, 10_000)
+    assert workload_of(STEPS, 14, Waves.of(14), 1).fitting == 14
 
 
 def test_a_fit_runs_what_fits_and_what_judges() -> None:
-    work = Workload(10, 3)
+    work = Workload(50, 10, 3)
     assert (work.cost("bias"), work.cost("scale"), work.cost("smooth", 3)) == (23, 11, 33)
-    assert work.reserved(("smooth", "bias", "gptq")) == 10 + 2 * 23
-    assert work.reserved(("smooth",)) == 0
+    assert work.reserved(("smooth", "bias", "gptq")) == 100 + 2 * 23
+    assert work.reserved(("smooth",)) == 100
+    assert Workload(8, 8, 8).reserved(("split",)) == 16  # of few samples others come first
+
+
+@pytest.mark.parametrize("count", [4, 7, 14, 56, 500])
+@pytest.mark.parametrize("every", [False, True])
+def test_no_sample_judges_what_it_fitted(count: int, every: bool) -> None:
+    waves = Waves.of(count, all_of_them=every)
+    judging = [place for wave in waves.waves for place in wave.places]
+    assert len(judging) == len(set(judging)) == waves.judging
+    for wave in waves.waves:
+        assert wave.places
+        assert not set(wave.places) & set(waves.folds[wave.fold])
+        assert list(wave.places) == sorted(wave.places)
+    if every or count <= 32:
+        assert set(judging) == set(range(count))  # all of them judge
+
+
+def test_of_next_to_none_all_do_both() -> None:
+    assert Waves.of(3) == Waves(((0, 1, 2),), (Wave(0, (0, 1, 2)),))
 
 
 def test_what_is_done_once_counts_as_the_runs_that_take_as_long() -> None:
