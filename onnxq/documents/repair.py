@@ -46,9 +46,9 @@ class RepairPart(DocumentPart):
         why_not: why nothing was tried, or what a plan states; None where steps were tried.
         method: how it is judged, for people.
         margin_db: by how much an output may be lowered, dB.
-        fitted_on: how many samples fitted.
-        judged_on: how many other ones judged.
-        apart: whether these had calibrated nothing; None where nothing was tried.
+        fitted_on: how many samples fitted what is written.
+        judged_on: how many judged what is kept, where others fitted it.
+        apart: whether each was judged with what others fitted; None where nothing was tried.
         few: which samples did two things, as there are too few; None where none did.
         runs: how many runs of the model it took.
         runs_before: how many it might have taken; None where nothing was tried.

@@ -1,8 +1,8 @@
 """A classifier's scores in front of its Softmax: there an error is seen before it changes an answer.
 
 What a Softmax gives is nearly 0 or 1 for samples that are clear: a few that are not make all of the noise,
-and say by chance which of two models is nearer. The logits say it with each sample. A number that is added to all
-of a sample's logits changes nothing, and is taken off.
+and say by chance which of two models is nearer. The logits say it with each sample. A number that is added to
+all of the logits of a sample changes nothing, and is taken off.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class RepairStep(DocumentPart):
         verdict: what came of it.
         why: in words.
         before_db: the signal-to-noise ratio about the mean of all outputs without it, on the samples that
-            choose, dB; None where it was not measured.
+            judged it, dB; None where it was not measured.
         after_db: the same with it.
         worst: the output that it lowers most; None where it lowers none.
         changed: how many biases, codes or tensors it changed, by name of what is counted.

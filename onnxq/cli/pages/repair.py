@@ -49,7 +49,7 @@ def _unmeasured(page: Page, steps: Sequence[RepairStep]) -> None:
     if dear:
         names = ",".join(entry.step for entry in steps if entry.verdict != "not-applicable")
         page.entry(
-            f"left out, as more would be run than for all else: {', '.join(dear)}; --repair {names} "
+            f"left out, as that would take more runs than all may: {', '.join(dear)}; --repair {names} "
             f"{'tries it' if len(dear) == 1 else 'tries them'}",
             style="yellow",
         )
@@ -58,12 +58,12 @@ def _unmeasured(page: Page, steps: Sequence[RepairStep]) -> None:
 
 
 def _summary(part: RepairPart) -> str:
-    samples = f"{counted(part.judged_on, 'sample')} kept apart"
-    if not part.apart:
-        samples = counted(part.judged_on, "sample")
-    took = f"fitted on {part.fitted_on}, {part.runs:.0f} runs of the model"
+    samples = counted(part.judged_on, "sample")
+    if part.apart:
+        samples += ", each with what others fitted"
+    took = f"in the end fitted on {part.fitted_on}, {part.runs:.0f} runs of the model"
     if part.runs_before is not None:
-        took += f" (all else: {part.runs_before:.0f})"
+        took += f" (at most {part.runs_before:.0f})"
     before, after = part.before_db, part.after_db
     if before is None or after is None:
         why = part.steps[0].why if part.steps else "no output could be compared"

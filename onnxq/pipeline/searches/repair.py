@@ -38,11 +38,13 @@ from onnxq.repair.workload import LEAST, beside_runs, workload_of
 from onnxq.run import ort
 
 METHOD = (
-    "a step is kept where all outputs together are nearer to the float model's on samples that choose (SQNR "
-    "about the mean; where runs are left for it, on those that fit, too: of what is fitted with many rows "
-    "for each number, where 16 or more choose and do not speak against it), the best of several by more than "
-    "half a standard error, or in nearly all groups of samples, and none of them loses more than {0:g} dB; "
-    "the samples that verify judge the end alone"
+    "a step is kept where all outputs together are nearer to the float model's (SQNR about the mean; of a "
+    "classifier's scores in front of their Softmax) on samples that did not fit it: one half fits what the "
+    "other half judges, 16 samples at first, then more as long as it is not clear and runs are left for it; "
+    "the best of several by more than half a standard error, or in nearly all groups of samples; what is "
+    "fitted with many rows for each number is dropped only for a loss that the samples show; no output loses "
+    "more than {0:g} dB, unless the noise that it gains is no more than {1:.0%} of what all together lose; "
+    "what is written is fitted to more of these samples, and those that verify judge the end alone"
 )
 
 NO_SAMPLES = "steps are fitted and judged on samples, and there are none (--calib DATA)"
@@ -91,7 +93,7 @@ def _nothing_done(options: AccuracyRepair) -> RepairPart:
     asked = options.repair or "auto"
     return RepairPart(
         asked=asked if isinstance(asked, str) else tuple(asked), why_not=None,
-        method=METHOD.format(STEP.may_lose_db), margin_db=STEP.may_lose_db, fitted_on=0, judged_on=0,
+        method=METHOD.format(STEP.may_lose_db, STEP.price), margin_db=STEP.may_lose_db, fitted_on=0, judged_on=0,
         apart=None, runs=0.0, runs_before=None, before_db=None, after_db=None, edits=(), maps=(), biases=0,
         codes=0, steps=(),
     )  # fmt: skip
