@@ -110,7 +110,7 @@ page-shots: $(BROWSER) ## pictures of the page and the screen, and times of the 
 
 bench-peers: ## install the tools that the benchmarks compare with, in an environment of their own
 	$(PYTHON) -m venv .venv-peers
-	.venv-peers/bin/pip install --quiet 'nvidia-modelopt[onnx]==0.47.*' sympy
+	.venv-peers/bin/pip install --quiet 'nvidia-modelopt[onnx]==0.47.*' sympy 'nncf==3.4.*'
 
 # PyTorch's CPU build, in an environment of its own
 $(SAMPLES):

@@ -1,7 +1,7 @@
 """`onnxq quantize` over a corpus of real models, with other tools beside it: `python -m benchmarks.corpus`.
 
 The folder that ONNXQ_CORPUS names holds the models; the Python that ONNXQ_PEERS names (that of
-.venv-peers by default, see `make bench-peers`) has Model-Optimizer and onnxruntime's quantizer. Each
+.venv-peers by default, see `make bench-peers`) has Model-Optimizer, NNCF and onnxruntime's quantizer. Each
 tool works in a fresh process on a copy of the model, with the same calibration samples; what it made
 is scored by the same measures (`benchmarks.corpus_score`) on samples that none of them saw.
 """
@@ -31,7 +31,7 @@ from benchmarks.common import peers_python
 from onnxq.run import trt
 
 TIMEOUT = 600  # s, for each tool and each model
-PEERS = {"modelopt": "nvidia-modelopt", "onnxruntime": "onnxruntime-gpu"}
+PEERS = {"modelopt": "nvidia-modelopt", "onnxruntime": "onnxruntime-gpu", "nncf": "nncf"}
 GOAL = 0.95
 
 _ONNXQ = (sys.executable, "-m", "onnxq")

@@ -96,17 +96,29 @@ def onnxruntime_default(model: Path, samples: Path, output: Path) -> None:
     quantize_static(onnx.load(model), output, _Reader(samples))
 
 
+def nncf(model: Path, samples: Path, output: Path) -> None:
+    """NNCF with its own choices, for any device, with its correction of biases."""
+    import nncf
+
+    loaded = onnx.load(model)
+    if _opset(loaded) < 13:  # it writes scales for each channel, and has no other form
+        loaded = onnx.version_converter.convert_version(loaded, 13)
+    given = [dict(np.load(path)) for path in sorted(samples.glob("*.npz"))]
+    onnx.save(nncf.quantize(loaded, nncf.Dataset(given), subset_size=len(given)), output)
+
+
 def _opset(model: onnx.ModelProto) -> int:
     return max((entry.version for entry in model.opset_import if not entry.domain), default=1)
 
 
 def main() -> None:
     tool, model, samples, output = sys.argv[1:]
-    if tool.startswith("modelopt"):
-        importlib.import_module("modelopt.onnx.quantization")  # loading is not its work
+    loaded = {"modelopt": "modelopt.onnx.quantization", "nncf": "nncf"}.get(tool.split("-")[0])
+    if loaded is not None:
+        importlib.import_module(loaded)  # loading is not its work
     tools = {
         "modelopt": modelopt, "modelopt-default": modelopt_default, "modelopt-max": modelopt_max,
-        "onnxruntime": onnxruntime, "onnxruntime-default": onnxruntime_default,
+        "onnxruntime": onnxruntime, "onnxruntime-default": onnxruntime_default, "nncf": nncf,
     }  # fmt: skip
     start, spent = time.perf_counter(), time.process_time()
     tools[tool](Path(model), Path(samples), Path(output))

@@ -16,11 +16,15 @@ from benchmarks.corpus import write_samples
 from benchmarks.nets import resnet18
 from benchmarks.repair import nets, tools
 from benchmarks.repair.printing import claim, table
+from benchmarks.repair.rows import Rows
 from benchmarks.repair.tools import Made
 
 SAMPLES, ROUNDS = 128, 3
 TOOLS = ("none", "auto", "modelopt-default")
 OVER_NONE, OVER_PEER, MEMORY, MINUTE = 2.0, 2.0, 1 / 3, 60.0
+WHOLE, HALF = 1.5, 0.5
+"""What repair may cost: the run over that without it, and what it adds over what it added before."""
+
 _MOBILE = "CONV_mobilenetv1_0.25_224_keras"
 
 
@@ -43,6 +47,32 @@ def printed(rounds: int = ROUNDS) -> None:
     print()
     for net, found in claims:
         _claims(net, found)
+
+
+def spent(given: Sequence[nets.Net], rows: Rows, before: str) -> None:
+    """What the rows say: CPU seconds of each tool, the median over splits."""
+    lines, claims = [], []
+    for net in given:
+        none, then, now = ([row["cpu"] for row in rows.of(net, tool) if "error" not in row]
+                           for tool in ("none", before, "auto"))  # fmt: skip
+        if none and (then or now):
+            cells = [f"{np.median(one):.1f}" if one else "" for one in (none, then, now)]
+            whole = [f"{np.median(one) / np.median(none):.2f}" if one else "" for one in (then, now)]
+            peers = [[row["cpu"] for row in rows.of(net, tool) if "error" not in row] for tool in tools.PEERS]
+            lines.append(
+                [net.title, *cells, *whole, *(f"{np.median(one):.1f}" if one else "" for one in peers)]
+            )
+            claims.append((net.title, *(float(np.median(one)) if one else None for one in (none, then, now))))
+    print("\nCPU seconds, the median over splits, without imports and without the compiler\n")
+    titles = ["net", "no repair", "before", "repair", "before / none", "repair / none", *tools.PEERS.values()]
+    table(titles, lines)
+    print()
+    for title, plain, old, new in claims:
+        if plain is not None and new is not None:
+            claim(f"{title}: at most {WHOLE:g} times no repair", new <= WHOLE * plain, f"{new / plain:.2f}")
+            if old is not None and old > plain:
+                share = (new - plain) / (old - plain)
+                claim(f"{title}: repair at most {HALF:g} of before's", share <= HALF, f"{share:.2f}")
 
 
 def _nets() -> Iterator[tuple[str, onnx.ModelProto, Sequence[nets.Feeds]]]:

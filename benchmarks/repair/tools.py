@@ -22,6 +22,7 @@ from benchmarks.corpus import PEERS_SCRIPT, installed_peers
 from onnxq.options.settings import STEPS
 from onnxq.options.step import steps
 
+ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT = 900  # s
 
 NEEDS = {name: step.goes_with for name, step in steps().items()}
@@ -30,7 +31,7 @@ NEEDS = {name: step.goes_with for name, step in steps().items()}
 OURS = ("none", "auto")
 PEERS = {
     "modelopt-default": "Model-Optimizer", "modelopt-max": "Model-Optimizer's max",
-    "onnxruntime": "onnxruntime",
+    "onnxruntime": "onnxruntime", "nncf": "NNCF",
 }  # fmt: skip
 
 ALL = ",".join(STEPS)
@@ -65,32 +66,55 @@ def peers() -> dict[str, str]:
     return {row: found[row.split("-")[0]] for row in PEERS if row.split("-")[0] in found}
 
 
-def made(tool: str, model: Path, samples: Path, output: Path, *options: str) -> Made:
+def prepared(tree: Path) -> Path:
+    """A checkout that `made` can run, its code compiled: reading code for the first time costs CPU.
+
+    Raises:
+        SystemExit: it is none, or the code of another one would be run.
+    """
+    if not (tree / "benchmarks/repair/tools.py").is_file():
+        raise SystemExit(f"--tree {tree}: no checkout of onnxq")
+    done = subprocess.run([sys.executable, "-c", "import onnxq; print(onnxq.__file__)"], cwd=tree,
+                          env=_environment(), capture_output=True, text=True, check=True)  # fmt: skip
+    if not Path(done.stdout.strip()).is_relative_to(tree):
+        raise SystemExit(f"the code of {done.stdout.strip()} would be run, not that of {tree}")
+    compiled = [sys.executable, "-m", "compileall", "-q", "onnxq", "rules", "benchmarks"]
+    subprocess.run(compiled, cwd=tree, env=_environment(), check=True)
+    return tree
+
+
+def made(tool: str, model: Path, samples: Path, output: Path, *options: str, tree: Path = ROOT) -> Made:
     """Quantizes a model.
 
     Args:
-        tool: a row of `peers`, or what `--repair` is given.
+        tool: a row of `peers`, or what `--repair` is given; what is behind an `@` names the checkout.
         model: the float model.
         samples: a folder of .npz files.
         output: what to write.
         options: more flags of onnxq.
+        tree: the checkout whose onnxq it is, this one by default.
     """
     if tool in PEERS:
-        return _run([peers_python(), PEERS_SCRIPT, tool, model, samples, output], output)
-    given = ["-q", "quantize", model, "--calib", samples, "-o", output, "--repair", tool, "--no-engine"]
-    done = _run([sys.executable, "-m", "benchmarks.repair.tools", *given, *options], output)
+        return _run([peers_python(), PEERS_SCRIPT, tool, model, samples, output], output, output.parent)
+    repair = tool.partition("@")[0]
+    given = ["-q", "quantize", model, "--calib", samples, "-o", output, "--repair", repair, "--no-engine"]
+    done = _run([sys.executable, "-m", "benchmarks.repair.tools", *given, *options], output, tree)
     report = output.with_suffix(".report.json")
     if done.error or not report.is_file():
         return done
     return Made(done.cpu, done.seconds, done.mib, "", json.loads(report.read_text("utf-8")))
 
 
-def _run(command: list[Any], output: Path) -> Made:
+def _environment() -> dict[str, str]:
+    """Compiled code is kept, and not in the checkout that it is of."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return kept | {"PYTHONPYCACHEPREFIX": str(ROOT / "out/repair/compiled")}
+
+
+def _run(command: list[Any], output: Path, folder: Path) -> Made:
     try:
-        done = subprocess.run(
-            [str(part) for part in command], capture_output=True, text=True, timeout=TIMEOUT,
-            cwd=None if "-m" in command else output.parent,
-        )  # fmt: skip
+        done = subprocess.run([str(part) for part in command], capture_output=True, text=True,
+                              timeout=TIMEOUT, cwd=folder, env=_environment())  # fmt: skip
     except subprocess.TimeoutExpired:
         return Made(error=f"it did not end within {TIMEOUT} s")
     if done.returncode != 0 or not output.is_file():
