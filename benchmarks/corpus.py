@@ -31,7 +31,7 @@ from benchmarks.common import peers_python
 from onnxq.run import trt
 
 TIMEOUT = 600  # s, for each tool and each model
-PEERS = {"modelopt": "nvidia-modelopt", "onnxruntime": "onnxruntime-gpu", "nncf": "nncf"}
+PEERS = {"modelopt": "nvidia-modelopt", "onnxruntime": "onnxruntime-gpu", "nncf": "nncf", "ppq": "esp-ppq"}
 GOAL = 0.95
 
 _ONNXQ = (sys.executable, "-m", "onnxq")
@@ -90,7 +90,7 @@ def installed_peers() -> dict[str, str]:
     for tool, package in PEERS.items():
         code = f"import importlib.metadata as m; print(m.version({package!r}))"
         try:
-            done = subprocess.run([peers_python(), "-c", code], capture_output=True, text=True)
+            done = subprocess.run([peers_python(tool), "-c", code], capture_output=True, text=True)
         except OSError:
             continue
         if done.returncode == 0:
@@ -140,7 +140,7 @@ def _quantize(tool: str, work: Path, calib: Path) -> Row:
     if tool == "onnxq":
         code, out, said = run([*_ONNXQ, "-q", "quantize", model, "--calib", calib, "-o", output])
         return _of_report(work / "out.report.json") if code == 0 else {"exit": code, "error": said.strip()}
-    code, out, said = run([peers_python(), PEERS_SCRIPT, tool, model, calib, output], work)
+    code, out, said = run([peers_python(tool), PEERS_SCRIPT, tool, model, calib, output], work)
     if code != 0:
         return {"exit": code, "error": (said.strip().splitlines() or [f"it ended with exit code {code}"])[-1]}
     if not output.is_file():

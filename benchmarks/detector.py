@@ -45,7 +45,7 @@ def main() -> int:
         write_samples(place / "calib", calibration)
         for tool in installed_peers():
             output = place / f"{tool}.onnx"
-            command = [peers_python(), PEERS_SCRIPT, tool, place / "float.onnx", place / "calib", output]
+            command = [peers_python(tool), PEERS_SCRIPT, tool, place / "float.onnx", place / "calib", output]
             code, _, said = run(command, place)
             if code == 0 and output.is_file():
                 made[tool] = output

@@ -31,7 +31,7 @@ NEEDS = {name: step.goes_with for name, step in steps().items()}
 OURS = ("none", "auto")
 PEERS = {
     "modelopt-default": "Model-Optimizer", "modelopt-max": "Model-Optimizer's max",
-    "onnxruntime": "onnxruntime", "nncf": "NNCF",
+    "onnxruntime": "onnxruntime", "nncf": "NNCF", "ppq": "PPQ",
 }  # fmt: skip
 
 ALL = ",".join(STEPS)
@@ -95,7 +95,7 @@ def made(tool: str, model: Path, samples: Path, output: Path, *options: str, tre
         tree: the checkout whose onnxq it is, this one by default.
     """
     if tool in PEERS:
-        return _run([peers_python(), PEERS_SCRIPT, tool, model, samples, output], output, output.parent)
+        return _run([peers_python(tool), PEERS_SCRIPT, tool, model, samples, output], output, output.parent)
     repair = tool.partition("@")[0]
     given = ["-q", "quantize", model, "--calib", samples, "-o", output, "--repair", repair, "--no-engine"]
     done = _run([sys.executable, "-m", "benchmarks.repair.tools", *given, *options], output, tree)
