@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-_ALONE = {"ppq": ".venv-ppq"}
-"""Tools with an environment of their own: it needs an older onnx than the others."""
+_ALONE = {"ppq": ".venv-ppq", "aimet": ".venv-aimet"}
+"""Tools with environments of their own: each needs another onnx."""
 
 _PACKAGES = ("numpy", "onnx", "onnx-graphsurgeon", "onnxruntime")
 

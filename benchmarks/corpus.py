@@ -31,7 +31,13 @@ from benchmarks.common import peers_python
 from onnxq.run import trt
 
 TIMEOUT = 600  # s, for each tool and each model
-PEERS = {"modelopt": "nvidia-modelopt", "onnxruntime": "onnxruntime-gpu", "nncf": "nncf", "ppq": "esp-ppq"}
+PEERS = {
+    "modelopt": "nvidia-modelopt",
+    "onnxruntime": "onnxruntime-gpu",
+    "nncf": "nncf",
+    "ppq": "esp-ppq",
+    "aimet": "aimet-onnx",
+}
 GOAL = 0.95
 
 _ONNXQ = (sys.executable, "-m", "onnxq")

@@ -127,21 +127,40 @@ def ppq(model: Path, samples: Path, output: Path) -> None:
     export_ppq_graph(graph, TargetPlatform.ONNXRUNTIME, str(output))
 
 
+def aimet(model: Path, samples: Path, output: Path) -> None:
+    """AIMET's simulation with its own ranges, eight bits, normalizations folded as its guide says."""
+    from aimet_onnx.batch_norm_fold import fold_all_batch_norms_to_weight
+    from aimet_onnx.quantsim import QuantizationSimModel
+
+    loaded = onnx.load(model)
+    if _opset(loaded) < 13:
+        loaded = onnx.version_converter.convert_version(loaded, 13)
+    fold_all_batch_norms_to_weight(loaded)
+    simulated = QuantizationSimModel(
+        loaded, param_type="int8", activation_type="int8", providers=["CPUExecutionProvider"]
+    )
+    simulated.compute_encodings([dict(np.load(path)) for path in sorted(samples.glob("*.npz"))])
+    onnx.save(simulated.to_onnx_qdq(), output)
+
+
 def _opset(model: onnx.ModelProto) -> int:
     return max((entry.version for entry in model.opset_import if not entry.domain), default=1)
 
 
 def main() -> None:
     tool, model, samples, output = sys.argv[1:]
-    loaded = {"modelopt": "modelopt.onnx.quantization", "nncf": "nncf", "ppq": "esp_ppq.api"}.get(
-        tool.split("-")[0]
-    )
+    loaded = {
+        "modelopt": "modelopt.onnx.quantization",
+        "nncf": "nncf",
+        "ppq": "esp_ppq.api",
+        "aimet": "aimet_onnx.quantsim",
+    }.get(tool.split("-")[0])
     if loaded is not None:
         importlib.import_module(loaded)  # loading is not its work
     tools = {
         "modelopt": modelopt, "modelopt-default": modelopt_default, "modelopt-max": modelopt_max,
         "onnxruntime": onnxruntime, "onnxruntime-default": onnxruntime_default, "nncf": nncf,
-        "ppq": ppq,
+        "ppq": ppq, "aimet": aimet,
     }  # fmt: skip
     start, spent = time.perf_counter(), time.process_time()
     tools[tool](Path(model), Path(samples), Path(output))

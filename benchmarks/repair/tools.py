@@ -31,7 +31,7 @@ NEEDS = {name: step.goes_with for name, step in steps().items()}
 OURS = ("none", "auto")
 PEERS = {
     "modelopt-default": "Model-Optimizer", "modelopt-max": "Model-Optimizer's max",
-    "onnxruntime": "onnxruntime", "nncf": "NNCF", "ppq": "PPQ",
+    "onnxruntime": "onnxruntime", "nncf": "NNCF", "ppq": "PPQ", "aimet": "AIMET",
 }  # fmt: skip
 
 ALL = ",".join(STEPS)
