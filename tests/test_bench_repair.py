@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -14,9 +16,10 @@ from benchmarks.repair import answers, cost, intervals, nets, tools
 from benchmarks.repair.accuracy import printed
 from benchmarks.repair.rows import Rows
 from benchmarks.repair.said import printed as said_printed
-from benchmarks.repair.scoring import in_front_of_softmax
+from benchmarks.repair.scoring import Judge, in_front_of_softmax
 from benchmarks.repair.tools import Made
 from onnxq.judge.about_mean import AboutMeanMeter
+from onnxq.run import ort
 
 
 def row(random: np.random.Generator, noise: float, samples: int = 60) -> tuple[dict, float]:
@@ -206,3 +209,49 @@ def test_the_worst_part_is_told_from_the_mean() -> None:
 def test_a_folder_without_a_checkout_is_refused(tmp_path) -> None:
     with pytest.raises(SystemExit, match="no checkout of onnxq"):
         tools.prepared(tmp_path)
+
+
+def test_another_checkout_is_run(tmp_path) -> None:
+    tree = tmp_path / "before"
+    files = {
+        "onnxq/__init__.py": "",
+        "rules/one.py": "",
+        "benchmarks/__init__.py": "",
+        "benchmarks/repair/__init__.py": "",
+        "benchmarks/repair/tools.py": "import pathlib, sys\n"
+        "pathlib.Path(sys.argv[sys.argv.index('-o') + 1]).write_text(' '.join(sys.argv))\n"
+        "print('1.5 2.5 3.5')\n",
+    }
+    for name, text in files.items():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text(text)
+    output = tmp_path / "int8.onnx"
+    done = tools.made("auto@before", tmp_path / "m.onnx", tmp_path, output, tree=tools.prepared(tree))
+    assert done == Made(1.5, 2.5, 3.5)
+    assert "--repair auto --no-engine" in output.read_text()
+    assert not [*tree.rglob("__pycache__")]
+
+
+def test_a_file_is_scored_as_onnxq_scores_it(tmp_path) -> None:
+    (net,) = nets.nets(["digits"], [16])
+    source = net.model(0)
+    assert isinstance(source, Path)
+    split = net.split(0)
+    split = replace(split, judging=split.judging[:60], labels=split.labels[:60], groups=split.groups[:60])
+    judge = Judge.of(net, split, source)
+    model, random = onnx.load(source), np.random.default_rng(0)
+    weight = max(model.graph.initializer, key=lambda tensor: len(tensor.raw_data))
+    values = onnx.numpy_helper.to_array(weight)
+    noisy = values + 0.1 * values.std() * random.standard_normal(values.shape)
+    weight.CopyFrom(onnx.numpy_helper.from_array(noisy.astype(values.dtype), weight.name))
+    onnx.save(model, tmp_path / "noisy.onnx")
+    found = judge.scored(tmp_path / "noisy.onnx") | {"groups": split.groups.tolist()}
+    floats, other = ort.load(source), ort.load(tmp_path / "noisy.onnx")
+    meter = AboutMeanMeter(judge.parts)
+    for feeds in split.judging:
+        meter.add(floats.run(feeds), [other.run(feeds)])
+    wanted = meter.result().sqnr_about_mean_db
+    assert intervals.of([found], intervals.sqnr).value == pytest.approx(wanted, abs=1e-6)
+    says = [int(other.run(feeds)[0].argmax()) for feeds in split.judging]
+    assert found["right"] == [int(says == label) for says, label in zip(says, split.labels, strict=True)]
+    assert not np.any(judge.scored(source)["noise"])

@@ -222,6 +222,8 @@ class _Lazy(Sequence[Feeds]):
         return len(self.sources)
 
     def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return _Lazy(self.sources[place], self.make)
         return self.make(self.sources[place])
 
 
