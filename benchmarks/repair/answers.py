@@ -13,23 +13,16 @@ THRESHOLD = 0.25
 Outputs = Mapping[str, np.ndarray]
 
 
-def _squeezed(outputs: Outputs) -> np.ndarray:
-    """Of a class and an object, as the net's authors join them."""
-    return np.concatenate(
-        [
-            np.sqrt(outputs[f"cls_{stride}"] * outputs[f"obj_{stride}"].clip(0)).ravel()
-            for stride in (8, 16, 32)
-        ]
-    )
+def _strides(score: Callable[[Outputs, int], np.ndarray]) -> Callable[[Outputs], np.ndarray]:
+    """The scores of anchors at each of three strides."""
+    return lambda outputs: np.concatenate([score(outputs, stride).ravel() for stride in (8, 16, 32)])
 
 
 _SCORES: dict[str, Callable[[Outputs], np.ndarray]] = {
     "ultraface*": lambda outputs: outputs["scores"][..., 1:].max(-1).ravel(),  # the first is background
     "yunet_120x160": lambda outputs: outputs["conf"][..., 1],
-    "yunet_s_640": _squeezed,
-    "nanodet*": lambda outputs: np.concatenate(
-        [outputs[f"cls_pred_stride_{stride}"].max(-1).ravel() for stride in (8, 16, 32)]
-    ),
+    "yunet_s_640": _strides(lambda outputs, s: np.sqrt(outputs[f"cls_{s}"] * outputs[f"obj_{s}"].clip(0))),
+    "nanodet*": _strides(lambda outputs, s: outputs[f"cls_pred_stride_{s}"].max(-1)),
     "ortext_fastestdet": lambda outputs: outputs["output"][..., 0].ravel(),
     "osf_mnv3_detection": lambda outputs: outputs["output"][:, 0].ravel(),
 }

@@ -16,7 +16,7 @@ from benchmarks.corpus import write_samples
 from benchmarks.nets import resnet18
 from benchmarks.repair import nets, tools
 from benchmarks.repair.printing import claim, table
-from benchmarks.repair.rows import Rows
+from benchmarks.repair.rows import Row, Rows
 from benchmarks.repair.tools import Made
 
 SAMPLES, ROUNDS = 128, 3
@@ -51,28 +51,27 @@ def printed(rounds: int = ROUNDS) -> None:
 
 def spent(given: Sequence[nets.Net], rows: Rows, before: str) -> None:
     """What the rows say: CPU seconds of each tool, the median over splits."""
-    lines, claims = [], []
-    for net in given:
-        none, then, now = ([row["cpu"] for row in rows.of(net, tool) if "error" not in row]
-                           for tool in ("none", before, "auto"))  # fmt: skip
-        if none and (then or now):
-            cells = [f"{np.median(one):.1f}" if one else "" for one in (none, then, now)]
-            whole = [f"{np.median(one) / np.median(none):.2f}" if one else "" for one in (then, now)]
-            peers = [[row["cpu"] for row in rows.of(net, tool) if "error" not in row] for tool in tools.PEERS]
-            lines.append(
-                [net.title, *cells, *whole, *(f"{np.median(one):.1f}" if one else "" for one in peers)]
-            )
-            claims.append((net.title, *(float(np.median(one)) if one else None for one in (none, then, now))))
+    names = ("none", before, "auto", *tools.PEERS)
+    medians = {net.title: [_spent(rows.of(net, tool)) for tool in names] for net in given}
     print("\nCPU seconds, the median over splits, without imports and without the compiler\n")
-    titles = ["net", "no repair", "before", "repair", "before / none", "repair / none", *tools.PEERS.values()]
-    table(titles, lines)
+    lines = [
+        [title, *("" if cpu is None else f"{cpu:.1f}" for cpu in each)] for title, each in medians.items()
+    ]
+    table(
+        ["net", "none", "before", "repair", *tools.PEERS.values()], [line for line in lines if any(line[1:])]
+    )
     print()
-    for title, plain, old, new in claims:
+    for title, (plain, old, new, *_) in medians.items():
         if plain is not None and new is not None:
             claim(f"{title}: at most {WHOLE:g} times no repair", new <= WHOLE * plain, f"{new / plain:.2f}")
             if old is not None and old > plain:
                 share = (new - plain) / (old - plain)
                 claim(f"{title}: repair at most {HALF:g} of before's", share <= HALF, f"{share:.2f}")
+
+
+def _spent(rows: Sequence[Row]) -> float | None:
+    spent = [row["cpu"] for row in rows if "error" not in row]
+    return float(np.median(spent)) if spent else None
 
 
 def _nets() -> Iterator[tuple[str, onnx.ModelProto, Sequence[nets.Feeds]]]:

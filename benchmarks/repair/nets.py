@@ -113,9 +113,9 @@ _IMAGENET = {"CONV_mobilenetv1_0.25_224_keras": 59.2, "CONV_squeezenet_winml_fp3
 _FLOWERS = "mobilenetv2_0.35_128_flowers_st"
 _PHOTOGRAPHS = (
     "ultraface_rfb320", "yunet_120x160", "ultraface_rfb320_nopost", "ultraface_rfb320_simplified",
-    "ultraface_rfb640", "ultraface_masked_rfb640",
-    "yunet_s_640", "nanodet_m_416_mot", "ortext_fastestdet", "osf_mnv3_detection", "osf_landmarks0",
-    "deeplabv3_mnv2_pascal", "agllnet_256", "ortext_superres",
+    "ultraface_rfb640", "ultraface_masked_rfb640", "yunet_s_640", "nanodet_m_416_mot",
+    "osf_mnv3_detection", "ortext_fastestdet", "osf_landmarks0", "deeplabv3_mnv2_pascal", "agllnet_256",
+    "ortext_superres",
 )  # fmt: skip
 _STAND_IN = ("person_reid_0248", "person_reid_0288", "ppocr_cls_v2", "ppocr_det_v2")
 _GREAT = ("*640", "nanodet*", "ortext_fastestdet", "deeplab*", "agllnet*", "ppocr_det*", "ortext_superres")
