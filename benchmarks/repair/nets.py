@@ -2,10 +2,10 @@
 
 | net | samples | judged at |
 |---|---|---|
-| digits (of this repository) | held-out digits of scikit-learn, labelled | both |
-| mnist_cntk_ortie | 5,000 MNIST test digits, labelled | both |
-| cifar10_pytorch_winml | 2,500 CIFAR-10 test images, labelled | both |
-| vit, text (`encoders`) | CIFAR-10's images and sources, labelled, never trained on | both |
+| digits (of this repository) | held-out digits of scikit-learn, labelled | outputs |
+| mnist_cntk_ortie | 5,000 MNIST test digits, labelled | outputs |
+| cifar10_pytorch_winml | 2,500 CIFAR-10 test images, labelled | outputs |
+| vit, text (`encoders`) | CIFAR-10's images and sources, labelled, never trained on | outputs |
 | CONV_mobilenetv1, CONV_squeezenet | 1,000 ImageNet images, one a class, labelled (`ONNXQ_IMAGENET`) | both |
 | these without ONNXQ_IMAGENET, flowers | *stand-in*: parts of photographs of people | both |
 | magika_v3_3 | 76 files of known type | outputs |
@@ -13,7 +13,8 @@
 | detectors, and others of images | parts of 24 photographs: of half of them fit, of half judge | outputs |
 | planted | smooth random numbers, digits | outputs |
 
-Both: the outputs, and the logits, which are what the last Softmax reads.
+Both: the outputs, and the logits, which are what the last Softmax reads. Outputs are judged in the parts in
+which onnxq judges them. Of a detector its anchors are counted, too (`answers`).
 Of a split the same samples judge however many fit; where fewer fit, these are the first of the more.
 What judges comes of other photographs, files or stretches of speech than what fits; those of one of these are
 one group, which an interval draws together.
