@@ -12,7 +12,9 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from onnxq.options.step import steps
 
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT = 900  # s
+_DIGITS = ROOT / "sample_models/digits"
 
 NEEDS = {name: step.goes_with for name, step in steps().items()}
 """Those that are only had with others: alone means with these."""
@@ -67,10 +70,10 @@ def peers() -> dict[str, str]:
 
 
 def prepared(tree: Path) -> Path:
-    """A checkout that `made` can run, its code compiled: reading code for the first time costs CPU.
+    """A checkout that `made` can run; it has run once, as to compile the code costs CPU seconds.
 
     Raises:
-        SystemExit: it is none, or the code of another one would be run.
+        SystemExit: it is none, the code of another one would be run, or it does not run.
     """
     if not (tree / "benchmarks/repair/tools.py").is_file():
         raise SystemExit(f"--tree {tree}: no checkout of onnxq")
@@ -78,8 +81,10 @@ def prepared(tree: Path) -> Path:
                           env=_environment(), capture_output=True, text=True, check=True)  # fmt: skip
     if not Path(done.stdout.strip()).is_relative_to(tree):
         raise SystemExit(f"the code of {done.stdout.strip()} would be run, not that of {tree}")
-    compiled = [sys.executable, "-m", "compileall", "-q", "onnxq", "rules", "benchmarks"]
-    subprocess.run(compiled, cwd=tree, env=_environment(), check=True)
+    with tempfile.TemporaryDirectory(prefix="onnxq-bench-") as name:
+        ran = made("auto", _DIGITS / "digits.onnx", _DIGITS / "calib", Path(name, "int8.onnx"), tree=tree)
+    if ran.error:
+        raise SystemExit(f"--tree {tree}: {ran.error}")
     return tree
 
 
@@ -98,7 +103,8 @@ def made(tool: str, model: Path, samples: Path, output: Path, *options: str, tre
         return _run([peers_python(tool), PEERS_SCRIPT, tool, model, samples, output], output, output.parent)
     repair = tool.partition("@")[0]
     given = ["-q", "quantize", model, "--calib", samples, "-o", output, "--repair", repair, "--no-engine"]
-    done = _run([sys.executable, "-m", "benchmarks.repair.tools", *given, *options], output, tree)
+    command = [sys.executable, "-m", "benchmarks.repair.tools", *given, *options]
+    done = _run(command, output, tree, _environment())
     report = output.with_suffix(".report.json")
     if done.error or not report.is_file():
         return done
@@ -107,14 +113,16 @@ def made(tool: str, model: Path, samples: Path, output: Path, *options: str, tre
 
 def _environment() -> dict[str, str]:
     """Compiled code is kept, and not in the checkout that it is of."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return kept | {"PYTHONPYCACHEPREFIX": str(ROOT / "out/repair/compiled")}
+    kept = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(ROOT / "out/repair/compiled")}
+    return {**os.environ, **kept}
 
 
-def _run(command: list[Any], output: Path, folder: Path) -> Made:
+def _run(
+    command: list[Any], output: Path, folder: Path, environment: Mapping[str, str] | None = None
+) -> Made:
     try:
         done = subprocess.run([str(part) for part in command], capture_output=True, text=True,
-                              timeout=TIMEOUT, cwd=folder, env=_environment())  # fmt: skip
+                              timeout=TIMEOUT, cwd=folder, env=environment)  # fmt: skip
     except subprocess.TimeoutExpired:
         return Made(error=f"it did not end within {TIMEOUT} s")
     if done.returncode != 0 or not output.is_file():
