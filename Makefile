@@ -108,9 +108,13 @@ counts: $(STAMP) ## how much of the package is in more than one shape
 page-shots: $(BROWSER) ## pictures of the page and the screen, and times of the page, in the system's Chromium
 	$(PY) -m benchmarks.page_shots
 
-bench-peers: ## install the tools that the benchmarks compare with, in an environment of their own
+bench-peers: ## install the tools that the benchmarks compare with, in environments of their own
 	$(PYTHON) -m venv .venv-peers
-	.venv-peers/bin/pip install --quiet 'nvidia-modelopt[onnx]==0.47.*' sympy
+	.venv-peers/bin/pip install --quiet 'nvidia-modelopt[onnx]==0.47.*' sympy 'nncf==3.4.*'
+	$(PYTHON) -m venv .venv-ppq
+	.venv-ppq/bin/pip install --quiet torch==2.13.0 'esp-ppq==1.3.*'
+	$(PYTHON) -m venv .venv-aimet
+	.venv-aimet/bin/pip install --quiet 'aimet-onnx==2.42.*'
 
 # PyTorch's CPU build, in an environment of its own
 $(SAMPLES):
@@ -134,4 +138,4 @@ modules: $(STAMP) ## write docs/modules.md again: what each module says of itsel
 	ONNXQ_GOLDEN=1 $(PY) -m pytest -n 0 tests/test_modules.py
 
 clean: ## remove the environments and what `make run` wrote
-	rm -rf $(VENV) .venv-oldest .venv-newest .venv-samples .venv-peers .venv-surgery out
+	rm -rf $(VENV) .venv-oldest .venv-newest .venv-samples .venv-peers .venv-ppq .venv-aimet .venv-surgery out

@@ -11,6 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
+_ALONE = {"ppq": ".venv-ppq", "aimet": ".venv-aimet"}
+"""Tools with environments of their own: each needs another onnx."""
+
 _PACKAGES = ("numpy", "onnx", "onnx-graphsurgeon", "onnxruntime")
 
 
@@ -60,6 +63,9 @@ def ratio_of(one: Sequence[float], other: Sequence[float]) -> tuple[float, str]:
     return median(ratios), f"{min(ratios):.2f} to {max(ratios):.2f} in {len(ratios)} rounds"
 
 
-def peers_python() -> str:
-    """The Python of the tools that onnxq is compared with; its path may lead nowhere."""
-    return os.environ.get("ONNXQ_PEERS") or str(Path(__file__).parents[1] / ".venv-peers/bin/python")
+def peers_python(tool: str = "") -> str:
+    """The Python of the tools that onnxq is compared with, or of one of them; its path may lead nowhere."""
+    root = Path(__file__).parents[1]
+    if tool in _ALONE:
+        return str(root / _ALONE[tool] / "bin/python")
+    return os.environ.get("ONNXQ_PEERS") or str(root / ".venv-peers/bin/python")

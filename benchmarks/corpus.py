@@ -1,7 +1,7 @@
 """`onnxq quantize` over a corpus of real models, with other tools beside it: `python -m benchmarks.corpus`.
 
 The folder that ONNXQ_CORPUS names holds the models; the Python that ONNXQ_PEERS names (that of
-.venv-peers by default, see `make bench-peers`) has Model-Optimizer and onnxruntime's quantizer. Each
+.venv-peers by default, see `make bench-peers`) has Model-Optimizer, NNCF and onnxruntime's quantizer. Each
 tool works in a fresh process on a copy of the model, with the same calibration samples; what it made
 is scored by the same measures (`benchmarks.corpus_score`) on samples that none of them saw.
 """
@@ -31,7 +31,13 @@ from benchmarks.common import peers_python
 from onnxq.run import trt
 
 TIMEOUT = 600  # s, for each tool and each model
-PEERS = {"modelopt": "nvidia-modelopt", "onnxruntime": "onnxruntime-gpu"}
+PEERS = {
+    "modelopt": "nvidia-modelopt",
+    "onnxruntime": "onnxruntime-gpu",
+    "nncf": "nncf",
+    "ppq": "esp-ppq",
+    "aimet": "aimet-onnx",
+}
 GOAL = 0.95
 
 _ONNXQ = (sys.executable, "-m", "onnxq")
@@ -90,7 +96,7 @@ def installed_peers() -> dict[str, str]:
     for tool, package in PEERS.items():
         code = f"import importlib.metadata as m; print(m.version({package!r}))"
         try:
-            done = subprocess.run([peers_python(), "-c", code], capture_output=True, text=True)
+            done = subprocess.run([peers_python(tool), "-c", code], capture_output=True, text=True)
         except OSError:
             continue
         if done.returncode == 0:
@@ -140,7 +146,7 @@ def _quantize(tool: str, work: Path, calib: Path) -> Row:
     if tool == "onnxq":
         code, out, said = run([*_ONNXQ, "-q", "quantize", model, "--calib", calib, "-o", output])
         return _of_report(work / "out.report.json") if code == 0 else {"exit": code, "error": said.strip()}
-    code, out, said = run([peers_python(), PEERS_SCRIPT, tool, model, calib, output], work)
+    code, out, said = run([peers_python(tool), PEERS_SCRIPT, tool, model, calib, output], work)
     if code != 0:
         return {"exit": code, "error": (said.strip().splitlines() or [f"it ended with exit code {code}"])[-1]}
     if not output.is_file():

@@ -18,13 +18,14 @@ import onnx
 import onnxq
 from benchmarks.common import peers_python
 from benchmarks.corpus import PEERS_SCRIPT, installed_peers, run, write_samples
+from benchmarks.repair.answers import THRESHOLD, kept
 from onnxq.data.image_options import image_options
 from onnxq.data.samples import InputSpec
 from onnxq.data.sources import open_source
 from onnxq.graph.model import Model
 from onnxq.run import ort
 
-THRESHOLDS = (0.25, 0.1)
+THRESHOLDS = (THRESHOLD, 0.1)
 
 
 def main() -> int:
@@ -44,7 +45,7 @@ def main() -> int:
         write_samples(place / "calib", calibration)
         for tool in installed_peers():
             output = place / f"{tool}.onnx"
-            command = [peers_python(), PEERS_SCRIPT, tool, place / "float.onnx", place / "calib", output]
+            command = [peers_python(tool), PEERS_SCRIPT, tool, place / "float.onnx", place / "calib", output]
             code, _, said = run(command, place)
             if code == 0 and output.is_file():
                 made[tool] = output
@@ -81,12 +82,10 @@ def _print(floats: Path, made: dict[str, Path], judge: Path, asked: argparse.Nam
     wanted = _scores(floats, images, asked.first)
     print(f"{judge}: {len(images)} photographs")
     for least in THRESHOLDS:
-        there = wanted > least
-        print(f"  float: {there.sum()} anchors over {least}")
+        print(f"  float: {(wanted > least).sum()} anchors over {least}")
         for tool, path in made.items():
-            given = _scores(path, images, asked.first) > least
-            both = int((there & given).sum())
-            print(f"    {tool:<12} {given.sum():>6}, of these {both} ({both / max(1, there.sum()):.1%} kept)")
+            there, both, given = kept(wanted, _scores(path, images, asked.first), least)
+            print(f"    {tool:<12} {given:>6}, of these {both} ({both / max(1, there):.1%} kept)")
 
 
 def _scores(model: Path, images: Sequence[dict[str, np.ndarray]], first: int) -> np.ndarray:

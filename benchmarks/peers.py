@@ -96,17 +96,71 @@ def onnxruntime_default(model: Path, samples: Path, output: Path) -> None:
     quantize_static(onnx.load(model), output, _Reader(samples))
 
 
+def nncf(model: Path, samples: Path, output: Path) -> None:
+    """NNCF with its own choices, for any device, with its correction of biases."""
+    import nncf
+
+    loaded = onnx.load(model)
+    if _opset(loaded) < 13:  # it writes scales for each channel, and has no other form
+        loaded = onnx.version_converter.convert_version(loaded, 13)
+    given = [dict(np.load(path)) for path in sorted(samples.glob("*.npz"))]
+    onnx.save(nncf.quantize(loaded, nncf.Dataset(given), subset_size=len(given)), output)
+
+
+def ppq(model: Path, samples: Path, output: Path) -> None:
+    """PPQ's quantizer for TensorRT with its own choices, written as Q/DQ pairs of ONNX."""
+    import torch
+    from esp_ppq.api import export_ppq_graph, quantize_onnx_model
+    from esp_ppq.core import TargetPlatform
+
+    given = [dict(np.load(path)) for path in sorted(samples.glob("*.npz"))]
+    batches = [{name: torch.from_numpy(value) for name, value in feeds.items()} for feeds in given]
+    graph = quantize_onnx_model(
+        str(model),
+        [next(iter(feeds.values())) if len(feeds) == 1 else feeds for feeds in batches],
+        calib_steps=len(given),
+        input_shape=list(next(iter(given[0].values())).shape),
+        platform=TargetPlatform.TRT_INT8,
+        device="cpu",
+        verbose=0,
+    )
+    export_ppq_graph(graph, TargetPlatform.ONNXRUNTIME, str(output))
+
+
+def aimet(model: Path, samples: Path, output: Path) -> None:
+    """AIMET's simulation with its own ranges, eight bits, normalizations folded as its guide says."""
+    from aimet_onnx.batch_norm_fold import fold_all_batch_norms_to_weight
+    from aimet_onnx.quantsim import QuantizationSimModel
+
+    loaded = onnx.load(model)
+    if _opset(loaded) < 13:
+        loaded = onnx.version_converter.convert_version(loaded, 13)
+    fold_all_batch_norms_to_weight(loaded)
+    simulated = QuantizationSimModel(
+        loaded, param_type="int8", activation_type="int8", providers=["CPUExecutionProvider"]
+    )
+    simulated.compute_encodings([dict(np.load(path)) for path in sorted(samples.glob("*.npz"))])
+    onnx.save(simulated.to_onnx_qdq(), output)
+
+
 def _opset(model: onnx.ModelProto) -> int:
     return max((entry.version for entry in model.opset_import if not entry.domain), default=1)
 
 
 def main() -> None:
     tool, model, samples, output = sys.argv[1:]
-    if tool.startswith("modelopt"):
-        importlib.import_module("modelopt.onnx.quantization")  # loading is not its work
+    loaded = {
+        "modelopt": "modelopt.onnx.quantization",
+        "nncf": "nncf",
+        "ppq": "esp_ppq.api",
+        "aimet": "aimet_onnx.quantsim",
+    }.get(tool.split("-")[0])
+    if loaded is not None:
+        importlib.import_module(loaded)  # loading is not its work
     tools = {
         "modelopt": modelopt, "modelopt-default": modelopt_default, "modelopt-max": modelopt_max,
-        "onnxruntime": onnxruntime, "onnxruntime-default": onnxruntime_default,
+        "onnxruntime": onnxruntime, "onnxruntime-default": onnxruntime_default, "nncf": nncf,
+        "ppq": ppq, "aimet": aimet,
     }  # fmt: skip
     start, spent = time.perf_counter(), time.process_time()
     tools[tool](Path(model), Path(samples), Path(output))

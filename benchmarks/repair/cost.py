@@ -16,11 +16,15 @@ from benchmarks.corpus import write_samples
 from benchmarks.nets import resnet18
 from benchmarks.repair import nets, tools
 from benchmarks.repair.printing import claim, table
+from benchmarks.repair.rows import Row, Rows
 from benchmarks.repair.tools import Made
 
 SAMPLES, ROUNDS = 128, 3
 TOOLS = ("none", "auto", "modelopt-default")
 OVER_NONE, OVER_PEER, MEMORY, MINUTE = 2.0, 2.0, 1 / 3, 60.0
+WHOLE, HALF = 1.5, 0.5
+"""What repair may cost: the run over that without it, and what it adds over what it added before."""
+
 _MOBILE = "CONV_mobilenetv1_0.25_224_keras"
 
 
@@ -43,6 +47,31 @@ def printed(rounds: int = ROUNDS) -> None:
     print()
     for net, found in claims:
         _claims(net, found)
+
+
+def spent(given: Sequence[nets.Net], rows: Rows, before: str) -> None:
+    """What the rows say: CPU seconds of each tool, the median over splits."""
+    names = ("none", before, "auto", *tools.PEERS)
+    medians = {net.title: [_spent(rows.of(net, tool)) for tool in names] for net in given}
+    print("\nCPU seconds, the median over splits, without imports and without the compiler\n")
+    lines = [
+        [title, *("" if cpu is None else f"{cpu:.1f}" for cpu in each)] for title, each in medians.items()
+    ]
+    table(
+        ["net", "none", "before", "repair", *tools.PEERS.values()], [line for line in lines if any(line[1:])]
+    )
+    print()
+    for title, (plain, old, new, *_) in medians.items():
+        if plain is not None and new is not None:
+            claim(f"{title}: at most {WHOLE:g} times no repair", new <= WHOLE * plain, f"{new / plain:.2f}")
+            if old is not None and old > plain:
+                share = (new - plain) / (old - plain)
+                claim(f"{title}: repair at most {HALF:g} of before's", share <= HALF, f"{share:.2f}")
+
+
+def _spent(rows: Sequence[Row]) -> float | None:
+    spent = [row["cpu"] for row in rows if "error" not in row]
+    return float(np.median(spent)) if spent else None
 
 
 def _nets() -> Iterator[tuple[str, onnx.ModelProto, Sequence[nets.Feeds]]]:

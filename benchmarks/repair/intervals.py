@@ -36,25 +36,53 @@ def difference(rows: Sequence[Row], others: Sequence[Row], figure: Figure) -> Va
 
 def sqnr(row: Row, drawn: np.ndarray) -> np.ndarray:
     """The SQNR about the mean, dB: by the mean of the outputs' noise-to-signal ratios."""
-    noise, signal = (drawn @ _by_group(row, row[key]) for key in ("noise", "signal"))
-    ratios = np.divide(noise, signal, out=np.full_like(noise, np.nan), where=signal > 0)
-    return np.array([limited_db(float(ratio)) for ratio in np.nanmean(ratios, axis=1)])
+    return _decibels(np.nanmean(_ratios(row, drawn), axis=1))
+
+
+def worst(row: Row, drawn: np.ndarray) -> np.ndarray:
+    """The SQNR about the mean of the worst part of the outputs, dB."""
+    return _decibels(np.nanmax(_ratios(row, drawn), axis=1))
 
 
 def logits(row: Row, drawn: np.ndarray) -> np.ndarray:
     """The SQNR of the logits, their mean counted as signal, dB."""
-    noise, power = (drawn @ _by_group(row, row["logits"])).T
-    return np.array([limited_db(float(ratio)) for ratio in noise / power])
+    noise, power, _ = (drawn @ _by_group(row, row["logits"])).T
+    return _decibels(noise / power)
+
+
+def logits_about_mean(row: Row, drawn: np.ndarray) -> np.ndarray:
+    """The SQNR of the logits about their mean over samples, dB."""
+    noise, _, varies = (drawn @ _by_group(row, row["logits"])).T
+    return _decibels(noise / varies)
 
 
 def agreement(row: Row, drawn: np.ndarray) -> np.ndarray:
-    """How often the answer is the float model's, percent."""
-    return _percent(row, drawn, row["agree"])
+    """How often the answer is the float model's, percent: its class, or each anchor over the threshold."""
+    if "anchors" not in row:
+        return _percent(row, drawn, row["agree"])
+    there, kept, _ = (drawn @ _by_group(row, row["anchors"])).T
+    return np.asarray(100 * np.divide(kept, there, out=np.full_like(kept, np.nan), where=there > 0))
 
 
 def top1_change(row: Row, drawn: np.ndarray) -> np.ndarray:
     """How much more often than the float model's the answer is right, points."""
     return _percent(row, drawn, np.subtract(row["right"], row["float_right"]))
+
+
+def top1_share(row: Row, drawn: np.ndarray) -> np.ndarray:
+    """How often the answer is right, percent of how often the float model's is."""
+    right, exact = (drawn @ _by_group(row, np.stack([row["right"], row["float_right"]], axis=1))).T
+    return np.asarray(100 * right / exact)
+
+
+def _ratios(row: Row, drawn: np.ndarray) -> np.ndarray:
+    """Noise over signal of each draw and part; NaN where no signal is drawn."""
+    noise, signal = (drawn @ _by_group(row, row[key]) for key in ("noise", "signal"))
+    return np.divide(noise, signal, out=np.full_like(noise, np.nan), where=signal > 0)
+
+
+def _decibels(ratios: np.ndarray) -> np.ndarray:
+    return np.array([limited_db(float(ratio)) for ratio in ratios])
 
 
 def _percent(row: Row, drawn: np.ndarray, values: Any) -> np.ndarray:
@@ -82,5 +110,5 @@ def _drawn(row: Row, figure: Figure) -> np.ndarray:
 
 def _value(splits: Sequence[np.ndarray]) -> Value:
     values = np.mean(splits, axis=0)
-    low, high = np.quantile(values[1:], (0.025, 0.975))
+    low, high = np.nanquantile(values[1:], (0.025, 0.975))
     return Value(float(values[0]), float(low), float(high))

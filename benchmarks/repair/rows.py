@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ from benchmarks.repair.nets import Net
 from benchmarks.repair.scoring import Judge, engine_of
 from onnxq.base.errors import OnnxqError
 
-COMPILED = (*tools.OURS, *tools.PEERS)
-"""Whose engines are looked at, of the first split; sets of steps are measured for their accuracy alone."""
+REPORTED = ("repair", "about_mean")
+"""What is kept of onnxq's report."""
 
 LEAST_IR = 8
 """Model-Optimizer takes no file of an older version whose weights are inputs, or no inputs."""
@@ -27,18 +27,20 @@ Row = dict[str, Any]
 
 
 class Rows:
-    """The rows of a folder: `NET/SEED.TOOL.json`."""
+    """The rows of a folder: `NET/SAMPLES/SEED.TOOL.json`."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, trees: Mapping[str, Path] | None = None) -> None:
+        """Those of a folder; `trees`: the checkouts of tools that are not of this one."""
+        self._folder, self._trees = folder, trees or {}
 
-    def path(self, net: str, seed: int, tool: str) -> Path:
+    def path(self, net: Net, seed: int, tool: str) -> Path:
         """Where a row is kept."""
-        return self._folder / net.replace(" ", "-").replace(":", "-") / f"{seed}.{tool}.json"
+        name = net.name.replace(" ", "-").replace(":", "-")
+        return self._folder / name / str(net.fitting) / f"{seed}.{tool}.json"
 
     def of(self, net: Net, tool: str) -> list[Row]:
         """The rows of a net and a tool, of all splits that have been measured."""
-        found = [self.path(net.name, seed, tool) for seed in range(net.splits)]
+        found = [self.path(net, seed, tool) for seed in range(net.splits)]
         return [json.loads(path.read_text()) for path in found if path.is_file()]
 
     def forget(self, given: Iterable[Net], names: Iterable[str]) -> None:
@@ -46,13 +48,13 @@ class Rows:
         for net in given:
             for tool in names:
                 for seed in range(net.splits):
-                    self.path(net.name, seed, tool).unlink(missing_ok=True)
+                    self.path(net, seed, tool).unlink(missing_ok=True)
 
     def measure(self, given: Iterable[Net], names: Sequence[str], splits: int | None = None) -> None:
         """Measures what is missing; of so many splits of a net at most."""
         for net in given:
             for seed in range(min(net.splits, splits or net.splits)):
-                missing = [tool for tool in names if not self.path(net.name, seed, tool).is_file()]
+                missing = [tool for tool in names if not self.path(net, seed, tool).is_file()]
                 if missing:
                     self._measure(net, seed, missing)
 
@@ -71,23 +73,26 @@ class Rows:
             for tool in names:
                 work = folder / tool
                 work.mkdir()
-                done = tools.made(tool, source, folder / "samples", work / "int8.onnx")
+                tree = self._trees.get(tool, tools.ROOT)
+                done = tools.made(tool, source, folder / "samples", work / "int8.onnx", tree=tree)
                 row: Row = {"cpu": done.cpu, "seconds": done.seconds, "mib": done.mib}
                 if done.error:
                     row["error"] = done.error
                 else:
-                    row |= _scored(judge, source, work / "int8.onnx", compiles=seed == 0 and tool in COMPILED)
+                    row |= _scored(
+                        judge, source, work / "int8.onnx", compiles=seed == 0 and tool not in tools.SETS
+                    )
                     row["groups"] = split.groups.tolist()
-                    row |= {key: done.report[key] for key in ("repair",) if key in done.report}
-                path = self.path(net.name, seed, tool)
+                    row |= {key: done.report[key] for key in REPORTED if key in done.report}
+                path = self.path(net, seed, tool)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(json.dumps(row), encoding="utf-8")
                 said = row.get("error", f"{row['cpu']:.1f} s CPU, {row.get('engine')}")
-                print(f"{net.name}, split {seed}, {tool}: {said}", file=sys.stderr, flush=True)
+                print(f"{net.title}, split {seed}, {tool}: {said}", file=sys.stderr, flush=True)
 
 
 def _scored(judge: Judge, source: Path, made: Path, *, compiles: bool) -> Row:
-    """What is measured of a file; which layers are int8 is compiled of one split."""
+    """What is measured of a file; which layers are int8 is compiled of one split, and of no set of steps."""
     try:
         engine = engine_of(source, made, judge.split.judging[0]) if compiles else {}
         return judge.scored(made) | engine

@@ -11,15 +11,30 @@ import numpy as np
 import onnx
 
 from benchmarks.corpus_score import compile_for, int8_share, name_nodes
+from benchmarks.repair import answers
 from benchmarks.repair.nets import Feeds, Net, Split
+from onnxq.graph.model import Model
+from onnxq.judge.output_parts import OutputParts
 from onnxq.run import ort
-
-Values = list[np.ndarray]
+from onnxq.run.finding_parts import find_parts
 
 _SAME_VALUES = (
     "Cast", "DequantizeLinear", "Flatten", "Identity", "QuantizeLinear", "Reshape", "Squeeze", "Transpose",
     "Unsqueeze",
 )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What a model gives for a sample.
+
+    Attributes:
+        outputs: its outputs, float64, by name.
+        logits: what its Softmax reads, flat, as a tool may flatten it; None where there is none.
+    """
+
+    outputs: dict[str, np.ndarray]
+    logits: np.ndarray | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,58 +44,70 @@ class Judge:
     Attributes:
         net: the net.
         split: its samples.
-        values: the outputs, or the logits, float64, of each sample, then the logits where there are any.
-        kept: the places of those that are judged: outputs that do not vary are not.
-        logits: whether there are any.
+        values: what it gives for each of them.
+        parts: the parts of the outputs by which they are judged, as onnxq finds them.
+        kept: the places of those that are judged: what does not vary is not.
     """
 
     net: Net
     split: Split
     values: Sequence[Values]
+    parts: OutputParts
     kept: Sequence[int]
-    logits: bool
 
     @staticmethod
     def of(net: Net, split: Split, model: Path) -> Judge:
         """The judge by a float model."""
-        values = _values(net, model, split.judging)
-        proto = onnx.load(model)
-        judged = 1 if net.logits else len(proto.graph.output)
-        kept = [place for place in range(judged) if _varies([one[place] for one in values])]
-        return Judge(net, split, values, kept, in_front_of_softmax(proto) is not None)
+        values = _values(model, split.judging)
+        parts = find_parts(Model.open(model), ort.load(model), split.fitting)
+        each = [parts.split([*one.outputs.values()]) for one in values]
+        kept = [place for place in range(len(parts.parts)) if _varies([one[place] for one in each])]
+        return Judge(net, split, values, parts, kept)
 
     def scored(self, model: Path) -> dict[str, Any]:
         """What it says of a file.
 
         Returns:
-            noise, signal: the power of the error, and of what varies about the mean over samples, of each
-            sample and output; logits: their power, and the error's; agree, right, float_right: of each
-            sample. What there is no such thing of is not there.
+            parts: their names; noise, signal: the power of the error, and of what varies about the mean over
+            samples, of each sample and part; logits: the error's power, their own, and what varies of it;
+            agree, right, float_right: of each sample; anchors: how many the float model has over the
+            threshold, how many of these the file has, and in all, of each sample. What there is no such
+            thing of is not there.
         """
-        values = _values(self.net, model, self.split.judging)
-        if [one.shape for one in values[0]] != [one.shape for one in self.values[0]]:
+        values = _values(model, self.split.judging)
+        if _shapes(values[0]) != _shapes(self.values[0]):
             raise ValueError("its outputs have other shapes")
-        noise, signal = [], []
-        for place in self.kept:
-            exact = [one[place] for one in self.values]
-            mean = np.mean(exact, axis=0)
-            signal.append([_power(one - mean) for one in exact])
-            pairs = zip(values, exact, strict=True)
-            noise.append([_power(given[place] - one) for given, one in pairs])
-        found: dict[str, Any] = {
-            "noise": np.transpose(noise).tolist(),
-            "signal": np.transpose(signal).tolist(),
-        }
-        if self.logits:
-            pairs = zip(values, self.values, strict=True)
-            found["logits"] = [[_power(one[-1] - exact[-1]), _power(exact[-1])] for one, exact in pairs]
+        exact, given = ([self.parts.split([*one.outputs.values()]) for one in each]
+                        for each in (self.values, values))  # fmt: skip
+        powers = [
+            _powers([one[place] for one in exact], [one[place] for one in given]) for place in self.kept
+        ]
+        row: dict[str, Any] = {"parts": [self.parts.names[place] for place in self.kept]}
+        row |= {key: np.transpose([each[key] for each in powers]).tolist() for key in ("noise", "signal")}
+        if self.values[0].logits is not None:
+            whole = [np.asarray(one.logits) for one in self.values]
+            found = _powers(whole, [np.asarray(one.logits) for one in values])
+            row["logits"] = np.transpose(
+                [found["noise"], [_power(one) for one in whole], found["signal"]]
+            ).tolist()
+        return row | self._answers(values)
+
+    def _answers(self, values: Sequence[Values]) -> dict[str, Any]:
+        row: dict[str, Any] = {}
+        scores = answers.scores_of(self.net.name)
+        if scores is not None:
+            pairs = zip(self.values, values, strict=True)
+            row["anchors"] = [answers.kept(scores(a.outputs), scores(b.outputs)) for a, b in pairs]
         if self.net.classes:
-            says, said = (np.array([one[0].argmax() for one in each]) for each in (values, self.values))
-            found["agree"] = (says == said).astype(int).tolist()
+            says, said = (
+                np.array([next(iter(one.outputs.values())).argmax() for one in each])
+                for each in (values, self.values)
+            )
+            row["agree"] = (says == said).astype(int).tolist()
             if self.split.labels is not None:
-                found["right"] = (says == self.split.labels).astype(int).tolist()
-                found["float_right"] = (said == self.split.labels).astype(int).tolist()
-        return found
+                row["right"] = (says == self.split.labels).astype(int).tolist()
+                row["float_right"] = (said == self.split.labels).astype(int).tolist()
+        return row
 
 
 def engine_of(original: Path, quantized: Path, feeds: Feeds) -> dict[str, Any]:
@@ -98,29 +125,40 @@ def engine_of(original: Path, quantized: Path, feeds: Feeds) -> dict[str, Any]:
     }
 
 
-def _varies(values: Values) -> bool:
+def _varies(values: Sequence[np.ndarray]) -> bool:
     stacked = np.stack(values) if len({one.shape for one in values}) == 1 else None
     return stacked is not None and bool(np.ptp(stacked, axis=0).max(initial=0) > 1e-6 * np.abs(stacked).max())
+
+
+def _powers(exact: Sequence[np.ndarray], given: Sequence[np.ndarray]) -> dict[str, list[float]]:
+    """The power of the error, and of what varies about the mean over samples, of each sample."""
+    mean = np.mean(exact, axis=0)
+    noise = [_power(one - other) for one, other in zip(given, exact, strict=True)]
+    return {"noise": noise, "signal": [_power(one - mean) for one in exact]}
 
 
 def _power(values: np.ndarray) -> float:
     return float(np.square(values).sum())
 
 
-def _values(net: Net, path: Path, samples: Sequence[Feeds]) -> list[Values]:
+def _shapes(values: Values) -> list[tuple[int, ...]]:
+    return [one.shape for one in values.outputs.values()]
+
+
+def _values(path: Path, samples: Sequence[Feeds]) -> list[Values]:
     model = onnx.load(path)
     outputs, logits = [info.name for info in model.graph.output], in_front_of_softmax(model)
-    wanted = [*(() if net.logits else outputs), *(() if logits is None else (logits,))]
-    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted if name not in outputs)
+    if logits is not None and logits not in outputs:
+        model.graph.output.append(onnx.ValueInfoProto(name=logits))
     session = ort.load(model)
-    found = []
+    wanted = [*outputs, *(() if logits is None else (logits,))]
+    results = []
     for feeds in samples:
         given = {name: feeds[name] for name in session.inputs}
         values = [np.asarray(value, np.float64) for value in session.run(given, wanted)]
-        if logits is not None:  # a tool may flatten what its Softmax reads
-            values[-1] = values[-1].ravel()
-        found.append(values)
-    return found
+        named = dict(zip(outputs, values, strict=False))
+        results.append(Values(named, None if logits is None else values[-1].ravel()))
+    return results
 
 
 def in_front_of_softmax(model: onnx.ModelProto) -> str | None:

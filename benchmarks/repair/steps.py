@@ -45,4 +45,4 @@ def _line(net: Net, rows: Rows) -> list[str]:
         more(first(tools.ALONE[step]), first(tools.ALONE["bias"]) if tools.NEEDS[step] else none)
         for step in STEPS
     ]
-    return [net.name, *levels, *alone, *(more(first(tools.LEFT_OUT[step]), every) for step in STEPS)]
+    return [net.title, *levels, *alone, *(more(first(tools.LEFT_OUT[step]), every) for step in STEPS)]

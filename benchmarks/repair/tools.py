@@ -12,7 +12,9 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,9 @@ from benchmarks.corpus import PEERS_SCRIPT, installed_peers
 from onnxq.options.settings import STEPS
 from onnxq.options.step import steps
 
+ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT = 900  # s
+_DIGITS = ROOT / "sample_models/digits"
 
 NEEDS = {name: step.goes_with for name, step in steps().items()}
 """Those that are only had with others: alone means with these."""
@@ -30,7 +34,7 @@ NEEDS = {name: step.goes_with for name, step in steps().items()}
 OURS = ("none", "auto")
 PEERS = {
     "modelopt-default": "Model-Optimizer", "modelopt-max": "Model-Optimizer's max",
-    "onnxruntime": "onnxruntime",
+    "onnxruntime": "onnxruntime", "nncf": "NNCF", "ppq": "PPQ", "aimet": "AIMET",
 }  # fmt: skip
 
 ALL = ",".join(STEPS)
@@ -65,32 +69,60 @@ def peers() -> dict[str, str]:
     return {row: found[row.split("-")[0]] for row in PEERS if row.split("-")[0] in found}
 
 
-def made(tool: str, model: Path, samples: Path, output: Path, *options: str) -> Made:
+def prepared(tree: Path) -> Path:
+    """A checkout that `made` can run; it has run once, as to compile the code costs CPU seconds.
+
+    Raises:
+        SystemExit: it is none, the code of another one would be run, or it does not run.
+    """
+    if not (tree / "benchmarks/repair/tools.py").is_file():
+        raise SystemExit(f"--tree {tree}: no checkout of onnxq")
+    done = subprocess.run([sys.executable, "-c", "import onnxq; print(onnxq.__file__)"], cwd=tree,
+                          env=_environment(), capture_output=True, text=True, check=True)  # fmt: skip
+    if not Path(done.stdout.strip()).is_relative_to(tree):
+        raise SystemExit(f"the code of {done.stdout.strip()} would be run, not that of {tree}")
+    with tempfile.TemporaryDirectory(prefix="onnxq-bench-") as name:
+        ran = made("auto", _DIGITS / "digits.onnx", _DIGITS / "calib", Path(name, "int8.onnx"), tree=tree)
+    if ran.error:
+        raise SystemExit(f"--tree {tree}: {ran.error}")
+    return tree
+
+
+def made(tool: str, model: Path, samples: Path, output: Path, *options: str, tree: Path = ROOT) -> Made:
     """Quantizes a model.
 
     Args:
-        tool: a row of `peers`, or what `--repair` is given.
+        tool: a row of `peers`, or what `--repair` is given; what is behind an `@` names the checkout.
         model: the float model.
         samples: a folder of .npz files.
         output: what to write.
         options: more flags of onnxq.
+        tree: the checkout whose onnxq it is, this one by default.
     """
     if tool in PEERS:
-        return _run([peers_python(), PEERS_SCRIPT, tool, model, samples, output], output)
-    given = ["-q", "quantize", model, "--calib", samples, "-o", output, "--repair", tool, "--no-engine"]
-    done = _run([sys.executable, "-m", "benchmarks.repair.tools", *given, *options], output)
+        return _run([peers_python(tool), PEERS_SCRIPT, tool, model, samples, output], output, output.parent)
+    repair = tool.partition("@")[0]
+    given = ["-q", "quantize", model, "--calib", samples, "-o", output, "--repair", repair, "--no-engine"]
+    command = [sys.executable, "-m", "benchmarks.repair.tools", *given, *options]
+    done = _run(command, output, tree, _environment())
     report = output.with_suffix(".report.json")
     if done.error or not report.is_file():
         return done
     return Made(done.cpu, done.seconds, done.mib, "", json.loads(report.read_text("utf-8")))
 
 
-def _run(command: list[Any], output: Path) -> Made:
+def _environment() -> dict[str, str]:
+    """Compiled code is kept, and not in the checkout that it is of."""
+    kept = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(ROOT / "out/repair/compiled")}
+    return {**os.environ, **kept}
+
+
+def _run(
+    command: list[Any], output: Path, folder: Path, environment: Mapping[str, str] | None = None
+) -> Made:
     try:
-        done = subprocess.run(
-            [str(part) for part in command], capture_output=True, text=True, timeout=TIMEOUT,
-            cwd=None if "-m" in command else output.parent,
-        )  # fmt: skip
+        done = subprocess.run([str(part) for part in command], capture_output=True, text=True,
+                              timeout=TIMEOUT, cwd=folder, env=environment)  # fmt: skip
     except subprocess.TimeoutExpired:
         return Made(error=f"it did not end within {TIMEOUT} s")
     if done.returncode != 0 or not output.is_file():

@@ -33,7 +33,7 @@ def printed(nets: Sequence[Net]) -> None:
         ledger = done.report.repair
         assert ledger is not None
         if ledger.after_db is None:
-            print(f"       {net.name}: {ledger.why_not or 'nothing was measured'}")
+            print(f"       {net.title}: {ledger.why_not or 'nothing was measured'}")
             continue
         model = onnx.load(given) if isinstance(given, Path) else given
         specs = [InputSpec(name, array.dtype, array.shape) for name, array in samples[0].items()]
@@ -44,4 +44,4 @@ def printed(nets: Sequence[Net]) -> None:
         compare_models(floats, ort.load(done.model), feeds, meters=[meter])
         found = meter.result().sqnr_about_mean_db or 0.0
         said = f"{found:.2f} dB, {ledger.after_db:.2f} in the ledger"
-        claim(net.name, abs(found - ledger.after_db) <= APART, said)
+        claim(net.title, abs(found - ledger.after_db) <= APART, said)
