@@ -207,4 +207,3 @@ def _worst(before: Mapping[str, float], after: Mapping[str, float]) -> OutputLow
 def _differences(before: Sequence[float], after: Sequence[float]) -> np.ndarray:
     """What levels of the same groups differ by; none where some are not known."""
     return np.subtract(after, before) if len(before) == len(after) else np.empty(0)
-

@@ -1,4 +1,4 @@
-"""Where a figure that samples gave lies with others of their kind: 95 % intervals, of decibels and of shares."""
+"""Where a figure lies with other samples of the kind: 95 % intervals, of decibels and of shares."""
 
 from __future__ import annotations
 
