@@ -43,6 +43,7 @@ class Split(ABC):
         confirming: which confirm; likewise. None of them verifies.
         proposing_with: how many of those that choose do not confirm; likewise.
         held: how many verify; likewise.
+        left_over: how many of these do so because nothing else needs them.
         held_indices: which verify, where they can be read again.
         calibrating: which calibrate, in the order in which they are read; of an iterator, none.
         indices: all that are read; likewise.
@@ -56,6 +57,7 @@ class Split(ABC):
     confirming: frozenset[int] = frozenset()
     proposing_with: int | None = None
     held: int | None = None
+    left_over: int = 0
     held_indices: tuple[int, ...] | None = None
 
     @abstractmethod
@@ -149,8 +151,7 @@ def split(
     decided |= {keys[i] for i in (*choosing, *confirming)}
     left = [i for i in idle if keys[i] not in decided]
     more = max(0, min(VERIFYING - len(order[verifies:]), len(used)))
-    verifying = [*left[:more], *order[verifies:]]
-    return _IndexSplit(source, used, choosing, confirming, verifying)
+    return _IndexSplit(source, used, choosing, confirming, order[verifies:], left[:more])
 
 
 def _refuse_seen(seen: Collection[int] | None) -> None:
@@ -184,17 +185,18 @@ class _IndexSplit(Split):
         chosen: Sequence[int],
         confirming: Sequence[int],
         held: Sequence[int],
+        left: Sequence[int] = (),
     ) -> None:
         self._source = source
         self.calibrating = source.order.sorted(used)
-        self.indices = source.order.sorted({*used, *chosen, *confirming, *held})
+        self.indices = source.order.sorted({*used, *chosen, *confirming, *held, *left})
         self.used = len(used)
         self._chosen = chosen
         self.chosen_with = len(chosen)
         self.confirming = frozenset(confirming)
         self.proposing_with = len(set(chosen) - self.confirming)
-        self._held = source.order.sorted(held)
-        self.held, self.held_indices = len(held), self._held
+        self._held, self.left_over = source.order.sorted([*held, *left]), len(left)
+        self.held, self.held_indices = len(self._held), self._held
         self.shared = not set(used).isdisjoint(held)
 
     def calibration(self) -> Iterator[Sample]:

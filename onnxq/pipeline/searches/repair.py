@@ -11,7 +11,7 @@ import numpy as np
 
 from onnxq.base.heap import collected, settled
 from onnxq.base.reason import Reason, by_of, code_of
-from onnxq.data.split import CHOOSE_EVERY, HELD_OUT
+from onnxq.data.split import CHOOSE_EVERY
 from onnxq.documents.repair import EditMade, RepairPart, TensorMapped
 from onnxq.draft.draft import Draft
 from onnxq.graph.spool import LARGE, weight_bytes
@@ -197,7 +197,7 @@ class _Repairing:
         """How many runs of the model all before repair takes, and what verifies it."""
         parts = self._sampling.parts
         assert parts is not None
-        held = min(parts.held or 0, HELD_OUT)  # what is left over verifies whatever it costs
+        held = (parts.held or 0) - parts.left_over  # which verify whatever that costs
         macs = [layer.macs for layer in self._built.draft.plan.layers]
         before = 0.0 if self._state.choice is None else self._state.choice.runs
         return self._state.stats.samples + before + 2 * held + beside_runs(macs)
