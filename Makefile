@@ -83,9 +83,10 @@ bench-calib: $(STAMP) ## calibration alone: cost and memory beside other tools',
 	$(PY) -m benchmarks.methods
 	$(PY) -m benchmarks.candidates
 
-bench-accuracy: $(STAMP) ## what the noise model predicts of trained nets (of ONNXQ_CORPUS), what goals find, and what is measured
+bench-accuracy: $(STAMP) ## what the noise model predicts of trained nets (of ONNXQ_CORPUS), what goals find, what is measured and said
 	$(PY) -m benchmarks.accuracy
 	$(PY) -m benchmarks.sensitivity
+	$(PY) -m benchmarks.said
 
 bench-repair: $(STAMP) $(SAMPLES) ## what repair gains on nets with data, by step, beside other tools, and what it costs
 	OMP_NUM_THREADS=1 .venv-samples/bin/python -m benchmarks.repair.encoders out/repair/encoders

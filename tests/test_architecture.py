@@ -354,6 +354,17 @@ def test_candidates_are_compared_in_one_way() -> None:
     assert states == {"judge/policies.py"}
 
 
+def test_intervals_are_computed_in_one_place() -> None:
+    """Where figures lie with other samples is said by `judge/intervals.py`, for all of them."""
+    states = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in FILES
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Interval"
+    }
+    assert states == {"judge/intervals.py"}
+
+
 def test_layers_are_left_in_float_in_one_way() -> None:
     """`Draft.in_float` takes along all that a node in float leaves without a purpose; others ask it."""
     asking = {

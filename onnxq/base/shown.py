@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 _WIDE = 300
 _LONG = 120
@@ -65,11 +66,32 @@ class Shown:
         return self.words().html()
 
 
-def decibels(level: object) -> str:
-    """A level of a report: a number, or the text of an infinite one, or None."""
+class Ends(Protocol):
+    """Between which a figure lies."""
+
+    @property
+    def low(self) -> float:
+        """The lower end."""
+
+    @property
+    def high(self) -> float:
+        """The upper end."""
+
+
+INTERVALS = "in brackets: 95 % intervals"
+"""What the reader has to know of figures with their ends."""
+
+
+def decibels(level: object, interval: Ends | None = None) -> str:
+    """A level of a report: a number, or the text of an infinite one, or None; and where it lies."""
     if level is None:
         return "not measured"
-    return f"{level:.1f} dB" if isinstance(level, int | float) else f"{level} dB"
+    return (f"{level:.1f} dB" if isinstance(level, int | float) else f"{level} dB") + within(interval)
+
+
+def within(interval: Ends | None, factor: float = 1.0) -> str:
+    """Where a figure lies, to be put behind it, in other units by a factor; "" where that is not known."""
+    return "" if interval is None else f" ({factor * interval.low:.1f} to {factor * interval.high:.1f})"
 
 
 def count(number: int, noun: str) -> str:

@@ -13,7 +13,11 @@ from onnxq.data.sources import Source
 
 _HOLD_EVERY, CHOOSE_EVERY = 8, 4
 HELD_OUT, CHOOSING = 64, 128
-"""How many samples verify, and choose, at most."""
+"""How many samples verify, and choose, at most, of those that could also calibrate."""
+
+VERIFYING = 128
+"""How many verify at most with those that are left over, no more of these than calibrate. An interval of 128
+is 0.7 as wide as that of 64; 256 cost a fifth of a run."""
 
 BLOCKS = (16, 64)
 """After how many samples that choose, hopeless candidates are left out, and what is clear is decided."""
@@ -39,6 +43,7 @@ class Split(ABC):
         confirming: which confirm; likewise. None of them verifies.
         proposing_with: how many of those that choose do not confirm; likewise.
         held: how many verify; likewise.
+        left_over: how many of these do so because nothing else needs them.
         held_indices: which verify, where they can be read again.
         calibrating: which calibrate, in the order in which they are read; of an iterator, none.
         indices: all that are read; likewise.
@@ -52,6 +57,7 @@ class Split(ABC):
     confirming: frozenset[int] = frozenset()
     proposing_with: int | None = None
     held: int | None = None
+    left_over: int = 0
     held_indices: tuple[int, ...] | None = None
 
     @abstractmethod
@@ -94,13 +100,14 @@ def split(
 
     Of N samples, the content of each and `seed` decide: an eighth, at least 1 and at most 64,
     verifies; a quarter, at most 128, chooses where `choose` is set; and at most `samples` of
-    the others calibrate. Samples of the same content are in one part, where there are others for the other
-    parts. Of an iterator, samples 0, 8, 16, ... verify and, where `choose` is set, 4, 12, 20, ...
-    choose, at most as many (they are kept in memory), and the others calibrate, at most `samples`.
+    the others calibrate. What is left over verifies as well, up to 128 in all, and no more of it than
+    calibrate. Samples of the same content are in one part, where there are others for the other parts. Of an
+    iterator, samples 0, 8, 16, ... verify and, where `choose` is set, 4, 12, 20, ... choose, at most as many
+    (they are kept in memory), and the others calibrate, at most `samples`: there it is read no further.
 
-    Where `confirm` is set, as many as verify confirm, of those that do nothing else; where there are not so
-    many, or of an iterator, every other one of those that choose does, if these are 4 at least. Which
-    calibrate, choose and verify does not depend on it.
+    Where `confirm` is set, as many as verify without what is left over confirm, of those that do nothing
+    else; where there are not so many, or of an iterator, every other one of those that choose does, if these
+    are 4 at least. Which calibrate and choose does not depend on it.
 
     Args:
         source: the samples.
@@ -136,11 +143,15 @@ def split(
     if used is None:
         used = order[: min(samples, chooses)]
     choosing, confirming = order[chooses:verifies], list[int]()
+    decided = {keys[i] for i in used}
+    idle = [i for i in order[:chooses] if keys[i] not in decided]
     if confirm:
-        calibrating, fewest = {keys[i] for i in used}, max(2, held)
-        idle = [i for i in order[:chooses] if keys[i] not in calibrating][-fewest:]
-        confirming = idle if len(idle) == fewest else _every_other(choosing)
-    return _IndexSplit(source, used, choosing, confirming, order[verifies:])
+        fewest = max(2, held)
+        confirming = idle[-fewest:] if len(idle) >= fewest else _every_other(choosing)
+    decided |= {keys[i] for i in (*choosing, *confirming)}
+    left = [i for i in idle if keys[i] not in decided]
+    more = max(0, min(VERIFYING - len(order[verifies:]), len(used)))
+    return _IndexSplit(source, used, choosing, confirming, order[verifies:], left[:more])
 
 
 def _refuse_seen(seen: Collection[int] | None) -> None:
@@ -174,17 +185,18 @@ class _IndexSplit(Split):
         chosen: Sequence[int],
         confirming: Sequence[int],
         held: Sequence[int],
+        left: Sequence[int] = (),
     ) -> None:
         self._source = source
         self.calibrating = source.order.sorted(used)
-        self.indices = source.order.sorted({*used, *chosen, *confirming, *held})
+        self.indices = source.order.sorted({*used, *chosen, *confirming, *held, *left})
         self.used = len(used)
         self._chosen = chosen
         self.chosen_with = len(chosen)
         self.confirming = frozenset(confirming)
         self.proposing_with = len(set(chosen) - self.confirming)
-        self._held = source.order.sorted(held)
-        self.held, self.held_indices = len(held), self._held
+        self._held, self.left_over = source.order.sorted([*held, *left]), len(left)
+        self.held, self.held_indices = len(self._held), self._held
         self.shared = not set(used).isdisjoint(held)
 
     def calibration(self) -> Iterator[Sample]:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from onnxq.base.plain import DocumentPart
 from onnxq.judge.comparable import OutputLeftOut
+from onnxq.judge.intervals import Interval
 from onnxq.noise.breakdown import NoiseBreakdown
 from onnxq.noise.goal import FloatSetTried
 from onnxq.run.compare import OutputAccuracy
@@ -42,6 +43,8 @@ class GateMeasured(DocumentPart):
         measured: what was measured; None where nothing could be.
         met: whether it is met.
         missing: by how much it is missed, 0 where it is met; None where nothing was measured.
+        interval: where `measured` lies with other samples, in its units; None where too few tell, and of a
+            score, which is a function of the user's.
     """
 
     kind: GateKind
@@ -51,14 +54,23 @@ class GateMeasured(DocumentPart):
     measured: float | None
     met: bool
     missing: float | None
+    interval: Interval | None = None
 
     @classmethod
-    def judged(cls, kind: GateKind, what: str, of: str, goal: float, measured: float | None) -> GateMeasured:
+    def judged(
+        cls,
+        kind: GateKind,
+        what: str,
+        of: str,
+        goal: float,
+        measured: float | None,
+        interval: Interval | None = None,
+    ) -> GateMeasured:
         """One by what was measured."""
         missing = None
         if measured is not None:
             missing = max(0.0, goal - measured if kind != "drop" else measured - goal)
-        return cls(kind, what, of, goal, measured, missing == 0, missing)
+        return cls(kind, what, of, goal, measured, missing == 0, missing, interval)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from onnxq.base.shown import Shown, Words, count, decibels
 from onnxq.data.understood import DataRead
 from onnxq.run.compare import OutputAccuracy
 
-PIECES_SCHEMA = 2
-"""The schema of `Manifest`, `ExtractReport` and `ChainRun`. That of 1 had no `kind`."""
+PIECES_SCHEMA, RUN_SCHEMA = 2, 3
+"""The schemas of `Manifest` and `ExtractReport`, and of `ChainRun`. Those of 1 had no `kind`."""
 
 _ROWS = 10
 
@@ -122,7 +122,7 @@ class OutputOfChain(OutputAccuracy):
         verdict: whether it is equal, bit for bit.
     """
 
-    verdict: Literal["equal", "differs"]
+    verdict: Literal["equal", "differs"] = field(kw_only=True)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -131,7 +131,7 @@ class ChainRun(Shown, DocumentPart):
 
     Attributes:
         kind: "run".
-        schema: 2.
+        schema: 3.
         manifest: the manifest that was read.
         original: the model that was compared with; None where none was.
         pieces: the files that ran, in order.

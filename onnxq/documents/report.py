@@ -31,7 +31,7 @@ from onnxq.noise.ranking import DecisionRanked
 from onnxq.rewrite.changes import Assumption, Change, NearMiss
 from onnxq.rewrite.whole import WholeProof
 
-REPORT_SCHEMA = 2
+REPORT_SCHEMA = 3
 """What is written. A report of schema 1 has no `kind`, and no fields for what was left out."""
 
 
@@ -97,7 +97,7 @@ class Report(Run):
 
     Attributes:
         kind: "report".
-        schema: 2.
+        schema: 3.
         nodes_before: how many nodes the original had.
         assumptions: what changes rely on.
         changes: the changes that were kept, in order.
@@ -174,7 +174,7 @@ class PlanReport(Run):
 
     Attributes:
         kind: "plan".
-        schema: 2.
+        schema: 3.
         plan: what would be quantized.
         calibration: what calibration found, or that there was none.
         repair: what repair of accuracy did; None where it was not asked for.
@@ -247,7 +247,7 @@ class SensitivityReport(Run):
 
     Attributes:
         kind: "sensitivity".
-        schema: 2.
+        schema: 3.
         sensitivity: what causes the error.
     """
 

@@ -5,19 +5,25 @@ This is the one figure by which goals are set, reached and reported.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from onnxq.base.plain import DocumentPart
 from onnxq.judge.comparable import OutputLeftOut, as_tensor
+from onnxq.judge.intervals import GROUPS, Interval
 from onnxq.judge.output_parts import OutputParts
 from onnxq.judge.sqnr import Signal, limited_db, power
 
 NAME = "SQNR about the mean"
 """What it is called wherever it stands; its key in JSON is `sqnr_about_mean_db`."""
+
+_REMEMBERED = 1 << 22
+"""So many values of outputs groups of samples remember, float64, if that leaves them eight."""
+
+_FEWEST = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +33,12 @@ class LevelAboutMean(DocumentPart):
     Attributes:
         output: its name.
         sqnr_about_mean_db: its signal-to-noise ratio about the mean over samples, dB.
+        interval: where that lies with other samples, dB; None where too few tell.
     """
 
     output: str
     sqnr_about_mean_db: float
+    interval: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +53,7 @@ class AboutMeanPart(DocumentPart):
         outputs: of each output that counts, the worst first.
         left_out: the outputs that do not count.
         samples: on how many samples.
+        interval: where `sqnr_about_mean_db` lies with other samples, dB; None where too few tell.
     """
 
     sqnr_about_mean_db: float | None
@@ -53,6 +62,7 @@ class AboutMeanPart(DocumentPart):
     outputs: tuple[LevelAboutMean, ...]
     left_out: tuple[OutputLeftOut, ...]
     samples: int
+    interval: Interval | None = None
 
     @classmethod
     def of(
@@ -71,6 +81,26 @@ class AboutMeanPart(DocumentPart):
     def levels(self) -> dict[str, float]:
         """That of each output that counts, dB, the worst first."""
         return {one.output: one.sqnr_about_mean_db for one in self.outputs}
+
+    @property
+    def worst_interval(self) -> Interval | None:
+        """Where the level of the worst output lies, dB."""
+        return self.outputs[0].interval if self.outputs else None
+
+    def within(self, without: Sequence[AboutMeanPart]) -> AboutMeanPart:
+        """The same with intervals; `without`: what the samples say without each group of them."""
+        of_all = [one.sqnr_about_mean_db for one in without]
+        each = [one.levels for one in without]
+        outputs = tuple(
+            replace(one, interval=_interval(one.sqnr_about_mean_db, [some.get(one.output) for some in each]))
+            for one in self.outputs
+        )
+        return replace(self, outputs=outputs, interval=_interval(self.sqnr_about_mean_db, of_all))
+
+
+def _interval(level: float | None, without: Sequence[float | None]) -> Interval | None:
+    known = [one for one in without if one is not None]
+    return Interval.of_level(level, known if len(known) == len(without) else ())
 
 
 class AboutMeanMeter:
@@ -144,3 +174,48 @@ class AboutMeanMeter:
             left_out,
             self._samples,
         )
+
+
+class AboutMeanGroups:
+    """Accumulates it for one candidate, the samples dealt to groups: they tell where it lies with others."""
+
+    def __init__(
+        self, outputs: Sequence[str] | OutputParts, weights: Mapping[str, float] | None = None
+    ) -> None:
+        """As a meter.
+
+        Raises:
+            UserError: an output that is weighed does not exist.
+        """
+        self._groups = [AboutMeanMeter(outputs, 1, weights)]
+        self._outputs, self._weights, self._samples = outputs, weights, 0
+        self._found: AboutMeanPart | None = None
+
+    def add(self, reference: Sequence[Any], candidates: Sequence[Sequence[Any]]) -> None:
+        """Adds a sample."""
+        if not self._samples:  # each group remembers means as large as the outputs
+            most = _REMEMBERED // max(1, sum(as_tensor(value).size for value in reference))
+            more = min(GROUPS, max(_FEWEST, most)) - 1
+            self._groups += [AboutMeanMeter(self._outputs, 1, self._weights) for _ in range(more)]
+        self._groups[self._samples % len(self._groups)].add(reference, candidates)
+        self._samples, self._found = self._samples + 1, None
+
+    @property
+    def equal(self) -> bool:
+        """Whether all outputs were the float model's, value by value."""
+        return self._samples > 0 and all(one.equal for one in self._groups if one.samples)
+
+    def result(self) -> AboutMeanPart:
+        """What the samples so far say."""
+        if self._found is None:
+            first, *more = [one for one in self._groups if one.samples] or self._groups
+            of_all = first.joined(more).result()
+            self._found = of_all.within(list(without_each([first, *more])) if more else [])
+        return self._found
+
+
+def without_each(groups: Sequence[AboutMeanMeter]) -> Iterator[AboutMeanPart]:
+    """What two groups of samples and more say without each of them."""
+    for place in range(len(groups)):
+        first, *others = (*groups[:place], *groups[place + 1 :])
+        yield first.joined(others).result()

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnxq.base.plain import DocumentPart
-from onnxq.judge.about_mean import AboutMeanMeter, AboutMeanPart
+from onnxq.judge.about_mean import AboutMeanMeter, AboutMeanPart, without_each
 from onnxq.judge.comparable import not_compared
+from onnxq.judge.intervals import standard_error
 from onnxq.judge.sqnr import nsr_of
 
 GROUPS = 8
@@ -48,8 +49,7 @@ class Levels:
         of_all = first.joined(more).result()
         if len(some) < 3:
             return Levels(of_all)
-        rest = [some[:place] + some[place + 1 :] for place in range(len(some))]
-        without = (one.joined(others).result().sqnr_about_mean_db for one, *others in rest)
+        without = (one.sqnr_about_mean_db for one in without_each(some))
         return Levels(of_all, _known(without), _known(one.result().sqnr_about_mean_db for one in some))
 
     @property
@@ -60,7 +60,7 @@ class Levels:
     @property
     def error_db(self) -> float:
         """The standard error of that, dB, by what it varies without a group; 0 where it is not known."""
-        return _standard_error(self.without)
+        return standard_error(self.without)
 
 
 def _known(levels: Iterable[float | None]) -> tuple[float, ...]:
@@ -107,7 +107,7 @@ class Gain:
         assert before.sqnr_db is not None
         assert after.sqnr_db is not None
         db = after.sqnr_db - before.sqnr_db
-        error = _standard_error(_differences(before.without, after.without))
+        error = standard_error(_differences(before.without, after.without))
         each = _differences(before.each, after.each)
         alike = lead(each) if len(each) >= _GROUPS_TELL else -np.inf
         worst, added = _worst(before.of_all.levels, after.of_all.levels)
@@ -215,8 +215,3 @@ def _worst(before: Mapping[str, float], after: Mapping[str, float]) -> tuple[Out
 def _differences(before: Sequence[float], after: Sequence[float]) -> np.ndarray:
     """What levels of the same groups differ by; none where some are not known."""
     return np.subtract(after, before) if len(before) == len(after) else np.empty(0)
-
-
-def _standard_error(without: Sequence[float] | np.ndarray) -> float:
-    """The standard error of what was measured without each group of samples (a jackknife); 0 of none."""
-    return float(np.sqrt((len(without) - 1) * np.var(without))) if len(without) else 0.0

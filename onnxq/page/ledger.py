@@ -14,7 +14,7 @@ from onnxq.documents.report import Report
 from onnxq.judge.about_mean import AboutMeanPart
 from onnxq.noise.breakdown import NoiseShare
 from onnxq.noise.goal import FloatSetTried
-from onnxq.page.words import counted, decimal, figure, level, percent
+from onnxq.page.words import counted, decimal, figure, level, percent, within
 from onnxq.repair.ledger import RepairStep
 from onnxq.rewrite.whole import WholeProof
 
@@ -211,7 +211,8 @@ def _result(about: AboutMeanPart | None) -> list[LedgerEntry]:
     decibels = None if about is None else number(about.sqnr_about_mean_db)
     if about is None or decibels is None:
         return []
-    note = f"about the mean, on {counted(about.samples or 0, 'sample')} that chose nothing"
+    samples = counted(about.samples or 0, "sample")
+    note = f"about the mean{within(about.interval)}, on {samples} that chose nothing"
     return [_entry("result", "as written, all outputs", decibels, note)]
 
 

@@ -9,6 +9,7 @@ from onnxq.analysis.lost import ADVICE, LEAST_AGREEMENT, LEAST_SQNR, Judged, jud
 from onnxq.analysis.reports import number, part_of
 from onnxq.analysis.worth import ESTIMATE, ONLY_A_GPU, compared, worth_of
 from onnxq.base.grouped import grouped
+from onnxq.base.shown import INTERVALS
 from onnxq.compiled.verdict import Verdict
 from onnxq.documents.accuracy import GoalPart, OutputOfRun
 from onnxq.documents.body import BodyPart
@@ -17,7 +18,7 @@ from onnxq.documents.engine import EnginePart
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.report import Report
 from onnxq.judge.about_mean import AboutMeanPart
-from onnxq.page.words import between, counted, decimal, figure, level, percent, size, tail
+from onnxq.page.words import between, counted, decimal, figure, level, percent, size, tail, within
 from onnxq.quant.plan import KeptFloat
 
 GOOD, OPEN, BAD = "good", "open", "bad"
@@ -171,23 +172,35 @@ def _short(name: str) -> str:
 
 def _accuracy(report: Report, near: tuple[Judged, ...]) -> list[Fact]:
     about, facts = part_of(AboutMeanPart, report.about_mean), []
-    note = f"on {counted(about.samples, 'sample')} held out of calibration" if about.samples else ""
+    note = f"on {counted(about.samples, 'sample')} that decided nothing" if about.samples else ""
+    note += f"; {INTERVALS}" if about.interval else ""
     together = number(about.sqnr_about_mean_db)
     not_verified = part_of(CalibrationPart, report.calibration).not_verified
     if together is not None:
         tone = _tone(together, _is_lost(near))
-        facts.append(Fact("Accuracy, SQNR about the mean", level(together), note, tone))
+        facts.append(
+            Fact("Accuracy, SQNR about the mean", level(together) + within(about.interval), note, tone)
+        )
     elif not_verified:
         facts.append(Fact("Accuracy", "not verified", not_verified, OPEN))
     worst = next((one for one in near if one.output and one.level_db is not None), None)
     if worst is not None and worst.level_db is not None:
         tone = _tone(worst.level_db, worst.lost)
-        facts.append(Fact("Worst output", level(worst.level_db), _short(worst.output), tone))
-    same = [value for one in report.accuracy if (value := number(one.top1)) is not None]
+        levels = {one.output: one.interval for one in about.outputs}
+        said = level(worst.level_db) + within(levels.get(worst.output))
+        facts.append(Fact("Worst output", said, _short(worst.output), tone))
+    same = [(value, one.top1_interval) for one in report.accuracy if (value := number(one.top1)) is not None]
     if same:
-        least = min(same)
+        least, ends = min(same, key=lambda one: one[0])
         tone = BAD if least < LEAST_AGREEMENT else OPEN if least < _USUAL_AGREEMENT else ""
-        facts.append(Fact("Agreement of the argmax", percent(least), "the least of all outputs", tone))
+        facts.append(
+            Fact(
+                "Agreement of the argmax",
+                percent(least) + within(ends, 100),
+                "the least of all outputs",
+                tone,
+            )
+        )
     scores = part_of(GoalPart, report.goal).scores
     if scores is not None:
         reached = number(scores.int8 if number(scores.result) is None else scores.result)
@@ -200,7 +213,7 @@ def _goal(goal: GoalPart | None) -> Iterator[Fact]:
     for gate in part_of(GoalPart, goal).gates:
         of = f" of {gate.of}" if gate.of else ""
         asked, reached = figure(number(gate.goal)), figure(number(gate.measured))
-        value = f"{'met' if gate.met else 'not met'}: {reached or 'not measured'}"
+        value = f"{'met' if gate.met else 'not met'}: {reached or 'not measured'}{within(gate.interval)}"
         yield Fact(f"Goal: {gate.what}{of}", value, f"{asked} asked for", GOOD if gate.met else BAD)
 
 
@@ -272,22 +285,22 @@ def _as_built(verdict: Verdict) -> str:
 def _outputs(report: Report, near: tuple[Judged, ...]) -> tuple[OutputFact, ...]:
     """The rows of the table, in the order of what was judged."""
     levels = part_of(AboutMeanPart, report.about_mean).outputs
-    about = {one.output: number(one.sqnr_about_mean_db) for one in levels}
+    about = {one.output: level(number(one.sqnr_about_mean_db)) + within(one.interval) for one in levels}
     entries = {one.output: one for one in report.accuracy}
     return tuple(
-        _output(one, entries[one.output], about.get(one.output)) for one in near if one.output in entries
+        _output(one, entries[one.output], about.get(one.output, "")) for one in near if one.output in entries
     )
 
 
-def _output(one: Judged, entry: OutputOfRun, about: float | None) -> OutputFact:
+def _output(one: Judged, entry: OutputOfRun, about: str) -> OutputFact:
     cosine = number(entry.cosine)
     return OutputFact(
         output=one.output,
-        about_mean=level(about),
-        sqnr=level(number(entry.sqnr_db)),
+        about_mean=about,
+        sqnr=level(number(entry.sqnr_db)) + within(entry.sqnr_interval),
         cosine="" if cosine is None else f"{cosine:.5f}",
         worst=f"{figure(number(entry.max_abs))} of {figure(number(entry.max_ref))}",
-        agreement=percent(number(entry.top1)),
+        agreement=percent(number(entry.top1)) + within(entry.top1_interval, 100),
         tone=BAD if one.lost else "",
     )
 

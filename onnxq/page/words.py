@@ -10,7 +10,7 @@ from onnxq.base import shown
 
 _LONGEST = 160
 
-counted = shown.count
+counted, within = shown.count, shown.within
 
 
 def visible(text: str) -> str:

@@ -42,7 +42,7 @@ class Comparison(Shown, DocumentPart):
 
     Attributes:
         kind: "comparison".
-        schema: 2.
+        schema: 3.
         reference: the path of the reference.
         candidate: the path of the other.
         emulated: whether half precision was rounded after every node.
@@ -70,10 +70,15 @@ class Comparison(Shown, DocumentPart):
     def words(self) -> Words:
         """How near the outputs are, the worst first."""
         part = self.about_mean
-        facts = [f"{decibels(part.sqnr_about_mean_db)} about the mean", count(part.samples, "sample")]
+        level = decibels(part.sqnr_about_mean_db, part.interval)
+        facts = [f"{level} about the mean", count(part.samples, "sample")]
         worst = sorted(self.accuracy, key=lambda one: float("inf") if one.sqnr_db is None else one.sqnr_db)
         rows = [
-            (one.output, decibels(one.sqnr_db), "" if one.cosine is None else f"{one.cosine:.6f}")
+            (
+                one.output,
+                decibels(one.sqnr_db, one.sqnr_interval),
+                "" if one.cosine is None else f"{one.cosine:.6f}",
+            )
             for one in worst[:_ROWS]
         ]
         alarms = () if self.met else ("the goal is not met",)
@@ -152,7 +157,7 @@ def _compared(
     gates = bound.gates(gauge, drop, "" if score is None else score.name)
     return Comparison(
         kind="comparison",
-        schema=2,
+        schema=3,
         reference=str(reference),
         candidate=str(candidate),
         emulated=any(half),

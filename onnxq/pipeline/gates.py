@@ -11,7 +11,7 @@ import numpy as np
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.documents.accuracy import GateMeasured, GoalPart, ScoresPart
 from onnxq.graph.types import Shape
-from onnxq.judge.about_mean import NAME, AboutMeanMeter, AboutMeanPart
+from onnxq.judge.about_mean import NAME, AboutMeanGroups, AboutMeanPart
 from onnxq.judge.output_parts import OutputParts, owner_of
 from onnxq.judge.policies import CLEAR_DB
 from onnxq.judge.sqnr import BEST_DB
@@ -69,7 +69,7 @@ class BoundGoal:
         Raises:
             UserError: a part that is weighed does not exist.
         """
-        about = AboutMeanMeter(parts or self.outputs, 1, self.goal.weigh)
+        about = AboutMeanGroups(parts or self.outputs, self.goal.weigh)
         agreement = None if self.agreement is None else AgreementMeter(self.outputs, self.agreement[0])
         return Gauge(about, agreement)
 
@@ -83,13 +83,15 @@ class BoundGoal:
         """
         gates, gate = list[GateMeasured](), GateMeasured.judged
         if self.goal.min_sqnr is not None:
-            level = gauge.about.result().sqnr_about_mean_db
+            part = gauge.about_mean
+            level = part.sqnr_about_mean_db
             if level is None and gauge.about.equal:  # whatever their signal is
                 level = BEST_DB
-            gates.append(gate("sqnr", NAME, "", self.goal.min_sqnr, level))
+            gates.append(gate("sqnr", NAME, "", self.goal.min_sqnr, level, part.interval))
         if self.agreement is not None and gauge.agreement is not None:
             name, percent = self.agreement
-            gates.append(gate("agreement", "argmax agrees", name, percent, gauge.agreement.percent))
+            same = gauge.agreement
+            gates.append(gate("agreement", "argmax agrees", name, percent, same.percent, same.interval))
         if self.goal.max_drop is not None:
             gates.append(gate("drop", "drop of the score", function, self.goal.max_drop, drop))
         return gates
@@ -104,7 +106,7 @@ class Gauge:
         agreement: the argmax, where that is asked for.
     """
 
-    about: AboutMeanMeter
+    about: AboutMeanGroups
     agreement: AgreementMeter | None = None
 
     @property

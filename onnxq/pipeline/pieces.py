@@ -25,6 +25,7 @@ from onnxq.data.sources import DataSource
 from onnxq.documents.data import path_of
 from onnxq.documents.pieces import (
     PIECES_SCHEMA,
+    RUN_SCHEMA,
     ChainRun,
     ExtractReport,
     Manifest,
@@ -332,7 +333,7 @@ def _run(
             count += 1
     return ChainRun(
         kind="run",
-        schema=PIECES_SCHEMA,
+        schema=RUN_SCHEMA,
         manifest=str(path),
         original=None if reference is None else str(reference),
         pieces=tuple(chain.labels),

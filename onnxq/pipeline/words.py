@@ -32,9 +32,10 @@ def _nearness(report: Report) -> str:
     part = report.about_mean
     if part is None or part.sqnr_about_mean_db is None:
         return "accuracy not measured" if report.plan else ""
-    text = f"{decibels(part.sqnr_about_mean_db)} about the mean"
+    text = f"{decibels(part.sqnr_about_mean_db, part.interval)} about the mean"
     if len(part.outputs) > 1:
-        text += f", the worst output {part.worst_output} {decibels(part.worst_output_db)}"
+        worst = decibels(part.worst_output_db, part.worst_interval)
+        text += f", the worst output {part.worst_output} {worst}"
     return text
 
 

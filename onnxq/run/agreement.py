@@ -10,6 +10,7 @@ import numpy as np
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.graph.types import Shape
 from onnxq.judge.comparable import as_tensor
+from onnxq.judge.intervals import Interval
 
 
 class AgreementMeter:
@@ -19,6 +20,7 @@ class AgreementMeter:
         output: the name of the output.
         same: rows with the same greatest entry.
         rows: all rows.
+        samples: how many samples.
     """
 
     def __init__(self, outputs: Sequence[str], output: str) -> None:
@@ -30,7 +32,7 @@ class AgreementMeter:
         if output not in outputs:
             raise unknown_name("output", output, list(outputs))
         self._place, self.output = list(outputs).index(output), output
-        self.same = self.rows = 0
+        self.same = self.rows = self.samples = 0
 
     def add(self, reference: Sequence[Any], candidates: Sequence[Sequence[Any]]) -> None:
         """Adds a sample; of the candidates the first counts. What has another shape agrees in no row.
@@ -46,6 +48,7 @@ class AgreementMeter:
             )
         given = as_tensor(candidates[0][self._place])
         best = wanted.argmax(-1)
+        self.samples += 1
         self.rows += best.size
         if given.shape == wanted.shape:
             self.same += int((given.argmax(-1) == best).sum())
@@ -54,6 +57,12 @@ class AgreementMeter:
     def percent(self) -> float:
         """In how many percent of the rows it agrees."""
         return 100 * self.same / max(1, self.rows)
+
+    @property
+    def interval(self) -> Interval | None:
+        """Where that lies with other samples, percent; a sample is one trial, as its rows may be alike."""
+        found = Interval.of_share(self.same / self.rows if self.rows else None, self.samples)
+        return None if found is None else found.times(100)
 
 
 def output_with_classes(

@@ -15,6 +15,7 @@ import numpy as np
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.plain import DocumentPart
 from onnxq.judge.comparable import as_tensor, is_real
+from onnxq.judge.intervals import GROUPS, Interval
 from onnxq.judge.output_parts import OutputParts
 from onnxq.judge.sqnr import Energy, cosine, sqnr_db
 from onnxq.run.ort import Session
@@ -37,7 +38,10 @@ class OutputAccuracy(DocumentPart):
         nonfinite: values that are NaN or infinite in the candidate, finite in the reference.
         skipped: values that are NaN or infinite in the reference; only `equal` counts them.
         mismatched: samples whose outputs differ in shape; no other field counts them.
+        sqnr_interval: where `sqnr_db` lies with other samples, dB; None where too few tell.
+        top1_interval: where `top1` lies likewise, 0 to 1; a sample is one trial, as its rows may be alike.
 
+    The cosine follows the SQNR, and a maximum is that of these samples: they have no intervals.
     What does not apply is None: all from `sqnr_db` to `max_ref` for integers, and for floats
     where nothing could be compared; `top1` for other ranks.
     """
@@ -53,6 +57,8 @@ class OutputAccuracy(DocumentPart):
     nonfinite: int
     skipped: int
     mismatched: int
+    sqnr_interval: Interval | None = None
+    top1_interval: Interval | None = None
 
 
 class OutputComparison:
@@ -63,6 +69,7 @@ class OutputComparison:
         self._samples = self._values = self._equal = self._floats = self._finite = 0
         self._rows = self._same_top = 0
         self._cand2 = self._cross = self._max_abs = 0.0
+        self._dealt = np.zeros((2, GROUPS))  # signal and noise of groups of samples
 
     def add(self, reference: np.ndarray, candidate: np.ndarray) -> None:
         """Adds the outputs of one sample."""
@@ -81,7 +88,10 @@ class OutputComparison:
         if ref.ndim == 2 and ref.shape[1] > 1:
             self._rows += ref.shape[0]
             self._same_top += int(np.count_nonzero(ref.argmax(1) == cand.argmax(1)))
+        was = self._energy.signal, self._energy.noise
         ref, cand = self._energy.add(ref, cand)
+        more = self._energy.signal - was[0], self._energy.noise - was[1]
+        self._dealt[:, (self._samples - 1) % GROUPS] += more
         self._finite += ref.size
         self._cand2 += float(cand @ cand)
         self._cross += float(ref @ cand)
@@ -93,18 +103,24 @@ class OutputComparison:
         broken = energy.beyond > 0
         measured = self._finite > 0 or broken
         noise = math.inf if broken else energy.noise
+        level = sqnr_db(energy.signal, noise) if measured else None
+        top1 = self._same_top / self._rows if self._rows else None
+        rest = np.sum(self._dealt, 1, keepdims=True) - self._dealt[:, : self._samples]
+        without = [sqnr_db(float(one), float(other)) for one, other in rest.T]
         return OutputAccuracy(
             output=self.output,
             samples=self._samples,
             equal=self._equal / self._values if self._values else None,
-            sqnr_db=sqnr_db(energy.signal, noise) if measured else None,
+            sqnr_db=level,
             cosine=cosine(energy.signal, self._cand2, self._cross, noise) if measured else None,
             max_abs=(math.inf if broken else self._max_abs) if measured else None,
             max_ref=energy.amax if measured else None,
-            top1=self._same_top / self._rows if self._rows else None,
+            top1=top1,
             nonfinite=energy.beyond,
             skipped=self._floats - self._finite - energy.beyond,
             mismatched=energy.mismatched,
+            sqnr_interval=Interval.of_level(level, without),
+            top1_interval=Interval.of_share(top1, self._samples - energy.mismatched),
         )
 
 

@@ -23,6 +23,7 @@ _VARIES = (
     (re.compile(re.escape(str(ROOT))), "<onnxq>"),
     (re.compile(r"(?<![\d.])\d+\.\d+(e[+-]\d+)?(?= (s|dB|of)\b|,|$)", re.MULTILINE), "<n>"),
     (re.compile(r"(?<= of )\d+\.\d+"), "<n>"),
+    (re.compile(r"(?<=\()-?\d+\.\d(\s+to\s+)-?\d+\.\d(?=\))"), r"<n>\1<n>"),
     (re.compile(r"(?<=\.repair\.)[0-9a-f]{16}(?=\.npz)"), "<hash>"),
     (re.compile(r"\b[0-9a-f]{12} -> [0-9a-f]{12}\b"), "<hash> -> <hash>"),
     (re.compile(r"\b[\d,]+ codes"), "<n> codes"),

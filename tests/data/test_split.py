@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from onnxq.base.errors import UserError
 from onnxq.data.samples import InputSpec, Sample
 from onnxq.data.sources import Source, open_source
-from onnxq.data.split import CHOOSING, HELD_OUT, Split, split
+from onnxq.data.split import CHOOSING, HELD_OUT, VERIFYING, Split, split
 
 X = InputSpec("x", np.dtype(np.float32), ("N", 1))
 KINDS = pytest.mark.parametrize("stream", [False, True])
@@ -46,14 +46,17 @@ def test_three_parts(count: int, choose: bool, stream: bool) -> None:
     assert held
     assert not parts.shared
     everything = used + chosen + held
-    assert len(everything) == len(set(everything)) == min(count, 512 + len(chosen) + len(held))
+    assert len(everything) == len(set(everything))
+    assert not stream or len(everything) == min(count, 512 + len(chosen) + len(held))
     if stream:
         end = count if len(used) < 512 else used[-1]  # it is read no further than needed
         assert held == list(range(0, end, 8))[:HELD_OUT]
         assert chosen == (list(range(4, end, 8))[:CHOOSING] if choose else [])
     else:
-        assert len(held) == min(HELD_OUT, max(1, count // 8))
+        least = min(HELD_OUT, max(1, count // 8))
         assert len(chosen) == (min(CHOOSING, count // 4) if choose else 0)
+        left = count - least - len(chosen) - len(used)
+        assert len(held) == min(least + min(left, len(used)), VERIFYING)
         assert parts.used == len(used)
     assert (parts.chosen_with, parts.held) == (len(chosen), len(held))
 
@@ -65,14 +68,16 @@ def test_those_that_confirm_change_nothing_of_the_others(count: int, samples: in
     """They do nothing else; where there are no idle ones, they are half of those that choose."""
     plain = parts_of(split(source(count, stream), samples, 0, choose=True))
     parts = split(source(count, stream), samples, 0, choose=True, confirm=True)
-    used, chosen, held = found = parts_of(parts)
-    assert found == plain
+    used, chosen, held = parts_of(parts)
+    assert (used, chosen) == plain[:2]
+    least = min(HELD_OUT, max(1, count // 8))
+    assert stream or (set(held) <= set(plain[2]) and len(held) >= least)
     proposing, confirming = indices(parts.proposal()), indices(parts.confirmation())
     assert parts.confirming == set(confirming)
     assert parts.proposing_with == len(proposing)
     assert set(confirming).isdisjoint({*used, *held, *proposing}) or count == 1
-    if not stream and count - len({*used, *chosen, *held}) >= max(2, len(held)):
-        assert len(confirming) == max(2, len(held))
+    if not stream and count - len({*used, *chosen}) - least >= max(2, least):
+        assert len(confirming) == max(2, least)
         assert proposing == chosen
     else:
         assert sorted(proposing + confirming) == sorted(chosen)
@@ -151,10 +156,25 @@ def test_seed() -> None:
 @CHOOSE
 def test_at_most_so_many(choose: bool) -> None:
     used, chosen, held = parts_of(split(source(100), 10, 0, choose=choose))
-    assert (len(used), len(chosen), len(held)) == (10, 25 if choose else 0, 12)
+    assert (len(used), len(chosen), len(held)) == (10, 25 if choose else 0, 12 + 10)
     used, chosen, held = parts_of(split(source(100, True), 10, 0, choose=choose))
     expected = [1, 2, 3, 5, 6, 7, 9, 10, 11, 13] if choose else [1, 2, 3, 4, 5, 6, 7, 9, 10, 11]
     assert (used, chosen, held) == (expected, [4, 12] if choose else [], [0, 8])
+
+
+def test_what_is_left_over_verifies() -> None:
+    """All of it, up to so many; it is of no other part, nor of the contents of one."""
+    _, chosen, held = parts_of(split(source(700), 300, 0, choose=True))
+    least = parts_of(split(source(700), 700, 0, choose=True))
+    assert set(least[2]) < set(held)
+    assert least[1] == chosen
+    assert len(held) == VERIFYING
+    twice = [{"x": np.full((1, 1), index // 2, np.float32)} for index in range(400)]
+    parts = split(open_source(twice, [X]), 100, 0, choose=True, confirm=True)
+    each = (parts.calibration(), parts.choice(), parts.confirmation(), parts.held_out())
+    values = [{float(sample.feeds["x"][0, 0]) for sample in part} for part in each]
+    assert len(set.union(*values)) == sum(map(len, values))
+    assert len(values[3]) > HELD_OUT // 2
 
 
 def test_an_iterator_is_read_no_further_than_needed() -> None:
@@ -195,8 +215,10 @@ class TestSeen:
         else:
             assert set(chosen) | set(held) <= seen
         left = len(others) or len(seen)
-        assert len(held) == min(max(1, count // 8), left)
-        assert len(chosen) == (min(count // 4, left - len(held)) if choose else 0)
+        least = min(max(1, count // 8), left)
+        assert len(chosen) == (min(count // 4, left - least) if choose else 0)
+        idle = left - least - len(chosen) if others else 0
+        assert len(held) == least + min(idle, len(used))
 
     def test_fewer_others_than_verify_choose_nothing(self) -> None:
         parts = split(source(25), 512, 0, choose=True, seen=frozenset(range(23)))

@@ -23,6 +23,7 @@ import pytest
 from as_read import Read
 
 from onnxq.cli.app import app
+from onnxq.documents.report import REPORT_SCHEMA
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,7 @@ def test_documents_hold_names_as_they_are(runs: Runs) -> None:
     document = json.loads(runs.done["inspect --nodes"].out)
     assert set(hostile.NAMES[::2]) <= {node["name"] for node in document["nodes"]}
     for name, text in written(runs, ".report.json").items():
-        assert json.loads(text)["schema"] == 2, name
+        assert json.loads(text)["schema"] == REPORT_SCHEMA, name
         assert text.replace("\n", "").isprintable(), name
     assert "\U0001f600é" in written(runs, "b.report.json")["b.report.json"], "what does no harm is legible"
 

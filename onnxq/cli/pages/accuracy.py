@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from onnxq.analysis.lost import ADVICE, judged, lost_words
 from onnxq.cli.pages.data import data_section
 from onnxq.cli.pages.goal import goal_section
-from onnxq.cli.pages.words import counted, decibels
+from onnxq.cli.pages.words import INTERVALS, counted, decibels, within
 from onnxq.cli.screen import Page, shorten
 from onnxq.judge.about_mean import NAME
 from onnxq.judge.comparable import not_compared
+from onnxq.judge.intervals import LEAST_GROUPS
 from onnxq.judge.sqnr import power_db
 
 if TYPE_CHECKING:
@@ -54,25 +55,36 @@ def accuracy_section(
         return
     count = accuracy[0].samples
     alone = calibration.held_out_code != "apart"
-    text = f"on {calibration.held_out}" if alone else f"on {counted(count, 'sample')} held out of calibration"
-    page.section("Accuracy", f"int8 against float {text}", "yellow" if alone else "")
-    _outputs(page.entry, accuracy, 6)
+    samples = f"{counted(count, 'sample')} that decided nothing"
+    text = f"int8 against float on {calibration.held_out if alone else samples}; {intervals_line(count)}"
     if about_mean is not None:
-        page.entry(about_mean_line(about_mean))
+        page.section("Accuracy", about_mean_line(about_mean))
+        page.entry(text, style="yellow" if alone else "")
+    else:
+        page.section("Accuracy", text, "yellow" if alone else "")
+    _outputs(page.entry, accuracy, 6)
     _of_each(page, accuracy, body)
     _destroyed(page, accuracy, body, about_mean)
     if calibration.not_verified:
         page.entry(calibration.not_verified, style="yellow")
 
 
+def intervals_line(samples: int) -> str:
+    """What stands in brackets behind figures, or why nothing does."""
+    if samples >= LEAST_GROUPS:
+        return INTERVALS
+    return f"{'one sample tells' if samples == 1 else f'{samples} samples tell'} no interval"
+
+
 def about_mean_line(part: AboutMeanPart) -> str:
     """The figure that goals are about: of all outputs together, and of the worst one."""
     if part.sqnr_about_mean_db is None or part.worst_output is None:
         return f"{NAME}: not measured: {not_compared(part.left_out)}"
-    text, worst = f"{NAME}: {decibels(part.sqnr_about_mean_db)}", shorten(part.worst_output, 40)
+    worst = shorten(part.worst_output, 40)
+    text = f"{NAME}: {decibels(part.sqnr_about_mean_db, part.interval)}"
     if len(part.outputs) > 1:
         text += f" of {len(part.outputs)} outputs together"
-        text += f", the worst {worst} {decibels(part.worst_output_db)}"
+        text += f", the worst {worst} {decibels(part.worst_output_db, part.worst_interval)}"
     else:
         text += f", of {worst} alone"
     left_out = len(part.left_out)
@@ -146,8 +158,11 @@ def closeness(entry: OutputAccuracy) -> str:
     if entry.nonfinite:
         return f"{entry.nonfinite} values are NaN or infinite where the reference is finite"
     cosine = "" if entry.cosine is None else f", cosine {entry.cosine:.5f}"
-    text = f"SQNR {decibels(entry.sqnr_db)}{cosine}, max error {entry.max_abs:.2g} of {entry.max_ref:.2g}"
-    return text + ("" if entry.top1 is None else f", top-1 same in {100 * entry.top1:.1f} %")
+    level = decibels(entry.sqnr_db, entry.sqnr_interval)
+    text = f"SQNR {level}{cosine}, max error {entry.max_abs:.2g} of {entry.max_ref:.2g}"
+    if entry.top1 is None:
+        return text
+    return f"{text}, top-1 same in {100 * entry.top1:.1f} %{within(entry.top1_interval, 100)}"
 
 
 def accuracy_page(comparison: Comparison) -> Page:
@@ -156,7 +171,7 @@ def accuracy_page(comparison: Comparison) -> Page:
     samples = counted(comparison.accuracy[0].samples, "sample")
     page.head(f"{comparison.candidate} against {comparison.reference}, {samples}")
     _outputs(page.plain, sorted(comparison.accuracy, key=nearness), len(comparison.accuracy))
-    page.plain(about_mean_line(comparison.about_mean))
+    page.plain(f"{about_mean_line(comparison.about_mean)}; {intervals_line(comparison.about_mean.samples)}")
     if comparison.emulated:
         page.plain("half precision is rounded after every node, in fused kernels less often")
     data_section(page, comparison.data)

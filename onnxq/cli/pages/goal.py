@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from onnxq.cli.pages.words import FEW, counted
+from onnxq.cli.pages.words import FEW, counted, within
 from onnxq.cli.screen import Page, shorten
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def goal_section(page: Page, goal: GoalPart) -> None:
 def _figure(gate: GateMeasured) -> str:
     if gate.measured is None:
         return "not measured"
-    return f"{_number(gate.measured, gate.kind)}{_UNITS[gate.kind]}"
+    return f"{_number(gate.measured, gate.kind)}{_UNITS[gate.kind]}{within(gate.interval)}"
 
 
 def _number(value: float, kind: str) -> str:

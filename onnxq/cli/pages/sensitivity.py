@@ -114,7 +114,8 @@ def _best(page: Page, part: SensitivityPart) -> None:
     if after.sqnr_about_mean_db is not None:
         alone = part.calibration.held_out_code == "apart"
         judged = "samples that chose nothing" if alone else "the same samples"
-        page.entry(f"on {judged}, {about_mean_line(after)}; int8 {decibels(before.sqnr_about_mean_db)}")
+        int8 = decibels(before.sqnr_about_mean_db, before.interval)
+        page.entry(f"on {judged}, {about_mean_line(after)}; int8 {int8}")
 
 
 def _nothing(best: BestFloats) -> str:

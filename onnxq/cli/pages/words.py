@@ -10,6 +10,7 @@ from onnxq.cli.screen import shorten
 FEW = 4
 
 counted, decimal, decibels = shown.counted, shown.decimal, shown.decibels
+INTERVALS, within = shown.INTERVALS, shown.within
 size_text, tally = shown.size, shown.tally
 
 

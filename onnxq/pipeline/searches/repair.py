@@ -196,7 +196,7 @@ class _Repairing:
         """How many runs of the model all before repair takes, and what verifies it."""
         parts = self._sampling.parts
         assert parts is not None
-        held = parts.held or 0
+        held = (parts.held or 0) - parts.left_over  # which verify whatever that costs
         macs = [layer.macs for layer in self._built.draft.plan.layers]
         before = 0.0 if self._state.choice is None else self._state.choice.runs
         return self._state.stats.samples + before + 2 * held + beside_runs(macs)

@@ -1,0 +1,97 @@
+"""Where a figure lies with other samples of the kind: 95 % intervals, of decibels and of shares."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from onnxq.base.plain import DocumentPart
+from onnxq.judge.sqnr import nsr_of, power_db
+
+GROUPS = 32
+"""Into so many groups samples are dealt at most; of fewer samples each is a group of its own."""
+
+LEAST_GROUPS = 4
+"""Of fewer there is no interval: how far they are apart says next to nothing."""
+
+_NORMAL = 1.96
+_STUDENT = {2: 4.303, 3: 3.182, 4: 2.776, 6: 2.447, 10: 2.228, 30: 2.042, math.inf: _NORMAL}
+"""The 97.5 % quantile of Student's t by its degrees of freedom, of the usual tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval(DocumentPart):
+    """Where a figure lies in 95 of 100 cases, judged by how much samples differ.
+
+    Attributes:
+        low: the lower end, in the figure's units.
+        high: the upper one.
+    """
+
+    low: float
+    high: float
+
+    @staticmethod
+    def of_level(level_db: float | None, without: Sequence[float]) -> Interval | None:
+        """That of a level in dB, by a jackknife over groups of samples.
+
+        The standard error times Student's t. Noise is rare and loud: a few samples make most of it, and know
+        their own spread badly. Two things make up for that. The degrees of freedom are those of a variance of
+        such tails, 2 n / (kurtosis - 1), at most n - 1 (Satterthwaite's; 2 n / (3 - 1) is n of normal ones).
+        And the lower end leaves room for another group like the loudest.
+
+        Args:
+            level_db: of all samples; None: it is not known.
+            without: that without each group, dB; none where one is not known.
+
+        Returns:
+            None of fewer than 4 groups, where they do not differ, and where a level is not finite.
+        """
+        count = len(without)
+        if level_db is None or count < LEAST_GROUPS or not np.isfinite([level_db, *without]).all():
+            return None
+        apart = np.subtract(without, np.mean(without))
+        variance = float(np.mean(apart**2))
+        if not variance > 0:
+            return None
+        kurtosis = max(float(np.mean(apart**4)) / variance**2, 1 + 1e-9)
+        half = _student(min(count - 1, 2 * count / (kurtosis - 1))) * standard_error(without)
+        loudest = 1 - min(1.0, nsr_of(max(without) - level_db))  # of the noise
+        return Interval(level_db - half - power_db(1 + loudest), level_db + half)
+
+    @staticmethod
+    def of_share(share: float | None, trials: int) -> Interval | None:
+        """That of a share of 1, by the score of a binomial (Wilson 1927).
+
+        Args:
+            share: of what is counted, 0 to 1; None: it is not known.
+            trials: how many are independent: the samples, whatever the rows of each.
+
+        Returns:
+            None of fewer than 4 trials.
+        """
+        if share is None or trials < LEAST_GROUPS:
+            return None
+        square = _NORMAL**2
+        middle = (share + square / (2 * trials)) / (1 + square / trials)
+        spread = math.sqrt(share * (1 - share) / trials + square / (4 * trials**2))
+        half = _NORMAL * spread / (1 + square / trials)
+        return Interval(max(0.0, middle - half), min(1.0, middle + half))
+
+    def times(self, factor: float) -> Interval:
+        """The same in other units."""
+        return Interval(factor * self.low, factor * self.high)
+
+
+def standard_error(without: Sequence[float] | np.ndarray) -> float:
+    """That of what was measured without each group of samples (a jackknife); 0 of none."""
+    return float(np.sqrt((len(without) - 1) * np.var(without))) if len(without) else 0.0
+
+
+def _student(freedom: float) -> float:
+    """The quantile of Student's t, between tables by the inverse of the degrees of freedom, 2 and more."""
+    places = sorted(_STUDENT, reverse=True)
+    return float(np.interp(1 / freedom, [1 / one for one in places], [_STUDENT[one] for one in places]))
