@@ -32,7 +32,7 @@ class RunRequest:
         sampling: gives the samples.
         repair: which of its steps are tried, and on how many samples.
         pursuit: the goal; None: none is pursued, and no outputs are weighed.
-        heads: where the heads are: `int8`, `float` or `auto`.
+        heads: where the heads are, and what is loud: `int8`, `float`, `auto` or `default`.
         compilation: how the result is compiled.
         file: the plan that is obeyed.
         edits: whether the float model may be edited.

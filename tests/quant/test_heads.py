@@ -126,11 +126,17 @@ def in_float(report: dict[str, Any]) -> dict[str, str]:
     return {entry["node"]: entry["because"] for entry in report["plan"]["kept_float"]}
 
 
-def test_by_default_heads_are_in_int8() -> None:
+def test_by_default_what_is_loud_is_named_and_stays_in_int8_where_that_is_much_work() -> None:
     report = report_of(two_heads(outlier=200))
     assert in_float(report) == {}
-    assert report["plan"]["heads"]["asked"] == "int8"
-    assert report["plan"]["heads"]["left_float"] == []
+    told = report["plan"]["heads"]
+    assert told["asked"] == "default"
+    assert told["left_float"] == []
+    (loud,) = told["loud"]
+    assert (loud["name"], loud["output"], loud["left_float"]) == ("hurt", "hurt", False)
+    assert loud["share"] == pytest.approx(1 / 11)
+    assert "it alone makes 100% of the noise of output 'hurt'" in loud["why"]
+    assert "for 9.09% of the int8 work (--keep-float 'hurt')" in loud["why"]
 
 
 def test_all_heads_are_float_where_that_is_asked_for() -> None:
@@ -143,12 +149,10 @@ def test_all_heads_are_float_where_that_is_asked_for() -> None:
 def test_auto_leaves_the_head_in_float_that_costs_the_outputs_most() -> None:
     int8, report = report_of(two_heads(outlier=200)), report_of(two_heads(outlier=200), heads="auto")
     told = report["plan"]["heads"]
-    assert told["heads"] == ["hurt", "fine"]
     assert told["left_float"] == ["hurt"]
     ((node, why),) = in_float(report).items()
     assert node == "hurt"
-    assert f"gain {told['gain_db']:.1f} dB" in why
-    assert "for 9.09% of the eligible" in why
+    assert f"{told['gain_db']:+.1f} dB for 9.09% of the int8 work" in why
     gain = report["about_mean"]["sqnr_about_mean_db"] - int8["about_mean"]["sqnr_about_mean_db"]
     assert gain > 10
     assert told["gain_db"] == pytest.approx(gain, abs=1)
