@@ -73,6 +73,7 @@ class RunState:
         worth: what the layers weigh at the sizes of each deployment.
         choice: how the outputs chose its scales; None where they did not.
         repair: what repair did; None: it was not asked for.
+        unrepaired: what repair started from; None: it was not tried, or nobody needs it any more.
         heads: what became of the heads.
         goal: what came of the goal; None where none was searched for.
         verified: how near its outputs are; None: that is not measured yet.
@@ -87,6 +88,7 @@ class RunState:
     worth: Worth = ()
     choice: Choice | None = None
     repair: RepairPart | None = None
+    unrepaired: RunState | None = None
     heads: Heads | None = None
     goal: GoalFound | None = None
     verified: Verified | None = None

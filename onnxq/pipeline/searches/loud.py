@@ -23,7 +23,9 @@ from onnxq.noise.gram import NoiseModel, noises
 from onnxq.pipeline.accuracy import MOST, Accuracy, Asked
 from onnxq.pipeline.building import Built
 from onnxq.pipeline.sampling import Sampling
-from onnxq.pipeline.search import ModelSearch
+from onnxq.pipeline.search import ModelSearch, searched
+from onnxq.pipeline.searches.joints import chosen_anew
+from onnxq.pipeline.searches.repair import REPAIR
 from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.quant.heads import eligible_heads
 from onnxq.quant.plan import QuantPlan
@@ -71,8 +73,8 @@ def stated(model: Model, plan: QuantPlan, asked: str) -> Heads:
 
 def offered(
     sampling: Sampling, built: Built, weights: Mapping[str, float] | None, asked: str
-) -> tuple[Built, Heads]:
-    """Leaves loud layers in float where that gains the outputs enough, measured.
+) -> tuple[dict[str, Reason], Heads]:
+    """Which loud layers are left in float, as that gains the outputs enough, measured.
 
     The noise model says which layers and tensors make much of the outputs' noise. Of nested sets of them the
     samples that choose say which gains most above its price, half a dB for each percent of the eligible
@@ -86,19 +88,19 @@ def offered(
         asked: `auto`, or `default`: where an output is poor, and for less than 1 %.
 
     Returns:
-        The model, and what was found. Where it cannot be measured all stays as it is.
+        Why each layer is in float, and what was found. Where it cannot be measured all stays as it is.
     """
     heads = stated(built.floats.model, built.draft.plan, asked)
     if sampling.parts is None:
-        return built, heads
+        return {}, heads
     heads = replace(heads, why="")
     if asked == "default" and weight_bytes(built.floats.proto) >= LARGE:
-        return built, replace(heads, why="not looked for: the model is large; --heads auto does")
+        return {}, replace(heads, why="not looked for: the model is large; --heads auto does")
     try:
         with built.job.step("loud"), built.job.limit:
             return _Looking(sampling, built, weights, heads).run()
     except UserError as error:
-        return built, replace(heads, why=f"not measured: {error}")
+        return {}, replace(heads, why=f"not measured: {error}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +133,13 @@ class _Looking:
         self._taken: _Set = ()
         self._refused = ""
 
-    def run(self) -> tuple[Built, Heads]:
-        """The model, and what was found."""
+    def run(self) -> tuple[dict[str, Reason], Heads]:
+        """Why each layer is in float, and what was found."""
         worst = self._accuracy.about_mean([()])[0].worst_output_db
         if worst is None:
-            return self._built, replace(self._heads, why=f"not measured: {not_compared()}")
+            return {}, replace(self._heads, why=f"not measured: {not_compared()}")
         if worst >= self._effort.good_db:
-            return self._built, replace(self._heads, why=f"every output has {worst:.1f} dB or more")
+            return {}, replace(self._heads, why=f"every output has {worst:.1f} dB or more")
         model = self._accuracy.model
         share = max(0.0, float(model.loudness().max()))
         self._heads = replace(self._heads, noise_share=share)
@@ -147,11 +149,9 @@ class _Looking:
         self._heads = replace(self._heads, few=self._sampling.few)
         if not self._taken:
             why = self._refused or ("" if self._heads.loud else _spread(model, share))
-            return self._built, replace(self._heads, why=why)
-        reasons = self._reasons(model)
-        floats = _nodes(self._taken)
-        heads = replace(self._heads, left_float=floats, share=self._share(self._taken))
-        return self._built.in_float({name: reasons[name] for name in floats}), heads
+            return {}, replace(self._heads, why=why)
+        heads = replace(self._heads, left_float=_nodes(self._taken), share=self._share(self._taken))
+        return self._reasons(model), heads
 
     def _look(self, view: NoiseModel, output: str) -> None:
         """Takes what gains enough in a view of the noise, and names what is loud in it.
@@ -348,13 +348,26 @@ def _offered(request: RunRequest, state: RunState) -> RunState:
     built = state.built
     if request.heads not in _EFFORTS:
         return replace(state, heads=stated(built.floats.model, built.draft.plan, request.heads))
-    made, heads = offered(request.sampling, built, request.weights, request.heads)
-    return replace(state if made is built else state.of(made), heads=heads)
+    why, heads = offered(request.sampling, built, request.weights, request.heads)
+    if why:
+        state = _anew(request, state, why)
+    return replace(state, heads=heads, unrepaired=None)
+
+
+def _anew(request: RunRequest, state: RunState, why: Mapping[str, Reason]) -> RunState:
+    """With layers in float; scales and repair are searched for anew, as what is loud drowned the rest."""
+    limit, before = state.built.job.limit, state.unrepaired
+    if before is not None and not limit.is_over:
+        anew = searched((REPAIR,), request, chosen_anew(request, before, why))
+        if not limit.is_over:
+            return anew
+    return state.of(state.built.in_float(why))
 
 
 def _left_out(request: RunRequest, state: RunState, why: Reason) -> RunState:
     heads = stated(state.built.floats.model, state.built.draft.plan, request.heads)
-    return replace(state, heads=replace(heads, why=f"not measured: {why}" if heads.why else ""))
+    heads = replace(heads, why=f"not measured: {why}" if heads.why else "")
+    return replace(state, heads=heads, unrepaired=None)
 
 
 LOUD = ModelSearch("loud", lambda request, state: not request.states_repair, _offered, _left_out)
