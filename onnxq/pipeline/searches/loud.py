@@ -148,7 +148,8 @@ class _Looking:
                 self._look(view, output)
         self._heads = replace(self._heads, few=self._sampling.few)
         if not self._taken:
-            why = self._refused or ("" if self._heads.loud else _spread(model, share))
+            loud = share >= policies.LOUD_SHARE or self._heads.asked == "auto"
+            why = (loud and self._refused) or ("" if self._heads.loud else _spread(model, share))
             return {}, replace(self._heads, why=why)
         heads = replace(self._heads, left_float=_nodes(self._taken), share=self._share(self._taken))
         return self._reasons(model), heads
@@ -173,7 +174,7 @@ class _Looking:
         named = [
             self._named(one, gain.db, self._share((one.decision,)), one.decision in self._taken)
             for one, gain in zip(loud, gains[len(nested) :], strict=True)
-            if gain.db >= policies.LOUD.least_db
+            if gain.db >= max(policies.LOUD.least_db, self._price((one.decision,)))
             and _name(one.decision) not in fresh
             and one.decision not in before
         ]
@@ -328,7 +329,7 @@ def _spread(model: NoiseModel, most: float) -> str:
     what = f"none of {blocks} parts of the model" if blocks else "no layer or tensor"
     if most < policies.LOUD_SHARE:
         return f"the noise is spread: {what} makes more than {most:.0%} of it"
-    return f"nothing is loud: no layer in float gains the outputs {policies.LOUD.least_db:g} dB"
+    return f"one tensor makes {most:.0%} of the noise, but no layer in float gains what it costs"
 
 
 def _share(plan: QuantPlan, nodes: Collection[str]) -> float:
