@@ -11,6 +11,7 @@ import numpy as np
 
 from onnxq.base.errors import UserError
 from onnxq.base.reason import Reason
+from onnxq.data.samples import Sample
 from onnxq.documents.plan import Heads, LoudSource
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
@@ -30,7 +31,6 @@ from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.quant.heads import eligible_heads
 from onnxq.quant.plan import QuantPlan
 
-_SETS = 24  # that are tried: each has a decision more than the one before
 _NAMED = 3  # loud sources, of each view
 
 
@@ -40,19 +40,23 @@ class _Effort:
 
     Attributes:
         asked: how the noise is measured.
+        samples: how many samples choose and confirm, at most.
+        sets: how many sets are tried, at most: each has a decision more than the one before.
         most: which share of the eligible multiply-accumulates may go to float, 0 to 1.
         good_db: the SQNR of the worst output from which on nothing is looked for, dB.
     """
 
     asked: Asked
+    samples: int
+    sets: int
     most: float = 1.0
     good_db: float = math.inf
 
 
 _EFFORTS = {
-    "auto": _Effort(Asked(samples=16, most=MOST)),
+    "auto": _Effort(Asked(samples=16, most=MOST), 16, 24),
     "default": _Effort(
-        Asked(samples=8, most=48, loud=policies.LOUD_SHARE), policies.LOUD_MOST, policies.GOOD_DB
+        Asked(samples=4, most=36, loud=policies.LOUD_SHARE), 8, 4, policies.LOUD_MOST, policies.GOOD_DB
     ),
 }
 
@@ -163,7 +167,7 @@ class _Looking:
         alone = [(*self._taken, one.decision) for one in loud]
         if not nested and not loud:
             return
-        base, *levels = self._levels([self._taken, *nested, *alone], output)
+        base, *levels = self._levels([self._taken, *nested, *alone], self._sampling.proposing(), output)
         gains = [Gain.of(base, one) for one in levels]
         before = self._taken
         if nested:
@@ -180,18 +184,16 @@ class _Looking:
         ]
         self._heads = replace(self._heads, loud=(*self._heads.loud, *named))
 
-    def _levels(
-        self, sets: Sequence[_Set], output: str, samples: Iterable[Mapping[str, np.ndarray]] | None = None
-    ) -> list[Levels]:
+    def _levels(self, sets: Sequence[_Set], samples: Iterable[Sample], output: str = "") -> list[Levels]:
+        """How near the outputs are with each set on samples, or the one that is heard alone."""
         names = self._accuracy.model.weights
         weights = {name: float(name == output) for name in names} if output else None
-        return self._accuracy.levels([_nodes(one) for one in sets], samples, weights)
+        feeds = itertools.islice(self._sampling.feeds(samples), self._effort.samples)
+        return self._accuracy.levels([_nodes(one) for one in sets], feeds, weights)
 
     def _judge(self, tried: _Set, chosen: Gain, output: str) -> None:
         """Takes a set that is worth its price where it was chosen, and where it is confirmed."""
-        count = self._effort.asked.samples
-        others = [*itertools.islice(self._sampling.feeds(self._sampling.confirming()), count)]
-        before, after = self._levels([self._taken, tried], "", others)
+        before, after = self._levels([self._taken, tried], self._sampling.confirming())
         price = self._price(tried) - self._price(self._taken)
         least = max(policies.LOUD.least_db, price)
         gain = _gain_of(before, after, output)
@@ -223,7 +225,7 @@ class _Looking:
         """
         nested: list[_Set] = []
         current = self._taken
-        while len(nested) < _SETS:
+        while len(nested) < self._effort.sets:
             more = [(*current, one) for one in self._accuracy.decisions if one not in current]
             more = [one for one in more if self._share(one) <= self._effort.most]
             if not more:
