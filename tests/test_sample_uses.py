@@ -29,7 +29,7 @@ SAMPLES = np.random.default_rng(5).standard_normal((96, 1, 16, 8, 8)).astype(np.
 DATA = [{MODEL.graph.input[0].name: sample} for sample in SAMPLES]
 COMMON: dict[str, Any] = {"compile": False, "prove": "never", "body": "fp32"}
 
-DECIDES = {"calibrate", "choose", "repair", "heads", "goal", "sources", "confirm", "body", "insert"}
+DECIDES = {"calibrate", "choose", "repair", "loud", "goal", "sources", "confirm", "body", "insert"}
 """The steps of a run in which samples decide something."""
 
 

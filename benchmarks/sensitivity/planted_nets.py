@@ -35,10 +35,11 @@ class Planted:
     layers: frozenset[str]
 
 
-class _Chain:
+class Chain:
     """A net, layer by layer."""
 
     def __init__(self, seed: int) -> None:
+        """An empty one; `seed`: of its weights."""
         self.random = np.random.default_rng(seed)
         self.nodes: list[onnx.NodeProto] = []
         self.weights: list[onnx.TensorProto] = []
@@ -66,6 +67,7 @@ class _Chain:
         return name
 
     def relu(self, x: str) -> str:
+        """A Relu behind a tensor."""
         return self.add("Relu", f"{x}.relu", x)
 
     def rest(self, x: str) -> onnx.ModelProto:
@@ -88,14 +90,14 @@ class _Chain:
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-def _louder(chain: _Chain, name: str, x: str) -> str:
+def _louder(chain: Chain, name: str, x: str) -> str:
     """A layer of which one channel is 300 times the others."""
     weight = chain.kernel(WIDTH, WIDTH, 3)
     weight[3] *= LOUD
     return chain.relu(chain.conv(name, x, weight))
 
 
-def _undoing(chain: _Chain) -> np.ndarray:
+def _undoing(chain: Chain) -> np.ndarray:
     """Weights of a reader of it."""
     weight = chain.kernel(WIDTH, WIDTH, 3)
     weight[:, 3] /= LOUD
@@ -104,7 +106,7 @@ def _undoing(chain: _Chain) -> np.ndarray:
 
 def loud_channel(seed: int) -> Planted:
     """One channel is 300 times the others, and its reader undoes that."""
-    chain = _Chain(seed)
+    chain = Chain(seed)
     x = _louder(chain, "loud", chain.relu(chain.conv("first", "x", chain.kernel(WIDTH, WIDTH, 3))))
     x = chain.relu(chain.conv("undo", x, _undoing(chain)))
     return Planted("one channel 300 times", chain.rest(x), frozenset({"undo"}))
@@ -112,7 +114,7 @@ def loud_channel(seed: int) -> Planted:
 
 def bimodal(seed: int) -> Planted:
     """A tensor whose values are near -200 or near 200; its reader takes that away."""
-    chain = _Chain(seed)
+    chain = Chain(seed)
     x = chain.relu(chain.conv("first", "x", chain.kernel(WIDTH, WIDTH, 3)))
     shift = APART * chain.random.permutation(np.repeat([-1.0, 1.0], WIDTH // 2))
     x = chain.conv("modes", x, chain.kernel(WIDTH, WIDTH, 3), shift)
@@ -123,7 +125,7 @@ def bimodal(seed: int) -> Planted:
 
 def uneven_concat(seed: int, uneven: float = UNEVEN) -> Planted:
     """A Concat of two tensors, 1000 to 1, whose reader makes them alike."""
-    chain = _Chain(seed)
+    chain = Chain(seed)
     x = chain.relu(chain.conv("first", "x", chain.kernel(WIDTH, WIDTH, 3)))
     great = chain.relu(chain.conv("great", x, uneven * chain.kernel(WIDTH, WIDTH, 3)))
     small = chain.relu(chain.conv("small", x, chain.kernel(WIDTH, WIDTH, 3)))
@@ -136,7 +138,7 @@ def uneven_concat(seed: int, uneven: float = UNEVEN) -> Planted:
 
 def before_pool(seed: int) -> Planted:
     """The loud channel is in front of a MaxPool that two layers read: both have to be float."""
-    chain = _Chain(seed)
+    chain = Chain(seed)
     x = _louder(chain, "loud", chain.relu(chain.conv("first", "x", chain.kernel(WIDTH, WIDTH, 3))))
     x = chain.add("MaxPool", "shrunk", x, kernel_shape=[2, 2], strides=[2, 2])
     one = chain.conv("undo1", x, _undoing(chain))
@@ -147,7 +149,7 @@ def before_pool(seed: int) -> Planted:
 
 def beside_pool(seed: int) -> Planted:
     """The loud channel is read by a layer, and by another behind a MaxPool: both have to be float."""
-    chain = _Chain(seed)
+    chain = Chain(seed)
     loud = _louder(chain, "loud", chain.relu(chain.conv("first", "x", chain.kernel(WIDTH, WIDTH, 3))))
     x = chain.add("MaxPool", "shrunk", loud, kernel_shape=[2, 2], strides=[2, 2])
     one = chain.conv("undo1", x, _undoing(chain))

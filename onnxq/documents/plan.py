@@ -9,21 +9,48 @@ from onnxq.quant.plan import Joint, KeptFloat, OwnPair, PlannedLayer, ScaleGroup
 
 
 @dataclass(frozen=True, slots=True)
-class Heads(DocumentPart):
-    """What became of the heads of a model (`onnxq.quant.heads` says what they are).
+class LoudSource(DocumentPart):
+    """A layer, or a tensor, that makes much of the noise of an output.
 
     Attributes:
-        asked: `int8`, `float` or `auto`, by flag.
-        heads: names of those that int8 gains something for; the one that costs the outputs most is first
-            where that was measured, by the noise model.
-        left_float: names of those that are in float.
+        name: the layer's, or the tensor's.
+        nodes: the layers that are in float where it makes none.
+        output: the output, or the part of one, that has most of that noise.
+        noise_share: which part of that output's noise it makes, 0 to 1; beyond where it undoes other noise.
+        gain_db: by how much the SQNR about the mean rises with them in float, dB, on samples that choose.
+        share: what they take from the int8 share of the eligible multiply-accumulates, 0 to 1.
+        left_float: whether they are left in float.
+        why: in words.
+    """
+
+    name: str
+    nodes: tuple[str, ...]
+    output: str
+    noise_share: float
+    gain_db: float
+    share: float
+    left_float: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heads(DocumentPart):
+    """What became of the heads of a model (`onnxq.quant.heads` says what they are), and of what is loud.
+
+    Attributes:
+        asked: `int8`, `float` or `auto`, by flag; `default`: what is loud, for next to none of the int8 work.
+        heads: names of the heads that int8 gains something for, in the order of the model.
+        left_float: names of the layers that are in float for it, heads or not.
         gain_db: by how much the SQNR of all outputs about their mean rises with them in float, dB, measured
-            on samples that confirm; where none is left in float, with those that were tried. None: not
-            measured.
+            on samples that confirm; of an output alone that is lost, where they are in float for it. Where
+            none is left in float, with those that were tried. None: not measured.
         chosen_gain_db: the same on the samples that chose them.
         share: what they take from the int8 share of the eligible multiply-accumulates, 0 to 1.
-        why: why no head is in float, or why it was not measured; "" where neither is so.
+        why: why no layer is in float, or why it was not measured; "" where neither is so.
         few: which samples did two things, as there are too few; None where none did.
+        loud: what is loud, whether in float or not; the loudest first.
+        noise_share: which part of an output's noise a tensor, or a block of layers, makes at most, 0 to 1;
+            None: not measured.
     """
 
     asked: str
@@ -34,6 +61,8 @@ class Heads(DocumentPart):
     share: float = 0.0
     why: str = ""
     few: str | None = None
+    loud: tuple[LoudSource, ...] = ()
+    noise_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

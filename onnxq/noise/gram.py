@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from onnxq.judge.comparable import OutputLeftOut
-from onnxq.judge.policies import BODY_APART_DB
+from onnxq.judge.policies import BODY_APART_DB, LOST_DB
 from onnxq.judge.sqnr import limited_db
 from onnxq.noise.sources import Sources
 
@@ -106,6 +106,23 @@ class NoiseModel:
         total = max(float(on @ self.gram @ on), 1e-300)
         shares: np.ndarray = on * (2 * (self.gram @ on) - np.diag(self.gram)) / total
         return shares
+
+    def share(self, removed: np.ndarray, on: np.ndarray) -> float:
+        """Which part of the noise of the sources that are on goes with some of them, bool [sources] both."""
+        total, rest = noises(self.gram, np.array([on, on & ~removed])).tolist()
+        return 1 - rest / total if total > 0 else 0.0
+
+    def views(self) -> dict[str, NoiseModel]:
+        """All outputs together, by "", then each output alone that is lost beside others, by its name."""
+        on = np.ones((1, len(self.sources)), bool)
+        lost = [name for name in self.weights if limited_db(noises(self.by_output[name], on)[0]) < LOST_DB]
+        alone = {name: replace(self, weights={name: 1.0}) for name in lost if len(self.weights) > 1}
+        return {"": self, **alone}
+
+    def loudness(self) -> np.ndarray:
+        """The greatest of a source's shares in any of the views, float64 [sources]."""
+        loudness: np.ndarray = np.max([view.shares() for view in self.views().values()], axis=0)
+        return loudness
 
     def reliable(self, floats: Collection[str] = ()) -> bool:
         """Whether the body's noise is 15 dB under that of int8: else adding powers may be wrong."""

@@ -90,10 +90,7 @@ def _why(
     model: NoiseModel, decision: FloatDecision, before: np.ndarray, removed: np.ndarray, levels: np.ndarray
 ) -> str:
     """What it removes, and which part of the noise that is; `levels`: of each source alone, dB."""
-    on = before.astype(np.float64)
-    total = float(on @ model.gram @ on)
-    rest = on * ~removed
-    part = 1 - float(rest @ model.gram @ rest) / total if total > 0 else 0.0
+    part = model.share(removed, before)
     names = []
     heard = removed & (levels < BEST_DB)
     for place in sorted(np.flatnonzero(heard).tolist(), key=lambda place: levels[place])[:_NAMED]:

@@ -446,8 +446,10 @@ class Format(
 
     Attributes:
         keep_float: names of nodes to keep in float, as globs.
-        heads: what the last layers run in, of `HEADS`: `auto` leaves those in float that gain the outputs
-            1 dB there, measured on other samples than chose them. What a head is, `onnxq.quant.heads` says.
+        heads: what the last layers run in, of `HEADS`: `auto` leaves them, and other layers that make much
+            of the outputs' noise, in float where that gains 1 dB and its price, measured on other samples
+            than chose them. None: likewise where an output is poor, for less than 1 % of the int8 work, and
+            unless a plan or a goal says what is in float. What a head is, `onnxq.quant.heads` says.
         body: the type of what is not quantized, of `BODIES`; None: `fp16` for a float32 model and a target
             that runs the types that the file states, else what the model has.
         io: that of float32 inputs and outputs: `body`'s, or None: they stay float32.
@@ -462,8 +464,10 @@ class Format(
     """
 
     keep_float: Sequence[str] = option((), "Names of nodes to keep in float.", TEXTS, metavar="GLOB")
-    heads: str = option(
-        "int8", "The last layers: int8, float, or auto (in float where that gains 1 dB).",
+    heads: str | None = option(
+        None,
+        "The last layers: int8, float, or auto (these and what is loud in float where that gains 1 dB). By "
+        "default auto for 1 % of the int8 work.",
         kinds.one_of("choice of heads", HEADS), metavar="TYPE",
     )  # fmt: skip
     body: str | None = option(
@@ -483,6 +487,10 @@ class Format(
     cache: bool = option(False, "Also write X.cache, for TensorRT's implicit quantization.", FLAG)
     plan: PathLike | None = option(None, "A plan to obey, which `onnxq plan` wrote.", PATH, metavar="X.toml")
 
+    def heads_where(self, settled: bool) -> str:
+        """What heads are asked for, else `default`; `settled`: something else says what is in float."""
+        return self.heads or ("int8" if settled else "default")
+
     def _check(self) -> None:
         for kind, value, known in (
             ("body", self.body, BODIES),
@@ -492,7 +500,7 @@ class Format(
         ):
             if value is not None and value not in known:
                 raise unknown_name(kind, value, known)
-        if self.heads != "int8" and self.plan is not None:
+        if self.heads not in (None, "int8") and self.plan is not None:
             raise UserError(
                 f"a plan is to be obeyed, which states what is in float, and heads are to be {self.heads}",
                 hint="leave --heads out, or write the plan anew with it: onnxq plan",

@@ -19,7 +19,7 @@ from onnxq.body.emulate import Emulated
 from onnxq.data.samples import Sample
 from onnxq.documents.accuracy import NoiseMeasured
 from onnxq.judge.about_mean import AboutMeanMeter, AboutMeanPart
-from onnxq.judge.acceptance import Levels
+from onnxq.judge.acceptance import GROUPS, Levels
 from onnxq.judge.comparable import STILL, as_tensor, not_compared
 from onnxq.judge.sqnr import limited_db, nsr_of
 from onnxq.noise.breakdown import breakdown
@@ -68,6 +68,7 @@ class Asked:
         workers: how many processes.
         submit: where the work goes instead.
         most: how many sources are all measured; of more, two thirds of that, in all stages together.
+        loud: where no block makes so great a share of the noise, blocks are all that is measured; 0: never.
     """
 
     samples: int = SAMPLES
@@ -79,6 +80,7 @@ class Asked:
     workers: int = 1
     submit: Submit | None = None
     most: int = MOST
+    loud: float = 0.0
 
 
 class Accuracy:
@@ -119,7 +121,7 @@ class Accuracy:
 
     @cached_property
     def _measured(self) -> NoiseModel:
-        sources, most = Sources.of(self.plan), self._asked.most
+        sources, most, least = Sources.of(self.plan), self._asked.most, self._asked.loud
         if len(sources) <= most:
             return self._measure(sources)
         few, runs = max(1, most // 6), 0.0
@@ -128,7 +130,9 @@ class Accuracy:
             look = self._measure(sources, stage)
             left -= len(sources)
             runs += look.effort.runs
-            loud, widest = look.shares(), max(map(len, sources.parts.values()))
+            loud, widest = look.loudness() if least else look.shares(), max(map(len, sources.parts.values()))
+            if loud.max() < least:
+                return replace(look, effort=replace(look.effort, runs=runs))
             if widest <= _WIDE or stage == STAGES[-1]:
                 sources = sources.opened(loud, left, 1)
                 break
@@ -287,6 +291,28 @@ class Accuracy:
             meter.add(exact, outputs)
         return [meter.result(place) for place in range(len(sets))]
 
+    def levels(
+        self,
+        sets: Sequence[Collection[str]],
+        samples: Iterable[Feeds] | None = None,
+        weights: Mapping[str, float] | None = None,
+        groups: int = GROUPS,
+    ) -> list[Levels]:
+        """Likewise by groups of samples, so that what sets differ by can be told from chance.
+
+        Args:
+            sets: sets of nodes in float.
+            samples: others than those that choose.
+            weights: what outputs weigh; None: what was asked for.
+            groups: how many groups there are.
+        """
+        weights = self._asked.weights if weights is None else weights
+        meters = [[AboutMeanMeter(self._parts, 1, weights) for _ in range(groups)] for _ in sets]
+        for number, (exact, outputs) in enumerate(self._outputs(sets, samples, self.copy.outputs)):
+            for of_set, given in zip(meters, outputs, strict=True):
+                of_set[number % groups].add(exact, [given])
+        return [Levels.of(of_set) for of_set in meters]
+
     def sqnr_db(self, sets: Sequence[Collection[str]]) -> list[float]:
         """The SQNR about the mean with each set of nodes in float, measured on the samples that choose.
 
@@ -323,12 +349,10 @@ class Accuracy:
 
         Both are random: it is that of the difference.
         """
-        groups = [AboutMeanMeter(self._parts, 1, self._asked.weights) for _ in range(_GROUPS)]
-        for number, (exact, outputs) in enumerate(self._outputs([()], None, self.copy.outputs)):
-            groups[number % _GROUPS].add(exact, outputs)
-        chosen, parts = sum(group.samples for group in groups), self._sampling.parts
+        (levels,), parts = self.levels([()], groups=_GROUPS), self._sampling.parts
+        chosen = levels.of_all.samples
         held = (parts is not None and parts.held) or chosen
-        return Levels.of(groups).error_db * math.sqrt(1 + chosen / held)
+        return levels.error_db * math.sqrt(1 + chosen / held)
 
     def agreement(self, output: str, sets: Sequence[Collection[str]]) -> list[float]:
         """In how many percent of the rows the argmax of an output is the float model's, for each set."""

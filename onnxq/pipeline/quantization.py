@@ -55,7 +55,7 @@ from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.search import searched
 from onnxq.pipeline.searches import COMPILED, PLANNED, WRITTEN
 from onnxq.pipeline.searches.body import BODY, decided, last_form
-from onnxq.pipeline.searches.heads import stated
+from onnxq.pipeline.searches.loud import stated
 from onnxq.pipeline.searches.repair import NO_SAMPLES, enough, stated_part, untried
 from onnxq.pipeline.searches.scales import with_scales
 from onnxq.pipeline.state import RunRequest, RunState
@@ -115,7 +115,7 @@ class Quantization:
         self._job = job.widened(io=self._body.io) if self._body.widens else job
         self._options, self._source, self._given = options, source, given
         self._header = job.target.cache if format.cache or not job.target.explicit else None
-        self._format = format
+        self._format, self._ranks = format, False
         self._file = file
         if file is not None:
             self._repair = _beside(file, self._repair)
@@ -139,7 +139,7 @@ class Quantization:
             report = extended(
                 PlanReport,
                 job.run(job.model, "plan"),
-                plan=self._plan_part(draft.plan, stated(model, draft.plan, self._format.heads)),
+                plan=self._plan_part(draft.plan, stated(model, draft.plan, self._heads)),
                 repair=self._unrepaired(),
                 calibration=NotCalibrated(measured=False, notes=tuple(notes)),
                 **deployment_parts(sampling.deployments, worths(model, sampling.deployments)),
@@ -178,11 +178,19 @@ class Quantization:
         if self._repair.is_auto and count is not None and not enough(count):
             repairs = False
         decides |= self._format.heads == "auto"
+        confirms = decides or self._heads == "default"
         return Sampling(
             self._job, self._options, self._source, self._given,
-            chooses=chooses or repairs or decides, confirms=decides,
+            chooses=chooses or repairs or decides, confirms=confirms,
             keeps=self._repair.repair_samples if repairs else 0,
         )  # fmt: skip
+
+    @property
+    def _heads(self) -> str:
+        """What is asked of the heads, and of what is loud."""
+        pursued = self._pursuit is not None and self._pursuit.goal.is_set
+        settled = pursued or self._ranks or self._file is not None or not self._job.target.explicit
+        return self._format.heads_where(settled)
 
     def _unrepaired(self) -> RepairPart | None:
         """What the report says of repair where nothing is measured."""
@@ -308,9 +316,14 @@ class Quantization:
         Raises:
             UserError: the data or an argument cannot be used, or there are no data.
         """
+        sampling, state = self._to_rank()
+        return self._accuracy(sampling, state, asked)
+
+    def _to_rank(self) -> tuple[Sampling, RunState]:
+        """The samples and the scales of what is ranked: whatever is loud is in int8."""
+        self._ranks = True
         sampling = self._sampling(chooses=True)
-        request, state = self._calibrated(sampling)
-        return self._accuracy(sampling, searched(PLANNED, request, state), asked)
+        return sampling, searched(PLANNED, *self._calibrated(sampling))
 
     def _accuracy(self, sampling: Sampling, state: RunState, asked: Asked) -> Accuracy:
         accuracy = Accuracy(sampling, state.built, asked)
@@ -327,9 +340,7 @@ class Quantization:
         assert pursuit is not None
         asked = pursuit.asked()
         limit = MAX_FLOAT if asked.max_float is None else asked.max_float
-        sampling = self._sampling(chooses=True)
-        request, state = self._calibrated(sampling)
-        state = searched(PLANNED, request, state)
+        sampling, state = self._to_rank()
         accuracy = self._accuracy(sampling, state, replace(asked, max_float=limit))
         data = self._report(sampling, state, state.built, None)
 
@@ -387,7 +398,7 @@ class Quantization:
             usual=deployed.usual,
         )  # fmt: skip
         request = RunRequest(
-            options, sampling, self._repair, self._pursuit, self._format.heads, self._compilation, file,
+            options, sampling, self._repair, self._pursuit, self._heads, self._compilation, file,
             edits=self._header is None, repairs_of=prepared.steps,
         )  # fmt: skip
         draft, floats = prepared.draft, prepared.floats

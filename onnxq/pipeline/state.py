@@ -32,7 +32,7 @@ class RunRequest:
         sampling: gives the samples.
         repair: which of its steps are tried, and on how many samples.
         pursuit: the goal; None: none is pursued, and no outputs are weighed.
-        heads: where the heads are: `int8`, `float` or `auto`.
+        heads: where the heads are, and what is loud: `int8`, `float`, `auto` or `default`.
         compilation: how the result is compiled.
         file: the plan that is obeyed.
         edits: whether the float model may be edited.
@@ -73,6 +73,7 @@ class RunState:
         worth: what the layers weigh at the sizes of each deployment.
         choice: how the outputs chose its scales; None where they did not.
         repair: what repair did; None: it was not asked for.
+        unrepaired: what repair started from; None: it was not tried, or nobody needs it any more.
         heads: what became of the heads.
         goal: what came of the goal; None where none was searched for.
         verified: how near its outputs are; None: that is not measured yet.
@@ -87,6 +88,7 @@ class RunState:
     worth: Worth = ()
     choice: Choice | None = None
     repair: RepairPart | None = None
+    unrepaired: RunState | None = None
     heads: Heads | None = None
     goal: GoalFound | None = None
     verified: Verified | None = None

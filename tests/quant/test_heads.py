@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from onnxq.base.errors import UserError
 from onnxq.cli.pages.plan import heads_entry
 from onnxq.cli.screen import Page
 from onnxq.graph.model import Model
+from onnxq.pipeline.searches import loud
 from onnxq.quant.heads import eligible_heads, heads
 
 
@@ -126,11 +129,17 @@ def in_float(report: dict[str, Any]) -> dict[str, str]:
     return {entry["node"]: entry["because"] for entry in report["plan"]["kept_float"]}
 
 
-def test_by_default_heads_are_in_int8() -> None:
+def test_by_default_what_is_loud_is_named_and_stays_in_int8_where_that_is_much_work() -> None:
     report = report_of(two_heads(outlier=200))
     assert in_float(report) == {}
-    assert report["plan"]["heads"]["asked"] == "int8"
-    assert report["plan"]["heads"]["left_float"] == []
+    told = report["plan"]["heads"]
+    assert told["asked"] == "default"
+    assert told["left_float"] == []
+    (source,) = told["loud"]
+    assert (source["name"], source["output"], source["left_float"]) == ("hurt", "hurt", False)
+    assert source["share"] == pytest.approx(1 / 11)
+    assert "it alone makes 100% of the noise of output 'hurt'" in source["why"]
+    assert "for 9.09% of the int8 work (--keep-float 'hurt')" in source["why"]
 
 
 def test_all_heads_are_float_where_that_is_asked_for() -> None:
@@ -143,12 +152,10 @@ def test_all_heads_are_float_where_that_is_asked_for() -> None:
 def test_auto_leaves_the_head_in_float_that_costs_the_outputs_most() -> None:
     int8, report = report_of(two_heads(outlier=200)), report_of(two_heads(outlier=200), heads="auto")
     told = report["plan"]["heads"]
-    assert told["heads"] == ["hurt", "fine"]
     assert told["left_float"] == ["hurt"]
     ((node, why),) = in_float(report).items()
     assert node == "hurt"
-    assert f"gain {told['gain_db']:.1f} dB" in why
-    assert "for 9.09% of the eligible" in why
+    assert f"{told['gain_db']:+.1f} dB for 9.09% of the int8 work" in why
     gain = report["about_mean"]["sqnr_about_mean_db"] - int8["about_mean"]["sqnr_about_mean_db"]
     assert gain > 10
     assert told["gain_db"] == pytest.approx(gain, abs=1)
@@ -192,3 +199,109 @@ def test_a_plan_states_heads_itself(tmp_path: Path) -> None:
         onnxq.quantize(model, SAMPLES, plan=path, heads="auto")
     with pytest.raises(UserError, match="no choice of heads 'flaot'"):
         onnxq.quantize(model, SAMPLES, heads="flaot")
+
+
+# -- what is loud, by default ------------------------------------------------------------------------
+
+
+def spiked(*, spike: float, rest: int = 3) -> onnx.ModelProto:
+    """A cheap head on a pooled map that is greater at one place; behind the head that is taken away."""
+    net, x = trunk()
+    for place in range(rest):
+        x = net.add("Relu", layer(net, x, 16, 16, 3, name=f"trunk{place}" + "x" * place))
+    x = net.add("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2])
+    much = np.zeros((1, 16, 4, 4), np.float32)
+    much[..., 0, 1] = spike
+    weights = np.random.default_rng(1).standard_normal((16, 16, 1, 1)).astype(np.float32) / 4
+    wide = net.add("Add", x, net.const(much))
+    undone = -np.einsum("oc,nchw->nohw", weights[..., 0, 0], much)
+    head = net.add("Conv", wide, net.const(weights), name="head")
+    return net.model(net.add("Add", head, net.const(undone)), layer(net, x, 16, 16, name="quiet"))
+
+
+def test_a_loud_head_that_is_cheap_is_in_float_by_default() -> None:
+    int8, report = (report_of(spiked(spike=3000), heads=heads) for heads in ("int8", None))
+    told = report["plan"]["heads"]
+    assert told["left_float"] == ["head"]
+    assert told["share"] < 0.01
+    ((node, why),) = in_float(report).items()
+    assert node == "head"
+    assert why.startswith("it alone makes 100% of the noise of output")
+    assert f"{told['gain_db']:+.1f} dB for {told['share']:.2%} of the int8 work" in why
+    (source,) = told["loud"]
+    assert source["left_float"]
+    assert source["why"].startswith("'head' in float: it alone makes 100%")
+    gain = report["about_mean"]["sqnr_about_mean_db"] - int8["about_mean"]["sqnr_about_mean_db"]
+    assert gain > 20
+    assert told["gain_db"] == pytest.approx(gain, abs=2)
+
+
+def test_where_outputs_are_good_nothing_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def measured(*_: object) -> None:
+        raise AssertionError("the noise is measured")
+
+    monkeypatch.setattr(importlib.import_module("onnxq.pipeline.accuracy"), "measure_noise", measured)
+    int8, result = (
+        onnxq.quantize(spiked(spike=1, rest=0), SAMPLES, **COMMON, heads=h) for h in ("int8", None)
+    )
+    assert result.model.SerializeToString(deterministic=True) == int8.model.SerializeToString(
+        deterministic=True
+    )
+    plan = result.report.plan
+    assert plan
+    assert plan.heads is not None
+    assert plan.heads.why.startswith("every output has ")
+    assert plan.heads.noise_share is None
+    page = Page()
+    heads_entry(page, plan.heads)
+    assert not page.lines
+
+
+def test_where_the_noise_is_spread_a_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    default = loud._EFFORTS["default"]
+    monkeypatch.setitem(loud._EFFORTS, "default", dataclasses.replace(default, good_db=100.0))
+    report = report_of(spiked(spike=1, rest=8))
+    told = report["plan"]["heads"]
+    assert (told["left_float"], told["loud"]) == ([], [])
+    assert (
+        f"the noise is spread: no layer or tensor makes more than {told['noise_share']:.0%} of it"
+        == (told["why"])
+    )
+
+
+@pytest.mark.parametrize("options", [{"min_sqnr": 5.0}, {"heads": "int8"}], ids=["goal", "int8"])
+def test_where_something_else_says_what_is_in_float_nothing_is_looked_for(options: dict[str, Any]) -> None:
+    told = report_of(spiked(spike=300), **options)["plan"]["heads"]
+    assert (told["asked"], told["loud"]) == ("int8", [])
+
+
+def test_blocks_are_all_that_is_measured_where_none_is_loud(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a model of many sources; else what is in the loud ones is."""
+    measured: list[int] = []
+    accuracy = importlib.import_module("onnxq.pipeline.accuracy")
+    measure = accuracy.measure_noise
+
+    def watched(copy: Any, sources: Any, *args: Any, **options: Any) -> Any:
+        measured.append(len(sources))
+        return measure(copy, sources, *args, **options)
+
+    monkeypatch.setattr(accuracy, "measure_noise", watched)
+    effort = loud._EFFORTS["default"]
+    for least, stages in ((0.99, 1), (0.0, 2)):
+        measured.clear()
+        asked = dataclasses.replace(effort.asked, most=18, loud=least)
+        changed = dataclasses.replace(effort, asked=asked, good_db=100.0)
+        monkeypatch.setitem(loud._EFFORTS, "default", changed)
+        report_of(spiked(spike=1, rest=8))
+        assert len(measured) >= stages
+        assert (len(measured) == 1) == (stages == 1)
+
+
+def test_repair_begins_anew_behind_what_is_loud() -> None:
+    """As if the head had been in float by hand."""
+    options = {**COMMON, "repair": ["bias"], "method": "minmax"}
+    by_hand = onnxq.quantize(spiked(spike=300), SAMPLES, **options, heads="int8", keep_float=["head"])
+    default = onnxq.quantize(spiked(spike=300), SAMPLES, **options)
+    assert default.model.SerializeToString(deterministic=True) == by_hand.model.SerializeToString(
+        deterministic=True
+    )

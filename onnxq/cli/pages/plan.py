@@ -138,14 +138,21 @@ def _choice(page: Page, choice: MethodChosen) -> None:
 
 
 def heads_entry(page: Page, heads: Heads | None) -> None:
-    """What became of the heads, where something else than int8 was asked for."""
-    if heads is None or heads.asked == "int8":
+    """What became of heads, and of what is loud; nothing by default where nothing had to be looked for."""
+    if heads is None or heads.asked == "int8" or (heads.asked == "default" and heads.noise_share is None):
         return
-    text = f"{len(heads.left_float)} of {len(heads.heads)} in float"
+    by_flag = heads.asked == "float"
+    text = (
+        f"{len(heads.left_float)} of {len(heads.heads)} in float"
+        if by_flag
+        else f"{counted(len(heads.left_float), 'layer')} in float"
+    )
     if heads.left_float:
         text += f", {heads.share:.2%} of the eligible multiply-accumulates"
         text += "" if heads.gain_db is None else f", for {heads.gain_db:.1f} dB of SQNR"
-    page.section("Heads", text)
+    page.section("Heads" if by_flag else "Loud", text)
+    for one in heads.loud:
+        page.entry(one.why, style="" if one.left_float else "yellow")
     if heads.why:
         page.entry(heads.why, style="yellow" if heads.gain_db is None else "")
     if heads.few:

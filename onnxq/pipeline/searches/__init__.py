@@ -10,11 +10,11 @@ from onnxq.pipeline.searches.body import BODY
 from onnxq.pipeline.searches.compile import COMPILE
 from onnxq.pipeline.searches.fastest import FASTEST
 from onnxq.pipeline.searches.goal import GOAL
-from onnxq.pipeline.searches.heads import HEADS
 from onnxq.pipeline.searches.joints import JOINTS
+from onnxq.pipeline.searches.loud import LOUD
 from onnxq.pipeline.searches.repair import REPAIR
 from onnxq.pipeline.searches.scales import SCALES
 
-PLANNED = (SCALES, JOINTS, REPAIR, HEADS)
+PLANNED = (SCALES, JOINTS, REPAIR, LOUD)
 WRITTEN = (GOAL, BODY)
 COMPILED = (COMPILE, FASTEST)

@@ -116,11 +116,16 @@ def _tried(request: RunRequest, state: RunState) -> RunState:
         return _not_compared(request, state, None)
     if not nodes:
         return state
-    draft = built.draft.in_float(nodes, built.floats.model)
+    return chosen_anew(request, state, nodes)
+
+
+def chosen_anew(request: RunRequest, state: RunState, why: Mapping[str, str]) -> RunState:
+    """With nodes in float, each with its reason, whatever comes of it; the scales are chosen anew."""
+    built = state.built
+    draft = built.draft.in_float(why, built.floats.model)
     ranges = replace(state.ranges, plan=draft.plan)
-    again = with_scales(job, request.options, draft, built.floats, ranges)
-    rest = replace(state.of(again), ranges=ranges, choice=None)
-    return searched((SCALES,), request, rest)  # whatever comes of it, these stay in float
+    again = with_scales(built.job, request.options, draft, built.floats, ranges)
+    return searched((SCALES,), request, replace(state.of(again), ranges=ranges, choice=None))
 
 
 def _samples(sampling: Sampling, floats: Recording) -> Iterator[Mapping[str, np.ndarray]]:

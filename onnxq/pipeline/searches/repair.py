@@ -57,7 +57,7 @@ def _repaired(request: RunRequest, state: RunState) -> RunState:
     if why:
         return replace(state, repair=untried(options, why))
     with built.job.step("repair"):
-        return _Repairing(request, state).run()
+        return replace(_Repairing(request, state).run(), unrepaired=state)
 
 
 def _left_out(request: RunRequest, state: RunState, why: Reason) -> RunState:

@@ -1,0 +1,376 @@
+"""What is loud, heads and other layers: in float as asked, or where samples say that int8 costs too much."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from onnxq.base.errors import UserError
+from onnxq.base.reason import Reason
+from onnxq.data.samples import Sample
+from onnxq.documents.plan import Heads, LoudSource
+from onnxq.graph.model import Model
+from onnxq.graph.spool import LARGE, weight_bytes
+from onnxq.judge import policies
+from onnxq.judge.acceptance import LEAST_DB, Gain, Levels
+from onnxq.judge.comparable import not_compared
+from onnxq.judge.sqnr import limited_db
+from onnxq.noise.decisions import FloatDecision
+from onnxq.noise.gram import NoiseModel, noises
+from onnxq.pipeline.accuracy import MOST, Accuracy, Asked
+from onnxq.pipeline.building import Built
+from onnxq.pipeline.sampling import Sampling
+from onnxq.pipeline.search import ModelSearch, searched
+from onnxq.pipeline.searches.joints import chosen_anew
+from onnxq.pipeline.searches.repair import REPAIR
+from onnxq.pipeline.state import RunRequest, RunState
+from onnxq.quant.heads import eligible_heads
+from onnxq.quant.plan import QuantPlan
+
+_NAMED = 3  # loud sources, of each view
+
+
+@dataclass(frozen=True, slots=True)
+class _Effort:
+    """How far a search goes: `auto` as far as it pays, by default only where outputs are poor.
+
+    Attributes:
+        asked: how the noise is measured.
+        samples: how many samples choose and confirm, at most.
+        sets: how many sets are tried, at most: each has a decision more than the one before.
+        most: which share of the eligible multiply-accumulates may go to float, 0 to 1.
+        good_db: the SQNR of the worst output from which on nothing is looked for, dB.
+    """
+
+    asked: Asked
+    samples: int
+    sets: int
+    most: float = 1.0
+    good_db: float = math.inf
+
+
+_EFFORTS = {
+    "auto": _Effort(Asked(samples=16, most=MOST), 16, 24),
+    "default": _Effort(
+        Asked(samples=4, most=36, loud=policies.LOUD_SHARE), 8, 4, policies.LOUD_MOST, policies.GOOD_DB
+    ),
+}
+
+
+def stated(model: Model, plan: QuantPlan, asked: str) -> Heads:
+    """What is known of the heads where nothing is measured: in int8, or in float by flag.
+
+    Args:
+        model: the float model.
+        plan: its plan.
+        asked: `int8`, `float`, `auto` or `default`.
+    """
+    names = eligible_heads(model)
+    left = tuple(name for name in names if name not in plan.planned) if asked == "float" else ()
+    why = "not measured: there are no samples" if asked in _EFFORTS else ""
+    return Heads(asked, names, left, share=_share(plan, left), why=why)
+
+
+def offered(
+    sampling: Sampling, built: Built, weights: Mapping[str, float] | None, asked: str
+) -> tuple[dict[str, Reason], Heads]:
+    """Which loud layers are left in float, as that gains the outputs enough, measured.
+
+    The noise model says which layers and tensors make much of the outputs' noise. Of nested sets of them the
+    samples that choose say which gains most above its price, half a dB for each percent of the eligible
+    multiply-accumulates that it takes from int8. Other samples have to confirm that. An output that is lost
+    is heard alone, too, and the worst output is never to be worse.
+
+    Args:
+        sampling: gives the samples.
+        built: the quantized model.
+        weights: what outputs weigh; None: all the same.
+        asked: `auto`, or `default`: where an output is poor, and for less than 1 %.
+
+    Returns:
+        Why each layer is in float, and what was found. Where it cannot be measured all stays as it is.
+    """
+    heads = stated(built.floats.model, built.draft.plan, asked)
+    if sampling.parts is None:
+        return {}, heads
+    heads = replace(heads, why="")
+    if asked == "default" and weight_bytes(built.floats.proto) >= LARGE:
+        return {}, replace(heads, why="not looked for: the model is large; --heads auto does")
+    try:
+        with built.job.step("loud"), built.job.limit:
+            return _Looking(sampling, built, weights, heads).run()
+    except UserError as error:
+        return {}, replace(heads, why=f"not measured: {error}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Loud:
+    """A decision, and which part of an output's noise goes with it."""
+
+    decision: FloatDecision
+    output: str
+    share: float
+
+    @property
+    def text(self) -> str:
+        """The same in words."""
+        several = "they together make" if len(self.decision.nodes) > 1 else "it alone makes"
+        return f"{several} {self.share:.0%} of the noise of output {self.output!r}"
+
+
+_Set = tuple[FloatDecision, ...]
+
+
+class _Looking:
+    """One look for what is loud."""
+
+    def __init__(
+        self, sampling: Sampling, built: Built, weights: Mapping[str, float] | None, heads: Heads
+    ) -> None:
+        self._sampling, self._built, self._heads = sampling, built, heads
+        self._effort = _EFFORTS[heads.asked]
+        self._accuracy = Accuracy(sampling, built, replace(self._effort.asked, weights=weights))
+        self._taken: _Set = ()
+        self._refused = ""
+
+    def run(self) -> tuple[dict[str, Reason], Heads]:
+        """Why each layer is in float, and what was found."""
+        worst = self._accuracy.about_mean([()])[0].worst_output_db
+        if worst is None:
+            return {}, replace(self._heads, why=f"not measured: {not_compared()}")
+        if worst >= self._effort.good_db:
+            return {}, replace(self._heads, why=f"every output has {worst:.1f} dB or more")
+        model = self._accuracy.model
+        share = max(0.0, float(model.loudness().max()))
+        self._heads = replace(self._heads, noise_share=share)
+        for output, view in model.views().items():
+            if not output or view.sqnr_db(_nodes(self._taken)) < policies.LOST_DB:
+                self._look(view, output)
+        self._heads = replace(self._heads, few=self._sampling.few)
+        if not self._taken:
+            loud = share >= policies.LOUD_SHARE or self._heads.asked == "auto"
+            why = (loud and self._refused) or ("" if self._heads.loud else _spread(model, share))
+            return {}, replace(self._heads, why=why)
+        heads = replace(self._heads, left_float=_nodes(self._taken), share=self._share(self._taken))
+        return self._reasons(model), heads
+
+    def _look(self, view: NoiseModel, output: str) -> None:
+        """Takes what gains enough in a view of the noise, and names what is loud in it.
+
+        `output`: the one that is heard alone; "": all together.
+        """
+        nested, loud = self._nested(view), self._loud(view)
+        alone = [(*self._taken, one.decision) for one in loud]
+        if not nested and not loud:
+            return
+        base, *levels = self._levels([self._taken, *nested, *alone], self._sampling.proposing(), output)
+        gains = [Gain.of(base, one) for one in levels]
+        before = self._taken
+        if nested:
+            above = [gain.db - self._price(tried) for gain, tried in zip(gains, nested, strict=False)]
+            best = int(np.argmax(above))
+            self._judge(nested[best], gains[best], output)
+        fresh = {one.name for one in self._heads.loud}
+        named = [
+            self._named(one, gain.db, self._share((one.decision,)), one.decision in self._taken)
+            for one, gain in zip(loud, gains[len(nested) :], strict=True)
+            if gain.db >= max(policies.LOUD.least_db, self._price((one.decision,)))
+            and _name(one.decision) not in fresh
+            and one.decision not in before
+        ]
+        self._heads = replace(self._heads, loud=(*self._heads.loud, *named))
+
+    def _levels(self, sets: Sequence[_Set], samples: Iterable[Sample], output: str = "") -> list[Levels]:
+        """How near the outputs are with each set on samples, or the one that is heard alone."""
+        names = self._accuracy.model.weights
+        weights = {name: float(name == output) for name in names} if output else None
+        feeds = itertools.islice(self._sampling.feeds(samples), self._effort.samples)
+        return self._accuracy.levels([_nodes(one) for one in sets], feeds, weights)
+
+    def _judge(self, tried: _Set, chosen: Gain, output: str) -> None:
+        """Takes a set that is worth its price where it was chosen, and where it is confirmed."""
+        before, after = self._levels([self._taken, tried], self._sampling.confirming())
+        price = self._price(tried) - self._price(self._taken)
+        least = max(policies.LOUD.least_db, price)
+        gain = _gain_of(before, after, output)
+        if gain is None:
+            self._refused = f"not measured: {not_compared()}"
+            return
+        heads = replace(self._heads, gain_db=gain.db, chosen_gain_db=chosen.db)
+        refused = replace(policies.LOUD, least_db=least).refusal(chosen)
+        refused = refused or replace(policies.LOUD_CONFIRMED, least_db=least).refusal(gain)
+        if not refused and not _bears(before, after):
+            refused = "the worst output would be worse"
+        if not refused:
+            self._taken, self._heads, self._refused = tried, heads, ""
+            return
+        if self._taken:  # of what is taken the gain is told
+            return
+        lesser = min(gain.db, chosen.db)
+        if lesser < least:
+            share = f"{self._share(tried):.2%} of the eligible multiply-accumulates"
+            refused = f"the outputs gain {lesser:.1f} dB, and {least:.1f} dB is the least for {share}"
+        self._refused, self._heads = f"with {_told(_nodes(tried))} in float: {refused}", heads
+
+    # -- candidates ----------------------------------------------------------------------------
+
+    def _nested(self, view: NoiseModel) -> list[_Set]:
+        """Sets, each with the decision more that gains most above its price, as predicted.
+
+        None takes more than may be taken. Where it was asked for, the first is there though it gains nothing.
+        """
+        nested: list[_Set] = []
+        current = self._taken
+        while len(nested) < self._effort.sets:
+            more = [(*current, one) for one in self._accuracy.decisions if one not in current]
+            more = [one for one in more if self._share(one) <= self._effort.most]
+            if not more:
+                break
+            now, *levels = limited_db(
+                view.noises(view.sources.on_each([_nodes(one) for one in (current, *more)]))
+            )
+            above = [level - now - self._price(one) for level, one in zip(levels, more, strict=True)]
+            best = int(np.argmax(above))
+            pays = above[best] + self._price(current) > 0 and (now < policies.GOOD_DB or not current)
+            if not pays and (nested or self._heads.asked != "auto"):
+                break
+            current = more[best]
+            nested.append(current)
+        return nested
+
+    def _loud(self, view: NoiseModel) -> list[_Loud]:
+        """The decisions that a loud source goes with; of several the one that takes least from int8."""
+        on = view.sources.on(_nodes(self._taken))
+        loud: list[_Loud] = []
+        taken: set[str] = set()
+        for one in sorted(self._accuracy.decisions, key=lambda one: self._accuracy.costs.share(one.nodes)):
+            removed = on & ~view.sources.on((*_nodes(self._taken), *one.nodes))
+            if one.removes:
+                removed &= np.array([one.removes in source.tensors for source in view.sources.entries])
+            if view.share(removed, on) >= policies.LOUD_SHARE and taken.isdisjoint(one.nodes):
+                taken.update(one.nodes)
+                loud.append(self._heard(view, one, removed, on))
+        return sorted(loud, key=lambda one: -one.share)[:_NAMED]
+
+    def _heard(self, view: NoiseModel, one: FloatDecision, removed: np.ndarray, on: np.ndarray) -> _Loud:
+        """What goes with a decision, of the output of which that is most in parts of the signal."""
+
+        def noise(output: str) -> float:
+            whole, rest = noises(view.by_output[output], np.array([on, on & ~removed]))
+            return view.weights[output] * float(whole - rest)
+
+        output = max(view.weights, key=noise)
+        return _Loud(one, output, replace(view, weights={output: 1.0}).share(removed, on))
+
+    # -- words and prices ----------------------------------------------------------------------
+
+    def _share(self, tried: _Set) -> float:
+        return _share(self._built.draft.plan, self._accuracy.costs.along(_nodes(tried)))
+
+    def _price(self, tried: _Set) -> float:
+        """What a set has to gain, dB."""
+        of_each = policies.LOUD_PRICE_OF_ONE_DB * len(_nodes(tried))
+        return policies.LOUD_PRICE_DB * self._share(tried) + of_each
+
+    def _reasons(self, model: NoiseModel) -> dict[str, Reason]:
+        """Why each layer is in float."""
+        on = model.sources.on(())
+        share, gain = self._share(self._taken), self._heads.gain_db
+        worth = f"{gain:+.1f} dB for {share:.2%} of the int8 work"
+        if len(self._taken) > 1:
+            worth = f"with the {len(_nodes(self._taken))} layers that are in float for it {worth}"
+        reasons: dict[str, Reason] = {}
+        for one in self._taken:
+            heard = self._heard(model, one, on & ~model.sources.on(one.nodes), on)
+            for name in one.nodes:
+                reasons.setdefault(name, Reason("loud", f"{heard.text}; {worth}"))
+        return reasons
+
+    def _named(self, one: _Loud, gain_db: float, share: float, left_float: bool) -> LoudSource:
+        nodes = one.decision.nodes
+        told, worth = _told(nodes), f"{gain_db:+.1f} dB for {share:.2%} of the int8 work"
+        if left_float:
+            why = f"{told} in float: {one.text}; {worth}"
+        else:
+            flags = " ".join(f"--keep-float {name!r}" for name in nodes)
+            why = f"{told} in int8: {one.text}; in float {worth} ({flags})"
+        return LoudSource(_name(one.decision), nodes, one.output, one.share, gain_db, share, left_float, why)
+
+
+def _name(decision: FloatDecision) -> str:
+    return decision.removes or decision.nodes[0]
+
+
+def _nodes(decisions: _Set) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for one in decisions for name in one.nodes))
+
+
+def _gain_of(before: Levels, after: Levels, output: str) -> Gain | None:
+    """That of all outputs, or of one; None where it is not known."""
+    if before.sqnr_db is None or after.sqnr_db is None:
+        return None
+    gain, was, now = Gain.of(before, after), before.of_all.levels, after.of_all.levels
+    if not output:
+        return gain
+    return replace(gain, db=now[output] - was[output]) if output in was and output in now else None
+
+
+def _bears(before: Levels, after: Levels) -> bool:
+    """Whether the worst output is no worse."""
+    was, now = before.of_all.worst_output_db, after.of_all.worst_output_db
+    return was is not None and now is not None and now > was - LEAST_DB
+
+
+def _spread(model: NoiseModel, most: float) -> str:
+    """That nothing is loud; `most`: which part of the noise is the greatest."""
+    blocks = len(model.sources.parts)
+    what = f"none of {blocks} parts of the model" if blocks else "no layer or tensor"
+    if most < policies.LOUD_SHARE:
+        return f"the noise is spread: {what} makes more than {most:.0%} of it"
+    return f"one tensor makes {most:.0%} of the noise, but no layer in float gains what it costs"
+
+
+def _share(plan: QuantPlan, nodes: Collection[str]) -> float:
+    """Which share of the eligible multiply-accumulates is that of nodes."""
+    total = sum(layer.macs or 0 for layer in plan.layers if layer.eligible)
+    taken = sum(layer.macs or 0 for layer in plan.layers if layer.eligible and layer.node in nodes)
+    return taken / total if total else 0.0
+
+
+def _told(nodes: Sequence[str]) -> str:
+    more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
+    return f"{nodes[0]!r}{more}"
+
+
+def _offered(request: RunRequest, state: RunState) -> RunState:
+    """What is loud in float where that is measured to be worth it; or heads as they are asked for."""
+    built = state.built
+    if request.heads not in _EFFORTS:
+        return replace(state, heads=stated(built.floats.model, built.draft.plan, request.heads))
+    why, heads = offered(request.sampling, built, request.weights, request.heads)
+    if why:
+        state = _anew(request, state, why)
+    return replace(state, heads=heads, unrepaired=None)
+
+
+def _anew(request: RunRequest, state: RunState, why: Mapping[str, Reason]) -> RunState:
+    """With layers in float; scales and repair are searched for anew, as what is loud drowned the rest."""
+    limit, before = state.built.job.limit, state.unrepaired
+    if before is not None and not limit.is_over:
+        anew = searched((REPAIR,), request, chosen_anew(request, before, why))
+        if not limit.is_over:
+            return anew
+    return state.of(state.built.in_float(why))
+
+
+def _left_out(request: RunRequest, state: RunState, why: Reason) -> RunState:
+    heads = stated(state.built.floats.model, state.built.draft.plan, request.heads)
+    heads = replace(heads, why=f"not measured: {why}" if heads.why else "")
+    return replace(state, heads=heads, unrepaired=None)
+
+
+LOUD = ModelSearch("loud", lambda request, state: not request.states_repair, _offered, _left_out)
