@@ -186,7 +186,7 @@ def test_a_score_of_the_users() -> None:
 )
 def test_a_word_is_given_to_what_takes_it(function: Callable[..., Any], told: bool) -> None:
     score = Score.of(function)
-    assert (score.told, score("m", "choose")) == (told, 1)  # type: ignore[arg-type]
+    assert (score.told, score("m", "choose").value) == (told, 1)  # type: ignore[arg-type]
 
 
 def test_a_score_that_is_told_nothing_uses_the_same_samples() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -41,7 +42,11 @@ class GateMeasured(DocumentPart):
         goal: what is asked for: at least that, of a drop at most.
         measured: what was measured; None where nothing could be.
         met: whether it is met.
-        missing: by how much it is missed, 0 where it is met; None where nothing was measured.
+        missing: by how much it is missed, 0 where it is not; None where nothing was measured.
+        resolution: the least difference that the samples tell from chance, in its units; None where that is
+            not known.
+        samples: how many samples tell it; None likewise.
+        undecided: whether these samples do not tell if it is met.
     """
 
     kind: GateKind
@@ -51,14 +56,27 @@ class GateMeasured(DocumentPart):
     measured: float | None
     met: bool
     missing: float | None
+    resolution: float | None = None
+    samples: int | None = None
+    undecided: bool = False
 
     @classmethod
-    def judged(cls, kind: GateKind, what: str, of: str, goal: float, measured: float | None) -> GateMeasured:
-        """One by what was measured."""
-        missing = None
+    def judged(
+        cls, kind: GateKind, what: str, of: str, goal: float, measured: float | None,
+        resolution: float | None = None, samples: int | None = None, *, finest: bool = False,
+    ) -> GateMeasured:  # fmt: skip
+        """One by what was measured.
+
+        `finest`: whether a goal that allows less than is resolved cannot be met either.
+        """
+        missing, undecided = None, False
         if measured is not None:
             missing = max(0.0, goal - measured if kind != "drop" else measured - goal)
-        return cls(kind, what, of, goal, measured, missing == 0, missing)
+            allowed = {"sqnr": math.inf, "agreement": 100 - goal, "drop": goal}[kind]
+            if resolution is not None and abs(measured - goal) < resolution:
+                undecided = missing > 0 or (finest and allowed < resolution)
+        met = missing == 0 and not undecided
+        return cls(kind, what, of, goal, measured, met, missing, resolution, samples, undecided)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +199,7 @@ class GoalPart(DocumentPart):
         cut: why the search ended early; None where it did not.
         notes: what may not be expected.
         kept: the file with which a search that was cut goes on; None for none.
+        mismatch: how what the user's function feeds differs from what calibrated, for people.
     """
 
     met: bool
@@ -192,3 +211,4 @@ class GoalPart(DocumentPart):
     cut: str | None = None
     notes: tuple[str, ...] = ()
     kept: str | None = None
+    mismatch: tuple[str, ...] = ()

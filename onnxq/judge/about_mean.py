@@ -144,3 +144,19 @@ class AboutMeanMeter:
             left_out,
             self._samples,
         )
+
+
+class DealtMeter:
+    """Meters that hear the samples in turn: what differs without one of them is how sure a level is.
+
+    Attributes:
+        meters: they.
+    """
+
+    def __init__(self, meters: Sequence[AboutMeanMeter]) -> None:
+        self.meters, self._number = meters, 0
+
+    def add(self, reference: Sequence[Any], candidates: Sequence[Sequence[Any]]) -> None:
+        """Adds a sample to the next one."""
+        self.meters[self._number % len(self.meters)].add(reference, candidates)
+        self._number += 1

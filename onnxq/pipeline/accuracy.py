@@ -18,9 +18,10 @@ from onnxq.body.decide import Decision as BodyDecision
 from onnxq.body.emulate import Emulated
 from onnxq.data.samples import Sample
 from onnxq.documents.accuracy import NoiseMeasured
-from onnxq.judge.about_mean import AboutMeanMeter, AboutMeanPart
+from onnxq.judge.about_mean import AboutMeanMeter, AboutMeanPart, DealtMeter
 from onnxq.judge.acceptance import Levels
-from onnxq.judge.comparable import STILL, as_tensor, not_compared
+from onnxq.judge.comparable import STILL, not_compared
+from onnxq.judge.paired import SampleScores
 from onnxq.judge.sqnr import limited_db, nsr_of
 from onnxq.noise.breakdown import breakdown
 from onnxq.noise.decisions import Costs, FloatDecision, Unit, decisions_of
@@ -34,6 +35,7 @@ from onnxq.pipeline.building import Built
 from onnxq.pipeline.sampling import Sampling
 from onnxq.quant.wants import Wants
 from onnxq.run import ort
+from onnxq.run.agreement import AgreementMeter
 from onnxq.run.ort import Feeds
 from onnxq.run.piecewise import Setting
 
@@ -52,6 +54,9 @@ _WIDE = 8  # sources in a block: those of wider ones are looked at in parts firs
 
 CallableModel = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
 """A model that a user's function calls: arrays by input name in, arrays by output name out."""
+
+Scoring = Callable[[CallableModel], SampleScores]
+"""Scores a model by the user's function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +113,7 @@ class Accuracy:
         self._wants = Wants(self.plan)
         self.trials = 0
         self._body: dict[str, float] = {}
-        self._scored: dict[frozenset[str], float] = {}
+        self._scored: dict[frozenset[str], SampleScores] = {}
         self.costs = (
             Costs.of(self.plan, built.floats.model, asked.unit)
             if asked.costs is None
@@ -181,12 +186,13 @@ class Accuracy:
         return min(count, self._asked.samples) if count else None
 
     def measure_body(self, decision: BodyDecision | None) -> None:
-        """Measures the body in half precision apart: its noise is added to all predictions.
+        """Measures the body in half precision apart: its noise is added to all predictions from now on.
 
         Args:
             decision: the body of the float model; None: there is none.
         """
-        floats = self.built.floats
+        floats, self._body = self.built.floats, {}
+        self._search_again()
         if decision is None or not floats.whole or self._job.in_float32:
             return
         settled = decision.settled  # None where a plan states the body
@@ -214,6 +220,14 @@ class Accuracy:
         """Searches them."""
         return Search(self.model, self.decisions, self.costs, self._asked.max_float)
 
+    def bounded(self, max_float: float | None) -> None:
+        """From now on so much of the int8 MACs may go to float, 0 to 1; None: any."""
+        self._asked = replace(self._asked, max_float=max_float)
+        self._search_again()
+
+    def _search_again(self) -> None:
+        self.__dict__.pop("search", None)
+
     def ranked(self, verify: int = 5) -> list[DecisionRanked]:
         """All decisions by gain; the gains of the first are measured."""
         decisions = ranked(self.model, self.decisions, self.costs)
@@ -226,7 +240,7 @@ class Accuracy:
         """The cheapest set for an SQNR about the mean, dB."""
         return self._met(goal_db, self.sqnr_db, lambda known: meet_sqnr(self.search, goal_db, known))
 
-    def for_score(self, score: Callable[[CallableModel], float], goal: float, *, retries: int = 8) -> Met:
+    def for_score(self, score: Scoring, goal: float, *, retries: int = 8) -> Met:
         """The cheapest set for a score of the user's function.
 
         Args:
@@ -236,7 +250,7 @@ class Accuracy:
         """
         return self._met(
             goal,
-            lambda sets: self.scores(score, sets),
+            lambda sets: [one.value for one in self.scores(score, sets)],
             lambda known: meet_score(self.search, goal, known, retries=retries),
         )
 
@@ -255,7 +269,7 @@ class Accuracy:
             raise unknown_name("output", output, list(self.copy.outputs))
         return self._met(
             goal,
-            lambda sets: self.agreement(output, sets),
+            lambda sets: [one.value for one in self.agreement(output, sets)],
             lambda known: meet_score(self.search, goal, known, retries=retries),
         )
 
@@ -309,12 +323,12 @@ class Accuracy:
             levels.append(limited_db(nsr_of(part.sqnr_about_mean_db) + body / sum(weights.values())))
         return levels
 
-    def scores(self, score: Callable[[CallableModel], float], sets: Sequence[Collection[str]]) -> list[float]:
+    def scores(self, score: Scoring, sets: Sequence[Collection[str]]) -> list[SampleScores]:
         """What the user's function says of each set of nodes in float; it is asked once."""
         for floats in map(frozenset, sets):
             if floats not in self._scored:
                 self._tell()
-                self._scored[floats] = float(score(self.callable_of(floats)))
+                self._scored[floats] = score(self.callable_of(floats))
         return [self._scored[frozenset(floats)] for floats in sets]
 
     @cached_property
@@ -323,31 +337,31 @@ class Accuracy:
 
         Both are random: it is that of the difference.
         """
-        groups = [AboutMeanMeter(self._parts, 1, self._asked.weights) for _ in range(_GROUPS)]
-        for number, (exact, outputs) in enumerate(self._outputs([()], None, self.copy.outputs)):
-            groups[number % _GROUPS].add(exact, outputs)
-        chosen, parts = sum(group.samples for group in groups), self._sampling.parts
+        ((levels, chosen),) = self.levels([()])
+        parts = self._sampling.parts
         held = (parts is not None and parts.held) or chosen
-        return Levels.of(groups).error_db * math.sqrt(1 + chosen / held)
+        return levels.error_db * math.sqrt(1 + chosen / held)
 
-    def agreement(self, output: str, sets: Sequence[Collection[str]]) -> list[float]:
+    def levels(self, sets: Sequence[Collection[str]]) -> list[tuple[Levels, int]]:
+        """The SQNR about the mean with each set of nodes in float by groups of samples, and how many samples."""
+        dealt = [
+            DealtMeter([AboutMeanMeter(self._parts, 1, self._asked.weights) for _ in range(_GROUPS)])
+            for _ in sets
+        ]
+        for exact, outputs in self._outputs(sets, None, self.copy.outputs):
+            for one, output in zip(dealt, outputs, strict=True):
+                one.add(exact, [output])
+        return [(Levels.of(one.meters), sum(group.samples for group in one.meters)) for one in dealt]
+
+    def agreement(self, output: str, sets: Sequence[Collection[str]]) -> list[SampleScores]:
         """In how many percent of the rows the argmax of an output is the float model's, for each set."""
-        same, rows = np.zeros(len(sets)), 0
-        for (exact,), outputs in self._outputs(sets, None, [output]):
-            wanted = as_tensor(exact)
-            if wanted.ndim < 1 or wanted.shape[-1] < 2 or wanted.dtype.kind not in "fiu":
-                raise UserError(
-                    f"output {output!r} has no classes to compare: its shape is {list(wanted.shape)}",
-                    hint="name an output whose last axis is that of the classes",
-                )
-            best = wanted.argmax(-1)
-            rows += best.size
-            for place, (value,) in enumerate(outputs):
-                array = as_tensor(value)
-                same[place] += int((array.argmax(-1) == best).sum()) if array.shape == wanted.shape else 0
+        meters = [AgreementMeter([output], output) for _ in sets]
+        for exact, outputs in self._outputs(sets, None, [output]):
+            for meter, values in zip(meters, outputs, strict=True):
+                meter.add(exact, [values])
         for _ in sets:
             self._tell()
-        return [float(100 * count / max(1, rows)) for count in same]
+        return [meter.scores for meter in meters]
 
     def _outputs(
         self, sets: Sequence[Collection[str]], samples: Iterable[Feeds] | None, names: Sequence[str]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,11 @@ import numpy as np
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.documents.accuracy import GateMeasured, GoalPart, ScoresPart
 from onnxq.graph.types import Shape
-from onnxq.judge.about_mean import NAME, AboutMeanMeter, AboutMeanPart
+from onnxq.judge.about_mean import NAME, AboutMeanMeter, AboutMeanPart, DealtMeter
+from onnxq.judge.acceptance import GROUPS, Levels
 from onnxq.judge.output_parts import OutputParts, owner_of
-from onnxq.judge.policies import CLEAR_DB
+from onnxq.judge.paired import SampleScores
+from onnxq.judge.policies import CLEAR_DB, SURE
 from onnxq.judge.sqnr import BEST_DB
 from onnxq.options.settings import Goal
 from onnxq.run.agreement import AgreementMeter, output_with_classes
@@ -69,16 +71,24 @@ class BoundGoal:
         Raises:
             UserError: a part that is weighed does not exist.
         """
-        about = AboutMeanMeter(parts or self.outputs, 1, self.goal.weigh)
-        agreement = None if self.agreement is None else AgreementMeter(self.outputs, self.agreement[0])
-        return Gauge(about, agreement)
+        def about() -> AboutMeanMeter:
+            return AboutMeanMeter(parts or self.outputs, 1, self.goal.weigh)
 
-    def gates(self, gauge: Gauge, drop: float | None = None, function: str = "") -> list[GateMeasured]:
+        agreement = None if self.agreement is None else AgreementMeter(self.outputs, self.agreement[0])
+        dealt = None if self.goal.min_sqnr is None else DealtMeter([about() for _ in range(GROUPS)])
+        return Gauge(about(), agreement, dealt)
+
+    def gates(
+        self,
+        gauge: Gauge,
+        scores: tuple[SampleScores, SampleScores] | None = None,
+        function: str = "",
+    ) -> list[GateMeasured]:
         """The gates that are asked for, with what was measured.
 
         Args:
             gauge: heard the outputs.
-            drop: by how much the score is below the float model's.
+            scores: those of the float model and of this one; None without a function.
             function: what scores.
         """
         gates, gate = list[GateMeasured](), GateMeasured.judged
@@ -86,12 +96,27 @@ class BoundGoal:
             level = gauge.about.result().sqnr_about_mean_db
             if level is None and gauge.about.equal:  # whatever their signal is
                 level = BEST_DB
-            gates.append(gate("sqnr", NAME, "", self.goal.min_sqnr, level))
+            error = None if gauge.dealt is None else Levels.of(gauge.dealt.meters).error_db
+            gates.append(
+                gate("sqnr", NAME, "", self.goal.min_sqnr, level, SURE * error if error else None,
+                     gauge.about.samples)
+            )  # fmt: skip
         if self.agreement is not None and gauge.agreement is not None:
             name, percent = self.agreement
-            gates.append(gate("agreement", "argmax agrees", name, percent, gauge.agreement.percent))
-        if self.goal.max_drop is not None:
-            gates.append(gate("drop", "drop of the score", function, self.goal.max_drop, drop))
+            agrees = gauge.agreement.scores
+            whole = replace(agrees, value=100.0, each=np.full_like(agrees.each, 100.0))
+            gates.append(
+                gate("agreement", "argmax agrees", name, percent, agrees.value, whole.resolution(agrees),
+                     gauge.agreement.rows, finest=True)
+            )  # fmt: skip
+        if self.goal.max_drop is not None and scores is not None:
+            reference, score = scores
+            drop = drop_of(reference.value, score.value, self.goal.max_drop)
+            resolution, each = reference.resolution(score), len(score.each) > 0
+            gates.append(
+                gate("drop", "drop of the score", function, self.goal.max_drop, drop, resolution,
+                     max(reference.samples, score.samples) or None, finest=each)
+            )  # fmt: skip
         return gates
 
 
@@ -102,15 +127,17 @@ class Gauge:
     Attributes:
         about: the SQNR about the mean.
         agreement: the argmax, where that is asked for.
+        dealt: the SQNR about the mean by groups of samples, where a goal is set for it.
     """
 
     about: AboutMeanMeter
     agreement: AgreementMeter | None = None
+    dealt: DealtMeter | None = None
 
     @property
     def meters(self) -> list[Meter]:
         """All of them."""
-        return [self.about] if self.agreement is None else [self.about, self.agreement]
+        return [one for one in (self.about, self.agreement, self.dealt) if one is not None]
 
     @property
     def about_mean(self) -> AboutMeanPart:
@@ -132,12 +159,17 @@ class Verified:
     accuracy: Sequence[OutputAccuracy]
     gauge: Gauge
     gates: Sequence[GateMeasured] = ()
-    score: float | None = None
+    score: SampleScores | None = None
 
     @property
     def met(self) -> bool:
         """Whether it passes."""
         return all(gate.met for gate in self.gates)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether it may pass: none of its gates is surely missed, and the samples do not tell of one."""
+        return not self.met and all(gate.met or gate.undecided for gate in self.gates)
 
     @property
     def clear(self) -> bool:
