@@ -9,6 +9,7 @@ from typing import Literal
 
 from onnxq.base.plain import DocumentPart
 from onnxq.judge.comparable import OutputLeftOut
+from onnxq.judge.paired import Resolution
 from onnxq.noise.breakdown import NoiseBreakdown
 from onnxq.noise.goal import FloatSetTried
 from onnxq.run.compare import OutputAccuracy
@@ -63,7 +64,7 @@ class GateMeasured(DocumentPart):
     @classmethod
     def judged(
         cls, kind: GateKind, what: str, of: str, goal: float, measured: float | None,
-        resolution: float | None = None, samples: int | None = None, *, finest: bool = False,
+        resolution: Resolution | None = None, *, finest: bool = False,
     ) -> GateMeasured:  # fmt: skip
         """One by what was measured.
 
@@ -73,10 +74,11 @@ class GateMeasured(DocumentPart):
         if measured is not None:
             missing = max(0.0, goal - measured if kind != "drop" else measured - goal)
             allowed = {"sqnr": math.inf, "agreement": 100 - goal, "drop": goal}[kind]
-            if resolution is not None and abs(measured - goal) < resolution:
-                undecided = missing > 0 or (finest and allowed < resolution)
+            if resolution is not None and abs(measured - goal) < resolution.least:
+                undecided = missing > 0 or (finest and allowed < resolution.least)
         met = missing == 0 and not undecided
-        return cls(kind, what, of, goal, measured, met, missing, resolution, samples, undecided)
+        least, samples = (None, None) if resolution is None else resolution
+        return cls(kind, what, of, goal, measured, met, missing, least, samples, undecided)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,25 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
 from onnxq.judge.policies import SURE
 
-_MOST = 20_000  # samples: a number that is a share of more of them is one by chance
+_SHARES = range(16, 20_001)  # samples: a number is a share of fewer where it is rounded, of more by chance
+
+
+class Resolution(NamedTuple):
+    """What samples tell apart.
+
+    Attributes:
+        least: the least difference that is none of chance, in the units of the score.
+        samples: how many there are.
+    """
+
+    least: float
+    samples: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,7 +34,7 @@ class SampleScores:
         value: the score, in its units.
         each: float64 `[samples]`, of which it is the mean; empty where only the score is known.
         step: by how much one sample changes it at least; 0 where that is not known.
-        samples: how many there are; 0 where that is not known.
+        samples: how many there are, rows of samples counted; 0 likewise.
     """
 
     value: float
@@ -36,31 +49,24 @@ class SampleScores:
         gap = float(np.diff(distinct).min()) if len(distinct) > 1 else abs(float(distinct[0]))
         return SampleScores(float(each.mean()), each, gap / count, count)
 
-    @staticmethod
-    def of_number(value: float) -> SampleScores:
-        """That of a number alone: where it is a share or a percentage of few samples, that tells how many."""
-        for unit in (1.0, 100.0):
-            share = Fraction(value / unit).limit_denominator(_MOST)
-            if 0 < share < 1 and math.isclose(float(share) * unit, value, rel_tol=1e-15):
-                return SampleScores(value, step=unit / share.denominator, samples=share.denominator)
-        return SampleScores(value)
+    def resolution(self, other: SampleScores) -> Resolution | None:
+        """What tells another score of the same samples apart; None: that is not known.
 
-    def step_with(self, other: SampleScores) -> float:
-        """By how much one sample changes either; of two shares that are reduced, one of the samples of both."""
-        if self.samples and other.samples and not (len(self.each) or len(other.each)):
-            return self.step * self.samples / math.lcm(self.samples, other.samples)
-        return max(self.step, other.step)
-
-    def resolution(self, other: SampleScores) -> float | None:
-        """The least difference to another score of the same samples that is none of chance; None: not known.
-
-        One sample at least. Where only the scores are known, as few samples differ as can: one a step.
+        One sample at least. Two numbers that are shares, or percentages, of few samples tell how many these
+        are; as few of them differ then as can.
         """
-        step, count = self.step_with(other), len(self.each)
+        count = len(self.each)
         if count > 1 and count == len(other.each):
             error = float((self.each - other.each).std(ddof=1)) / math.sqrt(count)
-        elif step:
-            error = math.sqrt(abs(self.value - other.value) * step)
-        else:
+            return Resolution(max(self.step, other.step, SURE * error), max(self.samples, other.samples))
+        unit = 100.0 if max(self.value, other.value) > 1 else 1.0
+        shares = [Fraction(one.value / unit).limit_denominator(_SHARES[-1]) for one in (self, other)]
+        count = math.lcm(*(share.denominator for share in shares))
+        exact = all(
+            0 <= share <= 1 and math.isclose(share * unit, one.value, rel_tol=1e-15)
+            for share, one in zip(shares, (self, other), strict=True)
+        )
+        if not exact or count not in _SHARES:
             return None
-        return max(step, SURE * error)
+        step = unit / count
+        return Resolution(max(step, SURE * math.sqrt(abs(self.value - other.value) * step)), count)

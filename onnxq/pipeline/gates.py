@@ -14,7 +14,7 @@ from onnxq.graph.types import Shape
 from onnxq.judge.about_mean import NAME, AboutMeanMeter, AboutMeanPart, DealtMeter
 from onnxq.judge.acceptance import GROUPS, Levels
 from onnxq.judge.output_parts import OutputParts, owner_of
-from onnxq.judge.paired import SampleScores
+from onnxq.judge.paired import Resolution, SampleScores
 from onnxq.judge.policies import CLEAR_DB, SURE
 from onnxq.judge.sqnr import BEST_DB
 from onnxq.options.settings import Goal
@@ -97,25 +97,22 @@ class BoundGoal:
             if level is None and gauge.about.equal:  # whatever their signal is
                 level = BEST_DB
             error = None if gauge.dealt is None else Levels.of(gauge.dealt.meters).error_db
-            gates.append(
-                gate("sqnr", NAME, "", self.goal.min_sqnr, level, SURE * error if error else None,
-                     gauge.about.samples)
-            )  # fmt: skip
+            resolution = Resolution(SURE * error, gauge.about.samples) if error else None
+            gates.append(gate("sqnr", NAME, "", self.goal.min_sqnr, level, resolution))
         if self.agreement is not None and gauge.agreement is not None:
             name, percent = self.agreement
             agrees = gauge.agreement.scores
             whole = replace(agrees, value=100.0, each=np.full_like(agrees.each, 100.0))
+            resolution = whole.resolution(agrees)
             gates.append(
-                gate("agreement", "argmax agrees", name, percent, agrees.value, whole.resolution(agrees),
-                     gauge.agreement.rows, finest=True)
-            )  # fmt: skip
+                gate("agreement", "argmax agrees", name, percent, agrees.value, resolution, finest=True)
+            )
         if self.goal.max_drop is not None and scores is not None:
-            reference, score = scores
-            drop = drop_of(reference.value, score.value, self.goal.max_drop)
-            resolution, each = reference.resolution(score), len(score.each) > 0
+            drop = drop_of(scores[0].value, scores[1].value, self.goal.max_drop)
+            resolution, stated = scores[0].resolution(scores[1]), len(scores[1].each) > 0
             gates.append(
                 gate("drop", "drop of the score", function, self.goal.max_drop, drop, resolution,
-                     max(reference.samples, score.samples) or None, finest=each)
+                     finest=stated)
             )  # fmt: skip
         return gates
 

@@ -77,7 +77,7 @@ class Score:
                 f"{self.name} returned {worst}: such a score cannot be compared",
                 hint="return a finite number, as the worst score that there is for a model that fails",
             )
-        return SampleScores.of(each) if len(each) > 1 else SampleScores.of_number(float(each[0]))
+        return SampleScores.of(each) if len(each) > 1 else SampleScores(float(each[0]))
 
     def _running(self) -> AbstractContextManager[None]:
         return nullcontext() if self._function is None else self._function.running()

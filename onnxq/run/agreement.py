@@ -62,7 +62,8 @@ class AgreementMeter:
     def scores(self) -> SampleScores:
         """The same, by sample: the float model has 100 of each."""
         row, count = 100 / max(1, self.rows), len(self._missed)
-        return SampleScores(self.percent, 100 - row * count * np.array(self._missed, np.float64), row, count)
+        each = 100 - row * count * np.array(self._missed, np.float64)
+        return SampleScores(self.percent, each, row, self.rows)
 
 
 def output_with_classes(

@@ -66,10 +66,10 @@ class _GoalSearch:
         self._sampling, self._state, self._pursuit = request.sampling, state, pursuit
         self._goal = pursuit.goal
         self._notes: list[str] = []
-        self._cut = ""
+        self._cut = self._kept = ""
         self._searched: Searched | None = None
         self._accuracy: Accuracy | None = None
-        self._mismatch = pursuit.mismatch(state.built.job)
+        self._mismatch = () if state is None else pursuit.mismatch(state.built.job)
 
     def run(self) -> RunState:
         """The model that meets the goal with the least in float; else the one that is nearest to it.
@@ -86,6 +86,8 @@ class _GoalSearch:
             self._notes.append(self._sampling.few)
         as_planned = self._verified(first)
         verified = as_planned if best is first else self._verified(best)
+        if self._kept and not verified.met:
+            self._notes.append(self._kept)
         goal = GoalFound(
             as_planned, best.verified.met, self._searched, self._cut, tuple(self._notes), self._mismatch
         )
@@ -233,7 +235,7 @@ class _GoalSearch:
             if taken - share(trial.nodes) <= GIVEN_AWAY:
                 break
             if not self._resolved(accuracy, trial.nodes, met.best.nodes):
-                self._notes.append(_NOT_RESOLVED.format(100 * (taken - share(trial.nodes))))
+                self._kept = _NOT_RESOLVED.format(100 * (taken - share(trial.nodes)))
                 least = min(share(trial.nodes) + GIVEN_AWAY, 1.0 if allowed is None else allowed)
                 accuracy.bounded(least)
                 little = self._met(accuracy, raised)
@@ -262,7 +264,7 @@ class _GoalSearch:
             pairs.append((one_, other_))
         for was, now in pairs:
             resolution = was.resolution(now)
-            least = (self._goal.max_drop or 0.0) if resolution is None else resolution
+            least = (self._goal.max_drop or 0.0) if resolution is None else resolution.least
             if now.value - was.value > least:
                 return True
         return False
