@@ -19,11 +19,11 @@ class Resolution(NamedTuple):
 
     Attributes:
         least: the least difference that is none of chance, in the units of the score.
-        samples: how many there are.
+        samples: how many there are; None where that is not known.
     """
 
     least: float
-    samples: int
+    samples: int | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,7 +53,7 @@ class SampleScores:
         """What tells another score of the same samples apart; None: that is not known.
 
         One sample at least. Two numbers that are shares, or percentages, of few samples tell how many these
-        are; as few of them differ then as can.
+        are at least; as few of them differ then as can.
         """
         count = len(self.each)
         if count > 1 and count == len(other.each):
@@ -66,7 +66,7 @@ class SampleScores:
             0 <= share <= 1 and math.isclose(share * unit, one.value, rel_tol=1e-15)
             for share, one in zip(shares, (self, other), strict=True)
         )
-        if not exact or count not in _SHARES:
+        if not exact or count not in _SHARES or self.value == other.value:
             return None
         step = unit / count
-        return Resolution(max(step, SURE * math.sqrt(abs(self.value - other.value) * step)), count)
+        return Resolution(max(step, SURE * math.sqrt(abs(self.value - other.value) * step)), None)

@@ -71,6 +71,7 @@ class BoundGoal:
         Raises:
             UserError: a part that is weighed does not exist.
         """
+
         def about() -> AboutMeanMeter:
             return AboutMeanMeter(parts or self.outputs, 1, self.goal.weigh)
 

@@ -19,7 +19,6 @@ from onnxq.pipeline.accuracy import Accuracy
 from onnxq.pipeline.gates import Verified, goal_part
 from onnxq.pipeline.pursuit import Pursuit
 
-
 ONE_EACH = "return one score a sample"
 """What a function does that tells more."""
 
@@ -129,7 +128,7 @@ class GoalFound:
         if not verified.met:
             missing = [*undecidable(gates), *self._by_chance(gates), *missing]
         if any(gate.kind == "drop" and gate.resolution is None for gate in gates):
-            notes.append(f"{gates[-1].of} returns one number, which does not tell what it resolves: {ONE_EACH}")
+            notes.append(f"{gates[-1].of}: one number does not tell what it resolves; {ONE_EACH}")
         return goal_part(
             gates, pursuit.scores_of(first, verified), default=tuple(first.gates), search=search,
             missing=tuple(missing), cut=self.cut or None, notes=tuple(notes), mismatch=self.mismatch,
@@ -138,9 +137,9 @@ class GoalFound:
     def _by_chance(self, gates: Sequence[GateMeasured]) -> Iterator[str]:
         """What other samples say otherwise than those that decided."""
         first, met = self.first, None if self.searched is None else self.searched.met
-        if all(gate.met or gate.undecided for gate in gates):
-            pass
-        elif self.met:
+        if any(gate.undecided for gate in gates):
+            return
+        if self.met:
             yield (
                 "it is met on the samples that decided, and is not on those that verify, which decided "
                 "nothing: more samples make them more alike"
@@ -174,18 +173,19 @@ def undecidable(gates: Iterable[GateMeasured]) -> Iterator[str]:
     for gate in gates:
         if gate.undecided and gate.resolution is not None:
             unit = {"sqnr": " dB", "agreement": " points", "drop": ""}[gate.kind]
-            count = f"{gate.samples:,}" if gate.samples else "these"
-            more = f"; {ONE_EACH}" if gate.kind == "drop" and gate.missing else ""
+            rows = "rows" if gate.kind == "agreement" else "samples"
+            who = f"{gate.samples:,} {rows}" if gate.samples else "the samples of one number"
+            off = abs((gate.measured or 0.0) - gate.goal)
             yield (
-                f"not decidable with these samples: {count} {'rows' if gate.kind == 'agreement' else 'samples'} "
-                f"tell {gate.resolution:.2g}{unit} apart, and what was measured is "
-                f"{abs((gate.measured or 0.0) - gate.goal):.2g}{unit} from the goal: give more{more}"
+                f"not decidable with these samples: {who} tell {gate.resolution:.2g}{unit} apart, and what "
+                f"was measured is {off:.2g}{unit} from what is asked for: give more"
+                f"{'' if gate.samples else f', and {ONE_EACH}'}"
             )
 
 
 def surely_less(gate: GateMeasured, other: GateMeasured) -> bool:
     """Whether one is missed by less than another, and that is resolved."""
-    return missing_of(other) - missing_of(gate) > max(gate.resolution or 0.0, 0.0)
+    return missing_of(other) - missing_of(gate) > (gate.resolution or 0.0)
 
 
 def missing_of(gate: GateMeasured) -> float:

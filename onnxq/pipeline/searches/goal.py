@@ -197,6 +197,7 @@ class _GoalSearch:
             return best
         halves = self._state, self._searched, [*self._notes]
         self._state = replace(self._state, built=self._state.built.with_body(wide))
+        self._notes = []
         first = self._tried(self._state.built)
         other = first if first.verified.clear else self._best(first)
         if self._nearer(best, other):
