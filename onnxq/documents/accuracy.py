@@ -61,6 +61,16 @@ class GateMeasured(DocumentPart):
     samples: int | None = None
     undecided: bool = False
 
+    @property
+    def tells(self) -> str:
+        """What its samples tell apart, for people; "" where that is not known."""
+        if self.resolution is None:
+            return ""
+        unit = {"sqnr": " dB", "agreement": " points", "drop": ""}[self.kind]
+        rows = "rows" if self.kind == "agreement" else "samples"
+        who = f"{self.samples:,} {rows}" if self.samples else "the samples of one number"
+        return f"{who} tell {self.resolution:.2g}{unit} apart"
+
     @classmethod
     def judged(
         cls, kind: GateKind, what: str, of: str, goal: float, measured: float | None,

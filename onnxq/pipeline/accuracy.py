@@ -343,7 +343,7 @@ class Accuracy:
         return levels.error_db * math.sqrt(1 + chosen / held)
 
     def levels(self, sets: Sequence[Collection[str]]) -> list[tuple[Levels, int]]:
-        """The SQNR about the mean with each set of nodes in float by groups of samples, and how many samples."""
+        """The SQNR about the mean with each set of nodes in float, by groups, and of how many samples."""
         dealt = [
             DealtMeter([AboutMeanMeter(self._parts, 1, self._asked.weights) for _ in range(_GROUPS)])
             for _ in sets

@@ -171,16 +171,11 @@ def nearest(candidates: Sequence[Sequence[GateMeasured]]) -> int:
 def undecidable(gates: Iterable[GateMeasured]) -> Iterator[str]:
     """What samples do not tell of gates."""
     for gate in gates:
-        if gate.undecided and gate.resolution is not None:
-            unit = {"sqnr": " dB", "agreement": " points", "drop": ""}[gate.kind]
-            rows = "rows" if gate.kind == "agreement" else "samples"
-            who = f"{gate.samples:,} {rows}" if gate.samples else "the samples of one number"
+        if gate.undecided:
             off = abs((gate.measured or 0.0) - gate.goal)
-            yield (
-                f"not decidable with these samples: {who} tell {gate.resolution:.2g}{unit} apart, and what "
-                f"was measured is {off:.2g}{unit} from what is asked for: give more"
-                f"{'' if gate.samples else f', and {ONE_EACH}'}"
-            )
+            more = "" if gate.samples else f", and {ONE_EACH}"
+            told = f"not decidable with these samples: {gate.tells}"
+            yield f"{told}, and the goal is {off:.2g} off: give more{more}"
 
 
 def surely_less(gate: GateMeasured, other: GateMeasured) -> bool:

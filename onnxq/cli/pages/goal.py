@@ -26,6 +26,8 @@ def goal_section(page: Page, goal: GoalPart) -> None:
     gates, search = goal.gates, goal.search
     for number, gate in enumerate(gates):
         page.section("Goal" if number == 0 else "", _gate(gate), "" if gate.met else "bold red")
+        if gate.tells and not gate.undecided:
+            page.entry(gate.tells)
         before = next((one for one in goal.default if one.kind == gate.kind), None)
         if search is not None and before is not None:
             page.entry(f"without layers in float for it: {_figure(before)}")
