@@ -90,6 +90,7 @@ class Top1:
     count: int = CHOOSING
 
     def __call__(self, model: Callee, part: str) -> Any:
+        """The scores of the samples of a part."""
         start = CALIBRATING + (0 if part == "choose" else self.count)
         place = slice(start, start + self.count)
         right = [
