@@ -16,7 +16,6 @@ from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.reason import Reason
 from onnxq.body.decide import Decision as BodyDecision
 from onnxq.body.emulate import Emulated
-from onnxq.data.samples import Sample
 from onnxq.documents.accuracy import NoiseMeasured
 from onnxq.judge.about_mean import AboutMeanMeter, AboutMeanPart, DealtMeter
 from onnxq.judge.acceptance import Levels
@@ -31,10 +30,12 @@ from onnxq.noise.measure import Submit, measure_noise
 from onnxq.noise.ranking import DecisionRanked, ranked
 from onnxq.noise.search import Search
 from onnxq.noise.sources import Sources
+from onnxq.options.settings import CallableModel
 from onnxq.pipeline.building import Built
 from onnxq.pipeline.sampling import Sampling
+from onnxq.pipeline.scoring import callable_of
+from onnxq.quant.measuring import MeasuringCopy
 from onnxq.quant.wants import Wants
-from onnxq.run import ort
 from onnxq.run.agreement import AgreementMeter
 from onnxq.run.ort import Feeds
 from onnxq.run.piecewise import Setting
@@ -51,9 +52,6 @@ STAGES = "blocks", "parts"
 _GROUPS = 16  # of the samples that choose: their spread is the standard error
 _OF_BODY = 8  # samples that measure the body in half precision
 _WIDE = 8  # sources in a block: those of wider ones are looked at in parts first
-
-CallableModel = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
-"""A model that a user's function calls: arrays by input name in, arrays by output name out."""
 
 Scoring = Callable[[CallableModel], SampleScores]
 """Scores a model by the user's function."""
@@ -380,28 +378,11 @@ class Accuracy:
 
     def callable_of(self, floats: Collection[str]) -> CallableModel:
         """The quantized model with some nodes in float, for a function of the user's."""
-        return self._callable(self.setting(floats))
+        return callable_of(_SetRunner(self.copy, self.setting(floats)), self._job)
 
     def float_model(self) -> CallableModel:
         """The float model likewise."""
-        return self._callable(Setting(self.copy.piecewise.edges))
-
-    def _callable(self, setting: Setting) -> CallableModel:
-        names = self.copy.outputs
-
-        def run(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-            for name in self.copy.inputs:
-                if name not in feeds:
-                    raise unknown_name("input", name, sorted(feeds))
-            (sample,) = self._job.feeds([Sample(0, "the function", dict(feeds))])
-            try:
-                fed = {name: np.asarray(sample.feeds[name]) for name in self.copy.inputs}
-                (outputs,) = self.copy.piecewise.run_each(fed, [setting])
-            except ort.RunError as error:
-                raise UserError(f"the model does not run on what the function gives it: {error}") from error
-            return dict(zip(names, outputs, strict=True))
-
-        return run
+        return callable_of(_SetRunner(self.copy, Setting(self.copy.piecewise.edges)), self._job)
 
     # -- the result ----------------------------------------------------------------------------
 
@@ -433,3 +414,16 @@ class Accuracy:
             reliable=model.reliable(),
             noise=breakdown(model),
         )
+
+
+class _SetRunner:
+    """Runs a measuring copy with one setting."""
+
+    def __init__(self, copy: MeasuringCopy, setting: Setting) -> None:
+        self._copy, self._setting = copy, setting
+        self.inputs, self.outputs = tuple(copy.inputs), tuple(copy.outputs)
+
+    def run(self, feeds: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None) -> list[Any]:
+        """The outputs wanted, or all."""
+        (found,) = self._copy.piecewise.run_each(feeds, [self._setting], outputs)
+        return list(found)

@@ -54,16 +54,11 @@ class AgreementMeter:
         self._missed.append(best.size - same)
 
     @property
-    def percent(self) -> float:
-        """In how many percent of the rows it agrees."""
-        return 100 * self.same / max(1, self.rows)
-
-    @property
     def scores(self) -> SampleScores:
-        """The same, by sample: the float model has 100 of each."""
+        """In how many percent of the rows it agrees, by sample: the float model has 100 of each."""
         row, count = 100 / max(1, self.rows), len(self._missed)
         each = 100 - row * count * np.array(self._missed, np.float64)
-        return SampleScores(self.percent, each, row, self.rows)
+        return SampleScores(row * self.same, each, row, self.rows)
 
 
 def output_with_classes(

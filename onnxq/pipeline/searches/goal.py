@@ -248,25 +248,21 @@ class _GoalSearch:
 
     def _resolved(self, accuracy: Accuracy, before: Collection[str], after: Collection[str]) -> bool:
         """Whether a set is surely nearer to the goal than another one, by a figure that misses it there."""
-        bound, pairs = self._pursuit.bound, list[tuple[SampleScores, SampleScores]]()
+        bound, aims, sets, pairs = self._pursuit.bound, self._aims(0.0, {}), [before, after], []
         assert bound is not None
-        aims, sets = self._aims(0.0, {}), [before, after]
         if "sqnr" in aims:
-            (one, _), (other, _) = accuracy.levels(sets)
-            if one.sqnr_db is not None and other.sqnr_db is not None and one.sqnr_db < aims["sqnr"]:
-                gain = Gain.of(one, other)
+            (was, _), (now, _) = accuracy.levels(sets)
+            if was.sqnr_db is not None and now.sqnr_db is not None and was.sqnr_db < aims["sqnr"]:
+                gain = Gain.of(was, now)
                 if gain.db > 0 and gain.lead > SURE:
                     return True
         if bound.agreement is not None:
-            one_, other_ = accuracy.agreement(bound.agreement[0], sets)
-            pairs.append((one_, other_))
+            pairs.append(accuracy.agreement(bound.agreement[0], sets))
         if "drop" in aims:
-            one_, other_ = accuracy.scores(self._score, sets)
-            pairs.append((one_, other_))
-        for was, now in pairs:
-            resolution = was.resolution(now)
-            least = (self._goal.max_drop or 0.0) if resolution is None else resolution.least
-            if now.value - was.value > least:
+            pairs.append(accuracy.scores(self._score, sets))
+        for less, more in pairs:
+            told = less.resolution(more)
+            if more.value - less.value > ((self._goal.max_drop or 0.0) if told is None else told.least):
                 return True
         return False
 
