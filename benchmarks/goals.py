@@ -216,7 +216,7 @@ def goals() -> Iterator[Planted]:
         yield Planted(digits, "even", above=4.0)
     digits = _digits(0)
     yield Planted(digits, "resolution", {"min_agreement": 99.9})
-    yield Planted(digits, "cause", {"max_drop": 2.0, "eval": Top1(digits)}, spoiled=60.0)
+    yield Planted(digits, "cause", {"max_drop": 2.0, "eval": Top1(digits)}, spoiled=300.0)
     yield Planted(digits, "mismatch", {"max_drop": 0.5, "eval": Top1(digits, factor=255)})
     yield Planted(digits, "body", {"min_sqnr": 90.0})
     if "ONNXQ_CORPUS" not in os.environ:

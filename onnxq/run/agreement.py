@@ -58,7 +58,7 @@ class AgreementMeter:
         """In how many percent of the rows it agrees, by sample: the float model has 100 of each."""
         row, count = 100 / max(1, self.rows), len(self._missed)
         each = 100 - row * count * np.array(self._missed, np.float64)
-        return SampleScores(row * self.same, each, row, self.rows)
+        return SampleScores(100 * self.same / max(1, self.rows), each, row, self.rows)
 
 
 def output_with_classes(
