@@ -69,7 +69,6 @@ class _GoalSearch:
         self._cut = self._kept = ""
         self._searched: Searched | None = None
         self._accuracy: Accuracy | None = None
-        self._candidates: dict[frozenset[str], _Tried] = {}
         self._mismatch = () if state is None else pursuit.mismatch(state.built.job)
 
     def run(self) -> RunState:
@@ -144,7 +143,7 @@ class _GoalSearch:
             self._sampling, built, replace(self._pursuit.asked(), most=GOAL_SOURCES)
         )
         accuracy.measure_body(first.built.draft.body.decision)
-        candidates = self._candidates = {frozenset[str](): first}
+        candidates = {frozenset[str](): first}
         sets: dict[frozenset[str], Met] = {}
         raised: dict[str, float] = {}
         candidate = first
@@ -164,7 +163,9 @@ class _GoalSearch:
                     with job.step("goal"):
                         met = self._met(accuracy, raised, retries=0)
             floats = frozenset(met.best.nodes)
-            candidate, sets[floats] = self._candidate(accuracy, met), met
+            if floats not in candidates:
+                candidates[floats] = self._tried(built.in_float(accuracy.reasons(met)))
+            candidate, sets[floats] = candidates[floats], met
             if candidate.verified.met or candidate.verified.undecided or not met.met or self._cut:
                 break
             # of dB there is a margin instead
@@ -217,13 +218,6 @@ class _GoalSearch:
             for before, after in zip(best.verified.gates, other.verified.gates, strict=True)
         )
 
-    def _candidate(self, accuracy: Accuracy, met: Met) -> _Tried:
-        """The model with a set of layers in float, made and confirmed once."""
-        floats = frozenset(met.best.nodes)
-        if floats not in self._candidates:
-            self._candidates[floats] = self._tried(self._state.built.in_float(accuracy.reasons(met)))
-        return self._candidates[floats]
-
     def _worth_it(self, accuracy: Accuracy, met: Met, raised: Mapping[str, float]) -> Met:
         """The same, unless it gives away int8 for less than the samples resolve; else what does not.
 
@@ -235,8 +229,7 @@ class _GoalSearch:
             return met
         if "sqnr" in self._aims(0.0, raised):  # a standard error more than asked for is not resolved
             modest = self._met(accuracy, raised, margin=False)
-            much = taken - share(modest.best.nodes) > GIVEN_AWAY
-            if modest.met and (much or self._candidate(accuracy, modest).verified.clear):
+            if modest.met and taken - share(modest.best.nodes) > GIVEN_AWAY:
                 return modest
         cheaper = sorted(met.trials, key=lambda trial: trial.cost)
         for trial in cheaper:
