@@ -28,6 +28,7 @@ from onnxq.data.sources import Source, open_source
 from onnxq.documents.accuracy import GoalPart
 from onnxq.judge.about_mean import AboutMeanMeter
 from onnxq.judge.acceptance import Levels
+from onnxq.judge.paired import SampleScores
 from onnxq.noise.goal import Met
 from onnxq.noise.search import Search
 from onnxq.pipeline.accuracy import MOST, Accuracy
@@ -186,7 +187,7 @@ def test_a_score_of_the_users() -> None:
 )
 def test_a_word_is_given_to_what_takes_it(function: Callable[..., Any], told: bool) -> None:
     score = Score.of(function)
-    assert (score.told, score("m", "choose")) == (told, 1)  # type: ignore[arg-type]
+    assert (score.told, score("m", "choose").value) == (told, 1)  # type: ignore[arg-type]
 
 
 def test_a_score_that_is_told_nothing_uses_the_same_samples() -> None:
@@ -241,8 +242,8 @@ def test_the_aim_is_raised_where_confirmation_falls_short(monkeypatch: pytest.Mo
     monkeypatch.setattr(Accuracy, "for_score", modest)
     result = quantized(eval=Fidelity(), max_drop=most)
     assert result.report["goal"]["met"]
-    assert aims == sorted(set(aims))
-    assert len(aims) > 1
+    assert aims == sorted(aims)
+    assert len(set(aims)) > 1
     assert aims[-1] <= 0, "the float model's score"
     assert result.report["goal"]["search"]["raised"]["drop"] == pytest.approx(
         1.25 * (-chosen - most), rel=1e-3
@@ -540,7 +541,7 @@ def test_the_aim_of_a_score_is_raised_by_what_is_missing() -> None:
         search = _GoalSearch(SimpleNamespace(sampling=None), None, pursuit)  # type: ignore[arg-type]
         raised = search._raised({}, [GateMeasured.judged("drop", "", "", 0.02 * unit, 0.03 * unit)])
         assert raised["drop"] == pytest.approx(0.0125 * unit)
-        pursuit.floats["choose"] = 0.9 * unit
+        pursuit.floats["choose"] = SampleScores(0.9 * unit)
         pursuit.bound = sys.modules["onnxq.pipeline.gates"].BoundGoal(pursuit.goal, (), None)
         assert search._aims(0.0, {"drop": unit})["drop"] == pytest.approx(0.9 * unit, rel=1e-5)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from onnxq.data.model_scaling import ModelScaling, model_scaling
 from onnxq.data.pictures import Album, PictureSheet
 from onnxq.data.samples import InputSpec, Sample
 from onnxq.data.sources import Source
-from onnxq.data.survey import Survey
+from onnxq.data.survey import InputSurvey, Survey
 from onnxq.data.warnings import DataDoubts, DataWarning, data_warnings
 from onnxq.graph.model import Model
 
@@ -37,6 +37,11 @@ class Glance:
         except Exception as error:  # a fault of ours here costs the look, not the run
             self._fault = _text(error)
         source.look = self._add
+
+    @property
+    def inputs(self) -> Sequence[InputSurvey]:
+        """What each input was fed in the samples that were looked at."""
+        return self._survey.inputs
 
     def doubts(self, *, count: int | None) -> DataDoubts:
         """What is doubtful, and how many samples were looked at; `count`: how many there are, if known."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -9,6 +10,7 @@ from typing import Literal
 from onnxq.base.plain import DocumentPart
 from onnxq.judge.comparable import OutputLeftOut
 from onnxq.judge.intervals import Interval
+from onnxq.judge.paired import Resolution
 from onnxq.noise.breakdown import NoiseBreakdown
 from onnxq.noise.goal import FloatSetTried
 from onnxq.run.compare import OutputAccuracy
@@ -42,9 +44,13 @@ class GateMeasured(DocumentPart):
         goal: what is asked for: at least that, of a drop at most.
         measured: what was measured; None where nothing could be.
         met: whether it is met.
-        missing: by how much it is missed, 0 where it is met; None where nothing was measured.
+        missing: by how much it is missed, 0 where it is not; None where nothing was measured.
         interval: where `measured` lies with other samples, in its units; None where too few tell, and of a
             score, which is a function of the user's.
+        resolution: the least difference that the samples tell from chance, in its units; None where that is
+            not known.
+        samples: how many samples tell it; None likewise.
+        undecided: whether these samples do not tell if it is met.
     """
 
     kind: GateKind
@@ -55,22 +61,38 @@ class GateMeasured(DocumentPart):
     met: bool
     missing: float | None
     interval: Interval | None = None
+    resolution: float | None = None
+    samples: int | None = None
+    undecided: bool = False
+
+    @property
+    def tells(self) -> str:
+        """What its samples tell apart, for people; "" where that is not known."""
+        if self.resolution is None:
+            return ""
+        unit = {"sqnr": " dB", "agreement": " points", "drop": ""}[self.kind]
+        rows = "rows" if self.kind == "agreement" else "samples"
+        who = f"{self.samples:,} {rows}" if self.samples else "the samples of one number"
+        return f"{who} tell {self.resolution:.2g}{unit} apart"
 
     @classmethod
     def judged(
-        cls,
-        kind: GateKind,
-        what: str,
-        of: str,
-        goal: float,
-        measured: float | None,
-        interval: Interval | None = None,
-    ) -> GateMeasured:
-        """One by what was measured."""
-        missing = None
+        cls, kind: GateKind, what: str, of: str, goal: float, measured: float | None,
+        interval: Interval | None = None, resolution: Resolution | None = None, *, finest: bool = False,
+    ) -> GateMeasured:  # fmt: skip
+        """One by what was measured.
+
+        `finest`: whether a goal that allows less than is resolved cannot be met either.
+        """
+        missing, undecided = None, False
         if measured is not None:
             missing = max(0.0, goal - measured if kind != "drop" else measured - goal)
-        return cls(kind, what, of, goal, measured, missing == 0, missing, interval)
+            allowed = {"sqnr": math.inf, "agreement": 100 - goal, "drop": goal}[kind]
+            if resolution is not None and abs(measured - goal) < resolution.least:
+                undecided = missing > 0 or (finest and allowed < resolution.least)
+        met = missing == 0 and not undecided
+        least, samples = (None, None) if resolution is None else resolution
+        return cls(kind, what, of, goal, measured, met, missing, interval, least, samples, undecided)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +215,7 @@ class GoalPart(DocumentPart):
         cut: why the search ended early; None where it did not.
         notes: what may not be expected.
         kept: the file with which a search that was cut goes on; None for none.
+        mismatch: how what the user's function feeds differs from what calibrated, for people.
     """
 
     met: bool
@@ -204,3 +227,4 @@ class GoalPart(DocumentPart):
     cut: str | None = None
     notes: tuple[str, ...] = ()
     kept: str | None = None
+    mismatch: tuple[str, ...] = ()

@@ -201,6 +201,16 @@ class AboutMeanGroups:
         self._samples, self._found = self._samples + 1, None
 
     @property
+    def groups(self) -> list[AboutMeanMeter]:
+        """Those that heard a sample, of one at least."""
+        return [one for one in self._groups if one.samples] or self._groups[:1]
+
+    @property
+    def samples(self) -> int:
+        """How many samples they heard."""
+        return self._samples
+
+    @property
     def equal(self) -> bool:
         """Whether all outputs were the float model's, value by value."""
         return self._samples > 0 and all(one.equal for one in self._groups if one.samples)
@@ -208,7 +218,7 @@ class AboutMeanGroups:
     def result(self) -> AboutMeanPart:
         """What the samples so far say."""
         if self._found is None:
-            first, *more = [one for one in self._groups if one.samples] or self._groups
+            first, *more = self.groups
             of_all = first.joined(more).result()
             self._found = of_all.within(list(without_each([first, *more])) if more else [])
         return self._found

@@ -74,6 +74,12 @@ CLEAR_DB = 1.0
 # A set of layers in float that is predicted to miss a goal by more is not measured.
 MISSES_DB = 1.0
 
+# By more than so many standard errors a difference is none of chance: in 5 % of cases it seems so.
+SURE = 1.645
+
+# So much of the int8 work goes to float for a gain that is not resolved, at most: 0 to 1.
+GIVEN_AWAY = 0.05
+
 # -- a body in half precision: whether its error is small ------------------------------------------
 
 # By how much the body alone is to be nearer to float32 than int8 alone: it adds 0.14 dB then.

@@ -662,9 +662,10 @@ class Goal(
         min_agreement: in how many percent of the rows the argmax of an output is the float model's at least;
             with several outputs, the name of one and the percentage.
         max_drop: by how much the score of `eval` may be below the float model's, in its units.
-        eval: a function that is called with a model, `{input: array}` to `{output: array}`, and returns a
-            number, higher is better; or `FILE.py:FUNCTION`, whose Python is run. One with a second parameter
-            is given "choose" or "verify", and is to use other samples for each: the latter decide nothing.
+        eval: a function that is called with a model, `{input: array}` to `{output: array}`, and returns one
+            number a sample, whose mean is the score, or the score; higher is better. Or `FILE.py:FUNCTION`,
+            whose Python is run. One with a second parameter is given "choose" or "verify", and is to use
+            other samples for each: the latter decide nothing.
         max_float: which share of the int8 multiply-accumulates may go to float, 0 to 1.
         costs: what a layer in float costs: `macs`, `bytes`, numbers by node, or a JSON file of such.
         weigh: what outputs weigh, 1 by default.

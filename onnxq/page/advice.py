@@ -126,7 +126,12 @@ def _advice(opened: OpenedReport, analysed: bool) -> Iterator[Advice]:
 
 def _of_goal(report: Report) -> Advice:
     """What to do about a goal that is not met."""
-    if part_of(GoalPart, report.goal).cut:
+    goal = part_of(GoalPart, report.goal)
+    if goal.mismatch:
+        return Advice("Calibrate with what your function feeds the model, or have it feed what calibrated")
+    if all(gate.met or gate.undecided for gate in goal.gates):
+        return Advice("The samples do not tell whether the goal is met: give more")
+    if goal.cut:
         return Advice("The time limit cut the search for the goal: let it go on",
                       again(report, without=("--time-limit",)))  # fmt: skip
     if _given(report, "--max-float"):

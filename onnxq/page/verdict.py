@@ -213,7 +213,8 @@ def _goal(goal: GoalPart | None) -> Iterator[Fact]:
     for gate in part_of(GoalPart, goal).gates:
         of = f" of {gate.of}" if gate.of else ""
         asked, reached = figure(number(gate.goal)), figure(number(gate.measured))
-        value = f"{'met' if gate.met else 'not met'}: {reached or 'not measured'}{within(gate.interval)}"
+        how = "met" if gate.met else "not decidable" if gate.undecided else "not met"
+        value = f"{how}: {reached or 'not measured'}{within(gate.interval)}"
         yield Fact(f"Goal: {gate.what}{of}", value, f"{asked} asked for", GOOD if gate.met else BAD)
 
 
@@ -333,7 +334,7 @@ def _numbers(values: Sequence[float]) -> str:
 
 def _doubts(report: Report) -> tuple[str, ...]:
     calibration = part_of(CalibrationPart, report.calibration)
-    doubts = [one.text for one in calibration.data.doubts]
+    doubts = [*part_of(GoalPart, report.goal).mismatch, *(one.text for one in calibration.data.doubts)]
     doubts += [*calibration.data.notes, *calibration.notes]
     doubts += [*part_of(BodyPart, report.body).notes, *report.notes]
     if report.runtime.original:

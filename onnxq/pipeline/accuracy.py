@@ -16,11 +16,11 @@ from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.reason import Reason
 from onnxq.body.decide import Decision as BodyDecision
 from onnxq.body.emulate import Emulated
-from onnxq.data.samples import Sample
 from onnxq.documents.accuracy import NoiseMeasured
 from onnxq.judge.about_mean import AboutMeanMeter, AboutMeanPart
 from onnxq.judge.acceptance import GROUPS, Levels
-from onnxq.judge.comparable import STILL, as_tensor, not_compared
+from onnxq.judge.comparable import STILL, not_compared
+from onnxq.judge.paired import SampleScores
 from onnxq.judge.sqnr import limited_db, nsr_of
 from onnxq.noise.breakdown import breakdown
 from onnxq.noise.decisions import Costs, FloatDecision, Unit, decisions_of
@@ -30,10 +30,13 @@ from onnxq.noise.measure import Submit, measure_noise
 from onnxq.noise.ranking import DecisionRanked, ranked
 from onnxq.noise.search import Search
 from onnxq.noise.sources import Sources
+from onnxq.options.settings import CallableModel
 from onnxq.pipeline.building import Built
 from onnxq.pipeline.sampling import Sampling
+from onnxq.pipeline.scoring import callable_of
+from onnxq.quant.measuring import MeasuringCopy
 from onnxq.quant.wants import Wants
-from onnxq.run import ort
+from onnxq.run.agreement import AgreementMeter
 from onnxq.run.ort import Feeds
 from onnxq.run.piecewise import Setting
 
@@ -50,8 +53,8 @@ _GROUPS = 16  # of the samples that choose: their spread is the standard error
 _OF_BODY = 8  # samples that measure the body in half precision
 _WIDE = 8  # sources in a block: those of wider ones are looked at in parts first
 
-CallableModel = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
-"""A model that a user's function calls: arrays by input name in, arrays by output name out."""
+Scoring = Callable[[CallableModel], SampleScores]
+"""Scores a model by the user's function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,7 @@ class Accuracy:
         self._wants = Wants(self.plan)
         self.trials = 0
         self._body: dict[str, float] = {}
-        self._scored: dict[frozenset[str], float] = {}
+        self._scored: dict[frozenset[str], SampleScores] = {}
         self.costs = (
             Costs.of(self.plan, built.floats.model, asked.unit)
             if asked.costs is None
@@ -185,12 +188,13 @@ class Accuracy:
         return min(count, self._asked.samples) if count else None
 
     def measure_body(self, decision: BodyDecision | None) -> None:
-        """Measures the body in half precision apart: its noise is added to all predictions.
+        """Measures the body in half precision apart: its noise is added to all predictions from now on.
 
         Args:
             decision: the body of the float model; None: there is none.
         """
-        floats = self.built.floats
+        floats, self._body = self.built.floats, {}
+        self._search_again()
         if decision is None or not floats.whole or self._job.in_float32:
             return
         settled = decision.settled  # None where a plan states the body
@@ -218,6 +222,14 @@ class Accuracy:
         """Searches them."""
         return Search(self.model, self.decisions, self.costs, self._asked.max_float)
 
+    def bounded(self, max_float: float | None) -> None:
+        """From now on so much of the int8 MACs may go to float, 0 to 1; None: any."""
+        self._asked = replace(self._asked, max_float=max_float)
+        self._search_again()
+
+    def _search_again(self) -> None:
+        self.__dict__.pop("search", None)
+
     def ranked(self, verify: int = 5) -> list[DecisionRanked]:
         """All decisions by gain; the gains of the first are measured."""
         decisions = ranked(self.model, self.decisions, self.costs)
@@ -230,7 +242,7 @@ class Accuracy:
         """The cheapest set for an SQNR about the mean, dB."""
         return self._met(goal_db, self.sqnr_db, lambda known: meet_sqnr(self.search, goal_db, known))
 
-    def for_score(self, score: Callable[[CallableModel], float], goal: float, *, retries: int = 8) -> Met:
+    def for_score(self, score: Scoring, goal: float, *, retries: int = 8) -> Met:
         """The cheapest set for a score of the user's function.
 
         Args:
@@ -240,7 +252,7 @@ class Accuracy:
         """
         return self._met(
             goal,
-            lambda sets: self.scores(score, sets),
+            lambda sets: [one.value for one in self.scores(score, sets)],
             lambda known: meet_score(self.search, goal, known, retries=retries),
         )
 
@@ -259,7 +271,7 @@ class Accuracy:
             raise unknown_name("output", output, list(self.copy.outputs))
         return self._met(
             goal,
-            lambda sets: self.agreement(output, sets),
+            lambda sets: [one.value for one in self.agreement(output, sets)],
             lambda known: meet_score(self.search, goal, known, retries=retries),
         )
 
@@ -335,12 +347,12 @@ class Accuracy:
             levels.append(limited_db(nsr_of(part.sqnr_about_mean_db) + body / sum(weights.values())))
         return levels
 
-    def scores(self, score: Callable[[CallableModel], float], sets: Sequence[Collection[str]]) -> list[float]:
+    def scores(self, score: Scoring, sets: Sequence[Collection[str]]) -> list[SampleScores]:
         """What the user's function says of each set of nodes in float; it is asked once."""
         for floats in map(frozenset, sets):
             if floats not in self._scored:
                 self._tell()
-                self._scored[floats] = float(score(self.callable_of(floats)))
+                self._scored[floats] = score(self.callable_of(floats))
         return [self._scored[frozenset(floats)] for floats in sets]
 
     @cached_property
@@ -354,24 +366,15 @@ class Accuracy:
         held = (parts is not None and parts.held) or chosen
         return levels.error_db * math.sqrt(1 + chosen / held)
 
-    def agreement(self, output: str, sets: Sequence[Collection[str]]) -> list[float]:
+    def agreement(self, output: str, sets: Sequence[Collection[str]]) -> list[SampleScores]:
         """In how many percent of the rows the argmax of an output is the float model's, for each set."""
-        same, rows = np.zeros(len(sets)), 0
-        for (exact,), outputs in self._outputs(sets, None, [output]):
-            wanted = as_tensor(exact)
-            if wanted.ndim < 1 or wanted.shape[-1] < 2 or wanted.dtype.kind not in "fiu":
-                raise UserError(
-                    f"output {output!r} has no classes to compare: its shape is {list(wanted.shape)}",
-                    hint="name an output whose last axis is that of the classes",
-                )
-            best = wanted.argmax(-1)
-            rows += best.size
-            for place, (value,) in enumerate(outputs):
-                array = as_tensor(value)
-                same[place] += int((array.argmax(-1) == best).sum()) if array.shape == wanted.shape else 0
+        meters = [AgreementMeter([output], output) for _ in sets]
+        for exact, outputs in self._outputs(sets, None, [output]):
+            for meter, values in zip(meters, outputs, strict=True):
+                meter.add(exact, [values])
         for _ in sets:
             self._tell()
-        return [float(100 * count / max(1, rows)) for count in same]
+        return [meter.scores for meter in meters]
 
     def _outputs(
         self, sets: Sequence[Collection[str]], samples: Iterable[Feeds] | None, names: Sequence[str]
@@ -390,28 +393,11 @@ class Accuracy:
 
     def callable_of(self, floats: Collection[str]) -> CallableModel:
         """The quantized model with some nodes in float, for a function of the user's."""
-        return self._callable(self.setting(floats))
+        return callable_of(_SetRunner(self.copy, self.setting(floats)), self._job)
 
     def float_model(self) -> CallableModel:
         """The float model likewise."""
-        return self._callable(Setting(self.copy.piecewise.edges))
-
-    def _callable(self, setting: Setting) -> CallableModel:
-        names = self.copy.outputs
-
-        def run(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-            for name in self.copy.inputs:
-                if name not in feeds:
-                    raise unknown_name("input", name, sorted(feeds))
-            (sample,) = self._job.feeds([Sample(0, "the function", dict(feeds))])
-            try:
-                fed = {name: np.asarray(sample.feeds[name]) for name in self.copy.inputs}
-                (outputs,) = self.copy.piecewise.run_each(fed, [setting])
-            except ort.RunError as error:
-                raise UserError(f"the model does not run on what the function gives it: {error}") from error
-            return dict(zip(names, outputs, strict=True))
-
-        return run
+        return callable_of(_SetRunner(self.copy, Setting(self.copy.piecewise.edges)), self._job)
 
     # -- the result ----------------------------------------------------------------------------
 
@@ -443,3 +429,16 @@ class Accuracy:
             reliable=model.reliable(),
             noise=breakdown(model),
         )
+
+
+class _SetRunner:
+    """Runs a measuring copy with one setting."""
+
+    def __init__(self, copy: MeasuringCopy, setting: Setting) -> None:
+        self._copy, self._setting = copy, setting
+        self.inputs, self.outputs = tuple(copy.inputs), tuple(copy.outputs)
+
+    def run(self, feeds: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None) -> list[Any]:
+        """The outputs wanted, or all."""
+        (found,) = self._copy.piecewise.run_each(feeds, [self._setting], outputs)
+        return list(found)

@@ -24,7 +24,7 @@ from onnxq.judge.about_mean import AboutMeanPart
 from onnxq.options.call_options import CompareOptions
 from onnxq.options.grouped import Options
 from onnxq.options.keywords import takes_options
-from onnxq.pipeline.gates import BoundGoal, drop_of, goal_part
+from onnxq.pipeline.gates import BoundGoal, goal_part
 from onnxq.pipeline.opened_data import open_data, specs_of
 from onnxq.pipeline.scoring import Score, callable_of
 from onnxq.run import ort
@@ -148,13 +148,12 @@ def _compared(
     parts, feeds = looked_at(models[0], one, feeds)
     gauge = bound.gauge(parts)
     result = compare_models(one, other, feeds, types, gauge.meters, parts)
-    scores = drop = None
+    part, scores = None, None
     if score is not None:
         observe("score", None, None)
-        ours, theirs = (score(callable_of(runner), "verify") for runner in (one, other))
-        scores = ScoresPart(score.name, False, ours, theirs, names=("A", "B"))
-        drop = drop_of(ours, theirs, goal.max_drop)
-    gates = bound.gates(gauge, drop, "" if score is None else score.name)
+        scores = score(callable_of(one), "verify"), score(callable_of(other), "verify")
+        part = ScoresPart(score.name, False, scores[0].value, scores[1].value, names=("A", "B"))
+    gates = bound.gates(gauge, scores, "" if score is None else score.name)
     return Comparison(
         kind="comparison",
         schema=3,
@@ -164,5 +163,5 @@ def _compared(
         data=source.told(path_of(data)),
         accuracy=tuple(result),
         about_mean=gauge.about_mean,
-        goal=goal_part(gates, scores),
+        goal=goal_part(gates, part),
     )

@@ -117,7 +117,10 @@ def sensitivity_of(
     after = verified(accuracy.built.in_float(why)) if why else before
     scored = top if pursuit.goal.eval is not None else 0
     scores = [pursuit.score(accuracy.callable_of(one.nodes), "choose") for one in decisions[:scored]]
-    ranking = [replace(one, score=score) for one, score in zip(decisions, scores, strict=False)]
+    ranking = [
+        replace(one, score=None if score is None else score.value)
+        for one, score in zip(decisions, scores, strict=False)
+    ]
     part = extended(
         SensitivityPart,
         accuracy.part(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,10 @@ from onnxq.base.errors import UserError, unknown_name
 from onnxq.documents.accuracy import GateMeasured, GoalPart, ScoresPart
 from onnxq.graph.types import Shape
 from onnxq.judge.about_mean import NAME, AboutMeanGroups, AboutMeanPart
+from onnxq.judge.acceptance import Levels
 from onnxq.judge.output_parts import OutputParts, owner_of
-from onnxq.judge.policies import CLEAR_DB
+from onnxq.judge.paired import Resolution, SampleScores
+from onnxq.judge.policies import CLEAR_DB, SURE
 from onnxq.judge.sqnr import BEST_DB
 from onnxq.options.settings import Goal
 from onnxq.run.agreement import AgreementMeter, output_with_classes
@@ -73,12 +75,17 @@ class BoundGoal:
         agreement = None if self.agreement is None else AgreementMeter(self.outputs, self.agreement[0])
         return Gauge(about, agreement)
 
-    def gates(self, gauge: Gauge, drop: float | None = None, function: str = "") -> list[GateMeasured]:
+    def gates(
+        self,
+        gauge: Gauge,
+        scores: tuple[SampleScores, SampleScores] | None = None,
+        function: str = "",
+    ) -> list[GateMeasured]:
         """The gates that are asked for, with what was measured.
 
         Args:
             gauge: heard the outputs.
-            drop: by how much the score is below the float model's.
+            scores: those of the float model and of this one; None without a function.
             function: what scores.
         """
         gates, gate = list[GateMeasured](), GateMeasured.judged
@@ -87,13 +94,25 @@ class BoundGoal:
             level = part.sqnr_about_mean_db
             if level is None and gauge.about.equal:  # whatever their signal is
                 level = BEST_DB
-            gates.append(gate("sqnr", NAME, "", self.goal.min_sqnr, level, part.interval))
+            error = Levels.of(gauge.about.groups).error_db
+            resolution = Resolution(SURE * error, part.samples) if error else None
+            gates.append(gate("sqnr", NAME, "", self.goal.min_sqnr, level, part.interval, resolution))
         if self.agreement is not None and gauge.agreement is not None:
             name, percent = self.agreement
-            same = gauge.agreement
-            gates.append(gate("agreement", "argmax agrees", name, percent, same.percent, same.interval))
-        if self.goal.max_drop is not None:
-            gates.append(gate("drop", "drop of the score", function, self.goal.max_drop, drop))
+            agrees, within = gauge.agreement.scores, gauge.agreement.interval
+            whole = replace(agrees, value=100.0, each=np.full_like(agrees.each, 100.0))
+            resolution = whole.resolution(agrees)
+            gates.append(
+                gate("agreement", "argmax agrees", name, percent, agrees.value, within, resolution,
+                     finest=True)
+            )  # fmt: skip
+        if self.goal.max_drop is not None and scores is not None:
+            drop = drop_of(scores[0].value, scores[1].value, self.goal.max_drop)
+            resolution, stated = scores[0].resolution(scores[1]), len(scores[1].each) > 0
+            gates.append(
+                gate("drop", "drop of the score", function, self.goal.max_drop, drop, None, resolution,
+                     finest=stated)
+            )  # fmt: skip
         return gates
 
 
@@ -134,12 +153,17 @@ class Verified:
     accuracy: Sequence[OutputAccuracy]
     gauge: Gauge
     gates: Sequence[GateMeasured] = ()
-    score: float | None = None
+    score: SampleScores | None = None
 
     @property
     def met(self) -> bool:
         """Whether it passes."""
         return all(gate.met for gate in self.gates)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether it may pass: none of its gates is surely missed, and the samples do not tell of one."""
+        return not self.met and all(gate.met or gate.undecided for gate in self.gates)
 
     @property
     def clear(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -18,6 +18,9 @@ from onnxq.options.settings import Goal
 from onnxq.pipeline.accuracy import Accuracy
 from onnxq.pipeline.gates import Verified, goal_part
 from onnxq.pipeline.pursuit import Pursuit
+
+ONE_EACH = "return one score a sample"
+"""What a function does that tells more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,7 @@ class GoalFound:
         searched: what the search found; None where none was needed.
         cut: what a time limit left out; "" where it left nothing out.
         notes: what the user may not expect.
+        mismatch: how what the user's function feeds differs from what calibrated.
     """
 
     first: Verified | None = None
@@ -103,6 +107,7 @@ class GoalFound:
     searched: Searched | None = None
     cut: str = ""
     notes: tuple[str, ...] = ()
+    mismatch: tuple[str, ...] = ()
 
     def part(self, pursuit: Pursuit, verified: Verified) -> GoalPart | None:
         """The part of the report; a fault of ours in it is said, and costs nothing else.
@@ -121,15 +126,19 @@ class GoalFound:
             except Exception as error:
                 notes.append(f"the report does not say what the search did: that ends in {fault_of(error)}")
         if not verified.met:
-            missing = [*self._by_chance(gates), *missing]
+            missing = [*undecidable(gates), *self._by_chance(gates), *missing]
+        if any(gate.kind == "drop" and gate.resolution is None for gate in gates):
+            notes.append(f"{gates[-1].of}: one number does not tell what it resolves; {ONE_EACH}")
         return goal_part(
             gates, pursuit.scores_of(first, verified), default=tuple(first.gates), search=search,
-            missing=tuple(missing), cut=self.cut or None, notes=tuple(notes),
+            missing=tuple(missing), cut=self.cut or None, notes=tuple(notes), mismatch=self.mismatch,
         )  # fmt: skip
 
     def _by_chance(self, gates: Sequence[GateMeasured]) -> Iterator[str]:
         """What other samples say otherwise than those that decided."""
         first, met = self.first, None if self.searched is None else self.searched.met
+        if any(gate.undecided for gate in gates):
+            return
         if self.met:
             yield (
                 "it is met on the samples that decided, and is not on those that verify, which decided "
@@ -157,6 +166,21 @@ def nearest(candidates: Sequence[Sequence[GateMeasured]]) -> int:
     with np.errstate(invalid="ignore"):
         shares = np.nan_to_num(missing[:, worst > 0] / worst[worst > 0], nan=1.0)
     return int(np.argmin(shares.sum(1).round(9)))
+
+
+def undecidable(gates: Iterable[GateMeasured]) -> Iterator[str]:
+    """What samples do not tell of gates."""
+    for gate in gates:
+        if gate.undecided:
+            off = abs((gate.measured or 0.0) - gate.goal)
+            more = "" if gate.samples else f", and {ONE_EACH}"
+            told = f"not decidable with these samples: {gate.tells}"
+            yield f"{told}, and the goal is {off:.2g} off: give more{more}"
+
+
+def surely_less(gate: GateMeasured, other: GateMeasured) -> bool:
+    """Whether one is missed by less than another, and that is resolved."""
+    return missing_of(other) - missing_of(gate) > (gate.resolution or 0.0)
 
 
 def missing_of(gate: GateMeasured) -> float:

@@ -9,13 +9,15 @@ from pathlib import Path
 from onnxq.base.errors import UserError
 from onnxq.documents.accuracy import ScoresPart
 from onnxq.documents.report import Report
+from onnxq.judge.paired import SampleScores
 from onnxq.noise.measure import Submit
 from onnxq.options.settings import CallableModel, Goal
 from onnxq.pipeline.accuracy import STAGES, Asked
 from onnxq.pipeline.building import Built
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.costs import costs_of_nodes, read_costs
-from onnxq.pipeline.gates import NOTHING, BoundGoal, Verified, drop_of
+from onnxq.pipeline.fed import Fed
+from onnxq.pipeline.gates import NOTHING, BoundGoal, Verified
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.scoring import Part, Score, callable_of
@@ -58,7 +60,8 @@ class Pursuit:
         self._score = None if goal.eval is None else Score.of(goal.eval)
         self._costs = read_costs(goal.costs)
         self.bound: BoundGoal | None = None
-        self.floats: dict[Part, float] = {}
+        self.floats: dict[Part, SampleScores] = {}
+        self._fed: Fed | None = None
 
     def begin(self, job: Job, prepared: Prepared) -> None:
         """Scores the float model, and looks whether names exist: before the long work begins.
@@ -79,7 +82,8 @@ class Pursuit:
             self._costs = costs_of_nodes(self._costs, job, prepared)
         if self._score is not None:
             with job.step("score"):
-                model = callable_of(ort.load(reference, data_dir=job.model.data_dir), job)
+                self._fed = Fed(job.input_specs())
+                model = callable_of(ort.load(reference, data_dir=job.model.data_dir), job, self._fed)
                 self.floats["verify"] = self._score(model, "verify")
                 same = not self._score.told
                 self.floats["choose"] = self.floats["verify"] if same else self._score(model, "choose")
@@ -105,7 +109,7 @@ class Pursuit:
         expected: Recording | None,
         *,
         confirms: bool = False,
-        score: float | None = None,
+        score: SampleScores | None = None,
     ) -> Verified:
         """How near a model is as it is written.
 
@@ -132,15 +136,21 @@ class Pursuit:
         if score is None:
             with job.step("score"):
                 score = self._score(callable_of(runner(job, proto, emulate=emulate), job), part)
-        drop = drop_of(self.floats[part], score, self.goal.max_drop)
-        return Verified(accuracy, gauge, bound.gates(gauge, drop, self._score.name), score)
+        gates = bound.gates(gauge, (self.floats[part], score), self._score.name)
+        return Verified(accuracy, gauge, gates, score)
 
     @property
     def same_score(self) -> bool:
         """Whether the user's function gives the same score wherever it is asked; False without one."""
         return self._score is not None and not self._score.told
 
-    def score(self, model: CallableModel, part: Part) -> float | None:
+    def mismatch(self, job: Job) -> tuple[str, ...]:
+        """How what the user's function feeds differs from what calibrated, for people."""
+        if self._fed is None or job.glance is None:
+            return ()
+        return self._fed.beside(job.glance.inputs)
+
+    def score(self, model: CallableModel, part: Part) -> SampleScores | None:
         """The user's score of a model; None where there is none."""
         return None if self._score is None else self._score(model, part)
 
@@ -154,8 +164,9 @@ class Pursuit:
         if self._score is None:
             return None
         exact, name = self.floats, self._score.name
+        of_int8, of_result = (None if one.score is None else one.score.value for one in (int8, result))
         return ScoresPart(
-            name, not self._score.told, exact["verify"], int8.score, result.score, exact["choose"]
+            name, not self._score.told, exact["verify"].value, of_int8, of_result, exact["choose"].value
         )
 
 

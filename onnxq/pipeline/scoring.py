@@ -1,9 +1,8 @@
-"""The user's own score of a model: a function that is called with a model, and returns a number."""
+"""The user's own score of a model: a function that is called with a model, and returns numbers."""
 
 from __future__ import annotations
 
 import inspect
-import math
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -15,7 +14,9 @@ import numpy as np
 from onnxq.base.errors import UserError
 from onnxq.base.user_code import CodeForm, MisusedError, UserFunction, load_function
 from onnxq.data.samples import Sample
+from onnxq.judge.paired import SampleScores
 from onnxq.options.settings import CallableModel
+from onnxq.pipeline.fed import Fed
 from onnxq.pipeline.job import Job
 from onnxq.run import ort
 from onnxq.run.compare import Runner
@@ -23,7 +24,7 @@ from onnxq.run.compare import Runner
 Part = Literal["choose", "verify"]
 """What a score is for: a function that is told uses other samples for each."""
 
-_FORM = "def top1(model, part): ... model({'input': array})['output'] ...; return a number, higher is better"
+_FORM = "def top1(model, part): ... model({'input': array})['output'] ...; return a number, or one a sample"
 _ASKED = CodeForm("scoring script", _FORM, "FILE.py:FUNCTION")
 
 
@@ -56,31 +57,41 @@ class Score:
         name = str(getattr(asked, "__name__", type(asked).__name__))
         return Score(name, *_taken(asked, name), None)
 
-    def __call__(self, model: CallableModel, part: Part) -> float:
-        """The score of a model.
+    def __call__(self, model: CallableModel, part: Part) -> SampleScores:
+        """The score of a model: the mean, where the function gives one a sample.
 
         Raises:
-            UserError: the function raises an error, or returns no number, or one that is not finite.
+            UserError: the function raises an error, or returns no numbers, or some that are not finite.
         """
         with self._running():
             value = self._call(model, part)
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            number = None
-        if number is None or isinstance(value, str | bytes | bool | np.bool_):
+        each = _numbers(value)
+        if each is None:
             raise UserError(
-                f"{self.name} returned {type(value).__name__}, not a number", hint=f"the form is {_FORM}"
+                f"{self.name} returned {type(value).__name__}, not a number, nor one a sample",
+                hint=f"the form is {_FORM}",
             )
-        if not math.isfinite(number):
+        if not np.isfinite(each).all():
+            worst = each[~np.isfinite(each)][0]
             raise UserError(
-                f"{self.name} returned {number}: such a score cannot be compared",
+                f"{self.name} returned {worst}: such a score cannot be compared",
                 hint="return a finite number, as the worst score that there is for a model that fails",
             )
-        return number
+        return SampleScores.of(each) if len(each) > 1 else SampleScores(float(each[0]))
 
     def _running(self) -> AbstractContextManager[None]:
         return nullcontext() if self._function is None else self._function.running()
+
+
+def _numbers(value: Any) -> np.ndarray | None:
+    """The number that a function returned, or those of its samples; None where it is something else."""
+    if isinstance(value, str | bytes | bool | np.bool_):
+        return None
+    try:
+        each = np.asarray(value, np.float64)
+    except (TypeError, ValueError):
+        return None
+    return each.reshape(-1) if each.size and each.ndim <= 1 else None
 
 
 def _taken(function: Callable[..., Any], name: str) -> tuple[bool, Callable[[CallableModel, Part], Any]]:
@@ -123,12 +134,13 @@ def _taken(function: Callable[..., Any], name: str) -> tuple[bool, Callable[[Cal
     return told, lambda model, part: function(model, part) if told else function(model)
 
 
-def callable_of(runner: Runner, job: Job | None = None) -> CallableModel:
+def callable_of(runner: Runner, job: Job | None = None, fed: Fed | None = None) -> CallableModel:
     """A model as a function of the user's calls it.
 
     Args:
         runner: runs it.
         job: of the float model, which may run in another type than the user's model has; None: it does not.
+        fed: looks at what the function gives.
     """
 
     def run(feeds: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,12 +151,14 @@ def callable_of(runner: Runner, job: Job | None = None) -> CallableModel:
                     f"input {name!r}",
                     hint=f"the form is {_FORM}",
                 )
-        fed = {name: np.asarray(feeds[name]) for name in runner.inputs}
+        given = {name: np.asarray(feeds[name]) for name in runner.inputs}
+        if fed is not None:
+            fed.add(given)
         if job is not None:
-            (sample,) = job.feeds([Sample(0, "what the function gives", fed)])
-            fed = sample.feeds
+            (sample,) = job.feeds([Sample(0, "what the function gives", given)])
+            given = sample.feeds
         try:
-            outputs = runner.run(fed, runner.outputs)
+            outputs = runner.run(given, runner.outputs)
         except ort.RunError as error:
             raise MisusedError(f"the model does not run on what the function gives it: {error}") from error
         return dict(zip(runner.outputs, outputs, strict=True))

@@ -21,7 +21,8 @@ def result_words(report: Report) -> Words:
     head = f"{what}: {name}, {count(report.nodes, 'node')}, for {report.target}"
     share = _share(plan) if plan else ""
     facts = [count(len(report.changes), "change"), _nearness(report), share, *_engine(report)]
-    alarms = ["the goal is not met"] if report.goal is not None and not report.goal.met else []
+    goal = report.goal
+    alarms = [] if goal is None else [*goal.mismatch, *(["the goal is not met"] if not goal.met else [])]
     if engine.regressed and engine.regression is not None:
         alarms.append(f"it does not compile, and the original does: {engine.regression.reason}")
     return Words(head, facts, _COLUMNS, list(_floats(plan))[:_ROWS] if plan else [], alarms)

@@ -11,6 +11,7 @@ from onnxq.base.errors import UserError, unknown_name
 from onnxq.graph.types import Shape
 from onnxq.judge.comparable import as_tensor
 from onnxq.judge.intervals import Interval
+from onnxq.judge.paired import SampleScores
 
 
 class AgreementMeter:
@@ -33,6 +34,7 @@ class AgreementMeter:
             raise unknown_name("output", output, list(outputs))
         self._place, self.output = list(outputs).index(output), output
         self.same = self.rows = self.samples = 0
+        self._missed: list[int] = []
 
     def add(self, reference: Sequence[Any], candidates: Sequence[Sequence[Any]]) -> None:
         """Adds a sample; of the candidates the first counts. What has another shape agrees in no row.
@@ -50,13 +52,16 @@ class AgreementMeter:
         best = wanted.argmax(-1)
         self.samples += 1
         self.rows += best.size
-        if given.shape == wanted.shape:
-            self.same += int((given.argmax(-1) == best).sum())
+        same = int((given.argmax(-1) == best).sum()) if given.shape == wanted.shape else 0
+        self.same += same
+        self._missed.append(best.size - same)
 
     @property
-    def percent(self) -> float:
-        """In how many percent of the rows it agrees."""
-        return 100 * self.same / max(1, self.rows)
+    def scores(self) -> SampleScores:
+        """In how many percent of the rows it agrees, by sample: the float model has 100 of each."""
+        row, count = 100 / max(1, self.rows), len(self._missed)
+        each = 100 - row * count * np.array(self._missed, np.float64)
+        return SampleScores(100 * self.same / max(1, self.rows), each, row, self.rows)
 
     @property
     def interval(self) -> Interval | None:

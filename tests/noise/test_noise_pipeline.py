@@ -13,10 +13,12 @@ import pytest
 from noise_nets import Net, before_shared_pool, dense, scaled, uneven_concat
 
 from onnxq.base.errors import UserError
+from onnxq.judge.paired import SampleScores
 from onnxq.noise.measure import measure_noise
 from onnxq.noise.sources import Sources
+from onnxq.options.settings import CallableModel
 from onnxq.pipeline import accuracy
-from onnxq.pipeline.accuracy import Accuracy, Asked, CallableModel
+from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.run import ort
 from tests.nearness import about_mean
 
@@ -87,7 +89,7 @@ def test_a_function_of_the_users_is_given_a_callable_model(found: Accuracy) -> N
     (exact,) = floats({"image": images[:64]}).values()
     assert (exact.argmax(1) == labels[:64]).mean() > 0.9
     base = margin(found.callable_of(()))
-    met = found.for_score(margin, 0.7 * base)
+    met = found.for_score(lambda model: SampleScores(margin(model)), 0.7 * base)
     assert met.met
     assert met.best.measured >= 0.7 * base > base
     assert met.best.nodes
@@ -98,7 +100,7 @@ def test_a_function_of_the_users_is_given_a_callable_model(found: Accuracy) -> N
 def test_agreement_is_of_the_argmax(found: Accuracy) -> None:
     (name,) = found.copy.outputs
     (share,) = found.agreement(name, [()])
-    assert 90 <= share <= 100
+    assert 90 <= share.value <= 100
     met = found.for_agreement(name, 100.0)
     assert met.met
     with pytest.raises(UserError, match="no output 'z'"):

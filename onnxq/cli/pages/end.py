@@ -10,7 +10,7 @@ from onnxq.cli.pages.accuracy import accuracy_section, lost_alarm
 from onnxq.cli.pages.body import body_section, outputs_alone
 from onnxq.cli.pages.changes import changes_section, misses_section
 from onnxq.cli.pages.engine import engine_section, regression_alarm
-from onnxq.cli.pages.goal import goal_section
+from onnxq.cli.pages.goal import goal_section, mismatch_alarm
 from onnxq.cli.pages.plan import plan_section
 from onnxq.cli.pages.repair import repair_section
 from onnxq.cli.pages.settings import settings_section
@@ -29,6 +29,7 @@ def end_screen(report: Report, *, estimated: bool = False) -> Page:
     page = Page()
     regression_alarm(page, report.engine)
     lost_alarm(page, report)
+    mismatch_alarm(page, report.goal)
     page.head(f"{report.model} -> {report.output}")
     _runtime(page, report.runtime)
     page.section("Target", f"{report.target}, done in {report.seconds:.1f} s")

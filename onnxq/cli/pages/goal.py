@@ -15,11 +15,19 @@ RAISED = {"agreement": " %", "drop": " of the score"}
 COSTS = {"macs": "multiply-accumulates", "bytes": "bytes", "given": "by the costs given"}
 
 
+def mismatch_alarm(page: Page, goal: GoalPart | None) -> None:
+    """Says before all figures that the user's function feeds what nothing was calibrated with."""
+    for text in () if goal is None else goal.mismatch:
+        page.alarm(text)
+
+
 def goal_section(page: Page, goal: GoalPart) -> None:
     """What was asked for, what is reached, and at what price."""
     gates, search = goal.gates, goal.search
     for number, gate in enumerate(gates):
         page.section("Goal" if number == 0 else "", _gate(gate), "" if gate.met else "bold red")
+        if gate.tells and not gate.undecided:
+            page.entry(gate.tells)
         before = next((one for one in goal.default if one.kind == gate.kind), None)
         if search is not None and before is not None:
             page.entry(f"without layers in float for it: {_figure(before)}")
@@ -56,10 +64,10 @@ def _gate(gate: GateMeasured) -> str:
     if gate.met:
         return f"met: {text}"
     missing = gate.missing
-    more = "" if missing is None else f": {_number(missing, gate.kind)}{unit} are missing"
-    if gate.kind == "drop" and missing is not None:
+    more = "" if not missing else f": {_number(missing, gate.kind)}{unit} are missing"
+    if gate.kind == "drop" and missing:
         more = f": {_number(missing, 'drop')} too much"
-    return f"not met: {text}{more}"
+    return f"{'not decidable' if gate.undecided else 'not met'}: {text}{more}"
 
 
 def scores_section(page: Page, scores: ScoresPart, *, headed: bool) -> None:

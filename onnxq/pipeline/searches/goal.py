@@ -14,13 +14,16 @@ from onnxq.base.errors import UserError
 from onnxq.base.reason import Reason
 from onnxq.base.time_limit import TimeIsUp
 from onnxq.documents.accuracy import GateMeasured
+from onnxq.judge.acceptance import Gain
 from onnxq.judge.comparable import not_compared
+from onnxq.judge.paired import SampleScores
+from onnxq.judge.policies import GIVEN_AWAY, SURE
 from onnxq.noise.goal import FloatSetTried, Met, meet_score
 from onnxq.options.settings import CallableModel
 from onnxq.pipeline.accuracy import MOST, Accuracy
 from onnxq.pipeline.building import Built
 from onnxq.pipeline.gates import Verified, rounding
-from onnxq.pipeline.goal_found import GoalFound, Searched, missing_of, nearest, prices_of
+from onnxq.pipeline.goal_found import GoalFound, Searched, missing_of, nearest, prices_of, surely_less
 from onnxq.pipeline.pursuit import Pursuit
 from onnxq.pipeline.search import ModelSearch
 from onnxq.pipeline.searches.body import last_form
@@ -40,6 +43,12 @@ _LEAST_SHARE = 0.05  # of the drop that is allowed: by so much at least
 _CUT_SOURCES = "was over before all sources of noise were measured: nothing is in float for the goal"
 _CUT_GOAL = "cut the search: what is in float was chosen by prediction, and no fewer layers were tried"
 _CUT_HALVES = "cut the search: layers were tried by halves only, and fewer in float may do"
+_MISMATCHED = "nothing was searched for: what calibrated is to be as what the function feeds"
+_NOT_RESOLVED = (
+    "{:.3g} % of the int8 multiply-accumulates stay int8: what they gain in float is not told from chance by "
+    "these samples"
+)
+_WIDE = Reason("goal", "with half precision the goal is missed, and float32 is nearer")
 _NO_INT8 = "no int8 is left in the model: for this goal all of it is in float"
 
 
@@ -57,8 +66,10 @@ class _GoalSearch:
         self._sampling, self._state, self._pursuit = request.sampling, state, pursuit
         self._goal = pursuit.goal
         self._notes: list[str] = []
-        self._cut = ""
+        self._cut = self._kept = ""
         self._searched: Searched | None = None
+        self._accuracy: Accuracy | None = None
+        self._mismatch = () if state is None else pursuit.mismatch(state.built.job)
 
     def run(self) -> RunState:
         """The model that meets the goal with the least in float; else the one that is nearest to it.
@@ -75,7 +86,11 @@ class _GoalSearch:
             self._notes.append(self._sampling.few)
         as_planned = self._verified(first)
         verified = as_planned if best is first else self._verified(best)
-        goal = GoalFound(as_planned, best.verified.met, self._searched, self._cut, tuple(self._notes))
+        if self._kept and not verified.met:
+            self._notes.append(self._kept)
+        goal = GoalFound(
+            as_planned, best.verified.met, self._searched, self._cut, tuple(self._notes), self._mismatch
+        )
         return replace(self._state, built=best.built, verified=verified, goal=goal)
 
     def _tried(self, built: Built) -> _Tried:
@@ -94,6 +109,10 @@ class _GoalSearch:
         """The one that is kept, as the samples that choose and confirm say."""
         if first.verified.clear or not first.built.draft.plan.pairs:
             return first
+        if self._mismatch and self._goal.max_drop is not None:
+            if not first.verified.met:
+                self._notes.append(_MISMATCHED)
+            return first
         silent = first.verified.gauge.about_mean
         if silent.sqnr_about_mean_db is None:  # integers, say: what moves them is not seen until they change
             self._notes.append(
@@ -109,7 +128,8 @@ class _GoalSearch:
                 )
                 return first
         try:
-            return self._best(first)
+            best = self._best(first)
+            return best if best.verified.met or self._cut else self._of_bodies(best)
         except UserError as error:
             if not isinstance(error.__cause__, ort.RunError):  # on these samples the float model runs
                 raise
@@ -119,7 +139,9 @@ class _GoalSearch:
     def _best(self, first: _Tried) -> _Tried:
         """The cheapest that passes where it is confirmed; else the nearest."""
         built, job, limit = self._state.built, self._state.built.job, self._state.built.job.limit
-        accuracy = Accuracy(self._sampling, built, replace(self._pursuit.asked(), most=GOAL_SOURCES))
+        accuracy = self._accuracy = self._accuracy or Accuracy(
+            self._sampling, built, replace(self._pursuit.asked(), most=GOAL_SOURCES)
+        )
         accuracy.measure_body(first.built.draft.body.decision)
         candidates = {frozenset[str](): first}
         sets: dict[frozenset[str], Met] = {}
@@ -128,7 +150,7 @@ class _GoalSearch:
         for _ in range(1 + RAISES):
             try:
                 with job.step("goal"), limit:
-                    met = self._met(accuracy, raised)
+                    met = self._worth_it(accuracy, self._met(accuracy, raised), raised)
             except TimeIsUp:
                 if not accuracy.is_measured:
                     self._cut = f"{limit} {_CUT_SOURCES}"
@@ -144,7 +166,7 @@ class _GoalSearch:
             if floats not in candidates:
                 candidates[floats] = self._tried(built.in_float(accuracy.reasons(met)))
             candidate, sets[floats] = candidates[floats], met
-            if candidate.verified.met or not met.met or self._cut:
+            if candidate.verified.met or candidate.verified.undecided or not met.met or self._cut:
                 break
             # of dB there is a margin instead
             higher = self._raised(raised, [gate for gate in candidate.verified.gates if gate.kind != "sqnr"])
@@ -164,6 +186,85 @@ class _GoalSearch:
             self._notes.insert(0, _NO_INT8)
         self._searched = Searched(accuracy, met, raised)
         return candidate
+
+    def _of_bodies(self, best: _Tried) -> _Tried:
+        """The one that is nearer, of this and the best with a float32 body, where half was nobody's wish."""
+        body, limit = best.built.draft.body, self._state.built.job.limit
+        if body.kind is None or body.because.code != "typed" or best.verified.undecided or limit.is_over:
+            return best
+        wide = replace(body, kind=None, decision=None, because=_WIDE)
+        if not self._nearer(best, self._tried(best.built.with_body(wide))):
+            return best
+        halves = self._state, self._searched, [*self._notes]
+        self._state = replace(self._state, built=self._state.built.with_body(wide))
+        self._notes = []
+        first = self._tried(self._state.built)
+        other = first if first.verified.clear else self._best(first)
+        if self._nearer(best, other):
+            if other is first:
+                self._searched = None
+            self._notes.append(f"{_WIDE}: see body")
+            return other
+        self._state, self._searched, self._notes = halves
+        return best
+
+    @staticmethod
+    def _nearer(best: _Tried, other: _Tried) -> bool:
+        """Whether another model is nearer to the goal by more than its samples leave to chance."""
+        if other.verified.met:
+            return True
+        return nearest([best.verified.gates, other.verified.gates]) == 1 and all(
+            before.met or surely_less(after, before)
+            for before, after in zip(best.verified.gates, other.verified.gates, strict=True)
+        )
+
+    def _worth_it(self, accuracy: Accuracy, met: Met, raised: Mapping[str, float]) -> Met:
+        """The same, unless it gives away int8 for less than the samples resolve; else what does not.
+
+        Of the sets that were measured the cheapest is taken that is not surely worse than a much dearer one.
+        """
+        allowed, share = self._goal.max_float, accuracy.costs.share
+        taken = share(met.best.nodes)
+        if taken <= GIVEN_AWAY:
+            return met
+        if "sqnr" in self._aims(0.0, raised):  # a standard error more than asked for is not resolved
+            modest = self._met(accuracy, raised, margin=False)
+            if modest.met and taken - share(modest.best.nodes) > GIVEN_AWAY:
+                return modest
+        cheaper = sorted(met.trials, key=lambda trial: trial.cost)
+        for trial in cheaper:
+            if taken - share(trial.nodes) <= GIVEN_AWAY:
+                break
+            if not self._resolved(accuracy, trial.nodes, met.best.nodes):
+                self._kept = _NOT_RESOLVED.format(100 * (taken - share(trial.nodes)))
+                least = min(share(trial.nodes) + GIVEN_AWAY, 1.0 if allowed is None else allowed)
+                accuracy.bounded(least)
+                little = self._met(accuracy, raised)
+                accuracy.bounded(allowed)
+                if little.met:
+                    return little
+                return replace(little, best=trial, prices=tuple(prices_of(accuracy, trial.nodes)))
+        return met
+
+    def _resolved(self, accuracy: Accuracy, before: Collection[str], after: Collection[str]) -> bool:
+        """Whether a set is surely nearer to the goal than another one, by a figure that misses it there."""
+        bound, aims, sets, pairs = self._pursuit.bound, self._aims(0.0, {}), [before, after], []
+        assert bound is not None
+        if "sqnr" in aims:
+            was, now = accuracy.levels(sets)
+            if was.sqnr_db is not None and now.sqnr_db is not None and was.sqnr_db < aims["sqnr"]:
+                gain = Gain.of(was, now)
+                if gain.db > 0 and gain.lead > SURE:
+                    return True
+        if bound.agreement is not None:
+            pairs.append(accuracy.agreement(bound.agreement[0], sets))
+        if "drop" in aims:
+            pairs.append(accuracy.scores(self._score, sets))
+        for less, more in pairs:
+            told = less.resolution(more)
+            if more.value - less.value > ((self._goal.max_drop or 0.0) if told is None else told.least):
+                return True
+        return False
 
     def _raised(self, raised: Mapping[str, float], gates: Sequence[GateMeasured]) -> dict[str, float]:
         """By how much each aim is raised where gates are missed; a score's has no unit of ours."""
@@ -195,19 +296,21 @@ class _GoalSearch:
         if bound.agreement is not None:
             aims["agreement"] = min(100.0, bound.agreement[1] + raised.get("agreement", 0.0))
         if goal.max_drop is not None:
-            float_score = self._pursuit.floats["choose"]
+            float_score = self._pursuit.floats["choose"].value
             least = float_score - goal.max_drop + raised.get("drop", 0.0)
             aims["drop"] = min(least, float_score) - rounding(float_score, goal.max_drop)
         return aims
 
-    def _met(self, accuracy: Accuracy, raised: Mapping[str, float], retries: int = 8) -> Met:
+    def _met(
+        self, accuracy: Accuracy, raised: Mapping[str, float], retries: int = 8, *, margin: bool = True
+    ) -> Met:
         """What the samples that choose say is the cheapest set for the goal, aimed higher by so much.
 
-        `retries`: see `meet_score`.
+        `retries`: see `meet_score`; `margin`: whether a goal of dB is aimed at by a standard error more.
         """
         bound = self._pursuit.bound
         assert bound is not None
-        aims = self._aims(accuracy.margin_db if self._goal.min_sqnr is not None else 0.0, raised)
+        aims = self._aims(accuracy.margin_db if margin and self._goal.min_sqnr is not None else 0.0, raised)
         if len(aims) == 1:
             ((kind, aim),) = aims.items()
             if kind == "sqnr":
@@ -234,14 +337,14 @@ class _GoalSearch:
             if "sqnr" in aims:
                 add("sqnr", accuracy.sqnr_db(sets))
             if bound.agreement is not None:
-                add("agreement", accuracy.agreement(bound.agreement[0], sets))
+                add("agreement", [one.value for one in accuracy.agreement(bound.agreement[0], sets)])
             if "drop" in aims:
-                add("drop", accuracy.scores(self._score, sets))
+                add("drop", [one.value for one in accuracy.scores(self._score, sets)])
             return [min(margin) for margin in by_set]
 
         return meet_score(accuracy.search, 0.0, margins, retries=retries)
 
-    def _score(self, model: CallableModel) -> float:
+    def _score(self, model: CallableModel) -> SampleScores:
         score = self._pursuit.score(model, "choose")
         assert score is not None
         return score

@@ -93,7 +93,8 @@ def _nothing_done(options: AccuracyRepair) -> RepairPart:
     asked = options.repair or "auto"
     return RepairPart(
         asked=asked if isinstance(asked, str) else tuple(asked), why_not=None,
-        method=METHOD.format(STEP.may_lose_db, STEP.price), margin_db=STEP.may_lose_db, fitted_on=0, judged_on=0,
+        method=METHOD.format(STEP.may_lose_db, STEP.price), margin_db=STEP.may_lose_db, fitted_on=0,
+        judged_on=0,
         apart=None, runs=0.0, runs_before=None, before_db=None, after_db=None, edits=(), maps=(), biases=0,
         codes=0, steps=(),
     )  # fmt: skip

@@ -1,0 +1,75 @@
+"""What the user's function feeds the model, beside what calibrated: a metric of another preprocessing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from onnxq.base.shown import number
+from onnxq.data.glance import LOOKED_AT
+from onnxq.data.samples import InputSpec
+from onnxq.data.survey import InputSurvey, Moments, Survey
+from onnxq.graph.types import is_float
+
+_WIDER = 3.0  # times the standard deviation: other samples of the kind do not differ by so much
+_SHIFTED = 2.0  # standard deviations between the means
+
+
+class Fed:
+    """Looks at the first feeds of a function."""
+
+    def __init__(self, inputs: Sequence[InputSpec]) -> None:
+        self._inputs = Survey(inputs).inputs
+        self._feeds = 0
+
+    def add(self, feeds: Mapping[str, np.ndarray]) -> None:
+        """Adds a feed, by input name."""
+        if self._feeds < LOOKED_AT:
+            self._feeds += 1
+            for entry in self._inputs:
+                if entry.spec.name in feeds:
+                    entry.add("", feeds[entry.spec.name])
+
+    def beside(self, calibrating: Sequence[InputSurvey]) -> tuple[str, ...]:
+        """How each input differs from what it was fed where ranges were measured, for people.
+
+        Args:
+            calibrating: the same inputs there.
+        """
+        seen = {entry.spec.name: entry for entry in calibrating}
+        pairs = [(entry, seen.get(entry.spec.name)) for entry in self._inputs]
+        return tuple(text for fed, there in pairs if there is not None for text in _differences(fed, there))
+
+
+def _differences(fed: InputSurvey, there: InputSurvey) -> Iterator[str]:
+    name = fed.spec.name
+    if fed.channels is None or there.channels is None or not is_float(fed.spec.dtype):
+        return
+    if fed.layout:
+        sizes, known = ({shape[1:] for shape in one.shapes} for one in (fed, there))
+        if not sizes & known:
+            some, other = ("x".join(map(str, min(one))) for one in (sizes, known))
+            yield f"the function feeds {name!r} samples of {some}, and calibration saw {other}"
+    how = _how(fed.channels, there.channels)
+    if how:
+        given, measured = (
+            f"{number(one.min)} to {number(one.max)} (mean {number(_mean(one.channels))})"
+            for one in (fed, there)
+        )
+        yield f"the function feeds {name!r} {how}: {given}, and calibration saw {measured}"
+
+
+def _how(fed: Moments, there: Moments) -> str:
+    """In which way values are others; "" where they are alike."""
+    (mean, std), (other, other_std) = fed.whole(), there.whole()
+    times = std / other_std if std and other_std else 1.0
+    if times >= _WIDER:
+        return f"values {times:.3g} times as large"
+    if times <= 1 / _WIDER:
+        return f"values {1 / times:.3g} times as small"
+    return "values around another mean" if abs(mean - other) > _SHIFTED * max(std, other_std) else ""
+
+
+def _mean(moments: Moments | None) -> float | None:
+    return None if moments is None else moments.whole()[0]
