@@ -199,8 +199,8 @@ def _(facts: Facts) -> None:
 def _(facts: Facts) -> None:
     one, other = facts.outputs(FLOAT), facts.outputs(facts.path)
     text = facts.page.said_in("verdict")
-    assert re.search(r"dB \([^)]*\) logits", text)
-    found = re.search(r"logits [\d.]+ dB ([\d.]+) dB ([\d.]+) ([\d.]+) of ([\d.]+)", text)
+    ends = r" \([\d.]+ to [\d.]+\)"
+    found = re.search(rf"logits [\d.]+ dB{ends} ([\d.]+) dB{ends} ([\d.]+) ([\d.]+) of ([\d.]+)", text)
     assert found is not None
     sqnr, cosine, worst, most = map(float, found.groups())
     assert sqnr == pytest.approx(levels(one, other), abs=0.06)
