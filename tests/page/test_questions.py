@@ -200,6 +200,7 @@ def _(facts: Facts) -> None:
     one, other = facts.outputs(FLOAT), facts.outputs(facts.path)
     text = facts.page.said_in("verdict")
     ends = r" \([\d.]+ to [\d.]+\)"
+    assert re.search(rf"dB{ends} logits", text)
     found = re.search(rf"logits [\d.]+ dB{ends} ([\d.]+) dB{ends} ([\d.]+) ([\d.]+) of ([\d.]+)", text)
     assert found is not None
     sqnr, cosine, worst, most = map(float, found.groups())
