@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,11 +18,14 @@ from PIL import Image
 
 from onnxq.base.typed import typed
 from onnxq.cli.app import app
+from onnxq.cli.pages.accuracy import about_mean_line, closeness, intervals_line
 from onnxq.cli.pages.end import end_screen
 from onnxq.cli.pages.repair import outcome
 from onnxq.cli.screen import Page
 from onnxq.documents.repair import RepairStep
 from onnxq.documents.report import Report
+from onnxq.judge.about_mean import AboutMeanGroups
+from onnxq.run.compare import OutputComparison
 
 NET = """<ir_version: 8, opset_import: ["" : 17]>
     net (float[N, 3, 8, 8] x) => (float[N, 16, 8, 8] y) {
@@ -427,3 +431,18 @@ def test_a_step_that_more_samples_kept_says_so() -> None:
     said = outcome(step)
     assert said.endswith("6 biases; the loss of 0.96 dB may be chance")
     assert outcome(replace(step, after_db=36.0)).endswith("160 runs: 6 biases")
+
+
+@pytest.mark.parametrize(
+    ("samples", "said"), [(1, "one sample tells no interval"), (3, "3 samples tell no interval")]
+)
+def test_few_samples_tell_no_interval(samples: int, said: str) -> None:
+    """The screen says so, and has no brackets."""
+    meter, comparison = AboutMeanGroups(["y"]), OutputComparison("y")
+    for place in range(samples):
+        exact = np.arange(4.0).reshape(1, 4) + place
+        meter.add([exact], [[exact + 0.1 * place + 0.01]])
+        comparison.add(exact, exact + 0.1 * place + 0.01)
+    assert intervals_line(samples) == said
+    assert re.search(r"[(]\S+ to", about_mean_line(meter.result()) + closeness(comparison.result())) is None
+    assert "95 %" in intervals_line(4)

@@ -192,15 +192,16 @@ def _(facts: Facts) -> None:
     one, other = facts.outputs(FLOAT), facts.outputs(facts.path)
     said = number_after(facts.page.said_in("verdict"), "Accuracy, SQNR about the mean")
     assert said == pytest.approx(levels(one, other, one.mean(0)), abs=0.06)
-    assert f"on {len(facts.held)} samples held out" in facts.page.said_in("verdict")
+    assert f"on {len(facts.held)} samples that decided nothing" in facts.page.said_in("verdict")
 
 
 @asked("Which output is worst, and by how much?", "verdict")
 def _(facts: Facts) -> None:
     one, other = facts.outputs(FLOAT), facts.outputs(facts.path)
     text = facts.page.said_in("verdict")
-    assert "dB logits" in text
-    found = re.search(r"logits [\d.]+ dB ([\d.]+) dB ([\d.]+) ([\d.]+) of ([\d.]+)", text)
+    ends = r" \([\d.]+ to [\d.]+\)"
+    assert re.search(rf"dB{ends} logits", text)
+    found = re.search(rf"logits [\d.]+ dB{ends} ([\d.]+) dB{ends} ([\d.]+) ([\d.]+) of ([\d.]+)", text)
     assert found is not None
     sqnr, cosine, worst, most = map(float, found.groups())
     assert sqnr == pytest.approx(levels(one, other), abs=0.06)
