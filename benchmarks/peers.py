@@ -128,7 +128,7 @@ def ppq(model: Path, samples: Path, output: Path) -> None:
 
 
 def aimet(model: Path, samples: Path, output: Path) -> None:
-    """AIMET's simulation with its own ranges, eight bits, normalizations folded as its guide says."""
+    """AIMET's simulation with its own ranges, symmetric, normalizations folded as its guide says."""
     from aimet_onnx.batch_norm_fold import fold_all_batch_norms_to_weight
     from aimet_onnx.quantsim import QuantizationSimModel
 
@@ -139,8 +139,17 @@ def aimet(model: Path, samples: Path, output: Path) -> None:
     simulated = QuantizationSimModel(
         loaded, param_type="int8", activation_type="int8", providers=["CPUExecutionProvider"]
     )
+    for quantizer in simulated.qc_quantize_op_dict.values():
+        quantizer.use_symmetric_encodings = True  # TensorRT takes no other
     simulated.compute_encodings([dict(np.load(path)) for path in sorted(samples.glob("*.npz"))])
-    onnx.save(simulated.to_onnx_qdq(), output)
+    made = simulated.to_onnx_qdq()
+    pairs = (node for node in made.graph.node if node.op_type in ("QuantizeLinear", "DequantizeLinear"))
+    zero_points = {name for node in pairs for name in node.input[2:]}
+    for tensor in made.graph.initializer:  # uint8 around 128 is int8 around 0
+        values = onnx.numpy_helper.to_array(tensor)
+        if tensor.name in zero_points and values.dtype == np.uint8 and np.all(values == 128):
+            tensor.CopyFrom(onnx.numpy_helper.from_array(np.zeros_like(values, np.int8), tensor.name))
+    onnx.save(made, output)
 
 
 def _opset(model: onnx.ModelProto) -> int:

@@ -50,7 +50,7 @@ def printed(rounds: int = ROUNDS) -> None:
 
 
 def spent(given: Sequence[nets.Net], rows: Rows, before: str) -> None:
-    """What the rows say: CPU seconds of each tool, the median over splits."""
+    """What the rows say: CPU seconds of each tool. They differ from split to split, so those are compared."""
     names = ("none", before, "auto", *tools.PEERS)
     medians = {net.title: [_spent(rows.of(net, tool)) for tool in names] for net in given}
     print("\nCPU seconds, the median over splits, without imports and without the compiler\n")
@@ -61,12 +61,15 @@ def spent(given: Sequence[nets.Net], rows: Rows, before: str) -> None:
         ["net", "none", "before", "repair", *tools.PEERS.values()], [line for line in lines if any(line[1:])]
     )
     print()
-    for title, (plain, old, new, *_) in medians.items():
-        if plain is not None and new is not None:
-            claim(f"{title}: at most {WHOLE:g} times no repair", new <= WHOLE * plain, f"{new / plain:.2f}")
-            if old is not None and old > plain:
-                share = (new - plain) / (old - plain)
-                claim(f"{title}: repair at most {HALF:g} of before's", share <= HALF, f"{share:.2f}")
+    for net in given:
+        none, then, now = ([row["cpu"] for row in rows.of(net, tool)] for tool in names[:3])
+        if now and len(none) == len(now):
+            whole, spread = ratio_of(now, none)
+            claim(f"{net.title}: at most {WHOLE:g} times no repair", whole <= WHOLE, f"{whole:.2f}, {spread}")
+        if now and len(none) == len(now) == len(then):
+            added = [[one - plain for one, plain in zip(cpu, none, strict=True)] for cpu in (now, then)]
+            share = float(np.median(added[0]) / max(np.median(added[1]), 1e-3))  # s
+            claim(f"{net.title}: repair at most {HALF:g} of before's", share <= HALF, f"{share:.2f}")
 
 
 def _spent(rows: Sequence[Row]) -> float | None:
