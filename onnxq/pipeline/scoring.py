@@ -85,7 +85,7 @@ class Score:
 
 def _numbers(value: Any) -> np.ndarray | None:
     """The number that a function returned, or those of its samples; None where it is something else."""
-    if isinstance(value, str | bytes | bool | np.bool_):
+    if value is None or isinstance(value, str | bytes | bool | np.bool_):
         return None
     try:
         each = np.asarray(value, np.float64)
