@@ -108,7 +108,9 @@ def test_a_gate_is_met_missed_or_not_decidable(
     told = None if least is None else Resolution(least, 600)
     gate = GateMeasured.judged("drop", "", "", goal, measured, resolution=told, finest=finest)
     assert (gate.met, gate.undecided) == (met, undecided)
-    percent = GateMeasured.judged("agreement", "", "", 100 - goal, 100 - measured, resolution=told, finest=finest)
+    percent = GateMeasured.judged(
+        "agreement", "", "", 100 - goal, 100 - measured, resolution=told, finest=finest
+    )
     assert (percent.met, percent.undecided) == (met, undecided)
 
 

@@ -174,6 +174,6 @@ def test_a_sample_is_one_trial_however_many_rows_it_has() -> None:
     for _ in range(10):
         exact = random.standard_normal((50, 4))
         meter.add([exact], [[exact + 0.1 * random.standard_normal((50, 4))]])
-    share = Interval.of_share(meter.percent / 100, 10)
+    share = Interval.of_share(meter.scores.value / 100, 10)
     assert share is not None
     assert meter.interval == share.times(100)
