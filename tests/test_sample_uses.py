@@ -99,7 +99,7 @@ def test_what_verifies_decides_nothing(mode: str, tmp_path: Path, monkeypatch: p
     MODES[mode](tmp_path)
     assert watch.samplings
     held = {index for one in watch.samplings if one.parts for index in one.parts.held_indices or ()}
-    assert len(held) == (40 if mode == "stats" else 12)  # 28 are left over beside 32 that calibrated
+    assert len(held) == (28 if mode == "stats" else 12)  # 16 are left over beside those that confirm
     assert {
         index: steps & DECIDES for index, steps in watch.read.items() if index in held and steps & DECIDES
     } == {}
