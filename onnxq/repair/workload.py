@@ -31,9 +31,6 @@ EDITED = 8
 _MANY = 48
 """So many samples are many: a step that is kept for such is not tried with fewer."""
 
-_SHARE = 0.6
-"""What repair may take, of what is done without it."""
-
 _MOST_FITTING = 128  # at the end, where effort counts
 
 
@@ -104,9 +101,8 @@ def workload_of(names: Sequence[str], samples: int, waves: Waves, before: float 
     trial, judging = len(waves.folds[0]), len(waves.waves[0].places)
     if before is None:
         return Workload(samples, trial, judging)
-    most = _SHARE * before
-    workload = Workload(min(samples, _MOST_FITTING), trial, judging, most)
-    least = min(samples, _MANY)
-    while workload.fitting > least and workload.first + workload.reserved(names) > most:
+    workload = Workload(min(samples, _MOST_FITTING), trial, judging, before)
+    least = min(samples, 2 * trial)
+    while workload.fitting > least and workload.first + workload.reserved(names) > before:
         workload = dataclasses.replace(workload, fitting=workload.fitting - 1)
     return workload
