@@ -15,7 +15,7 @@ def test_what_is_asked_for_is_done_on_all_samples() -> None:
     assert workload_of(STEPS, 100, waves, None) == Workload(100, 50, 50)
 
 
-@pytest.mark.parametrize("before", [10_000, 500, 380, 1])
+@pytest.mark.parametrize("before", [10_000, 460, 380, 1])
 def test_fewer_samples_fit_until_it_fits(before: float) -> None:
     found = workload_of(STEPS, 100, Waves.of(100), before)
     assert found.most is not None
