@@ -660,10 +660,11 @@ def test_samples_that_verify_decide_nothing(
     reads = Reads(monkeypatch)
     onnxq.quantize(MODEL, DATA[:count], **{**COMMON, **asked, "samples": samples})
     held = {int(i) for i in np.random.default_rng(0).permutation(count)[-(count // 8) :]}
-    assert reads.of["held_out"] == held
+    assert reads.of["held_out"] >= held  # and what is left over
+    assert (reads.of["held_out"] == held) is (samples == 512)
     assert len(reads.of["confirming"]) >= 2
     assert reads.of["confirming"] <= reads.before
-    assert reads.before.isdisjoint(held)
+    assert reads.before.isdisjoint(reads.of["held_out"])
     roles = list(reads.of.values())
     assert all(roles)
     assert sum(map(len, roles)) == len(set().union(*roles))
