@@ -226,6 +226,12 @@ class AboutMeanGroups:
 
 def without_each(groups: Sequence[AboutMeanMeter]) -> Iterator[AboutMeanPart]:
     """What two groups of samples and more say without each of them."""
-    for place in range(len(groups)):
-        first, *others = (*groups[:place], *groups[place + 1 :])
-        yield first.joined(others).result()
+    behind = [groups[-1]]
+    for one in reversed(groups[1:-1]):
+        behind.append(one.joined([behind[-1]]))
+    before = groups[0]
+    yield behind.pop().result()
+    for one in groups[1:-1]:
+        yield before.joined([behind.pop()]).result()
+        before = before.joined([one])
+    yield before.result()
