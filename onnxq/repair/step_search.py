@@ -110,7 +110,6 @@ class Version:
         model: the edited float model.
         maps: what became of the values of its tensors.
         near_db: how near the edited float model is to the one without edits; None: it was not edited.
-        barred: the steps that a layer may not have, by node: it was worse with them.
         fits: its patches, and how they were fitted, to the samples of each fold that has fitted so far.
         heard: how near it is, on groups of the samples of each wave that has judged so far.
     """
@@ -119,7 +118,6 @@ class Version:
     model: Model
     maps: Mapping[str, ChannelMap]
     near_db: float | None = None
-    barred: Mapping[str, frozenset[str]] = field(default_factory=dict)
     fits: dict[int, Fitted] = field(default_factory=dict)
     heard: list[list[AboutMeanMeter]] = field(default_factory=list)
 
@@ -272,8 +270,6 @@ class StepSearch:
         why = decision.why
         if best.near_db is not None and best.draft.edits != state.draft.edits:
             why += f"; the edited float model is within {best.near_db:.0f} dB of the one without edits"
-        apart = "the outputs are nearer without it there"
-        without = dict.fromkeys([node for node in best.barred if node not in state.barred], apart)
         both = min(len(state.heard), len(best.heard))
         entry(
             "kept" if decision.kept else "dropped",
@@ -283,7 +279,7 @@ class StepSearch:
             worst=decision.worst,
             changed={**proposal.changed, **best.fitted.changed},
             rows=best.fitted.rows,
-            skipped={**proposal.skipped, **best.fitted.skipped, **without},
+            skipped={**proposal.skipped, **best.fitted.skipped},
         )
         return best if decision.kept else state
 
@@ -386,15 +382,14 @@ class StepSearch:
         """What a draft is: edited, fitted to a fold, and judged by the first wave when that is asked for."""
         if self._known is not None and self._known.draft is draft:
             return self._known
-        barred = {} if before is None else before.barred
         if before is not None and draft.edits == before.draft.edits:
-            version = Version(draft, before.model, before.maps, before.near_db, barred)
+            version = Version(draft, before.model, before.maps, before.near_db)
         else:
             model, maps = edited(self._model, draft.edits)
             near = self._tools.nearness(model) if draft.edits else None
             if near is not None and near < NEAR_DB:
                 raise Refused(f"the edited float model is only within {near:.1f} dB of the one without edits")
-            version = Version(draft, model, maps, near, barred)
+            version = Version(draft, model, maps, near)
         version.fits[0] = self._fit(version, 0)
         return version
 
@@ -405,8 +400,7 @@ class StepSearch:
             return Fitted(draft.patches)
 
         def steps_of(node: str) -> frozenset[str]:
-            allowed = draft.fitted - version.barred.get(node, frozenset())
-            return allowed & frozenset(self._allowed[node]) if node in self._allowed else allowed
+            return draft.fitted & frozenset(self._allowed.get(node, draft.fitted))
 
         return self._tools.fit(version.model, version.maps, draft, steps_of, fold)
 
