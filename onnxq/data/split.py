@@ -11,7 +11,7 @@ from onnxq.base.errors import UserError
 from onnxq.data.samples import Sample
 from onnxq.data.sources import Source
 
-_HOLD_EVERY, CHOOSE_EVERY = 8, 4
+_HOLD_EVERY, _CHOOSE_EVERY = 8, 4
 HELD_OUT, CHOOSING = 64, 128
 """How many samples verify, and choose, at most, of those that could also calibrate."""
 
@@ -132,7 +132,7 @@ def split(
     keys = by_content.keys
     order = _good_last(source, by_content.shuffled(seed))
     held = min(HELD_OUT, max(1, source.count // _HOLD_EVERY))
-    chosen = min(CHOOSING, source.count // CHOOSE_EVERY) if choose else 0
+    chosen = min(CHOOSING, source.count // _CHOOSE_EVERY) if choose else 0
     used = None
     if seen is not None:
         used, used_keys = [i for i in order if i in seen], {keys[i] for i in seen}
@@ -233,7 +233,7 @@ class _StreamSplit(Split):
         self._source = source
         self._samples = samples
         self._confirm = confirm
-        places = (0, CHOOSE_EVERY) if choose else (0,)
+        places = (0, _CHOOSE_EVERY) if choose else (0,)
         self._kept: dict[int, list[Sample]] = {place: [] for place in places}
         self._first: list[Sample] | None = None  # of those that calibrate, until one is there to choose
 
@@ -261,7 +261,7 @@ class _StreamSplit(Split):
             yield self._first[0]
 
     def choice(self) -> Iterator[Sample]:
-        kept = self._kept.get(CHOOSE_EVERY, [])
+        kept = self._kept.get(_CHOOSE_EVERY, [])
         self.confirming = frozenset(sample.index for sample in self.confirmation())
         self.chosen_with, self.held = len(kept), len(self._kept[0])
         self.proposing_with = len(kept) - len(self.confirming)
@@ -271,7 +271,7 @@ class _StreamSplit(Split):
         return (sample for sample in self.choice() if sample.index not in self.confirming)
 
     def confirmation(self) -> Iterator[Sample]:
-        return iter(_every_other(self._kept.get(CHOOSE_EVERY, [])) if self._confirm else ())
+        return iter(_every_other(self._kept.get(_CHOOSE_EVERY, [])) if self._confirm else ())
 
     def held_out(self) -> Iterator[Sample]:
         self.held = len(self._kept[0])

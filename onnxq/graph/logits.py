@@ -14,35 +14,40 @@ from onnxq.graph.source import copy_model
 _SHAPES = ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 
 
-def at_logits(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with outputs that are in front of a Softmax, about their mean, where they were behind it.
+_ONE_AXIS, _AXES_READ = 13, 18
+"""Opsets from which on a Softmax is along one axis, and a ReduceMean reads its axes."""
+
+
+def at_logits(model: onnx.ModelProto, *, copy: bool = False) -> onnx.ModelProto:
+    """Makes outputs of a model those in front of a Softmax, about their mean, where they were behind it.
 
     Of outputs that are one row of classes a sample, by their shapes: rows of a detector's anchors are mostly
-    of background, whose logits nobody needs. The model itself where there is none.
+    of background, whose logits nobody needs.
 
     Args:
-        model: a model of the default domain's opset 11 or newer.
+        model: the model; of an opset older than 13 it stays as it is.
+        copy: whether what is given stays as it is.
+
+    Returns:
+        The same model, or its copy, where there is such an output.
     """
-    places = _softmaxes(model)
-    if not places:
-        return model
-    changed = copy_model(model)
-    opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
+    opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
+    places = _softmaxes(model) if opset >= _ONE_AXIS else {}
+    if copy and places:
+        model = copy_model(model)
     taken = {name for node in model.graph.node for name in (*node.input, *node.output)}
     for place, axis in sorted(places.items(), reverse=True):
-        node = changed.graph.node[place]
+        node = model.graph.node[place]
         given, out = node.input[0], node.output[0]
         mean, axes = (_free(f"{out}_{what}", taken) for what in ("mean", "axes"))
-        if opset < 18:
+        if opset < _AXES_READ:
             middle = onnx.helper.make_node("ReduceMean", [given], [mean], axes=[axis], keepdims=1)
         else:
-            changed.graph.initializer.append(
-                onnx.helper.make_tensor(axes, onnx.TensorProto.INT64, [1], [axis])
-            )
+            model.graph.initializer.append(onnx.helper.make_tensor(axes, onnx.TensorProto.INT64, [1], [axis]))
             middle = onnx.helper.make_node("ReduceMean", [given, axes], [mean], keepdims=1)
         node.CopyFrom(onnx.helper.make_node("Sub", [given, mean], [out], name=node.name))
-        changed.graph.node.insert(place, middle)
-    return changed
+        model.graph.node.insert(place, middle)
+    return model
 
 
 def _softmaxes(model: onnx.ModelProto) -> dict[int, int]:

@@ -177,33 +177,40 @@ class AboutMeanMeter:
 
 
 class AboutMeanGroups:
-    """Accumulates it for one candidate, the samples dealt to groups: they tell where it lies with others."""
+    """Accumulates it for one candidate, the samples dealt to groups: they tell where it lies with others.
+
+    Attributes:
+        meters: those of all groups, one before the first sample.
+    """
 
     def __init__(
-        self, outputs: Sequence[str] | OutputParts, weights: Mapping[str, float] | None = None
+        self,
+        outputs: Sequence[str] | OutputParts,
+        weights: Mapping[str, float] | None = None,
+        groups: int = GROUPS,
     ) -> None:
-        """As a meter.
+        """As a meter; `groups`: so many, 8 where outputs are large.
 
         Raises:
             UserError: an output that is weighed does not exist.
         """
-        self._groups = [AboutMeanMeter(outputs, 1, weights)]
-        self._outputs, self._weights, self._samples = outputs, weights, 0
+        self.meters = [AboutMeanMeter(outputs, 1, weights)]
+        self._outputs, self._weights, self._most, self._samples = outputs, weights, groups, 0
         self._found: AboutMeanPart | None = None
 
     def add(self, reference: Sequence[Any], candidates: Sequence[Sequence[Any]]) -> None:
         """Adds a sample."""
         if not self._samples:  # each group remembers means as large as the outputs
             most = _REMEMBERED // max(1, sum(as_tensor(value).size for value in reference))
-            more = min(GROUPS, max(_FEWEST, most)) - 1
-            self._groups += [AboutMeanMeter(self._outputs, 1, self._weights) for _ in range(more)]
-        self._groups[self._samples % len(self._groups)].add(reference, candidates)
+            more = min(self._most, max(_FEWEST, most)) - 1
+            self.meters += [AboutMeanMeter(self._outputs, 1, self._weights) for _ in range(more)]
+        self.meters[self._samples % len(self.meters)].add(reference, candidates)
         self._samples, self._found = self._samples + 1, None
 
     @property
     def groups(self) -> list[AboutMeanMeter]:
         """Those that heard a sample, of one at least."""
-        return [one for one in self._groups if one.samples] or self._groups[:1]
+        return [one for one in self.meters if one.samples] or self.meters[:1]
 
     @property
     def samples(self) -> int:
@@ -213,7 +220,7 @@ class AboutMeanGroups:
     @property
     def equal(self) -> bool:
         """Whether all outputs were the float model's, value by value."""
-        return self._samples > 0 and all(one.equal for one in self._groups if one.samples)
+        return self._samples > 0 and all(one.equal for one in self.groups)
 
     def result(self) -> AboutMeanPart:
         """What the samples so far say."""

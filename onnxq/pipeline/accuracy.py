@@ -17,7 +17,7 @@ from onnxq.base.reason import Reason
 from onnxq.body.decide import Decision as BodyDecision
 from onnxq.body.emulate import Emulated
 from onnxq.documents.accuracy import NoiseMeasured
-from onnxq.judge.about_mean import AboutMeanMeter, AboutMeanPart
+from onnxq.judge.about_mean import AboutMeanGroups, AboutMeanMeter, AboutMeanPart
 from onnxq.judge.acceptance import GROUPS, Levels
 from onnxq.judge.comparable import STILL, not_compared
 from onnxq.judge.paired import SampleScores
@@ -316,14 +316,14 @@ class Accuracy:
             sets: sets of nodes in float.
             samples: others than those that choose.
             weights: what outputs weigh; None: what was asked for.
-            groups: how many groups there are.
+            groups: how many groups there are at most.
         """
         weights = self._asked.weights if weights is None else weights
-        meters = [[AboutMeanMeter(self._parts, 1, weights) for _ in range(groups)] for _ in sets]
-        for number, (exact, outputs) in enumerate(self._outputs(sets, samples, self.copy.outputs)):
-            for of_set, given in zip(meters, outputs, strict=True):
-                of_set[number % groups].add(exact, [given])
-        return [Levels.of(of_set) for of_set in meters]
+        dealt = [AboutMeanGroups(self._parts, weights, groups) for _ in sets]
+        for exact, outputs in self._outputs(sets, samples, self.copy.outputs):
+            for of_set, given in zip(dealt, outputs, strict=True):
+                of_set.add(exact, [given])
+        return [Levels.of(of_set.groups) for of_set in dealt]
 
     def sqnr_db(self, sets: Sequence[Collection[str]]) -> list[float]:
         """The SQNR about the mean with each set of nodes in float, measured on the samples that choose.

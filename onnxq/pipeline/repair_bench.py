@@ -19,7 +19,7 @@ from onnxq.graph.cut import extract_between
 from onnxq.graph.logits import at_logits
 from onnxq.graph.model import Model
 from onnxq.graph.spool import weight_bytes
-from onnxq.judge.about_mean import AboutMeanMeter
+from onnxq.judge.about_mean import AboutMeanGroups, AboutMeanMeter
 from onnxq.judge.acceptance import GROUPS, Levels
 from onnxq.judge.sqnr import nsr_of
 from onnxq.pipeline.sampling import Sampling
@@ -89,6 +89,7 @@ class _Bench:
         self._ranges = state.ranges
         self._sampling, self._samples, self.waves = request.sampling, samples, waves
         self._ran = 0.0
+        self._reference = at_logits(built.floats.reference, copy=True)
         self._exact: dict[Sequence[int], Recording] = {}
         self._outputs = [info.name for info in built.floats.reference.graph.output]
         self._parts = self._job.parts_of(self._outputs)
@@ -138,7 +139,7 @@ class _Bench:
     def _floats(self, places: Sequence[int]) -> Recording:
         """What the float model without edits gives for some samples."""
         if places not in self._exact:
-            self._exact[places] = recording(self._job, at_logits(self._built.floats.reference))
+            self._exact[places] = recording(self._job, self._reference)
             with self._sampling.named():
                 self._exact[places].record(self._samples.feeds(places))
             self._ran += len(places)
@@ -154,14 +155,14 @@ class _Bench:
     ) -> list[AboutMeanMeter]:
         """What groups of some samples, and so many of them, say of a model."""
         floats, session = self._floats(places), self._loaded(proto)
-        groups = [AboutMeanMeter(self._parts, 1, self._weights) for _ in range(GROUPS)]
-        for number, feeds in enumerate(self._samples.feeds(places[:most])):
+        groups = AboutMeanGroups(self._parts, self._weights, GROUPS)
+        for feeds in self._samples.feeds(places[:most]):
             self._job.limit.check()
             exact = floats.run(feeds)
             taken = {name: array for name, array in feeds.items() if name in session.inputs}
-            groups[number % GROUPS].add(exact, [session.run(taken, floats.outputs)])
+            groups.add(exact, [session.run(taken, floats.outputs)])
             self._ran += 1
-        return groups
+        return groups.meters
 
     def heard(self, model: Model, draft: Draft, patches: Patches, wave: int) -> list[AboutMeanMeter]:
         proto = insert(model, draft.plan, draft.scales, patches).model.to_proto(handover=True)

@@ -298,11 +298,9 @@ class StepSearch:
             policy = replace(policy, least_db=step.least_db)
         if best.draft.fitted != state.draft.fitted and best.fitted.rows_each >= _ROWS_EACH:
             policy = FITTED
-        return best, self._judged(step, state, best, policy, later)
+        return best, self._judged(state, best, policy, later)
 
-    def _judged(
-        self, step: Step, state: Version, best: Version, policy: Policy, later: Sequence[str]
-    ) -> Judgement:
+    def _judged(self, state: Version, best: Version, policy: Policy, later: Sequence[str]) -> Judgement:
         """Whether a version takes the place of another one: on the fewest samples that make it clear."""
         for waves in range(1, len(self._tools.waves.waves) + 1):
             decision = judged(self._levels(state, waves), self._levels(best, waves), policy)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-LEAST = 4
-"""Of fewer samples all fit and judge."""
+_LEAST_HALVED = 4  # samples: of fewer all fit and judge
 
 FITTING = 16
 """With so many samples a candidate is fitted at most: what is written is fitted to more."""
@@ -51,7 +50,7 @@ class Waves:
             count: how many there are.
             all_of_them: whether all of a half fit and judge, whatever it takes.
         """
-        if count < LEAST:
+        if count < _LEAST_HALVED:
             every = tuple(range(count))
             return Waves((every,), (Wave(0, every),))
         order = np.random.default_rng(0).permutation(count).tolist()
@@ -63,10 +62,9 @@ class Waves:
             tuple(_sorted(half[:fitting]) for half in halves), tuple(wave for wave in waves if wave.places)
         )
 
-    @property
-    def judging(self) -> int:
-        """How many samples judge."""
-        return sum(len(wave.places) for wave in self.waves)
+    def judging(self, waves: int) -> int:
+        """How many samples judge in the first waves."""
+        return sum(len(wave.places) for wave in self.waves[:waves])
 
 
 def _sorted(places: list[int]) -> tuple[int, ...]:

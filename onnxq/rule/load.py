@@ -36,6 +36,8 @@ def load_rules(folders: Sequence[str | os.PathLike[str]] = ()) -> list[Rule]:
         UserError: a folder or a rule file cannot be loaded, or two rules have the same name.
     """
     rules = _load_folder(builtin_dir())
+    if not rules:
+        raise UserError("onnxq's own rules are not there", hint="install onnxq again")
     for entry in entry_points(group="onnxq.rules"):
         rules += _load_folder(Path(str(entry.load())))
     for folder in folders:

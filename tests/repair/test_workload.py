@@ -41,7 +41,7 @@ def test_a_fit_runs_what_fits_and_what_judges() -> None:
 def test_no_sample_judges_what_it_fitted(count: int, every: bool) -> None:
     waves = Waves.of(count, all_of_them=every)
     judging = [place for wave in waves.waves for place in wave.places]
-    assert len(judging) == len(set(judging)) == waves.judging
+    assert len(judging) == len(set(judging)) == waves.judging(3)
     for wave in waves.waves:
         assert wave.places
         assert not set(wave.places) & set(waves.folds[wave.fold])

@@ -160,3 +160,10 @@ def test_layers_ask_the_target_what_its_kernels_need() -> None:
     assert layer.ineligible == "8 channels in and 8 out: too few for an int8 tile"
     model.limits = {**model.limits, "int8-channels": 8}
     assert layer.ineligible is None
+
+
+def test_onnxq_does_not_go_on_without_its_own_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without them nothing is quantized, and the output is as near as can be."""
+    monkeypatch.setattr("onnxq.rule.load.builtin_dir", lambda: tmp_path)
+    with pytest.raises(UserError, match="onnxq's own rules are not there"):
+        load_rules(())

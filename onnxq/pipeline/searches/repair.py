@@ -13,7 +13,6 @@ import numpy as np
 from onnxq.base.heap import collected, settled
 from onnxq.base.reason import Reason, by_of, code_of
 from onnxq.data.samples import Sample
-from onnxq.data.split import CHOOSE_EVERY
 from onnxq.documents.repair import EditMade, RepairPart, TensorMapped
 from onnxq.draft.draft import Draft
 from onnxq.graph.spool import LARGE, weight_bytes
@@ -47,6 +46,8 @@ METHOD = (
     "what is written is fitted to more of these samples, and those that verify judge the end alone"
 )
 
+_GIVEN = 16  # samples: of these an eighth verifies, and enough are left to fit and judge with
+
 NO_SAMPLES = "steps are fitted and judged on samples, and there are none (--calib DATA)"
 
 
@@ -70,7 +71,7 @@ def _left_out(request: RunRequest, state: RunState, why: Reason) -> RunState:
 
 def enough(samples: int) -> bool:
     """Whether so many samples are enough for repair that nobody asks for."""
-    return samples // CHOOSE_EVERY >= 4
+    return samples >= _GIVEN
 
 
 def untried(options: AccuracyRepair, why: str) -> RepairPart:
@@ -178,9 +179,9 @@ class _Repairing:
             search = StepSearch(model, draft, bench, steps, effort, allowed, limit)
             self.ledger = search.ledger
             version, fitted = search.run()
-            judging = [len(wave.places) for wave in waves.waves[: len(version.heard)]]
             self.part = replace(
-                self.part, fitted_on=effort.fitting, judged_on=sum(judging), runs_before=effort.most,
+                self.part, fitted_on=effort.fitting, runs_before=effort.most,
+                judged_on=waves.judging(len(version.heard)),
                 apart=len(waves.folds) > 1, few=self._sampling.few,
             )  # fmt: skip
             if not self._request.edits:
