@@ -187,6 +187,7 @@ class StepSearch:
         self._first = draft
         self._spent = tools.runs
         self._looked: tuple[Model, QuantPlan, frozenset[str]] | None = None
+        self._seen = False  # whether the float model ran on the samples that fit
         self._known: Version | None = None  # a candidate that was measured before it is proposed
         self.ledger: list[RepairStep] = []
         self.started: Version | None = None
@@ -321,7 +322,8 @@ class StepSearch:
             cost += len(following.places) if len(version.heard) <= wave else 0
             if version.draft.fitted and following.fold not in version.fits:
                 cost += self._effort.fit_of(len(waves.folds[following.fold]))
-        return self.spent + cost + self._effort.reserved(self._there(later, state)) <= most
+        kept = self._effort.reserved(self._there(later, state), floats=not self._seen)
+        return self.spent + cost + kept <= most
 
     def _unfit(self, step: Step, draft: Draft) -> str:
         """Why a step cannot be tried at all; "" where it can."""
@@ -346,7 +348,7 @@ class StepSearch:
             return ""
         left = most - self.spent
         cost = self._effort.cost(step.name, candidates)
-        kept = self._effort.reserved(() if step.fits else later)
+        kept = self._effort.reserved(() if step.fits else later, floats=not self._seen)
         if cost + kept <= left:
             return ""
         beside = " for it" if kept else ""
@@ -443,7 +445,9 @@ class _Turn(Turn):
         return Proposal(drafts, skipped, {"tensors": max(map(len, sets))} if sets else {})
 
     def channels(self) -> Channels:
-        return followed(self._search._tools.channels(), self.version.maps)
+        channels = followed(self._search._tools.channels(), self.version.maps)
+        self._search._seen = True
+        return channels
 
     def values(self, tensor: str) -> Iterable[np.ndarray]:
         return self._search._tools.values(self.model, tensor)

@@ -67,15 +67,17 @@ class Workload:
         """What is taken before the first step: float and quantized, on samples that judge and that fit."""
         return 2.0 * self.judging + self.trial + self.fitting
 
-    def reserved(self, names: Sequence[str]) -> float:
+    def reserved(self, names: Sequence[str], *, floats: bool = False) -> float:
         """What the end takes, and those of the steps that are not to be left out.
 
         Args:
             names: their names.
+            floats: whether the float model is still to be run, on samples that fit.
         """
         reserved = {"always": True, "many": self.fitting >= _MANY, "": False}
         first = [name for name in names if reserved[steps()[name].reserved]]
-        return self.fit_of(self.fitting) + sum(map(self.cost, first))
+        once = self.trial + self.fitting if floats else 0
+        return once + self.fit_of(self.fitting) + sum(map(self.cost, first))
 
 
 def beside_runs(layers: Sequence[int | None]) -> float:

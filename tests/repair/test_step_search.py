@@ -19,7 +19,7 @@ from onnxq.judge.acceptance import GROUPS
 from onnxq.quant.patches import Patches
 from onnxq.quant.placement import make_plan
 from onnxq.quant.plan import Edge
-from onnxq.repair import residual, scale, shift, smooth, split
+from onnxq.repair import lattice, residual, scale, shift, smooth, split
 from onnxq.repair.fit import Fitted
 from onnxq.repair.found_edits import FoundEdits
 from onnxq.repair.ledger import LayerSkipped
@@ -338,6 +338,19 @@ def test_a_loss_that_is_not_shown_drops_nothing_that_many_rows_fitted(
     found = search(Bench({"bias": gain}, spread=spread, rows_each=rows_each), "bias")
     found.run()
     assert verdicts(found) == {"bias": verdict}
+
+
+@pytest.mark.parametrize(("most", "runs"), [(20 + 32 + 42, 30), (20 + 32 + 42 - 1, 10)])
+def test_more_samples_judge_only_where_later_steps_keep_their_runs(
+    most: float, runs: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """42 are kept: 14 for the float model, 20 for the fit at the end, 8 for that of `bias`."""
+    monkeypatch.setattr(lattice, "find", lambda *_: FoundEdits((Nothing("r", "lattice"),)))
+    bench = Bench({"lattice": 0.2, "bias": 3.0}, spread=3.0)
+    found = search(bench, "lattice", "bias", work=Workload(10, 4, 0, most))
+    found.run()
+    assert found.ledger[0].runs == runs
+    assert verdicts(found)["bias"] == "kept"
 
 
 def test_each_fold_fits_what_the_other_one_judges() -> None:

@@ -33,6 +33,7 @@ def test_a_fit_runs_what_fits_and_what_judges() -> None:
     assert (work.cost("bias"), work.cost("scale"), work.cost("smooth", 3)) == (23, 11, 33)
     assert work.reserved(("smooth", "bias", "gptq")) == 100 + 2 * 23
     assert work.reserved(("smooth",)) == 100
+    assert work.reserved(("bias",), floats=True) == 10 + 50 + 100 + 23
     assert Workload(8, 8, 8).reserved(("split",)) == 16  # of few samples others come first
 
 
