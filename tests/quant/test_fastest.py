@@ -44,8 +44,9 @@ def results() -> dict[bool, Result]:
     model = two_kinds()
     return {
         fastest: onnxq.quantize(
-            model, samples(), method="minmax", repair="none", target="tensorrt-rtx", fastest=fastest
-        )
+            model, samples(), method="minmax", repair="none", heads="int8", target="tensorrt-rtx",
+            fastest=fastest,
+        )  # fmt: skip
         for fastest in (False, True)
     }
 
