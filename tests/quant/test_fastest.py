@@ -44,9 +44,14 @@ def results() -> dict[bool, Result]:
     model = two_kinds()
     return {
         fastest: onnxq.quantize(
-            model, samples(), method="minmax", repair="none", heads="int8", target="tensorrt-rtx",
+            model,
+            samples(),
+            method="minmax",
+            repair="none",
+            heads="int8",
+            target="tensorrt-rtx",
             fastest=fastest,
-        )  # fmt: skip
+        )
         for fastest in (False, True)
     }
 
