@@ -321,18 +321,25 @@ def _(facts: Facts) -> None:
     assert worst == min(known.values(), key=lambda row: float(row["isolated"]["sqnr_db"]))["layer"]
     # that layer alone, cut out of the file, on what the float model gives it
     made = {name: node for node in facts.model.graph.node for name in node.output}
-    reads = made[
-        made[next(node for node in facts.model.graph.node if node.name == worst).input[0]].input[0]
-    ].input[0]
+    reads, todo = list[str](), [known[worst]["tensor"]]
+    while todo:  # up to what is quantized, of which a sum reads two
+        node = made[todo.pop()]
+        if node.op_type == "QuantizeLinear":
+            reads += node.input[:1]
+        else:
+            todo += [name for name in node.input if name in made]
     alone = onnx.utils.Extractor(onnx.shape_inference.infer_shapes(facts.model)).extract_model(
-        [reads], [known[worst]["tensor"]]
+        reads, [known[worst]["tensor"]]
     )
     session = onnxruntime.InferenceSession(alone.SerializeToString(), providers=["CPUExecutionProvider"])
-    given, wanted = (
-        facts.tensor(FLOAT, reads)[facts.held],
-        facts.tensor(FLOAT, known[worst]["a_tensor"])[facts.held],
+    given = [facts.tensor(FLOAT, name)[facts.held] for name in reads]
+    wanted = facts.tensor(FLOAT, known[worst]["a_tensor"])[facts.held]
+    found = np.concatenate(
+        [
+            session.run(None, {name: one[None] for name, one in zip(reads, sample, strict=True)})[0]
+            for sample in zip(*given, strict=True)
+        ]
     )
-    found = np.concatenate([session.run(None, {reads: one[None]})[0] for one in given])
     assert facts.layer(worst)["isolated"] == pytest.approx(levels(wanted, found), abs=0.05)
 
 
