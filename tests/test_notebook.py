@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def test_nothing_is_printed(cells: list[Any]) -> None:
 def test_results_are_shown_as_tables(cells: list[Any]) -> None:
     made = shown(cells, "with onnxq.bar()")
     assert made["text/plain"].count("\n") <= 1
-    assert "dB about the mean" in made["text/html"]
+    assert re.search(r"\d dB \(-?[\d.]+ to [\d.]+\) about the mean", made["text/html"])
     assert "int8 is 100.0 % of the eligible MACs" in made["text/html"]
     assert "<td>/head/Gemm</td><td>Gemm</td>" in made["text/html"]
     assert "<th>layer</th>" in shown(cells, "errors =")["text/html"]
