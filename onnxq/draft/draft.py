@@ -37,7 +37,12 @@ class Draft:
     edits: tuple[FloatEdit, ...] = ()
     patches: Patches = NONE
     fitted: frozenset[str] = field(default_factory=frozenset)
+    barred: Mapping[str, frozenset[str]] = field(default_factory=dict)
     body: BodyPlan = UNCHANGED
+
+    def steps_of(self, node: str) -> frozenset[str]:
+        """The steps that fit a layer."""
+        return self.fitted - self.barred.get(node, frozenset())
 
     @property
     def amax(self) -> dict[str, float]:

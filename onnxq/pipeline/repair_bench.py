@@ -191,10 +191,9 @@ class _Bench:
         model: Model,
         maps: Mapping[str, ChannelMap],
         draft: Draft,
-        steps_of: Callable[[str], frozenset[str]],
         fold: int | None,
     ) -> Fitted:
-        fitted = self._fitter(fold).fit(model, maps, draft, steps_of)
+        fitted = self._fitter(fold).fit(model, maps, draft)
         collected()
         return fitted
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
+from onnxq.base.reached import reached
 from onnxq.graph.model import Model
-from onnxq.graph.view import Node
+from onnxq.graph.view import Tensor
 from onnxq.quant.plan import QuantPlan
 from onnxq.repair.found_edits import FoundEdits
 
@@ -22,40 +23,26 @@ def permitted(proposed: FoundEdits, model: Model, plan: QuantPlan, barred: Colle
     """
     if not barred:
         return proposed
-    layers = {layer.node for layer in plan.layers}
-    nodes = {raw.name: Node(model, raw) for raw in model.graph.nodes}
+    layers, tensors = {layer.node for layer in plan.layers}, model.graph.tensors()
     out = {
         edit.tensor: "a [[layer]] says that it is not to be changed so"
         for edit in proposed.edits
-        if not _around(nodes.values(), edit.tensor, layers).isdisjoint(barred)
+        if not _around(Tensor(model, tensors[edit.tensor]), layers).isdisjoint(barred)
     }
     edits = tuple(edit for edit in proposed.edits if edit.tensor not in out)
     return replace(proposed, edits=edits, skipped={**proposed.skipped, **out})
 
 
-def _around(nodes: Iterable[Node], tensor: str, layers: set[str]) -> set[str]:
+def _around(tensor: Tensor, layers: Collection[str]) -> set[str]:
     """The layers around a tensor: those that make it, and those that read it, with others between them."""
-    makers: dict[str, Node] = {}
-    readers: dict[str, list[Node]] = {}
-    for node in nodes:
-        for out in node.outputs:
-            if out is not None:
-                makers[out.name] = node
-        for read in node.inputs:
-            if read is not None and not read.is_constant:
-                readers.setdefault(read.name, []).append(node)
-    around: set[str] = set()
-    for back in (True, False):
-        todo, seen = [tensor], {tensor}
-        while todo:
-            name = todo.pop()
-            ends = [makers[name]] if back and name in makers else [] if back else readers.get(name, [])
-            for node in ends:
-                if node.name in layers:
-                    around.add(node.name)
-                    continue
-                beyond = node.inputs if back else node.outputs
-                names = {t.name for t in beyond if t is not None and not t.is_constant} - seen
-                seen |= names
-                todo.extend(names)
-    return around
+
+    def before(place: Tensor) -> Iterable[Tensor]:
+        node = place.producer
+        return () if node is None or node.name in layers else filter(None, node.inputs)
+
+    def behind(place: Tensor) -> Iterable[Tensor]:
+        return (out for node in place.users if node.name not in layers for out in node.outputs)
+
+    makers = (place.producer for place in reached([tensor], before))
+    readers = (node for place in reached([tensor], behind) for node in place.users)
+    return {node.name for node in (*makers, *readers) if node is not None and node.name in layers}

@@ -135,15 +135,13 @@ class Fitter:
         model: Model,
         maps: Mapping[str, ChannelMap],
         draft: Draft,
-        steps_of: Callable[[str], frozenset[str]],
     ) -> Fitted:
         """Fits biases and codes to the quantized model that a draft is.
 
         Args:
             model: the float model with the edits of the draft.
             maps: what they do to the values of tensors.
-            draft: plan, ranges and patches.
-            steps_of: which of `bias` and `gptq` a layer is to have, by the name of its node.
+            draft: plan, ranges and patches, and which of `bias` and `gptq` a layer is to have.
 
         Raises:
             RunError: the model does not run on a sample.
@@ -151,7 +149,7 @@ class Fitter:
         """
         with threadpool_limits(1, "blas"):
             floats = self._float_rows()
-            fit = _Fit(self, floats, model, maps, draft, steps_of)
+            fit = _Fit(self, floats, model, maps, draft)
             return fit.run()
 
     def _wanted_rows(self, layer: FitLayer) -> int:
@@ -202,7 +200,6 @@ class _Fit:
         model: Model,
         maps: Mapping[str, ChannelMap],
         draft: Draft,
-        steps_of: Callable[[str], frozenset[str]],
     ) -> None:
         self._fitter, self._floats, self._model, self._maps, self._draft = fitter, floats, model, maps, draft
         self._threads, self._spill = fitter._threads, fitter._spill
@@ -213,7 +210,7 @@ class _Fit:
         self._rows_each = math.inf
         self._tensors = model.graph.tensors()
         layers, skipped = fit_layers(model, draft.plan)
-        self._steps = {name: steps_of(name) for name in (*layers, *skipped)}
+        self._steps = {name: draft.steps_of(name) for name in (*layers, *skipped)}
         self._skipped = {name: why for name, why in skipped.items() if self._steps[name]}
         self._layers = {name: layer for name, layer in layers.items() if self._steps[name]}
 

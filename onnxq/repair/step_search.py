@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -24,6 +24,7 @@ from onnxq.options.step import Step, steps
 from onnxq.quant.patches import Patches
 from onnxq.quant.plan import Edge, QuantPlan
 from onnxq.repair.allowed import permitted
+from onnxq.repair.apart import apart, heads
 from onnxq.repair.fit import Fitted
 from onnxq.repair.found_edits import FoundEdits
 from onnxq.repair.ledger import LayerSkipped, RepairStep, Verdict
@@ -74,7 +75,6 @@ class Tools(Protocol):
         model: Model,
         maps: Mapping[str, ChannelMap],
         draft: Draft,
-        steps_of: Callable[[str], frozenset[str]],
         fold: int | None,
     ) -> Fitted:
         """The patches of a draft, fitted to a fold of the samples; None: to as many as there are."""
@@ -183,8 +183,8 @@ class StepSearch:
         self._model, self._tools, self._effort = model, tools, effort
         self._steps = [step for step in steps().values() if step.name in names]
         self._names = [step.name for step in self._steps]
-        self._allowed = dict(allowed or {})
-        self._first = draft
+        barred = {node: frozenset(steps()) - {*some} for node, some in (allowed or {}).items()}
+        self._first = replace(draft, barred=barred)
         self._spent = tools.runs
         self._looked: tuple[Model, QuantPlan, frozenset[str]] | None = None
         self._seen = False  # whether the float model ran on the samples that fit
@@ -255,6 +255,7 @@ class StepSearch:
                 if why:
                     raise TooDear(why)
             best, decision = self._decided(step, proposal, state, later)
+            best, decision, left = self._apart(step, best, decision, state, later)
         except Refused as error:
             entry("dropped", str(error))
             return state
@@ -280,7 +281,7 @@ class StepSearch:
             worst=decision.worst,
             changed={**proposal.changed, **best.fitted.changed},
             rows=best.fitted.rows,
-            skipped={**proposal.skipped, **best.fitted.skipped},
+            skipped={**proposal.skipped, **best.fitted.skipped, **left},
         )
         return best if decision.kept else state
 
@@ -294,12 +295,31 @@ class StepSearch:
         """
         best = self._best(self._each(proposal.drafts, state))
         searched = step.search > 0 or len(proposal.drafts) > 1
-        policy = BEST_OF_SEVERAL if searched else STEP
-        if step.least_db is not None:
-            policy = replace(policy, least_db=step.least_db)
-        if best.draft.fitted != state.draft.fitted and best.fitted.rows_each >= _ROWS_EACH:
-            policy = FITTED
-        return best, self._judged(state, best, policy, later)
+        return best, self._judged(state, best, _policy(step, state, best, several=searched), later)
+
+    def _apart(
+        self, step: Step, best: Version, decision: Judgement, state: Version, later: Sequence[str]
+    ) -> tuple[Version, Judgement, dict[str, str]]:
+        """What is refused, without the layers of outputs that lose; where that is refused too, as it is.
+
+        Returns:
+            What is judged, what is said of it, and what it leaves as it is, with why.
+        """
+        part, said, skipped = best, decision, dict[str, str]()
+        while not said.kept and said.worst is not None and not self._too_dear(step, 1, later):
+            both = min(len(state.heard), len(part.heard))
+            before, after = (version.levels(both).of_all.levels for version in (state, part))
+            changes = {name: after[name] - level for name, level in before.items() if name in after}
+            draft, new = apart(part.draft, state.draft, part.model, heads(part.model, changes))
+            if not new:
+                break
+            try:
+                part = self._made(draft, part)
+            except Refused:
+                break
+            skipped.update(new)
+            said = self._judged(state, part, _policy(step, state, part, several=True), later)
+        return (part, said, skipped) if said.kept else (best, decision, {})
 
     def _judged(self, state: Version, best: Version, policy: Policy, later: Sequence[str]) -> Judgement:
         """Whether a version takes the place of another one: on the fewest samples that make it clear."""
@@ -398,11 +418,7 @@ class StepSearch:
         draft = version.draft
         if not draft.fitted:
             return Fitted(draft.patches)
-
-        def steps_of(node: str) -> frozenset[str]:
-            return draft.fitted & frozenset(self._allowed.get(node, draft.fitted))
-
-        return self._tools.fit(version.model, version.maps, draft, steps_of, fold)
+        return self._tools.fit(version.model, version.maps, draft, fold)
 
     def _levels(self, version: Version, waves: int) -> Levels:
         """How near a version is, on the samples of the first waves; those that have not judged it do so."""
@@ -413,6 +429,14 @@ class StepSearch:
             patches = version.fits[fold].patches
             version.heard.append(self._tools.heard(version.model, version.draft, patches, place))
         return version.levels(waves)
+
+
+def _policy(step: Step, before: Version, after: Version, *, several: bool) -> Policy:
+    """What is asked of a version; `several`: it is the best of several, or found by a search."""
+    if after.draft.fitted != before.draft.fitted and after.fitted.rows_each >= _ROWS_EACH:
+        return FITTED
+    policy = BEST_OF_SEVERAL if several else STEP
+    return policy if step.least_db is None else replace(policy, least_db=step.least_db)
 
 
 class _Turn(Turn):
@@ -434,7 +458,7 @@ class _Turn(Turn):
         return self.version.draft
 
     def permitted(self, proposed: FoundEdits) -> FoundEdits:
-        barred = {node for node, names in self._search._allowed.items() if self._step.name not in names}
+        barred = {node for node, names in self.draft.barred.items() if self._step.name in names}
         return permitted(proposed, self.model, self.draft.plan, barred)
 
     def edits(self, *proposed: FoundEdits, draft: Draft | None = None) -> Proposal:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -117,7 +118,7 @@ class Case:
     def fit(self, *steps: str, **options: Any) -> Fitted:
         with self.fitter(**options) as fitter:
             chosen = frozenset(steps) or self.draft.fitted
-            return fitter.fit(self.model, {}, self.draft, lambda node: chosen)
+            return fitter.fit(self.model, {}, replace(self.draft, fitted=chosen))
 
     def file(self, patches: Patches) -> onnx.ModelProto:
         return insert(self.model, self.draft.plan, self.draft.scales, patches).model.to_proto()
@@ -282,12 +283,12 @@ def test_each_sample_runs_twice_and_files_go(monkeypatch: pytest.MonkeyPatch) ->
     net = residual_net()
     case = Case(net, last_of(net))
     with case.fitter(budget_bytes=0) as fitter:
-        fitter.fit(case.model, {}, case.draft, lambda node: case.draft.fitted)
+        fitter.fit(case.model, {}, case.draft)
         assert fitter._spill.filed > 0
         assert fitter._spill._file is not None
         file = fitter._spill._file.path
         runs = fitter.runs
-        fitter.fit(case.model, {}, case.draft, lambda node: case.draft.fitted)
+        fitter.fit(case.model, {}, case.draft)
         assert (runs, fitter.runs) == (12, 18)
         assert not [key for key in fitter._spill._held if key[0] is Stream]  # type: ignore[index]
     assert not file.parent.exists()
@@ -455,8 +456,9 @@ def test_an_edited_model_is_fitted_to_mapped_rows() -> None:
     del net.graph.output[:]
     model = Model.open(net.model(z))
     with case.fitter(rows=100000) as fitter:
-        plain = fitter.fit(case.model, {}, case.draft, lambda node: frozenset({"bias"}))
-        found = fitter.fit(model, {y: ChannelMap.of(1, -1)}, case.draft, lambda node: frozenset({"bias"}))
+        draft = replace(case.draft, fitted=frozenset({"bias"}))
+        plain = fitter.fit(case.model, {}, draft)
+        found = fitter.fit(model, {y: ChannelMap.of(1, -1)}, draft)
         assert fitter.runs == 3 * len(case.feeds)
     first = next(node.name for node in net.graph.node)
     np.testing.assert_allclose(found.patches.biases[first], plain.patches.biases[first] - 1, atol=2e-3)
@@ -471,12 +473,12 @@ def test_no_samples_and_others_than_before() -> None:
     assert found.patches == Patches()
     case.feeds = every
     with case.fitter() as fitter:
-        fitter.fit(case.model, {}, case.draft, lambda node: case.draft.fitted)
+        fitter.fit(case.model, {}, case.draft)
         case.feeds = every[:3]
         with pytest.raises(Fault, match="6 samples, and now 3"):
-            fitter.fit(case.model, {}, case.draft, lambda node: case.draft.fitted)
+            fitter.fit(case.model, {}, case.draft)
         case.feeds = every
-        again = fitter.fit(case.model, {}, case.draft, lambda node: case.draft.fitted)
+        again = fitter.fit(case.model, {}, case.draft)
     assert {k: v.tobytes() for k, v in again.patches.codes.items()} == {
         k: v.tobytes() for k, v in case.fit().patches.codes.items()
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -103,13 +103,10 @@ class Bench(Tools):
     def nearness(self, model: Model) -> float:
         return self.near
 
-    def fit(
-        self, model: Model, maps: Mapping[str, ChannelMap], draft: Draft,
-        steps_of: Callable[[str], frozenset[str]], fold: int | None,
-    ) -> Fitted:  # fmt: skip
+    def fit(self, model: Model, maps: Mapping[str, ChannelMap], draft: Draft, fold: int | None) -> Fitted:
         self.ran += 5
         self.folds.append(fold)
-        self.fits.append({layer: steps_of(layer) for layer in draft.plan.planned})
+        self.fits.append({layer: draft.steps_of(layer) for layer in draft.plan.planned})
         biases = {"first": np.ones(16, np.float32)}
         return Fitted(
             replace(draft.patches, biases=biases), 64, {"biases": 1}, {"third": "why not"}, self.rows_each

@@ -1,0 +1,73 @@
+"""A step without the layers that it does harm to: those that no output reads but such as lose with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from onnxq.base.reached import reached
+from onnxq.draft.draft import Draft
+from onnxq.graph.model import Model
+from onnxq.graph.view import Tensor, main_nodes
+from onnxq.judge.acceptance import LEAST_DB
+from onnxq.judge.output_parts import owner_of
+
+
+def heads(model: Model, changes: Mapping[str, float]) -> dict[str, str]:
+    """The tensors that only outputs read which lose, with why they are to stay as they are.
+
+    Args:
+        model: the float model.
+        changes: by how much each output, or part of one, is nearer than before, dB.
+    """
+    names = [out.name for out in model.graph.outputs]
+    worst: dict[str, float] = {}
+    for part, change in changes.items():
+        output = owner_of(part, names) or part
+        worst[output] = min(change, worst.get(output, change))
+    behind = {
+        out.name: {place.name for place in reached([Tensor(model, out)], _read)}
+        for out in model.graph.outputs
+    }
+    gaining = [name for name in names if worst.get(name, 0.0) > -LEAST_DB]
+    others = set().union(*(behind[name] for name in gaining))
+    found: dict[str, str] = {}
+    for name in sorted(worst.keys() - set(gaining), key=worst.__getitem__):
+        why = f"output {name!r} loses {-worst[name]:.2f} dB with it"
+        found = {**dict.fromkeys(sorted(behind[name] - others), why), **found}
+    return found
+
+
+def _read(place: Tensor) -> list[Tensor]:
+    node = place.producer
+    return [] if node is None else [tensor for tensor in node.inputs if tensor is not None]
+
+
+def apart(draft: Draft, before: Draft, model: Model, kept: Mapping[str, str]) -> tuple[Draft, dict[str, str]]:
+    """A draft whose new edits and fits leave some tensors as they are.
+
+    Args:
+        draft: what a step proposes.
+        before: what it began with.
+        model: the float model with the edits of the draft.
+        kept: the tensors, with why they stay as they are.
+
+    Returns:
+        It, and which layers and edits are left out, with why; none where nothing else would be left.
+    """
+    new, fits = draft.edits[len(before.edits) :], draft.fitted - before.fitted
+    left = [edit for edit in new if edit.tensor not in kept]
+    skipped = {edit.tensor: kept[edit.tensor] for edit in new if edit.tensor in kept}
+    if skipped:
+        draft = replace(draft, edits=before.edits, ranges=before.ranges).extended(left)
+    barred = dict(draft.barred)
+    outputs = {node.name: node.outputs[0].name for node in main_nodes(model)}
+    fitted = [
+        layer.node for layer in draft.plan.layers if layer.quantized and fits & draft.steps_of(layer.node)
+    ]
+    for node in fitted:
+        if (why := kept.get(outputs.get(node, ""))) is not None:
+            skipped[node] = why
+            barred[node] = barred.get(node, frozenset()) | fits
+    left_over = bool(left) or any(node not in skipped for node in fitted)
+    return replace(draft, barred=barred), skipped if left_over else {}
