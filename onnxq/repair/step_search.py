@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -255,7 +256,6 @@ class StepSearch:
                 if why:
                     raise TooDear(why)
             best, decision = self._decided(step, proposal, state, later)
-            best, decision, left = self._apart(step, best, decision, state, later)
         except Refused as error:
             entry("dropped", str(error))
             return state
@@ -281,7 +281,7 @@ class StepSearch:
             worst=decision.worst,
             changed={**proposal.changed, **best.fitted.changed},
             rows=best.fitted.rows,
-            skipped={**proposal.skipped, **best.fitted.skipped, **left},
+            skipped={**proposal.skipped, **best.fitted.skipped},
         )
         return best if decision.kept else state
 
@@ -295,31 +295,36 @@ class StepSearch:
         """
         best = self._best(self._each(proposal.drafts, state))
         searched = step.search > 0 or len(proposal.drafts) > 1
-        return best, self._judged(state, best, _policy(step, state, best, several=searched), later)
+        decision = self._judged(state, best, _policy(step, state, best, several=searched), later)
+        part = None if decision.kept else self._apart(step, proposal, state, best, later)
+        return part or (best, decision)
 
     def _apart(
-        self, step: Step, best: Version, decision: Judgement, state: Version, later: Sequence[str]
-    ) -> tuple[Version, Judgement, dict[str, str]]:
-        """What is refused, without the layers of outputs that lose; where that is refused too, as it is.
+        self, step: Step, proposal: Proposal, state: Version, best: Version, later: Sequence[str]
+    ) -> tuple[Version, Judgement] | None:
+        """What is refused, without the layers that only outputs read which lose; None: that is refused, too.
 
-        Returns:
-            What is judged, what is said of it, and what it leaves as it is, with why.
+        The proposal is told what is left as it is.
         """
-        part, said, skipped = best, decision, dict[str, str]()
-        while not said.kept and said.worst is not None and not self._too_dear(step, 1, later):
-            both = min(len(state.heard), len(part.heard))
-            before, after = (version.levels(both).of_all.levels for version in (state, part))
-            changes = {name: after[name] - level for name, level in before.items() if name in after}
-            draft, new = apart(part.draft, state.draft, part.model, heads(part.model, changes))
-            if not new:
-                break
-            try:
-                part = self._made(draft, part)
-            except Refused:
-                break
-            skipped.update(new)
-            said = self._judged(state, part, _policy(step, state, part, several=True), later)
-        return (part, said, skipped) if said.kept else (best, decision, {})
+        if self._effort.cost(step.name) > self._spare(state, later):
+            return None
+        both = min(len(state.heard), len(best.heard))
+        before, after = (version.levels(both).of_all.levels for version in (state, best))
+        changes = {name: after[name] - level for name, level in before.items() if name in after}
+        draft, skipped = apart(best.draft, state.draft, best.model, heads(best.model, changes))
+        if not skipped:
+            return None
+        try:
+            part = self._made(draft, best)
+            decision = self._judged(state, part, _policy(step, state, part, several=True), later)
+        except (Refused, TimeIsUp):
+            return None
+        if not decision.kept:
+            return None
+        proposal.skipped.update(skipped)
+        if draft.edits != best.draft.edits:
+            proposal.changed["tensors"] = len(draft.edits) - len(state.draft.edits)
+        return part, decision
 
     def _judged(self, state: Version, best: Version, policy: Policy, later: Sequence[str]) -> Judgement:
         """Whether a version takes the place of another one: on the fewest samples that make it clear."""
@@ -334,16 +339,19 @@ class StepSearch:
         waves = self._tools.waves
         if wave == len(waves.waves):
             return False
-        most, following = self._effort.most, waves.waves[wave]
-        if most is None:
-            return True
-        cost = 0.0
+        following, cost = waves.waves[wave], 0.0
         for version in (state, best):
             cost += len(following.places) if len(version.heard) <= wave else 0
             if version.draft.fitted and following.fold not in version.fits:
                 cost += self._effort.fit_of(len(waves.folds[following.fold]))
+        return cost <= self._spare(state, later)
+
+    def _spare(self, state: Version, later: Sequence[str]) -> float:
+        """How many runs are left beside those that are kept for later steps and the end."""
+        if self._effort.most is None:
+            return math.inf
         kept = self._effort.reserved(self._there(later, state), floats=not self._seen)
-        return self.spent + cost + kept <= most
+        return self._effort.most - self.spent - kept
 
     def _unfit(self, step: Step, draft: Draft) -> str:
         """Why a step cannot be tried at all; "" where it can."""

@@ -20,6 +20,7 @@ from onnxq.quant.patches import Patches
 from onnxq.quant.placement import make_plan
 from onnxq.quant.plan import Edge
 from onnxq.repair import lattice, residual, scale, shift, smooth, split
+from onnxq.repair.apart import heads
 from onnxq.repair.fit import Fitted
 from onnxq.repair.found_edits import FoundEdits
 from onnxq.repair.ledger import LayerSkipped
@@ -55,18 +56,24 @@ class Nothing:
         return {"kind": self.kind, "tensor": self.tensor}
 
 
-def heard(level: float, spread: float = 0.0) -> list[AboutMeanMeter]:
-    """Groups of two samples each, of so many dB; every other group of so many more, or less."""
+def heard(level: float, spread: float = 0.0, **others: float) -> list[AboutMeanMeter]:
+    """Groups of two samples each, of so many dB; every other group of so many more, or less.
+
+    `others`: the dB of outputs beside `y`, by name.
+    """
     groups = []
-    powers = [10 ** (-(level + (-1) ** place * spread) / 10) for place in range(GROUPS)]
-    louder = np.mean(powers) * 10 ** (level / 10)
-    for power in powers:
-        meter = AboutMeanMeter(["y"])
-        noise = np.sqrt(power / louder)
+    levels = {"y": level, **others}
+    for place in range(GROUPS):
+        meter = AboutMeanMeter(list(levels))
         for exact in (np.array([1.0, -1.0]), np.array([-1.0, 1.0])):
-            meter.add([exact], [[exact + noise]])
+            meter.add([exact] * len(levels), [[exact + _noise(db, spread, place) for db in levels.values()]])
         groups.append(meter)
     return groups
+
+
+def _noise(level: float, spread: float, place: int) -> float:
+    powers = [10 ** (-(level + (-1) ** place * spread) / 10) for place in range(GROUPS)]
+    return float(np.sqrt(powers[place] / (np.mean(powers) * 10 ** (level / 10))))
 
 
 @dataclass
@@ -125,10 +132,10 @@ class Bench(Tools):
         return {}
 
 
-def model() -> Model:
-    proto = onnx.parser.parse_model(NET)
+def model(text: str = NET) -> Model:
+    proto = onnx.parser.parse_model(text)
     rng = np.random.default_rng(0)
-    for name in ("w1", "w2", "w3"):
+    for name in ("w1", "w2", "w3", "w4")[: text.count("Conv")]:
         values = rng.standard_normal((16, 16, 1, 1)).astype(np.float32)
         proto.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
     return Model.open(proto)
@@ -144,7 +151,7 @@ def one_shift(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def search(bench: Bench, *steps: str, **more: Any) -> StepSearch:
-    net = model()
+    net = more.pop("net", None) or model()
     plan = make_plan(net, load_rules(()))
     draft = Draft(plan, ranges(dict.fromkeys(plan.measured, 1.0)))
     work = more.pop("work", Workload(8, 8, 8))
@@ -442,3 +449,89 @@ def test_outputs_that_tell_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     found.run()
     assert verdicts(found) == {"bias": "not-applicable", "shift": "not-applicable"}
     assert found.ledger[0].why == "no output could be compared ('y': it does not vary from sample to sample)"
+
+
+HEADS = """<ir_version: 8, opset_import: ["" : 17]>
+    net (float[1, 16, 8, 8] x) => (float[1, 16, 8, 8] y, float[1, 16, 8, 8] z) {
+        [first] a = Conv (x, w1)  [relu] r = Relu (a)  [second] y = Conv (r, w2)
+        [third] b = Conv (r, w3)  [relu2] s = Relu (b)  [fourth] z = Conv (s, w4) }"""
+LOSES = "output 'z' loses 1.00 dB with it"
+
+
+class TwoHeads(Bench):
+    """`y` gains by what changes its layers, or what both outputs read; `z` loses by what changes `harmed`."""
+
+    harmed: str = "fourth"
+
+    def heard(self, model: Model, draft: Draft, patches: Patches, wave: int) -> list[AboutMeanMeter]:
+        self.ran += 10
+        changed = {edit.tensor for edit in draft.edits}
+        changed |= {layer for layer in draft.plan.planned if draft.steps_of(layer)}
+        y, z = 20.0 + 2 * len(changed & {"r", "second"}), 20.0 - (self.harmed in changed)
+        return heard(y, z=z)
+
+
+def of_heads(bench: Bench, *steps: str, **more: Any) -> StepSearch:
+    return search(bench, *steps, net=model(HEADS), **more)
+
+
+def test_a_step_is_kept_without_the_layers_of_an_output_that_loses() -> None:
+    bench = TwoHeads({})
+    tried = of_heads(bench, "bias")
+    state, _ = tried.run()
+    (entry,) = tried.ledger
+    assert entry.verdict == "kept"
+    assert LayerSkipped("fourth", LOSES) in entry.skipped
+    bias, none = frozenset({"bias"}), frozenset[str]()
+    assert bench.fits[-1] == {"first": bias, "second": bias, "third": none, "fourth": none}
+    assert state.levels().of_all.levels == pytest.approx({"y": 22.0, "z": 20.0})
+
+
+def test_what_is_fitted_later_may_be_had_where_a_step_before_it_may_not() -> None:
+    bench = TwoHeads({})
+    of_heads(bench, "bias", "gptq").run()
+    assert bench.fits[-1]["first"] == {"bias", "gptq"}
+    assert "bias" not in bench.fits[-1]["fourth"]
+
+
+def test_an_edit_of_an_output_that_loses_is_left_out() -> None:
+    bench = TwoHeads({})
+    bench.harmed = "s"
+    tried = of_heads(bench, "bias", "shift")
+    state, _ = tried.run()
+    assert [edit.tensor for edit in state.draft.edits] == ["r"]
+    entry = tried.ledger[1]
+    assert (entry.verdict, entry.changed["tensors"]) == ("kept", 1)
+    assert LayerSkipped("s", LOSES) in entry.skipped
+
+
+@pytest.mark.parametrize("harmed", ["first", "second"])
+def test_a_step_that_does_harm_in_front_of_all_outputs_is_tried_once_more_at_most(harmed: str) -> None:
+    bench = TwoHeads({})
+    bench.harmed = harmed
+    tried = of_heads(bench, "bias")
+    state, _ = tried.run()
+    assert verdicts(tried) == {"bias": "dropped"}
+    assert "output 'z' loses 1.00 dB" in tried.ledger[0].why
+    assert (state.draft.fitted, state.draft.barred) == (frozenset(), {})
+    assert bench.folds == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(("most", "verdict"), [(25 + 24 + 32, "kept"), (25 + 24 + 32 - 1, "dropped")])
+def test_a_step_is_tried_once_more_only_where_later_steps_and_the_end_keep_their_runs(
+    most: float, verdict: str
+) -> None:
+    """25 are spent, another candidate takes 24, and 32 are kept: 16 for the float model, 16 for the end."""
+    tried = of_heads(TwoHeads({}), "bias", work=Workload(8, 8, 8, most))
+    tried.run()
+    assert verdicts(tried) == {"bias": verdict}
+
+
+def test_only_outputs_that_lose_have_heads() -> None:
+    net = model(HEADS)
+    assert heads(net, {"y": 1.0, "z": 0.1}) == {}
+    assert heads(net, {"y": 1.0, "z": -1.0}) == dict.fromkeys(("w3", "w4", "b", "s", "z"), LOSES)
+    assert heads(net, {"y": 1.0, "z[0:4]": 0.5, "z[4:16]": -1.0}).keys() == {"w3", "w4", "b", "s", "z"}
+    assert heads(net, {"z": -1.0}).keys() == {"w3", "w4", "b", "s", "z"}  # nobody knows what y does
+    both = heads(net, {"y": -0.2, "z": -1.0})
+    assert (both["a"], both["s"], both["y"]) == (LOSES, LOSES, "output 'y' loses 0.20 dB with it")
