@@ -383,6 +383,7 @@ def test_layers_are_left_in_float_in_one_way() -> None:
         "repair/workload",
         "repair/turn",
         "repair/allowed",
+        "repair/apart",
         "draft/edit_kinds",
         "pipeline/repair_bench",
         "pipeline/search",

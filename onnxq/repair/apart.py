@@ -1,4 +1,4 @@
-"""A step without the layers that it does harm to: those that no output reads but such as lose with it."""
+"""A step without the layers that it does harm to: those that only outputs read which lose too much with it."""
 
 from __future__ import annotations
 
@@ -9,33 +9,29 @@ from onnxq.base.reached import reached
 from onnxq.draft.draft import Draft
 from onnxq.graph.model import Model
 from onnxq.graph.view import Tensor, main_nodes
-from onnxq.judge.acceptance import LEAST_DB
 from onnxq.judge.output_parts import owner_of
+from onnxq.judge.policies import STEP
 
 
 def heads(model: Model, changes: Mapping[str, float]) -> dict[str, str]:
-    """The tensors that only outputs read which lose, with why they are to stay as they are.
+    """The tensors that only outputs read which lose too much, with why they are to stay as they are.
 
     Args:
         model: the float model.
         changes: by how much each output, or part of one, is nearer than before, dB.
     """
-    names = [out.name for out in model.graph.outputs]
-    worst: dict[str, float] = {}
-    for part, change in changes.items():
-        output = owner_of(part, names) or part
-        worst[output] = min(change, worst.get(output, change))
-    behind = {
-        out.name: {place.name for place in reached([Tensor(model, out)], _read)}
-        for out in model.graph.outputs
-    }
-    gaining = [name for name in names if worst.get(name, 0.0) > -LEAST_DB]
-    others = set().union(*(behind[name] for name in gaining))
-    found: dict[str, str] = {}
-    for name in sorted(worst.keys() - set(gaining), key=worst.__getitem__):
-        why = f"output {name!r} loses {-worst[name]:.2f} dB with it"
-        found = {**dict.fromkeys(sorted(behind[name] - others), why), **found}
-    return found
+    outputs = [Tensor(model, out) for out in model.graph.outputs]
+    names, lost = [out.name for out in outputs], dict[str, float]()
+    for part, change in sorted(changes.items(), key=lambda item: -item[1]):  # the worst part says how much
+        if change < -STEP.may_lose_db and (output := owner_of(part, names)) is not None:
+            lost[output] = change
+    behind = {out.name: {tensor.name for tensor in reached([out], _read)} for out in outputs}
+    others = set().union(*(behind[name] for name in names if name not in lost))
+    kept: dict[str, str] = {}
+    for name in sorted(lost, key=lost.__getitem__, reverse=True):  # the worst output says why
+        why = f"output {name!r} loses {-lost[name]:.2f} dB with it"
+        kept.update(dict.fromkeys(behind[name] - others, why))
+    return kept
 
 
 def _read(place: Tensor) -> list[Tensor]:

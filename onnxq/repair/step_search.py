@@ -302,7 +302,7 @@ class StepSearch:
     def _apart(
         self, step: Step, proposal: Proposal, state: Version, best: Version, later: Sequence[str]
     ) -> tuple[Version, Judgement] | None:
-        """What is refused, without the layers that only outputs read which lose; None: that is refused, too.
+        """What is refused, without the layers of outputs that lose too much; None: that is refused, too.
 
         The proposal is told what is left as it is.
         """
