@@ -1,4 +1,4 @@
-"""A step without the layers that it does harm to: those that only outputs read which lose too much with it."""
+"""A step without the layers that it does harm to: those that only outputs read which lose much with it."""
 
 from __future__ import annotations
 

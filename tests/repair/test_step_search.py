@@ -424,7 +424,7 @@ def test_effort_is_bounded_and_what_gains_most_comes_first() -> None:
     none = search(Bench(GAINS), "bias", work=Workload(0, 5, 10, 12))
     none.run()
     assert verdicts(none) == {"bias": "left-out"}
-    assert "20 runs of the model, and 2 are left" in none.ledger[0].why
+    assert "20 runs of the model, and 0 are left for it" in none.ledger[0].why
 
 
 def test_what_ran_and_what_has_nothing_to_do_is_not_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
