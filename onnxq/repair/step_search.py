@@ -112,6 +112,7 @@ class Version:
         near_db: how near the edited float model is to the one without edits; None: it was not edited.
         fits: its patches, and how they were fitted, to the samples of each fold that has fitted so far.
         heard: how near it is, on groups of the samples of each wave that has judged so far.
+        said: the same as levels, by how many waves they are of.
     """
 
     draft: Draft
@@ -120,6 +121,7 @@ class Version:
     near_db: float | None = None
     fits: dict[int, Fitted] = field(default_factory=dict)
     heard: list[list[AboutMeanMeter]] = field(default_factory=list)
+    said: dict[int, Levels] = field(default_factory=dict)
 
     @property
     def fitted(self) -> Fitted:
@@ -128,8 +130,11 @@ class Version:
 
     def levels(self, waves: int | None = None) -> Levels:
         """How near it is, on the samples of the first waves; None: of all that have judged so far."""
-        first, *more = self.heard[:waves]
-        return Levels.of([one.joined(others) for one, *others in zip(first, *more, strict=True)])
+        heard = self.heard[:waves]
+        if len(heard) not in self.said:  # outputs may be large
+            groups = zip(*heard, strict=True)
+            self.said[len(heard)] = Levels.of([one.joined(others) for one, *others in groups])
+        return self.said[len(heard)]
 
 
 def there(names: Sequence[str], model: Model, draft: Draft) -> list[str]:
