@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -209,8 +210,9 @@ class StepSearch:
             self.ledger += [RepairStep(step, "not-applicable", text) for step in self._names]
             return state, state.fitted
         with self._limit:
-            for _, steps in itertools.groupby(self._steps, lambda step: step.fits or step.name):
-                state = self._tried_each(list(steps), state)
+            for _, group in itertools.groupby(self._steps, lambda step: step.fits or step.name):
+                steps = list(group)
+                state = self._together(steps, state) or functools.reduce(self._tried, steps, state)
         return state, self._ended(state)
 
     def before(self, version: Version) -> float | None:
@@ -235,20 +237,13 @@ class StepSearch:
 
     # -- a step --------------------------------------------------------------------------------
 
-    def _tried_each(self, steps: Sequence[Step], state: Version) -> Version:
-        """Steps, one by one; those that fit at once, where that clearly gains."""
-        fitted = self._together(steps, state) if steps[1:] else None
-        if fitted is not None:
-            return fitted
-        for step in steps:
-            state = self._tried(step, state)
-        return state
-
     def _later(self, step: Step) -> Sequence[str]:
         return self._names[self._names.index(step.name) + 1 :]
 
     def _together(self, steps: Sequence[Step], state: Version) -> Version | None:
         """Steps fitted and judged once; None where they do not clearly gain, or one of them cannot be had."""
+        if not steps[1:]:
+            return None
         version, proposals = state, dict[str, Proposal]()
         after = self._there(self._later(steps[-1]), state)
         try:
@@ -280,13 +275,9 @@ class StepSearch:
 
     def _entry(
         self,
-        step: Step,
-        verdict: Verdict,
-        why: str,
-        before: float | None,
-        skipped: Mapping[str, str] | None = None,
+        step: Step, verdict: Verdict, why: str, before: float | None, skipped: Mapping[str, str] | None = None,
         **parts: Any,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Tells of a step; its runs are those since the one before it."""
         runs, self._told = round(self._tools.runs - self._told, 2), self._tools.runs
         left = tuple(LayerSkipped(*one) for one in (skipped or {}).items())
@@ -315,7 +306,7 @@ class StepSearch:
             rows=best.fitted.rows,
         )
 
-    def _tried(self, step: Step, state: Version) -> Version:
+    def _tried(self, state: Version, step: Step) -> Version:
         """A step; where it ends in a fault of ours, it is as if it had not been."""
         verdict: Verdict = "left-out"
         try:

@@ -8,7 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -444,9 +444,11 @@ def quiet() -> Iterator[None]:
 _libraries: ContextVar[tuple[str, ...]] = ContextVar("libraries of custom operators", default=())
 
 
-def one_thread() -> AbstractContextManager[Any]:
+@contextmanager
+def one_thread() -> Iterator[None]:
     """Gives numpy's products one thread each: several wait for each other longer than short sums take."""
-    return threadpool_limits(1, "blas")
+    with threadpool_limits(1, "blas"):
+        yield
 
 
 @contextmanager
