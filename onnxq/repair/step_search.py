@@ -275,8 +275,8 @@ class StepSearch:
 
     def _entry(
         self,
-        step: Step, verdict: Verdict, why: str, before: float | None, skipped: Mapping[str, str] | None = None,
-        **parts: Any,
+        step: Step, verdict: Verdict, why: str, before: float | None,
+        skipped: Mapping[str, str] | None = None, **parts: Any,
     ) -> None:  # fmt: skip
         """Tells of a step; its runs are those since the one before it."""
         runs, self._told = round(self._tools.runs - self._told, 2), self._tools.runs
