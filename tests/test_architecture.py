@@ -83,7 +83,7 @@ FENCES = {
     "numpy": {*EVERYWHERE_FROM_GRAPH, "judge", "cli"},
     "ml_dtypes": EVERYWHERE_FROM_GRAPH,
     "google": {"graph"},
-    "threadpoolctl": {"repair"},
+    "threadpoolctl": {"run"},
     "tomli_w": {"quant"},
     "pydantic": {"emit"},
     "jinja2": {"page"},

@@ -20,7 +20,7 @@ _DEAD = 0.002  # a channel with less slope, in parts of its greatest, keeps its 
 _LEAST = 0.02  # slope that is divided by at least
 _STEP = 1e-3  # of the standard deviation of Y: between the values that a slope is of
 _TINY = 1e-30
-_SUMMED = 128  # rows that are summed in float32
+_SUMMED = 512  # rows that are summed in float32
 _SLOPES = 1024  # rows of which slopes are taken, at least: they say how far to go, not where it ends
 
 
@@ -55,7 +55,7 @@ def _shifts(
     aim = _sums(map(activation, exact)) / count
     current, best, least = np.zeros(len(spread)), np.zeros(len(spread)), np.full(len(spread), np.inf)
     step = np.maximum(_STEP * spread, _TINY).astype(np.float32)
-    sampled = [part[:: max(1, count // _SLOPES)] for part in quantized]
+    sampled = np.concatenate([part[:: max(1, count // _SLOPES)] for part in quantized])
     for left in reversed(range(_STEPS + 1)):
         shift = current.astype(np.float32)
         reached = _sums(activation(part + shift) for part in quantized)
@@ -64,9 +64,9 @@ def _shifts(
         best, least = np.where(better, current, best), np.where(better, np.abs(off), least)
         if not left:
             break
-        each = [_slopes(part + shift, step, activation) for part in sampled]
-        steepest = np.maximum.reduce([np.abs(slopes).max(axis=0, initial=0.0) for slopes in each])
-        slope = _sums(each) / sum(map(len, each)) / np.maximum(steepest, _TINY)
+        slopes = _slopes(sampled + shift, step, activation)
+        steepest = np.abs(slopes).max(axis=0, initial=0.0)
+        slope = slopes.mean(axis=0, dtype=np.float64) / np.maximum(steepest, _TINY)
         alive = np.abs(slope) > _DEAD
         divisor = np.copysign(np.maximum(np.abs(slope), _LEAST), slope) * np.maximum(steepest, _TINY)
         change = np.where(alive, off / divisor, 0.0)

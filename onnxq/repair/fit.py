@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
-from threadpoolctl import threadpool_limits
 
 from onnxq.base.errors import Fault
 from onnxq.draft.affine import ChannelMap
@@ -32,6 +31,7 @@ from onnxq.repair.rows import ChannelEnds, FloatRows, float_rows
 from onnxq.repair.spill import Spill
 from onnxq.repair.stream import Stream
 from onnxq.repair.threads import Threads
+from onnxq.run import ort
 from onnxq.run.ort import Feeds
 
 _ROWS, _FOR_A_TERM, _MOST_ROWS = 4096, 16, 8192
@@ -147,7 +147,7 @@ class Fitter:
             RunError: the model does not run on a sample.
             UserError: as `insert`.
         """
-        with threadpool_limits(1, "blas"):
+        with ort.one_thread():
             floats = self._float_rows()
             fit = _Fit(self, floats, model, maps, draft)
             return fit.run()
@@ -174,7 +174,7 @@ class Fitter:
                     ranks[name] = (axis, len(shape))
             count = sum(1 for _ in self._samples())
             reference = self._reference
-            with threadpool_limits(1, "blas"):
+            with ort.one_thread():
                 self._floats = float_rows(
                     self._runnable(self._model.to_proto()) if reference is None else reference,
                     tensors,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -113,6 +115,7 @@ class Version:
         near_db: how near the edited float model is to the one without edits; None: it was not edited.
         fits: its patches, and how they were fitted, to the samples of each fold that has fitted so far.
         heard: how near it is, on groups of the samples of each wave that has judged so far.
+        said: the same as levels, by how many waves they are of.
     """
 
     draft: Draft
@@ -121,6 +124,7 @@ class Version:
     near_db: float | None = None
     fits: dict[int, Fitted] = field(default_factory=dict)
     heard: list[list[AboutMeanMeter]] = field(default_factory=list)
+    said: dict[int, Levels] = field(default_factory=dict)
 
     @property
     def fitted(self) -> Fitted:
@@ -129,8 +133,11 @@ class Version:
 
     def levels(self, waves: int | None = None) -> Levels:
         """How near it is, on the samples of the first waves; None: of all that have judged so far."""
-        first, *more = self.heard[:waves]
-        return Levels.of([one.joined(others) for one, *others in zip(first, *more, strict=True)])
+        heard = self.heard[:waves]
+        if len(heard) not in self.said:  # outputs may be large
+            groups = zip(*heard, strict=True)
+            self.said[len(heard)] = Levels.of([one.joined(others) for one, *others in groups])
+        return self.said[len(heard)]
 
 
 def there(names: Sequence[str], model: Model, draft: Draft) -> list[str]:
@@ -186,7 +193,7 @@ class StepSearch:
         self._names = [step.name for step in self._steps]
         barred = {node: frozenset(steps()) - {*some} for node, some in (allowed or {}).items()}
         self._first = replace(draft, barred=barred)
-        self._spent = tools.runs
+        self._spent = self._told = tools.runs
         self._looked: tuple[Model, QuantPlan, frozenset[str]] | None = None
         self._seen = False  # whether the float model ran on the samples that fit
         self._known: Version | None = None  # a candidate that was measured before it is proposed
@@ -198,13 +205,15 @@ class StepSearch:
         state = self._made(self._first)
         self.started = state
         levels = self._levels(state, 1)
+        self._told = self._tools.runs
         if levels.sqnr_db is None:
             text = not_compared(levels.of_all.left_out)
             self.ledger += [RepairStep(step, "not-applicable", text) for step in self._names]
             return state, state.fitted
         with self._limit:
-            for place, step in enumerate(self._steps):
-                state = self._tried(step, state, self._names[place + 1 :])
+            for _, group in itertools.groupby(self._steps, lambda step: step.fits or step.name):
+                steps = list(group)
+                state = self._together(steps, state) or functools.reduce(self._tried, steps, state)
         return state, self._ended(state)
 
     def before(self, version: Version) -> float | None:
@@ -229,61 +238,104 @@ class StepSearch:
 
     # -- a step --------------------------------------------------------------------------------
 
-    def _tried(self, step: Step, state: Version, later: Sequence[str]) -> Version:
-        """A step; where it ends in a fault of ours, it is as if it had not been."""
-        start = self._tools.runs
+    def _later(self, step: Step) -> Sequence[str]:
+        return self._names[self._names.index(step.name) + 1 :]
 
-        def entry(verdict: Verdict, why: str, skipped: Mapping[str, str] | None = None, **parts: Any) -> None:
-            runs = round(self._tools.runs - start, 2)
-            left = tuple(LayerSkipped(*one) for one in (skipped or {}).items())
-            before = parts.pop("before_db", state.levels().sqnr_db)
-            self.ledger.append(RepairStep(step.name, verdict, why, before, runs=runs, skipped=left, **parts))
+    def _together(self, steps: Sequence[Step], state: Version) -> Version | None:
+        """Steps fitted and judged once; None where they do not clearly gain, or one of them cannot be had."""
+        if not steps[1:]:
+            return None
+        version, proposals = state, dict[str, Proposal]()
+        after = self._there(self._later(steps[-1]), state)
+        try:
+            for step in steps:
+                self._limit.check()
+                proposals[step.name] = proposal = self._proposed(step, version)
+                if self._too_dear(step, 1, after):
+                    return None
+                version = self._made(proposal.drafts[0], version) if proposal.drafts else version
+            tried = [name for name, proposal in proposals.items() if proposal.drafts]
+            decision = judged(self._levels(state, 1), self._levels(version, 1), STEP) if tried[1:] else None
+        except Exception:  # its own turn says which one, and why
+            return None
+        if decision is None or not (decision.kept and decision.clear):
+            return None
+        for step in steps:
+            others = " and ".join(name for name in tried if name != step.name)
+            why = f"{decision.why}, together with {others}"
+            self._judged_entry(step, proposals[step.name], state, version, replace(decision, why=why))
+        return version
 
+    def _proposed(self, step: Step, version: Version) -> Proposal:
+        """What a step would change; without candidates where it cannot be tried."""
         self._tools.begin(step.name)
         self._known = None
-        turn = _Turn(self, step, state)
-        try:
-            self._limit.check()
-            unfit = self._unfit(step, state.draft)
-            proposal: Proposal = Proposal() if unfit else step.propose(turn)
-            if not proposal.drafts:
-                entry("not-applicable", unfit or step.nothing, skipped=proposal.skipped)
-                return state
-            if not step.search:  # others ask before they search
-                after = self._there(later, state)
-                while (why := self._too_dear(step, len(proposal.drafts), after)) and proposal.drafts[1:]:
-                    proposal.drafts.pop()
-                if why:
-                    raise TooDear(why)
-            best, decision = self._decided(step, proposal, state, later)
-        except Refused as error:
-            entry("dropped", str(error))
-            return state
-        except TooDear as error:
-            entry("left-out", str(error))
-            return state
-        except TimeIsUp:
-            entry("left-out", Reason("late", f"{self._limit} is reached"))
-            return state
-        except Exception as error:
-            whose = "onnxq" if step.ours else "its file"
-            entry("failed", f"it ends in a fault of {whose}, and is undone ({cause_of(error)})")
-            return state
-        why = decision.why
-        if best.near_db is not None and best.draft.edits != state.draft.edits:
+        unfit = self._unfit(step, version.draft)
+        proposal: Proposal = Proposal() if unfit else step.propose(_Turn(self, step, version))
+        return proposal
+
+    def _entry(
+        self,
+        step: Step, verdict: Verdict, why: str, before: float | None,
+        skipped: Mapping[str, str] | None = None, **parts: Any,
+    ) -> None:  # fmt: skip
+        """Tells of a step; its runs are those since the one before it."""
+        runs, self._told = round(self._tools.runs - self._told, 2), self._tools.runs
+        left = tuple(LayerSkipped(*one) for one in (skipped or {}).items())
+        self.ledger.append(RepairStep(step.name, verdict, why, before, runs=runs, skipped=left, **parts))
+
+    def _judged_entry(
+        self, step: Step, proposal: Proposal, state: Version, best: Version, decision: Judgement
+    ) -> None:
+        """Tells of a step what is said of what it proposes; or that it proposes nothing."""
+        if not proposal.drafts:
+            why = self._unfit(step, state.draft) or step.nothing
+            self._entry(step, "not-applicable", why, state.levels().sqnr_db, proposal.skipped)
+            return
+        why, both = decision.why, min(len(state.heard), len(best.heard))
+        if step.edit and best.near_db is not None and best.draft.edits != state.draft.edits:
             why += f"; the edited float model is within {best.near_db:.0f} dB of the one without edits"
-        both = min(len(state.heard), len(best.heard))
-        entry(
+        self._entry(
+            step,
             "kept" if decision.kept else "dropped",
             why,
-            before_db=state.levels(both).sqnr_db,
+            state.levels(both).sqnr_db,
+            {**proposal.skipped, **best.fitted.skipped},
             after_db=best.levels(both).sqnr_db,
             worst=decision.worst,
             changed={**proposal.changed, **best.fitted.changed},
             rows=best.fitted.rows,
-            skipped={**proposal.skipped, **best.fitted.skipped},
         )
-        return best if decision.kept else state
+
+    def _tried(self, state: Version, step: Step) -> Version:
+        """A step; where it ends in a fault of ours, it is as if it had not been."""
+        verdict: Verdict = "left-out"
+        try:
+            self._limit.check()
+            later, proposal = self._later(step), self._proposed(step, state)
+            best, decision = state, Judgement(False, "", 0.0)
+            if proposal.drafts:
+                if not step.search:  # others ask before they search
+                    after = self._there(later, state)
+                    while (why := self._too_dear(step, len(proposal.drafts), after)) and proposal.drafts[1:]:
+                        proposal.drafts.pop()
+                    if why:
+                        raise TooDear(why)
+                best, decision = self._decided(step, proposal, state, later)
+        except Refused as error:
+            verdict, why = "dropped", str(error)
+        except TooDear as error:
+            why = str(error)
+        except TimeIsUp:
+            why = Reason("late", f"{self._limit} is reached")
+        except Exception as error:
+            whose = "onnxq" if step.ours else "its file"
+            verdict, why = "failed", f"it ends in a fault of {whose}, and is undone ({cause_of(error)})"
+        else:
+            self._judged_entry(step, proposal, state, best, decision)
+            return best if decision.kept else state
+        self._entry(step, verdict, why, state.levels().sqnr_db)
+        return state
 
     def _decided(
         self, step: Step, proposal: Proposal, state: Version, later: Sequence[str]
@@ -404,22 +456,19 @@ class StepSearch:
             sqnr_db = self._levels(state, 1).sqnr_db
             return -1e9 if sqnr_db is None else sqnr_db
 
-        return max(states, key=level) if len(states) > 1 else states[0]
+        return max(states, key=level)
 
     def _made(self, draft: Draft, before: Version | None = None) -> Version:
-        """What a draft is: edited, fitted to a fold, and judged by the first wave when that is asked for."""
+        """What a draft is: edited; fitted, and judged, when that is asked for."""
         if self._known is not None and self._known.draft is draft:
             return self._known
         if before is not None and draft.edits == before.draft.edits:
-            version = Version(draft, before.model, before.maps, before.near_db)
-        else:
-            model, maps = edited(self._model, draft.edits)
-            near = self._tools.nearness(model) if draft.edits else None
-            if near is not None and near < NEAR_DB:
-                raise Refused(f"the edited float model is only within {near:.1f} dB of the one without edits")
-            version = Version(draft, model, maps, near)
-        version.fits[0] = self._fit(version, 0)
-        return version
+            return Version(draft, before.model, before.maps, before.near_db)
+        model, maps = edited(self._model, draft.edits)
+        near = self._tools.nearness(model) if draft.edits else None
+        if near is not None and near < NEAR_DB:
+            raise Refused(f"the edited float model is only within {near:.1f} dB of the one without edits")
+        return Version(draft, model, maps, near)
 
     def _fit(self, version: Version, fold: int | None) -> Fitted:
         """The patches of a version, fitted to a fold; None: to all samples."""

@@ -17,6 +17,7 @@ import numpy as np
 import onnx
 import onnxruntime
 from onnxruntime.capi.onnxruntime_pybind11_state import OrtDevice, OrtValueVector
+from threadpoolctl import threadpool_limits
 
 from onnxq.base import interrupts
 from onnxq.base.errors import OnnxqError, UserError
@@ -444,8 +445,17 @@ _libraries: ContextVar[tuple[str, ...]] = ContextVar("libraries of custom operat
 
 
 @contextmanager
+def one_thread() -> Iterator[None]:
+    """Gives numpy's products one thread each: several wait for each other longer than short sums take."""
+    with threadpool_limits(1, "blas"):
+        yield
+
+
+@contextmanager
 def custom_ops(libraries: Sequence[str | os.PathLike[str]]) -> Iterator[None]:
-    """Registers libraries of custom operators for all models that are loaded meanwhile; it is `quiet`.
+    """Registers libraries of custom operators for all models that are loaded meanwhile.
+
+    It is `quiet`, and numpy's products have `one_thread`.
 
     Raises:
         UserError: there is no such file, or onnxruntime does not take it.
@@ -465,7 +475,7 @@ def custom_ops(libraries: Sequence[str | os.PathLike[str]]) -> Iterator[None]:
             ) from error
     token = _libraries.set((*_libraries.get(), *paths))
     try:
-        with quiet():
+        with quiet(), one_thread():
             yield
     finally:
         _libraries.reset(token)
