@@ -99,7 +99,7 @@ def offered(
         return {}, heads
     heads = replace(heads, why="")
     if asked == "default" and weight_bytes(built.floats.proto) >= LARGE:
-        return {}, replace(heads, why="not looked for: the model is large; --heads auto does")
+        return {}, replace(heads, why="not looked for: the model is large; --loud auto does")
     try:
         with built.job.step("loud"), built.job.limit:
             return _Looking(sampling, built, weights, heads).run()
@@ -349,9 +349,9 @@ def _told(nodes: Sequence[str]) -> str:
 def _offered(request: RunRequest, state: RunState) -> RunState:
     """What is loud in float where that is measured to be worth it; or heads as they are asked for."""
     built = state.built
-    if request.heads not in _EFFORTS:
-        return replace(state, heads=stated(built.floats.model, built.draft.plan, request.heads))
-    why, heads = offered(request.sampling, built, request.weights, request.heads)
+    if request.loud not in _EFFORTS:
+        return replace(state, heads=stated(built.floats.model, built.draft.plan, request.loud))
+    why, heads = offered(request.sampling, built, request.weights, request.loud)
     if why:
         state = _anew(request, state, why)
     return replace(state, heads=heads, unrepaired=None)
@@ -368,7 +368,7 @@ def _anew(request: RunRequest, state: RunState, why: Mapping[str, Reason]) -> Ru
 
 
 def _left_out(request: RunRequest, state: RunState, why: Reason) -> RunState:
-    heads = stated(state.built.floats.model, state.built.draft.plan, request.heads)
+    heads = stated(state.built.floats.model, state.built.draft.plan, request.loud)
     heads = replace(heads, why=f"not measured: {why}" if heads.why else "")
     return replace(state, heads=heads, unrepaired=None)
 
