@@ -155,6 +155,10 @@ class AboutMeanMeter:
             found._noise += one._noise
         return found
 
+    def results(self) -> list[AboutMeanPart]:
+        """What the samples so far say of each candidate."""
+        return [self.result(place) for place in range(len(self._noise))]
+
     def result(self, candidate: int = 0) -> AboutMeanPart:
         """What the samples so far say of a candidate."""
         ratios: dict[str, float] = {}
@@ -177,7 +181,7 @@ class AboutMeanMeter:
 
 
 class AboutMeanGroups:
-    """Accumulates it for one candidate, the samples dealt to groups: they tell where it lies with others.
+    """Accumulates it, the samples dealt to groups: they tell where it lies with others.
 
     Attributes:
         meters: those of all groups, one before the first sample.
@@ -188,14 +192,15 @@ class AboutMeanGroups:
         outputs: Sequence[str] | OutputParts,
         weights: Mapping[str, float] | None = None,
         groups: int = GROUPS,
+        candidates: int = 1,
     ) -> None:
         """As a meter; `groups`: so many, 8 where outputs are large.
 
         Raises:
             UserError: an output that is weighed does not exist.
         """
-        self.meters = [AboutMeanMeter(outputs, 1, weights)]
-        self._outputs, self._weights, self._most, self._samples = outputs, weights, groups, 0
+        self.meters = [AboutMeanMeter(outputs, candidates, weights)]
+        self._of, self._most, self._samples = (outputs, candidates, weights), groups, 0
         self._found: AboutMeanPart | None = None
 
     def add(self, reference: Sequence[Any], candidates: Sequence[Sequence[Any]]) -> None:
@@ -203,7 +208,7 @@ class AboutMeanGroups:
         if not self._samples:  # each group remembers means as large as the outputs
             most = _REMEMBERED // max(1, sum(as_tensor(value).size for value in reference))
             more = min(self._most, max(_FEWEST, most)) - 1
-            self.meters += [AboutMeanMeter(self._outputs, 1, self._weights) for _ in range(more)]
+            self.meters += [AboutMeanMeter(*self._of) for _ in range(more)]
         self.meters[self._samples % len(self.meters)].add(reference, candidates)
         self._samples, self._found = self._samples + 1, None
 
@@ -223,22 +228,23 @@ class AboutMeanGroups:
         return self._samples > 0 and all(one.equal for one in self.groups)
 
     def result(self) -> AboutMeanPart:
-        """What the samples so far say."""
+        """What the samples so far say of one candidate, the first."""
         if self._found is None:
             first, *more = self.groups
             of_all = first.joined(more).result()
-            self._found = of_all.within(list(without_each([first, *more])) if more else [])
+            without = without_each([first, *more]) if more else ()
+            self._found = of_all.within([one.result() for one in without])
         return self._found
 
 
-def without_each(groups: Sequence[AboutMeanMeter]) -> Iterator[AboutMeanPart]:
-    """What two groups of samples and more say without each of them."""
+def without_each(groups: Sequence[AboutMeanMeter]) -> Iterator[AboutMeanMeter]:
+    """Two groups of samples and more, joined without each of them."""
     behind = [groups[-1]]
     for one in reversed(groups[1:-1]):
         behind.append(one.joined([behind[-1]]))
     before = groups[0]
-    yield behind.pop().result()
+    yield behind.pop()
     for one in groups[1:-1]:
-        yield before.joined([behind.pop()]).result()
+        yield before.joined([behind.pop()])
         before = before.joined([one])
-    yield before.result()
+    yield before

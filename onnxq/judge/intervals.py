@@ -45,9 +45,10 @@ class Interval(DocumentPart):
 
         The standard error times Student's t. Noise is rare and loud: a few samples make most of it, and know
         their own spread badly. Two things make up for that. The degrees of freedom are those of a variance of
-        such tails, 2 n / (kurtosis - 1), at most n - 1 (Satterthwaite's); few groups seem to have lighter tails
-        than they have, so that the kurtosis is at least that of a power's logarithm. And the lower end leaves
-        room for three more groups like the loudest: what n did not show may be 3 in n (the rule of three).
+        such tails, 2 n / (kurtosis - 1), at most n - 1 (Satterthwaite's; 2 n / (3 - 1) is n of normal ones).
+        Few groups seem to have lighter tails than they have: the kurtosis is at least that of a power's
+        logarithm. And the lower end leaves room for three more groups like the loudest: what n did not show
+        may be 3 in n (the rule of three).
 
         Args:
             level_db: of all samples; None: it is not known.

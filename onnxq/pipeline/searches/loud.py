@@ -16,7 +16,7 @@ from onnxq.documents.plan import Heads, LoudSource
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.judge import policies
-from onnxq.judge.acceptance import LEAST_DB, Gain, Levels
+from onnxq.judge.acceptance import GROUPS, LEAST_DB, Gain, Levels
 from onnxq.judge.comparable import not_compared
 from onnxq.judge.sqnr import limited_db
 from onnxq.noise.decisions import FloatDecision
@@ -167,7 +167,9 @@ class _Looking:
         alone = [(*self._taken, one.decision) for one in loud]
         if not nested and not loud:
             return
-        base, *levels = self._levels([self._taken, *nested, *alone], self._sampling.proposing(), output)
+        groups = GROUPS if nested else 1  # nobody asks how sure it is what is only named
+        sets = [self._taken, *nested, *alone]
+        base, *levels = self._levels(sets, self._sampling.proposing(), output, groups)
         gains = [Gain.of(base, one) for one in levels]
         before = self._taken
         if nested:
@@ -184,16 +186,18 @@ class _Looking:
         ]
         self._heads = replace(self._heads, loud=(*self._heads.loud, *named))
 
-    def _levels(self, sets: Sequence[_Set], samples: Iterable[Sample], output: str = "") -> list[Levels]:
+    def _levels(
+        self, sets: Sequence[_Set], samples: Iterable[Sample], output: str, groups: int = GROUPS
+    ) -> list[Levels]:
         """How near the outputs are with each set on samples, or the one that is heard alone."""
         names = self._accuracy.model.weights
         weights = {name: float(name == output) for name in names} if output else None
         feeds = itertools.islice(self._sampling.feeds(samples), self._effort.samples)
-        return self._accuracy.levels([_nodes(one) for one in sets], feeds, weights)
+        return self._accuracy.levels([_nodes(one) for one in sets], feeds, weights, groups)
 
     def _judge(self, tried: _Set, chosen: Gain, output: str) -> None:
         """Takes a set that is worth its price where it was chosen, and where it is confirmed."""
-        before, after = self._levels([self._taken, tried], self._sampling.confirming())
+        before, after = self._levels([self._taken, tried], self._sampling.confirming(), "")
         price = self._price(tried) - self._price(self._taken)
         least = max(policies.LOUD.least_db, price)
         gain = _gain_of(before, after, output)
