@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from onnxq.base.plain import DocumentPart
-from onnxq.judge.comparable import OutputLeftOut, as_tensor
+from onnxq.judge.comparable import OutputLeftOut, as_tensor, without_masks
 from onnxq.judge.intervals import GROUPS, Interval
 from onnxq.judge.output_parts import OutputParts
 from onnxq.judge.sqnr import Signal, limited_db, power
@@ -141,6 +141,7 @@ class AboutMeanMeter:
         for place, value in enumerate(self._parts.split(reference)):
             exact, given = as_tensor(value), [as_tensor(candidate[place]) for candidate in heard]
             self._equal = self._equal and all(np.array_equal(exact, array) for array in given)
+            exact, given = without_masks(exact, given)
             self._signals[place] = self._signals[place].joined(Signal.of(exact, given))
             if self._signals[place].comparable:
                 self._noise[:, place] += [power(array - exact.astype(np.float64)) for array in given]

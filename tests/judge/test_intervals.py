@@ -182,3 +182,20 @@ def test_a_sample_is_one_trial_however_many_rows_it_has() -> None:
     share = Interval.of_share(meter.scores.value / 100, 10)
     assert share is not None
     assert meter.interval == share.times(100)
+
+
+def test_masked_classes_are_to_agree_and_the_others_are_judged() -> None:
+    random = np.random.default_rng(0)
+    meter, plain = AboutMeanMeter(["y"], 3), AboutMeanMeter(["y"])
+    for _ in range(8):
+        exact = random.standard_normal((1, 6)).astype(np.float32)
+        near = exact + np.float32(0.01)
+        plain.add([exact[:, :4]], [[near[:, :4]]])
+        exact[:, 4:] = -np.inf
+        agrees, lacks, adds = near.copy(), near.copy(), near.copy()
+        agrees[:, 4:] = lacks[:, 4] = adds[:, 3:] = -np.inf
+        meter.add([exact], [[agrees], [lacks], [adds]])
+    agrees, lacks, adds = meter.results()
+    assert agrees.left_out == ()
+    assert agrees.sqnr_about_mean_db == pytest.approx(plain.result().sqnr_about_mean_db, abs=1e-6)
+    assert lacks.sqnr_about_mean_db == adds.sqnr_about_mean_db == -200.0
