@@ -1,6 +1,6 @@
 """Whether what is loud is found by default: `python -m benchmarks.loud [NET ...]`.
 
-Each split of a net is quantized three times: with `--heads int8`, with the layers in float that are known to
+Each split of a net is quantized three times: with `--loud int8`, with the layers in float that are known to
 be the cause (of planted nets), and by default. They are judged on samples that no tool saw. Beside nets with
 a planted cause stand real ones, which are not to be worse. CPU is that of the search over that of all else.
 """
@@ -36,7 +36,7 @@ REAL = (
     "ultraface_rfb320", "yunet_120x160", "nanodet_m_416_mot", "CONV_mobilenetv1*", "CONV_squeezenet*",
     "mobilenetv2*", "mnist*", "cifar10*", "digits",
 )  # fmt: skip
-LEAST_OF_GAIN, LEAST_INT8, MAY_LOSE_DB, MOST_CPU = 0.8, 0.99, 0.3, 0.1
+LEAST_OF_GAIN, LEAST_INT8, MAY_LOSE_DB, MOST_CPU = 0.8, 0.99, 0.3, 0.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,12 @@ def _planted() -> Iterator[tuple[nets.Net, Sequence[frozenset[str]]]]:
         def model(seed: int, made: Sequence[planted_nets.Planted] = made) -> onnx.ModelProto:
             return made[seed].model
 
-        def split(seed: int) -> nets.Split:
-            fit, judge = (planted_nets.samples(seed + start, 128) for start in (1000, 2000))
-            return nets.Split(fit, judge, np.arange(128))
+        def split(seed: int, fitting: int) -> nets.Split:
+            fit, judge = (planted_nets.samples(seed + start, fitting) for start in (1000, 2000))
+            return nets.Split(fit, judge, np.arange(fitting))
 
-        yield nets.Net(made[0].name, "planted", model, split, splits=SPLITS), [one.layers for one in made]
+        net = nets.Net(made[0].name, "planted", model, split, SPLITS, fitting=128)
+        yield net, [one.layers for one in made]
 
 
 def _quantized(judge: Judge, model: Path, fitting: Sequence[nets.Feeds], options: Mapping[str, Any]) -> Row:
@@ -98,7 +99,7 @@ def _rows(net: nets.Net, seed: int, causes: frozenset[str] | None) -> tuple[Row,
         model.ir_version = max(model.ir_version, 8)
         onnx.save(model, path)
         judge = Judge.of(net, split, path)
-        plain: dict[str, Any] = {"heads": "int8"}
+        plain: dict[str, Any] = {"loud": "int8"}
         int8 = _quantized(judge, path, split.fitting, plain)
         by_hand = None
         if causes is not None:
@@ -130,7 +131,7 @@ def main(globs: Sequence[str]) -> None:
                     (f"{what}: not worse by {MAY_LOSE_DB:g} dB", gain > -MAY_LOSE_DB, f"{gain:+.2f} dB")
                 )
                 claims.append(
-                    (f"{what}: a tenth more CPU at most", default.cpu <= MOST_CPU, f"{default.cpu:.1%}")
+                    (f"{what}: {MOST_CPU:.0%} more CPU", default.cpu <= MOST_CPU, f"{default.cpu:.1%}")
                 )
     print("\nSQNR about the mean on samples that nobody saw, dB; CPU of the search over that of the rest\n")
     table(["net", "split", "int8", "by hand", "default", "int8 share", "CPU", "named"], lines)

@@ -38,7 +38,7 @@ from onnxq.quant.plan_file import PlanFile
 MODES: dict[str, dict[str, Any]] = {
     "default": {},
     "steps": {"repair": tuple(step.name for step in steps().values())},
-    "heads": {"heads": "auto"},
+    "loud": {"loud": "auto"},
     "goal": {},
     "fastest": {"fastest": True, "gpu": "t4", "compile": True},
 }

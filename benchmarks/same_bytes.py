@@ -67,7 +67,7 @@ MODES = {
         )
     ),
     "fastest": Mode((f"{_QUANTIZE} --fastest --gpu t4 -o fastest.onnx",)),
-    "heads": Mode((f"{_QUANTIZE} --no-engine --heads auto -o heads.onnx",)),
+    "loud": Mode((f"{_QUANTIZE} --no-engine --loud auto -o loud.onnx",)),
     "sanitize": Mode(("sanitize model.onnx --calib {calib} --body fp16 --no-page -o sanitize.onnx",)),
     "check": Mode(("check model.onnx",)),
     "analyze": Mode(("analyze model.onnx default.onnx --data {calib}",), after="default"),

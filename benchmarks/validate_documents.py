@@ -132,7 +132,7 @@ def variants(model: Path, data: Path, folder: Path) -> Iterator[tuple[str, list[
     yield "stats", [*quantize, "--stats", stats]
     yield "stats-and-data", [*quantize, "--stats", stats, *calib]
     yield "obeyed", [*quantize, "--plan", folder / "p.toml", *calib]
-    yield "heads", [*quantize, *calib, "--heads", "auto", "--repair", "none"]
+    yield "loud", [*quantize, *calib, "--loud", "auto", "--repair", "none"]
     yield (
         "all-steps",
         [*quantize, *calib, "--repair", ",".join(STEPS)],

@@ -294,7 +294,7 @@ def test_pairs_are_read_in_one_place() -> None:
 
 # Who states int8, or its codes, beside its format; at most `INT8_PLACES` lines in all.
 STATES_INT8 = {
-    "options/settings.py": "a choice of --heads, and its default",
+    "options/settings.py": "a choice of --loud, and its default",
     "cli/pages/plan.py": "that choice",
     "cli/pages/goal.py": "a word of the screen: the product's scores",
     "cli/pages/verdict.py": "a title of the screen",

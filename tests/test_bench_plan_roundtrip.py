@@ -28,10 +28,10 @@ def test_verdicts(
         return {"verdict": verdict, "why": "as asked"}
 
     monkeypatch.setattr(plan_roundtrip, "_alone", alone)
-    words = ["plan_roundtrip", "--models", "digits", "--modes", "default", "heads"]
+    words = ["plan_roundtrip", "--models", "digits", "--modes", "default", "loud"]
     monkeypatch.setattr("sys.argv", [*words, "--out", str(tmp_path / "out.json")])
     assert plan_roundtrip.main() == code
-    assert ran == ["digits default", "digits heads"][:count]
+    assert ran == ["digits default", "digits loud"][:count]
     assert f"{verdict}: {count}" in capsys.readouterr().out
     assert plan_roundtrip.main() == code
     assert len(ran) == count

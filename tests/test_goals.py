@@ -647,8 +647,8 @@ class Reads:
         {"min_sqnr": GOAL},
         {"min_agreement": (OUTPUT, 60)},
         {"eval": Fidelity(), "max_drop": 0.3, "min_sqnr": 15},
-        {"heads": "auto"},
-        {"heads": "auto", "min_sqnr": GOAL, "method": "auto", "repair": "bias"},
+        {"loud": "auto"},
+        {"loud": "auto", "min_sqnr": GOAL, "method": "auto", "repair": "bias"},
     ],
     ids=lambda asked: "-".join(asked),
 )
@@ -672,7 +672,7 @@ def test_samples_that_verify_decide_nothing(
 
 def test_of_an_iterator_likewise(monkeypatch: pytest.MonkeyPatch) -> None:
     reads = Reads(monkeypatch)
-    report = onnxq.quantize(MODEL, iter(DATA), **COMMON, heads="auto", min_sqnr=GOAL).report
+    report = onnxq.quantize(MODEL, iter(DATA), **COMMON, loud="auto", min_sqnr=GOAL).report
     roles = reads.of
     assert report["goal"]["met"]
     assert roles["held_out"] == set(range(0, 96, 8))

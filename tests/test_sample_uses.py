@@ -85,7 +85,7 @@ MODES: dict[str, Callable[[Path], Any]] = {
     "default": lambda _: onnxq.quantize(MODEL, DATA, **COMMON),
     "repair": lambda _: onnxq.quantize(MODEL, DATA, repair=("bias", "shift", "gptq"), **COMMON),
     "goal": lambda _: onnxq.quantize(MODEL, DATA, min_sqnr=20.0, method="mse", repair="none", **COMMON),
-    "heads": lambda _: onnxq.quantize(MODEL, DATA, heads="auto", **COMMON),
+    "loud": lambda _: onnxq.quantize(MODEL, DATA, loud="auto", **COMMON),
     "fastest": lambda _: onnxq.quantize(MODEL, DATA, fastest=True, gpu="t4", **{**COMMON, "compile": True}),
     "plan": with_plan,
     "sensitivity": lambda _: onnxq.sensitivity(MODEL, DATA, prove="never"),

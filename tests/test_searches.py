@@ -24,7 +24,7 @@ DIGITS = Path(__file__).parent.parent / "sample_models" / "digits"
 LISTS = {"PLANNED": PLANNED, "WRITTEN": WRITTEN, "COMPILED": COMPILED}
 NAMES = [search.name for searches in LISTS.values() for search in searches]
 OPTIONS: dict[str, Any] = {
-    "prove": "never", "compile": False, "heads": "auto", "repair": ["bias", "gptq"], "min_sqnr": 10.0,
+    "prove": "never", "compile": False, "loud": "auto", "repair": ["bias", "gptq"], "min_sqnr": 10.0,
 }  # fmt: skip
 
 
@@ -99,10 +99,10 @@ def test_the_best_so_far_is_written_when_the_time_is_up(monkeypatch: pytest.Monk
         if step == "gptq":
             monkeypatch.setattr("onnxq.base.time_limit.time.monotonic", lambda: 1e9)
 
-    alone = quantize(repair=["bias"], heads="int8", min_sqnr=None)
+    alone = quantize(repair=["bias"], loud="int8", min_sqnr=None)
     assert alone.report.repair.steps[0].verdict == "kept"
     monkeypatch.setattr(repair_bench._Bench, "begin", late)
-    result = quantize(heads="int8", min_sqnr=None, time_limit=1e6)
+    result = quantize(loud="int8", min_sqnr=None, time_limit=1e6)
     verdicts = {entry.step: (entry.verdict, entry.why) for entry in result.report.repair.steps}
     assert verdicts["bias"][0] == "kept"
     assert verdicts["gptq"] == ("left-out", "the time limit of 1e+06 s is reached")

@@ -13,12 +13,13 @@ import pytest
 import typer
 
 import onnxq
+from onnxq.base import remarks
 from onnxq.base.errors import UserError
 from onnxq.cli.app import app
 from onnxq.options.config import load_config
 from onnxq.options.grouped import Options
 from onnxq.options.option import read_options
-from onnxq.options.settings import GROUPS, Calibration, DataPlace, Inputs, Repairs
+from onnxq.options.settings import GROUPS, Calibration, DataPlace, Format, Inputs, Repairs
 
 READ = ("quantize", "sensitivity", "calibrate", "sanitize", "check", "data")  # the verbs that read onnxq.toml
 NOT_IN_A_FILE = {
@@ -46,7 +47,7 @@ VALUES = {  # a value in TOML for each key, and what is read of it
     "shard": ('"2/3"', (2, 3)), "workers": ("2", 2), "keep_float": ('"/head/*"', ("/head/*",)),
     "plan": ('"p.toml"', Path("/f/p.toml")),
     "body": ('"fp32"', "fp32"), "io": ('"fp32"', "fp32"), "scale_form": ('"post-scale"', "post-scale"),
-    "heads": ('"auto"', "auto"),
+    "loud": ('"auto"', "auto"),
     "cache": ("true", True), "sm": ("90", 90), "no_engine": ("true", False), "no_page": ("true", False),
     "min_sqnr": ("30", 30.0), "min_agreement": ('"logits=99"', ("logits", 99.0)),
     "max_drop": ("0.5", 0.5), "eval": ('"s.py:f"', Path("/f/s.py:f")), "max_float": ('"5%"', 0.05),
@@ -244,3 +245,19 @@ def test_the_help_shows_panels_with_an_example_that_parses(capsys: pytest.Captur
             assert panel in shown, (verb, panel)
     assert not re.search(r"\bDataPlace\b", shown)
     assert DataPlace.TITLE == "Data"
+
+
+def test_an_option_by_its_former_name_works_and_is_told(tmp_path: Path) -> None:
+    told = "the option 'heads' is called 'loud' now: 'heads' still works"
+    with remarks.heard() as heard:
+        assert Options.of("quantize", {"heads": "float"}).format.loud == "float"
+    assert list(heard) == [told]
+    with pytest.raises(UserError, match="heads, loud is given twice"), remarks.heard():
+        Options.of("quantize", {"heads": "float", "loud": "auto"})
+    with remarks.heard() as heard:
+        assert load_config(written(tmp_path, '[format]\nheads = "auto"\n')).of(Format) == {"loud": "auto"}
+    assert list(heard) == [told]
+    with pytest.raises(UserError, match="line 3: loud is given twice"), remarks.heard():
+        load_config(written(tmp_path, '[format]\nheads = "auto"\nloud = "auto"\n'))
+    with pytest.raises(UserError, match=r"line 2: .*heads"), remarks.heard():
+        load_config(written(tmp_path, "[format]\nheads = 3\n"))

@@ -10,11 +10,12 @@ from typing import Annotated, Any
 import typer
 
 import onnxq
-from onnxq.base import interrupts
+from onnxq.base import interrupts, remarks
 from onnxq.base.heap import steady_heap
 from onnxq.cli.rules import rules
 from onnxq.cli.screen import Screen
 from onnxq.cli.verb import Interrupted, Quiet, Verbose, report_error, verb
+from onnxq.options.option import of_today
 from onnxq.options.verbs import VERBS
 
 # The class of all errors in the use of the command line; where it is defined depends on typer's version.
@@ -27,7 +28,7 @@ app = typer.Typer(
     add_completion=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": of_today},
 )
 for name in VERBS:
     if " " not in name:  # a file of this folder has it
@@ -67,7 +68,8 @@ def main() -> None:
 def _run() -> int:
     interrupts.end_on_signals(Interrupted, last_words="error: interrupted")
     try:
-        return app(sys.argv[1:] or ["--help"], prog_name="onnxq", standalone_mode=False) or 0
+        with remarks.heard():  # what reading the flags says: a verb shows it
+            return app(sys.argv[1:] or ["--help"], prog_name="onnxq", standalone_mode=False) or 0
     except _UsageError as error:
         screen = Screen(quiet=False, verbose=False, json="--json" in sys.argv)
         command = error.ctx.command_path if error.ctx is not None else "onnxq"

@@ -49,12 +49,13 @@ def verb(name: str, function: Callable[..., int | None]) -> Callable[..., None]:
         )
         code = 0
         interrupts.stands("")
+        of_flags = remarks.so_far()
         with remarks.heard() as heard:
             try:
                 code = function(screen, **_packed(arguments, packs)) or 0
             except (Exception, Interrupted) as error:
                 code = _end(screen, error)
-        for remark in heard:
+        for remark in (*of_flags, *heard):
             screen.note(remark)
         raise typer.Exit(code)
 

@@ -2,12 +2,17 @@
 
 What a Softmax gives is nearly 0 or 1 for samples that are clear: a few that are not make all of the noise,
 and say by chance which of two models is nearer. The logits say it with each sample. A number that is added to
-all of the logits of a sample changes nothing, and is taken off.
+all of the logits of a sample changes nothing, and is taken off: their mean. Those of classes that are masked
+are infinite, and have no part in it.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import onnx
+from onnx.helper import make_node
 
 from onnxq.graph.source import copy_model
 
@@ -36,28 +41,43 @@ def at_logits(model: onnx.ModelProto, *, copy: bool = False) -> onnx.ModelProto:
     if copy and places:
         model = copy_model(model)
     taken = {name for node in model.graph.node for name in (*node.input, *node.output)}
-    for place, axis in sorted(places.items(), reverse=True):
+    for place, (axis, kind) in sorted(places.items(), reverse=True):
         node = model.graph.node[place]
         given, out = node.input[0], node.output[0]
-        mean, axes = (_free(f"{out}_{what}", taken) for what in ("mean", "axes"))
-        if opset < _AXES_READ:
-            middle = onnx.helper.make_node("ReduceMean", [given], [mean], axes=[axis], keepdims=1)
-        else:
-            model.graph.initializer.append(onnx.helper.make_tensor(axes, onnx.TensorProto.INT64, [1], [axis]))
-            middle = onnx.helper.make_node("ReduceMean", [given, axes], [mean], keepdims=1)
-        node.CopyFrom(onnx.helper.make_node("Sub", [given, mean], [out], name=node.name))
-        model.graph.node.insert(place, middle)
+        mean, axes, masked, zero, one, finite, counted, sum_, share = (
+            _free(f"{out}_{what}", taken)
+            for what in ("mean", "axes", "masked", "zero", "one", "finite", "counted", "sum", "share")
+        )
+        constants = {axes: np.array([axis])} if opset >= _AXES_READ else {}
+        read = [axes] if constants else []
+        attributes: dict[str, Any] = {} if constants else {"axes": [axis]}
+        if kind == onnx.TensorProto.FLOAT:
+            constants |= {zero: np.array(0, np.float32), one: np.array(1, np.float32)}
+            before = [
+                make_node("IsInf", [given], [masked]),
+                make_node("Where", [masked, zero, given], [finite]),
+                make_node("Where", [masked, zero, one], [counted]),
+                make_node("ReduceMean", [finite, *read], [sum_], keepdims=1, **attributes),
+                make_node("ReduceMean", [counted, *read], [share], keepdims=1, **attributes),
+                make_node("Div", [sum_, share], [mean]),  # by 1 where none is masked
+            ]
+        else:  # of half precision IsInf may not run
+            before = [make_node("ReduceMean", [given, *read], [mean], keepdims=1, **attributes)]
+        model.graph.initializer.extend(onnx.numpy_helper.from_array(v, n) for n, v in constants.items())
+        node.CopyFrom(make_node("Sub", [given, mean], [out], name=node.name))
+        for earlier in reversed(before):
+            model.graph.node.insert(place, earlier)
     return model
 
 
-def _softmaxes(model: onnx.ModelProto) -> dict[int, int]:
-    """The places of the Softmax nodes behind which a sample has one row of classes, with the axis of each."""
+def _softmaxes(model: onnx.ModelProto) -> dict[int, tuple[int, int]]:
+    """The places of the Softmax nodes behind which a sample has one row of classes: axis and type of each."""
     makers = {name: place for place, node in enumerate(model.graph.node) for name in node.output}
     readers: dict[str, int] = {}
     for node in model.graph.node:
         for name in node.input:
             readers[name] = readers.get(name, 0) + 1
-    found: dict[int, int] = {}
+    found: dict[int, tuple[int, int]] = {}
     for output in model.graph.output:
         shape = [
             dim.dim_value if dim.HasField("dim_value") else None for dim in output.type.tensor_type.shape.dim
@@ -76,7 +96,8 @@ def _softmaxes(model: onnx.ModelProto) -> dict[int, int]:
         if place is None or model.graph.node[place].op_type != "Softmax" or readers.get(name):
             continue
         node = model.graph.node[place]
-        found[place] = next((attr.i for attr in node.attribute if attr.name == "axis"), -1)
+        axis = next((attr.i for attr in node.attribute if attr.name == "axis"), -1)
+        found[place] = axis, output.type.tensor_type.elem_type
     return found
 
 

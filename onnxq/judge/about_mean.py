@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from onnxq.base.plain import DocumentPart
-from onnxq.judge.comparable import OutputLeftOut, as_tensor
+from onnxq.judge.comparable import OutputLeftOut, as_tensor, without_masks
 from onnxq.judge.intervals import GROUPS, Interval
 from onnxq.judge.output_parts import OutputParts
 from onnxq.judge.sqnr import Signal, limited_db, power
@@ -141,6 +141,7 @@ class AboutMeanMeter:
         for place, value in enumerate(self._parts.split(reference)):
             exact, given = as_tensor(value), [as_tensor(candidate[place]) for candidate in heard]
             self._equal = self._equal and all(np.array_equal(exact, array) for array in given)
+            exact, given = without_masks(exact, given)
             self._signals[place] = self._signals[place].joined(Signal.of(exact, given))
             if self._signals[place].comparable:
                 self._noise[:, place] += [power(array - exact.astype(np.float64)) for array in given]
@@ -154,6 +155,10 @@ class AboutMeanMeter:
             found._signals = [a.joined(b) for a, b in zip(found._signals, one._signals, strict=True)]
             found._noise += one._noise
         return found
+
+    def results(self) -> list[AboutMeanPart]:
+        """What the samples so far say of each candidate."""
+        return [self.result(place) for place in range(len(self._noise))]
 
     def result(self, candidate: int = 0) -> AboutMeanPart:
         """What the samples so far say of a candidate."""
@@ -177,7 +182,7 @@ class AboutMeanMeter:
 
 
 class AboutMeanGroups:
-    """Accumulates it for one candidate, the samples dealt to groups: they tell where it lies with others.
+    """Accumulates it, the samples dealt to groups: they tell where it lies with others.
 
     Attributes:
         meters: those of all groups, one before the first sample.
@@ -188,14 +193,15 @@ class AboutMeanGroups:
         outputs: Sequence[str] | OutputParts,
         weights: Mapping[str, float] | None = None,
         groups: int = GROUPS,
+        candidates: int = 1,
     ) -> None:
         """As a meter; `groups`: so many, 8 where outputs are large.
 
         Raises:
             UserError: an output that is weighed does not exist.
         """
-        self.meters = [AboutMeanMeter(outputs, 1, weights)]
-        self._outputs, self._weights, self._most, self._samples = outputs, weights, groups, 0
+        self.meters = [AboutMeanMeter(outputs, candidates, weights)]
+        self._of, self._most, self._samples = (outputs, candidates, weights), groups, 0
         self._found: AboutMeanPart | None = None
 
     def add(self, reference: Sequence[Any], candidates: Sequence[Sequence[Any]]) -> None:
@@ -203,7 +209,7 @@ class AboutMeanGroups:
         if not self._samples:  # each group remembers means as large as the outputs
             most = _REMEMBERED // max(1, sum(as_tensor(value).size for value in reference))
             more = min(self._most, max(_FEWEST, most)) - 1
-            self.meters += [AboutMeanMeter(self._outputs, 1, self._weights) for _ in range(more)]
+            self.meters += [AboutMeanMeter(*self._of) for _ in range(more)]
         self.meters[self._samples % len(self.meters)].add(reference, candidates)
         self._samples, self._found = self._samples + 1, None
 
@@ -223,22 +229,23 @@ class AboutMeanGroups:
         return self._samples > 0 and all(one.equal for one in self.groups)
 
     def result(self) -> AboutMeanPart:
-        """What the samples so far say."""
+        """What the samples so far say of one candidate, the first."""
         if self._found is None:
             first, *more = self.groups
             of_all = first.joined(more).result()
-            self._found = of_all.within(list(without_each([first, *more])) if more else [])
+            without = without_each([first, *more]) if more else ()
+            self._found = of_all.within([one.result() for one in without])
         return self._found
 
 
-def without_each(groups: Sequence[AboutMeanMeter]) -> Iterator[AboutMeanPart]:
-    """What two groups of samples and more say without each of them."""
+def without_each(groups: Sequence[AboutMeanMeter]) -> Iterator[AboutMeanMeter]:
+    """Two groups of samples and more, joined without each of them."""
     behind = [groups[-1]]
     for one in reversed(groups[1:-1]):
         behind.append(one.joined([behind[-1]]))
     before = groups[0]
-    yield behind.pop().result()
+    yield behind.pop()
     for one in groups[1:-1]:
-        yield before.joined([behind.pop()]).result()
+        yield before.joined([behind.pop()])
         before = before.joined([one])
-    yield before.result()
+    yield before

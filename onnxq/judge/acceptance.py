@@ -44,13 +44,21 @@ class Levels:
     @staticmethod
     def of(groups: Sequence[AboutMeanMeter]) -> Levels:
         """That of groups of samples, of one candidate."""
+        return Levels.of_each(groups)[0]
+
+    @staticmethod
+    def of_each(groups: Sequence[AboutMeanMeter]) -> list[Levels]:
+        """Those of groups of samples, of each candidate."""
         some = [one for one in groups if one.samples]
         first, *more = some or list(groups[:1])
-        of_all = first.joined(more).result()
+        of_all = first.joined(more).results()
         if len(some) < 3:
-            return Levels(of_all)
-        without = (one.sqnr_about_mean_db for one in without_each(some))
-        return Levels(of_all, _known(without), _known(one.result().sqnr_about_mean_db for one in some))
+            return list(map(Levels, of_all))
+        without, each = (
+            zip(*([part.sqnr_about_mean_db for part in one.results()] for one in dealt), strict=True)
+            for dealt in (without_each(some), some)
+        )
+        return [Levels(a, _known(b), _known(c)) for a, b, c in zip(of_all, without, each, strict=True)]
 
     @property
     def sqnr_db(self) -> float | None:

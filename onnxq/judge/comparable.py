@@ -52,6 +52,25 @@ def is_comparable(reference: np.ndarray, candidates: Iterable[np.ndarray] = ()) 
     return finite and all(candidate.shape == reference.shape for candidate in candidates)
 
 
+def without_masks(
+    reference: np.ndarray, candidates: Sequence[np.ndarray]
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Infinities as zeros, as of classes that are masked: what is behind them is to be judged.
+
+    A candidate's is infinite where it has another one, or none, so that it does not agree.
+    """
+    masked = np.isinf(reference) if is_real(reference.dtype) else np.zeros(0, bool)
+    if not masked.any():
+        return reference, list(candidates)
+
+    def open_(values: np.ndarray) -> np.ndarray:
+        if values.shape != reference.shape:
+            return values
+        return np.where(masked, np.where(values == reference, 0, np.inf), values)
+
+    return np.where(masked, 0, reference), list(map(open_, candidates))
+
+
 def as_tensor(value: Any) -> np.ndarray:
     """An output as one tensor: a sequence or a map is all of its values, one after another."""
     if isinstance(value, dict):

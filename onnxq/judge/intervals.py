@@ -17,6 +17,11 @@ GROUPS = 32
 LEAST_GROUPS = 4
 """Of fewer there is no interval: how far they are apart says next to nothing."""
 
+_KURTOSIS = 5.4
+"""That of the logarithm of a power which is exponential (Gumbel's law)."""
+
+_UNSEEN = 3
+
 _NORMAL = 1.96
 _STUDENT = {2: 4.303, 3: 3.182, 4: 2.776, 6: 2.447, 10: 2.228, 30: 2.042, math.inf: _NORMAL}
 """The 97.5 % quantile of Student's t by its degrees of freedom, of the usual tables."""
@@ -41,7 +46,9 @@ class Interval(DocumentPart):
         The standard error times Student's t. Noise is rare and loud: a few samples make most of it, and know
         their own spread badly. Two things make up for that. The degrees of freedom are those of a variance of
         such tails, 2 n / (kurtosis - 1), at most n - 1 (Satterthwaite's; 2 n / (3 - 1) is n of normal ones).
-        And the lower end leaves room for another group like the loudest.
+        Few groups seem to have lighter tails than they have: the kurtosis is at least that of a power's
+        logarithm. And the lower end leaves room for three more groups like the loudest: what n did not show
+        may be 3 in n (the rule of three).
 
         Args:
             level_db: of all samples; None: it is not known.
@@ -57,10 +64,10 @@ class Interval(DocumentPart):
         variance = float(np.mean(apart**2))
         if not variance > 0:
             return None
-        kurtosis = max(float(np.mean(apart**4)) / variance**2, 1 + 1e-9)
+        kurtosis = max(float(np.mean(apart**4)) / variance**2, _KURTOSIS)
         half = _student(min(count - 1, 2 * count / (kurtosis - 1))) * standard_error(without)
         loudest = 1 - min(1.0, nsr_of(max(without) - level_db))  # of the noise
-        return Interval(level_db - half - power_db(1 + loudest), level_db + half)
+        return Interval(level_db - half - power_db(1 + _UNSEEN * loudest), level_db + half)
 
     @staticmethod
     def of_share(share: float | None, trials: int) -> Interval | None:

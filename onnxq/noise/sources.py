@@ -83,21 +83,22 @@ class Sources:
         """In at most so many blocks of consecutive layers, each of about as many sources."""
         return _of_blocks(_cut(list(itertools.chain(*self._held)), most))
 
-    def opened(self, loud: np.ndarray, most: int, size: int) -> Sources:
+    def opened(self, loud: np.ndarray, most: int, size: int, least: float = 0.0) -> Sources:
         """With the loudest in smaller blocks, and what is quiet between them in greater ones.
 
         Args:
             loud: what each makes of the noise, float64 [sources].
             most: how many there are then, at most.
             size: how many sources are in a block of what was opened, about; 1: each stands for itself.
+            least: what makes less stays closed, and the quiet ones whole; 0: there is room for what there is.
         """
         held = self._held
-        wide = -(-4 * sum(map(len, held)) // most)
+        wide = sum(map(len, held)) if least else -(-4 * sum(map(len, held)) // most)
         chosen: set[int] = set()
         best = _opened(held, chosen, size, wide)
         for place in sorted(range(len(held)), key=lambda place: -loud[place] / len(held[place])):
             tried = _opened(held, chosen | {place}, size, wide)
-            if len(tried) <= most:
+            if len(tried) <= most and (not least or loud[place] >= least):
                 best = tried
                 chosen.add(place)
         return _of_blocks(best)

@@ -124,7 +124,7 @@ class _AccuracyRepair(TypedDict, total=False):
 class _FormatOfPlan(TypedDict, total=False):
     format: Format | Mapping[str, Any] | None
     keep_float: Sequence[str]
-    heads: Literal["int8", "float", "auto"] | None
+    loud: Literal["int8", "float", "auto"] | None
     body: Literal["fp16", "bf16", "fp32"] | None
     io: Literal["fp16", "bf16", "fp32"] | None
     scale_form: Literal["per-channel", "post-scale", "per-tensor"] | None
@@ -132,7 +132,7 @@ class _FormatOfPlan(TypedDict, total=False):
 class _Format(TypedDict, total=False):
     format: Format | Mapping[str, Any] | None
     keep_float: Sequence[str]
-    heads: Literal["int8", "float", "auto"] | None
+    loud: Literal["int8", "float", "auto"] | None
     body: Literal["fp16", "bf16", "fp32"] | None
     io: Literal["fp16", "bf16", "fp32"] | None
     scale_form: Literal["per-channel", "post-scale", "per-tensor"] | None
@@ -188,7 +188,7 @@ class _Repairs(TypedDict, total=False):
 class _FormatOfSensitivity(TypedDict, total=False):
     format: Format | Mapping[str, Any] | None
     keep_float: Sequence[str]
-    heads: Literal["int8", "float", "auto"] | None
+    loud: Literal["int8", "float", "auto"] | None
     body: Literal["fp16", "bf16", "fp32"] | None
     io: Literal["fp16", "bf16", "fp32"] | None
     scale_form: Literal["per-channel", "post-scale", "per-tensor"] | None

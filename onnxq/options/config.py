@@ -38,7 +38,7 @@ from onnxq.base.errors import UserError, nearest, unknown_name
 from onnxq.base.tables import At, Reader, choice, load, number, read_table, table, tables, text, texts, whole
 from onnxq.options.exclusions import exclude
 from onnxq.options.method import methods, parameters
-from onnxq.options.option import Option, read_options, some_of
+from onnxq.options.option import FORMER, Option, of_today, read_options, some_of
 from onnxq.options.parameters import StatedParameters, stated
 from onnxq.options.settings import GROUPS, LAYER_METHODS, STEPS, Inputs
 
@@ -266,6 +266,9 @@ def _places() -> dict[str, dict[str, _Place]]:
         for name, said in read_options(group).items():
             for place in said.tables:
                 found.setdefault(place, {})[said.key] = _Place(group, name, said)
+    for former, now in FORMER.items():
+        for places in found.values():
+            places.update({former: places[now]} if now in places else {})
     return found
 
 
@@ -276,6 +279,7 @@ def _config(path: Path, data: Mapping[str, Any], named: bool) -> Config:
         readers = {key: place.said.kind.of_file for key, place in places.items()}
         for key, value in _read(given, readers, at).items():
             place = places[key]
+            of_today(key)
             if place.said.runs_code and not named:
                 raise At(
                     (*at, key),

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.options.exclusions import asked, settled
-from onnxq.options.option import Option
+from onnxq.options.option import Option, of_today
 from onnxq.options.settings import (
     AccuracyRepair,
     Calibration,
@@ -69,7 +69,9 @@ class Options:
             UserError: a value makes no sense, or is of an option that the function does not have.
             TypeError: there is no such keyword.
         """
-        rest, groups = dict(options), dict[str, Any]()
+        rest, groups = {of_today(name): value for name, value in options.items()}, dict[str, Any]()
+        if len(rest) < len(options):
+            raise UserError(f"one of {', '.join(options)} is given twice, by two names", hint="keep one")
         given: dict[type, frozenset[str]] = {}
         for group, known in options_of(function).items():
             keyword = KEYWORDS[group]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.remarks import remark
 from onnxq.base.tables import Reader, choice, is_not, number, text, texts, truth, whole
 
 
@@ -61,6 +62,18 @@ class Option:
 def option(default: Any, help: str, kind: Kind, **said: Any) -> Any:
     """A field of a group that is an option; `said`: what its `Option` says beside the help and the kind."""
     return dataclasses.field(default=default, metadata={"option": Option(help, kind, **said)})
+
+
+FORMER: Mapping[str, str] = {"heads": "loud"}
+"""Options by the names that they had before: these are still taken, and that is said."""
+
+
+def of_today(name: str) -> str:
+    """The name that an option has now; that it had another one is said."""
+    now = FORMER.get(name, name)
+    if now != name:
+        remark(f"the option {name!r} is called {now!r} now: {name!r} still works")
+    return now
 
 
 class Unsaid:

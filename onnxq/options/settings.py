@@ -33,7 +33,7 @@ PRESETS = ("imagenet", "yolo", "tensorflow", "raw")
 LEVELS = ("always", "when-possible", "never")
 BODIES = ("fp16", "bf16", "fp32")
 SCALE_FORMS = ("per-channel", "post-scale", "per-tensor")
-HEADS = ("int8", "float", "auto")
+LOUD = ("int8", "float", "auto")
 
 PathLike = str | os.PathLike[str]
 Prove = Literal["always", "when-possible", "never"]
@@ -440,16 +440,16 @@ class Format(
     Group,
     title="Layers",
     table="format",
-    examples=("--keep-float '/head/*' --heads auto", "--body fp16 --io fp16"),
+    examples=("--keep-float '/head/*' --loud auto", "--body fp16 --io fp16"),
 ):
     """What is quantized, and what is written.
 
     Attributes:
         keep_float: names of nodes to keep in float, as globs.
-        heads: what the last layers run in, of `HEADS`: `auto` leaves them, and other layers that make much
-            of the outputs' noise, in float where that gains 1 dB and its price, measured on other samples
-            than chose them. None: likewise where an output is poor, for less than 1 % of the int8 work, and
-            unless a plan or a goal says what is in float. What a head is, `onnxq.quant.heads` says.
+        loud: what loud layers run in, of `LOUD`, which make much of the outputs' noise: `auto` leaves them in
+            float where that gains 1 dB and its price, measured on other samples than chose them. None:
+            likewise where an output is poor, for less than 1 % of the int8 work, and unless a plan or a goal
+            says what is in float. `float`: all heads are, the last layers (`onnxq.quant.heads`).
         body: the type of what is not quantized, of `BODIES`; None: `fp16` for a float32 model and a target
             that runs the types that the file states, else what the model has.
         io: that of float32 inputs and outputs: `body`'s, or None: they stay float32.
@@ -459,16 +459,16 @@ class Format(
             to verify.
 
     Raises:
-        UserError: there is no such type, form or choice of heads, `io` is another type than `body`, or heads
-            are to be something else than a plan has them.
+        UserError: there is no such type, form or choice of loud layers, `io` is another type than `body`,
+            or loud layers are to be something else than a plan has them.
     """
 
     keep_float: Sequence[str] = option((), "Names of nodes to keep in float.", TEXTS, metavar="GLOB")
-    heads: str | None = option(
+    loud: str | None = option(
         None,
-        "The last layers: int8, float, or auto (these and what is loud in float where that gains 1 dB). By "
-        "default auto for 1 % of the int8 work.",
-        kinds.one_of("choice of heads", HEADS), metavar="TYPE",
+        "Loud layers: int8, auto (in float where that gains 1 dB), or float (the last layers). By default "
+        "auto for 1 % of the int8 work.",
+        kinds.one_of("choice of loud layers", LOUD), metavar="TYPE",
     )  # fmt: skip
     body: str | None = option(
         None,
@@ -487,23 +487,23 @@ class Format(
     cache: bool = option(False, "Also write X.cache, for TensorRT's implicit quantization.", FLAG)
     plan: PathLike | None = option(None, "A plan to obey, which `onnxq plan` wrote.", PATH, metavar="X.toml")
 
-    def heads_where(self, settled: bool) -> str:
-        """What heads are asked for, else `default`; `settled`: something else says what is in float."""
-        return self.heads or ("int8" if settled else "default")
+    def loud_where(self, settled: bool) -> str:
+        """What is asked of loud layers, else `default`; `settled`: something else says what is in float."""
+        return self.loud or ("int8" if settled else "default")
 
     def _check(self) -> None:
         for kind, value, known in (
             ("body", self.body, BODIES),
             ("io", self.io, BODIES),
             ("scale form", self.scale_form, SCALE_FORMS),
-            ("choice of heads", self.heads, HEADS),
+            ("choice of loud layers", self.loud, LOUD),
         ):
             if value is not None and value not in known:
                 raise unknown_name(kind, value, known)
-        if self.heads not in (None, "int8") and self.plan is not None:
+        if self.loud not in (None, "int8") and self.plan is not None:
             raise UserError(
-                f"a plan is to be obeyed, which states what is in float, and heads are to be {self.heads}",
-                hint="leave --heads out, or write the plan anew with it: onnxq plan",
+                f"a plan is to be obeyed, which states what is in float, and --loud is to be {self.loud}",
+                hint="leave --loud out, or write the plan anew with it: onnxq plan",
             )
         if self.io not in (None, "fp32") and self.body not in (None, self.io):
             raise UserError(
@@ -671,9 +671,9 @@ class Goal(
         weigh: what outputs weigh, 1 by default.
         measure: how many samples measure what each layer adds, and choose, at most.
         time_limit: seconds, from the beginning of the run, after which searches end with the best so far: for
-            scales, repair, heads, the goal, a faster engine; None: they take as long as they take. What has
-            to be, runs to its end: calibrating, verifying, compiling once. With a limit that is reached the
-            result depends on how fast the machine is.
+            scales, repair, what is loud, the goal, a faster engine; None: they take as long as they take.
+            What has to be, runs to its end: calibrating, verifying, compiling once. With a limit that is
+            reached the result depends on how fast the machine is.
 
     Raises:
         UserError: a value makes no sense, or `max_drop` is given without `eval`.

@@ -51,6 +51,7 @@ STAGES = "blocks", "parts"
 
 _GROUPS = 16  # of the samples that choose: their spread is the standard error
 _OF_BODY = 8  # samples that measure the body in half precision
+_REST = 2  # blocks of what is quiet, beside one that is opened
 _WIDE = 8  # sources in a block: those of wider ones are looked at in parts first
 
 Scoring = Callable[[CallableModel], SampleScores]
@@ -137,9 +138,10 @@ class Accuracy:
             if loud.max() < least:
                 return replace(look, effort=replace(look.effort, runs=runs))
             if widest <= _WIDE or stage == STAGES[-1]:
-                sources = sources.opened(loud, left, 1)
+                sources = sources.opened(loud, left, 1, least)
                 break
-            sources = sources.opened(loud, few, math.isqrt(widest))
+            size = math.isqrt(widest)
+            sources = sources.opened(loud, max(few, -(-widest // size) + _REST), size, least)
         model = self._measure(sources)
         return replace(model, effort=replace(model.effort, runs=runs + model.effort.runs))
 
@@ -319,11 +321,10 @@ class Accuracy:
             groups: how many groups there are at most.
         """
         weights = self._asked.weights if weights is None else weights
-        dealt = [AboutMeanGroups(self._parts, weights, groups) for _ in sets]
+        dealt = AboutMeanGroups(self._parts, weights, groups, len(sets))
         for exact, outputs in self._outputs(sets, samples, self.copy.outputs):
-            for of_set, given in zip(dealt, outputs, strict=True):
-                of_set.add(exact, [given])
-        return [Levels.of(of_set.groups) for of_set in dealt]
+            dealt.add(exact, outputs)
+        return Levels.of_each(dealt.groups)
 
     def sqnr_db(self, sets: Sequence[Collection[str]]) -> list[float]:
         """The SQNR about the mean with each set of nodes in float, measured on the samples that choose.

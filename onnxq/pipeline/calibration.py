@@ -182,7 +182,7 @@ def prepare(
         own = LayerRules(model, layers)
         rules = job.rules if quantizes else ()
         if file is None:
-            vetoes.update(in_float(model) if format.heads == "float" else {})
+            vetoes.update(in_float(model) if format.loud == "float" else {})
             vetoes.update(own.floats)
 
         def make(floats: Mapping[str, str], wanted: Collection[str]) -> QuantPlan:

@@ -139,7 +139,7 @@ class Quantization:
             report = extended(
                 PlanReport,
                 job.run(job.model, "plan"),
-                plan=self._plan_part(draft.plan, stated(model, draft.plan, self._heads)),
+                plan=self._plan_part(draft.plan, stated(model, draft.plan, self._loud)),
                 repair=self._unrepaired(),
                 calibration=NotCalibrated(measured=False, notes=tuple(notes)),
                 **deployment_parts(sampling.deployments, worths(model, sampling.deployments)),
@@ -177,8 +177,8 @@ class Quantization:
         repairs = bool(self._repair.steps) and self._job.target.explicit
         if self._repair.is_auto and count is not None and not enough(count):
             repairs = False
-        decides |= self._format.heads == "auto"
-        confirms = decides or self._heads == "default"
+        decides |= self._format.loud == "auto"
+        confirms = decides or self._loud == "default"
         return Sampling(
             self._job, self._options, self._source, self._given,
             chooses=chooses or repairs or decides, confirms=confirms,
@@ -186,11 +186,11 @@ class Quantization:
         )  # fmt: skip
 
     @property
-    def _heads(self) -> str:
-        """What is asked of the heads, and of what is loud."""
+    def _loud(self) -> str:
+        """What is asked of loud layers."""
         pursued = self._pursuit is not None and self._pursuit.goal.is_set
         settled = pursued or self._ranks or self._file is not None or not self._job.target.explicit
-        return self._format.heads_where(settled)
+        return self._format.loud_where(settled)
 
     def _unrepaired(self) -> RepairPart | None:
         """What the report says of repair where nothing is measured."""
@@ -398,7 +398,7 @@ class Quantization:
             usual=deployed.usual,
         )  # fmt: skip
         request = RunRequest(
-            options, sampling, self._repair, self._pursuit, self._heads, self._compilation, file,
+            options, sampling, self._repair, self._pursuit, self._loud, self._compilation, file,
             edits=self._header is None, repairs_of=prepared.steps,
         )  # fmt: skip
         draft, floats = prepared.draft, prepared.floats

@@ -32,7 +32,7 @@ class RunRequest:
         sampling: gives the samples.
         repair: which of its steps are tried, and on how many samples.
         pursuit: the goal; None: none is pursued, and no outputs are weighed.
-        heads: where the heads are, and what is loud: `int8`, `float`, `auto` or `default`.
+        loud: what loud layers run in: `int8`, `float`, `auto` or `default`.
         compilation: how the result is compiled.
         file: the plan that is obeyed.
         edits: whether the float model may be edited.
@@ -43,7 +43,7 @@ class RunRequest:
     sampling: Sampling
     repair: AccuracyRepair
     pursuit: Pursuit | None
-    heads: str
+    loud: str
     compilation: Compilation
     file: PlanFile | None = None
     edits: bool = True

@@ -79,3 +79,12 @@ def test_what_another_verb_takes_is_passed_over(here: Path, onnxq) -> None:
         ran = onnxq(verb, "net.onnx", "--calib", "data.npz")
         assert (ran.code, ran.out) == (0, ""), ran.err
     assert (here / "net.1-of-2.stats.npz").exists()
+
+
+def test_a_flag_by_its_former_name_works_and_is_told(onnxq) -> None:
+    plain = ("plan", "net.onnx", "--calib", "missing", "-o", "p.toml")
+    now, former = (onnxq(*plain, flag, "nothing") for flag in ("--loud", "--heads"))
+    assert now.code == former.code == 2
+    assert "note" not in now.err
+    assert former.err == now.err + "note: the option 'heads' is called 'loud' now: 'heads' still works\n"
+    assert "--heads" not in onnxq("quantize", "--help").out

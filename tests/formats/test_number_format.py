@@ -132,7 +132,7 @@ def sqnr_db(model: onnx.ModelProto) -> float:
 
 
 def test_a_model_in_fp8(target: Path, tmp_path: Path) -> None:
-    plain, repaired = quantized(target, repair="none", heads="int8"), quantized(target, heads="int8")
+    plain, repaired = quantized(target, repair="none", loud="int8"), quantized(target, loud="int8")
     repaired.save(tmp_path / "digits.onnx")
     model = onnx.load(tmp_path / "digits.onnx")
     assert [entry.version for entry in model.opset_import] == [19]

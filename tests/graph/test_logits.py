@@ -50,6 +50,14 @@ def test_scores_are_logits_about_their_mean(opset: int, given: str, out: str, no
     np.testing.assert_array_equal(run(model, values.reshape(shape)), found)
 
 
+@pytest.mark.parametrize("opset", [13, 18])
+def test_masked_classes_are_infinite_and_the_others_are_about_their_own_mean(opset: int) -> None:
+    changed = at_logits(net(opset, "N, 5", "N, 5", SOFT.format(axis=1)))
+    values = np.array([[1, -np.inf, 3, 8, -np.inf], [1, 2, 3, 4, 5]], np.float32)
+    expected = [[-3, -np.inf, -1, 4, -np.inf], [-2, -1, 0, 1, 2]]
+    np.testing.assert_allclose(run(changed, values), expected)
+
+
 @pytest.mark.parametrize(
     ("opset", "given", "out", "nodes"),
     [

@@ -279,6 +279,24 @@ def test_of_many_sources_the_loudest_are_opened_and_there_are_no_more_than_asked
             assert block[-1].wants != after[0].wants or len(block) == len(after) == 1
 
 
+def test_what_is_quiet_stays_whole_where_only_the_loud_is_opened() -> None:
+    entries = tuple(
+        NoiseSource(f"t{i}", "weight", -1, (f"t{i}",), frozenset(), (frozenset([f"n{i}"]),))
+        for i in range(113)
+    )
+    blocks = Sources(entries, {}).blocks(6)
+    loud = np.array([0.1, 0.1, 0.5, 0.2, 0.1, 0.0])
+    parts = blocks.opened(loud, 7, 4, least=0.3)
+    held = [parts.parts.get(place, (entry,)) for place, entry in enumerate(parts.entries)]
+    assert tuple(itertools.chain(*held)) == entries
+    opened, wide = blocks.parts[2], [len(block) for block in held]
+    assert tuple(itertools.chain(*held[1:-1])) == opened
+    assert max(wide[1:-1]) <= 4 < min(wide[0], wide[-1])
+    assert len(blocks.opened(loud, 100, 1, least=0.6)) == 1  # none is
+    two = sum(len(blocks.parts[place]) for place in (2, 3))
+    assert len(blocks.opened(loud, 100, 1, least=0.2)) == two + 2
+
+
 def sets_of(case: Case, count: int) -> Sequence[list[str]]:
     rng = np.random.default_rng(5)
     layers = [layer.node for layer in case.plan.layers if layer.quantized]

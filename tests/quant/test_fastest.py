@@ -48,7 +48,7 @@ def results() -> dict[bool, Result]:
             samples(),
             method="minmax",
             repair="none",
-            heads="int8",
+            loud="int8",
             target="tensorrt-rtx",
             fastest=fastest,
         )

@@ -143,14 +143,14 @@ def test_by_default_what_is_loud_is_named_and_stays_in_int8_where_that_is_much_w
 
 
 def test_all_heads_are_float_where_that_is_asked_for() -> None:
-    report = report_of(two_heads(outlier=1), heads="float")
+    report = report_of(two_heads(outlier=1), loud="float")
     assert in_float(report) == dict.fromkeys(("fine", "hurt"), "a head, and heads are asked for in float")
     assert report["plan"]["heads"]["share"] == pytest.approx(2 / 11)  # 1x1 twice, beside one of 3x3
     assert report["plan"]["int8_share_of_eligible_macs"] == pytest.approx(9 / 11)
 
 
 def test_auto_leaves_the_head_in_float_that_costs_the_outputs_most() -> None:
-    int8, report = report_of(two_heads(outlier=200)), report_of(two_heads(outlier=200), heads="auto")
+    int8, report = report_of(two_heads(outlier=200)), report_of(two_heads(outlier=200), loud="auto")
     told = report["plan"]["heads"]
     assert told["left_float"] == ["hurt"]
     ((node, why),) = in_float(report).items()
@@ -162,7 +162,7 @@ def test_auto_leaves_the_head_in_float_that_costs_the_outputs_most() -> None:
 
 
 def test_auto_leaves_none_in_float_where_that_gains_too_little_for_its_price() -> None:
-    report = report_of(two_heads(outlier=1), heads="auto")
+    report = report_of(two_heads(outlier=1), loud="auto")
     told = report["plan"]["heads"]
     assert in_float(report) == {}
     assert report["plan"]["int8_share_of_eligible_macs"] == 1.0
@@ -172,7 +172,7 @@ def test_auto_leaves_none_in_float_where_that_gains_too_little_for_its_price() -
 
 @pytest.mark.parametrize(("count", "few"), [(12, True), (16, False)])
 def test_samples_that_confirm_what_they_chose_are_said(count: int, few: bool) -> None:
-    options = {**COMMON, "heads": "auto"}
+    options = {**COMMON, "loud": "auto"}
     plan = onnxq.quantize(two_heads(outlier=200), SAMPLES[:count], **options).report.plan
     said = "the samples that chose confirmed it as well: give more, 16 at least"
     assert plan
@@ -186,19 +186,19 @@ def test_samples_that_confirm_what_they_chose_are_said(count: int, few: bool) ->
 def test_a_plan_states_heads_itself(tmp_path: Path) -> None:
     model = tmp_path / "m.onnx"
     onnx.save(two_heads(outlier=200), model)
-    planned = onnxq.plan(model, SAMPLES, heads="auto", **{k: v for k, v in COMMON.items() if k != "compile"})
+    planned = onnxq.plan(model, SAMPLES, loud="auto", **{k: v for k, v in COMMON.items() if k != "compile"})
     path = tmp_path / "p.toml"
     planned.save(path)
     again = onnxq.quantize(model, SAMPLES, plan=path, compile=False, prove="never")
     assert set(in_float(again.report)) == {"hurt"}
-    chosen = onnxq.quantize(model, SAMPLES, heads="auto", **COMMON)
+    chosen = onnxq.quantize(model, SAMPLES, loud="auto", **COMMON)
     assert again.model.SerializeToString(deterministic=True) == chosen.model.SerializeToString(
         deterministic=True
     )
     with pytest.raises(UserError, match="states what is in float"):
-        onnxq.quantize(model, SAMPLES, plan=path, heads="auto")
-    with pytest.raises(UserError, match="no choice of heads 'flaot'"):
-        onnxq.quantize(model, SAMPLES, heads="flaot")
+        onnxq.quantize(model, SAMPLES, plan=path, loud="auto")
+    with pytest.raises(UserError, match="no choice of loud layers 'flaot'"):
+        onnxq.quantize(model, SAMPLES, loud="flaot")
 
 
 # -- what is loud, by default ------------------------------------------------------------------------
@@ -220,7 +220,7 @@ def spiked(*, spike: float, rest: int = 3) -> onnx.ModelProto:
 
 
 def test_a_loud_head_that_is_cheap_is_in_float_by_default() -> None:
-    int8, report = (report_of(spiked(spike=3000), heads=heads) for heads in ("int8", None))
+    int8, report = (report_of(spiked(spike=3000), loud=heads) for heads in ("int8", None))
     told = report["plan"]["heads"]
     assert told["left_float"] == ["head"]
     assert told["share"] < 0.01
@@ -242,7 +242,7 @@ def test_where_outputs_are_good_nothing_is_looked_for(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(importlib.import_module("onnxq.pipeline.accuracy"), "measure_noise", measured)
     int8, result = (
-        onnxq.quantize(spiked(spike=1, rest=0), SAMPLES, **COMMON, heads=h) for h in ("int8", None)
+        onnxq.quantize(spiked(spike=1, rest=0), SAMPLES, **COMMON, loud=h) for h in ("int8", None)
     )
     assert result.model.SerializeToString(deterministic=True) == int8.model.SerializeToString(
         deterministic=True
@@ -269,7 +269,7 @@ def test_where_the_noise_is_spread_a_sentence_says_so(monkeypatch: pytest.Monkey
     )
 
 
-@pytest.mark.parametrize("options", [{"min_sqnr": 5.0}, {"heads": "int8"}], ids=["goal", "int8"])
+@pytest.mark.parametrize("options", [{"min_sqnr": 5.0}, {"loud": "int8"}], ids=["goal", "int8"])
 def test_where_something_else_says_what_is_in_float_nothing_is_looked_for(options: dict[str, Any]) -> None:
     told = report_of(spiked(spike=300), **options)["plan"]["heads"]
     assert (told["asked"], told["loud"]) == ("int8", [])
@@ -300,7 +300,7 @@ def test_blocks_are_all_that_is_measured_where_none_is_loud(monkeypatch: pytest.
 def test_repair_begins_anew_behind_what_is_loud() -> None:
     """As if the head had been in float by hand."""
     options = {**COMMON, "repair": ["bias"], "method": "minmax"}
-    by_hand = onnxq.quantize(spiked(spike=300), SAMPLES, **options, heads="int8", keep_float=["head"])
+    by_hand = onnxq.quantize(spiked(spike=300), SAMPLES, **options, loud="int8", keep_float=["head"])
     default = onnxq.quantize(spiked(spike=300), SAMPLES, **options)
     assert default.model.SerializeToString(deterministic=True) == by_hand.model.SerializeToString(
         deterministic=True

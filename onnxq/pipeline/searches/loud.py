@@ -16,7 +16,7 @@ from onnxq.documents.plan import Heads, LoudSource
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.judge import policies
-from onnxq.judge.acceptance import LEAST_DB, Gain, Levels
+from onnxq.judge.acceptance import GROUPS, LEAST_DB, Gain, Levels
 from onnxq.judge.comparable import not_compared
 from onnxq.judge.sqnr import limited_db
 from onnxq.noise.decisions import FloatDecision
@@ -99,7 +99,7 @@ def offered(
         return {}, heads
     heads = replace(heads, why="")
     if asked == "default" and weight_bytes(built.floats.proto) >= LARGE:
-        return {}, replace(heads, why="not looked for: the model is large; --heads auto does")
+        return {}, replace(heads, why="not looked for: the model is large; --loud auto does")
     try:
         with built.job.step("loud"), built.job.limit:
             return _Looking(sampling, built, weights, heads).run()
@@ -167,7 +167,9 @@ class _Looking:
         alone = [(*self._taken, one.decision) for one in loud]
         if not nested and not loud:
             return
-        base, *levels = self._levels([self._taken, *nested, *alone], self._sampling.proposing(), output)
+        groups = GROUPS if nested else 1  # nobody asks how sure it is what is only named
+        sets = [self._taken, *nested, *alone]
+        base, *levels = self._levels(sets, self._sampling.proposing(), output, groups)
         gains = [Gain.of(base, one) for one in levels]
         before = self._taken
         if nested:
@@ -184,16 +186,18 @@ class _Looking:
         ]
         self._heads = replace(self._heads, loud=(*self._heads.loud, *named))
 
-    def _levels(self, sets: Sequence[_Set], samples: Iterable[Sample], output: str = "") -> list[Levels]:
+    def _levels(
+        self, sets: Sequence[_Set], samples: Iterable[Sample], output: str, groups: int = GROUPS
+    ) -> list[Levels]:
         """How near the outputs are with each set on samples, or the one that is heard alone."""
         names = self._accuracy.model.weights
         weights = {name: float(name == output) for name in names} if output else None
         feeds = itertools.islice(self._sampling.feeds(samples), self._effort.samples)
-        return self._accuracy.levels([_nodes(one) for one in sets], feeds, weights)
+        return self._accuracy.levels([_nodes(one) for one in sets], feeds, weights, groups)
 
     def _judge(self, tried: _Set, chosen: Gain, output: str) -> None:
         """Takes a set that is worth its price where it was chosen, and where it is confirmed."""
-        before, after = self._levels([self._taken, tried], self._sampling.confirming())
+        before, after = self._levels([self._taken, tried], self._sampling.confirming(), "")
         price = self._price(tried) - self._price(self._taken)
         least = max(policies.LOUD.least_db, price)
         gain = _gain_of(before, after, output)
@@ -349,9 +353,9 @@ def _told(nodes: Sequence[str]) -> str:
 def _offered(request: RunRequest, state: RunState) -> RunState:
     """What is loud in float where that is measured to be worth it; or heads as they are asked for."""
     built = state.built
-    if request.heads not in _EFFORTS:
-        return replace(state, heads=stated(built.floats.model, built.draft.plan, request.heads))
-    why, heads = offered(request.sampling, built, request.weights, request.heads)
+    if request.loud not in _EFFORTS:
+        return replace(state, heads=stated(built.floats.model, built.draft.plan, request.loud))
+    why, heads = offered(request.sampling, built, request.weights, request.loud)
     if why:
         state = _anew(request, state, why)
     return replace(state, heads=heads, unrepaired=None)
@@ -368,7 +372,7 @@ def _anew(request: RunRequest, state: RunState, why: Mapping[str, Reason]) -> Ru
 
 
 def _left_out(request: RunRequest, state: RunState, why: Reason) -> RunState:
-    heads = stated(state.built.floats.model, state.built.draft.plan, request.heads)
+    heads = stated(state.built.floats.model, state.built.draft.plan, request.loud)
     heads = replace(heads, why=f"not measured: {why}" if heads.why else "")
     return replace(state, heads=heads, unrepaired=None)
 
