@@ -90,27 +90,37 @@ def test_a_limit_of_no_time_leaves_out_all_that_is_searched_for() -> None:
     assert report.layer_errors.why_not == "the time limit of 0 s is reached"
 
 
-def test_the_best_so_far_is_written_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Over when `gptq` begins: `bias` is kept, and the result is that of `bias` alone."""
+@pytest.mark.parametrize(
+    ("over", "kept", "first_left"), [("split", ["bias", "gptq"], "thresholds"), ("gptq", [], "bias")]
+)
+def test_the_best_so_far_is_written_when_the_time_is_up(
+    over: str, kept: list[str], first_left: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over when a step begins: what was kept before is; steps tried together are kept or left out."""
     begin = repair_bench._Bench.begin
 
     def late(self: Any, step: str) -> None:
         begin(self, step)
-        if step == "gptq":
+        if step == over:
             monkeypatch.setattr("onnxq.base.time_limit.time.monotonic", lambda: 1e9)
 
-    alone = quantize(repair=["bias"], loud="int8", min_sqnr=None)
-    assert alone.report.repair.steps[0].verdict == "kept"
+    alone = quantize(repair=kept or "none", loud="int8", min_sqnr=None)
+    steps = alone.report.repair.steps if kept else ()
+    assert {entry.step: entry.verdict for entry in steps} == dict.fromkeys(kept, "kept")
     monkeypatch.setattr(repair_bench._Bench, "begin", late)
-    result = quantize(loud="int8", min_sqnr=None, time_limit=1e6)
+    asked = ["bias", "gptq", "split", "thresholds"]
+    result = quantize(repair=asked, loud="int8", min_sqnr=None, time_limit=1e6)
     verdicts = {entry.step: (entry.verdict, entry.why) for entry in result.report.repair.steps}
-    assert verdicts["bias"][0] == "kept"
-    assert verdicts["gptq"] == ("left-out", "the time limit of 1e+06 s is reached")
+    assert [step for step, (verdict, _) in verdicts.items() if verdict == "kept"] == kept
+    assert verdicts[first_left] == ("left-out", "the time limit of 1e+06 s is reached")
     assert content(result) == content(alone)
     said: list[str] = []
     monkeypatch.setattr(Page, "entry", lambda page, text, *more, **style: said.append(text))
     repair_section(Page(), dataclasses.replace(result.report.repair, asked="auto"))
-    assert "not tried: gptq: the time limit of 1e+06 s is reached" in said
+    if kept:  # else the summary says it
+        (told,) = [text for text in said if "the time limit of 1e+06 s is reached" in text]
+        assert told.startswith("not tried: ")
+        assert first_left in told
     assert not [text for text in said if "more would be run" in text]
 
 

@@ -140,8 +140,10 @@ class Accuracy:
             if widest <= _WIDE or stage == STAGES[-1]:
                 sources = sources.opened(loud, left, 1, least)
                 break
-            size = math.isqrt(widest)
-            sources = sources.opened(loud, max(few, -(-widest // size) + _REST), size, least)
+            size, room = math.isqrt(widest), few
+            if least:  # to open one of them
+                room = max(few, -(-widest // size) + _REST)
+            sources = sources.opened(loud, room, size, least)
         model = self._measure(sources)
         return replace(model, effort=replace(model.effort, runs=runs + model.effort.runs))
 

@@ -347,7 +347,7 @@ class StepSearch:
         """
         best = self._best(self._each(proposal.drafts, state))
         searched = step.search > 0 or len(proposal.drafts) > 1
-        decision = self._judged(state, best, _policy(step, state, best, several=searched), later)
+        decision = self._judged(step, state, best, later, several=searched)
         part = None if decision.kept else self._apart(step, proposal, state, best, later)
         return part or (best, decision)
 
@@ -368,7 +368,7 @@ class StepSearch:
             return None
         try:
             part = self._made(draft, best)
-            decision = self._judged(state, part, _policy(step, state, part, several=True), later)
+            decision = self._judged(step, state, part, later, several=True)
         except (Refused, TimeIsUp):
             return None
         if not decision.kept:
@@ -378,10 +378,16 @@ class StepSearch:
             proposal.changed["tensors"] = len(draft.edits) - len(state.draft.edits)
         return part, decision
 
-    def _judged(self, state: Version, best: Version, policy: Policy, later: Sequence[str]) -> Judgement:
-        """Whether a version takes the place of another one: on the fewest samples that make it clear."""
+    def _judged(
+        self, step: Step, state: Version, best: Version, later: Sequence[str], *, several: bool
+    ) -> Judgement:
+        """Whether a version takes the place of another one: on the fewest samples that make it clear.
+
+        `several`: it is the best of several, or found by a search.
+        """
         for waves in range(1, len(self._tools.waves.waves) + 1):
-            decision = judged(self._levels(state, waves), self._levels(best, waves), policy)
+            before, after = self._levels(state, waves), self._levels(best, waves)
+            decision = judged(before, after, _policy(step, state, best, several=several))
             if decision.clear or not self._affords(state, best, waves, later):
                 break
         return decision
@@ -489,7 +495,7 @@ class StepSearch:
 
 
 def _policy(step: Step, before: Version, after: Version, *, several: bool) -> Policy:
-    """What is asked of a version; `several`: it is the best of several, or found by a search."""
+    """What is asked of a fitted version; `several`: it is the best of several, or found by a search."""
     if after.draft.fitted != before.draft.fitted and after.fitted.rows_each >= _ROWS_EACH:
         return FITTED
     policy = BEST_OF_SEVERAL if several else STEP
