@@ -8,7 +8,7 @@ thread: the same bits by any number of threads.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,7 +26,9 @@ from onnxq.quant.scales import quantize_weights
 from onnxq.repair.activation import activation_of
 from onnxq.repair.bias import shifts
 from onnxq.repair.layers import FitLayer, fit_layers
-from onnxq.repair.rounding import EXACT_ROWS, rounded, second_moment
+from onnxq.repair.moments import EXACT_ROWS, Moments
+from onnxq.repair.refit import refit
+from onnxq.repair.rounding import rounded, second_moment
 from onnxq.repair.rows import ChannelEnds, FloatRows, float_rows
 from onnxq.repair.spill import Spill
 from onnxq.repair.stream import Stream
@@ -397,34 +399,51 @@ class _Work:
         return self._layer.rows(values, at)
 
     def rounded(self, *, centred: bool) -> np.ndarray:
-        """Codes by GPTQ, [groups, outputs, terms]; `centred`: the mean belongs to the bias."""
-        each = list(self._fit._threads.map(self._rows, self._used))
-        ends = np.cumsum([len(one) for one in each])[:-1]
-        rows = np.concatenate(each)
+        """Codes by GPTQ of refitted weights, [groups, outputs, terms]; `centred`: the mean belongs to the bias."""
+        used = [*self._used[::2], *self._used[1::2]]  # two halves, for what they say of each other
+        each = list(self._fit._threads.map(self._rows, used))
+        ends = np.cumsum([len(one) for one in each])
+        rows, middle = np.concatenate(each), int(ends[(len(used) - 1) // 2])
         del each  # of the same memory from here on
-        self._kept = dict(zip(self._used, np.split(rows, ends), strict=True))
-        codes = []
+        self._kept = dict(zip(used, np.split(rows, ends[:-1]), strict=True))
+        aims, threads, codes = self._aims(used), self._fit._threads, []
         for group in range(self._layer.groups):
             steps = self._weights[group].astype(np.float64) / self._scales[group][:, None]
-            second = second_moment(rows[:, group], self._fit._threads, centred=centred)
-            codes.append(rounded(steps, second, self._fit._threads.map, format=self._format))
+            halves = [
+                Moments.of(some, threads, aim - some.astype(np.float32) @ steps.astype(np.float32).T)
+                for half in (slice(middle), slice(middle, None))
+                for some, aim in [(rows[half, group], aims[half, group])]
+            ]
+            change = refit(halves, np.square(self._scales[group].astype(np.float64)), centred=centred)
+            second = second_moment(halves[0] + halves[1], centred=centred)
+            codes.append(rounded(steps + change, second, threads.map, format=self._format))
             del second
         return np.stack(codes)
 
+    def _aims(self, samples: Sequence[int]) -> np.ndarray:
+        """What products of codes are to be, in steps of them: float32 [rows, groups, outputs]."""
+        assert self._data is not None
+        layer = self._layer
+        steps = self._scales.reshape(-1).astype(np.float64) * layer.alpha * float(self._data.scale.reshape(-1)[0])
+        aims = np.concatenate([self._exact(sample) for sample in samples])
+        aims -= (self.bias.astype(np.float64) * layer.beta).astype(np.float32)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            aims /= steps.astype(np.float32)
+        return aims.reshape(len(aims), layer.groups, -1)
+
+    def _exact(self, sample: int) -> np.ndarray:
+        """What the float layer gives at the rows of a sample, float32 [rows, outputs]."""
+        rows = self._fit._floats.of(self._layer.output, sample).rows
+        change = self._fit._maps.get(self._layer.output)
+        return rows if change is None or change.wide else np.asarray(change.apply(rows, 1), np.float32)
+
     def both(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """What the float layer gives, and what this one does: float32 [rows, outputs], in parts."""
-        fit, layer = self._fit, self._layer
-        change = fit._maps.get(layer.output)
-
-        def exact(sample: int) -> np.ndarray:
-            rows = fit._floats.of(layer.output, sample).rows
-            return rows if change is None or change.wide else np.asarray(change.apply(rows, 1), np.float32)
-
         parts = [self._used[start : start + _BLOCK] for start in range(0, len(self._used), _BLOCK)]
-        sums = list(fit._threads.map(self._sums, self._used))
+        sums = list(self._fit._threads.map(self._sums, self._used))
         place = dict(zip(self._used, sums, strict=True))
         return (
-            [np.concatenate([exact(sample) for sample in part]) for part in parts],
+            [np.concatenate([self._exact(sample) for sample in part]) for part in parts],
             [np.concatenate([place[sample] for sample in part]) for part in parts],
         )
 

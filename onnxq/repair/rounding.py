@@ -13,10 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from onnxq.formats import INT8, NumberFormat
-from onnxq.repair.threads import Threads
-
-EXACT_ROWS = 1040
-"""So many products of int8 codes add up to less than 2^24: float32 is exact, in any order."""
+from onnxq.repair.moments import Moments
 
 DAMPING = 0.01
 """Of the mean of H's diagonal, added to it."""
@@ -30,49 +27,21 @@ BLOCK = 64
 _OUTPUTS = 128  # channels that are rounded together
 
 
-def moments(rows: np.ndarray, threads: Threads) -> tuple[np.ndarray, np.ndarray]:
-    """The sums of codes, and of the products of two of them, over rows; of integers exact in any order.
-
-    Args:
-        rows: codes [rows, terms].
-        threads: each adds up some of the rows.
-
-    Returns:
-        float64 [terms] and [terms, terms].
-    """
-    terms = rows.shape[1]
-    total, products = np.zeros(terms), np.zeros((terms, terms))
-
-    def block(start: int) -> tuple[np.ndarray, np.ndarray]:
-        part = rows[start : start + EXACT_ROWS].astype(np.float32)
-        return part.sum(axis=0, dtype=np.float64), part.T @ part
-
-    for sums, squares in threads.map(block, range(0, len(rows), EXACT_ROWS)):
-        total += sums
-        products += squares
-    return total, products
-
-
-def second_moment(rows: np.ndarray, threads: Threads, *, centred: bool) -> np.ndarray:
+def second_moment(moments: Moments, *, centred: bool) -> np.ndarray:
     """H of some rows, its diagonal the nearer the fewer they are.
 
     Of few rows, codes that make up for each other there do not elsewhere: as it is, H of fewer rows than
     terms costs up to 2 dB where all inputs vary, and with less of what is beside its diagonal it gains.
 
     Args:
-        rows: codes [rows, terms].
-        threads: each adds up some of the rows.
+        moments: of the codes.
         centred: whether it is about the mean, which a bias makes up for.
 
     Returns:
         float64 [terms, terms].
     """
-    total, products = moments(rows, threads)
-    count, terms = rows.shape
-    products /= count
-    if centred:
-        products -= np.outer(total / count, total / count)
-    sure = count / (count + _UNSURE * terms)
+    products = moments.second(centred=centred)
+    sure = moments.count / (moments.count + _UNSURE * len(products))
     diagonal = np.diagonal(products).copy()
     products *= sure
     np.fill_diagonal(products, diagonal)

@@ -1,0 +1,62 @@
+"""Weights with which products of quantized inputs give what the float layer gives.
+
+GPTQ makes up for the rounding of weights, on inputs as if they were exact. They are not: they are codes, of a
+quantized model as it is in front of the layer. With x these inputs, Y what the float layer gives and R = Y - W x,
+the change D of the weights is the least of |R - D x|^2 + penalty |D|^2, ridge regression: D = E[R xT] (E[x xT] +
+penalty I)^-1, as in ERQ (arXiv 2407.06794); GPTAQ (arXiv 2504.02692) aims at the same, term by term. What
+is gained on a half of the samples by a fit to the other half chooses the penalty, or that nothing is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from onnxq.repair.moments import Moments
+
+PENALTIES = (0.003, 0.03, 0.3, 3.0)
+"""Of the mean of the diagonal of E[x xT]."""
+
+
+def refit(halves: Sequence[Moments], price: np.ndarray, *, centred: bool) -> np.ndarray:
+    """What is to be added to weights.
+
+    Args:
+        halves: of the rows of two halves of the samples.
+        price: what the square of an error of an output counts, float64 [outputs].
+        centred: whether the mean belongs to the bias.
+
+    Returns:
+        float64 [outputs, terms]; 0 where no change is shown to gain.
+    """
+    whole = halves[0] + halves[1]
+    nothing = np.zeros(whole.crossed.shape)
+    if not all(np.isfinite(half.crossed).all() and half.count for half in halves):
+        return nothing
+    second = [half.second(centred=centred) for half in halves]
+    cross = [half.cross(centred=centred) for half in halves]
+
+    def gain(penalty: float) -> float:
+        total = 0.0
+        for fits, judges in ((0, 1), (1, 0)):
+            change = _ridge(second[fits], cross[fits], penalty)
+            error = ((change @ second[judges] - 2 * cross[judges]) * change).sum(axis=1)
+            total -= halves[judges].count * float(price @ error)
+        return total
+
+    gains = [gain(penalty) for penalty in PENALTIES]
+    best = int(np.argmax(gains))
+    if not gains[best] > 0:
+        return nothing
+    return _ridge(whole.second(centred=centred), whole.cross(centred=centred), PENALTIES[best])
+
+
+def _ridge(second: np.ndarray, cross: np.ndarray, penalty: float) -> np.ndarray:
+    diagonal = np.diagonal(second)
+    added = penalty * float(diagonal.mean())
+    if not added > 0:
+        return np.zeros(cross.shape)
+    damped = second.copy()
+    damped[np.diag_indices_from(damped)] += added
+    return np.asarray(np.linalg.solve(damped, cross.T).T)
