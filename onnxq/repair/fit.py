@@ -399,24 +399,28 @@ class _Work:
         return self._layer.rows(values, at)
 
     def rounded(self, *, centred: bool) -> np.ndarray:
-        """Codes by GPTQ of refitted weights, [groups, outputs, terms]; `centred`: the mean belongs to the bias."""
+        """Codes by GPTQ, [groups, outputs, terms]; `centred`: the mean belongs to the bias, and weights are
+        refitted first."""
         used = [*self._used[::2], *self._used[1::2]]  # two halves, for what they say of each other
         each = list(self._fit._threads.map(self._rows, used))
         ends = np.cumsum([len(one) for one in each])
         rows, middle = np.concatenate(each), int(ends[(len(used) - 1) // 2])
         del each  # of the same memory from here on
         self._kept = dict(zip(used, np.split(rows, ends[:-1]), strict=True))
-        aims, threads, codes = self._aims(used), self._fit._threads, []
+        aims = self._aims(used) if centred else None
+        threads, codes = self._fit._threads, []
         for group in range(self._layer.groups):
             steps = self._weights[group].astype(np.float64) / self._scales[group][:, None]
+            weights = steps.astype(np.float32)
             halves = [
-                Moments.of(some, threads, aim - some.astype(np.float32) @ steps.astype(np.float32).T)
-                for half in (slice(middle), slice(middle, None))
-                for some, aim in [(rows[half, group], aims[half, group])]
+                Moments.of(some, threads, None if aims is None else aims[part, group] - some @ weights.T)
+                for part in (slice(middle), slice(middle, None))
+                for some in [rows[part, group].astype(np.float32)]
             ]
-            change = refit(halves, np.square(self._scales[group].astype(np.float64)), centred=centred)
+            if centred:
+                steps += refit(halves, np.square(self._scales[group].astype(np.float64)))
             second = second_moment(halves[0] + halves[1], centred=centred)
-            codes.append(rounded(steps + change, second, threads.map, format=self._format))
+            codes.append(rounded(steps, second, threads.map, format=self._format))
             del second
         return np.stack(codes)
 
@@ -424,7 +428,8 @@ class _Work:
         """What products of codes are to be, in steps of them: float32 [rows, groups, outputs]."""
         assert self._data is not None
         layer = self._layer
-        steps = self._scales.reshape(-1).astype(np.float64) * layer.alpha * float(self._data.scale.reshape(-1)[0])
+        scale = layer.alpha * float(self._data.scale.reshape(-1)[0])
+        steps = self._scales.reshape(-1).astype(np.float64) * scale
         aims = np.concatenate([self._exact(sample) for sample in samples])
         aims -= (self.bias.astype(np.float64) * layer.beta).astype(np.float32)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):

@@ -19,23 +19,21 @@ PENALTIES = (0.003, 0.03, 0.3, 3.0)
 """Of the mean of the diagonal of E[x xT]."""
 
 
-def refit(halves: Sequence[Moments], price: np.ndarray, *, centred: bool) -> np.ndarray:
-    """What is to be added to weights.
+def refit(halves: Sequence[Moments], price: np.ndarray) -> np.ndarray:
+    """What is to be added to weights; the means belong to the bias.
 
     Args:
         halves: of the rows of two halves of the samples.
         price: what the square of an error of an output counts, float64 [outputs].
-        centred: whether the mean belongs to the bias.
 
     Returns:
         float64 [outputs, terms]; 0 where no change is shown to gain.
     """
     whole = halves[0] + halves[1]
-    nothing = np.zeros(whole.crossed.shape)
-    if not all(np.isfinite(half.crossed).all() and half.count for half in halves):
-        return nothing
-    second = [half.second(centred=centred) for half in halves]
-    cross = [half.cross(centred=centred) for half in halves]
+    if not all(half.count and np.isfinite(half.crossed).all() for half in halves):
+        return np.zeros(whole.crossed.shape)
+    second = [half.second(centred=True) for half in halves]
+    cross = [half.cross(centred=True) for half in halves]
 
     def gain(penalty: float) -> float:
         total = 0.0
@@ -48,8 +46,8 @@ def refit(halves: Sequence[Moments], price: np.ndarray, *, centred: bool) -> np.
     gains = [gain(penalty) for penalty in PENALTIES]
     best = int(np.argmax(gains))
     if not gains[best] > 0:
-        return nothing
-    return _ridge(whole.second(centred=centred), whole.cross(centred=centred), PENALTIES[best])
+        return np.zeros(whole.crossed.shape)
+    return _ridge(whole.second(centred=True), whole.cross(centred=True), PENALTIES[best])
 
 
 def _ridge(second: np.ndarray, cross: np.ndarray, penalty: float) -> np.ndarray:
