@@ -399,8 +399,11 @@ class _Work:
         return self._layer.rows(values, at)
 
     def rounded(self, *, centred: bool) -> np.ndarray:
-        """Codes by GPTQ, [groups, outputs, terms]; `centred`: the mean belongs to the bias, and weights are
-        refitted first."""
+        """Codes by GPTQ, [groups, outputs, terms].
+
+        Args:
+            centred: the mean belongs to the bias, and weights are refitted first.
+        """
         used = [*self._used[::2], *self._used[1::2]]  # two halves, for what they say of each other
         each = list(self._fit._threads.map(self._rows, used))
         ends = np.cumsum([len(one) for one in each])

@@ -1,10 +1,11 @@
 """Weights with which products of quantized inputs give what the float layer gives.
 
 GPTQ makes up for the rounding of weights, on inputs as if they were exact. They are not: they are codes, of a
-quantized model as it is in front of the layer. With x these inputs, Y what the float layer gives and R = Y - W x,
-the change D of the weights is the least of |R - D x|^2 + penalty |D|^2, ridge regression: D = E[R xT] (E[x xT] +
-penalty I)^-1, as in ERQ (arXiv 2407.06794); GPTAQ (arXiv 2504.02692) aims at the same, term by term. What
-is gained on a half of the samples by a fit to the other half chooses the penalty, or that nothing is changed.
+model that is quantized in front of the layer. With x these inputs, Y what the float layer gives and
+R = Y - W x, the change D of the weights is where |R - D x|^2 + penalty |D|^2 is least, ridge regression:
+D = E[R xT] (E[x xT] + penalty I)^-1, as in ERQ (arXiv 2407.06794); GPTAQ (arXiv 2504.02692) aims at the
+same, term by term. What a fit to one half of the samples gains on the other half chooses the penalty, or that
+nothing is changed.
 """
 
 from __future__ import annotations

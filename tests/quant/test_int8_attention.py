@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from grid_nets import Net
 import onnxq
 from onnxq.body.convert import to_half
 from onnxq.graph.model import Model
+from onnxq.judge import policies
 from onnxq.judge.policies import JOINTS
 from onnxq.pipeline.searches import joints
 from onnxq.pipeline.searches.joints import NOT_COMPARED, disagreeing
@@ -285,8 +287,34 @@ def test_as_few_are_taken_back_as_it_takes(costs: list[float], taken_back: list[
             Outputs(("y",), -ones, ones, ones > 0),
         )
 
-    found = disagreeing(
-        plan(names), lambda floats: plan(n for n in names if n not in floats), lambda: range(9), measure
-    )
-    assert found is not None
-    assert set(found) == {f"{letter}{i}" for i in taken_back for letter in "ab"}
+    def taken(least: float) -> set[str]:
+        found = disagreeing(
+            plan(names),
+            lambda floats: plan(n for n in names if n not in floats),
+            lambda: range(9),
+            measure,
+            lambda feeds, candidate: float(measure(feeds, [candidate]).sqnr_db()[0]) >= least,
+        )
+        assert found is not None
+        return set(found)
+
+    assert taken(math.inf) == {f"{letter}{i}" for i in taken_back for letter in "ab"}
+    assert taken(19.0) == set()  # 30 dB without them, 20 with the one that costs most
+
+
+def test_it_stays_in_int8_where_the_outputs_are_good_whatever_float_would_gain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mixed = net(sharp=(200, 0.01, 0.01, 0.01))
+    options: dict[str, Any] = {"method": "mse", "compile": False, "repair": "none"}
+    monkeypatch.setattr(policies, "JOINTS_ENOUGH_DB", -math.inf)
+    assert set(formats(onnxq.quantize(mixed, samples(), **options).report).values()) == {"int8"}
+    monkeypatch.undo()  # and by 30 dB it is not
+    assert set(formats(onnxq.quantize(mixed, samples(), **options).report).values()) != {"int8"}
+
+
+def test_a_goal_says_how_good_they_are_to_be() -> None:
+    mixed = net(sharp=(200, 0.01, 0.01, 0.01))
+    options: dict[str, Any] = {"method": "mse", "compile": False, "repair": "none", "min_sqnr": 1.0}
+    report = onnxq.quantize(mixed, samples(), **options).report
+    assert set(formats(report).values()) == {"int8"}

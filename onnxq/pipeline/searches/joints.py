@@ -11,13 +11,15 @@ import numpy as np
 
 from onnxq.base.reason import Reason
 from onnxq.judge import policies
+from onnxq.judge.about_mean import AboutMeanMeter
 from onnxq.judge.acceptance import Gain
+from onnxq.pipeline.building import Built
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.search import ModelSearch, searched
 from onnxq.pipeline.searches.scales import SCALES, methods_of, with_scales
 from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.quant.choice import Scales, scale_sets
-from onnxq.quant.measuring import Candidate
+from onnxq.quant.measuring import Candidate, MeasuringCopy
 from onnxq.quant.plan import Joint, QuantPlan
 from onnxq.run import noise
 from onnxq.run.compare import Recording
@@ -33,26 +35,31 @@ InFloat = Callable[[Mapping[str, str]], QuantPlan]
 Measure = Callable[[Iterable[Any], Sequence[Candidate]], Noise]
 """Runs the model on samples with each candidate."""
 
+Enough = Callable[[Iterable[Any], Candidate], bool]
+"""Whether the outputs are near enough on samples with a candidate, whatever float would gain."""
+
 
 def disagreeing(
     plan: QuantPlan,
     in_float: InFloat,
     samples: Callable[[], Iterable[Any]],
     measure: Measure,
+    enough: Enough,
     others: Sequence[Scales] = (),
 ) -> dict[str, Reason] | None:
     """The nodes of joint decisions that cost the outputs too much, and why.
 
     In int8 a Softmax has one scale for all rows of all heads: where some have one great weight and others
-    many small ones, the small ones are lost. How much that matters, the outputs tell. If all these decisions
-    together cost no more than `JOINTS` says, all stay; else those that cost most are taken back, as few as
-    that takes.
+    many small ones, the small ones are lost. How much that matters, the outputs tell. If they are near enough
+    with all these decisions, or these cost no more than `JOINTS` says, all stay; else those that cost most
+    are taken back, as few as that takes.
 
     Args:
         plan: the plan; what another rule decides for good is not tried.
         in_float: what the plan is without some.
         samples: gives samples, the same ones at each call.
         measure: runs the model.
+        enough: runs it, too.
         others: scales that would be chosen from: what is best with these layers in int8 need not be best with
             them in float.
 
@@ -69,7 +76,10 @@ def disagreeing(
     def levels(*candidates: Candidate) -> np.ndarray:
         return measure(itertools.islice(samples(), _SAMPLES), candidates).sqnr_db()
 
-    if not joints:
+    def near(candidate: Candidate) -> bool:
+        return enough(itertools.islice(samples(), _SAMPLES), candidate)
+
+    if not joints or near(Candidate()):
         return {}
     sets: list[Scales] = [{}, *others]
     kept, *all_freed = levels(Candidate(), *(without(joints, scales) for scales in sets))
@@ -84,15 +94,16 @@ def disagreeing(
         return {}
     alone = levels(*(without([joint], best) for joint in joints))
     order = [joints[i] for i in np.argsort(-alone, kind="stable")]
-    few, enough = 0, len(order)  # so many are too few, and so many enough
-    while enough - few > 1:
-        middle = (few + enough) // 2
-        if too_dear(levels(without(order[:middle], best))[0]):
+    few, many = 0, len(order)  # so many are too few, and so many enough
+    while many - few > 1:
+        middle = (few + many) // 2
+        candidate = without(order[:middle], best)
+        if too_dear(levels(candidate)[0]) and not near(candidate):
             few = middle
         else:
-            enough = middle
+            many = middle
     text = f"with such layers in int8 the outputs have {kept:.1f} dB of SQNR, in float {freed:.1f} dB"
-    return {node: Reason("disagrees", text) for joint in order[:enough] for node in joint.nodes}
+    return {node: Reason("disagrees", text) for joint in order[:many] for node in joint.nodes}
 
 
 def _tried(request: RunRequest, state: RunState) -> RunState:
@@ -110,6 +121,7 @@ def _tried(request: RunRequest, state: RunState) -> RunState:
             lambda feeds, candidates: noise.measure(
                 floats, measuring, feeds, candidates, job.parts_of(floats.outputs)
             ),
+            lambda feeds, candidate: _near(request, built, floats, measuring, feeds, candidate),
             scale_sets(state.ranges, methods_of(options, plan)) if options.chooses else (),
         )
     if nodes is None:
@@ -117,6 +129,25 @@ def _tried(request: RunRequest, state: RunState) -> RunState:
     if not nodes:
         return state
     return chosen_anew(request, state, nodes)
+
+
+def _near(
+    request: RunRequest,
+    built: Built,
+    floats: Recording,
+    model: MeasuringCopy,
+    samples: Iterable[Mapping[str, np.ndarray]],
+    candidate: Candidate,
+) -> bool:
+    """Whether the goal is met, or, without one, the worst part of the outputs is good in int8."""
+    meter = AboutMeanMeter(built.job.parts_of(floats.outputs), 1, request.weights)
+    for feeds in samples:
+        taken = {name: feeds[name] for name in model.inputs}
+        meter.add(floats.run(feeds), model.run_each(taken, [candidate], floats.outputs))
+    found, pursuit = meter.result(), request.pursuit
+    goal = None if pursuit is None else pursuit.goal.min_sqnr
+    level = found.worst_output_db if goal is None else found.sqnr_about_mean_db
+    return level is not None and level >= (policies.JOINTS_ENOUGH_DB if goal is None else goal)
 
 
 def chosen_anew(request: RunRequest, state: RunState, why: Mapping[str, str]) -> RunState:
