@@ -227,6 +227,7 @@ class _Settling:
             outputs: how far the outputs are where nothing else does.
         """
         trial = self._whole
+        known: dict[frozenset[str], bool] = {}  # a part may be one node, which is tried by itself again
 
         def suffices(chosen: Sequence[dict[str, Reason]]) -> bool:
             nonlocal trial
@@ -234,11 +235,13 @@ class _Settling:
                 return False
             self.trials += 1
             more = _merged(chosen)
-            _, found = self._tried(trial, {**stays, **more})
-            enough = all(map(self._is_near, found, found.values()))
-            if enough and chosen is not groups:  # what is tried now is part of this
-                trial = trial.behind(more, stays, outputs)
-            return enough
+            names = frozenset(more)
+            if names not in known:
+                _, found = self._tried(trial, {**stays, **more})
+                known[names] = all(map(self._is_near, found, found.values()))
+                if known[names] and chosen is not groups:  # what is tried now is part of this
+                    trial = trial.behind(names, stays, outputs)
+            return known[names]
 
         if not groups or not suffices(groups):
             return {}

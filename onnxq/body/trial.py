@@ -15,8 +15,11 @@ from onnxq.base.reason import Reason
 from onnxq.body.convert import HalfBody
 from onnxq.body.emulate import Tapped
 from onnxq.graph.model import Model
-from onnxq.graph.tail import tail_of
+from onnxq.graph.tail import tail_nodes, tail_of
 from onnxq.judge.sqnr import Energy
+
+# Of the nodes so many at most are tried apart: to run what is in front of them takes as long as a trial.
+_MOST = 3 / 4
 
 Convert = Callable[[Model, Mapping[str, Reason], Collection[str]], HalfBody]
 """Makes a body of a model: what stays float32, and inputs that do so whatever the others are."""
@@ -64,7 +67,7 @@ class Trial:
     def behind(
         self, nodes: Collection[str], stays: Mapping[str, Reason], outputs: Mapping[str, Energy]
     ) -> Trial:
-        """That of what depends on some nodes, where all others are as in one body.
+        """That of what depends on some nodes, where all others are as in one body; itself where that is most.
 
         Args:
             nodes: their names.
@@ -74,7 +77,10 @@ class Trial:
         Raises:
             RunError: the body does not run.
         """
-        tail = tail_of(self.model, nodes, self.compared)
+        depends = tail_nodes(self.model, nodes, self.compared)
+        if len(depends) > _MOST * len(self.model.graph.nodes):
+            return self
+        tail = tail_of(self.model, depends)
         inputs = [tensor.name for tensor in tail.graph.inputs]
         given = {tensor.name for tensor in self.model.graph.inputs}
         made = [name for name in inputs if name not in given]

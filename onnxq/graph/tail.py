@@ -10,14 +10,35 @@ from onnxq.graph.model import Model
 from onnxq.graph.wiring import bodies, captures, detach, is_constant, with_bodies
 
 
-def tail_of(model: Model, nodes: Collection[str], given: Collection[str]) -> Model:
-    """A model of its own of what depends on some nodes; weights are shared.
+def tail_nodes(model: Model, nodes: Collection[str], given: Collection[str]) -> frozenset[str]:
+    """The names of the nodes of the main graph that depend on some nodes, and of what they need beside these.
 
     Args:
-        model: the model; it is not modified.
+        model: the model.
         nodes: names of nodes; one in a body stands for the node around it.
         given: the tensors that the tail may be fed, beside the model's inputs. What makes others that it
             reads is part of it, back to one of these.
+    """
+    kept, changed = set[str](), set[int]()
+    for node in model.graph.nodes:
+        named = any(one.name in nodes for one in with_bodies(node))
+        if named or any(id(tensor) in changed for tensor in _reads(node)):
+            kept.add(node.name)
+            changed.update(id(tensor) for tensor in node.outputs if tensor.name)
+    needed = set[int]()
+    for node in reversed(model.graph.nodes):
+        if node.name in kept or any(id(tensor) in needed for tensor in node.outputs):
+            kept.add(node.name)
+            needed.update(id(tensor) for tensor in _reads(node) if tensor.name not in given)
+    return frozenset(kept)
+
+
+def tail_of(model: Model, nodes: Collection[str]) -> Model:
+    """A model of its own of the nodes of a tail; weights are shared.
+
+    Args:
+        model: the model; it is not modified.
+        nodes: their names, see `tail_nodes`.
 
     Returns:
         The tail. Its inputs are what it reads and does not make, its outputs those of the model's that it
@@ -25,33 +46,16 @@ def tail_of(model: Model, nodes: Collection[str], given: Collection[str]) -> Mod
     """
     result = duplicate(model)
     graph = result.graph
-    kept = _kept(list(graph.nodes), nodes, given)
     for node in graph.nodes:
-        if id(node) not in kept:
+        if node.name not in nodes:
             for one in with_bodies(node):
                 detach(one)
-    graph.nodes = [node for node in graph.nodes if id(node) in kept]
+    graph.nodes = [node for node in graph.nodes if node.name in nodes]
     made = {id(tensor) for node in graph.nodes for tensor in node.outputs}
     read = {id(t): t for node in graph.nodes for t in _reads(node) if t.name and not is_constant(t)}
     graph.inputs = [tensor for key, tensor in read.items() if key not in made]
     graph.outputs = [tensor for tensor in graph.outputs if id(tensor) in made]
     return result
-
-
-def _kept(nodes: list[Any], names: Collection[str], given: Collection[str]) -> set[int]:
-    """The nodes of a tail, by id; `nodes`: all, in order."""
-    kept, changed = set[int](), set[int]()
-    for node in nodes:
-        named = any(one.name in names for one in with_bodies(node))
-        if named or any(id(tensor) in changed for tensor in _reads(node)):
-            kept.add(id(node))
-            changed.update(id(tensor) for tensor in node.outputs if tensor.name)
-    needed = set[int]()
-    for node in reversed(nodes):
-        if id(node) in kept or any(id(tensor) in needed for tensor in node.outputs):
-            kept.add(id(node))
-            needed.update(id(tensor) for tensor in _reads(node) if tensor.name not in given)
-    return kept
 
 
 def _reads(node: Any) -> Iterator[Any]:
