@@ -19,12 +19,12 @@ import numpy as np
 import onnx
 
 from onnxq.base.reason import Reason
+from onnxq.body.body_trial import BodyTrial, Convert
 from onnxq.body.bounds import is_float32
 from onnxq.body.constant_losses import ConstantLosses
 from onnxq.body.convert import HalfBody, to_half
 from onnxq.body.emulate import Tapped, losses
 from onnxq.body.formats import DTYPES, Kind, highest
-from onnxq.body.trial import Convert, Trial
 from onnxq.graph.model import Model
 from onnxq.graph.view import Tensor
 from onnxq.graph.wiring import is_constant, reads, with_bodies
@@ -153,18 +153,18 @@ class _Settling:
         stays.update((name, why) for name, why in body.stays.items() if why.code == "constant")
         return MeasuredBody(body, stays, outputs, tuple(stayed), reached)
 
-    def _tried(self, trial: Trial, stays: Mapping[str, Reason]) -> tuple[HalfBody, dict[str, Energy]]:
+    def _tried(self, trial: BodyTrial, stays: Mapping[str, Reason]) -> tuple[HalfBody, dict[str, Energy]]:
         """The body in which some nodes stay, and how far outputs are from float32."""
         body = trial.body(stays)
         return body, trial.outputs(body)
 
     @functools.cached_property
-    def _whole(self) -> Trial:
+    def _whole(self) -> BodyTrial:
         """The trial of the whole model."""
         session = Tapped(self.proto, self.outputs, self.model.data_dir)
         found = [session.run(feeds) for feeds in self.samples]
         wanted = {name: [values[place] for values in found] for place, name in enumerate(self.outputs)}
-        return Trial(self.model, self.convert, self.samples, wanted, self.compared)
+        return BodyTrial(self.model, self.convert, self.samples, wanted, self.compared)
 
     def _is_near(self, name: str, loss: Energy) -> bool:
         if loss.signal == 0:  # all zeros: there is nothing to be near to

@@ -26,7 +26,7 @@ Convert = Callable[[Model, Mapping[str, Reason], Collection[str]], HalfBody]
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class BodyTrial:
     """What bodies are tried on.
 
     Attributes:
@@ -66,7 +66,7 @@ class Trial:
 
     def behind(
         self, nodes: Collection[str], stays: Mapping[str, Reason], outputs: Mapping[str, Energy]
-    ) -> Trial:
+    ) -> BodyTrial:
         """That of what depends on some nodes, where all others are as in one body; itself where that is most.
 
         Args:
@@ -93,4 +93,4 @@ class Trial:
         wanted = {name: values for name, values in self.wanted.items() if name in ends}
         fed = (self.fed | frozenset(made)).intersection(inputs)
         rest = {name: loss for name, loss in outputs.items() if name not in wanted}
-        return Trial(tail, self.convert, samples, wanted, self.compared, fed, rest)
+        return BodyTrial(tail, self.convert, samples, wanted, self.compared, fed, rest)

@@ -11,10 +11,10 @@ from onnx import numpy_helper, parser
 
 from onnxq.base.reason import Reason
 from onnxq.body import constant_losses
+from onnxq.body.body_trial import BodyTrial
 from onnxq.body.constant_losses import ConstantLosses
 from onnxq.body.convert import HalfBody, to_half
 from onnxq.body.measured_body import settle
-from onnxq.body.trial import Trial
 from onnxq.graph.model import Model
 from onnxq.run import ort
 
@@ -43,7 +43,7 @@ def samples() -> list[dict[str, np.ndarray]]:
     return [{"x": random.standard_normal((2, 16)).astype(np.float32)} for _ in range(2)]
 
 
-def trial(*, io: bool) -> Trial:
+def trial(*, io: bool) -> BodyTrial:
     proto = chain()
     model = Model.open(proto)
 
@@ -54,7 +54,7 @@ def trial(*, io: bool) -> Trial:
     found = [dict(zip(session.outputs, session.run(feeds), strict=True)) for feeds in samples()]
     wanted = {name: [values[name] for values in found] for name in ("y", "t3")}
     floats = {name for i in range(LAYERS) for name in (f"m{i}", f"t{i}")} | {"y"}
-    return Trial(model, convert, samples(), wanted, floats)
+    return BodyTrial(model, convert, samples(), wanted, floats)
 
 
 @pytest.mark.parametrize("io", [False, True])
