@@ -19,6 +19,7 @@ import onnx
 from onnxq.base.errors import UserError
 from onnxq.base.reason import Reason
 from onnxq.body.bounds import fill_value, is_float32
+from onnxq.body.constant_losses import ConstantLosses
 from onnxq.body.formats import DTYPES, KINDS, MASKED, Kind, highest, loss, stored
 from onnxq.graph.duplicate import duplicate
 from onnxq.graph.model import Model
@@ -109,6 +110,7 @@ def to_half(
     io: bool = False,
     float32_io: Collection[str] = (),
     masks: Collection[str] = (),
+    constants: ConstantLosses | None = None,
 ) -> HalfBody:
     """The model in half precision, but for what stays.
 
@@ -120,6 +122,7 @@ def to_half(
         float32_io: names of those that stay float32 all the same.
         masks: names of constants, of inputs and of what a ConstantOfShape gives, whose values beyond the type
             are to be `MASKED`.
+        constants: what is known of what constants lose in the type; what is found out is added.
 
     Raises:
         UserError: it has tensors of the other type of half precision, or for bfloat16 its opset cannot be
@@ -134,7 +137,9 @@ def to_half(
     result = duplicate(model)
     if kind == "bf16":  # of which older opsets have no Cast
         upgrade(result)
-    return _Conversion(result, kind, stays, io, float32_io, frozenset(masks)).body()
+    return _Conversion(
+        result, kind, stays, io, float32_io, frozenset(masks), constants or ConstantLosses(kind)
+    ).body()
 
 
 @functools.cache
@@ -181,13 +186,13 @@ class _Conversion:
         io: bool,
         float32_io: Collection[str],
         masks: frozenset[str],
+        losses: ConstantLosses,
     ) -> None:
         self.model, self.kind, self.dtype, self.io, self.masks = model, kind, DTYPES[kind], io, masks
-        self.float32_io = float32_io
+        self.float32_io, self.losses = float32_io, losses
         self.asked = stays
         self.stays: dict[str, Reason] = {}
         self.follows: dict[int, frozenset[str]] = {}
-        self.losses: dict[tuple[int, bool, bool], Reason | None] = {}
         self.graphs = list(model.graphs())
         self.where: dict[int, Any] = {}
         for graph in self.graphs:
@@ -304,13 +309,8 @@ class _Conversion:
     def _loss(self, node: Any, index: int, constant: Any) -> Reason | None:
         if not is_float32(constant):
             return None
-        divides, limited = _DIVISORS.get(node.op) == index, self._limit(node, index, constant) is not None
-        key = (id(constant), divides, limited)
-        if key not in self.losses:
-            values = constant_of(constant)
-            assert values is not None
-            self.losses[key] = loss(values, self.kind, divides=divides, bounds=limited)
-        return self.losses[key]
+        limited = self._limit(node, index, constant) is not None
+        return self.losses.of(constant, divides=_DIVISORS.get(node.op) == index, bounds=limited)
 
     def _leave_between(self) -> None:
         """Leaves what only moves values between float32 nodes float32, and what reads nothing else."""

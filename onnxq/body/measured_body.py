@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,13 +19,15 @@ import numpy as np
 import onnx
 
 from onnxq.base.reason import Reason
+from onnxq.body.body_trial import BodyTrial, Convert
 from onnxq.body.bounds import is_float32
+from onnxq.body.constant_losses import ConstantLosses
 from onnxq.body.convert import HalfBody, to_half
 from onnxq.body.emulate import Tapped, losses
 from onnxq.body.formats import DTYPES, Kind, highest
 from onnxq.graph.model import Model
 from onnxq.graph.view import Tensor
-from onnxq.graph.wiring import bodies, is_constant, reads
+from onnxq.graph.wiring import is_constant, reads, with_bodies
 from onnxq.judge.policies import FLOOR_DB
 from onnxq.judge.sqnr import Energy
 
@@ -100,7 +102,12 @@ def settle(
         RunError: the model does not run on the samples.
     """
     proto = model.to_proto() if proto is None else proto
-    convert = functools.partial(to_half, model, kind, io=io, float32_io=float32_io, masks=masks)
+    constants = ConstantLosses(kind)
+
+    def convert(part: Model, stays: Mapping[str, Reason], fed: Collection[str]) -> HalfBody:
+        wide = {*float32_io, *fed}
+        return to_half(part, kind, stays, io=io, float32_io=wide, masks=masks, constants=constants)
+
     search = _Settling(model, proto, kind, samples, needed_db or {}, convert, masked)
     return search.run(stays, rounds)
 
@@ -113,12 +120,11 @@ class _Settling:
         kind: Kind,
         samples: Sequence[Mapping[str, np.ndarray]],
         needed: Mapping[str, float],
-        convert: Callable[[Mapping[str, Reason]], HalfBody],
+        convert: Convert,
         masked: Collection[str],
     ) -> None:
         self.model, self.kind, self.samples, self.needed = model, kind, samples, needed
-        self.convert, self.masked = convert, masked
-        self.proto = proto
+        self.proto, self.convert = proto, convert
         self.producer = {t.name: node for node in model.graph.nodes for t in node.outputs if t.name}
         made = (t for node in model.graph.nodes for t in node.outputs)
         self.compared = {
@@ -134,34 +140,31 @@ class _Settling:
     def run(self, stays: Mapping[str, Reason], rounds: int) -> MeasuredBody:
         stays = dict(stays)
         stayed: list[tuple[str, ...]] = []
-        body, outputs = self._tried(stays)
+        body, outputs = self._tried(self._whole, stays)
         while len(stayed) < rounds and not all(map(self._is_near, outputs, outputs.values())):
             new = self._broken(body) or self._nearer(body, stays, outputs)
             if not new:
                 break
             stays.update(new)
             stayed.append(tuple(new))
-            body, outputs = self._tried(stays)
+            body, outputs = self._tried(self._whole, stays)
         reached = all(map(self._is_near, outputs, outputs.values()))
         # a quantized weight is no constant of the body any more, but as hard to hold
         stays.update((name, why) for name, why in body.stays.items() if why.code == "constant")
         return MeasuredBody(body, stays, outputs, tuple(stayed), reached)
 
-    def _tried(self, stays: Mapping[str, Reason]) -> tuple[HalfBody, dict[str, Energy]]:
-        """The body in which some nodes stay, and how far its outputs are from float32."""
-        body = self.convert(stays)
-        session = Tapped(body.model.to_proto(), self.outputs, self.model.data_dir)
-        energies = {name: Energy() for name in self.outputs}
-        for feeds, wanted in zip(self.samples, self._wanted, strict=True):
-            for loss, want, got in zip(energies.values(), wanted, session.run(feeds), strict=True):
-                loss.add(want, got)
-        return body, energies
+    def _tried(self, trial: BodyTrial, stays: Mapping[str, Reason]) -> tuple[HalfBody, dict[str, Energy]]:
+        """The body in which some nodes stay, and how far outputs are from float32."""
+        body = trial.body(stays)
+        return body, trial.outputs(body)
 
     @functools.cached_property
-    def _wanted(self) -> list[list[np.ndarray]]:
-        """The outputs of float32, for each sample."""
+    def _whole(self) -> BodyTrial:
+        """The trial of the whole model."""
         session = Tapped(self.proto, self.outputs, self.model.data_dir)
-        return [session.run(feeds) for feeds in self.samples]
+        found = [session.run(feeds) for feeds in self.samples]
+        wanted = {name: [values[place] for values in found] for place, name in enumerate(self.outputs)}
+        return BodyTrial(self.model, self.convert, self.samples, wanted, self.compared)
 
     def _is_near(self, name: str, loss: Energy) -> bool:
         if loss.signal == 0:  # all zeros: there is nothing to be near to
@@ -206,22 +209,39 @@ class _Settling:
                 group: dict[str, Reason] = {}
                 self._leave(body, group, nodes, why)
                 groups.append(group)
-            fewest = self._fewest([group for group in groups if group], stays)
+            fewest = self._fewest([group for group in groups if group], stays, outputs)
             if fewest and (not best or len(fewest) < len(best)):
                 best = fewest
             if best and len(best) <= _FEW:  # the other end would hardly take fewer, and takes as many runs
                 break
         return best
 
-    def _fewest(self, groups: Sequence[dict[str, Reason]], stays: Mapping[str, Reason]) -> dict[str, Reason]:
-        """As few of the first groups as suffice, without a part that need not; none where all do not."""
+    def _fewest(
+        self, groups: Sequence[dict[str, Reason]], stays: Mapping[str, Reason], outputs: Mapping[str, Energy]
+    ) -> dict[str, Reason]:
+        """As few of the first groups as suffice, without a part that need not; none where all do not.
+
+        Args:
+            groups: what stays together.
+            stays: what stays in any case.
+            outputs: how far the outputs are where nothing else does.
+        """
+        trial = self._whole
+        known: dict[frozenset[str], bool] = {}  # a part may be one node, which is tried by itself again
 
         def suffices(chosen: Sequence[dict[str, Reason]]) -> bool:
+            nonlocal trial
             if self.trials >= _TRIALS:
                 return False
             self.trials += 1
-            _, outputs = self._tried({**stays, **_merged(chosen)})
-            return all(map(self._is_near, outputs, outputs.values()))
+            more = _merged(chosen)
+            names = frozenset(more)
+            if names not in known:
+                _, found = self._tried(trial, {**stays, **more})
+                known[names] = all(map(self._is_near, found, found.values()))
+                if known[names] and chosen is not groups:  # what is tried now is part of this
+                    trial = trial.behind(names, stays, outputs)
+            return known[names]
 
         if not groups or not suffices(groups):
             return {}
@@ -294,24 +314,19 @@ class _Settling:
                     continue
                 seen.add(id(producer))
                 behind.append(producer)
-                if not any(one.name in body.halved for one in _with_bodies(producer)):
+                if not any(one.name in body.halved for one in with_bodies(producer)):
                     stack.append(producer)
         return behind
 
     def _leave(self, body: HalfBody, reasons: dict[str, Reason], nodes: Sequence[Any], why: Reason) -> None:
         for node in nodes:
-            for part in _with_bodies(node):
+            for part in with_bodies(node):
                 if part.name in body.halved:
                     reasons.setdefault(part.name, why)
 
 
 def _merged(groups: Sequence[Mapping[str, Reason]]) -> dict[str, Reason]:
     return {name: why for group in groups for name, why in group.items()}
-
-
-def _with_bodies(node: Any) -> list[Any]:
-    """A node and those of its bodies."""
-    return [node, *(one for body in bodies(node) for inner in body.nodes for one in _with_bodies(inner))]
 
 
 def _bytes(tensor: Tensor) -> int:

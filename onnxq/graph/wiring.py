@@ -32,6 +32,14 @@ def reads(node: Any) -> Iterator[Any]:
         yield from body.outputs
 
 
+def with_bodies(node: Any) -> Iterator[Any]:
+    """A node and those of its bodies."""
+    yield node
+    for body in bodies(node):
+        for inner in body.nodes:
+            yield from with_bodies(inner)
+
+
 def captures(body: Any) -> Iterator[Any]:
     """The tensors that a subgraph body reads and does not compute itself, constants included."""
     own = {id(tensor) for tensor in _defined(body)}

@@ -1,0 +1,96 @@
+"""A body on trial: how far outputs are from float32 with it, of all nodes or of the last ones alone.
+
+Bodies that differ in some nodes compute the same in front of these. That is run once, and the nodes behind it
+are fed what it gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from onnxq.base.reason import Reason
+from onnxq.body.convert import HalfBody
+from onnxq.body.emulate import Tapped
+from onnxq.graph.model import Model
+from onnxq.graph.tail import tail_nodes, tail_of
+from onnxq.judge.sqnr import Energy
+
+# Of the nodes so many at most are tried apart: to run what is in front of them takes as long as a trial.
+_MOST = 3 / 4
+
+Convert = Callable[[Model, Mapping[str, Reason], Collection[str]], HalfBody]
+"""Makes a body of a model: what stays float32, and inputs that do so whatever the others are."""
+
+
+@dataclass(frozen=True, slots=True)
+class BodyTrial:
+    """What bodies are tried on.
+
+    Attributes:
+        model: the float32 model, or its tail; it is not modified.
+        convert: makes a body of it.
+        samples: feeds of it.
+        wanted: what each output is to be, for each sample.
+        compared: float tensors of it that are the same in float32, but for rounding.
+        fed: those that are inputs, which the body in front of it computes.
+        rest: how far other outputs are, which it has nothing to do with.
+    """
+
+    model: Model
+    convert: Convert
+    samples: Sequence[Mapping[str, np.ndarray]]
+    wanted: Mapping[str, Sequence[np.ndarray]]
+    compared: Collection[str]
+    fed: frozenset[str] = frozenset()
+    rest: Mapping[str, Energy] | None = None
+
+    def body(self, stays: Mapping[str, Reason]) -> HalfBody:
+        """The body in which some nodes stay float32."""
+        return self.convert(self.model, stays, self.fed)
+
+    def outputs(self, body: HalfBody) -> dict[str, Energy]:
+        """How far each output is from float32.
+
+        Raises:
+            RunError: the body does not run.
+        """
+        energies = {name: Energy() for name in self.wanted}
+        session = Tapped(body.model.to_proto(), [*energies], self.model.data_dir)
+        for place, feeds in enumerate(self.samples):
+            for name, got in zip(energies, session.run(feeds), strict=True):
+                energies[name].add(self.wanted[name][place], got)
+        return energies | dict(self.rest or {})
+
+    def behind(
+        self, nodes: Collection[str], stays: Mapping[str, Reason], outputs: Mapping[str, Energy]
+    ) -> BodyTrial:
+        """That of what depends on some nodes, where all others are as in one body; itself where that is most.
+
+        Args:
+            nodes: their names.
+            stays: what stays float32 in the body.
+            outputs: how far its outputs are from float32.
+
+        Raises:
+            RunError: the body does not run.
+        """
+        depends = tail_nodes(self.model, nodes, self.compared)
+        if len(depends) > _MOST * len(self.model.graph.nodes):
+            return self
+        tail = tail_of(self.model, depends)
+        inputs = [tensor.name for tensor in tail.graph.inputs]
+        given = {tensor.name for tensor in self.model.graph.inputs}
+        made = [name for name in inputs if name not in given]
+        session = Tapped(self.body(stays).model.to_proto(), made, self.model.data_dir)
+        samples = []
+        for feeds in self.samples:
+            own = {name: feeds[name] for name in inputs if name in given}
+            samples.append(own | dict(zip(made, session.run(feeds), strict=True)))
+        ends = {tensor.name for tensor in tail.graph.outputs}
+        wanted = {name: values for name, values in self.wanted.items() if name in ends}
+        fed = (self.fed | frozenset(made)).intersection(inputs)
+        rest = {name: loss for name, loss in outputs.items() if name not in wanted}
+        return BodyTrial(tail, self.convert, samples, wanted, self.compared, fed, rest)
