@@ -88,28 +88,38 @@ class StatedTask:
         task, _, rest = text.partition(":")
         if task not in TASKS:
             raise unknown_name("task", task, TASKS)
-        if task == "detect" and rest:
-            first, comma, more = rest.partition(",")
-            rest = NAMED.get(first, first) + comma + more
+        first, _, more = rest.partition(",")
+        if task == "detect" and first in NAMED:
+            base, rest = StatedTask.of(f"detect:{NAMED[first]}"), more
+            said = StatedTask._read(text, task, rest)
+            return StatedTask(
+                text, task, {**base.sources, **said.sources}, {**base.words, **said.words},
+                {**base.settings, **said.settings},
+            )  # fmt: skip
+        return StatedTask._read(text, task, rest)
+
+    @staticmethod
+    def _read(text: str, task: str, rest: str) -> StatedTask:
+        """What stands behind the task, without the name of a layout."""
         sources: dict[str, Source] = {}
         words: dict[str, str] = {}
         settings: dict[str, str] = {}
         for part in rest.split(",") if rest else ():
             name, equals, value = part.partition("=")
+            kind = name if equals else _kind_of(text, task, part)
+            if kind in {**sources, **words, **settings}:
+                raise _not_understood(text, f"{kind} is said twice")
+            if equals and not value:
+                raise _not_understood(text, f"{name!r} has no value")
             if not equals:
-                kind = _kind_of(text, task, part)
-                _once(text, kind, kind in words and not part == words[kind] and part not in NAMED)
                 words[kind] = part
             elif name in _SOURCES[task]:
-                _once(text, name, name in sources)
                 sources[name] = _source(value)
             elif name in _SETTINGS.get(task, ()):
-                settings[name] = value  # the last one counts: after a name of a layout others may follow
+                settings[name] = value
             else:
                 known = (*_SOURCES[task], *_SETTINGS.get(task, ()))
                 raise _not_understood(text, f"there is no {name!r}", f"a {task} layout has {', '.join(known)}")
-            if equals and not value:
-                raise _not_understood(text, f"{name!r} has no value")
         return StatedTask(text, task, sources, words, settings)
 
     def number(self, name: str, low: float, high: float) -> float | None:
@@ -165,11 +175,6 @@ def _kind_of(text: str, task: str, word: str) -> str:
     raise _not_understood(
         text, f"{word!r} is no word of it", f"a {task} layout has {', '.join(first)}" if first else ""
     )
-
-
-def _once(text: str, what: str, twice: bool) -> None:
-    if twice:
-        raise _not_understood(text, f"{what} is said twice")
 
 
 def _not_understood(text: str, why: str, hint: str = "") -> UserError:

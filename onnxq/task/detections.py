@@ -1,0 +1,144 @@
+"""What is detected: outputs of a layout of boxes, read as corners, scores and classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from onnxq.judge.comparable import as_tensor
+from onnxq.task.boxes import Detections, ordered, suppressed
+from onnxq.task.layout import Activation, Boxes, Columns
+
+LEAST = 0.05
+"""Scores of at most that are no detections for anybody."""
+
+
+def detections(layout: Boxes, values: Mapping[str, Any], feeds: Mapping[str, np.ndarray]) -> list[Detections]:
+    """What a model detects, a picture of the batch each: scores over `LEAST`, the greatest first.
+
+    Args:
+        layout: where the numbers stand.
+        values: the outputs, by name.
+        feeds: the inputs, of which the picture's size is asked where cells are to be decoded.
+
+    Raises:
+        ValueError: the numbers of a picture do not go together.
+    """
+    numbers = {
+        "boxes": _rows(layout.boxes, values, layout.by_column),
+        "scores": _rows(layout.scores, values, layout.by_column),
+    }
+    for name, columns in (("objectness", layout.objectness), ("label", layout.label)):
+        if columns is not None:
+            numbers[name] = _rows(columns, values, layout.by_column)
+    if len({one.shape[:2] for one in numbers.values()}) > 1:
+        raise ValueError("there are not as many boxes as scores")
+    return [
+        _of_picture(layout, {name: one[place] for name, one in numbers.items()}, feeds)
+        for place in range(len(numbers["boxes"]))
+    ]
+
+
+def _of_picture(layout: Boxes, numbers: Mapping[str, np.ndarray], feeds: Mapping[str, np.ndarray]) -> Detections:
+    scores = _activated(numbers["scores"], layout.activation)
+    if layout.background is not None:
+        back = layout.background % scores.shape[1]
+        scores = np.delete(scores, back, axis=1)
+    best = scores.argmax(1)
+    score = np.take_along_axis(scores, best[:, None], 1)[:, 0]
+    if "objectness" in numbers:
+        power, there = layout.power, _activated(numbers["objectness"][:, 0], _single(layout.activation))
+        if power is None:
+            score = score * there
+        else:
+            score = np.maximum(score, 0) ** (1 - power) * np.maximum(there, 0) ** power
+    if "label" in numbers:
+        best = numbers["label"][:, 0].astype(int)
+    some = np.flatnonzero(score > LEAST)
+    corners = _corners(layout, numbers["boxes"], feeds, some)
+    found = Detections(corners, score[some], best[some])
+    return ordered(found) if layout.nms is None else suppressed(found, layout.nms)
+
+
+def _rows(columns: Columns, values: Mapping[str, Any], by_column: bool) -> np.ndarray:
+    """Columns of all candidates, float64 `[batch, candidates, columns]`."""
+    found = []
+    for name in columns.outputs:
+        value = as_tensor(values[name]).astype(np.float64)
+        found.append(_of_batch(value, by_column)[..., columns.start : columns.stop])
+    return np.concatenate(found, axis=1)
+
+
+def _of_batch(value: np.ndarray, by_column: bool) -> np.ndarray:
+    """An output as `[batch, candidates, columns]`: one of a single column, or of one picture, has fewer axes."""
+    if value.ndim == 1:
+        return value[None, :, None]
+    if value.ndim == 2:  # boxes of one picture, or a number a candidate of each
+        single = value.shape[0] == 1 and value.shape[1] != 4
+        return value[:, :, None] if single else (value.T if by_column else value)[None]
+    return value.swapaxes(1, 2) if by_column else value
+
+
+def _activated(values: np.ndarray, activation: Activation) -> np.ndarray:
+    if activation == "softmax":
+        powers = np.exp(values - values.max(-1, keepdims=True))
+        return np.asarray(powers / powers.sum(-1, keepdims=True))
+    if activation == "sigmoid":
+        return np.asarray(0.5 + 0.5 * np.tanh(0.5 * values))  # without overflow
+    return values
+
+
+def _single(activation: Activation) -> Activation:
+    return "sigmoid" if activation else ""
+
+
+# -- corners -----------------------------------------------------------------------------------
+
+
+def _corners(
+    layout: Boxes, boxes: np.ndarray, feeds: Mapping[str, np.ndarray], some: np.ndarray
+) -> np.ndarray:
+    """Corners of some candidates, `[some, 4]`; of cells in pixels, else in the model's own units."""
+    taken = boxes[some]
+    if layout.form == "xyxy":
+        return taken
+    if layout.form == "cxcywh":
+        return _around(taken[:, :2], taken[:, 2:])
+    cells, strides = _cells(layout, feeds, len(boxes))
+    cells, strides = cells[some], strides[some, None]
+    if layout.form == "offsets":
+        return _around((cells + taken[:, :2]) * strides, np.exp(taken[:, 2:]) * strides)
+    bins = taken.shape[1] // 4
+    if bins > 1:
+        shares = _activated(taken.reshape(-1, 4, bins), "softmax")
+        taken = shares @ np.arange(bins)
+    points = cells + layout.centre
+    return np.concatenate([points - taken[:, :2], points + taken[:, 2:]], 1) * strides
+
+
+def _around(centres: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    return np.concatenate([centres - sizes / 2, centres + sizes / 2], 1)
+
+
+def _cells(layout: Boxes, feeds: Mapping[str, np.ndarray], count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The column and the row of each candidate's cell, `[candidates, 2]`, and its stride.
+
+    Grids follow each other, row by row; where there are several candidates a cell, they do.
+
+    Raises:
+        ValueError: there are not as many cells.
+    """
+    assert layout.image is not None
+    high, wide = feeds[layout.image.input].shape[layout.image.height : layout.image.height + 2]
+    cells, strides = [], []
+    for stride in layout.strides:
+        rows, columns = np.mgrid[: -(-high // stride), : -(-wide // stride)]
+        cells.append(np.stack([columns, rows], -1).reshape(-1, 2))
+        strides.append(np.full(len(cells[-1]), stride))
+    all_cells, all_strides = np.concatenate(cells), np.concatenate(strides)
+    each = count // len(all_cells)
+    if each * len(all_cells) != count or not each:
+        raise ValueError(f"there are {count} candidates and {len(all_cells)} cells")
+    return np.repeat(all_cells, each, 0), np.repeat(all_strides, each, 0)
