@@ -9,7 +9,7 @@ import numpy as np
 
 from onnxq.judge.comparable import as_tensor
 from onnxq.task.boxes import Detections, ordered, suppressed
-from onnxq.task.layout import Activation, Boxes, Columns
+from onnxq.task.layout import Activation, Boxes
 
 LEAST = 0.05
 """Scores of at most that are no detections for anybody."""
@@ -26,19 +26,28 @@ def detections(layout: Boxes, values: Mapping[str, Any], feeds: Mapping[str, np.
     Raises:
         ValueError: the numbers of a picture do not go together.
     """
+    some = {
+        "boxes": layout.boxes, "scores": layout.scores, "objectness": layout.objectness, "label": layout.label,
+    }  # fmt: skip
+    batched = as_tensor(values[layout.boxes.outputs[0]]).ndim == 3
     numbers = {
-        "boxes": _rows(layout.boxes, values, layout.by_column),
-        "scores": _rows(layout.scores, values, layout.by_column),
+        name: np.concatenate(
+            [
+                candidates(as_tensor(values[output]), layout.by_column, batched)[..., one.start : one.stop]
+                for output in one.outputs
+            ],
+            axis=1,
+        ).astype(np.float64)
+        for name, one in some.items()
+        if one is not None
     }
-    for name, columns in (("objectness", layout.objectness), ("label", layout.label)):
-        if columns is not None:
-            numbers[name] = _rows(columns, values, layout.by_column)
     if len({one.shape[:2] for one in numbers.values()}) > 1:
         raise ValueError("there are not as many boxes as scores")
-    return [
-        _of_picture(layout, {name: one[place] for name, one in numbers.items()}, feeds)
-        for place in range(len(numbers["boxes"]))
-    ]
+    with np.errstate(over="ignore", invalid="ignore"):  # of values that are nowhere near a detection
+        return [
+            _of_picture(layout, {name: one[place] for name, one in numbers.items()}, feeds)
+            for place in range(len(numbers["boxes"]))
+        ]
 
 
 def _of_picture(layout: Boxes, numbers: Mapping[str, np.ndarray], feeds: Mapping[str, np.ndarray]) -> Detections:
@@ -62,22 +71,17 @@ def _of_picture(layout: Boxes, numbers: Mapping[str, np.ndarray], feeds: Mapping
     return ordered(found) if layout.nms is None else suppressed(found, layout.nms)
 
 
-def _rows(columns: Columns, values: Mapping[str, Any], by_column: bool) -> np.ndarray:
-    """Columns of all candidates, float64 `[batch, candidates, columns]`."""
-    found = []
-    for name in columns.outputs:
-        value = as_tensor(values[name]).astype(np.float64)
-        found.append(_of_batch(value, by_column)[..., columns.start : columns.stop])
-    return np.concatenate(found, axis=1)
+def candidates(value: np.ndarray, by_column: bool, batched: bool) -> np.ndarray:
+    """An output as `[batch, candidates, columns]`.
 
-
-def _of_batch(value: np.ndarray, by_column: bool) -> np.ndarray:
-    """An output as `[batch, candidates, columns]`: one of a single column, or of one picture, has fewer axes."""
-    if value.ndim == 1:
-        return value[None, :, None]
-    if value.ndim == 2:  # boxes of one picture, or a number a candidate of each
-        single = value.shape[0] == 1 and value.shape[1] != 4
-        return value[:, :, None] if single else (value.T if by_column else value)[None]
+    Args:
+        value: `[batch, candidates, columns]`, or as `by_column` says; `[batch, candidates]` has one column.
+        by_column: whether it is `[batch, columns, candidates]`.
+        batched: whether there is an axis of the batch; the boxes tell that.
+    """
+    value = value if batched else value[None]
+    if value.ndim == 2:
+        return value[..., None]
     return value.swapaxes(1, 2) if by_column else value
 
 

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from onnxq.base.errors import UserError, unknown_name
-from onnxq.graph.types import Shape
+from onnxq.graph.types import Dim, Shape
 from onnxq.task.layout import NMS_IOU, Boxes, Classes, Columns, Image, Layout, Masks, Spans, Tokens
 from onnxq.task.stated import Source, StatedTask
 
@@ -172,8 +172,7 @@ class _Fitting:
         """How many columns there are; None: that is not known."""
         widths = set()
         for name in columns.outputs:
-            shape = self._shapes[name]
-            size = None if shape is None else _column_count(shape, by_column)
+            _, size = self._sizes(name, by_column)
             if isinstance(size, int):
                 found = len(range(size)[columns.start : columns.stop])
                 last = columns.stop or columns.start + 1
@@ -189,25 +188,35 @@ class _Fitting:
     def _rows(self, columns: Columns, by_column: bool) -> int | None:
         total = 0
         for name in columns.outputs:
-            shape = self._shapes[name]
-            size = None if shape is None else _row_count(shape, by_column)
+            size, _ = self._sizes(name, by_column)
             if not isinstance(size, int):
                 return None
             total += size
         return total
 
+    def _sizes(self, name: str, by_column: bool) -> tuple[Dim, Dim]:
+        """How many candidates and columns an output has, as `detections.candidates` reads it."""
+        shape, boxes = self._shapes[name], self._shapes[self._names(self._stated.sources["boxes"])[0]]
+        if shape is None or boxes is None:
+            return None, None
+        own = shape if len(boxes) == 3 else (1, *shape)
+        if len(own) == 2:
+            return own[1], 1
+        return (own[2], own[1]) if by_column else (own[1], own[2])
+
     def _columns(self, what: str) -> Columns:
         source = self._stated.sources[what]
         names = self._names(source)
+        boxes = self._shapes[self._names(self._stated.sources["boxes"])[0]]
+        batched = boxes is None or len(boxes) == 3
         by_column = self._stated.words.get("order") == "BCN"
         for name in names:
             if what != "label":
                 self._floats(name)
-            shape = self._shapes[name]
             if what == "boxes":
                 self._ranks(name, 2, 3, "[batch, columns, candidates]" if by_column else "[batch, candidates, columns]")
-            elif shape is not None and len(shape) > 3:
-                self._ranks(name, 1, 3, "[batch, candidates, columns]")
+            else:
+                self._ranks(name, *((2, 3) if batched else (1, 2)), "numbers of candidates, as boxes are")
         return Columns(names, source.start, source.stop)
 
     def _whole(self, what: str) -> str:
@@ -291,14 +300,3 @@ def image_of(inputs: Sequence[Described]) -> Image | None:
             elif shape[3] in _PICTURE:
                 found.append(Image(name, 1))
     return found[0] if len(found) == 1 else None
-
-
-def _column_count(shape: Shape, by_column: bool) -> int | str | None:
-    """The size of the axis of columns; a row of numbers has one of them."""
-    if len(shape) == 1 or (len(shape) == 2 and shape[1] is not None and not by_column and shape[0] == 1):
-        return 1 if len(shape) == 1 else None
-    return shape[-2] if by_column else shape[-1]
-
-
-def _row_count(shape: Shape, by_column: bool) -> int | str | None:
-    return shape[-1] if by_column or len(shape) == 1 else shape[-2]
