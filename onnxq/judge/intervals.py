@@ -111,7 +111,7 @@ class Interval(DocumentPart):
             return None
         share = float(part.sum()) / all_of_it
         without = (part.sum() - part) / (all_of_it - whole)
-        variance = (standard_error(without) * (count - 1) / count) ** 2 * count / (count - 1)
+        variance = standard_error(without) ** 2 * (count - 1) / count  # p (1 - p) / n of one each
         trials = share * (1 - share) / variance if variance > 0 else count
         return Interval.of_share(share, min(trials, all_of_it))
 

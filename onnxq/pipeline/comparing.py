@@ -32,6 +32,9 @@ from onnxq.run.compare import OutputAccuracy, compare_models
 from onnxq.run.finding_parts import looked_at
 from onnxq.run.ort import Feeds
 from onnxq.run.versions import refuse_unreadable
+from onnxq.task.known import KnownTask
+from onnxq.task.meter import TaskPart
+from onnxq.task.stated import StatedTask
 
 _ROWS = 10
 
@@ -42,7 +45,7 @@ class Comparison(Shown, DocumentPart):
 
     Attributes:
         kind: "comparison".
-        schema: 3.
+        schema: 4.
         reference: the path of the reference.
         candidate: the path of the other.
         emulated: whether half precision was rounded after every node.
@@ -50,6 +53,7 @@ class Comparison(Shown, DocumentPart):
         accuracy: each output, or part of one, over all samples.
         about_mean: the SQNR about the mean, dB, of all outputs together and of each.
         goal: what was asked for and whether it is met; None where nothing was.
+        task: what is kept of the answers of the model's task.
     """
 
     kind: str
@@ -61,6 +65,7 @@ class Comparison(Shown, DocumentPart):
     accuracy: tuple[OutputAccuracy, ...]
     about_mean: AboutMeanPart
     goal: GoalPart | None
+    task: TaskPart
 
     @property
     def met(self) -> bool:
@@ -71,7 +76,11 @@ class Comparison(Shown, DocumentPart):
         """How near the outputs are, the worst first."""
         part = self.about_mean
         level = decibels(part.sqnr_about_mean_db, part.interval)
-        facts = [f"{level} about the mean", count(part.samples, "sample")]
+        facts = [
+            f"{level} about the mean",
+            *(one.said for one in self.task.figures[:1]),
+            count(part.samples, "sample"),
+        ]
         worst = sorted(self.accuracy, key=lambda one: float("inf") if one.sqnr_db is None else one.sqnr_db)
         rows = [
             (
@@ -128,6 +137,7 @@ def _compared(
 ) -> Comparison:
     goal = asked.goal
     score = None if goal.eval is None else Score.of(goal.eval)
+    stated = None if goal.task is None else StatedTask.of(goal.task)
     models = [Model.open(path) for path in (reference, candidate)]
     for path, model in zip((reference, candidate), models, strict=True):
         refuse_unreadable(model.source, repr(str(path)))
@@ -144,7 +154,8 @@ def _compared(
         Emulated(model.source, data_dir=model.data_dir) if is_half else ort.load(path)
         for path, model, is_half in zip((reference, candidate), models, half, strict=True)
     )
-    bound = BoundGoal.of(goal, one.outputs, models[0].outputs)
+    task = KnownTask.of(stated, models[0], one.outputs)
+    bound = BoundGoal.of(goal, one.outputs, models[0].outputs, task)
     parts, feeds = looked_at(models[0], one, feeds)
     gauge = bound.gauge(parts)
     result = compare_models(one, other, feeds, types, gauge.meters, parts)
@@ -156,7 +167,7 @@ def _compared(
     gates = bound.gates(gauge, scores, "" if score is None else score.name)
     return Comparison(
         kind="comparison",
-        schema=3,
+        schema=4,
         reference=str(reference),
         candidate=str(candidate),
         emulated=any(half),
@@ -164,4 +175,5 @@ def _compared(
         accuracy=tuple(result),
         about_mean=gauge.about_mean,
         goal=goal_part(gates, part),
+        task=gauge.task.part,
     )

@@ -50,7 +50,9 @@ def detections(layout: Boxes, values: Mapping[str, Any], feeds: Mapping[str, np.
         ]
 
 
-def _of_picture(layout: Boxes, numbers: Mapping[str, np.ndarray], feeds: Mapping[str, np.ndarray]) -> Detections:
+def _of_picture(
+    layout: Boxes, numbers: Mapping[str, np.ndarray], feeds: Mapping[str, np.ndarray]
+) -> Detections:
     scores = _activated(numbers["scores"], layout.activation)
     if layout.background is not None:
         back = layout.background % scores.shape[1]

@@ -35,9 +35,7 @@ def fitted(stated: StatedTask, outputs: Sequence[Described], inputs: Sequence[De
 class _Fitting:
     """One layout on its way into the outputs of one model."""
 
-    def __init__(
-        self, stated: StatedTask, outputs: Sequence[Described], inputs: Sequence[Described]
-    ) -> None:
+    def __init__(self, stated: StatedTask, outputs: Sequence[Described], inputs: Sequence[Described]) -> None:
         self._stated, self._inputs = stated, inputs
         self._shapes = {name: shape for name, _, shape in outputs}
         self._types = {name: dtype for name, dtype, _ in outputs}
@@ -100,12 +98,13 @@ class _Fitting:
         strides = stated.whole("strides")
         if (form in ("ltrb", "offsets")) != bool(strides):
             raise self._refused(
-                f"boxes that are {form} " + ("have no strides" if strides else "need the strides of their cells"),
+                f"boxes that are {form} "
+                + ("have no strides" if strides else "need the strides of their cells"),
                 "leave strides= out" if strides else "give them as in strides=8+16+32",
             )
         off = stated.settings.get("nms") == "off"
         nms = None if off else stated.number("nms", 0, 1)
-        back = {"last": -1}.get(stated.settings.get("background", ""), None)
+        back = {"last": -1}.get(stated.settings.get("background", ""))
         if back is None and "background" in stated.settings:
             back = int(stated.number("background", 0, 1e6) or 0)
         centre = stated.number("centre", 0, 1)
@@ -139,11 +138,18 @@ class _Fitting:
             if width not in (None, 1):
                 raise self._refused(f"{what} has {width} columns, and 1 is needed")
         width = self._width(found.scores, found.by_column)
-        if width == 0 or (width is not None and found.background is not None and width <= found.background + 1):
+        if width == 0 or (
+            width is not None and found.background is not None and width <= found.background + 1
+        ):
             raise self._refused(f"scores have {width} columns, and no class is left")
         if found.label is not None and width not in (None, 1):
             raise self._refused(f"scores have {width} columns beside a label, and 1 is needed")
-        some = {"boxes": found.boxes, "scores": found.scores, "objectness": found.objectness, "label": found.label}
+        some = {
+            "boxes": found.boxes,
+            "scores": found.scores,
+            "objectness": found.objectness,
+            "label": found.label,
+        }
         rows = {what: self._rows(one, found.by_column) for what, one in some.items() if one is not None}
         known = {what: count for what, count in rows.items() if count is not None}
         if len(set(known.values())) > 1:
@@ -158,14 +164,17 @@ class _Fitting:
             )
 
     def _cells(self, found: Boxes) -> int | None:
-        shape = next((shape for name, _, shape in self._inputs if found.image and name == found.image.input), None)
+        shape = next(
+            (shape for name, _, shape in self._inputs if found.image and name == found.image.input), None
+        )
         if shape is None or found.image is None:
             return None
         size = shape[found.image.height : found.image.height + 2]
         if not all(isinstance(one, int) for one in size):
             return None
         return sum(
-            int(np.prod([-(-int(one) // stride) for one in size if isinstance(one, int)])) for stride in found.strides
+            int(np.prod([-(-int(one) // stride) for one in size if isinstance(one, int)]))
+            for stride in found.strides
         )
 
     def _width(self, columns: Columns, by_column: bool) -> int | None:
@@ -214,7 +223,12 @@ class _Fitting:
             if what != "label":
                 self._floats(name)
             if what == "boxes":
-                self._ranks(name, 2, 3, "[batch, columns, candidates]" if by_column else "[batch, candidates, columns]")
+                self._ranks(
+                    name,
+                    2,
+                    3,
+                    "[batch, columns, candidates]" if by_column else "[batch, candidates, columns]",
+                )
             else:
                 self._ranks(name, *((2, 3) if batched else (1, 2)), "numbers of candidates, as boxes are")
         return Columns(names, source.start, source.stop)
@@ -267,12 +281,15 @@ class _Fitting:
     def _image(self) -> Image:
         found = image_of(self._inputs)
         if found is None:
-            raise self._refused("cells are those of a picture, and no input is one", "give a layout of decoded boxes")
+            raise self._refused(
+                "cells are those of a picture, and no input is one", "give a layout of decoded boxes"
+            )
         return found
 
     def _refused(self, why: str, hint: str = "") -> UserError:
         shapes = ", ".join(
-            f"{name} {'of unknown shape' if shape is None else list(shape)}" for name, shape in [*self._shapes.items()][:6]
+            f"{name} {'of unknown shape' if shape is None else list(shape)}"
+            for name, shape in [*self._shapes.items()][:6]
         )
         return UserError(
             f"--task {self._stated.text!r} does not fit the model: {why}",
@@ -285,7 +302,9 @@ def mask_of(inputs: Sequence[Described]) -> str | None:
     found = [
         name
         for name, dtype, shape in inputs
-        if "mask" in name.lower() and (dtype is None or dtype.kind in "iub") and (shape is None or len(shape) == 2)
+        if "mask" in name.lower()
+        and (dtype is None or dtype.kind in "iub")
+        and (shape is None or len(shape) == 2)
     ]
     return found[0] if len(found) == 1 else None
 

@@ -122,7 +122,9 @@ def _spans(layout: Spans, reference: Named, candidate: Named, feeds: Feeds) -> l
             raise _no(name, wanted, "[batch, positions]")
         some = _fed(layout.mask, feeds, wanted.shape)
         if given.shape == wanted.shape:
-            best, other = (np.where(some, one.astype(np.float64), -np.inf).argmax(-1) for one in (wanted, given))
+            best, other = (
+                np.where(some, one.astype(np.float64), -np.inf).argmax(-1) for one in (wanted, given)
+            )
             same.append(best == other)
         else:
             same.append(np.zeros(len(wanted), bool))

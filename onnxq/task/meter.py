@@ -139,7 +139,8 @@ class TaskMeter:
     def figures(self) -> tuple[TaskFigure, ...]:
         """All that is measured; what there is nothing of beside the first figure is left out."""
         found = [
-            _figure(kind, over, some) for (kind, over), some in zip(kinds(self.layout), self._counts, strict=True)
+            _figure(kind, over, some)
+            for (kind, over), some in zip(kinds(self.layout), self._counts, strict=True)
         ]
         return tuple(one for place, one in enumerate(found) if not place or one.whole or one.over is not None)
 

@@ -119,7 +119,9 @@ class StatedTask:
                 settings[name] = value
             else:
                 known = (*_SOURCES[task], *_SETTINGS.get(task, ()))
-                raise _not_understood(text, f"there is no {name!r}", f"a {task} layout has {', '.join(known)}")
+                raise _not_understood(
+                    text, f"there is no {name!r}", f"a {task} layout has {', '.join(known)}"
+                )
         return StatedTask(text, task, sources, words, settings)
 
     def number(self, name: str, low: float, high: float) -> float | None:

@@ -13,8 +13,9 @@ from onnxq.judge.about_mean import AboutMeanGroups, AboutMeanMeter, AboutMeanPar
 from onnxq.judge.acceptance import Levels
 from onnxq.judge.intervals import GROUPS, Interval
 from onnxq.judge.sqnr import limited_db
-from onnxq.run.agreement import AgreementMeter
 from onnxq.run.compare import OutputComparison
+from onnxq.task.layout import Classes
+from onnxq.task.meter import TaskMeter
 
 DRAWS = 400
 Loudness = Callable[[np.random.Generator, int], np.ndarray]
@@ -175,7 +176,7 @@ def test_of_equal_outputs_and_of_integers_there_is_none() -> None:
 
 
 def test_a_sample_is_one_trial_however_many_rows_it_has() -> None:
-    meter, random = AgreementMeter(["y"], "y"), np.random.default_rng(0)
+    meter, random = TaskMeter(["y"], Classes("y")), np.random.default_rng(0)
     for _ in range(10):
         exact = random.standard_normal((50, 4))
         meter.add([exact], [[exact + 0.1 * random.standard_normal((50, 4))]])
