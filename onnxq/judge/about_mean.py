@@ -139,7 +139,7 @@ class AboutMeanMeter:
     def add(
         self, reference: Sequence[Any], candidates: Sequence[Sequence[Any]], feeds: Feeds | None = None
     ) -> None:
-        """Adds a sample: the float outputs, and those of each candidate; what they were fed does not matter."""
+        """Adds a sample: the float outputs, those of each candidate; what is fed does not matter."""
         self._samples += 1
         heard = [self._parts.split(candidate) for candidate in candidates]
         for place, value in enumerate(self._parts.split(reference)):

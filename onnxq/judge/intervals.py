@@ -92,10 +92,11 @@ class Interval(DocumentPart):
     def of_ratio(parts: Sequence[float], wholes: Sequence[float]) -> Interval | None:
         """That of a share that is counted in samples of several each: the ratio of two sums.
 
-        As `of_share`, with as many trials as would spread as much as samples do (the effective sample size,
-        Korn and Graubard 1998): what is counted in one sample may be alike. How samples spread is said by a
-        jackknife over them. There are no more trials than there is to be counted, and where samples do not
-        spread, no more than samples.
+        As `of_share`, with as many trials as would spread as much as the samples do, by a jackknife over
+        them: what is counted in one sample may be alike. Of few samples this is not known well, so that what
+        is above their number counts by the square of the normal over Student's quantile (Korn and Graubard
+        1998), and there are no more trials than there is to be counted. Where samples do not spread at all,
+        each is one trial.
 
         Args:
             parts: of each sample, how much of the whole counts.
@@ -113,6 +114,8 @@ class Interval(DocumentPart):
         without = (part.sum() - part) / (all_of_it - whole)
         variance = standard_error(without) ** 2 * (count - 1) / count  # p (1 - p) / n of one each
         trials = share * (1 - share) / variance if variance > 0 else count
+        if trials > count:
+            trials = count + (trials - count) * (_NORMAL / _student(count - 1)) ** 2
         return Interval.of_share(share, min(trials, all_of_it))
 
     @staticmethod

@@ -686,7 +686,7 @@ class Goal(
         kinds.once(kinds.parsed("DB, as in 30", kinds.real)), metavar="DB",
     )  # fmt: skip
     min_agreement: float | tuple[str, float] | None = option(
-        None, "So many percent of the float model's answers are kept at least; or an output's argmax is.",
+        None, "So many percent of the float model's answers are kept at least; see --task.",
         kinds.once(kinds.parsed("PERCENT or OUTPUT=PERCENT, as in 99 or logits=99", kinds.percent_of_output)),
         metavar="[OUTPUT=]PERCENT",
     )  # fmt: skip

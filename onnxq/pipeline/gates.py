@@ -19,7 +19,7 @@ from onnxq.judge.policies import CLEAR_DB, SURE
 from onnxq.judge.sqnr import BEST_DB
 from onnxq.options.settings import Goal
 from onnxq.run.compare import Meter, OutputAccuracy
-from onnxq.task.known import HeardTask, KnownTask
+from onnxq.task.known import NO_TASK, HeardTask, KnownTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class BoundGoal:
 
     goal: Goal
     outputs: tuple[str, ...]
-    task: KnownTask = KnownTask()
+    task: KnownTask = NO_TASK
     agreement: float | None = None
 
     @staticmethod
@@ -59,7 +59,7 @@ class BoundGoal:
         for name in goal.weigh or {}:
             if name not in outputs and owner_of(name, outputs) is None:
                 raise unknown_name("output", name, list(outputs))
-        asked, agreement, task = goal.min_agreement, None, task or KnownTask()
+        asked, agreement, task = goal.min_agreement, None, task or NO_TASK
         if asked is not None:
             named, percent = asked if isinstance(asked, tuple) else (None, asked)
             run = [entry for entry in described if entry[0] in outputs]

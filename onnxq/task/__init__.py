@@ -1,1 +1,1 @@
-"""What a model is for: how its outputs are read as classes, boxes, masks or words, and how many of them are kept."""
+"""What a model is for: its outputs read as classes, boxes, masks or words, and how many of these are kept."""

@@ -46,7 +46,8 @@ def overlaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
     both = np.prod(np.maximum(high - low, 0), axis=-1)
     areas, other_areas = (np.prod(np.maximum(one[:, 2:] - one[:, :2], 0), axis=-1) for one in (boxes, others))
     union = areas[:, None] + other_areas[None] - both
-    return np.divide(both, union, out=np.zeros_like(both), where=union > 0)
+    found: np.ndarray = np.divide(both, union, out=np.zeros_like(both), where=union > 0)
+    return found
 
 
 def suppressed(found: Detections, most_iou: float) -> Detections:

@@ -121,11 +121,12 @@ def _corners(
         shares = _activated(taken.reshape(-1, 4, bins), "softmax")
         taken = shares @ np.arange(bins)
     points = cells + layout.centre
-    return np.concatenate([points - taken[:, :2], points + taken[:, 2:]], 1) * strides
+    corners: np.ndarray = np.concatenate([points - taken[:, :2], points + taken[:, 2:]], 1) * strides
+    return corners
 
 
 def _around(centres: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    return np.concatenate([centres - sizes / 2, centres + sizes / 2], 1)
+    return np.asarray(np.concatenate([centres - sizes / 2, centres + sizes / 2], 1))
 
 
 def _cells(layout: Boxes, feeds: Mapping[str, np.ndarray], count: int) -> tuple[np.ndarray, np.ndarray]:

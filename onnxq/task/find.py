@@ -350,14 +350,10 @@ def _meet(one: Node, other: Node) -> bool:
 def _key(node: Node | None) -> tuple[object, ...]:
     if node is None:
         return ()
-    values = [
-        one.name
-        if one is not None and one.constant is None
-        else None
-        if one is None
-        else one.constant.tolist()
-        for one in node.inputs
-    ]
+    values = []
+    for one in node.inputs:
+        value = None if one is None else one.constant
+        values.append(value.tolist() if value is not None else None if one is None else one.name)
     return (node.op, str(values), str(node.attrs))
 
 

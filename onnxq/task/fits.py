@@ -68,8 +68,8 @@ class _Fitting:
             return Masks(name, None)
         rank = 4 if shape is None else len(shape)
         self._ranks(name, 3, 4, "[batch, classes, height, width]")
-        if stated.words.get("scores") == "sigmoid":
-            return Masks(name, None, sigmoid=True)
+        if "channel" in stated.words:
+            return Masks(name, None, over=0.5 if stated.words["channel"] == "sigmoid" else 0.0)
         axes = stated.whole("axis") or (1,)
         if len(axes) > 1 or not 0 < axes[0] < rank:
             raise self._refused(f"axis={stated.settings['axis']} is none of {rank} axes behind the batch")
@@ -77,7 +77,7 @@ class _Fitting:
         if size == 1:
             raise self._refused(
                 f"output {name!r} has one channel along axis {axes[0]}: there are no classes to tell apart",
-                "give segment:sigmoid where its values are logits of a mask, or another axis=",
+                "give segment:sigmoid or segment:logits, by what its values are, or another axis=",
             )
         return Masks(name, axes[0])
 

@@ -1,4 +1,4 @@
-"""What is known of a model's task: what the user states, else what its graph says; and whether figures follow."""
+"""What is known of a model's task: what the user states, else what its graph says, where that is sure."""
 
 from __future__ import annotations
 
@@ -84,6 +84,10 @@ class KnownTask:
         """What measures it; `needed`: whether a goal asks for the figure."""
         meter = None if self.layout is None else TaskMeter(outputs, self.layout)
         return HeardTask(self, meter, needed or self.stated)
+
+
+NO_TASK = KnownTask()
+"""Where nobody asks for one."""
 
 
 class HeardTask:

@@ -39,7 +39,7 @@ class Tokens:
 
     Attributes:
         output: its name.
-        mask: the input that is 0 where padding is fed, `[batch, positions]` or with those of the past in front.
+        mask: the input that is 0 where padding is fed, `[batch, positions]`, perhaps behind the past's.
     """
 
     output: str
@@ -78,12 +78,12 @@ class Masks:
     Attributes:
         output: its name.
         axis: that of the classes' scores; None: its whole numbers are classes.
-        sigmoid: whether the one channel is of logits; its mask is where the probability is over 0.5.
+        over: over which value the only channel is the mask; None: there are classes.
     """
 
     output: str
     axis: int | None = 1
-    sigmoid: bool = False
+    over: float | None = None
 
     @property
     def outputs(self) -> tuple[str, ...]:

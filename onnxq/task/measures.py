@@ -149,13 +149,13 @@ def _masks(layout: Masks, reference: Named, candidate: Named) -> list[Count]:
 
 
 def _labels(layout: Masks, value: np.ndarray) -> np.ndarray:
-    if layout.sigmoid:
-        return value > 0
+    if layout.over is not None:
+        return value > layout.over
     if layout.axis is None:
         return value
     if value.ndim <= layout.axis:
         raise _no(layout.output, value, "[batch, classes, height, width]")
-    return value.argmax(layout.axis)
+    return np.asarray(value.argmax(layout.axis))
 
 
 def mean_iou(wanted: np.ndarray, given: np.ndarray) -> float:

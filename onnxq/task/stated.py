@@ -23,7 +23,7 @@ _SETTINGS: Mapping[str, tuple[str, ...]] = {
 }
 
 _WORDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "segment": {"scores": ("softmax", "sigmoid")},
+    "segment": {"channel": ("sigmoid", "logits")},
     "detect": {
         "form": ("xyxy", "cxcywh", "ltrb", "offsets"),
         "order": ("BNC", "BCN"),
