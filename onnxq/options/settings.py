@@ -662,7 +662,7 @@ class Goal(
         min_sqnr: the least SQNR about the mean of all outputs together, dB.
         min_agreement: how many percent of the float model's answers are kept at least, as the task counts
             them; with the name of an output, in how many percent of its rows the argmax is the float model's.
-        task: what the model is for and how its outputs are read, as in docs/tasks.md; None: as the graph says.
+        task: what the model is for and how outputs are read (docs/tasks.md); None: as the graph says.
         max_drop: by how much the score of `eval` may be below the float model's, in its units.
         eval: a function that is called with a model, `{input: array}` to `{output: array}`, and returns one
             number a sample, whose mean is the score, or the score; higher is better. Or `FILE.py:FUNCTION`,

@@ -27,7 +27,8 @@ def detections(layout: Boxes, values: Mapping[str, Any], feeds: Mapping[str, np.
         ValueError: the numbers of a picture do not go together.
     """
     some = {
-        "boxes": layout.boxes, "scores": layout.scores, "objectness": layout.objectness, "label": layout.label,
+        "boxes": layout.boxes, "scores": layout.scores,
+        "objectness": layout.objectness, "label": layout.label,
     }  # fmt: skip
     batched = as_tensor(values[layout.boxes.outputs[0]]).ndim == 3
     numbers = {
@@ -109,7 +110,7 @@ def _corners(
     """Corners of some candidates, `[some, 4]`; of cells in pixels, else in the model's own units."""
     taken = boxes[some]
     if layout.form == "xyxy":
-        return taken
+        return np.asarray(taken)
     if layout.form == "cxcywh":
         return _around(taken[:, :2], taken[:, 2:])
     cells, strides = _cells(layout, feeds, len(boxes))

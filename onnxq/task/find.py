@@ -231,7 +231,7 @@ def _boxes_and_scores(tensors: Sequence[Tensor], floats: Sequence[Tensor]) -> Fo
     if form is None:
         return Found(
             "",
-            f"the graph does not say whether boxes {box.name!r} are corners, centres or distances from priors",
+            f"the graph does not say what boxes {box.name!r} are: corners, centres or distances from priors",
         )
     if not _is_probability(scores[0]):
         return Found("", f"the scores {scores[0].name!r} are no probabilities")
@@ -284,7 +284,7 @@ def _at(name: str, columns: str) -> str:
 
 
 def _joins(tensor: Tensor) -> Iterator[tuple[tuple[Tensor, ...], bool]]:
-    """The operands of Concats on the way back from an output, and whether columns are in front of candidates."""
+    """The operands of Concats on the way back from an output, and whether columns come before candidates."""
     todo = [tensor]
     for _ in range(_FAR):
         if not todo:

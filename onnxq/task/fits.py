@@ -93,7 +93,7 @@ class _Fitting:
         if form is None:
             raise self._refused(
                 "it is not said what four columns of a box are",
-                "add xyxy (corners) or cxcywh (centre and size); ltrb or offsets where cells are to be decoded",
+                "add xyxy (corners) or cxcywh (centre and size); ltrb or offsets where cells are decoded",
             )
         strides = stated.whole("strides")
         if (form in ("ltrb", "offsets")) != bool(strides):
@@ -187,7 +187,7 @@ class _Fitting:
                 last = columns.stop or columns.start + 1
                 if last > size or not found:
                     raise self._refused(
-                        f"output {name!r} has {size} columns, and {columns.start}:{columns.stop or ''} is asked for"
+                        f"output {name!r} has {size} columns: {columns.start}:{columns.stop or ''} are not there"
                     )
                 widths.add(found)
         if len(widths) > 1:
@@ -248,7 +248,7 @@ class _Fitting:
         if not source.pattern:
             if len(known) != 1:
                 raise self._refused(
-                    f"the model has {len(known)} outputs ({', '.join(known[:5])}), and it is not said which is meant",
+                    f"it is not said which of {len(known)} outputs is meant: {', '.join(known[:5])}",
                     f"name it, as in {known[0]}" if known else "",
                 )
             return (known[0],)
