@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -254,29 +255,35 @@ def _columns(floats: Sequence[Tensor]) -> Found | None:
     for operands, by_column in _joins(large[0]):
         widths = [_width(one, by_column) for one in operands]
         probable = [_is_probability(one) for one in operands]
-        order = ",BCN" if by_column != _turned(large[0], operands) else ""
+        turned = by_column and _turned(large[0], operands)
+        order = ",BCN" if by_column != turned else ""
+        end = _end(large[0], widths, by_column != turned)
         match widths:
             case [4, 1, 1] if _is_whole(operands[2]):
-                text = f"detect:boxes={name and name + '['}0:4{name and ']'},scores={_at(name, '4')},"
-                return Found(
-                    f"{text}label={_at(name, '5')},xyxy,nms=off{order}", "a class stands in the last column"
-                )
+                text = f"detect:boxes={_at(name, '0:4')},scores={_at(name, '4')},label={_at(name, '5')}"
+                return Found(f"{text},xyxy,nms=off{order}", "a class stands in the last column")
             case [4, 1, int()] if probable[1] and probable[2]:
-                return Found(_one(name, True, "cxcywh", order), "boxes, objectness and scores are joined")
+                return Found(
+                    _one(name, f"5:{end}", "cxcywh", order), "boxes, objectness and scores are joined"
+                )
             case [2, 2, int() as rest] if probable[2] and rest > 1:
-                return Found(_one(name, True, "cxcywh", order), "centres, sizes and scores are joined")
+                return Found(_one(name, f"5:{end}", "cxcywh", order), "centres, sizes and scores are joined")
             case [4, int()] if probable[1]:
                 form = _form(operands[0])
                 if form is not None:
-                    return Found(_one(name, False, form, order), "boxes and scores are joined")
+                    return Found(_one(name, f"4:{end}", form, order), "boxes and scores are joined")
     return None
 
 
-def _one(name: str, objectness: bool, form: str, order: str) -> str:
-    more = (
-        f"objectness={_at(name, '4')},scores={_at(name, '5:')}" if objectness else f"scores={_at(name, '4:')}"
-    )
-    return f"detect:boxes={_at(name, '0:4')},{more},{form}{order}"
+def _one(name: str, scores: str, form: str, order: str) -> str:
+    objectness = f",objectness={_at(name, '4')}" if scores.startswith("5") else ""
+    return f"detect:boxes={_at(name, '0:4')}{objectness},scores={_at(name, scores)},{form}{order}"
+
+
+def _end(tensor: Tensor, widths: Sequence[int | None], by_column: bool) -> str:
+    """The column behind the last of those that are joined; "" where no others follow, of masks say."""
+    known, size = [width for width in widths if width is not None], _width(tensor, by_column)
+    return "" if len(known) < len(widths) or size == sum(known) else str(sum(known))
 
 
 def _at(name: str, columns: str) -> str:
@@ -307,9 +314,12 @@ def _joins(tensor: Tensor) -> Iterator[tuple[tuple[Tensor, ...], bool]]:
 
 
 def _turned(tensor: Tensor, operands: Sequence[Tensor]) -> bool:
-    """Whether an output has its columns last where what it is made of has them in front."""
-    whole = sum(width for one in operands if isinstance(width := _width(one, True), int))
-    return tensor.shape is not None and whole > 0 and tensor.shape[-1] == whole and tensor.shape[-2] != whole
+    """Whether an output has its columns last where what it is made of has them in front of the candidates."""
+    shape, sizes = tensor.shape, (operands[0].shape or ())[2:]
+    if shape is None or not sizes or not all(isinstance(size, int) for size in sizes):
+        return False
+    count = math.prod(size for size in sizes if isinstance(size, int))
+    return shape[1] == count and shape[2] != count
 
 
 def _width(tensor: Tensor, by_column: bool) -> int | None:
@@ -455,17 +465,12 @@ def _from_constant(tensor: Tensor) -> bool:
 
 def _normalised(node: Node) -> bool:
     """Whether values are divided by their sum, as a Softmax does."""
-    if node.op != "Div":
+    if node.op != "Div" or None in node.inputs:
         return False
     value, total = node.inputs
-    maker = None if total is None else total.producer
-    return (
-        value is not None
-        and maker is not None
-        and maker.op == "ReduceSum"
-        and maker.inputs[0] is not None
-        and maker.inputs[0].name == value.name
-    )
+    maker = None if total is None else _maker(total, ("Expand",))
+    summed = None if maker is None or maker.op != "ReduceSum" else maker.inputs[0]
+    return summed is not None and value is not None and summed.name == value.name
 
 
 def _softmax_word(node: Node) -> str:

@@ -187,7 +187,7 @@ class _Fitting:
                 last = columns.stop or columns.start + 1
                 if last > size or not found:
                     raise self._refused(
-                        f"output {name!r} has {size} columns: {columns.start}:{columns.stop or ''} are not there"
+                        f"output {name!r} has {size} columns, none of {columns.start}:{columns.stop or ''}"
                     )
                 widths.add(found)
         if len(widths) > 1:

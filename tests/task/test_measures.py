@@ -82,7 +82,11 @@ def test_what_is_equal_is_all_kept_and_what_has_another_class_is_not() -> None:
     assert counts(JOINED, {"y": rows(some)}, {"y": rows(some)}, {}) == [(2, 2, 0), (3, 3, 0)]
     assert counts(JOINED, {"y": rows(some)}, {"y": rows(other)}, {}) == [(1, 2, 1), (2, 3, 1)]
     assert counts(JOINED, {"y": rows(some)}, {"y": rows(some)[..., :4]}, {}) == [(0, 2, 0), (0, 3, 0)]
-    assert counts(JOINED, {"y": rows(some)}, {"y": np.full_like(rows(some), np.nan)}, {}) == [(0, 2, 0), (0, 3, 0)]
+    nothing = {"y": np.full_like(rows(some), np.nan)}
+    assert counts(JOINED, {"y": rows(some)}, nothing, {}) == [
+        (0, 2, 0),
+        (0, 3, 0),
+    ]
 
 
 def test_each_layout_of_one_box_gives_its_corners() -> None:
@@ -92,7 +96,12 @@ def test_each_layout_of_one_box_gives_its_corners() -> None:
     grid, cells = Image("x", 2), 4 * 8 + 2 * 4
     cell = 2 * 8 + 4  # the third row of strides of 8, the fifth column: its corner is (32, 16)
     off = [36 / 8 - 4, 20 / 8 - 2, math.log(24 / 8), math.log(16 / 8)]
-    sides = [(36 - 24) / 8, (20 - 12) / 8, (48 - 36) / 8, (28 - 20) / 8]  # from the middle of the cell, (36, 20)
+    sides = [
+        (36 - 24) / 8,
+        (20 - 12) / 8,
+        (48 - 36) / 8,
+        (28 - 20) / 8,
+    ]  # from the middle of the cell, (36, 20)
     bins = np.full((4, 4), -60.0)
     for place, side in enumerate(sides):  # shares of two bins whose mean is the side
         low = math.floor(side)
@@ -170,7 +179,10 @@ def test_padding_is_left_out() -> None:
     given += 2 * wanted
     mask = np.array([[1, 1, 1, 0, 0, 0], [1, 1, 1, 1, 1, 0]])
     same = [
-        int(wanted[b, t].argmax()) == int(given[b, t].argmax()) for b in range(2) for t in range(6) if mask[b, t]
+        int(wanted[b, t].argmax()) == int(given[b, t].argmax())
+        for b in range(2)
+        for t in range(6)
+        if mask[b, t]
     ]
     found = counts(Tokens("y", "m"), {"y": wanted}, {"y": given}, {"m": mask})
     assert found == [(sum(same), 8, 0)]
@@ -200,14 +212,18 @@ def test_masks_overlap_by_class(pixels: list[tuple[int, int]]) -> None:
     (found,) = counts(Masks("y"), {"y": scores[0]}, {"y": scores[1]}, {})
     assert found == (pytest.approx(plain, rel=1e-12), 1, 0)
     last = [np.moveaxis(one, 1, -1) for one in scores]
-    assert counts(Masks("y", 3), {"y": last[0]}, {"y": last[1]}, {})[0].kept == pytest.approx(plain, rel=1e-12)
+    assert counts(Masks("y", 3), {"y": last[0]}, {"y": last[1]}, {})[0].kept == pytest.approx(
+        plain, rel=1e-12
+    )
     labels = [np.reshape(one, (1, 3, 4)) for one in (wanted, given)]
     assert counts(Masks("y", None), {"y": labels[0]}, {"y": labels[1]}, {})[0].kept == pytest.approx(plain)
 
 
 def test_a_mask_of_one_channel_is_what_is_over_a_half() -> None:
     wanted, given = np.array([[[[0.6, 0.4, 0.9]]]]), np.array([[[[0.6, 0.51, 0.9]]]])
-    assert counts(Masks("y", None, 0.5), {"y": wanted}, {"y": given}, {})[0].kept == pytest.approx((2 / 3 + 0) / 2)
+    assert counts(Masks("y", None, 0.5), {"y": wanted}, {"y": given}, {})[0].kept == pytest.approx(
+        (2 / 3 + 0) / 2
+    )
 
 
 # -- over samples ------------------------------------------------------------------------------
@@ -269,7 +285,9 @@ def test_intervals_of_ratios_hold_the_true_share(alike: float) -> None:
     random, true, held = np.random.default_rng(4), 0.9, 0
     for _ in range(300):
         wholes = random.poisson(8, 24)
-        share = random.beta(true * (1 - alike) / alike, (1 - true) * (1 - alike) / alike, 24) if alike else true
+        share = (
+            random.beta(true * (1 - alike) / alike, (1 - true) * (1 - alike) / alike, 24) if alike else true
+        )
         found = Interval.of_ratio(random.binomial(wholes, share).tolist(), wholes.tolist())
         assert found is not None
         held += found.low <= true <= found.high
