@@ -9,7 +9,7 @@ import numpy as np
 
 from onnxq.judge.comparable import as_tensor
 from onnxq.task.boxes import Detections, ordered, suppressed
-from onnxq.task.layout import Activation, Boxes
+from onnxq.task.layout import Activation, Boxes, CandidateColumns
 
 LEAST = 0.05
 """Scores of at most that are no detections for anybody."""
@@ -26,51 +26,58 @@ def detections(layout: Boxes, values: Mapping[str, Any], feeds: Mapping[str, np.
     Raises:
         ValueError: the numbers of a picture do not go together.
     """
-    some = {
-        "boxes": layout.boxes, "scores": layout.scores,
-        "objectness": layout.objectness, "label": layout.label,
-    }  # fmt: skip
     batched = as_tensor(values[layout.boxes.outputs[0]]).ndim == 3
-    numbers = {
-        name: np.concatenate(
-            [
-                candidates(as_tensor(values[output]), layout.by_column, batched)[..., one.start : one.stop]
-                for output in one.outputs
-            ],
-            axis=1,
-        ).astype(np.float64)
-        for name, one in some.items()
-        if one is not None
-    }
-    if len({one.shape[:2] for one in numbers.values()}) > 1:
+
+    def rows(columns: CandidateColumns | None) -> np.ndarray | None:
+        if columns is None:
+            return None
+        some = [candidates(as_tensor(values[name]), layout.by_column, batched) for name in columns.outputs]
+        return np.concatenate([one[..., columns.start : columns.stop] for one in some], 1).astype(np.float64)
+
+    boxes, scores, objectness, label = map(
+        rows, (layout.boxes, layout.scores, layout.objectness, layout.label)
+    )
+    if len({one.shape[:2] for one in (boxes, scores, objectness, label) if one is not None}) > 1:
         raise ValueError("there are not as many boxes as scores")
+    assert boxes is not None
+    assert scores is not None
     with np.errstate(over="ignore", invalid="ignore"):  # of values that are nowhere near a detection
         return [
-            _of_picture(layout, {name: one[place] for name, one in numbers.items()}, feeds)
-            for place in range(len(numbers["boxes"]))
+            _of_picture(
+                layout,
+                boxes[place],
+                scores[place],
+                None if objectness is None else objectness[place, :, 0],
+                None if label is None else label[place, :, 0],
+                feeds,
+            )
+            for place in range(len(boxes))
         ]
 
 
 def _of_picture(
-    layout: Boxes, numbers: Mapping[str, np.ndarray], feeds: Mapping[str, np.ndarray]
+    layout: Boxes,
+    boxes: np.ndarray,
+    scores: np.ndarray,
+    objectness: np.ndarray | None,
+    label: np.ndarray | None,
+    feeds: Mapping[str, np.ndarray],
 ) -> Detections:
-    scores = _activated(numbers["scores"], layout.activation)
+    scores = _activated(scores, layout.activation)
     if layout.background is not None:
-        back = layout.background % scores.shape[1]
-        scores = np.delete(scores, back, axis=1)
+        scores = np.delete(scores, layout.background % scores.shape[1], axis=1)
     best = scores.argmax(1)
     score = np.take_along_axis(scores, best[:, None], 1)[:, 0]
-    if "objectness" in numbers:
-        power, there = layout.power, _activated(numbers["objectness"][:, 0], _single(layout.activation))
+    if objectness is not None:
+        power, there = layout.power, _activated(objectness, "sigmoid" if layout.activation else "")
         if power is None:
             score = score * there
         else:
             score = np.maximum(score, 0) ** (1 - power) * np.maximum(there, 0) ** power
-    if "label" in numbers:
-        best = numbers["label"][:, 0].astype(int)
+    if label is not None:
+        best = label.astype(int)
     some = np.flatnonzero(score > LEAST)
-    corners = _corners(layout, numbers["boxes"], feeds, some)
-    found = Detections(corners, score[some], best[some])
+    found = Detections(_corners(layout, boxes, feeds, some), score[some], best[some])
     return ordered(found) if layout.nms is None else suppressed(found, layout.nms)
 
 
@@ -95,10 +102,6 @@ def _activated(values: np.ndarray, activation: Activation) -> np.ndarray:
     if activation == "sigmoid":
         return np.asarray(0.5 + 0.5 * np.tanh(0.5 * values))  # without overflow
     return values
-
-
-def _single(activation: Activation) -> Activation:
-    return "sigmoid" if activation else ""
 
 
 # -- corners -----------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ _FAR = 60  # nodes that are followed back
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class TaskFound:
     """What was found.
 
     Attributes:
@@ -34,7 +34,7 @@ class Found:
     why: str
 
 
-def found_task(model: Model, outputs: Sequence[str]) -> Found:
+def found_task(model: Model, outputs: Sequence[str]) -> TaskFound:
     """What a model is for, where its graph says so.
 
     Args:
@@ -47,7 +47,7 @@ def found_task(model: Model, outputs: Sequence[str]) -> Found:
         for one in tensors
         if one.dtype is not None and (one.dtype.kind == "f" or "float" in one.dtype.name)
     ]
-    looks: tuple[Callable[[], Found | None], ...] = (
+    looks: tuple[Callable[[], TaskFound | None], ...] = (
         lambda: _of_cells(model, floats),
         lambda: _boxes_and_scores(tensors, floats),
         lambda: _columns(floats),
@@ -61,13 +61,13 @@ def found_task(model: Model, outputs: Sequence[str]) -> Found:
             return found
     shapes = ", ".join(f"{one.name} {_shown(one.shape)}" for one in tensors[:4])
     more = f" and {len(tensors) - 4} more" if len(tensors) > 4 else ""
-    return Found("", f"nothing in the graph says how its outputs are read: {shapes}{more}")
+    return TaskFound("", f"nothing in the graph says how its outputs are read: {shapes}{more}")
 
 
 # -- classes, words, pixels ---------------------------------------------------------------------
 
 
-def _classes(floats: Sequence[Tensor]) -> Found | None:
+def _classes(floats: Sequence[Tensor]) -> TaskFound | None:
     if len(floats) != 1:
         return None
     (scores,) = floats
@@ -76,15 +76,17 @@ def _classes(floats: Sequence[Tensor]) -> Found | None:
         return None
     node = _maker(scores)
     if node is not None and (node.op in ("Softmax", "LogSoftmax", *_TREES) or _normalised(node)):
-        return Found(f"classify:scores={_said(scores)}", f"the output is made by a {_softmax_word(node)}")
+        return TaskFound(f"classify:scores={_said(scores)}", f"the output is made by a {_softmax_word(node)}")
+    if "logits" in scores.name.lower():
+        return TaskFound(f"classify:scores={_said(scores)}", "the output is called logits")
     if sizes[0] in _IMAGENET:
-        return Found(f"classify:scores={_said(scores)}", f"a row has the {sizes[0]} classes of ImageNet")
-    return Found(
+        return TaskFound(f"classify:scores={_said(scores)}", f"a row has the {sizes[0]} classes of ImageNet")
+    return TaskFound(
         "", f"a row of output {scores.name!r} may be of classes, or a vector that stands for something"
     )
 
 
-def _words(model: Model, floats: Sequence[Tensor]) -> Found | None:
+def _words(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
     """Scores of words: the last layer's, of as many positions as there are tokens."""
     ids = [
         shape
@@ -97,7 +99,9 @@ def _words(model: Model, floats: Sequence[Tensor]) -> Found | None:
     if len(ends) == 2 and len(floats) == 2:
         start, end = ends
         if "start" in start.name.lower() and "end" in end.name.lower():
-            return Found(f"spans:start={_said(start)},end={_said(end)}", "two outputs have a number a token")
+            return TaskFound(
+                f"spans:start={_said(start)},end={_said(end)}", "two outputs have a number a token"
+            )
     rows = [
         one for one in floats if one.shape is not None and len(one.shape) == 3 and one.shape[1] == ids[0][1]
     ]
@@ -107,11 +111,11 @@ def _words(model: Model, floats: Sequence[Tensor]) -> Found | None:
         if _is_product(_maker(one)) and one.shape is not None and one.shape[2] not in (1, 2)
     ]
     if len(scores) == 1:
-        return Found(f"tokens:scores={_said(scores[0])}", "a layer with weights makes a row a token")
+        return TaskFound(f"tokens:scores={_said(scores[0])}", "a layer with weights makes a row a token")
     return None
 
 
-def _labels(tensors: Sequence[Tensor]) -> Found | None:
+def _labels(tensors: Sequence[Tensor]) -> TaskFound | None:
     """A class a pixel."""
     if len(tensors) != 1 or tensors[0].shape is None or len(tensors[0].shape) not in (3, 4):
         return None
@@ -122,11 +126,11 @@ def _labels(tensors: Sequence[Tensor]) -> Found | None:
         and tensors[0].dtype is not None
         and tensors[0].dtype.kind in "iu"
     ):
-        return Found(f"segment:scores={_said(tensors[0])}", "an ArgMax makes a class a pixel")
+        return TaskFound(f"segment:scores={_said(tensors[0])}", "an ArgMax makes a class a pixel")
     return None
 
 
-def _pixels(floats: Sequence[Tensor]) -> Found | None:
+def _pixels(floats: Sequence[Tensor]) -> TaskFound | None:
     if len(floats) != 1 or floats[0].shape is None or len(floats[0].shape) != 4:
         return None
     (scores,), node = floats, _maker(floats[0], ("Transpose",))
@@ -139,12 +143,12 @@ def _pixels(floats: Sequence[Tensor]) -> Found | None:
         if node is not None and node.op == "Softmax" and node.outputs[0].name == scores.name:
             given = node.attr("axis", -1 if node.opset >= 13 else 1)
             if given % 4 == axis and size not in (1, None):
-                return Found(
+                return TaskFound(
                     f"segment:scores={_said(scores)},axis={axis}", "a Softmax is over the classes of a pixel"
                 )
         elif size in _SEMANTIC:
-            return Found(f"segment:scores={_said(scores)},axis={axis}", f"a pixel has {size} classes")
-    return Found(
+            return TaskFound(f"segment:scores={_said(scores)},axis={axis}", f"a pixel has {size} classes")
+    return TaskFound(
         "", f"output {scores.name!r} may be a picture, a map of heat, or of classes: {_shown(shape)}"
     )
 
@@ -152,7 +156,7 @@ def _pixels(floats: Sequence[Tensor]) -> Found | None:
 # -- boxes --------------------------------------------------------------------------------------
 
 
-def _of_cells(model: Model, floats: Sequence[Tensor]) -> Found | None:
+def _of_cells(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
     """A candidate a cell, an output each stride: `[1, height * width, columns]`."""
     image = image_of(model.inputs)
     shape = next(
@@ -185,7 +189,7 @@ def _of_cells(model: Model, floats: Sequence[Tensor]) -> Found | None:
     if isinstance(width, int) and width > 4:
         if sorted(stride for stride, _ in scores[0]) != strides:
             return None
-        return Found(
+        return TaskFound(
             f"detect:boxes={_joined(boxes[0])},scores={_joined(scores[0])},ltrb,{text}",
             f"each cell of {len(strides)} grids has {width // 4} bins of each distance, and scores",
         )
@@ -193,7 +197,7 @@ def _of_cells(model: Model, floats: Sequence[Tensor]) -> Found | None:
     if len(single) == 2 * len(strides) and points:
         first, second = (scores[0][half * len(strides) : (half + 1) * len(strides)] for half in (0, 1))
         if [stride for stride, _ in first] == [stride for stride, _ in second]:
-            return Found(
+            return TaskFound(
                 f"detect:boxes={_joined(boxes[0])},scores={_joined(first)},objectness={_joined(second)},"
                 f"offsets,power=0.5,{text}",
                 "each cell has two probabilities, a box and five points, as YuNet's",
@@ -205,7 +209,7 @@ def _joined(some: Sequence[tuple[int, str]]) -> str:
     return "+".join(name for _, name in sorted(some))
 
 
-def _boxes_and_scores(tensors: Sequence[Tensor], floats: Sequence[Tensor]) -> Found | None:
+def _boxes_and_scores(tensors: Sequence[Tensor], floats: Sequence[Tensor]) -> TaskFound | None:
     """Boxes in one output, of which the graph says that they are corners, and their scores in another."""
     boxes = [
         one for one in floats if one.shape is not None and len(one.shape) in (2, 3) and one.shape[-1] == 4
@@ -221,7 +225,7 @@ def _boxes_and_scores(tensors: Sequence[Tensor], floats: Sequence[Tensor]) -> Fo
         if one.dtype is not None and one.dtype.kind in "iu" and len(one.shape or ()) == rank - 1
     ]
     if len(numbers) == len(labels) == 1 and _suppresses(labels[0]):
-        return Found(
+        return TaskFound(
             f"detect:boxes={_said(box)},scores={_said(numbers[0])},label={_said(labels[0])},xyxy,nms=off",
             "boxes, scores and whole numbers come from a TopK or a NonMaxSuppression",
         )
@@ -230,15 +234,15 @@ def _boxes_and_scores(tensors: Sequence[Tensor], floats: Sequence[Tensor]) -> Fo
         return None
     form = _form(box)
     if form is None:
-        return Found(
+        return TaskFound(
             "",
             f"the graph does not say what boxes {box.name!r} are: corners, centres or distances from priors",
         )
     if not _is_probability(scores[0]):
-        return Found("", f"the scores {scores[0].name!r} are no probabilities")
+        return TaskFound("", f"the scores {scores[0].name!r} are no probabilities")
     node = _maker(scores[0])
     background = ",background=0" if node is not None and node.op == "Softmax" else ""
-    return Found(
+    return TaskFound(
         f"detect:boxes={_said(box)},scores={_said(scores[0])},{form}{background}",
         "the graph makes corners of centres and sizes"
         if form == "xyxy"
@@ -246,7 +250,7 @@ def _boxes_and_scores(tensors: Sequence[Tensor], floats: Sequence[Tensor]) -> Fo
     )
 
 
-def _columns(floats: Sequence[Tensor]) -> Found | None:
+def _columns(floats: Sequence[Tensor]) -> TaskFound | None:
     """Boxes and scores in one output, joined by a Concat along its columns."""
     large = [one for one in floats if one.shape is not None and len(one.shape) == 3]
     if len(large) != 1 or any(len(one.shape or ()) < 3 for one in floats):
@@ -261,17 +265,19 @@ def _columns(floats: Sequence[Tensor]) -> Found | None:
         match widths:
             case [4, 1, 1] if _is_whole(operands[2]):
                 text = f"detect:boxes={_at(name, '0:4')},scores={_at(name, '4')},label={_at(name, '5')}"
-                return Found(f"{text},xyxy,nms=off{order}", "a class stands in the last column")
+                return TaskFound(f"{text},xyxy,nms=off{order}", "a class stands in the last column")
             case [4, 1, int()] if probable[1] and probable[2]:
-                return Found(
+                return TaskFound(
                     _one(name, f"5:{end}", "cxcywh", order), "boxes, objectness and scores are joined"
                 )
             case [2, 2, int() as rest] if probable[2] and rest > 1:
-                return Found(_one(name, f"5:{end}", "cxcywh", order), "centres, sizes and scores are joined")
+                return TaskFound(
+                    _one(name, f"5:{end}", "cxcywh", order), "centres, sizes and scores are joined"
+                )
             case [4, int()] if probable[1]:
                 form = _form(operands[0])
                 if form is not None:
-                    return Found(_one(name, f"4:{end}", form, order), "boxes and scores are joined")
+                    return TaskFound(_one(name, f"4:{end}", form, order), "boxes and scores are joined")
     return None
 
 

@@ -9,8 +9,18 @@ import numpy as np
 
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.graph.types import Dim, Shape
-from onnxq.task.layout import NMS_IOU, Boxes, Classes, Columns, Image, Layout, Masks, Spans, Tokens
-from onnxq.task.stated import Source, StatedTask
+from onnxq.task.layout import (
+    NMS_IOU,
+    Boxes,
+    CandidateColumns,
+    Classes,
+    Image,
+    Layout,
+    PixelClasses,
+    Spans,
+    Tokens,
+)
+from onnxq.task.stated import StatedSource, StatedTask
 
 Described = tuple[str, np.dtype | None, Shape | None]
 """Name, type and shape of an input or output."""
@@ -62,14 +72,14 @@ class _Fitting:
             raise self._refused(f"output {name!r} has no classes to compare: its shape is {list(shape)}")
         return Classes(name)
 
-    def _masks(self, name: str) -> Masks:
+    def _masks(self, name: str) -> PixelClasses:
         stated, dtype, shape = self._stated, self._types[name], self._shapes[name]
         if dtype is not None and dtype.kind in "iub":
-            return Masks(name, None)
+            return PixelClasses(name, None)
         rank = 4 if shape is None else len(shape)
         self._ranks(name, 3, 4, "[batch, classes, height, width]")
         if "channel" in stated.words:
-            return Masks(name, None, over=0.5 if stated.words["channel"] == "sigmoid" else 0.0)
+            return PixelClasses(name, None, over=0.5 if stated.words["channel"] == "sigmoid" else 0.0)
         axes = stated.whole("axis") or (1,)
         if len(axes) > 1 or not 0 < axes[0] < rank:
             raise self._refused(f"axis={stated.settings['axis']} is none of {rank} axes behind the batch")
@@ -79,7 +89,7 @@ class _Fitting:
                 f"output {name!r} has one channel along axis {axes[0]}: there are no classes to tell apart",
                 "give segment:sigmoid or segment:logits, by what its values are, or another axis=",
             )
-        return Masks(name, axes[0])
+        return PixelClasses(name, axes[0])
 
     def _boxes(self) -> Boxes:
         stated = self._stated
@@ -129,7 +139,7 @@ class _Fitting:
         return found
 
     def _check(self, found: Boxes) -> None:
-        """Columns and rows, as far as shapes are known."""
+        """CandidateColumns and rows, as far as shapes are known."""
         width = self._width(found.boxes, found.by_column)
         if width is not None and (width < 4 or width % 4 or (width > 4 and found.form != "ltrb")):
             raise self._refused(f"boxes have {width} columns, and 4 are needed for {found.form}")
@@ -177,7 +187,7 @@ class _Fitting:
             for stride in found.strides
         )
 
-    def _width(self, columns: Columns, by_column: bool) -> int | None:
+    def _width(self, columns: CandidateColumns, by_column: bool) -> int | None:
         """How many columns there are; None: that is not known."""
         widths = set()
         for name in columns.outputs:
@@ -194,7 +204,7 @@ class _Fitting:
             raise self._refused(f"outputs {', '.join(columns.outputs)} have not as many columns each")
         return next(iter(widths), None)
 
-    def _rows(self, columns: Columns, by_column: bool) -> int | None:
+    def _rows(self, columns: CandidateColumns, by_column: bool) -> int | None:
         total = 0
         for name in columns.outputs:
             size, _ = self._sizes(name, by_column)
@@ -213,7 +223,7 @@ class _Fitting:
             return own[1], 1
         return (own[2], own[1]) if by_column else (own[1], own[2])
 
-    def _columns(self, what: str) -> Columns:
+    def _columns(self, what: str) -> CandidateColumns:
         source = self._stated.sources[what]
         names = self._names(source)
         boxes = self._shapes[self._names(self._stated.sources["boxes"])[0]]
@@ -231,19 +241,19 @@ class _Fitting:
                 )
             else:
                 self._ranks(name, *((2, 3) if batched else (1, 2)), "numbers of candidates, as boxes are")
-        return Columns(names, source.start, source.stop)
+        return CandidateColumns(names, source.start, source.stop)
 
     def _whole(self, what: str) -> str:
         """The output of a source that has no columns."""
         source = self._stated.sources.get(what)
         if source is None and what != "scores":
             raise self._refused(f"the output of {what} is not said", f"add {what}=OUTPUT")
-        names = self._names(source or Source())
+        names = self._names(source or StatedSource())
         if len(names) > 1:
             raise self._refused(f"{what} is of several outputs: {', '.join(names)}", "name one of them")
         return names[0]
 
-    def _names(self, source: Source) -> tuple[str, ...]:
+    def _names(self, source: StatedSource) -> tuple[str, ...]:
         known = list(self._shapes)
         if not source.pattern:
             if len(known) != 1:

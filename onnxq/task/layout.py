@@ -72,7 +72,7 @@ class Spans:
 
 
 @dataclass(frozen=True, slots=True)
-class Masks:
+class PixelClasses:
     """Semantic masks: a class a pixel.
 
     Attributes:
@@ -92,7 +92,7 @@ class Masks:
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class CandidateColumns:
     """Numbers of candidates, a row each: some columns of an output, or of several below each other.
 
     Attributes:
@@ -140,10 +140,10 @@ class Boxes:
         nms: the IoU over which one of two boxes of a class goes; None: the model did that.
     """
 
-    boxes: Columns
-    scores: Columns
-    objectness: Columns | None = None
-    label: Columns | None = None
+    boxes: CandidateColumns
+    scores: CandidateColumns
+    objectness: CandidateColumns | None = None
+    label: CandidateColumns | None = None
     form: BoxForm = "xyxy"
     by_column: bool = False
     activation: Activation = ""
@@ -161,4 +161,4 @@ class Boxes:
         return tuple(dict.fromkeys(name for one in some if one is not None for name in one.outputs))
 
 
-Layout = Classes | Tokens | Spans | Masks | Boxes
+Layout = Classes | Tokens | Spans | PixelClasses | Boxes

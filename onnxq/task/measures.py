@@ -11,7 +11,7 @@ from onnxq.base.errors import UserError
 from onnxq.judge.comparable import as_tensor
 from onnxq.task.boxes import NONE, matched
 from onnxq.task.detections import LEAST, detections
-from onnxq.task.layout import Boxes, Classes, Layout, Masks, Spans, Tokens
+from onnxq.task.layout import Boxes, Classes, Layout, PixelClasses, Spans, Tokens
 
 FigureKind = Literal["top1", "top5", "detections", "masks", "tokens", "spans", "starts", "ends"]
 
@@ -47,7 +47,7 @@ def kinds(layout: Layout) -> tuple[tuple[FigureKind, float | None], ...]:
             return (("tokens", None),)
         case Spans():
             return ("spans", None), ("starts", None), ("ends", None)
-        case Masks():
+        case PixelClasses():
             return (("masks", None),)
         case Boxes():
             return tuple(("detections", score) for score in SCORES)
@@ -72,7 +72,7 @@ def counts(layout: Layout, reference: Named, candidate: Named, feeds: Feeds) -> 
             return _tokens(layout, reference, candidate, feeds)
         case Spans():
             return _spans(layout, reference, candidate, feeds)
-        case Masks():
+        case PixelClasses():
             return _masks(layout, reference, candidate)
         case Boxes():
             return _boxes(layout, reference, candidate, feeds)
@@ -140,7 +140,7 @@ def _fed(mask: str | None, feeds: Feeds, shape: tuple[int, ...]) -> np.ndarray:
     return found[:, -shape[1] :].astype(bool)
 
 
-def _masks(layout: Masks, reference: Named, candidate: Named) -> list[Count]:
+def _masks(layout: PixelClasses, reference: Named, candidate: Named) -> list[Count]:
     """The mean of the IoU of each class that either has, and that of the samples' pictures."""
     wanted, given = (_labels(layout, as_tensor(one[layout.output])) for one in (reference, candidate))
     if wanted.shape != given.shape:
@@ -148,7 +148,7 @@ def _masks(layout: Masks, reference: Named, candidate: Named) -> list[Count]:
     return [Count(sum(mean_iou(one, other) for one, other in zip(wanted, given, strict=True)), len(wanted))]
 
 
-def _labels(layout: Masks, value: np.ndarray) -> np.ndarray:
+def _labels(layout: PixelClasses, value: np.ndarray) -> np.ndarray:
     if layout.over is not None:
         return value > layout.over
     if layout.axis is None:

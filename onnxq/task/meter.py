@@ -12,7 +12,7 @@ from onnxq.base.errors import unknown_name
 from onnxq.base.plain import DocumentPart
 from onnxq.judge.intervals import Interval
 from onnxq.judge.paired import SampleScores
-from onnxq.task.layout import Layout, Masks
+from onnxq.task.layout import Layout, PixelClasses
 from onnxq.task.measures import Count, FigureKind, counts, kinds
 
 _WORDS: Mapping[FigureKind, tuple[str, str]] = {
@@ -150,7 +150,7 @@ class TaskMeter:
         kept, whole, _ = np.reshape(self._counts[0], (-1, 3)).T
         total, count = max(1.0, float(whole.sum())), len(whole)
         each = 100 - 100 * count / total * (whole - kept)
-        step = 0.0 if isinstance(self.layout, Masks) else 100 / total
+        step = 0.0 if isinstance(self.layout, PixelClasses) else 100 / total
         return SampleScores(100 * float(kept.sum()) / total, each, step, int(whole.sum()))
 
     @property

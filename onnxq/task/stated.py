@@ -46,7 +46,7 @@ _FORM = "TASK or TASK:LAYOUT, as in classify, or detect:boxes=0:4,scores=4:,cxcy
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class StatedSource:
     """Outputs by name, and columns of them.
 
     Attributes:
@@ -74,7 +74,7 @@ class StatedTask:
 
     text: str
     task: str
-    sources: Mapping[str, Source] = field(default_factory=dict)
+    sources: Mapping[str, StatedSource] = field(default_factory=dict)
     words: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
 
@@ -101,7 +101,7 @@ class StatedTask:
     @staticmethod
     def _read(text: str, task: str, rest: str) -> StatedTask:
         """What stands behind the task, without the name of a layout."""
-        sources: dict[str, Source] = {}
+        sources: dict[str, StatedSource] = {}
         words: dict[str, str] = {}
         settings: dict[str, str] = {}
         for part in rest.split(",") if rest else ():
@@ -155,16 +155,16 @@ class StatedTask:
         return tuple(map(int, given.split("+")))
 
 
-def _source(value: str) -> Source:
+def _source(value: str) -> StatedSource:
     """`OUTPUT`, `OUTPUT[0:4]`, or of the only output `0:4` or `4`."""
     sliced = re.fullmatch(r"(?:(.*)\[)?(-?\d*)(:?)(-?\d*)\]?", value)
     if sliced is None or value.endswith("]") != (sliced[1] is not None) or not (sliced[2] or sliced[3]):
-        return Source(value)
+        return StatedSource(value)
     name, first, colon, last = sliced.groups()
     start = int(first or 0)
     if not colon:
-        return Source(name or "", start, start + 1 if start != -1 else None)
-    return Source(name or "", start, int(last) if last else None)
+        return StatedSource(name or "", start, start + 1 if start != -1 else None)
+    return StatedSource(name or "", start, int(last) if last else None)
 
 
 def _kind_of(text: str, task: str, word: str) -> str:

@@ -187,6 +187,13 @@ HEADS = {
         "float[8, 1000] w",
         "classify:scores=y",
     ),
+    "logits": (
+        "float[N, 8] x",
+        "float[N, 9] logits",
+        "logits = MatMul (x, w)",
+        "float[8, 9] w",
+        "classify:scores=logits",
+    ),
     "vector": ("float[N, 8] x", "float[N, 128] y", "y = MatMul (x, w)", "float[8, 128] w", ""),
     "pixels": (
         "float[1, 5, 16, 16] x",

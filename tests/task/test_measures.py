@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,11 +16,11 @@ from onnxq.judge.intervals import Interval
 from onnxq.task import boxes
 from onnxq.task.boxes import Detections
 from onnxq.task.detections import detections
-from onnxq.task.layout import Boxes, Classes, Columns, Image, Masks, Spans, Tokens
+from onnxq.task.layout import Boxes, CandidateColumns, Classes, Image, PixelClasses, Spans, Tokens
 from onnxq.task.measures import counts
 from onnxq.task.meter import TaskMeter, kept_percent
 
-JOINED = Boxes(Columns(("y",), 0, 4), Columns(("y",), 4))
+JOINED = Boxes(CandidateColumns(("y",), 0, 4), CandidateColumns(("y",), 4))
 """Corners and scores in one output."""
 
 corner = st.integers(0, 12)
@@ -114,24 +115,23 @@ def test_each_layout_of_one_box_gives_its_corners() -> None:
         found[0][0, cell], found[1][0, cell] = np.ravel(values), scores
         return {"b": found[0], "s": found[1]}
 
-    apart = Boxes(Columns(("b",)), Columns(("s",)))
+    there, label = CandidateColumns(("o",)), CandidateColumns(("l",))
+    apart = Boxes(CandidateColumns(("b",)), CandidateColumns(("s",)))
     two = {"b": np.array([[corners]], float), "s": np.array([[[0.1, 0.8]]])}
     by_column = np.array([[[one] for one in (*centre, 0.1, 0.8)]], float)
-    from dataclasses import replace
-
     cases = [
         (apart, two),
         (replace(apart, form="cxcywh"), {**two, "b": np.array([[centre]], float)}),
         (replace(JOINED, form="cxcywh", by_column=True), {"y": by_column}),
-        (replace(apart, label=Columns(("l",))), {**two, "s": np.array([[0.8]]), "l": np.array([[1]])}),
-        (replace(apart, label=Columns(("l",))),  # of one picture: no axis of the batch
+        (replace(apart, label=label), {**two, "s": np.array([[0.8]]), "l": np.array([[1]])}),
+        (replace(apart, label=label),  # of one picture: no axis of the batch
          {"b": np.array([corners], float), "s": np.array([0.8]), "l": np.array([1])}),
         (replace(apart, background=0), {**two, "s": np.array([[[0.1, 0.1, 0.8]]])}),
         (replace(apart, background=-1), {**two, "s": np.array([[[0.1, 0.8, 0.1]]])}),
         (replace(apart, activation="sigmoid"), {**two, "s": np.array([[[-5.0, math.log(4)]]])}),
         (replace(apart, activation="softmax"), {**two, "s": np.log([[[0.2, 0.8]]])}),
-        (replace(apart, objectness=Columns(("o",))), {**two, "s": np.array([[[0.1, 1.0]]]), "o": np.array([[[0.8]]])}),
-        (replace(apart, objectness=Columns(("o",)), power=0.5),
+        (replace(apart, objectness=there), {**two, "s": np.array([[[0.1, 1.0]]]), "o": np.array([[[0.8]]])}),
+        (replace(apart, objectness=there, power=0.5),
          {**two, "s": np.array([[[0.1, 0.64]]]), "o": np.array([[[1.0]]])}),
         (replace(apart, form="offsets", strides=(8, 16), image=grid), cells_with(off, [0.1, 0.8])),
         (replace(apart, form="ltrb", strides=(8, 16), image=grid), cells_with(sides, [0.1, 0.8])),
@@ -209,19 +209,21 @@ def test_masks_overlap_by_class(pixels: list[tuple[int, int]]) -> None:
     wanted, given = ([pixel[side] for pixel in pixels] for side in (0, 1))
     scores = [np.moveaxis(np.eye(4)[np.reshape(one, (1, 3, 4))], -1, 1) for one in (wanted, given)]
     plain = mean_iou(wanted, given)
-    (found,) = counts(Masks("y"), {"y": scores[0]}, {"y": scores[1]}, {})
+    (found,) = counts(PixelClasses("y"), {"y": scores[0]}, {"y": scores[1]}, {})
     assert found == (pytest.approx(plain, rel=1e-12), 1, 0)
     last = [np.moveaxis(one, 1, -1) for one in scores]
-    assert counts(Masks("y", 3), {"y": last[0]}, {"y": last[1]}, {})[0].kept == pytest.approx(
+    assert counts(PixelClasses("y", 3), {"y": last[0]}, {"y": last[1]}, {})[0].kept == pytest.approx(
         plain, rel=1e-12
     )
     labels = [np.reshape(one, (1, 3, 4)) for one in (wanted, given)]
-    assert counts(Masks("y", None), {"y": labels[0]}, {"y": labels[1]}, {})[0].kept == pytest.approx(plain)
+    assert counts(PixelClasses("y", None), {"y": labels[0]}, {"y": labels[1]}, {})[0].kept == pytest.approx(
+        plain
+    )
 
 
 def test_a_mask_of_one_channel_is_what_is_over_a_half() -> None:
     wanted, given = np.array([[[[0.6, 0.4, 0.9]]]]), np.array([[[[0.6, 0.51, 0.9]]]])
-    assert counts(Masks("y", None, 0.5), {"y": wanted}, {"y": given}, {})[0].kept == pytest.approx(
+    assert counts(PixelClasses("y", None, 0.5), {"y": wanted}, {"y": given}, {})[0].kept == pytest.approx(
         (2 / 3 + 0) / 2
     )
 

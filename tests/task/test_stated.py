@@ -9,7 +9,7 @@ import pytest
 
 from onnxq.base.errors import UserError
 from onnxq.task.fits import fitted
-from onnxq.task.layout import Boxes, Classes, Columns, Image, Layout, Masks, Spans, Tokens
+from onnxq.task.layout import Boxes, CandidateColumns, Classes, Image, Layout, PixelClasses, Spans, Tokens
 from onnxq.task.stated import NAMED, TASKS, StatedTask
 
 F, WHOLE = np.dtype(np.float32), np.dtype(np.int64)
@@ -30,47 +30,60 @@ def bound(text: str, outputs: list[Any], inputs: list[Any] = PICTURE) -> Layout:
     [
         ("classify", [("y", F, (1, 10))], Classes("y")),
         ("classify:scores=b", [("a", F, (1, 4)), ("b", F, None)], Classes("b")),
-        ("segment", [("y", F, (1, 5, 8, 8))], Masks("y", 1)),
-        ("segment:axis=3", [("y", F, (1, 8, 8, 5))], Masks("y", 3)),
-        ("segment", [("y", WHOLE, (1, 8, 8))], Masks("y", None)),
-        ("segment:sigmoid", [("y", F, (1, 1, 8, 8))], Masks("y", None, 0.5)),
-        ("segment:logits", [("y", F, (1, 1, 8, 8))], Masks("y", None, 0.0)),
+        ("segment", [("y", F, (1, 5, 8, 8))], PixelClasses("y", 1)),
+        ("segment:axis=3", [("y", F, (1, 8, 8, 5))], PixelClasses("y", 3)),
+        ("segment", [("y", WHOLE, (1, 8, 8))], PixelClasses("y", None)),
+        ("segment:sigmoid", [("y", F, (1, 1, 8, 8))], PixelClasses("y", None, 0.5)),
+        ("segment:logits", [("y", F, (1, 1, 8, 8))], PixelClasses("y", None, 0.0)),
         (
             "detect:boxes=0:4,scores=4:,cxcywh,BCN",
             JOINED,
-            Boxes(Columns(("y",), 0, 4), Columns(("y",), 4), form="cxcywh", by_column=True),
+            Boxes(CandidateColumns(("y",), 0, 4), CandidateColumns(("y",), 4), form="cxcywh", by_column=True),
         ),
         (
             "detect:yolov8",
             JOINED,
-            Boxes(Columns(("y",), 0, 4), Columns(("y",), 4), form="cxcywh", by_column=True),
+            Boxes(CandidateColumns(("y",), 0, 4), CandidateColumns(("y",), 4), form="cxcywh", by_column=True),
         ),
         (
             "detect:yolov8,scores=4:6,nms=0.7",
             JOINED,
-            Boxes(Columns(("y",), 0, 4), Columns(("y",), 4, 6), form="cxcywh", by_column=True, nms=0.7),
+            Boxes(
+                CandidateColumns(("y",), 0, 4),
+                CandidateColumns(("y",), 4, 6),
+                form="cxcywh",
+                by_column=True,
+                nms=0.7,
+            ),
         ),
         (
             "detect:yolov10",
             [("y", F, (1, 30, 6))],
-            Boxes(Columns(("y",), 0, 4), Columns(("y",), 4, 5), label=Columns(("y",), 5, 6), nms=None),
+            Boxes(
+                CandidateColumns(("y",), 0, 4),
+                CandidateColumns(("y",), 4, 5),
+                label=CandidateColumns(("y",), 5, 6),
+                nms=None,
+            ),
         ),
         (
             "detect:boxes=y[0:4],scores=y[4:80],cxcywh,BCN",
             [*JOINED, ("protos", F, (1, 32, 8, 8))],
-            Boxes(Columns(("y",), 0, 4), Columns(("y",), 4, 80), form="cxcywh", by_column=True),
+            Boxes(
+                CandidateColumns(("y",), 0, 4), CandidateColumns(("y",), 4, 80), form="cxcywh", by_column=True
+            ),
         ),
         (
             "detect:boxes=boxes,scores=scores,xyxy,background=0",
             TWO,
-            Boxes(Columns(("boxes",)), Columns(("scores",)), background=0),
+            Boxes(CandidateColumns(("boxes",)), CandidateColumns(("scores",)), background=0),
         ),
         (
             "detect:boxes=boxes,scores=scores,cxcywh,softmax,background=last,nms=off",
             TWO,
             Boxes(
-                Columns(("boxes",)),
-                Columns(("scores",)),
+                CandidateColumns(("boxes",)),
+                CandidateColumns(("scores",)),
                 form="cxcywh",
                 activation="softmax",
                 background=-1,
@@ -81,9 +94,9 @@ def bound(text: str, outputs: list[Any], inputs: list[Any] = PICTURE) -> Layout:
             "detect:boxes=box_*,scores=cls_*,objectness=obj_8+obj_16,offsets,power=0.5,strides=8+16",
             CELLS,
             Boxes(
-                Columns(("box_8", "box_16")),
-                Columns(("cls_8", "cls_16")),
-                Columns(("obj_8", "obj_16")),
+                CandidateColumns(("box_8", "box_16")),
+                CandidateColumns(("cls_8", "cls_16")),
+                CandidateColumns(("obj_8", "obj_16")),
                 form="offsets",
                 power=0.5,
                 strides=(8, 16),
@@ -93,14 +106,14 @@ def bound(text: str, outputs: list[Any], inputs: list[Any] = PICTURE) -> Layout:
         (
             "detect:boxes=b:0,scores=s:0,xyxy",
             [("b:0", F, ("N", 4)), ("s:0", F, ("N", 3))],
-            Boxes(Columns(("b:0",)), Columns(("s:0",))),
+            Boxes(CandidateColumns(("b:0",)), CandidateColumns(("s:0",))),
         ),
         (
             "detect:nanodet-plus",
             [("y", F, (1, 85, 112))],
             Boxes(
-                Columns(("y",), -32),
-                Columns(("y",), 0, -32),
+                CandidateColumns(("y",), -32),
+                CandidateColumns(("y",), 0, -32),
                 form="ltrb",
                 strides=(8, 16, 32, 64),
                 centre=0.0,
