@@ -692,7 +692,7 @@ class Goal(
     )  # fmt: skip
     task: str | None = option(
         None, "What the model is for, and how its outputs are read. See docs/tasks.md.",
-        kinds.TEXT, metavar="TASK[:LAYOUT]",
+        kinds.once(kinds.TEXT), metavar="TASK[:LAYOUT]",
     )  # fmt: skip
     max_drop: float | None = option(
         None, "The score of --eval is at most this much below the float model's.",
