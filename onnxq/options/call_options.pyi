@@ -101,6 +101,7 @@ class _GoalOfCompare(TypedDict, total=False):
     min_sqnr: float | None
     min_agreement: float | tuple[str, float] | None
     task: str | None
+    labels: PathLike | None
     max_drop: float | None
     eval: PathLike | Callable[..., Any] | None
     weigh: Mapping[str, float] | None
@@ -145,6 +146,7 @@ class _Goal(TypedDict, total=False):
     min_sqnr: float | None
     min_agreement: float | tuple[str, float] | None
     task: str | None
+    labels: PathLike | None
     max_drop: float | None
     eval: PathLike | Callable[..., Any] | None
     max_float: float | None

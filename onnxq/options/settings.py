@@ -663,6 +663,8 @@ class Goal(
         min_agreement: how many percent of the float model's answers are kept at least, as the task counts
             them; with the name of an output, in how many percent of its rows the argmax is the float model's.
         task: what the model is for and how outputs are read (docs/tasks.md); None: as the graph says.
+        labels: what is right for the samples, by the names of their files (docs/tasks.md): the float model's
+            and int8's accuracy by it are told; they decide nothing.
         max_drop: by how much the score of `eval` may be below the float model's, in its units.
         eval: a function that is called with a model, `{input: array}` to `{output: array}`, and returns one
             number a sample, whose mean is the score, or the score; higher is better. Or `FILE.py:FUNCTION`,
@@ -693,6 +695,10 @@ class Goal(
     task: str | None = option(
         None, "What the model is for, and how its outputs are read. See docs/tasks.md.",
         kinds.once(kinds.TEXT), metavar="TASK[:LAYOUT]",
+    )  # fmt: skip
+    labels: PathLike | None = option(
+        None, "What is right: class folders or a list, COCO's JSON, YOLO's texts, masks.", kinds.PATH,
+        metavar="PATH",
     )  # fmt: skip
     max_drop: float | None = option(
         None, "The score of --eval is at most this much below the float model's.",

@@ -20,6 +20,7 @@ from onnxq.judge.sqnr import BEST_DB
 from onnxq.options.settings import Goal
 from onnxq.run.compare import Meter, OutputAccuracy
 from onnxq.task.known import NO_TASK, HeardTask, KnownTask
+from onnxq.task.labels import Labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +32,14 @@ class BoundGoal:
         outputs: names of the outputs.
         task: what is known of the model's task.
         agreement: how much of the task's answers is to be kept, percent; None where that is not asked for.
+        labels: the user's; None: there are none.
     """
 
     goal: Goal
     outputs: tuple[str, ...]
     task: KnownTask = NO_TASK
     agreement: float | None = None
+    labels: Labels | None = None
 
     @staticmethod
     def of(
@@ -69,7 +72,7 @@ class BoundGoal:
         other = agreement is not None or goal.max_drop is not None  # measured whatever outputs weigh
         if not any(weight > 0 for weight in weighed) and (goal.min_sqnr is not None or not other):
             raise UserError("every output weighs 0", hint="weigh those that matter with more")
-        return BoundGoal(goal, tuple(outputs), task, agreement)
+        return BoundGoal(goal, tuple(outputs), task, agreement, task.labels(goal.labels))
 
     def gauge(self, parts: OutputParts | None = None) -> Gauge:
         """What measures the outputs of one candidate; `parts`: in which they are judged.
@@ -78,7 +81,8 @@ class BoundGoal:
             UserError: a part that is weighed does not exist.
         """
         about = AboutMeanGroups(parts or self.outputs, self.goal.weigh)
-        return Gauge(about, self.task.heard(self.outputs, needed=self.agreement is not None))
+        needed = self.agreement is not None
+        return Gauge(about, self.task.heard(self.outputs, needed=needed, labels=self.labels))
 
     def gates(
         self,

@@ -15,13 +15,16 @@ LEAST = 0.05
 """Scores of at most that are no detections for anybody."""
 
 
-def detections(layout: Boxes, values: Mapping[str, Any], feeds: Mapping[str, np.ndarray]) -> list[Detections]:
-    """What a model detects, a picture of the batch each: scores over `LEAST`, the greatest first.
+def detections(
+    layout: Boxes, values: Mapping[str, Any], feeds: Mapping[str, np.ndarray], least: float = LEAST
+) -> list[Detections]:
+    """What a model detects, a picture of the batch each, the greatest score first.
 
     Args:
         layout: where the numbers stand.
         values: the outputs, by name.
         feeds: the inputs, of which the picture's size is asked where cells are to be decoded.
+        least: over which score.
 
     Raises:
         ValueError: the numbers of a picture do not go together.
@@ -50,6 +53,7 @@ def detections(layout: Boxes, values: Mapping[str, Any], feeds: Mapping[str, np.
                 None if objectness is None else objectness[place, :, 0],
                 None if label is None else label[place, :, 0],
                 feeds,
+                least,
             )
             for place in range(len(boxes))
         ]
@@ -62,6 +66,7 @@ def _of_picture(
     objectness: np.ndarray | None,
     label: np.ndarray | None,
     feeds: Mapping[str, np.ndarray],
+    least: float,
 ) -> Detections:
     scores = _activated(scores, layout.activation)
     if layout.background is not None:
@@ -76,7 +81,7 @@ def _of_picture(
             score = np.maximum(score, 0) ** (1 - power) * np.maximum(there, 0) ** power
     if label is not None:
         best = label.astype(int)
-    some = np.flatnonzero(score > LEAST)
+    some = np.flatnonzero(score > least)
     found = Detections(_corners(layout, boxes, feeds, some), score[some], best[some])
     return ordered(found) if layout.nms is None else suppressed(found, layout.nms)
 
@@ -114,6 +119,8 @@ def _corners(
     taken = boxes[some]
     if layout.form == "xyxy":
         return np.asarray(taken)
+    if layout.form == "yxyx":
+        return np.asarray(taken[:, [1, 0, 3, 2]])
     if layout.form == "cxcywh":
         return _around(taken[:, :2], taken[:, 2:])
     cells, strides = _cells(layout, feeds, len(boxes))

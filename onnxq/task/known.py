@@ -11,8 +11,11 @@ import numpy as np
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.remarks import remark
 from onnxq.graph.model import Model
+from onnxq.options.settings import PathLike
 from onnxq.task.find import found_task
 from onnxq.task.fits import Described, fitted
+from onnxq.task.labelled import LabelMeter
+from onnxq.task.labels import Labels, read_labels
 from onnxq.task.layout import Classes, Layout
 from onnxq.task.meter import TaskFigure, TaskMeter, TaskPart
 from onnxq.task.stated import StatedTask
@@ -80,10 +83,34 @@ class KnownTask:
         output = output_with_classes(described, named)
         return KnownTask(Classes(output), f"classify:scores={output}", True)
 
-    def heard(self, outputs: Sequence[str], *, needed: bool) -> HeardTask:
-        """What measures it; `needed`: whether a goal asks for the figure."""
-        meter = None if self.layout is None else TaskMeter(outputs, self.layout)
-        return HeardTask(self, meter, needed or self.stated)
+    def heard(
+        self, outputs: Sequence[str], *, needed: bool = False, labels: Labels | None = None
+    ) -> HeardTask:
+        """What measures it.
+
+        Args:
+            outputs: the names of those that it hears.
+            needed: whether a goal asks for the figure.
+            labels: the user's; None: there are none.
+        """
+        if self.layout is None:
+            return HeardTask(self)
+        by_labels = None if labels is None else LabelMeter(outputs, self.layout, labels)
+        return HeardTask(self, TaskMeter(outputs, self.layout), needed or self.stated, by_labels)
+
+    def labels(self, path: PathLike | None) -> Labels | None:
+        """The user's labels for it; `path`: where they are, None: there are none.
+
+        Raises:
+            UserError: they cannot be read, or the task is not known.
+        """
+        if path is None:
+            return None
+        if self.layout is None:
+            raise UserError(
+                f"--labels: it is not known what the model is for: {self.why}", hint="say it with --task"
+            )
+        return read_labels(path, self.layout)
 
 
 NO_TASK = KnownTask()
@@ -98,8 +125,14 @@ class HeardTask:
         meter: what hears the samples; None where there is nothing to measure.
     """
 
-    def __init__(self, known: KnownTask, meter: TaskMeter | None, needed: bool) -> None:
-        self.known, self.meter, self._needed = known, meter, needed
+    def __init__(
+        self,
+        known: KnownTask,
+        meter: TaskMeter | None = None,
+        needed: bool = False,
+        by_labels: LabelMeter | None = None,
+    ) -> None:
+        self.known, self.meter, self._needed, self._by_labels = known, meter, needed, by_labels
 
     def add(
         self,
@@ -110,8 +143,10 @@ class HeardTask:
         """Adds a sample; see `TaskMeter.add`.
 
         Raises:
-            UserError: the outputs are not as the user says.
+            UserError: the outputs are not as the user says, or labels do not fit them.
         """
+        if self._by_labels is not None:
+            self._by_labels.add(reference, candidates, feeds)
         if self.meter is None:
             return
         try:
@@ -136,7 +171,9 @@ class HeardTask:
     def part(self) -> TaskPart:
         """What a document says of it."""
         known = self.known
-        return TaskPart(known.text, known.stated, known.why, () if self.meter is None else self.meter.figures)
+        figures = () if self.meter is None else self.meter.figures
+        labels = None if self._by_labels is None else self._by_labels.part
+        return TaskPart(known.text, known.stated, known.why, figures, labels)
 
 
 def output_with_classes(outputs: Sequence[Described], name: str | None = None) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-BoxForm = Literal["xyxy", "cxcywh", "ltrb", "offsets"]
-"""What four numbers of a box are: its corners; its centre and size; its distances from the point of its cell
-to the left, top, right and bottom, in strides (FCOS, arXiv 1904.01355; with more than one column each, the
-mean of a distribution over 0, 1, ..., arXiv 2006.04388); or the centre's offset from its cell and the
-logarithms of the size, in strides (YOLOX, arXiv 2107.08430)."""
+BoxForm = Literal["xyxy", "yxyx", "cxcywh", "ltrb", "offsets"]
+"""What four numbers of a box are: its corners, x or y first; its centre and size; its distances from the
+point of its cell to the left, top, right and bottom, in strides (FCOS, arXiv 1904.01355; with more than one
+column each, the mean of a distribution over 0, 1, ..., arXiv 2006.04388); or the centre's offset from its
+cell and the logarithms of the size, in strides (YOLOX, arXiv 2107.08430)."""
 
 Activation = Literal["", "sigmoid", "softmax"]
 

@@ -80,7 +80,7 @@ def counts(layout: Layout, reference: Named, candidate: Named, feeds: Feeds) -> 
 
 def _classes(layout: Classes, reference: Named, candidate: Named) -> list[Count]:
     """Top-1: the greatest entry is the float model's. Top-5: the float model's is among the five greatest."""
-    wanted, given = (_in_rows(as_tensor(one[layout.output])) for one in (reference, candidate))
+    wanted, given = (in_rows(as_tensor(one[layout.output])) for one in (reference, candidate))
     if wanted.ndim < 1 or wanted.shape[-1] < 2 or wanted.dtype.kind not in "fiu":
         raise UserError(
             f"output {layout.output!r} has no classes to compare: its shape is {list(wanted.shape)}",
@@ -97,7 +97,7 @@ def _classes(layout: Classes, reference: Named, candidate: Named) -> list[Count]
     return [Count(same, best.size), Count(among, best.size)]
 
 
-def _in_rows(value: np.ndarray) -> np.ndarray:
+def in_rows(value: np.ndarray) -> np.ndarray:
     """With the classes last: `[batch, classes, 1, 1]` are those of one row."""
     while value.ndim > 2 and value.shape[-1] == 1:
         value = value[..., 0]
@@ -117,7 +117,7 @@ def _tokens(layout: Tokens, reference: Named, candidate: Named, feeds: Feeds) ->
 def _spans(layout: Spans, reference: Named, candidate: Named, feeds: Feeds) -> list[Count]:
     same = []
     for name in layout.outputs:
-        wanted, given = (_in_rows(as_tensor(one[name])) for one in (reference, candidate))
+        wanted, given = (in_rows(as_tensor(one[name])) for one in (reference, candidate))
         if wanted.ndim != 2:
             raise _no(name, wanted, "[batch, positions]")
         some = _fed(layout.mask, feeds, wanted.shape)
@@ -142,13 +142,18 @@ def _fed(mask: str | None, feeds: Feeds, shape: tuple[int, ...]) -> np.ndarray:
 
 def _masks(layout: PixelClasses, reference: Named, candidate: Named) -> list[Count]:
     """The mean of the IoU of each class that either has, and that of the samples' pictures."""
-    wanted, given = (_labels(layout, as_tensor(one[layout.output])) for one in (reference, candidate))
+    wanted, given = (pixel_labels(layout, as_tensor(one[layout.output])) for one in (reference, candidate))
     if wanted.shape != given.shape:
         return [Count(0, len(wanted))]
     return [Count(sum(mean_iou(one, other) for one, other in zip(wanted, given, strict=True)), len(wanted))]
 
 
-def _labels(layout: PixelClasses, value: np.ndarray) -> np.ndarray:
+def pixel_labels(layout: PixelClasses, value: np.ndarray) -> np.ndarray:
+    """The class of each pixel.
+
+    Raises:
+        UserError: the output is not as the layout says.
+    """
     if layout.over is not None:
         return value > layout.over
     if layout.axis is None:

@@ -12,6 +12,7 @@ from onnxq.base.errors import unknown_name
 from onnxq.base.plain import DocumentPart
 from onnxq.judge.intervals import Interval
 from onnxq.judge.paired import SampleScores
+from onnxq.task.labelled import LabelsPart
 from onnxq.task.layout import Layout, PixelClasses
 from onnxq.task.measures import Count, FigureKind, counts, kinds
 
@@ -88,12 +89,14 @@ class TaskPart(DocumentPart):
         stated: whether the user said so; else it was found in the graph.
         why: by what it was found, or why it is not known; "" where it was stated.
         figures: what was measured, that of goals first.
+        labels: how right both models are by the user's labels; None without any.
     """
 
     layout: str
     stated: bool
     why: str
     figures: tuple[TaskFigure, ...] = ()
+    labels: LabelsPart | None = None
 
 
 class TaskMeter:

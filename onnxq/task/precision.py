@@ -61,7 +61,10 @@ class AveragePrecision:
         classes = [label for label, count in self._there.items() if count]
         if not classes:
             return None
-        return np.mean([_precisions(self._found.get(label, []), self._there[label]) for label in classes], 0)
+        found: np.ndarray = np.mean(
+            [_precisions(self._found.get(label, []), self._there[label]) for label in classes], 0
+        )
+        return found
 
 
 def _matches(boxes: np.ndarray, truth: np.ndarray, crowd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

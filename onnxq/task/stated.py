@@ -25,7 +25,7 @@ _SETTINGS: Mapping[str, tuple[str, ...]] = {
 _WORDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "segment": {"channel": ("sigmoid", "logits")},
     "detect": {
-        "form": ("xyxy", "cxcywh", "ltrb", "offsets"),
+        "form": ("xyxy", "yxyx", "cxcywh", "ltrb", "offsets"),
         "order": ("BNC", "BCN"),
         "activation": ("sigmoid", "softmax"),
     },

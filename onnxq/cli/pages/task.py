@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from onnxq.cli.pages.words import counted
 from onnxq.cli.screen import Page, shorten
 
 if TYPE_CHECKING:
@@ -22,5 +23,14 @@ def task_section(page: Page, task: TaskPart | None) -> None:
         return
     for number, figure in enumerate(task.figures):
         page.section("Task" if number == 0 else "", figure.said)
+    labels = task.labels
+    if labels is not None:
+        for by in labels.figures:
+            page.entry(f"by the labels, {by.said}")
+        without = f", {labels.without} have none and do not count" if labels.without else ""
+        page.entry(
+            f"{counted(labels.samples, 'sample')} labelled{without}",
+            style="" if labels.samples else "yellow",
+        )
     if not task.stated:
         page.entry(f"found in the graph, {task.why}: --task {shorten(task.layout, _WIDE)}")
