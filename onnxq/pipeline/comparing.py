@@ -13,7 +13,7 @@ from onnxq.base.plain import DocumentPart
 from onnxq.base.progress import Observer, told
 from onnxq.base.shown import Shown, Words, count, decibels
 from onnxq.body.emulate import Emulated
-from onnxq.data.fed import Fed
+from onnxq.data.fed_sample import FedSample
 from onnxq.data.samples import watched
 from onnxq.data.sources import DataSource
 from onnxq.data.understood import DataRead
@@ -148,7 +148,9 @@ def _compared(
             raise unknown_name(f"input of {str(reference)!r} named", name, [spec.name for spec in specs])
     source, chosen, progress = open_data(data, specs, asked, samples, observe, "compare")
     observe("compare", None, None)
-    feeds: Iterator[Feeds] = (Fed(one.feeds, one.where, source.images) for one in watched(chosen, progress))
+    feeds: Iterator[Feeds] = (
+        FedSample(one.feeds, one.where, source.images) for one in watched(chosen, progress)
+    )
     types = {name: dtype for name, dtype, _ in models[1].inputs}
     half = [speaks_half(model.to_proto(weights=False)) for model in models]
     one, other = (

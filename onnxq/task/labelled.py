@@ -10,14 +10,14 @@ import numpy as np
 
 from onnxq.base.errors import UserError
 from onnxq.base.plain import DocumentPart
-from onnxq.data.fed import Fed
+from onnxq.data.fed_sample import FedSample
 from onnxq.judge.comparable import as_tensor
 from onnxq.task.boxes import Detections
 from onnxq.task.detections import detections
 from onnxq.task.labels import IGNORED, Labels
 from onnxq.task.layout import Boxes, Classes, Layout, PixelClasses
 from onnxq.task.measures import in_rows, pixel_labels
-from onnxq.task.precision import AveragePrecision, Truth
+from onnxq.task.precision import AveragePrecision, BoxesThere
 
 LEAST = 0.001
 """Scores of detections whose precision is measured are over that: many that are doubtful make a recall."""
@@ -97,8 +97,8 @@ class LabelMeter:
         Raises:
             UserError: the sample's label cannot be read, or does not fit what the model answers.
         """
-        label = self._labels.of(feeds) if isinstance(feeds, Fed) else None
-        if label is None or not isinstance(feeds, Fed):
+        label = self._labels.of(feeds) if isinstance(feeds, FedSample) else None
+        if label is None or not isinstance(feeds, FedSample):
             self._without += 1
             return
         self._samples += 1
@@ -108,14 +108,17 @@ class LabelMeter:
                 case Classes() as layout:
                     self._class(place, as_tensor(values[layout.output]), label, feeds)
                 case Boxes() as layout:
-                    assert isinstance(label, Truth)
+                    assert isinstance(label, BoxesThere)
                     self._boxes(place, detections(layout, values, feeds, LEAST), label, feeds)
                 case PixelClasses() as layout:
                     self._mask(
-                        place, pixel_labels(layout, as_tensor(values[layout.output])), np.asarray(label)
+                        place,
+                        pixel_labels(layout, as_tensor(values[layout.output])),
+                        np.asarray(label),
+                        feeds,
                     )
 
-    def _class(self, place: int, value: np.ndarray, label: Any, feeds: Fed) -> None:
+    def _class(self, place: int, value: np.ndarray, label: Any, feeds: FedSample) -> None:
         scores = in_rows(value).reshape(-1, in_rows(value).shape[-1])
         _one(len(scores), feeds)
         self._classes = scores.shape[1]
@@ -127,15 +130,17 @@ class LabelMeter:
         before = int((scores[0] > scores[0, int(label)]).sum())
         self._right[place] += before < 1, before < _SEVERAL
 
-    def _boxes(self, place: int, found: list[Detections], truth: Truth, feeds: Fed) -> None:
+    def _boxes(self, place: int, found: list[Detections], truth: BoxesThere, feeds: FedSample) -> None:
         _one(len(found), feeds)
         self._precision[place].add(_in_pixels(found[0], feeds), truth)
 
-    def _mask(self, place: int, found: np.ndarray, truth: np.ndarray) -> None:
-        given = found.reshape(found.shape[-2:])
+    def _mask(self, place: int, found: np.ndarray, truth: np.ndarray, feeds: FedSample) -> None:
+        high, wide = found.shape[-2], found.shape[-1]
+        _one(found.size // max(1, high * wide), feeds)
+        given: np.ndarray = np.reshape(found, (high, wide))
         if given.shape != truth.shape:  # a model's masks may be smaller than its picture: nearest pixels
-            rows = _nearest(truth.shape[0], given.shape[0])
-            given = given[np.ix_(rows, _nearest(truth.shape[1], given.shape[1]))]
+            rows, columns = _nearest(truth.shape[0], high), _nearest(truth.shape[1], wide)
+            given = given[np.ix_(rows, columns)]
         given, truth = given[truth != IGNORED].astype(int), truth[truth != IGNORED]
         for label in np.union1d(given, truth).tolist():
             one, other = given == label, truth == label
@@ -179,7 +184,7 @@ def _nearest(size: int, own: int) -> np.ndarray:
     return np.minimum((np.arange(size) + 0.5) * own / size, own - 1).astype(int)
 
 
-def _in_pixels(found: Detections, feeds: Fed) -> Detections:
+def _in_pixels(found: Detections, feeds: FedSample) -> Detections:
     """Boxes in pixels of the input: those whose corners are all within 2 are shares of it."""
     if not len(found.scores) or len(feeds.images) != 1 or np.abs(found.boxes).max() > _SHARES:
         return found
@@ -189,7 +194,7 @@ def _in_pixels(found: Detections, feeds: Fed) -> Detections:
     return found._replace(boxes=found.boxes * (wide, high, wide, high))
 
 
-def _one(rows: int, feeds: Fed) -> None:
+def _one(rows: int, feeds: FedSample) -> None:
     if rows != 1:
         raise UserError(
             f"{feeds.where!r} has {rows} answers, and a label is of one",

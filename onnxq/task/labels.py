@@ -11,22 +11,22 @@ import numpy as np
 
 from onnxq.base.errors import UserError
 from onnxq.base.json_file import read_json
-from onnxq.data.fed import Fed
+from onnxq.data.fed_sample import FedSample
 from onnxq.data.images import upright_size
 from onnxq.task.layout import Boxes, Classes, Layout, PixelClasses
-from onnxq.task.precision import Truth
+from onnxq.task.precision import BoxesThere
 
 IGNORED = 255
 """The value of a mask's pixels that are of no class."""
 
-Label = int | Truth | np.ndarray
+Label = int | BoxesThere | np.ndarray
 
 
 class Labels(ABC):
     """What is right, by the file that a sample is of."""
 
     @abstractmethod
-    def of(self, fed: Fed) -> Label | None:
+    def of(self, fed: FedSample) -> Label | None:
         """That of a sample; None: it has no label.
 
         Raises:
@@ -78,7 +78,7 @@ class _Folders(Labels):
         self._path = path.resolve()
         self._classes = {name: int(name) if numbers else place for place, name in enumerate(names)}
 
-    def of(self, fed: Fed) -> int | None:
+    def of(self, fed: FedSample) -> int | None:
         file = Path(fed.where).resolve()
         if not file.is_relative_to(self._path):
             return None
@@ -101,7 +101,7 @@ class _List(Labels):
                 )
             _once(self._classes, Path(name.strip()).name, int(label), path)
 
-    def of(self, fed: Fed) -> int | None:
+    def of(self, fed: FedSample) -> int | None:
         return self._classes.get(Path(fed.where).name)
 
 
@@ -132,17 +132,17 @@ class _Coco(Labels):
             x, y, width, height = map(float, one["bbox"])
             corners = [x, y, x + width, y + height]
             rows[one["image_id"]].append((corners, places[one["category_id"]], bool(one.get("iscrowd"))))
-        self._truths: dict[str, Truth] = {}
+        self._truths: dict[str, BoxesThere] = {}
         for image in document["images"]:
             some = rows[image["id"]]
-            truth = Truth(
+            truth = BoxesThere(
                 np.array([corners for corners, _, _ in some], np.float64).reshape(-1, 4),
                 np.array([label for _, label, _ in some], int),
                 np.array([crowd for _, _, crowd in some], bool),
             )
             _once(self._truths, Path(image["file_name"]).name, truth, path)
 
-    def of(self, fed: Fed) -> Truth | None:
+    def of(self, fed: FedSample) -> BoxesThere | None:
         truth = self._truths.get(Path(fed.where).name)
         return None if truth is None else _placed(truth, fed, shares=False)
 
@@ -160,7 +160,7 @@ class _YoloTexts(Labels):
                 f"--labels {str(path)!r}: it has no .txt files", hint="give the folder of YOLO's labels"
             )
 
-    def of(self, fed: Fed) -> Truth | None:
+    def of(self, fed: FedSample) -> BoxesThere | None:
         file = self._texts.get(Path(fed.where).stem)
         if file is None:
             return None
@@ -179,11 +179,11 @@ class _YoloTexts(Labels):
             boxes.append([x - width / 2, y - height / 2, x + width / 2, y + height / 2])
             classes.append(label)
         corners = np.array(boxes, np.float64).reshape(-1, 4)
-        truth = Truth(corners, np.array(classes, int), np.zeros(len(classes), bool))
+        truth = BoxesThere(corners, np.array(classes, int), np.zeros(len(classes), bool))
         return _placed(truth, fed, shares=True)
 
 
-def _placed(truth: Truth, fed: Fed, *, shares: bool) -> Truth | None:
+def _placed(truth: BoxesThere, fed: FedSample, *, shares: bool) -> BoxesThere | None:
     """Boxes of an image in pixels of the input; without what is not in it. None where images are not ours.
 
     `shares`: whether they are in shares of the image.
@@ -198,7 +198,7 @@ def _placed(truth: Truth, fed: Fed, *, shares: bool) -> Truth | None:
     )
     boxes = np.clip(image.place(points, size), 0, (wide, high)).reshape(-1, 4)
     there = (boxes[:, 2:] > boxes[:, :2]).all(1)
-    return Truth(boxes[there], truth.classes[there], truth.crowd[there])
+    return BoxesThere(boxes[there], truth.classes[there], truth.crowd[there])
 
 
 # -- masks -------------------------------------------------------------------------------------
@@ -216,7 +216,7 @@ class _MaskFiles(Labels):
                 f"--labels {str(path)!r}: it has no .png files", hint="give the folder of the masks"
             )
 
-    def of(self, fed: Fed) -> np.ndarray | None:
+    def of(self, fed: FedSample) -> np.ndarray | None:
         file = self._files.get(Path(fed.where).stem)
         if file is None or len(fed.images) != 1:
             return None

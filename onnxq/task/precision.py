@@ -18,7 +18,7 @@ MOST = 100
 _RECALLS = np.linspace(0, 1, 101)
 
 
-class Truth(NamedTuple):
+class BoxesThere(NamedTuple):
     """What is in a picture.
 
     Attributes:
@@ -39,7 +39,7 @@ class AveragePrecision:
         self._found: dict[int, list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = {}
         self._there: dict[int, int] = {}
 
-    def add(self, found: Detections, truth: Truth) -> None:
+    def add(self, found: Detections, truth: BoxesThere) -> None:
         """Adds what is found in a picture, and what is there."""
         for label in np.union1d(found.classes, truth.classes).tolist():
             given = found.some(found.classes == label)

@@ -18,7 +18,7 @@ import onnxq
 from onnxq.base.errors import UserError
 from onnxq.run import ort
 from onnxq.task.boxes import Detections, suppressed
-from onnxq.task.precision import AveragePrecision, Truth
+from onnxq.task.precision import AveragePrecision, BoxesThere
 from tests.command import run
 
 LAYOUT = "detect:boxes=0:4,scores=4:,xyxy,BCN"
@@ -106,7 +106,7 @@ def expected(path: Path, folder: Path, discs: Discs) -> list[float]:
         boxes = np.clip([[x - r, y - r, x + r, y + r] for x, y, r, _ in some], 0, SIZE)
         precision.add(
             suppressed(found, 0.45),
-            Truth(boxes, np.array([kind for *_, kind in some]), np.zeros(len(some), bool)),
+            BoxesThere(boxes, np.array([kind for *_, kind in some]), np.zeros(len(some), bool)),
         )
     by = precision.by_threshold()
     assert by is not None

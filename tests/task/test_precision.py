@@ -12,12 +12,12 @@ import pytest
 from plain import iou
 
 from onnxq.task.boxes import Detections
-from onnxq.task.precision import THRESHOLDS, AveragePrecision, Truth
+from onnxq.task.precision import THRESHOLDS, AveragePrecision, BoxesThere
 
 COCO = os.environ.get("ONNXQ_PYCOCOTOOLS", "")
 """The Python of an environment with pycocotools."""
 
-Picture = tuple[Detections, Truth]
+Picture = tuple[Detections, BoxesThere]
 
 
 def pictures(seed: int, count: int = 12, crowds: bool = False) -> list[Picture]:
@@ -33,7 +33,7 @@ def pictures(seed: int, count: int = 12, crowds: bool = False) -> list[Picture]:
         scores = random.uniform(0, 1, 8)
         crowd = random.uniform(size=5) < 0.3 if crowds else np.zeros(5, bool)
         some = random.permutation(8)[: random.integers(3, 9)]
-        found.append((Detections(near[some], scores[some], labels[some]), Truth(boxes, classes, crowd)))
+        found.append((Detections(near[some], scores[some], labels[some]), BoxesThere(boxes, classes, crowd)))
     return found
 
 
@@ -92,20 +92,21 @@ def test_it_is_what_a_plain_reckoning_gives(seed: int) -> None:
 
 def test_the_ends() -> None:
     boxes, classes = np.array([[0, 0, 4, 4], [8, 8, 12, 12.0]]), np.array([0, 1])
-    truth = Truth(boxes, classes, np.zeros(2, bool))
+    truth = BoxesThere(boxes, classes, np.zeros(2, bool))
     assert measured([(Detections(boxes, np.array([0.9, 0.8]), classes), truth)]).tolist() == [1.0] * 10
     assert measured([(Detections(boxes, np.array([0.9, 0.8]), classes[::-1]), truth)]).tolist() == [0.0] * 10
     assert measured([(Detections(boxes[:0], np.empty(0), classes[:0]), truth)]).tolist() == [0.0] * 10
     nothing = AveragePrecision()
     nothing.add(
-        Detections(boxes, np.array([0.9, 0.8]), classes), Truth(boxes[:0], classes[:0], np.zeros(0, bool))
+        Detections(boxes, np.array([0.9, 0.8]), classes),
+        BoxesThere(boxes[:0], classes[:0], np.zeros(0, bool)),
     )
     assert nothing.by_threshold() is None
 
 
 def test_what_is_found_in_a_crowd_counts_for_nothing() -> None:
     boxes, classes = np.array([[0, 0, 4, 4], [10, 10, 30, 30.0]]), np.array([0, 0])
-    truth = Truth(boxes, classes, np.array([False, True]))
+    truth = BoxesThere(boxes, classes, np.array([False, True]))
     found = Detections(
         np.array([[11, 11, 14, 14], [20, 20, 26, 26], [0, 0, 4, 4.0]]),
         np.array([0.9, 0.8, 0.7]),

@@ -9,7 +9,7 @@ import numpy as np
 from onnxq.data.images import Preparation
 
 
-class Fed(dict[str, np.ndarray]):
+class FedSample(dict[str, np.ndarray]):
     """A sample's arrays by input.
 
     Attributes:
