@@ -82,7 +82,7 @@ def _matches(boxes: np.ndarray, truth: np.ndarray, crowd: np.ndarray) -> tuple[n
     for row, least in enumerate(THRESHOLDS):
         taken = np.zeros(len(truth), bool)
         for place in range(len(boxes)):
-            best, most = -1, min(least, 1 - 1e-10)
+            best, most = -1, least
             for other in range(len(truth)):
                 if taken[other] and not crowd[other]:
                     continue

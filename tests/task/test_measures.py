@@ -121,6 +121,7 @@ def test_each_layout_of_one_box_gives_its_corners() -> None:
     by_column = np.array([[[one] for one in (*centre, 0.1, 0.8)]], float)
     cases = [
         (apart, two),
+        (replace(apart, form="yxyx"), {**two, "b": np.array([[[12, 24, 28, 48]]], float)}),
         (replace(apart, form="cxcywh"), {**two, "b": np.array([[centre]], float)}),
         (replace(JOINED, form="cxcywh", by_column=True), {"y": by_column}),
         (replace(apart, label=label), {**two, "s": np.array([[0.8]]), "l": np.array([[1]])}),
@@ -144,6 +145,17 @@ def test_each_layout_of_one_box_gives_its_corners() -> None:
         assert np.allclose(found.boxes, [corners], rtol=1e-12, atol=1e-9), layout
         assert np.allclose(found.scores, [0.8], rtol=1e-12), layout
         assert found.classes.tolist() == [1], layout
+
+
+def test_candidates_of_a_cell_follow_each_other() -> None:
+    """Two a cell of a grid of two by two: the sixth is the second one of the third cell, at (0, 8)."""
+    layout = Boxes(
+        CandidateColumns(("b",)), CandidateColumns(("s",)), form="ltrb", strides=(8,), image=Image("x", 2)
+    )
+    boxes, scores = np.full((1, 8, 4), 0.5), np.zeros((1, 8, 1))
+    scores[0, 5] = 0.9
+    (found,) = detections(layout, {"b": boxes, "s": scores}, {"x": np.zeros((1, 3, 16, 16))})
+    assert found.boxes.tolist() == [[0, 8, 8, 16]]
 
 
 def test_a_batch_is_several_pictures() -> None:
@@ -277,6 +289,12 @@ def test_a_row_a_sample_is_a_share_and_rows_that_are_alike_count_as_one() -> Non
     least = Interval.of_share(399 / 500, 500)
     assert apart is not None and least is not None  # noqa: PT018
     assert apart.low == pytest.approx(least.low, rel=1e-9)
+    between = Interval.of_ratio([2, 8] * 5, [10] * 10)  # 0.3 off the mean each
+    student = np.interp(1 / 9, [1 / 10, 1 / 6], [2.228, 2.447])
+    trials = 10 + (0.25 / (0.3**2 / 10) - 10) * (1.96 / student) ** 2
+    wilson = Interval.of_share(0.5, trials)
+    assert between is not None and wilson is not None  # noqa: PT018
+    assert (between.low, between.high) == pytest.approx((wilson.low, wilson.high), rel=1e-6)
     assert Interval.of_ratio([1, 1, 1], [1, 1, 1]) is None
     assert Interval.of_ratio([0, 0, 0, 0, 1], [0, 0, 0, 0, 1]) is None
 
