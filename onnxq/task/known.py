@@ -145,14 +145,13 @@ class HeardTask:
         Raises:
             UserError: the outputs are not as the user says, or labels do not fit them.
         """
-        if self._by_labels is not None:
-            self._by_labels.add(reference, candidates, feeds)
-        if self.meter is None:
-            return
         try:
-            self.meter.add(reference, candidates, feeds)
+            if self.meter is not None:
+                self.meter.add(reference, candidates, feeds)
+            if self._by_labels is not None:
+                self._by_labels.add(reference, candidates, feeds)
         except UserError as error:
-            if self._needed:
+            if self._needed or self._by_labels is not None:
                 raise
             self._stopped(f"the outputs are not read as the graph says: {error}")
         except Exception as error:
@@ -160,7 +159,8 @@ class HeardTask:
             self._stopped("measuring it ended in a fault of onnxq")
 
     def _stopped(self, why: str) -> None:
-        self.meter, self.known = None, replace(self.known, why=why)
+        self.meter = self._by_labels = None
+        self.known = replace(self.known, why=why)
 
     @property
     def figure(self) -> TaskFigure | None:

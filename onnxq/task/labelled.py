@@ -12,7 +12,7 @@ from onnxq.base.errors import UserError
 from onnxq.base.plain import DocumentPart
 from onnxq.data.fed_sample import FedSample
 from onnxq.judge.comparable import as_tensor
-from onnxq.task.boxes import Detections
+from onnxq.task.boxes import NONE, Detections
 from onnxq.task.detections import detections
 from onnxq.task.labels import IGNORED, Labels
 from onnxq.task.layout import Boxes, Classes, Layout, PixelClasses
@@ -109,7 +109,7 @@ class LabelMeter:
                     self._class(place, as_tensor(values[layout.output]), label, feeds)
                 case Boxes() as layout:
                     assert isinstance(label, BoxesThere)
-                    self._boxes(place, detections(layout, values, feeds, LEAST), label, feeds)
+                    self._boxes(place, _detected(layout, values, feeds), label, feeds)
                 case PixelClasses() as layout:
                     self._mask(
                         place,
@@ -177,6 +177,14 @@ def _mean_iou(some: Mapping[int, np.ndarray]) -> float | None:
     """The mean over the classes of the labels of their IoU over all pixels of all samples, percent."""
     shares = [both / either for both, either, there in some.values() if there]
     return 100 * float(np.mean(shares)) if shares else None
+
+
+def _detected(layout: Boxes, values: Mapping[str, Any], feeds: FedSample) -> list[Detections]:
+    """What a model detects; nothing where its outputs have another shape than the layout's."""
+    try:
+        return detections(layout, values, feeds, LEAST)
+    except (ValueError, IndexError):
+        return [NONE]
 
 
 def _nearest(size: int, own: int) -> np.ndarray:

@@ -143,6 +143,7 @@ def test_a_fault_of_ours_costs_the_figure_and_not_the_run(
         found = onnxq.compare(*files, HELD)
     assert (found.task.figures, found.task.why) == ((), "measuring it ended in a fault of onnxq")
     assert any("planted" in text for text in heard)
+    monkeypatch.undo()
     monkeypatch.setattr(find, "_columns", fault)
     with remarks.heard() as heard:
         found = onnxq.compare(*files, HELD)

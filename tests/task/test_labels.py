@@ -15,6 +15,7 @@ from PIL import Image
 from plain import mean_iou
 
 import onnxq
+from onnxq.base import remarks
 from onnxq.base.errors import UserError
 from onnxq.run import ort
 from onnxq.task.boxes import Detections, suppressed
@@ -153,6 +154,20 @@ def test_boxes_follow_a_letterbox(data: tuple[Path, Discs]) -> None:
     assert found.figures[0].floating > 0
     cut = compared(folder, coco(folder, discs), resize=SIZE, crop=[SIZE, SIZE])
     assert cut.figures[0].floating > 10
+
+
+def test_a_fault_of_ours_costs_the_figure_and_not_the_run(
+    data: tuple[Path, Discs], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, discs = data
+
+    def fault(*_: object) -> None:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr("onnxq.task.labelled._in_pixels", fault)
+    with remarks.heard() as heard:
+        assert compared(folder, coco(folder, discs)) is None
+    assert any("planted" in text for text in heard)
 
 
 def test_samples_without_labels_do_not_count(data: tuple[Path, Discs]) -> None:
