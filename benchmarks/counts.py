@@ -41,6 +41,8 @@ BY_KEY = {
     "compiled/verdict.py": "seconds by what they are of",
     "graph/constants.py": "where external data are",
     "graph/features.py": "the attributes of a node",
+    "task/fits.py": "what a text of --task says, by part",
+    "task/labels.py": "COCO's JSON, which others write",
     "noise/state.py": "the head of a file that nothing else reads",
     "options/config.py": "the tables of onnxq.toml",
     "options/exclusions.py": "options",

@@ -33,7 +33,7 @@ LAYERS = (
     {"run"},
     {"rule"},
     {"data", "compiled"},
-    {"rewrite", "calib", "body"},
+    {"rewrite", "calib", "body", "task"},
     {"quant"},
     {"methods", "noise", "draft"},
     {"repair"},
@@ -46,7 +46,7 @@ LAYERS = (
     {"__init__", "__main__"},
 )
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
-MOST_ROOMS = 25
+MOST_ROOMS = 26
 
 # Third-party packages, and the parts of onnxq that may import them.
 EVERYWHERE_FROM_GRAPH = {
@@ -61,6 +61,7 @@ EVERYWHERE_FROM_GRAPH = {
     "quant",
     "methods",
     "body",
+    "task",
     "noise",
     "repair",
     "analysis",

@@ -50,6 +50,7 @@ VALUES = {  # a value in TOML for each key, and what is read of it
     "loud": ('"auto"', "auto"),
     "cache": ("true", True), "sm": ("90", 90), "no_engine": ("true", False), "no_page": ("true", False),
     "min_sqnr": ("30", 30.0), "min_agreement": ('"logits=99"', ("logits", 99.0)),
+    "task": ('"detect:yolov8"', "detect:yolov8"), "labels": ('"l.json"', Path("/f/l.json")),
     "max_drop": ("0.5", 0.5), "eval": ('"s.py:f"', Path("/f/s.py:f")), "max_float": ('"5%"', 0.05),
     "steps": ('["bias", "shift"]', ("bias", "shift")),
     "costs": ('"c.json"', Path("/f/c.json")), "weigh": ("{a = 2, b = 0.5}", {"a": 2.0, "b": 0.5}),

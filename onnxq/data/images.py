@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -136,17 +137,67 @@ class Preparation:
         """Width and height that an image is stretched or letterboxed to."""
         return self.resize if isinstance(self.resize, tuple) else (self.width, self.height)
 
-    def _arranged(self, image: Image.Image, where: str) -> Image.Image:
-        """The image in the size that the input takes."""
-        frame = self._frame()
+    def labels(self, path: Path, around: int) -> np.ndarray:
+        """An image whose pixels are labels, as the picture that it is of: nearest pixels, no colors.
+
+        Args:
+            path: the file, of one channel or with a palette.
+            around: the label around a letterboxed one.
+
+        Returns:
+            Whole numbers `[height, width]`.
+
+        Raises:
+            UserError: the file is no such image, or comes out in another size than the input takes.
+        """
+        where = repr(str(path))
+        with _opened(path, where) as file:
+            if file.mode not in ("1", "L", "P", "I", "I;16"):
+                raise UserError(
+                    f"{where} has the mode {file.mode}, and its pixels are to be numbers of classes",
+                    hint="give masks of one channel, or with a palette",
+                )
+            image = ImageOps.exif_transpose(file)
+            numbers = Image.fromarray(np.asarray(image).astype(np.int32))
+        return np.asarray(self._arranged(numbers, where, around))
+
+    def place(self, points: np.ndarray, size: Size) -> np.ndarray:
+        """Points of an image, x and y in the last axis, in pixels of the input.
+
+        Args:
+            points: float64 `[..., 2]`, in pixels of the image.
+            size: its width and height.
+
+        Raises:
+            UserError: the image does not come out in the size of the input.
+        """
+        now, offset = np.array(size, np.float64), np.zeros(2)
+        frame = [
+            side if isinstance(side, int) else own for side, own in zip(self._frame(), size, strict=True)
+        ]
         if self.letterbox:
-            return _letterbox(image, frame)
+            now = np.array(_letterboxed(size, (frame[0], frame[1])), np.float64)
+            offset = (np.array(frame) - now) // 2
+        elif isinstance(self.resize, int):
+            now = np.array(_shorter(size, self.resize, "an image"), np.float64)
+        elif self.resize is not None or self.crop is None:
+            now = np.array(frame, np.float64)
+        if self.crop is not None and not self.letterbox:
+            offset = -np.round((now - self.crop) / 2)
+        placed: np.ndarray = points * (now / size) + offset
+        return placed
+
+    def _arranged(self, image: Image.Image, where: str, around: int | None = None) -> Image.Image:
+        """The image in the size that the input takes; `around`: of labels, that around a letterboxed one."""
+        frame, nearest = self._frame(), around is not None
+        if self.letterbox:
+            return _letterbox(image, frame, around)
         if isinstance(self.resize, int):
-            image = _resize(image, _shorter(image.size, self.resize, where))
+            image = _resize(image, _shorter(image.size, self.resize, where), nearest)
         elif self.resize is not None or self.crop is None:
             own = zip(frame, image.size, strict=True)
             width, height = (side if isinstance(side, int) else other for side, other in own)
-            image = _resize(image, (width, height))
+            image = _resize(image, (width, height), nearest)
         if self.crop is not None:
             image = _crop(image, self.crop, where)
         self._check_size(image.size, where)
@@ -268,22 +319,43 @@ def layout_of(spec: InputSpec) -> str | None:
     return f"{batch}HWC" if shape[-1] in _MODES else None
 
 
+def upright_size(path: Path) -> Size:
+    """Width and height of an image file, upright.
+
+    Raises:
+        UserError: it is no image.
+    """
+    with _opened(path, repr(str(path))) as file:
+        turned = file.getexif().get(_ORIENTATION, 1) in (5, 6, 7, 8)
+        return (file.height, file.width) if turned else (file.width, file.height)
+
+
+_ORIENTATION = 0x0112  # the tag of EXIF
+
+
 def _open(path: Path, where: str, mode: str, note: Callable[[str], None]) -> Image.Image:
     """The first frame of an image, upright, as RGB or L.
 
     Transparency is dropped; a palette or CMYK is converted by Pillow, without color management.
     """
+    with _opened(path, where) as file:
+        if file.mode.startswith(("I", "F")):
+            raise UserError(
+                f"{where} has more than 8 bits a channel (mode {file.mode})",
+                hint="give such data as .npy arrays, scaled as the model takes it",
+            )
+        if getattr(file, "n_frames", 1) > 1:
+            note("of images with several frames or pages, the first one is taken")
+        return ImageOps.exif_transpose(file).convert(mode)
+
+
+@contextlib.contextmanager
+def _opened(path: Path, where: str) -> Iterator[Image.Image]:
+    """An image file, open; what is wrong with it is the user's error."""
     try:
         with warnings.catch_warnings(), Image.open(path) as file:
             warnings.simplefilter("ignore")  # on metadata, which are not needed
-            if file.mode.startswith(("I", "F")):
-                raise UserError(
-                    f"{where} has more than 8 bits a channel (mode {file.mode})",
-                    hint="give such data as .npy arrays, scaled as the model takes it",
-                )
-            if getattr(file, "n_frames", 1) > 1:
-                note("of images with several frames or pages, the first one is taken")
-            return ImageOps.exif_transpose(file).convert(mode)
+            yield file
     except UserError:
         raise
     except UnidentifiedImageError as error:
@@ -294,9 +366,10 @@ def _open(path: Path, where: str, mode: str, note: Callable[[str], None]) -> Ima
         raise UserError(f"{where} is a corrupt image: {error}", hint="remove or replace the file") from error
 
 
-def _resize(image: Image.Image, size: Size) -> Image.Image:
-    """Bilinear, antialiased (as Pillow and torchvision do, and OpenCV does not)."""
-    return image if image.size == size else image.resize(size, Image.Resampling.BILINEAR)
+def _resize(image: Image.Image, size: Size, nearest: bool = False) -> Image.Image:
+    """Bilinear, antialiased (as Pillow and torchvision do, and OpenCV does not); of labels the nearest."""
+    how = Image.Resampling.NEAREST if nearest else Image.Resampling.BILINEAR
+    return image if image.size == size else image.resize(size, how)
 
 
 def _shorter(size: Size, side: int, where: str) -> Size:
@@ -323,12 +396,20 @@ def _crop(image: Image.Image, size: Size, where: str) -> Image.Image:
     return image.crop((left, top, left + size[0], top + size[1]))
 
 
-def _letterbox(image: Image.Image, frame: tuple[Any, Any]) -> Image.Image:
-    """The whole image in the middle of a frame, as Ultralytics' LetterBox rounds it."""
-    ratio = min(frame[0] / image.width, frame[1] / image.height)
-    size = max(1, round(image.width * ratio)), max(1, round(image.height * ratio))
-    padded = Image.new(image.mode, frame, (PADDING,) * len(image.getbands()))
-    padded.paste(_resize(image, size), ((frame[0] - size[0]) // 2, (frame[1] - size[1]) // 2))
+def _letterboxed(size: Size, frame: tuple[Any, Any]) -> Size:
+    """The size of a whole image in a frame, as Ultralytics' LetterBox rounds it."""
+    ratio = min(frame[0] / size[0], frame[1] / size[1])
+    return max(1, round(size[0] * ratio)), max(1, round(size[1] * ratio))
+
+
+def _letterbox(image: Image.Image, frame: tuple[Any, Any], around: int | None = None) -> Image.Image:
+    """The whole image in the middle of a frame of gray, or of a label."""
+    size = _letterboxed(image.size, frame)
+    gray = (PADDING,) * len(image.getbands())
+    padded = Image.new(image.mode, frame, gray if around is None else around)
+    padded.paste(
+        _resize(image, size, around is not None), ((frame[0] - size[0]) // 2, (frame[1] - size[1]) // 2)
+    )
     return padded
 
 

@@ -71,7 +71,7 @@ class GateMeasured(DocumentPart):
         if self.resolution is None:
             return ""
         unit = {"sqnr": " dB", "agreement": " points", "drop": ""}[self.kind]
-        rows = "rows" if self.kind == "agreement" else "samples"
+        rows = "answers" if self.kind == "agreement" else "samples"
         who = f"{self.samples:,} {rows}" if self.samples else "the samples of one number"
         return f"{who} tell {self.resolution:.2g}{unit} apart"
 

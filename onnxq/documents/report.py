@@ -30,8 +30,9 @@ from onnxq.judge.about_mean import AboutMeanPart
 from onnxq.noise.ranking import DecisionRanked
 from onnxq.rewrite.changes import Assumption, Change, NearMiss
 from onnxq.rewrite.whole import WholeProof
+from onnxq.task.meter import TaskPart
 
-REPORT_SCHEMA = 3
+REPORT_SCHEMA = 4
 """What is written. A report of schema 1 has no `kind`, and no fields for what was left out."""
 
 
@@ -97,7 +98,7 @@ class Report(Run):
 
     Attributes:
         kind: "report".
-        schema: 3.
+        schema: 4.
         nodes_before: how many nodes the original had.
         assumptions: what changes rely on.
         changes: the changes that were kept, in order.
@@ -117,6 +118,7 @@ class Report(Run):
         calibration: what calibration found; `{}` of sanitize.
         accuracy: each output beside the float model's, on the samples that verify.
         about_mean: how near they are about their means; None where that was not measured.
+        task: what is kept of the answers of the model's task; None where outputs were not compared.
         goal: the goal; None where there is none.
         repair: what repair of accuracy did; None where it was not asked for.
         engine: what the compiler made of it.
@@ -166,6 +168,7 @@ class Report(Run):
     deployments: tuple[NamedDeployment, ...] = ()
     sha256: str = ""
     asked: tuple[tuple[str, ...], ...] = ()
+    task: TaskPart | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +177,7 @@ class PlanReport(Run):
 
     Attributes:
         kind: "plan".
-        schema: 3.
+        schema: 4.
         plan: what would be quantized.
         calibration: what calibration found, or that there was none.
         repair: what repair of accuracy did; None where it was not asked for.
@@ -247,7 +250,7 @@ class SensitivityReport(Run):
 
     Attributes:
         kind: "sensitivity".
-        schema: 3.
+        schema: 4.
         sensitivity: what causes the error.
     """
 

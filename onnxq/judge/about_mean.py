@@ -17,6 +17,8 @@ from onnxq.judge.intervals import GROUPS, Interval
 from onnxq.judge.output_parts import OutputParts
 from onnxq.judge.sqnr import Signal, limited_db, power
 
+Feeds = Mapping[str, Any]
+
 NAME = "SQNR about the mean"
 """What it is called wherever it stands; its key in JSON is `sqnr_about_mean_db`."""
 
@@ -134,8 +136,10 @@ class AboutMeanMeter:
         """How many samples it heard."""
         return self._samples
 
-    def add(self, reference: Sequence[Any], candidates: Sequence[Sequence[Any]]) -> None:
-        """Adds a sample: the float outputs, and those of each candidate."""
+    def add(
+        self, reference: Sequence[Any], candidates: Sequence[Sequence[Any]], feeds: Feeds | None = None
+    ) -> None:
+        """Adds a sample: the float outputs, those of each candidate; what is fed does not matter."""
         self._samples += 1
         heard = [self._parts.split(candidate) for candidate in candidates]
         for place, value in enumerate(self._parts.split(reference)):
@@ -204,8 +208,10 @@ class AboutMeanGroups:
         self._of, self._most, self._samples = (outputs, candidates, weights), groups, 0
         self._found: AboutMeanPart | None = None
 
-    def add(self, reference: Sequence[Any], candidates: Sequence[Sequence[Any]]) -> None:
-        """Adds a sample."""
+    def add(
+        self, reference: Sequence[Any], candidates: Sequence[Sequence[Any]], feeds: Feeds | None = None
+    ) -> None:
+        """Adds a sample; see `AboutMeanMeter.add`."""
         if not self._samples:  # each group remembers means as large as the outputs
             most = _REMEMBERED // max(1, sum(as_tensor(value).size for value in reference))
             more = min(self._most, max(_FEWEST, most)) - 1

@@ -1,4 +1,4 @@
-"""Where a figure lies with other samples of the kind: 95 % intervals, of decibels and of shares."""
+"""Where a figure lies with other samples of the kind: 95 % intervals, of decibels, shares and means."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ class Interval(DocumentPart):
         return Interval(level_db - half - power_db(1 + _UNSEEN * loudest), level_db + half)
 
     @staticmethod
-    def of_share(share: float | None, trials: int) -> Interval | None:
+    def of_share(share: float | None, trials: float) -> Interval | None:
         """That of a share of 1, by the score of a binomial (Wilson 1927).
 
         Args:
             share: of what is counted, 0 to 1; None: it is not known.
-            trials: how many are independent: the samples, whatever the rows of each.
+            trials: how many are independent: the samples, whatever the rows of each, or what they count as.
 
         Returns:
             None of fewer than 4 trials.
@@ -87,6 +87,55 @@ class Interval(DocumentPart):
         spread = math.sqrt(share * (1 - share) / trials + square / (4 * trials**2))
         half = _NORMAL * spread / (1 + square / trials)
         return Interval(max(0.0, middle - half), min(1.0, middle + half))
+
+    @staticmethod
+    def of_ratio(parts: Sequence[float], wholes: Sequence[float]) -> Interval | None:
+        """That of a share that is counted in samples of several each: the ratio of two sums.
+
+        As `of_share`, with as many trials as would spread as much as the samples do, by a jackknife over
+        them: what is counted in one sample may be alike. Of few samples this is not known well, so that what
+        is above their number counts by the square of the normal over Student's quantile (Korn and Graubard
+        1998), and there are no more trials than there is to be counted. Where samples do not spread at all,
+        each is one trial.
+
+        Args:
+            parts: of each sample, how much of the whole counts.
+            wholes: of each sample, how much there is.
+
+        Returns:
+            None of fewer than 4 samples that have anything.
+        """
+        part, whole = (np.asarray(one, np.float64) for one in (parts, wholes))
+        part, whole = part[whole > 0], whole[whole > 0]
+        count, all_of_it = len(whole), float(whole.sum())
+        if count < LEAST_GROUPS:
+            return None
+        share = float(part.sum()) / all_of_it
+        without = (part.sum() - part) / (all_of_it - whole)
+        variance = standard_error(without) ** 2 * (count - 1) / count  # p (1 - p) / n of one each
+        trials = share * (1 - share) / variance if variance > 0 else count
+        if trials > count:
+            trials = count + (trials - count) * (_NORMAL / _student(count - 1)) ** 2
+        return Interval.of_share(share, min(trials, all_of_it))
+
+    @staticmethod
+    def of_mean(values: Sequence[float], low: float, high: float) -> Interval | None:
+        """That of a mean of samples: its standard error times Student's t.
+
+        Args:
+            values: one of each sample.
+            low: the least that one can be.
+            high: the greatest.
+
+        Returns:
+            None of fewer than 4 samples, and where they do not differ.
+        """
+        spread = float(np.std(values, ddof=1)) if len(values) >= LEAST_GROUPS else 0.0
+        if not spread > 0:
+            return None
+        half = _student(len(values) - 1) * spread / math.sqrt(len(values))
+        mean = float(np.mean(values))
+        return Interval(max(low, mean - half), min(high, mean + half))
 
     def times(self, factor: float) -> Interval:
         """The same in other units."""

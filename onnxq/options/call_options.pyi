@@ -100,6 +100,8 @@ class _GoalOfCompare(TypedDict, total=False):
     goal: Goal | Mapping[str, Any] | None
     min_sqnr: float | None
     min_agreement: float | tuple[str, float] | None
+    task: str | None
+    labels: PathLike | None
     max_drop: float | None
     eval: PathLike | Callable[..., Any] | None
     weigh: Mapping[str, float] | None
@@ -143,6 +145,8 @@ class _Goal(TypedDict, total=False):
     goal: Goal | Mapping[str, Any] | None
     min_sqnr: float | None
     min_agreement: float | tuple[str, float] | None
+    task: str | None
+    labels: PathLike | None
     max_drop: float | None
     eval: PathLike | Callable[..., Any] | None
     max_float: float | None

@@ -652,6 +652,7 @@ class Goal(
     examples=(
         "--min-sqnr 30 --max-float 5%",
         "--min-sqnr 30 --min-agreement logits=99",
+        "--task detect:yolov8 --min-agreement 99",
         "--eval score.py:top1 --costs costs.json",
     ),
 ):
@@ -659,8 +660,11 @@ class Goal(
 
     Attributes:
         min_sqnr: the least SQNR about the mean of all outputs together, dB.
-        min_agreement: in how many percent of the rows the argmax of an output is the float model's at least;
-            with several outputs, the name of one and the percentage.
+        min_agreement: how many percent of the float model's answers are kept at least, as the task counts
+            them; with the name of an output, in how many percent of its rows the argmax is the float model's.
+        task: what the model is for and how outputs are read (docs/tasks.md); None: as the graph says.
+        labels: what is right for the samples, by the names of their files (docs/tasks.md): the float model's
+            and int8's accuracy by it are told; they decide nothing.
         max_drop: by how much the score of `eval` may be below the float model's, in its units.
         eval: a function that is called with a model, `{input: array}` to `{output: array}`, and returns one
             number a sample, whose mean is the score, or the score; higher is better. Or `FILE.py:FUNCTION`,
@@ -684,9 +688,17 @@ class Goal(
         kinds.once(kinds.parsed("DB, as in 30", kinds.real)), metavar="DB",
     )  # fmt: skip
     min_agreement: float | tuple[str, float] | None = option(
-        None, "An output's argmax is the float model's in so many percent at least.",
+        None, "So many percent of the float model's answers are kept at least; see --task.",
         kinds.once(kinds.parsed("PERCENT or OUTPUT=PERCENT, as in 99 or logits=99", kinds.percent_of_output)),
         metavar="[OUTPUT=]PERCENT",
+    )  # fmt: skip
+    task: str | None = option(
+        None, "What the model is for, and how its outputs are read. See docs/tasks.md.",
+        kinds.once(kinds.TEXT), metavar="TASK[:LAYOUT]",
+    )  # fmt: skip
+    labels: PathLike | None = option(
+        None, "What is right: class folders or a list, COCO's JSON, YOLO's texts, masks.", kinds.PATH,
+        metavar="PATH",
     )  # fmt: skip
     max_drop: float | None = option(
         None, "The score of --eval is at most this much below the float model's.",

@@ -65,7 +65,7 @@ _DATA = (DataPlace, Feeding, ImageOptions)
 _CALIBRATED = (*_DATA, Calibration)
 _QUANTIZED = (*_CALIBRATED, AccuracyRepair, Format)
 _MODEL = (Repairs, Inputs)
-_GATES = ("min_sqnr", "min_agreement", "max_drop", "time_limit")
+_GATES = ("min_sqnr", "min_agreement", "task", "labels", "max_drop", "time_limit")
 _SEARCHED = ("max_float", "costs", "measure", "time_limit")
 
 VERBS: Mapping[str, Verb] = {

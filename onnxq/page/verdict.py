@@ -20,6 +20,7 @@ from onnxq.documents.report import Report
 from onnxq.judge.about_mean import AboutMeanPart
 from onnxq.page.words import between, counted, decimal, figure, level, percent, size, tail, within
 from onnxq.quant.plan import KeptFloat
+from onnxq.task.meter import TaskPart
 
 GOOD, OPEN, BAD = "good", "open", "bad"
 _FORMS = {"merged": "merged", "built": "as built"}
@@ -201,12 +202,30 @@ def _accuracy(report: Report, near: tuple[Judged, ...]) -> list[Fact]:
                 tone,
             )
         )
+    facts += _task(report.task)
     scores = part_of(GoalPart, report.goal).scores
     if scores is not None:
         reached = number(scores.int8 if number(scores.result) is None else scores.result)
         change = f"{figure(number(scores.floating))} → {figure(reached)}"
         facts.append(Fact("Score", change, scores.function))
     return facts
+
+
+def _task(task: TaskPart | None) -> Iterator[Fact]:
+    """What is kept of the float model's answers, or that it is not known what they are."""
+    if task is None:
+        return
+    for one in task.figures:
+        share = number(one.percent)
+        value = "none to keep" if share is None else f"{decimal(share)} %{within(one.interval)}"
+        yield Fact(f"{one.name[0].upper()}{one.name[1:]}", value, one.said)
+    for by in () if task.labels is None else task.labels.figures:
+        change = f"{decimal(number(by.floating))} % → {decimal(number(by.int8))} %"
+        yield Fact(
+            f"By the labels: {by.name}", change, counted(task.labels.samples if task.labels else 0, "sample")
+        )
+    if not task.figures and task.why:
+        yield Fact("The model's task", "not known", task.why)
 
 
 def _goal(goal: GoalPart | None) -> Iterator[Fact]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.errors import UserError
 from onnxq.base.reason import Reason
 from onnxq.body.decide import Decision as BodyDecision
 from onnxq.body.emulate import Emulated
@@ -36,9 +36,10 @@ from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.scoring import callable_of
 from onnxq.quant.measuring import MeasuringCopy
 from onnxq.quant.wants import Wants
-from onnxq.run.agreement import AgreementMeter
 from onnxq.run.ort import Feeds
 from onnxq.run.piecewise import Setting
+from onnxq.task.known import KnownTask
+from onnxq.task.meter import TaskMeter
 
 SAMPLES = 64
 """How many samples measure the sources, at most."""
@@ -260,22 +261,20 @@ class Accuracy:
             lambda known: meet_score(self.search, goal, known, retries=retries),
         )
 
-    def for_agreement(self, output: str, goal: float, *, retries: int = 8) -> Met:
-        """The cheapest set whose argmax of an output agrees with the float model's.
+    def for_kept(self, task: KnownTask, goal: float, *, retries: int = 8) -> Met:
+        """The cheapest set that keeps the float model's answers.
 
         Args:
-            output: its name; the last axis is that of the classes.
-            goal: in how many percent of the rows at least.
+            task: what they are.
+            goal: how many of them at least, percent.
             retries: see `meet_score`.
 
         Raises:
-            UserError: there is no such output, or it is no float tensor of rows.
+            UserError: the outputs are not as the task says.
         """
-        if output not in self.copy.outputs:
-            raise unknown_name("output", output, list(self.copy.outputs))
         return self._met(
             goal,
-            lambda sets: [one.value for one in self.agreement(output, sets)],
+            lambda sets: [one.value for one in self.kept(task, sets)],
             lambda known: meet_score(self.search, goal, known, retries=retries),
         )
 
@@ -303,7 +302,7 @@ class Accuracy:
     ) -> list[AboutMeanPart]:
         """How near the outputs are with each set of nodes in float, on samples that choose or on others."""
         meter = AboutMeanMeter(self._parts, len(sets), self._asked.weights)
-        for exact, outputs in self._outputs(sets, samples, self.copy.outputs):
+        for _, exact, outputs in self._outputs(sets, samples, self.copy.outputs):
             meter.add(exact, outputs)
         return [meter.result(place) for place in range(len(sets))]
 
@@ -324,7 +323,7 @@ class Accuracy:
         """
         weights = self._asked.weights if weights is None else weights
         dealt = AboutMeanGroups(self._parts, weights, groups, len(sets))
-        for exact, outputs in self._outputs(sets, samples, self.copy.outputs):
+        for _, exact, outputs in self._outputs(sets, samples, self.copy.outputs):
             dealt.add(exact, outputs)
         return Levels.of_each(dealt.groups)
 
@@ -369,26 +368,28 @@ class Accuracy:
         held = (parts is not None and parts.held) or chosen
         return levels.error_db * math.sqrt(1 + chosen / held)
 
-    def agreement(self, output: str, sets: Sequence[Collection[str]]) -> list[SampleScores]:
-        """In how many percent of the rows the argmax of an output is the float model's, for each set."""
-        meters = [AgreementMeter([output], output) for _ in sets]
-        for exact, outputs in self._outputs(sets, None, [output]):
+    def kept(self, task: KnownTask, sets: Sequence[Collection[str]]) -> list[SampleScores]:
+        """How many percent of the float model's answers are kept, for each set; see `TaskMeter.scores`."""
+        layout = task.layout
+        assert layout is not None
+        meters = [TaskMeter(self.copy.outputs, layout) for _ in sets]
+        for feeds, exact, outputs in self._outputs(sets, None, self.copy.outputs):
             for meter, values in zip(meters, outputs, strict=True):
-                meter.add(exact, [values])
+                meter.add(exact, [values], feeds)
         for _ in sets:
             self._tell()
         return [meter.scores for meter in meters]
 
     def _outputs(
         self, sets: Sequence[Collection[str]], samples: Iterable[Feeds] | None, names: Sequence[str]
-    ) -> Iterator[tuple[list[Any], list[list[Any]]]]:
-        """Outputs of the float model, and with each set, by sample."""
+    ) -> Iterator[tuple[Feeds, list[Any], list[list[Any]]]]:
+        """What is fed, outputs of the float model, and with each set, by sample."""
         settings = [Setting(self.copy.piecewise.edges), *map(self.setting, sets)]
         with self._sampling.named():
             for feeds in self.samples() if samples is None else samples:
                 fed = {name: feeds[name] for name in self.copy.inputs}
                 exact, *outputs = self.copy.piecewise.run_each(fed, settings, names)
-                yield exact, outputs
+                yield feeds, exact, outputs
 
     def _tell(self) -> None:
         self.trials += 1

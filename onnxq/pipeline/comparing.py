@@ -13,6 +13,7 @@ from onnxq.base.plain import DocumentPart
 from onnxq.base.progress import Observer, told
 from onnxq.base.shown import Shown, Words, count, decibels
 from onnxq.body.emulate import Emulated
+from onnxq.data.fed_sample import FedSample
 from onnxq.data.samples import watched
 from onnxq.data.sources import DataSource
 from onnxq.data.understood import DataRead
@@ -32,6 +33,9 @@ from onnxq.run.compare import OutputAccuracy, compare_models
 from onnxq.run.finding_parts import looked_at
 from onnxq.run.ort import Feeds
 from onnxq.run.versions import refuse_unreadable
+from onnxq.task.known import KnownTask
+from onnxq.task.meter import TaskPart
+from onnxq.task.stated import StatedTask
 
 _ROWS = 10
 
@@ -42,7 +46,7 @@ class Comparison(Shown, DocumentPart):
 
     Attributes:
         kind: "comparison".
-        schema: 3.
+        schema: 4.
         reference: the path of the reference.
         candidate: the path of the other.
         emulated: whether half precision was rounded after every node.
@@ -50,6 +54,7 @@ class Comparison(Shown, DocumentPart):
         accuracy: each output, or part of one, over all samples.
         about_mean: the SQNR about the mean, dB, of all outputs together and of each.
         goal: what was asked for and whether it is met; None where nothing was.
+        task: what is kept of the answers of the model's task.
     """
 
     kind: str
@@ -61,6 +66,7 @@ class Comparison(Shown, DocumentPart):
     accuracy: tuple[OutputAccuracy, ...]
     about_mean: AboutMeanPart
     goal: GoalPart | None
+    task: TaskPart
 
     @property
     def met(self) -> bool:
@@ -71,7 +77,11 @@ class Comparison(Shown, DocumentPart):
         """How near the outputs are, the worst first."""
         part = self.about_mean
         level = decibels(part.sqnr_about_mean_db, part.interval)
-        facts = [f"{level} about the mean", count(part.samples, "sample")]
+        facts = [
+            f"{level} about the mean",
+            *(one.said for one in self.task.figures[:1]),
+            count(part.samples, "sample"),
+        ]
         worst = sorted(self.accuracy, key=lambda one: float("inf") if one.sqnr_db is None else one.sqnr_db)
         rows = [
             (
@@ -128,6 +138,7 @@ def _compared(
 ) -> Comparison:
     goal = asked.goal
     score = None if goal.eval is None else Score.of(goal.eval)
+    stated = None if goal.task is None else StatedTask.of(goal.task)
     models = [Model.open(path) for path in (reference, candidate)]
     for path, model in zip((reference, candidate), models, strict=True):
         refuse_unreadable(model.source, repr(str(path)))
@@ -137,14 +148,17 @@ def _compared(
             raise unknown_name(f"input of {str(reference)!r} named", name, [spec.name for spec in specs])
     source, chosen, progress = open_data(data, specs, asked, samples, observe, "compare")
     observe("compare", None, None)
-    feeds: Iterator[Feeds] = (sample.feeds for sample in watched(chosen, progress))
+    feeds: Iterator[Feeds] = (
+        FedSample(one.feeds, one.where, source.images) for one in watched(chosen, progress)
+    )
     types = {name: dtype for name, dtype, _ in models[1].inputs}
     half = [speaks_half(model.to_proto(weights=False)) for model in models]
     one, other = (
         Emulated(model.source, data_dir=model.data_dir) if is_half else ort.load(path)
         for path, model, is_half in zip((reference, candidate), models, half, strict=True)
     )
-    bound = BoundGoal.of(goal, one.outputs, models[0].outputs)
+    task = KnownTask.of(stated, models[0], one.outputs)
+    bound = BoundGoal.of(goal, one.outputs, models[0].outputs, task)
     parts, feeds = looked_at(models[0], one, feeds)
     gauge = bound.gauge(parts)
     result = compare_models(one, other, feeds, types, gauge.meters, parts)
@@ -156,7 +170,7 @@ def _compared(
     gates = bound.gates(gauge, scores, "" if score is None else score.name)
     return Comparison(
         kind="comparison",
-        schema=3,
+        schema=4,
         reference=str(reference),
         candidate=str(candidate),
         emulated=any(half),
@@ -164,4 +178,5 @@ def _compared(
         accuracy=tuple(result),
         about_mean=gauge.about_mean,
         goal=goal_part(gates, part),
+        task=gauge.task.part,
     )

@@ -18,8 +18,9 @@ from onnxq.judge.paired import Resolution, SampleScores
 from onnxq.judge.policies import CLEAR_DB, SURE
 from onnxq.judge.sqnr import BEST_DB
 from onnxq.options.settings import Goal
-from onnxq.run.agreement import AgreementMeter, output_with_classes
 from onnxq.run.compare import Meter, OutputAccuracy
+from onnxq.task.known import NO_TASK, HeardTask, KnownTask
+from onnxq.task.labels import Labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +30,23 @@ class BoundGoal:
     Attributes:
         goal: what is asked for.
         outputs: names of the outputs.
-        agreement: the output whose argmax counts, and in how many percent; None where that is not asked for.
+        task: what is known of the model's task.
+        agreement: how much of the task's answers is to be kept, percent; None where that is not asked for.
+        labels: the user's; None: there are none.
     """
 
     goal: Goal
     outputs: tuple[str, ...]
-    agreement: tuple[str, float] | None
+    task: KnownTask = NO_TASK
+    agreement: float | None = None
+    labels: Labels | None = None
 
     @staticmethod
     def of(
-        goal: Goal, outputs: Sequence[str], described: Sequence[tuple[str, np.dtype | None, Shape | None]]
+        goal: Goal,
+        outputs: Sequence[str],
+        described: Sequence[tuple[str, np.dtype | None, Shape | None]],
+        task: KnownTask | None = None,
     ) -> BoundGoal:
         """That of the outputs that run.
 
@@ -46,6 +54,7 @@ class BoundGoal:
             goal: what is asked for.
             outputs: their names.
             described: name, type and shape of all outputs.
+            task: what is known of the model's task.
 
         Raises:
             UserError: an output that is named is none of them, or it is not clear which is meant.
@@ -53,17 +62,17 @@ class BoundGoal:
         for name in goal.weigh or {}:
             if name not in outputs and owner_of(name, outputs) is None:
                 raise unknown_name("output", name, list(outputs))
-        asked, agreement = goal.min_agreement, None
+        asked, agreement, task = goal.min_agreement, None, task or NO_TASK
         if asked is not None:
             named, percent = asked if isinstance(asked, tuple) else (None, asked)
             run = [entry for entry in described if entry[0] in outputs]
-            agreement = (output_with_classes(run, named), float(percent))
+            agreement, task = float(percent), task.of_agreement(named, run)
         weigh = goal.weigh or {}
         weighed = [weigh.get(name, 1.0) for name in (*outputs, *weigh)]
         other = agreement is not None or goal.max_drop is not None  # measured whatever outputs weigh
         if not any(weight > 0 for weight in weighed) and (goal.min_sqnr is not None or not other):
             raise UserError("every output weighs 0", hint="weigh those that matter with more")
-        return BoundGoal(goal, tuple(outputs), agreement)
+        return BoundGoal(goal, tuple(outputs), task, agreement, task.labels(goal.labels))
 
     def gauge(self, parts: OutputParts | None = None) -> Gauge:
         """What measures the outputs of one candidate; `parts`: in which they are judged.
@@ -72,8 +81,8 @@ class BoundGoal:
             UserError: a part that is weighed does not exist.
         """
         about = AboutMeanGroups(parts or self.outputs, self.goal.weigh)
-        agreement = None if self.agreement is None else AgreementMeter(self.outputs, self.agreement[0])
-        return Gauge(about, agreement)
+        needed = self.agreement is not None
+        return Gauge(about, self.task.heard(self.outputs, needed=needed, labels=self.labels))
 
     def gates(
         self,
@@ -97,15 +106,8 @@ class BoundGoal:
             error = Levels.of(gauge.about.groups).error_db
             resolution = Resolution(SURE * error, part.samples) if error else None
             gates.append(gate("sqnr", NAME, "", self.goal.min_sqnr, level, part.interval, resolution))
-        if self.agreement is not None and gauge.agreement is not None:
-            name, percent = self.agreement
-            agrees, within = gauge.agreement.scores, gauge.agreement.interval
-            whole = replace(agrees, value=100.0, each=np.full_like(agrees.each, 100.0))
-            resolution = whole.resolution(agrees)
-            gates.append(
-                gate("agreement", "argmax agrees", name, percent, agrees.value, within, resolution,
-                     finest=True)
-            )  # fmt: skip
+        if self.agreement is not None:
+            gates.append(_agreement(self.agreement, gauge.task))
         if self.goal.max_drop is not None and scores is not None:
             drop = drop_of(scores[0].value, scores[1].value, self.goal.max_drop)
             resolution, stated = scores[0].resolution(scores[1]), len(scores[1].each) > 0
@@ -122,16 +124,16 @@ class Gauge:
 
     Attributes:
         about: the SQNR about the mean.
-        agreement: the argmax, where that is asked for.
+        task: what is kept of the task's answers.
     """
 
     about: AboutMeanGroups
-    agreement: AgreementMeter | None = None
+    task: HeardTask
 
     @property
     def meters(self) -> list[Meter]:
         """All of them."""
-        return [self.about] if self.agreement is None else [self.about, self.agreement]
+        return [self.about, self.task]
 
     @property
     def about_mean(self) -> AboutMeanPart:
@@ -173,6 +175,21 @@ class Verified:
         )
 
 
+def _agreement(percent: float, task: HeardTask) -> GateMeasured:
+    """The gate of the task's figure."""
+    figure = task.figure
+    if figure is None or task.meter is None or figure.percent is None:
+        what = "the task's figure" if figure is None else figure.name
+        return GateMeasured.judged("agreement", what, "", percent, None)
+    layout, agrees = task.meter.layout, task.meter.scores
+    whole = replace(agrees, value=100.0, each=np.full_like(agrees.each, 100.0))
+    of = layout.outputs[0] if len(layout.outputs) == 1 else ""
+    return GateMeasured.judged(
+        "agreement", figure.name, of, percent, agrees.value, figure.interval, whole.resolution(agrees),
+        finest=True,
+    )  # fmt: skip
+
+
 def drop_of(reference: float, score: float, most: float | None) -> float:
     """By how much a score is below the float model's; `most` itself where only rounding tells them apart.
 
@@ -200,5 +217,5 @@ def goal_part(
     return GoalPart(all(gate.met for gate in gates), tuple(gates), scores, **more)
 
 
-NOTHING = BoundGoal(Goal(), (), None).gauge()
+NOTHING = BoundGoal(Goal(), ()).gauge()
 """Where nothing runs, or nothing is compared."""

@@ -24,6 +24,8 @@ from onnxq.pipeline.scoring import Part, Score, callable_of
 from onnxq.pipeline.verifying import runner, verify
 from onnxq.run import ort
 from onnxq.run.compare import Recording
+from onnxq.task.known import KnownTask
+from onnxq.task.stated import StatedTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class Pursuit:
     """
 
     def __init__(self, goal: Goal, measurement: Measurement) -> None:
-        """Loads the user's function, whose code is run, and reads the costs.
+        """Loads the user's function, whose code is run, and reads the costs and the task.
 
         Raises:
             UserError: one of them cannot be used.
@@ -59,6 +61,7 @@ class Pursuit:
         self.goal, self._measurement = goal, measurement
         self._score = None if goal.eval is None else Score.of(goal.eval)
         self._costs = read_costs(goal.costs)
+        self._task = None if goal.task is None else StatedTask.of(goal.task)
         self.bound: BoundGoal | None = None
         self.floats: dict[Part, SampleScores] = {}
         self._fed: Fed | None = None
@@ -75,7 +78,9 @@ class Pursuit:
             if self.goal.is_set or self._score is not None:
                 raise UserError("no part of the model runs in onnxruntime: there is no goal to be measured")
             return
-        self.bound = BoundGoal.of(self.goal, outputs, job.model.outputs)
+        self.bound = BoundGoal.of(
+            self.goal, outputs, job.model.outputs, KnownTask.of(self._task, job.model, outputs)
+        )
         if self.goal.min_sqnr is not None:
             _check_floats(self.goal, outputs, job)
         if isinstance(self._costs, dict):

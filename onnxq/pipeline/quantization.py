@@ -257,6 +257,7 @@ class Quantization:
                 calibration=self._report(sampling, state, built, cache),
                 accuracy=_accuracy(built, verified),
                 about_mean=verified.gauge.about_mean if compared else None,
+                task=verified.gauge.task.part if compared else None,
                 goal=(state.goal or GoalFound()).part(pursuit, verified) if compared else None,
                 repair=state.repair,
                 body=body,

@@ -11,6 +11,7 @@ import numpy as np
 
 from onnxq.base.errors import UserError
 from onnxq.base.reason import Reason
+from onnxq.data.fed_sample import FedSample
 from onnxq.data.samples import Sample, watched
 from onnxq.data.sources import Source
 from onnxq.data.split import CHOOSING, HELD_OUT, Split
@@ -200,7 +201,7 @@ class Sampling:
         """What the model is fed, in the type that it runs in."""
         for sample in self._job.feeds(samples):
             self._running = sample.where
-            yield sample.feeds
+            yield FedSample(sample.feeds, sample.where, () if self.source is None else self.source.images)
 
     # -- bad ones ------------------------------------------------------------------------------
 

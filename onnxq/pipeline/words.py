@@ -20,7 +20,8 @@ def result_words(report: Report) -> Words:
     what = "quantized" if plan else "repaired"
     head = f"{what}: {name}, {count(report.nodes, 'node')}, for {report.target}"
     share = _share(plan) if plan else ""
-    facts = [count(len(report.changes), "change"), _nearness(report), share, *_engine(report)]
+    kept = [one.said for one in report.task.figures[:1]] if report.task is not None else []
+    facts = [count(len(report.changes), "change"), _nearness(report), *kept, share, *_engine(report)]
     goal = report.goal
     alarms = [] if goal is None else [*goal.mismatch, *(["the goal is not met"] if not goal.met else [])]
     if engine.regressed and engine.regression is not None:

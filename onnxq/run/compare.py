@@ -143,8 +143,14 @@ class Runner(Protocol):
 class Meter(Protocol):
     """What is measured of outputs beside the comparison, in the same pass."""
 
-    def add(self, reference: Sequence[Any], candidates: Sequence[Sequence[Any]], /) -> None:
-        """Adds a sample: the reference's outputs, and those of each candidate in the same order."""
+    def add(
+        self,
+        reference: Sequence[Any],
+        candidates: Sequence[Sequence[Any]],
+        feeds: Mapping[str, np.ndarray] | None,
+        /,
+    ) -> None:
+        """Adds a sample: the reference's outputs, each candidate's in the same order, what they were fed."""
         ...
 
 
@@ -274,7 +280,7 @@ def compare_models(
         for comparison, a, b in zip(comparisons, heard.split(ours), heard.split(theirs), strict=True):
             comparison.add(as_tensor(a), as_tensor(b))
         for meter in meters:
-            meter.add(ours, [theirs])
+            meter.add(ours, [theirs], feeds)
     if not ran:
         raise UserError("there are zero samples to compare with", hint="check the data")
     return [comparison.result() for comparison in comparisons]

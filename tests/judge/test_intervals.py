@@ -13,8 +13,9 @@ from onnxq.judge.about_mean import AboutMeanGroups, AboutMeanMeter, AboutMeanPar
 from onnxq.judge.acceptance import Levels
 from onnxq.judge.intervals import GROUPS, Interval
 from onnxq.judge.sqnr import limited_db
-from onnxq.run.agreement import AgreementMeter
 from onnxq.run.compare import OutputComparison
+from onnxq.task.layout import Classes
+from onnxq.task.meter import TaskMeter
 
 DRAWS = 400
 Loudness = Callable[[np.random.Generator, int], np.ndarray]
@@ -174,14 +175,20 @@ def test_of_equal_outputs_and_of_integers_there_is_none() -> None:
     assert (whole.result().sqnr_interval, whole.result().top1_interval) == (None, None)
 
 
-def test_a_sample_is_one_trial_however_many_rows_it_has() -> None:
-    meter, random = AgreementMeter(["y"], "y"), np.random.default_rng(0)
-    for _ in range(10):
-        exact = random.standard_normal((50, 4))
-        meter.add([exact], [[exact + 0.1 * random.standard_normal((50, 4))]])
-    share = Interval.of_share(meter.scores.value / 100, 10)
+def test_rows_of_a_sample_that_are_alike_are_one_trial() -> None:
+    """As many trials as samples where all rows of one agree or none does; at most as many as rows."""
+    alike, apart = TaskMeter(["y"], Classes("y")), TaskMeter(["y"], Classes("y"))
+    for place in range(10):
+        exact, other = np.tile([1.0, 0, 0, 0], (50, 1)), np.tile([0.0, 1, 0, 0], (50, 1))
+        alike.add([exact], [[exact if place else other]])
+        apart.add([exact], [[np.where(np.arange(50)[:, None] < 5 + place % 2, other, exact)]])
+    share, rows = Interval.of_share(0.9, 10), Interval.of_share(apart.scores.value / 100, 500)
     assert share is not None
-    assert meter.interval == share.times(100)
+    assert rows is not None
+    for meter, expected in ((alike, share), (apart, rows)):
+        found = meter.figure.interval
+        assert found is not None
+        assert (found.low, found.high) == pytest.approx((100 * expected.low, 100 * expected.high), rel=1e-9)
 
 
 def test_masked_classes_are_to_agree_and_the_others_are_judged() -> None:

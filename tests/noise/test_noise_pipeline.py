@@ -20,6 +20,8 @@ from onnxq.options.settings import CallableModel
 from onnxq.pipeline import accuracy
 from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.run import ort
+from onnxq.task.known import KnownTask
+from onnxq.task.layout import Classes
 from tests.nearness import about_mean
 
 DIGITS = Path(__file__).resolve().parent.parent.parent / "sample_models" / "digits"
@@ -99,12 +101,13 @@ def test_a_function_of_the_users_is_given_a_callable_model(found: Accuracy) -> N
 
 def test_agreement_is_of_the_argmax(found: Accuracy) -> None:
     (name,) = found.copy.outputs
-    (share,) = found.agreement(name, [()])
+    task = KnownTask(Classes(name))
+    (share,) = found.kept(task, [()])
     assert 90 <= share.value <= 100
-    met = found.for_agreement(name, 100.0)
+    met = found.for_kept(task, 100.0)
     assert met.met
     with pytest.raises(UserError, match="no output 'z'"):
-        found.for_agreement("z", 99.0)
+        found.for_kept(KnownTask(Classes("z")), 99.0)
 
 
 def test_the_report_says_what_it_took(found: Accuracy) -> None:

@@ -7,6 +7,7 @@ from onnxq.analysis.reports import number, part_of
 from onnxq.documents.accuracy import GateMeasured, GoalPart, OutputOfRun
 from onnxq.documents.report import Report
 from onnxq.judge.about_mean import AboutMeanPart
+from onnxq.task.meter import TaskPart
 
 _ABOUT = "SQNR about the mean"
 
@@ -25,6 +26,10 @@ def accuracy(a: Report, b: Report, judge: Judge) -> None:
             *("there" if name in outputs else None for outputs in (one, other)),
             name=name, why="an output of one of the models only",
         )  # fmt: skip
+    kept = [{one.name: one for one in part_of(TaskPart, report.task).figures} for report in (a, b)]
+    for name in [name for name in kept[0] if name in kept[1]]:
+        shares = [number(some[name].percent) for some in kept]
+        judge.figure(name, *(None if one is None else one / 100 for one in shares), unit="points", better=1)
     levels = [{one.output: number(one.sqnr_about_mean_db) for one in part.outputs} for part in about]
     for name in [name for name in levels[0] if name in levels[1] and len(levels[0]) + len(levels[1]) > 2]:
         judge.figure(_ABOUT, levels[0][name], levels[1][name], unit="dB", name=name)

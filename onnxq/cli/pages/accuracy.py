@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from onnxq.analysis.lost import ADVICE, judged, lost_words
 from onnxq.cli.pages.data import data_section
 from onnxq.cli.pages.goal import goal_section
+from onnxq.cli.pages.task import task_section
 from onnxq.cli.pages.words import INTERVALS, counted, decibels, within
 from onnxq.cli.screen import Page, shorten
 from onnxq.judge.about_mean import NAME
@@ -174,6 +175,7 @@ def accuracy_page(comparison: Comparison) -> Page:
     page.plain(f"{about_mean_line(comparison.about_mean)}; {intervals_line(comparison.about_mean.samples)}")
     if comparison.emulated:
         page.plain("half precision is rounded after every node, in fused kernels less often")
+    task_section(page, comparison.task)
     data_section(page, comparison.data)
     if comparison.goal is not None:
         goal_section(page, comparison.goal)

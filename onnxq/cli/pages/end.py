@@ -15,6 +15,7 @@ from onnxq.cli.pages.plan import plan_section
 from onnxq.cli.pages.repair import repair_section
 from onnxq.cli.pages.settings import settings_section
 from onnxq.cli.pages.size import size_section
+from onnxq.cli.pages.task import task_section
 from onnxq.cli.pages.verdict import verdict_section
 from onnxq.cli.pages.words import FEW, size_text
 from onnxq.cli.screen import Page, shorten
@@ -50,6 +51,7 @@ def end_screen(report: Report, *, estimated: bool = False) -> Page:
         repair_section(page, report.repair)
         body_section(page, body)
         accuracy_section(page, report.accuracy, calibration, body, report.about_mean)
+        task_section(page, report.task)
         if report.goal is not None:
             goal_section(page, report.goal)
         engine_section(page, report.engine)

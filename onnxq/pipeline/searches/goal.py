@@ -257,7 +257,7 @@ class _GoalSearch:
                 if gain.db > 0 and gain.lead > SURE:
                     return True
         if bound.agreement is not None:
-            pairs.append(accuracy.agreement(bound.agreement[0], sets))
+            pairs.append(accuracy.kept(bound.task, sets))
         if "drop" in aims:
             pairs.append(accuracy.scores(self._score, sets))
         for less, more in pairs:
@@ -294,7 +294,7 @@ class _GoalSearch:
         if goal.min_sqnr is not None:
             aims["sqnr"] = goal.min_sqnr + margin
         if bound.agreement is not None:
-            aims["agreement"] = min(100.0, bound.agreement[1] + raised.get("agreement", 0.0))
+            aims["agreement"] = min(100.0, bound.agreement + raised.get("agreement", 0.0))
         if goal.max_drop is not None:
             float_score = self._pursuit.floats["choose"].value
             least = float_score - goal.max_drop + raised.get("drop", 0.0)
@@ -316,8 +316,7 @@ class _GoalSearch:
             if kind == "sqnr":
                 return accuracy.for_sqnr(aim)
             if kind == "agreement":
-                assert bound.agreement is not None
-                return accuracy.for_agreement(bound.agreement[0], aim, retries=retries)
+                return accuracy.for_kept(bound.task, aim, retries=retries)
             return accuracy.for_score(self._score, aim, retries=retries)
 
         units = {
@@ -337,7 +336,7 @@ class _GoalSearch:
             if "sqnr" in aims:
                 add("sqnr", accuracy.sqnr_db(sets))
             if bound.agreement is not None:
-                add("agreement", [one.value for one in accuracy.agreement(bound.agreement[0], sets)])
+                add("agreement", [one.value for one in accuracy.kept(bound.task, sets)])
             if "drop" in aims:
                 add("drop", [one.value for one in accuracy.scores(self._score, sets)])
             return [min(margin) for margin in by_set]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onnxq.base.errors import UserError
-from onnxq.run.agreement import output_with_classes
+from onnxq.task.known import output_with_classes
 
 K = ("k", np.dtype(np.int64), (1, 10))
 LOGITS = ("logits", np.dtype(np.float32), (1, 10))

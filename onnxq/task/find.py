@@ -1,0 +1,496 @@
+"""What a model is for, found in its graph where that is sure: a text of `--task`, or why it is not known."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from onnxq.graph.model import Model
+from onnxq.graph.moves import MOVES
+from onnxq.graph.types import Shape
+from onnxq.graph.view import Node, Tensor
+from onnxq.task.fits import image_of
+
+_IMAGENET = (1000, 1001)
+_SEMANTIC = (19, 21, 150)  # classes of Cityscapes, PASCAL VOC, ADE20K
+_PRODUCTS = ("MatMul", "Gemm")
+_TREES = ("TreeEnsembleClassifier", "LinearClassifier", "SVMClassifier")
+_LANDMARKS = 10  # columns of five points of a face
+_FAR = 60  # nodes that are followed back
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFound:
+    """What was found.
+
+    Attributes:
+        text: the layout, as `--task` takes it; "" where it is not known.
+        why: by what it is known, or why it is not.
+    """
+
+    text: str
+    why: str
+
+
+def found_task(model: Model, outputs: Sequence[str]) -> TaskFound:
+    """What a model is for, where its graph says so.
+
+    Args:
+        model: the float model.
+        outputs: the names of those that run; of others nothing is asked.
+    """
+    tensors = [Tensor(model, one) for one in model.graph.outputs if one.name in outputs]
+    floats = [
+        one
+        for one in tensors
+        if one.dtype is not None and (one.dtype.kind == "f" or "float" in one.dtype.name)
+    ]
+    looks: tuple[Callable[[], TaskFound | None], ...] = (
+        lambda: _of_cells(model, floats),
+        lambda: _boxes_and_scores(tensors, floats),
+        lambda: _columns(floats),
+        lambda: _words(model, floats),
+        lambda: _labels(tensors),
+        lambda: _classes(floats),
+        lambda: _pixels(floats),
+    )
+    for look in looks:
+        if (found := look()) is not None:
+            return found
+    shapes = ", ".join(f"{one.name} {_shown(one.shape)}" for one in tensors[:4])
+    more = f" and {len(tensors) - 4} more" if len(tensors) > 4 else ""
+    return TaskFound("", f"nothing in the graph says how its outputs are read: {shapes}{more}")
+
+
+# -- classes, words, pixels ---------------------------------------------------------------------
+
+
+def _classes(floats: Sequence[Tensor]) -> TaskFound | None:
+    if len(floats) != 1:
+        return None
+    (scores,) = floats
+    sizes = [size for size in (scores.shape or ())[1:] if size != 1]
+    if len(sizes) != 1 or sizes[0] is None:
+        return None
+    node = _maker(scores)
+    if node is not None and (node.op in ("Softmax", "LogSoftmax", *_TREES) or _normalised(node)):
+        return TaskFound(f"classify:scores={_said(scores)}", f"the output is made by a {_softmax_word(node)}")
+    if "logits" in scores.name.lower():
+        return TaskFound(f"classify:scores={_said(scores)}", "the output is called logits")
+    if sizes[0] in _IMAGENET:
+        return TaskFound(f"classify:scores={_said(scores)}", f"a row has the {sizes[0]} classes of ImageNet")
+    return TaskFound(
+        "", f"a row of output {scores.name!r} may be of classes, or a vector that stands for something"
+    )
+
+
+def _words(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
+    """Scores of words: the last layer's, of as many positions as there are tokens."""
+    ids = [
+        shape
+        for _, dtype, shape in model.inputs
+        if dtype is not None and dtype.kind in "iu" and shape is not None and len(shape) == 2
+    ]
+    if not ids:
+        return None
+    ends = [one for one in floats if one.shape is not None and one.shape == ids[0]]
+    if len(ends) == 2 and len(floats) == 2:
+        start, end = ends
+        if "start" in start.name.lower() and "end" in end.name.lower():
+            return TaskFound(
+                f"spans:start={_said(start)},end={_said(end)}", "two outputs have a number a token"
+            )
+    rows = [
+        one for one in floats if one.shape is not None and len(one.shape) == 3 and one.shape[1] == ids[0][1]
+    ]
+    scores = [
+        one
+        for one in rows
+        if _is_product(_maker(one)) and one.shape is not None and one.shape[2] not in (1, 2)
+    ]
+    if len(scores) == 1:
+        return TaskFound(f"tokens:scores={_said(scores[0])}", "a layer with weights makes a row a token")
+    return None
+
+
+def _labels(tensors: Sequence[Tensor]) -> TaskFound | None:
+    """A class a pixel."""
+    if len(tensors) != 1 or tensors[0].shape is None or len(tensors[0].shape) not in (3, 4):
+        return None
+    node = _maker(tensors[0])
+    if (
+        node is not None
+        and node.op == "ArgMax"
+        and tensors[0].dtype is not None
+        and tensors[0].dtype.kind in "iu"
+    ):
+        return TaskFound(f"segment:scores={_said(tensors[0])}", "an ArgMax makes a class a pixel")
+    return None
+
+
+def _pixels(floats: Sequence[Tensor]) -> TaskFound | None:
+    if len(floats) != 1 or floats[0].shape is None or len(floats[0].shape) != 4:
+        return None
+    (scores,), node = floats, _maker(floats[0], ("Transpose",))
+    shape = scores.shape or ()
+    for axis in (1, 3):
+        size = shape[axis]
+        others = [shape[other] for other in ((2, 3) if axis == 1 else (1, 2))]
+        if any(isinstance(one, int) and one < 8 for one in others):
+            continue
+        if node is not None and node.op == "Softmax" and node.outputs[0].name == scores.name:
+            given = node.attr("axis", -1 if node.opset >= 13 else 1)
+            if given % 4 == axis and size not in (1, None):
+                return TaskFound(
+                    f"segment:scores={_said(scores)},axis={axis}", "a Softmax is over the classes of a pixel"
+                )
+        elif size in _SEMANTIC:
+            return TaskFound(f"segment:scores={_said(scores)},axis={axis}", f"a pixel has {size} classes")
+    return TaskFound(
+        "", f"output {scores.name!r} may be a picture, a map of heat, or of classes: {_shown(shape)}"
+    )
+
+
+# -- boxes --------------------------------------------------------------------------------------
+
+
+def _of_cells(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
+    """A candidate a cell, an output each stride: `[1, height * width, columns]`."""
+    image = image_of(model.inputs)
+    shape = next(
+        (shape for name, _, shape in model.inputs if image is not None and name == image.input), None
+    )
+    if image is None or shape is None:
+        return None
+    high, wide = shape[image.height : image.height + 2]
+    if not (isinstance(high, int) and isinstance(wide, int)):
+        return None
+    cells = {-(-high // stride) * -(-wide // stride): stride for stride in (8, 16, 32, 64)}
+    groups: dict[tuple[object, bool], list[tuple[int, str]]] = {}
+    for one in floats:
+        sizes = one.shape
+        if sizes is None or len(sizes) != 3 or sizes[1] not in cells:
+            return None
+        key = (sizes[2], _is_probability(one))
+        groups.setdefault(key, []).append((cells[int(sizes[1] or 0)], _said(one)))
+    strides = sorted({stride for some in groups.values() for stride, _ in some})
+    if len(strides) < 2:
+        return None
+    single = [one for one in floats if one.shape is not None and one.shape[2] == 1 and _is_probability(one)]
+    boxes = [some for (size, is_share), some in groups.items() if not is_share and isinstance(size, int)
+             and size % 4 == 0 and size != _LANDMARKS]  # fmt: skip
+    scores = [some for (_, is_share), some in groups.items() if is_share]
+    if len(boxes) != 1 or len(scores) != 1 or sorted(stride for stride, _ in boxes[0]) != strides:
+        return None
+    text = f"strides={'+'.join(map(str, strides))}"
+    width = next(size for (size, _), some in groups.items() if some is boxes[0])
+    if isinstance(width, int) and width > 4:
+        if sorted(stride for stride, _ in scores[0]) != strides:
+            return None
+        return TaskFound(
+            f"detect:boxes={_joined(boxes[0])},scores={_joined(scores[0])},ltrb,{text}",
+            f"each cell of {len(strides)} grids has {width // 4} bins of each distance, and scores",
+        )
+    points = [some for (size, _), some in groups.items() if size == _LANDMARKS]
+    if len(single) == 2 * len(strides) and points:
+        first, second = (scores[0][half * len(strides) : (half + 1) * len(strides)] for half in (0, 1))
+        if [stride for stride, _ in first] == [stride for stride, _ in second]:
+            return TaskFound(
+                f"detect:boxes={_joined(boxes[0])},scores={_joined(first)},objectness={_joined(second)},"
+                f"offsets,power=0.5,{text}",
+                "each cell has two probabilities, a box and five points, as YuNet's",
+            )
+    return None
+
+
+def _joined(some: Sequence[tuple[int, str]]) -> str:
+    return "+".join(name for _, name in sorted(some))
+
+
+def _boxes_and_scores(tensors: Sequence[Tensor], floats: Sequence[Tensor]) -> TaskFound | None:
+    """Boxes in one output, of which the graph says that they are corners, and their scores in another."""
+    boxes = [
+        one for one in floats if one.shape is not None and len(one.shape) in (2, 3) and one.shape[-1] == 4
+    ]
+    if len(boxes) != 1:
+        return None
+    (box,) = boxes
+    rest, rank = [one for one in tensors if one.name != box.name], len(box.shape or ())
+    numbers = [one for one in rest if one in floats and len(one.shape or ()) == rank - 1]
+    labels = [
+        one
+        for one in rest
+        if one.dtype is not None and one.dtype.kind in "iu" and len(one.shape or ()) == rank - 1
+    ]
+    if len(numbers) == len(labels) == 1 and _suppresses(labels[0]):
+        return TaskFound(
+            f"detect:boxes={_said(box)},scores={_said(numbers[0])},label={_said(labels[0])},xyxy,nms=off",
+            "boxes, scores and whole numbers come from a TopK or a NonMaxSuppression",
+        )
+    scores = [one for one in rest if one in floats and len(one.shape or ()) == rank == 3]
+    if len(scores) != 1 or len(rest) != 1:
+        return None
+    form = _form(box)
+    if form is None:
+        return TaskFound(
+            "",
+            f"the graph does not say what boxes {box.name!r} are: corners, centres or distances from priors",
+        )
+    if not _is_probability(scores[0]):
+        return TaskFound("", f"the scores {scores[0].name!r} are no probabilities")
+    node = _maker(scores[0])
+    background = ",background=0" if node is not None and node.op == "Softmax" else ""
+    return TaskFound(
+        f"detect:boxes={_said(box)},scores={_said(scores[0])},{form}{background}",
+        "the graph makes corners of centres and sizes"
+        if form == "xyxy"
+        else "the graph makes centres and sizes",
+    )
+
+
+def _columns(floats: Sequence[Tensor]) -> TaskFound | None:
+    """Boxes and scores in one output, joined by a Concat along its columns."""
+    large = [one for one in floats if one.shape is not None and len(one.shape) == 3]
+    if len(large) != 1 or any(len(one.shape or ()) < 3 for one in floats):
+        return None
+    name = _said(large[0]) if len(floats) > 1 else ""
+    for operands, by_column in _joins(large[0]):
+        widths = [_width(one, by_column) for one in operands]
+        probable = [_is_probability(one) for one in operands]
+        turned = by_column and _turned(large[0], operands)
+        order = ",BCN" if by_column != turned else ""
+        end = _end(large[0], widths, by_column != turned)
+        match widths:
+            case [4, 1, 1] if _is_whole(operands[2]):
+                text = f"detect:boxes={_at(name, '0:4')},scores={_at(name, '4')},label={_at(name, '5')}"
+                return TaskFound(f"{text},xyxy,nms=off{order}", "a class stands in the last column")
+            case [4, 1, int()] if probable[1] and probable[2]:
+                return TaskFound(
+                    _one(name, f"5:{end}", "cxcywh", order), "boxes, objectness and scores are joined"
+                )
+            case [2, 2, int() as rest] if probable[2] and rest > 1:
+                return TaskFound(
+                    _one(name, f"5:{end}", "cxcywh", order), "centres, sizes and scores are joined"
+                )
+            case [4, int()] if probable[1]:
+                form = _form(operands[0])
+                if form is not None:
+                    return TaskFound(_one(name, f"4:{end}", form, order), "boxes and scores are joined")
+    return None
+
+
+def _one(name: str, scores: str, form: str, order: str) -> str:
+    objectness = f",objectness={_at(name, '4')}" if scores.startswith("5") else ""
+    return f"detect:boxes={_at(name, '0:4')}{objectness},scores={_at(name, scores)},{form}{order}"
+
+
+def _end(tensor: Tensor, widths: Sequence[int | None], by_column: bool) -> str:
+    """The column behind the last of those that are joined; "" where no others follow, of masks say."""
+    known, size = [width for width in widths if width is not None], _width(tensor, by_column)
+    return "" if len(known) < len(widths) or size == sum(known) else str(sum(known))
+
+
+def _at(name: str, columns: str) -> str:
+    return f"{name}[{columns}]" if name else columns
+
+
+def _joins(tensor: Tensor) -> Iterator[tuple[tuple[Tensor, ...], bool]]:
+    """The operands of Concats on the way back from an output, and whether columns come before candidates."""
+    todo = [tensor]
+    for _ in range(_FAR):
+        if not todo:
+            return
+        node = todo.pop().producer
+        if node is None or node.domain:
+            continue
+        if node.op == "Concat":
+            operands = tuple(one for one in node.inputs if one is not None)
+            axis, rank = node.attr("axis", 0), node.outputs[0].rank or 0
+            axis %= rank or 1
+            if rank >= 3 and axis in (1, rank - 1):
+                yield operands, axis == 1 and rank < 5
+            todo.append(operands[0])
+        elif (
+            node.op in ("Reshape", "Transpose", "Identity", "Squeeze", "Unsqueeze")
+            and node.inputs[0] is not None
+        ):
+            todo.append(node.inputs[0])
+
+
+def _turned(tensor: Tensor, operands: Sequence[Tensor]) -> bool:
+    """Whether an output has its columns last where what it is made of has them in front of the candidates."""
+    shape, sizes = tensor.shape, (operands[0].shape or ())[2:]
+    if shape is None or not sizes or not all(isinstance(size, int) for size in sizes):
+        return False
+    count = math.prod(size for size in sizes if isinstance(size, int))
+    return shape[1] == count and shape[2] != count
+
+
+def _width(tensor: Tensor, by_column: bool) -> int | None:
+    shape = tensor.shape
+    size = None if shape is None or len(shape) < 3 else shape[1] if by_column else shape[-1]
+    return size if isinstance(size, int) else None
+
+
+def _form(tensor: Tensor) -> str | None:
+    """What boxes are by what makes them: a Sub and an Add of the same, joined; None: that is not known."""
+    node = _maker(tensor, ("Mul", "Div", "Transpose", "Reshape", "Squeeze", "Unsqueeze"))
+    if node is None or node.op != "Concat":
+        return None
+    made = [None if one is None else _maker(one, ("Mul", "Div")) for one in node.inputs]
+    if len(made) != 2 or None in made:
+        return None
+    ops = [one.op for one in made if one is not None]
+    if ops == ["Sub", "Add"] and made[0] is not None and made[1] is not None and _meet(made[0], made[1]):
+        return "xyxy"
+    if ops == ["Add", "Sub"] and made[0] is not None and made[1] is not None and _same(made[0], made[1]):
+        return "cxcywh"  # the mean of two corners, and their difference
+    return None
+
+
+def _meet(one: Node, other: Node) -> bool:
+    """Whether two nodes begin with the same values, a centre."""
+    first, second = (node.inputs[0] for node in (one, other))
+    if first is None or second is None:
+        return False
+    if first.name == second.name:
+        return True
+    makers = [first.producer, second.producer]  # two slices of the same columns
+    return all(node is not None and node.op in ("Slice", "Split", "Gather") for node in makers) and (
+        _key(makers[0]) == _key(makers[1])
+    )
+
+
+def _key(node: Node | None) -> tuple[object, ...]:
+    if node is None:
+        return ()
+    values = []
+    for one in node.inputs:
+        value = None if one is None else one.constant
+        values.append(value.tolist() if value is not None else None if one is None else one.name)
+    return (node.op, str(values), str(node.attrs))
+
+
+def _same(one: Node, other: Node) -> bool:
+    """Whether two nodes read the same two tensors."""
+    first, second = ({one.name for one in node.inputs if one is not None} for node in (one, other))
+    return first == second
+
+
+def _suppresses(tensor: Tensor) -> bool:
+    """Whether a TopK, a NonMaxSuppression or a plugin for it is on the way back from a tensor."""
+    todo, seen = [tensor], set[str]()
+    for _ in range(_FAR):
+        if not todo:
+            return False
+        node = todo.pop(0).producer
+        if node is None or node.name in seen:
+            continue
+        seen.add(node.name)
+        if node.op in ("TopK", "NonMaxSuppression") or "NMS" in node.op:
+            return True
+        todo += [one for one in node.inputs if one is not None and not one.is_constant]
+    return False
+
+
+# -- what makes a tensor ------------------------------------------------------------------------
+
+
+def _maker(tensor: Tensor, scaled: Sequence[str] = ()) -> Node | None:
+    """The node that computes a tensor's values: what only moves them is passed, and what `scaled` names.
+
+    A product or quotient is passed where one of its operands is constant.
+    """
+    one: Tensor | None = tensor
+    for _ in range(_FAR):
+        node = None if one is None else one.producer
+        if node is None or node.domain:
+            return node
+        if node.op in scaled and node.op in ("Mul", "Div"):
+            operands = [other for other in node.inputs if other is not None and not other.is_constant]
+            if len(operands) != 1:
+                return node
+            one = operands[0]
+        elif node.op in (*_MOVED, *scaled):
+            one = node.inputs[0]
+        else:
+            return node
+    return None
+
+
+_MOVED = ("Identity", "Cast", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose")
+
+
+def _is_probability(tensor: Tensor) -> bool:
+    """Whether a Sigmoid or a Softmax makes all of its values, or a slice of what one does."""
+    todo: list[Tensor | None] = [tensor]
+    for _ in range(_FAR):
+        if not todo:
+            return True
+        one = todo.pop()
+        node = None if one is None else one.producer
+        if node is None:
+            return False
+        if node.op in ("Sigmoid", "Softmax", "HardSigmoid"):
+            continue
+        if node.op == "Concat":
+            todo += node.inputs
+        elif node.op in MOVES or node.op in ("Cast", "Split"):
+            todo.append(node.inputs[0])
+        else:
+            return False
+    return False
+
+
+def _is_whole(tensor: Tensor) -> bool:
+    """Whether values were whole numbers before a Cast."""
+    node = tensor.producer
+    while node is not None and node.op in MOVES and node.inputs[0] is not None:
+        node = node.inputs[0].producer
+    source = None if node is None or node.op != "Cast" else node.inputs[0]
+    return source is not None and source.dtype is not None and source.dtype.kind in "iu"
+
+
+def _is_product(node: Node | None) -> bool:
+    """Whether a layer with constant weights, and perhaps a bias, makes something."""
+    if node is not None and node.op == "Add":
+        made = [one.producer for one in node.inputs if one is not None and not one.is_constant]
+        node = made[0] if len(made) == 1 else None
+    if node is None or node.op not in _PRODUCTS:
+        return False
+    weight = node.inputs[1]
+    return weight is not None and (weight.is_constant or _from_constant(weight))
+
+
+def _from_constant(tensor: Tensor) -> bool:
+    node = tensor.producer
+    return node is not None and node.op in MOVES and node.inputs[0] is not None and node.inputs[0].is_constant
+
+
+def _normalised(node: Node) -> bool:
+    """Whether values are divided by their sum, as a Softmax does."""
+    if node.op != "Div" or None in node.inputs:
+        return False
+    value, total = node.inputs
+    maker = None if total is None else _maker(total, ("Expand",))
+    summed = None if maker is None or maker.op != "ReduceSum" else maker.inputs[0]
+    return summed is not None and value is not None and summed.name == value.name
+
+
+def _softmax_word(node: Node) -> str:
+    return "Softmax" if node.op == "Div" else node.op
+
+
+def _said(tensor: Tensor) -> str:
+    """The name of an output as `--task` takes it: what means something there stands for itself by a "?"."""
+    return re.sub(r"[,+=\[\]]", "?", tensor.name)
+
+
+def _shown(shape: Shape | None) -> str:
+    return (
+        "of unknown shape"
+        if shape is None
+        else f"[{', '.join('?' if one is None else str(one) for one in shape)}]"
+    )

@@ -1,0 +1,218 @@
+"""What is known of a model's task: what the user states, else what its graph says, where that is sure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.remarks import remark
+from onnxq.graph.model import Model
+from onnxq.options.settings import PathLike
+from onnxq.task.find import found_task
+from onnxq.task.fits import Described, fitted
+from onnxq.task.labelled import LabelMeter
+from onnxq.task.labels import Labels, read_labels
+from onnxq.task.layout import Classes, Layout
+from onnxq.task.meter import TaskFigure, TaskMeter, TaskPart
+from onnxq.task.stated import StatedTask
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTask:
+    """What is known of a model's task.
+
+    Attributes:
+        layout: how its outputs are read; None where that is not known.
+        text: the same as `--task` takes it; "" likewise.
+        stated: whether the user said so.
+        why: by what it was found, or why it is not known.
+    """
+
+    layout: Layout | None = None
+    text: str = ""
+    stated: bool = False
+    why: str = ""
+
+    @staticmethod
+    def of(stated: StatedTask | None, model: Model, outputs: Sequence[str]) -> KnownTask:
+        """That of a model.
+
+        Args:
+            stated: what the user says; None: nothing.
+            model: the float model.
+            outputs: the names of its outputs that run.
+
+        Raises:
+            UserError: what is stated does not fit the outputs.
+        """
+        run = [one for one in model.outputs if one[0] in outputs]
+        if stated is not None:
+            return KnownTask(fitted(stated, run, model.inputs), stated.text, True)
+        try:
+            found = found_task(model, outputs)
+            if not found.text:
+                return KnownTask(why=found.why)
+            return KnownTask(
+                fitted(StatedTask.of(found.text), run, model.inputs), found.text, False, found.why
+            )
+        except Exception as error:  # the figures are worth less than the run
+            remark(f"the task is not known: looking for it ends in a fault of onnxq ({error!r})")
+            return KnownTask(why="looking for it ended in a fault of onnxq")
+
+    def of_agreement(self, named: str | None, described: Sequence[Described]) -> KnownTask:
+        """That of a goal for agreement, which knows one: the argmax of an output, where nothing else is.
+
+        Args:
+            named: the output that the user names; None: none.
+            described: the outputs that run.
+
+        Raises:
+            UserError: the output has no classes, or it is not clear which is meant.
+        """
+        if named is not None and self.stated:
+            raise UserError(
+                f"--min-agreement names output {named!r}, and --task {self.text!r} says what is to agree",
+                hint="leave one of them out: with --task it is --min-agreement PERCENT",
+            )
+        if named is None and self.layout is not None:
+            return self
+        output = output_with_classes(described, named)
+        return KnownTask(Classes(output), f"classify:scores={output}", True)
+
+    def heard(
+        self, outputs: Sequence[str], *, needed: bool = False, labels: Labels | None = None
+    ) -> HeardTask:
+        """What measures it.
+
+        Args:
+            outputs: the names of those that it hears.
+            needed: whether a goal asks for the figure.
+            labels: the user's; None: there are none.
+        """
+        if self.layout is None:
+            return HeardTask(self)
+        by_labels = None if labels is None else LabelMeter(outputs, self.layout, labels)
+        return HeardTask(self, TaskMeter(outputs, self.layout), needed or self.stated, by_labels)
+
+    def labels(self, path: PathLike | None) -> Labels | None:
+        """The user's labels for it; `path`: where they are, None: there are none.
+
+        Raises:
+            UserError: they cannot be read, or the task is not known.
+        """
+        if path is None:
+            return None
+        if self.layout is None:
+            raise UserError(
+                f"--labels: it is not known what the model is for: {self.why}", hint="say it with --task"
+            )
+        return read_labels(path, self.layout)
+
+
+NO_TASK = KnownTask()
+"""Where nobody asks for one."""
+
+
+class HeardTask:
+    """Measures a task that may turn out to be another one: what nobody asked for never ends the run.
+
+    Attributes:
+        known: what is known of the task.
+        meter: what hears the samples; None where there is nothing to measure.
+    """
+
+    def __init__(
+        self,
+        known: KnownTask,
+        meter: TaskMeter | None = None,
+        needed: bool = False,
+        by_labels: LabelMeter | None = None,
+    ) -> None:
+        self.known, self.meter, self._needed, self._by_labels = known, meter, needed, by_labels
+
+    def add(
+        self,
+        reference: Sequence[Any],
+        candidates: Sequence[Sequence[Any]],
+        feeds: Mapping[str, np.ndarray] | None = None,
+    ) -> None:
+        """Adds a sample; see `TaskMeter.add`.
+
+        Raises:
+            UserError: the outputs are not as the user says, or labels do not fit them.
+        """
+        try:
+            if self.meter is not None:
+                self.meter.add(reference, candidates, feeds)
+            if self._by_labels is not None:
+                self._by_labels.add(reference, candidates, feeds)
+        except UserError as error:
+            if self._needed or self._by_labels is not None:
+                raise
+            self._stopped(f"the outputs are not read as the graph says: {error}")
+        except Exception as error:
+            remark(f"the task is not measured: it ends in a fault of onnxq ({error!r})")
+            self._stopped("measuring it ended in a fault of onnxq")
+
+    def _stopped(self, why: str) -> None:
+        self.meter = self._by_labels = None
+        self.known = replace(self.known, why=why)
+
+    @property
+    def figure(self) -> TaskFigure | None:
+        """That of goals; None where nothing is measured."""
+        return None if self.meter is None else self.meter.figure
+
+    @property
+    def part(self) -> TaskPart:
+        """What a document says of it."""
+        known = self.known
+        figures = () if self.meter is None else self.meter.figures
+        labels = None if self._by_labels is None else self._by_labels.part
+        return TaskPart(known.text, known.stated, known.why, figures, labels)
+
+
+def output_with_classes(outputs: Sequence[Described], name: str | None = None) -> str:
+    """The output that an argmax is of.
+
+    Args:
+        outputs: name, type and shape of each.
+        name: the one that is named; None where none is.
+
+    Raises:
+        UserError: it is none of them or holds no floats; or none is named, and there are several, or none.
+    """
+    types = {name: dtype for name, dtype, _ in outputs}
+    floats = [name for name, dtype in types.items() if dtype is None or _is_float(dtype)]
+    if name is not None and name not in types:
+        raise unknown_name("output", name, list(types))
+    if name is None and len(types) == 1:
+        (name,) = types
+    if name is not None:
+        if name not in floats:
+            raise UserError(
+                f"the argmax of output {name!r} is to agree, and that holds no scores of classes: its type "
+                f"is {types[name]}",
+                hint=f"name one of floats, as in {floats[0]}=99"
+                if floats
+                else "give a model whose output is the scores in front of an ArgMax",
+            )
+        return name
+    known = [name for name, _, shape in outputs if name in floats and len(shape or ()) == 2]
+    if len(known) == 1:
+        return known[0]
+    example = (known or floats)[:1]
+    raise UserError(
+        f"the model has {len(types)} outputs, and it is not said whose argmax is to agree: "
+        + ", ".join([*types][:5]),
+        hint=f"name it, as in {example[0]}=99" if example else "none of them is of floats",
+    )
+
+
+def _is_float(dtype: np.dtype) -> bool:
+    """Whether a type is one of floats, those of `ml_dtypes` as well."""
+    return dtype.kind == "f" or "float" in dtype.name

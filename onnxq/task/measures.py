@@ -1,0 +1,202 @@
+"""How much of the float model's answers a sample's outputs keep, by task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from onnxq.base.errors import UserError
+from onnxq.judge.comparable import as_tensor
+from onnxq.task.boxes import NONE, matched
+from onnxq.task.detections import LEAST, detections
+from onnxq.task.layout import Boxes, Classes, Layout, PixelClasses, Spans, Tokens
+
+FigureKind = Literal["top1", "top5", "detections", "masks", "tokens", "spans", "starts", "ends"]
+
+SCORES = (0.25, LEAST)
+"""The scores over which detections are counted: what is shown to people, and what a recall is made of."""
+
+_SEVERAL = 5
+
+Named = Mapping[str, Any]
+Feeds = Mapping[str, np.ndarray]
+
+
+class Count(NamedTuple):
+    """What is kept in one sample.
+
+    Attributes:
+        kept: how much of the float model's answers.
+        whole: how many there are.
+        new: answers that the float model does not give.
+    """
+
+    kept: float
+    whole: float
+    new: int = 0
+
+
+def kinds(layout: Layout) -> tuple[tuple[FigureKind, float | None], ...]:
+    """The figures of a layout, the one that goals are about first; of detections with the score."""
+    match layout:
+        case Classes():
+            return ("top1", None), ("top5", None)
+        case Tokens():
+            return (("tokens", None),)
+        case Spans():
+            return ("spans", None), ("starts", None), ("ends", None)
+        case PixelClasses():
+            return (("masks", None),)
+        case Boxes():
+            return tuple(("detections", score) for score in SCORES)
+
+
+def counts(layout: Layout, reference: Named, candidate: Named, feeds: Feeds) -> list[Count]:
+    """What a sample keeps, for each of `kinds`.
+
+    Args:
+        layout: how outputs are read.
+        reference: those of the float model, by name.
+        candidate: the other's; what has another shape keeps nothing.
+        feeds: what both were fed.
+
+    Raises:
+        UserError: the float model's outputs are not as the layout says.
+    """
+    match layout:
+        case Classes():
+            return _classes(layout, reference, candidate)
+        case Tokens():
+            return _tokens(layout, reference, candidate, feeds)
+        case Spans():
+            return _spans(layout, reference, candidate, feeds)
+        case PixelClasses():
+            return _masks(layout, reference, candidate)
+        case Boxes():
+            return _boxes(layout, reference, candidate, feeds)
+
+
+def _classes(layout: Classes, reference: Named, candidate: Named) -> list[Count]:
+    """Top-1: the greatest entry is the float model's. Top-5: the float model's is among the five greatest."""
+    wanted, given = (in_rows(as_tensor(one[layout.output])) for one in (reference, candidate))
+    if wanted.ndim < 1 or wanted.shape[-1] < 2 or wanted.dtype.kind not in "fiu":
+        raise UserError(
+            f"output {layout.output!r} has no classes to compare: its shape is {list(wanted.shape)}",
+            hint="name an output whose last axis is that of the classes",
+        )
+    best = wanted.argmax(-1)
+    if given.shape != wanted.shape:
+        return [Count(0, best.size)] * 2
+    same = int((given.argmax(-1) == best).sum())
+    if wanted.shape[-1] <= _SEVERAL:
+        return [Count(same, best.size), Count(0, 0)]
+    own = np.take_along_axis(given, best[..., None], -1)
+    among = int(((given > own).sum(-1) < _SEVERAL).sum())
+    return [Count(same, best.size), Count(among, best.size)]
+
+
+def in_rows(value: np.ndarray) -> np.ndarray:
+    """With the classes last: `[batch, classes, 1, 1]` are those of one row."""
+    while value.ndim > 2 and value.shape[-1] == 1:
+        value = value[..., 0]
+    return value
+
+
+def _tokens(layout: Tokens, reference: Named, candidate: Named, feeds: Feeds) -> list[Count]:
+    wanted, given = (as_tensor(one[layout.output]) for one in (reference, candidate))
+    if wanted.ndim != 3:
+        raise _no(layout.output, wanted, "[batch, positions, words]")
+    some = _fed(layout.mask, feeds, wanted.shape[:2])
+    if given.shape != wanted.shape:
+        return [Count(0, int(some.sum()))]
+    return [Count(int(((wanted.argmax(-1) == given.argmax(-1)) & some).sum()), int(some.sum()))]
+
+
+def _spans(layout: Spans, reference: Named, candidate: Named, feeds: Feeds) -> list[Count]:
+    same = []
+    for name in layout.outputs:
+        wanted, given = (in_rows(as_tensor(one[name])) for one in (reference, candidate))
+        if wanted.ndim != 2:
+            raise _no(name, wanted, "[batch, positions]")
+        some = _fed(layout.mask, feeds, wanted.shape)
+        if given.shape == wanted.shape:
+            best, other = (
+                np.where(some, one.astype(np.float64), -np.inf).argmax(-1) for one in (wanted, given)
+            )
+            same.append(best == other)
+        else:
+            same.append(np.zeros(len(wanted), bool))
+    start, end = same
+    return [Count(int(one.sum()), len(one)) for one in (start & end, start, end)]
+
+
+def _fed(mask: str | None, feeds: Feeds, shape: tuple[int, ...]) -> np.ndarray:
+    """Where positions are no padding, bool `[batch, positions]`; with a past, the last ones are meant."""
+    found = None if mask is None else feeds.get(mask)
+    if found is None or found.ndim != 2 or len(found) != shape[0] or found.shape[1] < shape[1]:
+        return np.ones(shape[:2], bool)
+    return found[:, -shape[1] :].astype(bool)
+
+
+def _masks(layout: PixelClasses, reference: Named, candidate: Named) -> list[Count]:
+    """The mean of the IoU of each class that either has, and that of the samples' pictures."""
+    wanted, given = (pixel_labels(layout, as_tensor(one[layout.output])) for one in (reference, candidate))
+    if wanted.shape != given.shape:
+        return [Count(0, len(wanted))]
+    return [Count(sum(mean_iou(one, other) for one, other in zip(wanted, given, strict=True)), len(wanted))]
+
+
+def pixel_labels(layout: PixelClasses, value: np.ndarray) -> np.ndarray:
+    """The class of each pixel.
+
+    Raises:
+        UserError: the output is not as the layout says.
+    """
+    if layout.over is not None:
+        return value > layout.over
+    if layout.axis is None:
+        return value
+    if value.ndim <= layout.axis:
+        raise _no(layout.output, value, "[batch, classes, height, width]")
+    return np.asarray(value.argmax(layout.axis))
+
+
+def mean_iou(wanted: np.ndarray, given: np.ndarray) -> float:
+    """The mean over the classes of two label maps of the intersection over the union of each, 0 to 1."""
+    ious = []
+    for label in np.union1d(wanted, given):
+        one, other = wanted == label, given == label
+        ious.append(np.count_nonzero(one & other) / np.count_nonzero(one | other))
+    return float(np.mean(ious)) if ious else 1.0
+
+
+def _boxes(layout: Boxes, reference: Named, candidate: Named, feeds: Feeds) -> list[Count]:
+    try:
+        wanted = detections(layout, reference, feeds)
+    except (ValueError, IndexError) as error:
+        raise UserError(
+            f"the outputs are not those of the layout of boxes: {error}", hint="state another one with --task"
+        ) from error
+    try:
+        given = detections(layout, candidate, feeds)
+    except (ValueError, IndexError):  # of another shape
+        given = []
+    given += [NONE] * (len(wanted) - len(given))
+    found = []
+    for score in SCORES:
+        kept = whole = new = 0
+        for one, other in zip(wanted, given[: len(wanted)], strict=True):
+            mine, theirs = one.over(score), other.over(score)
+            again = int((matched(mine, theirs) >= 0).sum())
+            kept, whole, new = kept + again, whole + len(mine.scores), new + len(theirs.scores) - again
+        found.append(Count(kept, whole, new))
+    return found
+
+
+def _no(output: str, value: np.ndarray, wanted: str) -> UserError:
+    return UserError(
+        f"output {output!r} has the shape {list(value.shape)}, and is to be {wanted}",
+        hint="state another layout with --task, see docs/tasks.md",
+    )

@@ -1,0 +1,201 @@
+"""The task's figures: how many of the float model's answers are kept, over samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onnxq.base.errors import unknown_name
+from onnxq.base.plain import DocumentPart
+from onnxq.judge.intervals import Interval
+from onnxq.judge.paired import SampleScores
+from onnxq.task.labelled import LabelsPart
+from onnxq.task.layout import Layout, PixelClasses
+from onnxq.task.measures import Count, FigureKind, counts, kinds
+
+_WORDS: Mapping[FigureKind, tuple[str, str]] = {
+    "top1": ("row", "have the float model's class first"),
+    "top5": ("row", "have the float model's class among the first five"),
+    "detections": ("detection", "are kept"),
+    "tokens": ("token", "are the float model's"),
+    "spans": ("answer", "start and end where the float model's do"),
+    "starts": ("answer", "start where the float model's do"),
+    "ends": ("answer", "end where the float model's do"),
+    "masks": ("mask", "is the mean IoU with the float model's"),
+}
+
+_NAMES: Mapping[FigureKind, str] = {
+    "top1": "top-1 agreement", "top5": "top-5 agreement", "detections": "detections kept",
+    "masks": "IoU of masks", "tokens": "tokens that agree", "spans": "answers that agree",
+    "starts": "starts that agree", "ends": "ends that agree",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFigure(DocumentPart):
+    """How many of the float model's answers are kept.
+
+    Attributes:
+        kind: what is counted: "top1", "top5" (rows), "detections", "masks" (the sum of their IoU), "tokens",
+            "spans", "starts", "ends".
+        over: the score over which detections count; None of others.
+        kept: how many are kept.
+        whole: how many the float model has.
+        percent: the one of the other; None where there are none.
+        interval: where that lies with other samples, percent; None where too few tell.
+        new: detections that the float model has not.
+    """
+
+    kind: FigureKind
+    over: float | None
+    kept: float
+    whole: float
+    percent: float | None
+    interval: Interval | None
+    new: int
+
+    @property
+    def name(self) -> str:
+        """What it is, for people: `detections kept over 0.25`."""
+        return _NAMES[self.kind] + ("" if self.over is None else f" over {self.over:g}")
+
+    @property
+    def said(self) -> str:
+        """The figure in a sentence: `Of 312 detections over 0.25, 310 are kept (99.4 %, ...)`."""
+        what, how = _WORDS[self.kind]
+        over = "" if self.over is None else f" over {self.over:g}"
+        if self.percent is None:
+            return f"There are no {what}s{over} in the float model's outputs: nothing can be kept"
+        ends = ""
+        if self.interval is not None:
+            ends = f", 95 % interval {self.interval.low:.1f} to {self.interval.high:.1f}"
+        plural = "" if self.whole == 1 else "s"
+        head = f"Of {self.whole:,.0f} {what}{plural}{over}"
+        if self.kind == "masks":
+            return f"{head}, {self.percent:.1f} % {how}{ends}"
+        text = f"{head}, {self.kept:,.0f} {how} ({self.percent:.1f} %{ends})"
+        return text + (f"; {self.new:,} {'is' if self.new == 1 else 'are'} new" if self.new else "")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPart(DocumentPart):
+    """What the model is for, as far as that is known, and how many of its answers are kept.
+
+    Attributes:
+        layout: how the outputs are read, as `--task` takes it; "" where that is not known.
+        stated: whether the user said so; else it was found in the graph.
+        why: by what it was found, or why it is not known; "" where it was stated.
+        figures: what was measured, that of goals first.
+        labels: how right both models are by the user's labels; None without any.
+    """
+
+    layout: str
+    stated: bool
+    why: str
+    figures: tuple[TaskFigure, ...] = ()
+    labels: LabelsPart | None = None
+
+
+class TaskMeter:
+    """Counts answers that are kept, sample by sample; of each sample two numbers a figure are remembered.
+
+    Attributes:
+        layout: how the outputs are read.
+    """
+
+    def __init__(self, outputs: Sequence[str], layout: Layout) -> None:
+        """Of some outputs.
+
+        Raises:
+            UserError: one that the layout reads is none of them.
+        """
+        for name in layout.outputs:
+            if name not in outputs:
+                raise unknown_name("output", name, list(outputs))
+        self._outputs, self.layout = tuple(outputs), layout
+        self._counts: list[list[Count]] = [[] for _ in kinds(layout)]
+
+    def add(
+        self,
+        reference: Sequence[Any],
+        candidates: Sequence[Sequence[Any]],
+        feeds: Mapping[str, np.ndarray] | None = None,
+    ) -> None:
+        """Adds a sample; of the candidates the first counts.
+
+        Args:
+            reference: outputs of the float model.
+            candidates: those of others.
+            feeds: what they were fed: of tokens the padding, of cells the picture's size.
+
+        Raises:
+            UserError: the float model's outputs are not as the layout says.
+        """
+        one, other = (dict(zip(self._outputs, some, strict=True)) for some in (reference, candidates[0]))
+        for kept, count in zip(self._counts, counts(self.layout, one, other, feeds or {}), strict=True):
+            kept.append(count)
+
+    @property
+    def figures(self) -> tuple[TaskFigure, ...]:
+        """All that is measured; what there is nothing of beside the first figure is left out."""
+        found = [
+            _figure(kind, over, some)
+            for (kind, over), some in zip(kinds(self.layout), self._counts, strict=True)
+        ]
+        return tuple(one for place, one in enumerate(found) if not place or one.whole or one.over is not None)
+
+    @property
+    def scores(self) -> SampleScores:
+        """The first figure, by sample: in percent, of which the float model has 100."""
+        kept, whole, _ = np.reshape(self._counts[0], (-1, 3)).T
+        total, count = max(1.0, float(whole.sum())), len(whole)
+        each = 100 - 100 * count / total * (whole - kept)
+        step = 0.0 if isinstance(self.layout, PixelClasses) else 100 / total
+        return SampleScores(100 * float(kept.sum()) / total, each, step, int(whole.sum()))
+
+    @property
+    def figure(self) -> TaskFigure:
+        """The first one, which goals are about."""
+        return self.figures[0]
+
+
+def kept_percent(
+    layout: Layout,
+    reference: Mapping[str, Any],
+    candidate: Mapping[str, Any],
+    feeds: Mapping[str, np.ndarray] | None = None,
+) -> float | None:
+    """The task's figure of one sample, percent; None where the float model answers nothing.
+
+    Args:
+        layout: how the outputs are read.
+        reference: those of the float model, by name.
+        candidate: those of another one.
+        feeds: what both were fed.
+
+    Raises:
+        UserError: the float model's outputs are not as the layout says.
+    """
+    meter = TaskMeter(layout.outputs, layout)
+    meter.add(
+        [reference[name] for name in layout.outputs], [[candidate[name] for name in layout.outputs]], feeds
+    )
+    return meter.figure.percent
+
+
+def _figure(kind: FigureKind, over: float | None, some: Sequence[Count]) -> TaskFigure:
+    kept, whole, new = np.reshape(some, (-1, 3)).T
+    total = float(whole.sum())
+    if kind == "masks":
+        interval = Interval.of_mean([float(one) for one in kept / np.maximum(whole, 1)], 0.0, 1.0)
+    else:
+        interval = Interval.of_ratio(kept.tolist(), whole.tolist())
+    return TaskFigure(
+        kind, over, float(kept.sum()), total,
+        100 * float(kept.sum()) / total if total else None,
+        None if interval is None else interval.times(100),
+        int(new.sum()),
+    )  # fmt: skip
