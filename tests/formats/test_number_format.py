@@ -17,6 +17,7 @@ from onnxq.base.errors import UserError
 from onnxq.calib.histogram import HistogramCounter
 from onnxq.formats import FORMATS, INT8, NumberFormat, format_of
 from onnxq.quant.mse import mse_threshold, noise
+from onnxq.repair.moments import Moments
 from onnxq.repair.rounding import rounded, second_moment
 from onnxq.repair.threads import Threads
 from onnxq.run import ort, trt
