@@ -93,7 +93,7 @@ def test_rounding_by_the_inputs_is_right_for_it() -> None:
     weights = 30 * random.standard_normal((32, 64))
     threads = Threads(1)
     try:
-        codes = rounded(weights, second_moment(rows, threads, centred=False), format=FP8)
+        codes = rounded(weights, second_moment(Moments.of(rows, threads), centred=False), format=FP8)
     finally:
         threads.close()
     held = rows.astype(np.float64)
