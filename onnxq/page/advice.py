@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from onnxq.analysis.answers import answers_lost
+from onnxq.analysis.asked import again, asked_of, given
 from onnxq.analysis.lost import ADVICE, judged
 from onnxq.analysis.reports import OpenedReport, part_of
 from onnxq.analysis.worth import ONLY_A_GPU, worth_of
@@ -100,6 +102,9 @@ def _advice(opened: OpenedReport, analysed: bool) -> Iterator[Advice]:
                 "Or have layers left in float until the outputs are near",
                 again(report, more=("--min-sqnr", "20")),
             )
+    answers = answers_lost(report)
+    if answers is not None and not lost:
+        yield Advice(f"{answers.said}. {answers.why}", answers.command)
     if not all(gate.met for gate in gates):
         yield _of_goal(report)
     worth = worth_of(report.verdict)
@@ -120,7 +125,7 @@ def _advice(opened: OpenedReport, analysed: bool) -> Iterator[Advice]:
     samples = calibration.samples
     if samples is not None and 0 < samples < 32:
         yield Advice(f"{counted(samples, 'sample')} calibrated: give more, 100 or more are usual")
-    if engine.status != "failed" and report.commands and not lost:
+    if engine.status != "failed" and report.commands and not lost and answers is None:
         yield Advice("Build the engine", report.commands[0])
 
 
@@ -134,7 +139,7 @@ def _of_goal(report: Report) -> Advice:
     if goal.cut:
         return Advice("The time limit cut the search for the goal: let it go on",
                       again(report, without=("--time-limit",)))  # fmt: skip
-    if _given(report, "--max-float"):
+    if given(report, "--max-float"):
         return Advice("The goal is not met: let more layers stay in float",
                       again(report, without=("--max-float",)))  # fmt: skip
     return Advice("The goal is not met, whatever stays in float: give more samples, or a lower goal")
@@ -142,32 +147,11 @@ def _of_goal(report: Report) -> Advice:
 
 def _in_float16(report: Report) -> str:
     """The command line that writes the float model in plain float16; "" where that is not known."""
-    _, *asked = _asked(report) or [()]
+    _, *asked = asked_of(report) or [()]
     if not asked or not part_of(PlanPart, report.plan).sites:  # it may have come quantized
         return ""
     flags = [word for part in asked[1:] if part[0] in _KEPT for word in part]
     return shlex.join(["onnxq", "sanitize", *asked[0], *flags, "--body", "fp16"])
-
-
-def again(report: Report, *, without: Sequence[str] = (), more: Sequence[str] = ()) -> str:
-    """The command line of a run, to be given again; "" where it was not a command line.
-
-    Args:
-        report: its report.
-        without: flags that are left out, with their values.
-        more: what is given beside.
-    """
-    kept = [part for part in _asked(report) if part[0] not in without]
-    return shlex.join(["onnxq", *(word for part in kept for word in part), *more]) if kept else ""
-
-
-def _given(report: Report, flag: str) -> bool:
-    """Whether a flag was given."""
-    return any(part[0] == flag for part in _asked(report))
-
-
-def _asked(report: Report) -> list[tuple[str, ...]]:
-    return [part for part in report.asked if part]
 
 
 def _report_of(opened: OpenedReport) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from onnxq.analysis.asked import again
 from onnxq.analysis.reports import number, part_of
 from onnxq.documents.body import BodyPart
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import Report
-from onnxq.page.advice import again
 
 
 @dataclass(frozen=True, slots=True)

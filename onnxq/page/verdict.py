@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from onnxq.analysis.answers import answers_lost
 from onnxq.analysis.lost import ADVICE, LEAST_AGREEMENT, LEAST_SQNR, Judged, judged, lost_words
 from onnxq.analysis.reports import number, part_of
 from onnxq.analysis.worth import ESTIMATE, ONLY_A_GPU, compared, worth_of
@@ -157,6 +158,9 @@ def _alarms(report: Report, near: tuple[Judged, ...]) -> Iterator[str]:
         yield f"Output {bad[0].output!r} has NaN or infinities that the float model's has not"
     if said := lost_words(near, _short):
         yield f"The accuracy is lost: {said}. {ADVICE[0].upper()}{ADVICE[1:]}"
+    answers = answers_lost(report)
+    if answers is not None and answers.sure:
+        yield f"{answers.said}. {answers.why}"
 
 
 def _is_lost(near: tuple[Judged, ...]) -> bool:

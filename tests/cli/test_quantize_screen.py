@@ -16,6 +16,7 @@ import pytest
 from command import Ran, run
 from PIL import Image
 
+from onnxq.analysis.reports import OpenedReport
 from onnxq.base.typed import typed
 from onnxq.cli.app import app
 from onnxq.cli.pages.accuracy import about_mean_line, closeness, intervals_line
@@ -25,6 +26,7 @@ from onnxq.cli.screen import Page
 from onnxq.documents.repair import RepairStep
 from onnxq.documents.report import Report
 from onnxq.judge.about_mean import AboutMeanGroups
+from onnxq.page.advice import advice_of
 from onnxq.run.compare import OutputComparison
 
 NET = """<ir_version: 8, opset_import: ["" : 17]>
@@ -184,6 +186,57 @@ def test_which_outputs_are_destroyed(
     assert [line.text[:6] for line in said] == ["y has ", "y has "] * lost
     assert [line.style for line in said] == ["bold red", "yellow"] * lost
     assert not lost or screen_of(report).lines.index(said[0]) == 0
+
+
+def kept(kind: str, count: int, whole: int, high: float) -> dict[str, Any]:
+    """What a report says of a task whose answers are kept so often."""
+    figure = {
+        "kind": kind, "over": 0.25 if kind == "detections" else None, "kept": count, "whole": whole,
+        "percent": 100 * count / whole if whole else None, "interval": {"low": 1.0, "high": high}, "new": 0,
+    }  # fmt: skip
+    return {"layout": "classify", "stated": True, "why": "", "figures": [figure], "labels": None}
+
+
+@pytest.mark.parametrize(
+    ("figure", "told"),
+    [
+        (("detections", 97, 100, 99.0), ""), (("detections", 96, 100, 99.0), "alarm"),
+        (("detections", 29, 30, 99.0), "entry"), (("detections", 29, 30, 96.9), "alarm"),
+        (("top1", 90, 100, 95.0), ""), (("top1", 89, 100, 95.0), "alarm"), (("tokens", 0, 0, 9.0), ""),
+    ],
+)  # fmt: skip
+def test_too_few_answers_are_told_with_what_mends_it(
+    plain: tuple[Path, dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    figure: tuple[str, int, int, float],
+    told: str,
+) -> None:
+    monkeypatch.chdir(plain[0])
+    report = plain[1] | {"task": kept(*figure)}
+    lines = screen_of(report).lines
+    commands = [line for line in lines if "--min-agreement" in line.text]
+    assert [line.style for line in lines if "fewer than" in line.text] == ["bold red"] * (told == "alarm")
+    assert any("that is few" in line.text for line in lines) == (told == "entry")
+    least = "97" if figure[0] == "detections" else "90"
+    assert len(commands) == bool(told)
+    assert all(line.text.startswith("onnxq quantize net.onnx --no-engine") for line in commands)
+    assert all(line.text.endswith(f"--min-agreement {least}") for line in commands)
+    if told == "alarm":
+        assert lines.index(commands[0]) <= 3
+    advice = advice_of(OpenedReport.made(typed(Report, report)), analysed=False)
+    assert [one.command for one in advice if "fewer than" in one.text] == [line.text for line in commands]
+    assert any(one.text == "Build the engine" for one in advice) == (not told)
+
+
+def test_a_run_with_a_goal_of_its_own_is_not_told_another(
+    plain: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(plain[0])
+    report = plain[1] | {"task": kept("top1", 60, 100, 70.0)}
+    report["asked"] = [*report["asked"], ["--min-agreement", "95"]]
+    text = "\n".join(line.text for line in screen_of(report).lines)
+    assert "fewer than 90 %" in text
+    assert "--min-agreement 90" not in text
 
 
 @pytest.mark.parametrize(

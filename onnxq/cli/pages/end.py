@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from onnxq.analysis.answers import answers_lost
 from onnxq.cli.pages.accuracy import accuracy_section, lost_alarm
 from onnxq.cli.pages.body import body_section, outputs_alone
 from onnxq.cli.pages.changes import changes_section, misses_section
@@ -15,7 +16,7 @@ from onnxq.cli.pages.plan import plan_section
 from onnxq.cli.pages.repair import repair_section
 from onnxq.cli.pages.settings import settings_section
 from onnxq.cli.pages.size import size_section
-from onnxq.cli.pages.task import task_section
+from onnxq.cli.pages.task import answers_alarm, task_section
 from onnxq.cli.pages.verdict import verdict_section
 from onnxq.cli.pages.words import FEW, size_text
 from onnxq.cli.screen import Page, shorten
@@ -30,6 +31,8 @@ def end_screen(report: Report, *, estimated: bool = False) -> Page:
     page = Page()
     regression_alarm(page, report.engine)
     lost_alarm(page, report)
+    answers = answers_lost(report)
+    answers_alarm(page, answers)
     mismatch_alarm(page, report.goal)
     page.head(f"{report.model} -> {report.output}")
     _runtime(page, report.runtime)
@@ -51,7 +54,7 @@ def end_screen(report: Report, *, estimated: bool = False) -> Page:
         repair_section(page, report.repair)
         body_section(page, body)
         accuracy_section(page, report.accuracy, calibration, body, report.about_mean)
-        task_section(page, report.task)
+        task_section(page, report.task, answers)
         if report.goal is not None:
             goal_section(page, report.goal)
         engine_section(page, report.engine)
