@@ -219,7 +219,7 @@ def test_too_few_answers_are_told_with_what_mends_it(
     assert any("that is few" in line.text for line in lines) == (told == "entry")
     least = "97" if figure[0] == "detections" else "90"
     assert len(commands) == bool(told)
-    assert all(line.text.startswith("onnxq quantize net.onnx --no-engine") for line in commands)
+    assert all(line.text.startswith("onnxq quantize net.onnx ") for line in commands)
     assert all(line.text.endswith(f"--min-agreement {least}") for line in commands)
     if told == "alarm":
         assert lines.index(commands[0]) <= 3
