@@ -180,7 +180,7 @@ class _Looking:
         named = [
             self._named(one, gain.db, self._share((one.decision,)), one.decision in self._taken)
             for one, gain in zip(loud, gains[len(nested) :], strict=True)
-            if gain.db >= max(policies.LOUD.least_db, self._price((one.decision,)))
+            if gain.db >= policies.LOUD.least_db
             and _name(one.decision) not in fresh
             and one.decision not in before
         ]
@@ -301,7 +301,8 @@ class _Looking:
             why = f"{told} in float: {one.text}; {worth}"
         else:
             flags = " ".join(f"--keep-float {name!r}" for name in nodes)
-            why = f"{told} in int8: {one.text}; in float {worth} ({flags})"
+            fitted = ", and more where repair fits the others to it" if self._built.draft.fitted else ""
+            why = f"{told} in int8: {one.text}; in float {worth}{fitted} ({flags})"
         return LoudSource(_name(one.decision), nodes, one.output, one.share, gain_db, share, left_float, why)
 
 
