@@ -12,6 +12,7 @@ import typer
 import onnxq
 from onnxq.base import interrupts, remarks
 from onnxq.base.heap import steady_heap
+from onnxq.cli.peer_flags import OTHERS, SAME, in_our_words
 from onnxq.cli.rules import rules
 from onnxq.cli.screen import Screen
 from onnxq.cli.verb import Interrupted, Quiet, Verbose, report_error, verb
@@ -65,14 +66,34 @@ def main() -> None:
     sys.exit(code)
 
 
+def _with_peer_flags(words: list[str]) -> int:
+    """Runs a command line in which flags may have the names that other tools give them."""
+    while True:
+        try:
+            return app(words, prog_name="onnxq", standalone_mode=False) or 0
+        except _UsageError as error:  # nothing has run yet
+            flag = getattr(error, "option_name", None)
+            if flag is None or error.ctx is None or flag not in SAME:
+                raise
+            ours = {name for one in error.ctx.command.params for name in one.opts}
+            said = in_our_words(words, flag, ours)
+            if said is None:
+                raise
+            remarks.remark(f"{flag} is called {SAME[flag]} here")
+            words = said
+
+
 def _run() -> int:
     interrupts.end_on_signals(Interrupted, last_words="error: interrupted")
     try:
         with remarks.heard():  # what reading the flags says: a verb shows it
-            return app(sys.argv[1:] or ["--help"], prog_name="onnxq", standalone_mode=False) or 0
+            return _with_peer_flags(sys.argv[1:] or ["--help"])
     except _UsageError as error:
         screen = Screen(quiet=False, verbose=False, json="--json" in sys.argv)
         command = error.ctx.command_path if error.ctx is not None else "onnxq"
+        line = OTHERS.get(getattr(error, "option_name", ""))
+        if line is not None:
+            return report_error(screen, f"no such option: {error.option_name}", line, 2)
         return report_error(screen, error.format_message(), f"see {command} --help", 2)
     except Interrupted:
         return interrupts.EXIT_CODE

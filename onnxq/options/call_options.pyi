@@ -126,6 +126,7 @@ class _AccuracyRepair(TypedDict, total=False):
 class _FormatOfPlan(TypedDict, total=False):
     format: Format | Mapping[str, Any] | None
     keep_float: Sequence[str]
+    keep_float_op: Sequence[str]
     loud: Literal["int8", "float", "auto"] | None
     body: Literal["fp16", "bf16", "fp32"] | None
     io: Literal["fp16", "bf16", "fp32"] | None
@@ -134,6 +135,7 @@ class _FormatOfPlan(TypedDict, total=False):
 class _Format(TypedDict, total=False):
     format: Format | Mapping[str, Any] | None
     keep_float: Sequence[str]
+    keep_float_op: Sequence[str]
     loud: Literal["int8", "float", "auto"] | None
     body: Literal["fp16", "bf16", "fp32"] | None
     io: Literal["fp16", "bf16", "fp32"] | None
@@ -192,6 +194,7 @@ class _Repairs(TypedDict, total=False):
 class _FormatOfSensitivity(TypedDict, total=False):
     format: Format | Mapping[str, Any] | None
     keep_float: Sequence[str]
+    keep_float_op: Sequence[str]
     loud: Literal["int8", "float", "auto"] | None
     body: Literal["fp16", "bf16", "fp32"] | None
     io: Literal["fp16", "bf16", "fp32"] | None

@@ -446,6 +446,7 @@ class Format(
 
     Attributes:
         keep_float: names of nodes to keep in float, as globs.
+        keep_float_op: operators to keep in float.
         loud: what loud layers run in, of `LOUD`, which make much of the outputs' noise: `auto` leaves them in
             float where that gains 1 dB and its price, measured on other samples than chose them. None:
             likewise where an output is poor, for less than 1 % of the int8 work, and unless a plan or a goal
@@ -464,6 +465,7 @@ class Format(
     """
 
     keep_float: Sequence[str] = option((), "Names of nodes to keep in float.", TEXTS, metavar="GLOB")
+    keep_float_op: Sequence[str] = option((), "Operators to keep in float.", TEXTS, metavar="TYPE")
     loud: str | None = option(
         None,
         "Loud layers: int8, auto (in float where that gains 1 dB), or float (the last layers). By default "

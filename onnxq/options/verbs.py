@@ -88,7 +88,7 @@ VERBS: Mapping[str, Verb] = {
     "sanitize": Verb(
         (*_CALIBRATED, Format, Papers, *_MODEL, Runtime),
         without=("method", "exact", "samples", "seed", "partial",
-                 "keep_float", "loud", "scale_form", "cache", "plan", *DEPLOYED),
+                 "keep_float", "keep_float_op", "loud", "scale_form", "cache", "plan", *DEPLOYED),
         config=True,
     ),
     "check": Verb(

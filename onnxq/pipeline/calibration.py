@@ -187,7 +187,8 @@ def prepare(
 
         def make(floats: Mapping[str, str], wanted: Collection[str]) -> QuantPlan:
             # plans name the tensors of the model before edits
-            return make_plan(job.model, rules, format.keep_float, {**floats, **vetoes}, wanted)
+            vetoed = {**floats, **vetoes}
+            return make_plan(job.model, rules, format.keep_float, vetoed, wanted, format.keep_float_op)
 
         methods: Mapping[str, LayerRule] = {}
         if file is None:

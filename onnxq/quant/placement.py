@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.grouped import grouped
@@ -28,6 +28,7 @@ def make_plan(
     keep_float: Sequence[str] = (),
     vetoes: Mapping[str, str] | None = None,
     wanted: Collection[str] = (),
+    keep_float_op: Sequence[str] = (),
 ) -> QuantPlan:
     """Asks the placement rules and resolves what they say.
 
@@ -37,11 +38,13 @@ def make_plan(
         keep_float: names of nodes to keep in float, as globs.
         vetoes: names of nodes that have to stay in float, and why.
         wanted: names of nodes that are quantized although rules leave them in float, if they can be.
+        keep_float_op: operators to keep in float.
 
     Q/DQ pairs that the model has stay as they are; what they quantize gets no other pair.
 
     Raises:
-        UserError: a glob of `keep_float` matches no node, or one that the model itself quantizes.
+        UserError: a glob of `keep_float`, or an operator, matches no node, or one that the model itself
+            quantizes.
     """
     nodes = [*main_nodes(model)]
     wishes: list[Quantize] = []
@@ -51,7 +54,9 @@ def make_plan(
     skipped: dict[Node, Reason] = {}
     forced = vetoes or {}
     refused = {node: forced[node.name] for node in nodes if node.name in forced}
-    refused.update(_user_vetoes(nodes, keep_float))
+    named = [(f"{_USERS_VETO} {glob}", _of_name(nodes, glob)) for glob in keep_float]
+    named += [(f"{_USERS_VETO}-op {op}", _of_operator(nodes, op)) for op in keep_float_op]
+    refused.update(_user_vetoes(named))
     by_root = grouped((root, rule) for rule in rules if rule.stage == "place" for root in rule.roots)
     for node in nodes:
         for rule in by_root.get(node.op, ()) if not node.domain else ():
@@ -93,19 +98,28 @@ def _as_layer(node: Node) -> list[Quantize]:
     return [Quantize(node, i, axis=axes.get(i), because=why) for i in (0, 1)]
 
 
-def _user_vetoes(nodes: Sequence[Node], globs: Sequence[str]) -> dict[Node, str]:
+def _of_name(nodes: Sequence[Node], glob: str) -> list[Node]:
+    if named := [node for node in nodes if fnmatch.fnmatchcase(node.name, glob)]:
+        return named
+    raise unknown_name("node", glob, [node.name for node in nodes])
+
+
+def _of_operator(nodes: Sequence[Node], op: str) -> list[Node]:
+    if named := [node for node in nodes if node.op == op]:
+        return named
+    raise unknown_name("operator", op, sorted({node.op for node in nodes}))
+
+
+def _user_vetoes(named: Iterable[tuple[str, Sequence[Node]]]) -> dict[Node, str]:
     vetoes: dict[Node, str] = {}
-    for glob in globs:
-        named = [node for node in nodes if fnmatch.fnmatchcase(node.name, glob)]
-        if not named:
-            raise unknown_name("node", glob, [node.name for node in nodes])
-        for node in named:
+    for flag, nodes in named:
+        for node in nodes:
             if any(is_dequantized(tensor) for tensor in node.inputs if tensor is not None):
                 raise UserError(
-                    f"{_USERS_VETO} {glob}: the model itself quantizes node {node.name!r}, its pairs stay",
+                    f"{flag}: the model itself quantizes node {node.name!r}, its pairs stay",
                     hint="start from the float model, or leave the flag out",
                 )
-            vetoes[node] = Reason("keep-float", f"{_USERS_VETO} {glob}", "user")
+            vetoes[node] = Reason("keep-float", flag, "user")
     return vetoes
 
 
