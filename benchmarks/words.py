@@ -23,8 +23,10 @@ from onnxq.run import ort
 CALIBRATING = 64
 HEIGHT, WIDTH = 48, 320
 FONTS = ("DejaVuSans.ttf", "DejaVuSerif.ttf", "DejaVuSansMono.ttf", "DejaVuSans-Bold.ttf")
-SYLLABLES = ("ba", "ce", "di", "fo", "gu", "hel", "in", "jor", "ka", "lem", "mon", "nu", "or", "pra", "qui", "res",
-             "sta", "ti", "un", "ver", "wo", "xe", "yl", "zan", "the", "ing", "ion", "er")  # fmt: skip
+SYLLABLES = (
+    "ba", "ce", "di", "fo", "gu", "hel", "in", "jor", "ka", "lem", "mon", "nu", "or", "pra", "qui", "res", "sta",
+    "ti", "un", "ver", "wo", "xe", "yl", "zan", "the", "ing", "ion", "er",
+)  # fmt: skip
 
 Line = tuple[str, np.ndarray]
 
