@@ -1,7 +1,7 @@
 """How many words are read alike in int8: `python -m benchmarks.words MODEL [--splits 3] [--judges 200]`.
 
-MODEL is a recognizer of PP-OCR, with its characters in the file: `models/PP-OCRv6_rec_small.onnx` in the wheel
-of `rapidocr` (PyPI). Lines are rendered of made-up words and numbers, tilted, blurred and noisy; each split
+MODEL is a recognizer of PP-OCR, with its characters in the file: `models/PP-OCRv6_rec_small.onnx` in the
+wheel of `rapidocr` (PyPI). Lines are rendered of made-up words and numbers, tilted, blurred and noisy; each split
 calibrates on 64 of them and judges on others. A line is read greedily, as CTC does.
 """
 
@@ -24,8 +24,8 @@ CALIBRATING = 64
 HEIGHT, WIDTH = 48, 320
 FONTS = ("DejaVuSans.ttf", "DejaVuSerif.ttf", "DejaVuSansMono.ttf", "DejaVuSans-Bold.ttf")
 SYLLABLES = (
-    "ba", "ce", "di", "fo", "gu", "hel", "in", "jor", "ka", "lem", "mon", "nu", "or", "pra", "qui", "res", "sta",
-    "ti", "un", "ver", "wo", "xe", "yl", "zan", "the", "ing", "ion", "er",
+    "ba", "ce", "di", "fo", "gu", "hel", "in", "jor", "ka", "lem", "mon", "nu", "or", "pra", "qui", "res",
+    "sta", "ti", "un", "ver", "wo", "xe", "yl", "zan", "the", "ing", "ion", "er",
 )  # fmt: skip
 
 Line = tuple[str, np.ndarray]
