@@ -1,7 +1,7 @@
 """How many words are read alike in int8: `python -m benchmarks.words MODEL [--splits 3] [--judges 200]`.
 
-MODEL is a recognizer of PP-OCR, with its characters in the file: `models/PP-OCRv6_rec_small.onnx` in the
-wheel of `rapidocr` (PyPI). Lines are rendered of made-up words and numbers, tilted, blurred and noisy; each split
+MODEL is a recognizer of PP-OCR that holds its characters: `models/PP-OCRv6_rec_small.onnx` in the wheel of
+`rapidocr` (PyPI). Lines are rendered of made-up words and numbers, tilted, blurred and noisy; each split
 calibrates on 64 of them and judges on others. A line is read greedily, as CTC does.
 """
 

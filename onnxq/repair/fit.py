@@ -26,7 +26,7 @@ from onnxq.quant.scales import quantize_weights
 from onnxq.repair.activation import activation_of
 from onnxq.repair.bias import shifts
 from onnxq.repair.layers import FitLayer, fit_layers
-from onnxq.repair.moments import EXACT_ROWS, Moments
+from onnxq.repair.moments import EXACT_ROWS, RowMoments
 from onnxq.repair.refit import refit
 from onnxq.repair.rounding import rounded, second_moment
 from onnxq.repair.rows import ChannelEnds, FloatRows, float_rows
@@ -416,7 +416,7 @@ class _Work:
             steps = self._weights[group].astype(np.float64) / self._scales[group][:, None]
             weights = steps.astype(np.float32)
             halves = [
-                Moments.of(some, threads, None if aims is None else aims[part, group] - some @ weights.T)
+                RowMoments.of(some, threads, None if aims is None else aims[part, group] - some @ weights.T)
                 for part in (slice(middle), slice(middle, None))
                 for some in [rows[part, group].astype(np.float32)]
             ]

@@ -13,7 +13,7 @@ EXACT_ROWS = 1040
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
+class RowMoments:
     """Sums over rows.
 
     Attributes:
@@ -31,7 +31,7 @@ class Moments:
     crossed: np.ndarray
 
     @staticmethod
-    def of(rows: np.ndarray, threads: Threads, missing: np.ndarray | None = None) -> Moments:
+    def of(rows: np.ndarray, threads: Threads, missing: np.ndarray | None = None) -> RowMoments:
         """Those of some rows.
 
         Args:
@@ -57,11 +57,11 @@ class Moments:
         for found in threads.map(block, range(0, len(rows), EXACT_ROWS)):
             for total, some in zip((sums, products, missed, crossed), found, strict=True):
                 total += some
-        return Moments(len(rows), sums, products, missed, crossed)
+        return RowMoments(len(rows), sums, products, missed, crossed)
 
-    def __add__(self, other: Moments) -> Moments:
+    def __add__(self, other: RowMoments) -> RowMoments:
         """Those of the rows of both."""
-        return Moments(
+        return RowMoments(
             self.count + other.count,
             self.sums + other.sums,
             self.products + other.products,

@@ -14,13 +14,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from onnxq.repair.moments import Moments
+from onnxq.repair.moments import RowMoments
 
 PENALTIES = (0.003, 0.03, 0.3, 3.0)
 """Of the mean of the diagonal of E[x xT]."""
 
 
-def refit(halves: Sequence[Moments], price: np.ndarray) -> np.ndarray:
+def refit(halves: Sequence[RowMoments], price: np.ndarray) -> np.ndarray:
     """What is to be added to weights; the means belong to the bias.
 
     Args:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from onnxq.formats import INT8, NumberFormat
-from onnxq.repair.moments import Moments
+from onnxq.repair.moments import RowMoments
 
 DAMPING = 0.01
 """Of the mean of H's diagonal, added to it."""
@@ -27,7 +27,7 @@ BLOCK = 64
 _OUTPUTS = 128  # channels that are rounded together
 
 
-def second_moment(moments: Moments, *, centred: bool) -> np.ndarray:
+def second_moment(moments: RowMoments, *, centred: bool) -> np.ndarray:
     """H of some rows, its diagonal the nearer the fewer they are.
 
     Of few rows, codes that make up for each other there do not elsewhere: as it is, H of fewer rows than

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from onnxq.graph.model import Model
-from onnxq.graph.moves import MOVES
+from onnxq.graph.moves import MOVES, REARRANGES
 from onnxq.graph.types import Shape
 from onnxq.graph.view import Node, Tensor
 from onnxq.task.fits import image_of
@@ -312,10 +312,7 @@ def _joins(tensor: Tensor) -> Iterator[tuple[tuple[Tensor, ...], bool]]:
             if rank >= 3 and axis in (1, rank - 1):
                 yield operands, axis == 1 and rank < 5
             todo.append(operands[0])
-        elif (
-            node.op in ("Reshape", "Transpose", "Identity", "Squeeze", "Unsqueeze")
-            and node.inputs[0] is not None
-        ):
+        elif node.op in REARRANGES and node.inputs[0] is not None:
             todo.append(node.inputs[0])
 
 
@@ -336,7 +333,7 @@ def _width(tensor: Tensor, by_column: bool) -> int | None:
 
 def _form(tensor: Tensor) -> str | None:
     """What boxes are by what makes them: a Sub and an Add of the same, joined; None: that is not known."""
-    node = _maker(tensor, ("Mul", "Div", "Transpose", "Reshape", "Squeeze", "Unsqueeze"))
+    node = _maker(tensor, ("Mul", "Div", *REARRANGES))
     if node is None or node.op != "Concat":
         return None
     made = [None if one is None else _maker(one, ("Mul", "Div")) for one in node.inputs]
@@ -413,14 +410,11 @@ def _maker(tensor: Tensor, scaled: Sequence[str] = ()) -> Node | None:
             if len(operands) != 1:
                 return node
             one = operands[0]
-        elif node.op in (*_MOVED, *scaled):
+        elif node.op in ("Cast", *REARRANGES, *scaled):
             one = node.inputs[0]
         else:
             return node
     return None
-
-
-_MOVED = ("Identity", "Cast", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose")
 
 
 def _is_probability(tensor: Tensor) -> bool:

@@ -17,7 +17,7 @@ from onnxq.base.errors import UserError
 from onnxq.calib.histogram import HistogramCounter
 from onnxq.formats import FORMATS, INT8, NumberFormat, format_of
 from onnxq.quant.mse import mse_threshold, noise
-from onnxq.repair.moments import Moments
+from onnxq.repair.moments import RowMoments
 from onnxq.repair.rounding import rounded, second_moment
 from onnxq.repair.threads import Threads
 from onnxq.run import ort, trt
@@ -93,7 +93,7 @@ def test_rounding_by_the_inputs_is_right_for_it() -> None:
     weights = 30 * random.standard_normal((32, 64))
     threads = Threads(1)
     try:
-        codes = rounded(weights, second_moment(Moments.of(rows, threads), centred=False), format=FP8)
+        codes = rounded(weights, second_moment(RowMoments.of(rows, threads), centred=False), format=FP8)
     finally:
         threads.close()
     held = rows.astype(np.float64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onnxq.repair.moments import Moments
+from onnxq.repair.moments import RowMoments
 from onnxq.repair.refit import PENALTIES, refit
 from onnxq.repair.threads import Threads
 
@@ -22,11 +22,11 @@ def inputs(rows: int, seed: int, clipped: float) -> tuple[np.ndarray, np.ndarray
     return exact, np.clip(np.rint(exact), -clipped, clipped)
 
 
-def halves(weights: np.ndarray, exact: np.ndarray, codes: np.ndarray) -> list[Moments]:
+def halves(weights: np.ndarray, exact: np.ndarray, codes: np.ndarray) -> list[RowMoments]:
     missing = ((exact - codes) @ weights.T).astype(np.float32)
     middle = len(codes) // 2
     return [
-        Moments.of(codes[part].astype(np.float32), Threads(1), missing[part])
+        RowMoments.of(codes[part].astype(np.float32), Threads(1), missing[part])
         for part in (slice(middle), slice(middle, None))
     ]
 
@@ -85,7 +85,7 @@ def test_one_sample_and_what_is_not_finite_change_nothing() -> None:
     weights = np.random.default_rng(1).standard_normal((OUTPUTS, TERMS))
     exact, codes = inputs(900, 4, clipped=50)
     one, other = halves(weights, exact, codes)
-    none = Moments.of(codes[:0].astype(np.float32), Threads(1), np.empty((0, OUTPUTS), np.float32))
+    none = RowMoments.of(codes[:0].astype(np.float32), Threads(1), np.empty((0, OUTPUTS), np.float32))
     assert not refit([one, none], np.ones(OUTPUTS)).any()
     exact[0, 0] = np.inf
     assert not refit([*halves(weights, exact, codes)[:1], other], np.ones(OUTPUTS)).any()

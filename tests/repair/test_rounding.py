@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onnxq.repair.moments import Moments
+from onnxq.repair.moments import RowMoments
 from onnxq.repair.rounding import DAMPING, rounded, second_moment
 from onnxq.repair.threads import Threads
 
@@ -42,7 +42,7 @@ def as_published(weights: np.ndarray, second: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(("outputs", "terms"), [(5, 9), (40, 70), (200, 150)])
 def test_codes_are_those_of_the_algorithm(outputs: int, terms: int) -> None:
     rng = np.random.default_rng(1)
-    second = Moments.of(correlated(2000, terms), Threads(1)).second(centred=True)
+    second = RowMoments.of(correlated(2000, terms), Threads(1)).second(centred=True)
     weights = rng.uniform(-127, 127, (outputs, terms))
     codes = rounded(weights, second)
     assert codes.dtype == np.int8
@@ -66,8 +66,8 @@ def test_few_rows_do_no_harm(rows: int) -> None:
 
     weights = rng.standard_normal((64, 120)) * 30
     weights = np.clip(weights, -127, 127)
-    apart = second_moment(Moments.of(taken(20000), Threads(1)), centred=True)
-    codes = rounded(weights, second_moment(Moments.of(taken(rows), Threads(1)), centred=True))
+    apart = second_moment(RowMoments.of(taken(20000), Threads(1)), centred=True)
+    codes = rounded(weights, second_moment(RowMoments.of(taken(rows), Threads(1)), centred=True))
     gain = 10 * np.log10(error(weights, np.rint(weights), apart) / error(weights, codes, apart))
     assert gain > (1.5 if rows == 5000 else 0.1)
 
@@ -75,7 +75,7 @@ def test_few_rows_do_no_harm(rows: int) -> None:
 def test_codes_stay_in_range() -> None:
     rng = np.random.default_rng(2)
     weights = rng.choice([-127.0, 127.0, 126.6, -126.6], (30, 40))
-    codes = rounded(weights, Moments.of(correlated(500, 40), Threads(1)).second(centred=False))
+    codes = rounded(weights, RowMoments.of(correlated(500, 40), Threads(1)).second(centred=False))
     assert codes.min() == -127
     assert codes.max() == 127
 
@@ -85,7 +85,7 @@ def test_inputs_that_are_always_zero() -> None:
     rows = correlated(300, 20)
     rows[:, ::2] = 0
     weights = rng.uniform(-127, 127, (8, 20))
-    codes = rounded(weights, Moments.of(rows, Threads(1)).products)
+    codes = rounded(weights, RowMoments.of(rows, Threads(1)).products)
     np.testing.assert_array_equal(codes[:, ::2], np.rint(weights[:, ::2]))
     np.testing.assert_array_equal(rounded(weights, np.zeros((20, 20))), np.rint(weights))
 
@@ -98,7 +98,7 @@ def test_moments_are_exact(count: int) -> None:
     wide = rows.astype(np.int64)
     threads = Threads(2)
     for one in (Threads(1), threads):
-        found = Moments.of(rows, one)
+        found = RowMoments.of(rows, one)
         np.testing.assert_array_equal(found.sums, wide.sum(0))
         np.testing.assert_array_equal(found.products, wide.T @ wide)
         np.testing.assert_array_equal((found + found).second(centred=False), wide.T @ wide / count)
