@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError
 
 from onnxq.base.errors import UserError
 from onnxq.graph.constants import external_range
+from onnxq.graph.other_formats import other_format
 from onnxq.graph.validity import check_names, check_text, check_values
 
 ModelSource = str | os.PathLike[str] | onnx.ModelProto
@@ -41,13 +42,23 @@ def read(path: str | os.PathLike[str], *, stripped: bool = False) -> onnx.ModelP
     model = onnx.ModelProto()
     try:
         model.ParseFromString(data)
+        whole = model.HasField("graph")
     except DecodeError as error:
+        _refuse_other(data, file)
         raise UserError(
             f"{str(file)!r} is not an ONNX model, or it is truncated ({len(data):,} bytes)",
             hint="compare the file's size with its source; copy or export the model again",
         ) from error
+    if not whole:
+        _refuse_other(data, file)
     check(model, str(file), stripped=stripped)
     return model
+
+
+def _refuse_other(data: bytes, file: Path) -> None:
+    """Says what a file is that is no ONNX model, where its bytes tell."""
+    if (other := other_format(data)) is not None:
+        raise UserError(f"{str(file)!r} is {other.name}, not an ONNX model", hint=other.export)
 
 
 def check(model: onnx.ModelProto, where: str, *, stripped: bool = False) -> None:
