@@ -29,6 +29,10 @@ _PYTORCH = (
 )
 _NUMPY = "it is data: give it behind --calib, and the model in front"
 
+_PICKLES = tuple(bytes([0x80, protocol]) for protocol in range(2, 6))
+_IN_PYTORCH = (b"/data.pkl", b"/data/", b"/code/", b"/byteorder", b"/.format_version", b"/version")
+_IN_GRAPHDEF = (b"Placeholder", b"\x12\x05Const", b"NoOp")
+
 OTHER_FORMATS = (
     OtherFormat(
         "a TorchScript or PyTorch file", _PYTORCH,
@@ -78,10 +82,6 @@ OTHER_FORMATS = (
 """The first that fits is meant. By: PyTorch's `torch.save`; TensorFlow Lite's schema (`file_identifier`);
 safetensors' format; the plan files of TensorRT 8 to 10; HDF5's superblock; NumPy's NEP 1; Git LFS's
 specification; TensorFlow's `GraphDef`, of which a node's name comes first and its operator behind it."""
-
-_PICKLES = tuple(bytes([0x80, protocol]) for protocol in range(2, 6))
-_IN_PYTORCH = (b"/data.pkl", b"/data/", b"/code/", b"/byteorder", b"/.format_version", b"/version")
-_IN_GRAPHDEF = (b"Placeholder", b"\x12\x05Const", b"NoOp")
 
 
 def other_format(head: bytes) -> OtherFormat | None:
