@@ -27,7 +27,7 @@ def detections(
         least: over which score.
 
     Raises:
-        ValueError: the numbers of a picture do not go together.
+        ValueError: columns are not there, or the numbers of a picture do not go together.
     """
     batched = as_tensor(values[layout.boxes.outputs[0]]).ndim == 3
 
@@ -35,6 +35,10 @@ def detections(
         if columns is None:
             return None
         some = [candidates(as_tensor(values[name]), layout.by_column, batched) for name in columns.outputs]
+        for name, one in zip(columns.outputs, some, strict=True):
+            if not columns.of(size := one.shape[-1]):
+                wanted = f"{columns.start}:{columns.stop or ''}"
+                raise ValueError(f"output {name!r} has {size} column{'s' * (size > 1)}, none of {wanted}")
         return np.concatenate([one[..., columns.start : columns.stop] for one in some], 1).astype(np.float64)
 
     boxes, scores, objectness, label = map(

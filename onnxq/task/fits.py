@@ -193,9 +193,8 @@ class _Fitting:
         for name in columns.outputs:
             _, size = self._sizes(name, by_column)
             if isinstance(size, int):
-                found = len(range(size)[columns.start : columns.stop])
-                last = columns.stop or columns.start + 1
-                if last > size or not found:
+                found = columns.of(size)
+                if not found:
                     raise self._refused(
                         f"output {name!r} has {size} columns, none of {columns.start}:{columns.stop or ''}"
                     )

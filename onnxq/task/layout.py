@@ -105,6 +105,11 @@ class CandidateColumns:
     start: int = 0
     stop: int | None = None
 
+    def of(self, size: int) -> int:
+        """How many of an output's columns are meant; 0 where it has not all of them."""
+        last = self.stop or self.start + 1
+        return len(range(size)[self.start : self.stop]) if last <= size else 0
+
 
 @dataclass(frozen=True, slots=True)
 class Image:

@@ -323,3 +323,10 @@ def test_the_interval_of_a_mean() -> None:
     assert found.high == 1.0
     assert Interval.of_mean([0.9] * 5, 0, 1) is None
     assert Interval.of_mean([0.9, 0.8, 0.7], 0, 1) is None
+
+
+@pytest.mark.parametrize(("columns", "said"), [(1, "1 column, none of 0:4"), (4, "4 columns, none of 4:")])
+def test_columns_that_are_not_there_are_said(columns: int, said: str) -> None:
+    values = {"y": np.zeros((1, 5, columns))}
+    with pytest.raises(UserError, match=f"output 'y' has {said}"):
+        counts(JOINED, values, values, {})
