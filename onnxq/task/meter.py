@@ -162,30 +162,6 @@ class TaskMeter:
         return self.figures[0]
 
 
-def kept_percent(
-    layout: Layout,
-    reference: Mapping[str, Any],
-    candidate: Mapping[str, Any],
-    feeds: Mapping[str, np.ndarray] | None = None,
-) -> float | None:
-    """The task's figure of one sample, percent; None where the float model answers nothing.
-
-    Args:
-        layout: how the outputs are read.
-        reference: those of the float model, by name.
-        candidate: those of another one.
-        feeds: what both were fed.
-
-    Raises:
-        UserError: the float model's outputs are not as the layout says.
-    """
-    meter = TaskMeter(layout.outputs, layout)
-    meter.add(
-        [reference[name] for name in layout.outputs], [[candidate[name] for name in layout.outputs]], feeds
-    )
-    return meter.figure.percent
-
-
 def _figure(kind: FigureKind, over: float | None, some: Sequence[Count]) -> TaskFigure:
     kept, whole, new = np.reshape(some, (-1, 3)).T
     total = float(whole.sum())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +107,24 @@ def test_a_goal_is_about_the_tasks_figure() -> None:
     assert asked.goal.met
     assert asked.goal.search is not None
     assert [one.node for one in asked.goal.search.floats] == ["head"]
+
+
+def test_the_command_that_is_printed_mends_what_is_lost(tmp_path: Path) -> None:
+    onnx.save(detector(), tmp_path / "net.onnx")
+    np.savez(tmp_path / "data.npz", image=np.concatenate(pictures(2, 160)[0]))
+    flags = ("--no-engine", "--no-page", "--layer-samples", "0", "--repair", "none", "--loud", "int8")
+    first = run(tmp_path, "quantize", "net.onnx", "--calib", "data.npz", *flags, "--task", LAYOUT)
+    assert first.code == 0
+    front = first.out.partition("net.onnx -> ")[0]  # what is said before all else
+    assert "fewer than 97 %" in " ".join(front.split())
+    (command,) = [line for line in front.splitlines() if "--min-agreement" in line]
+    before = open_report(tmp_path / "net.int8.report.json").document.task
+    again = run(tmp_path, *shlex.split(command)[1:], "--force")
+    assert again.code in (0, 1), again.err  # 1: 97 % are not reached, or the samples do not tell
+    after = open_report(tmp_path / "net.int8.report.json").document.task
+    assert before is not None
+    assert after is not None
+    assert after.figures[0].kept > before.figures[0].kept
 
 
 def test_the_screen_says_it(files: tuple[Path, Path], tmp_path: Path) -> None:

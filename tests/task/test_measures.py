@@ -18,7 +18,7 @@ from onnxq.task.boxes import Detections
 from onnxq.task.detections import detections
 from onnxq.task.layout import Boxes, CandidateColumns, Classes, Image, PixelClasses, Spans, Tokens
 from onnxq.task.measures import counts
-from onnxq.task.meter import TaskMeter, kept_percent
+from onnxq.task.meter import TaskMeter
 
 JOINED = Boxes(CandidateColumns(("y",), 0, 4), CandidateColumns(("y",), 4))
 """Corners and scores in one output."""
@@ -273,7 +273,6 @@ def test_where_the_float_model_answers_nothing_there_is_no_figure() -> None:
         meter.add([rows([])], [[rows([Box((0, 0, 4, 4), 0.9, 0)])]])
     assert (meter.figure.percent, meter.figure.new, meter.figure.interval) == (None, 5, None)
     assert "nothing can be kept" in meter.figure.said
-    assert kept_percent(JOINED, {"y": rows([])}, {"y": rows([])}) is None
 
 
 def test_a_row_a_sample_is_a_share_and_rows_that_are_alike_count_as_one() -> None:

@@ -301,7 +301,7 @@ class _Looking:
             why = f"{told} in float: {one.text}; {worth}"
         else:
             flags = " ".join(f"--keep-float {name!r}" for name in nodes)
-            fitted = ", and more where repair fits the others to it" if self._built.draft.fitted else ""
+            fitted = ", perhaps more where repair fits the others to it" if self._built.draft.fitted else ""
             why = f"{told} in int8: {one.text}; in float {worth}{fitted} ({flags})"
         return LoudSource(_name(one.decision), nodes, one.output, one.share, gain_db, share, left_float, why)
 
