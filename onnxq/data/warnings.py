@@ -20,6 +20,9 @@ from onnxq.graph.types import is_float
 ENOUGH = 32
 """Fewer samples than this do not show the ranges of a model."""
 
+_VALUES = ("--preset", "--scale", "--mean", "--std")
+"""The flags that say which values pixels become."""
+
 _SMALL = 64  # values: smaller samples are equal, whole or constant by chance
 _ALIKE = 1e-3  # of the variance
 
@@ -33,12 +36,16 @@ class DataWarning(DocumentPart):
         input: the input; None where it is about whole samples.
         text: what was seen.
         hint: what to do.
+        without: flags of the command line that are left out for it.
+        more: flags, with their values, that are given for it.
     """
 
     kind: str
     input: str | None
     text: str
     hint: str
+    without: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,13 +170,15 @@ def _model_scaling(
     arrays = f"give the arrays from {takes.replace('..', ' to ')}"
     if takes == "0..255" and high - low <= 8:
         do = "--preset raw feeds pixels from 0 to 255" if images else arrays
-        yield DataWarning("normalized-twice", name, f"{fed}: normalized twice?", do)
+        flags = (_VALUES, ("--preset", "raw")) if images else ()
+        yield DataWarning("normalized-twice", name, f"{fed}: normalized twice?", do, *flags)
     elif takes == "0..1" and low < -0.2:
         do = "leave mean and std out (--preset imagenet and tensorflow have them)" if images else arrays
-        yield DataWarning("normalized-twice", name, f"{fed}: normalized twice?", do)
+        yield DataWarning("normalized-twice", name, f"{fed}: normalized twice?", do, _VALUES if images else ())
     elif takes == "0..1" and high > 8:
         do = "give --scale 1/255" if images else arrays
-        yield DataWarning("unnormalized", name, f"{fed}: unnormalized?", do)
+        flags = (("--scale", "--preset"), ("--scale", "1/255")) if images else ()
+        yield DataWarning("unnormalized", name, f"{fed}: unnormalized?", do, *flags)
 
 
 def _units(made: Preparation) -> Iterator[DataWarning]:
@@ -188,6 +197,7 @@ def _units(made: Preparation) -> Iterator[DataWarning]:
             f"input {made.input!r} is fed {low:.4g} to {high:.4g}, more than pixels are: the std is of "
             f"values of another size than scale {made.scale:.4g} makes",
             "leave --scale out, or give --scale 1/255",
+            ("--scale",), ("--scale", "1/255"),
         )  # fmt: skip
 
 
@@ -239,6 +249,7 @@ def _order(entry: InputSurvey) -> Iterator[DataWarning]:
                 "channel-order", name,
                 f"input {name!r} is fed {made.color}, with ImageNet's mean in the order of {other}",
                 f"mean and std are in the order that is fed: reverse them, or give --color {other}",
+                ("--color",), ("--color", other),
             )  # fmt: skip
         return
     evidence = channel_order.reversed_in(entry)

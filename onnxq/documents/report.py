@@ -10,6 +10,7 @@ from onnxq.base.plain import DocumentPart
 from onnxq.compiled.verdict import Verdict
 from onnxq.data.pictures import PictureSheet
 from onnxq.documents.accuracy import GoalPart, NoiseMeasured, OutputOfRun, ScoresPart
+from onnxq.documents.advice import Advice
 from onnxq.documents.body import BodyPart
 from onnxq.documents.calibration import CalibrationPart, NotCalibrated, ScaleProfile
 from onnxq.documents.changes import (
@@ -133,6 +134,7 @@ class Report(Run):
         deployments: the deployments that have names, in the order of the engine's profiles; else empty.
         sha256: the hash of the model's file, in hexadecimal; "" before it is saved.
         asked: the command line: its verb, its model, and each flag with its values; empty of calls in Python.
+        advice: the answer, and what to do; None before it is saved.
     """
 
     nodes_before: int
@@ -169,6 +171,7 @@ class Report(Run):
     sha256: str = ""
     asked: tuple[tuple[str, ...], ...] = ()
     task: TaskPart | None = None
+    advice: Advice | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
