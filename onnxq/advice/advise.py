@@ -65,7 +65,7 @@ def _reasons(report: Report) -> Iterator[str]:
         yield f"the worst output has {decibels(level)}{within(about.worst_interval)}"
     engine, plan = report.engine, report.plan
     if isinstance(plan, PlanPart) and engine.status == "compiled":
-        yield f"{engine.int8} of {counted(engine.planned, 'planned layer')} run in int8"
+        yield f"{engine.int8 or 0} of {counted(engine.planned or 0, 'planned layer')} run in int8"
     elif engine.status == "compiled":
         yield "it compiles"
     worth = worth_of(report.verdict)

@@ -93,10 +93,12 @@ def _loud(report: Report) -> Iterator[LikelyCause]:
 
 def _of_loud(report: Report, one: LoudSource) -> LikelyCause:
     nodes = counted(len(one.nodes), "layer")
+    gain, share = number(one.gain_db), number(one.share)
+    worth = "" if gain is None or share is None else f": {gain:+.1f} dB for {share:.2%} of the int8 work"
     return LikelyCause(
         "loud", one.why,
         "the noise of each source is measured apart; the outputs are measured with it in float",
-        f"leave {nodes} in float: {one.gain_db:+.1f} dB for {one.share:.2%} of the int8 work",
+        f"leave {nodes} in float{worth}",
         _in_float(report, one.nodes),
     )  # fmt: skip
 
@@ -124,7 +126,7 @@ def _magnifies(report: Report) -> Iterator[LikelyCause]:
 
 def _few(report: Report) -> Iterator[LikelyCause]:
     calibration = part_of(CalibrationPart, report.calibration)
-    samples = (calibration.samples or 0) * (calibration.data.batch or 1)
+    samples = int((number(calibration.samples) or 0) * (number(calibration.data.batch) or 1))
     told = any(one.kind == "few-samples" for one in calibration.data.doubts)
     if 0 < samples < _FEW_SAMPLES and not told:
         yield LikelyCause(

@@ -31,6 +31,9 @@ GOOD_DB = 30.0
 BAD_DB = 20.0
 """dB: a tenth of the signal is error. Between the two nothing says whether that is near enough."""
 
+FEW_ANSWERS = 20
+"""Of fewer detections their share tells next to nothing."""
+
 WIDE = 16
 """So many times the usual size the largest is in a profile that is told."""
 
@@ -148,6 +151,11 @@ def _accuracy(report: Report) -> Iterator[AdviceFinding]:
         )
     elif not figures:
         yield from _level(report)
+    elif (whole := number(figures[0].whole)) and figures[0].kind == "detections" and whole < FEW_ANSWERS:
+        yield AdviceFinding(
+            "few-answers", "open", f"{figures[0].said}: too few to tell",
+            (LikelyCause("few-samples", "", "", "give samples with more of what the model detects"),),
+        )  # fmt: skip
     elif figures[0].percent is None:
         yield AdviceFinding(
             "no-answers", "open", figures[0].said,
@@ -186,11 +194,11 @@ def _level(report: Report) -> Iterator[AdviceFinding]:
 
 def _few(report: Report) -> Iterator[AdviceFinding]:
     """That too few samples judge."""
-    samples = report.accuracy[0].samples if report.accuracy else LEAST_GROUPS
-    if samples < LEAST_GROUPS and part_of(PlanPart, report.plan).sites:
+    samples = number(report.accuracy[0].samples) if report.accuracy else None
+    if samples is not None and samples < LEAST_GROUPS and part_of(PlanPart, report.plan).sites:
         yield AdviceFinding(
             "few-judge", "open",
-            f"{counted(samples, 'sample')} judged it, {'which tells' if samples == 1 else 'which tell'} little",
+            f"{counted(int(samples), 'sample')} judged it, {'which tells' if samples == 1 else 'which tell'} little",
             (LikelyCause("few-samples", "", "", "give 64 samples or more: an eighth of them judges"),),
         )  # fmt: skip
 
@@ -202,11 +210,12 @@ def _goal(report: Report) -> Iterator[AdviceFinding]:
         yield AdviceFinding("mismatch", "open" if met else "bad", goal.mismatch[0], likely(report)[:1])
     for gate in [one for one in goal.gates if not one.met][:1]:
         of = f" of {_short(gate.of)!r}" if gate.of else ""
-        measured = "not measured" if gate.measured is None else f"{gate.measured:.4g}"
-        asked = f"{measured}, {'at most' if gate.kind == 'drop' else 'at least'} {gate.goal:g} asked for"
+        measured, wanted = (number(one) for one in (gate.measured, gate.goal))
+        reached = "not measured" if measured is None else f"{measured:.4g}"
+        wants = "" if wanted is None else f", {'at most' if gate.kind == 'drop' else 'at least'} {wanted:g} asked for"
         how = "these samples do not tell whether the goal is met" if gate.undecided else "the goal is missed"
         yield AdviceFinding(
-            "goal", "open" if gate.undecided else "bad", f"{how}: {gate.what}{of}: {asked}",
+            "goal", "open" if gate.undecided else "bad", f"{how}: {gate.what}{of}: {reached}{wants}",
             (*likely(report)[:1], *_of_goal(report)),
         )  # fmt: skip
 
@@ -269,7 +278,7 @@ _WHY = {
 def _ineligible(report: Report) -> Iterator[LikelyCause]:
     """What keeps most of the work out of int8."""
     plan = part_of(PlanPart, report.plan)
-    macs = {one.node: float(one.macs or 0) for one in plan.layers}
+    macs = {one.node: number(one.macs) or 0.0 for one in plan.layers}
     whole = sum(macs.values())
     by_code = grouped((one.code, one) for one in plan.kept_float if one.node in macs)
     shares = {code: sum(macs[one.node] for one in some) for code, some in by_code.items()}
@@ -281,7 +290,7 @@ def _ineligible(report: Report) -> Iterator[LikelyCause]:
         why = _WHY.get(code, some[0].because)
         dynamic = [one for one in report.deployment.dimensions if one.batch]
         helps = code == "few-rows" and dynamic
-        size = dynamic[0].usual if dynamic else 1
+        size = int(number(dynamic[0].usual) or 1) if dynamic else 1
         yield LikelyCause(
             code, f"{counted(len(some), 'layer')}{share}: {why}",
             "", f"a larger batch makes them eligible: {HELPS_READING}" if code == "few-rows" else "",
@@ -316,7 +325,7 @@ def _profile(report: Report) -> Iterator[AdviceFinding]:
     if said:
         yield AdviceFinding("reading", "told", said, (LikelyCause("reading", "", "", HELPS_READING),))
     for one in report.deployment.dimensions:
-        if one.largest >= WIDE * max(1, one.usual) and one.origin == "stated":
+        if None not in (number(one.largest), number(one.usual)) and one.largest >= WIDE * max(1, one.usual) and one.origin == "stated":
             yield AdviceFinding(
                 "wide-profile", "told",
                 f"the profile of {one.name!r} goes from {one.smallest} to {one.largest}, and {one.usual} is "

@@ -88,6 +88,8 @@ class SchemaList(Shown, DocumentPart):
 _KINDS = (
     DocumentKind("report", 4, "onnxq.documents.report:Report", ("quantize", "sanitize"),
         "what a run did and found: X.report.json"),
+    DocumentKind("advised", 1, "onnxq.documents.advised:Advised", ("advise",),
+        "what was tried because of the advice"),
     DocumentKind("plan", 4, "onnxq.documents.report:PlanReport", ("plan",),
         "what would be quantized, and why"),
     DocumentKind("sensitivity", 4, "onnxq.documents.report:SensitivityReport", ("sensitivity",),

@@ -73,6 +73,10 @@ VERBS: Mapping[str, Verb] = {
         (*_QUANTIZED, Goal, Division, *_MODEL, Compilation, Outcome, Papers, Details, Runtime),
         without=("allow_interface_changes", "shard"), config=True,
     ),
+    "advise": Verb(
+        (*_QUANTIZED, Goal, *_MODEL, Compilation, Runtime),
+        without=("allow_interface_changes", "shard", "fastest"), config=True, function="quantize",
+    ),
     "plan": Verb(
         (*_QUANTIZED, *_MODEL, Runtime),
         without=("allow_interface_changes", "cache", "plan"), config=True,
