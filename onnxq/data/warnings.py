@@ -25,6 +25,7 @@ _VALUES = ("--preset", "--scale", "--mean", "--std")
 
 _SMALL = 64  # values: smaller samples are equal, whole or constant by chance
 _ALIKE = 1e-3  # of the variance
+_APART, _SIDE = 16.0, 0.1  # times as large; of the samples, on either side
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,7 @@ def data_warnings(
         doubts += _constant(entry, survey)
         if is_float(entry.spec.dtype):
             doubts += _scaling(entry, own.get(entry.spec.name))
+            doubts += _mixed(entry)
             doubts += _order(entry)
         doubts += _yuv(entry)
     return doubts
@@ -158,6 +160,23 @@ def _scaling(entry: InputSurvey, own: ModelScaling | None) -> Iterator[DataWarni
     else:
         yield from _unnormalized(entry, entry.min, entry.max)
         yield from _twice(entry, entry.min, entry.max)
+
+
+def _mixed(entry: InputSurvey) -> Iterator[DataWarning]:
+    """Samples of two kinds: what the largest are divided by, the others were divided by once more, say."""
+    if entry.preparation is not None or entry.size < _SMALL or len(entry.greatest) < 8:
+        return
+    sizes = np.sort(entry.greatest)
+    side = max(2, round(_SIDE * len(sizes)))
+    steps = sizes[side : len(sizes) - side + 1] / sizes[side - 1 : len(sizes) - side]
+    place = side + int(np.argmax(steps))
+    if steps.max() > _APART:
+        yield DataWarning(
+            "mixed-scales", entry.spec.name,
+            f"input {entry.spec.name!r}: {place} of {len(sizes)} samples go up to {sizes[place - 1]:.3g} at most, "
+            f"the others to {sizes[place]:.3g} at least: they are prepared in two ways?",
+            "prepare all samples as in training; if the model really takes both, all is well",
+        )  # fmt: skip
 
 
 def _model_scaling(

@@ -16,9 +16,8 @@ import pytest
 from command import run
 
 from onnxq.advice.advise import advise
-from onnxq.base.typed import typed
+from onnxq.analysis.reports import OpenedReport
 from onnxq.documents.advice import Advice
-from onnxq.documents.report import Report
 
 NET = """<ir_version: 8, opset_import: ["" : 17]>
     net (float[N, 3, 8, 8] x) => (float[N, 16, 8, 8] y) {
@@ -50,7 +49,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def of(report: dict[str, Any], change: Callable[[dict[str, Any]], object] = lambda report: None) -> Advice:
     edited = copy.deepcopy(report)
     change(edited)
-    return advise(typed(Report, edited))
+    return advise(OpenedReport.of(edited).document)
 
 
 def test_what_holds_is_shipped(plain: dict[str, Any]) -> None:
