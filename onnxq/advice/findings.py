@@ -19,7 +19,7 @@ from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.report import Report
 from onnxq.judge.about_mean import NAME, AboutMeanPart
-from onnxq.judge.comparable import CONSTANT, STILL
+from onnxq.judge.comparable import CONSTANT, STILL, UNCHANGED, not_compared
 from onnxq.judge.intervals import LEAST_GROUPS
 from onnxq.options.option import read_options
 from onnxq.options.settings import DataPlace, Feeding, ImageOptions, Inputs, Repairs, Runtime
@@ -38,6 +38,7 @@ WIDE = 16
 """So many times the usual size the largest is in a profile that is told."""
 
 _NAME = 40
+_LATE = "the time limit"
 _KEPT = frozenset(
     flag
     for group in (DataPlace, Feeding, ImageOptions, Repairs, Inputs, Runtime)
@@ -50,6 +51,7 @@ _KEPT = frozenset(
 def findings(report: Report) -> Iterator[AdviceFinding]:
     """All that is found, in the order in which it is to be mended."""
     yield from _compiles(report)
+    yield from _mismatch(report)
     yield from _accuracy(report)
     yield from _goal(report)
     yield from _int8(report)
@@ -57,6 +59,7 @@ def findings(report: Report) -> Iterator[AdviceFinding]:
     yield from _bytes(report)
     yield from _not_asked(report)
     yield from _few(report)
+    yield from _late(report)
     yield from _profile(report)
 
 
@@ -97,6 +100,9 @@ def _compiles(report: Report) -> Iterator[AdviceFinding]:
         )  # fmt: skip
     elif engine.status == "compiled" and engine.unread:
         yield AdviceFinding("unread", "open", "it compiles, but what runs in int8 is not known")
+    if engine.status == "compiled" and engine.regression is not None:
+        said = f"{_short(engine.regression.node)!r} is left in float: quantized, it does not compile"
+        yield AdviceFinding("left-in-float", "told", f"{said}: {_first(engine.regression.reason)}")
 
 
 def _not_asked(report: Report) -> Iterator[AdviceFinding]:
@@ -140,15 +146,17 @@ def _accuracy(report: Report) -> Iterator[AdviceFinding]:
     near, answers = judged(report.accuracy, report.about_mean), answers_lost(report)
     lost = lost_words(near, _short)
     figures = part_of(TaskPart, report.task).figures
+    if answers is not None:
+        goal = ("--min-agreement", f"{answers.least:g}")
+        yield AdviceFinding(
+            "answers", "bad" if answers.sure else "open", answers.said, likely(report, goal)
+        )
     if lost:
         level = near[0].level_db
         figure = "" if near[0].why or level is None else f" ({decibels(level)})"
         yield AdviceFinding("lost", "bad", f"{lost}{figure}", likely(report, ("--min-sqnr", "20")))
     elif answers is not None:
-        goal = ("--min-agreement", f"{answers.least:g}")
-        yield AdviceFinding(
-            "answers", "bad" if answers.sure else "open", answers.said, likely(report, goal)
-        )
+        return
     elif not figures:
         yield from _level(report)
     elif (whole := number(figures[0].whole)) and figures[0].kind == "detections" and whole < FEW_ANSWERS:
@@ -179,6 +187,8 @@ def _level(report: Report) -> Iterator[AdviceFinding]:
                  "not what the model was made for", "the float model's outputs are compared by sample",
                  "look at the float model's outputs of two of your samples")),
             )  # fmt: skip
+        elif any(one.why != UNCHANGED for one in about.left_out) and not about.outputs:
+            yield AdviceFinding("not-compared", "open", not_compared(about.left_out))
         return
     if level >= GOOD_DB:
         return
@@ -203,11 +213,15 @@ def _few(report: Report) -> Iterator[AdviceFinding]:
         )  # fmt: skip
 
 
-def _goal(report: Report) -> Iterator[AdviceFinding]:
+def _mismatch(report: Report) -> Iterator[AdviceFinding]:
     goal = part_of(GoalPart, report.goal)
     if goal.mismatch:
         met = all(one.met for one in goal.gates)
         yield AdviceFinding("mismatch", "open" if met else "bad", goal.mismatch[0], likely(report)[:1])
+
+
+def _goal(report: Report) -> Iterator[AdviceFinding]:
+    goal = part_of(GoalPart, report.goal)
     for gate in [one for one in goal.gates if not one.met][:1]:
         of = f" of {_short(gate.of)!r}" if gate.of else ""
         measured, wanted = (number(one) for one in (gate.measured, gate.goal))
@@ -318,6 +332,17 @@ def _doubts(report: Report) -> Iterator[AdviceFinding]:
     calibration = part_of(CalibrationPart, report.calibration)
     if calibration.held_out_code == "shared" and part_of(PlanPart, report.plan).sites:
         yield AdviceFinding("shared", "told", f"it was judged on {calibration.held_out}")
+
+
+def _late(report: Report) -> Iterator[AdviceFinding]:
+    """That a time limit left something out."""
+    choice, repair = part_of(CalibrationPart, report.calibration).choice, report.repair
+    why = [] if choice is None else [choice.why]
+    why += [] if repair is None else [f"{one.step} not tried: {one.why}" for one in repair.steps]
+    late = [one for one in (*why, part_of(GoalPart, report.goal).cut or "") if _LATE in one]
+    if late:
+        longer = LikelyCause("late", "", "", "let it run to its end", again(report, without=("--time-limit",)))
+        yield AdviceFinding("late", "told", late[0], (longer,))
 
 
 def _profile(report: Report) -> Iterator[AdviceFinding]:

@@ -75,7 +75,7 @@ VERBS: Mapping[str, Verb] = {
     ),
     "advise": Verb(
         (*_QUANTIZED, Goal, *_MODEL, Compilation, Runtime),
-        without=("allow_interface_changes", "shard", "fastest"), config=True, function="quantize",
+        without=("allow_interface_changes", "fastest"), config=True, function="quantize",
     ),
     "plan": Verb(
         (*_QUANTIZED, *_MODEL, Runtime),

@@ -58,8 +58,9 @@ def save(text: str) -> None:
 def onnxq(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
     """Runs `onnxq ARGUMENTS` in this process; lines are joined by single spaces."""
 
-    def run(*arguments: object) -> Ran:
+    def run(*arguments: object, long: bool = True) -> Ran:
         capsys.readouterr()
+        arguments = (*arguments, *["-v"] * (long and "quantize" in arguments))
         code = app([str(argument) for argument in arguments], prog_name="onnxq", standalone_mode=False) or 0
         return Ran(code, *(" ".join(text.split()) for text in capsys.readouterr()))
 
@@ -92,7 +93,7 @@ CONTRADICTIONS: dict[str, tuple[tuple[Any, ...], tuple[str, str]]] = {
 def test_flags_that_exclude_each_other(
     here: Path, onnxq, arguments: tuple[Any, ...], flags: tuple[str, str]
 ) -> None:
-    ran = onnxq(*arguments)
+    ran = onnxq(*arguments, long=False)
     assert (ran.code, ran.out) == (2, "")
     orders = [f"error: {one} and {other} exclude each other: " for one, other in (flags, flags[::-1])]
     assert ran.err.startswith(tuple(orders))
@@ -439,7 +440,7 @@ def test_the_figure_of_auto_is_that_of_the_outputs_that_quantization_changes(her
     model = onnx.load("net.onnx")
     model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([1], np.int64), "axes"))
     onnx.save(model, "net.onnx")
-    ran = onnxq(*QUANTIZE, "--body", "fp32")
+    ran = onnxq(*QUANTIZE, "--body", "fp32", "-v")
     assert ran.code == 0, ran.err
     report = json.loads(Path("net.int8.report.json").read_text())
     choice = report["calibration"]["choice"]
@@ -477,12 +478,12 @@ def test_it_says_which_outputs_are_not_compared_and_why(here: Path, onnxq) -> No
     model = onnx.load("net.onnx")
     model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([1], np.int64), "axes"))
     onnx.save(model, "net.onnx")
-    ran = onnxq("quantize", "net.onnx", *FAST, "--repair", "bias", "--calib", "data.npz")
+    ran = onnxq("quantize", "net.onnx", *FAST, "--repair", "bias", "--calib", "data.npz", "-v")
     assert ran.code == 0, ran.err
     why = "no output could be compared ('top': no finite float of the same shape in all runs)"
     assert f"Repair not tried: {why}; in the end fitted on" in ran.out
     assert f"SQNR about the mean: not measured: {why}" in ran.out
-    assert ran.out.count(why) == 2
+    assert ran.out.count(why) == 3
 
 
 def test_a_step_that_more_samples_kept_says_so() -> None:

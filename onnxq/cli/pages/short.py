@@ -12,6 +12,8 @@ from onnxq.cli.pages.answer import answer_lines
 from onnxq.cli.pages.goal import gate_text
 from onnxq.cli.pages.words import counted, decibels, size_text, within
 from onnxq.cli.screen import Page, shorten
+from onnxq.documents.advice import Advice
+from onnxq.documents.body import BodyPart
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.report import Report
@@ -27,13 +29,15 @@ def short_screen(report: Report) -> Page:
     page = Page()
     advice = advise(report)
     answer_lines(page, advice)
-    page.section("Model", f"{report.model} -> {report.output}, for {report.target}, in {report.seconds:.1f} s")
+    settings = "" if report.config is None else f", by {report.config}"
+    took = f"for {report.target}, in {report.seconds:.1f} s{settings}"
+    page.section("Model", f"{report.model} -> {report.output}, {took}")
     page.section("Repairs", "; ".join(_repairs(report)))
     page.section("Int8", "; ".join(_int8(report)))
     page.section("Accuracy", "; ".join(_accuracy(report)))
     for gate in report.goal.gates if report.goal is not None else ():
         page.section("Goal", gate_text(gate), "" if gate.met else "bold red")
-    _careful(page, report)
+    _careful(page, report, advice)
     for place, line in enumerate(_data(report)):
         page.section("" if place else "Data", line)
     page.section("Files", ", ".join(_files(report)))
@@ -89,14 +93,17 @@ def _accuracy(report: Report) -> Iterator[str]:
     yield f"on {samples} that decided nothing" if data.held_out_code == "apart" else f"on {data.held_out}"
 
 
-def _careful(page: Page, report: Report) -> None:
+def _careful(page: Page, report: Report, advice: Advice) -> None:
     """What changes for who uses the model, or was taken for granted."""
-    lines = []
+    lines = [one.said for one in advice.findings if one.weight == "told" and one.said != advice.cause]
     if report.runtime.original is not None:
         lines.append(f"onnxruntime does not take the original: {report.runtime.original}")
     lines += [f"{one.flag} {one.name}={one.value}, assumed: {one.why}" for one in report.assumptions]
     lines += [f"{one.tensor}: {one.was} -> {one.now}" for one in report.interface_changes]
     lines += [f"TF32 off (--noTF32): {shorten(one.tensor)}: {one.because}" for one in report.exact_products[:1]]
+    calibration = part_of(CalibrationPart, report.calibration)
+    lines += [*calibration.data.notes, *calibration.notes, *part_of(BodyPart, report.body).notes, *report.notes]
+    lines = list(dict.fromkeys(lines))
     for place, line in enumerate(lines[:_FEW]):
         page.section("" if place else "Careful", shorten(line, _WIDE), "yellow")
     if len(lines) > _FEW:
@@ -106,7 +113,7 @@ def _careful(page: Page, report: Report) -> None:
 def _data(report: Report) -> Iterator[str]:
     """How the data were understood, in a line."""
     data = part_of(CalibrationPart, report.calibration).data
-    read = [*data.lines[:1]]
+    read = [*data.lines]
     for image in data.images[:1]:
         low, high = image.range
         read.append(f"{image.input} is fed {image.layout} {image.color}, {image.size}, {low:.4g} to {high:.4g}")
