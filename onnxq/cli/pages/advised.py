@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onnxq.cli.pages.answer import answer_lines
-from onnxq.cli.pages.words import counted, decimal
+from onnxq.cli.pages.words import counted
 from onnxq.cli.screen import Page, shorten
 from onnxq.documents.advised import Advised, Attempt
 
@@ -18,7 +18,7 @@ def advised_page(found: Advised) -> Page:
         answer_lines(page, best.answer)
     page.section("Tried", f"{counted(len(found.attempts), 'run')}; the best is in {found.output}")
     rows = [_row(place, one, best=place == found.best) for place, one in enumerate(found.attempts)]
-    page.table(("", "answer", "kept", "bytes", "seconds"), rows)
+    page.table(("", "answer", "kept", "bytes", "took"), rows)
     if len(found.attempts) > 1:
         page.entry("the best was chosen by these figures: on other samples it may be a little less near", style="dim")
     for place, one in enumerate(found.untried[:_FEW]):
@@ -33,6 +33,6 @@ def advised_page(found: Advised) -> Page:
 def _row(place: int, one: Attempt, *, best: bool) -> tuple[str, ...]:
     name = f"{place + 1}{' *' if best else '  '} {shorten(one.why, 60)}"
     if one.answer is None:
-        return name, "error", "", "", decimal(one.seconds)
+        return name, "error", "", "", f"{one.seconds:.0f} s"
     figure = "" if one.figure is None else f"{one.figure:.1f} {one.unit}"
-    return name, one.answer.words, figure, "" if one.moved is None else f"{one.moved:.2f}", decimal(one.seconds)
+    return name, one.answer.words, figure, "" if one.moved is None else f"{one.moved:.2f}", f"{one.seconds:.0f} s"
