@@ -14,6 +14,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.view import Node, Tensor
 
 _NODES = 8  # between the input and the convolution, where the model prepares pictures itself
+_TINY = 1e-12  # a variance
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,9 +52,9 @@ class FirstNorm:
         left = [np.append(one.sum(0) - one, one.sum(0)[None], 0) for one in (count, total, squares)]
         mean = left[1] / left[0]
         variance = np.maximum(left[2] / left[0] - mean**2, 0)
-        tiny = np.finfo(np.float32).tiny
-        ratio = np.maximum(variance, tiny) / self.variance
-        apart = (mean - self.mean) ** 2 / self.variance
+        known = np.maximum(self.variance, _TINY)
+        ratio = np.maximum(variance, _TINY) / known
+        apart = (mean - self.mean) ** 2 / known
         each: np.ndarray = np.median((ratio - 1 - np.log(ratio) + apart) / 2, 1)
         return each
 
@@ -81,10 +82,10 @@ def first_norm(model: Model, name: str) -> FirstNorm | None:
     mean, variance = (_constant(norm, place) for place in (3, 4))
     if mean is None or variance is None or not np.ptp(mean) or not np.ptp(variance):
         return None
-    if not (np.isfinite(mean).all() and np.isfinite(variance).all() and (variance >= 0).all()):
+    if not np.isfinite([mean, variance]).all():
         return None
     part = extract_between(model, [name], [tensor.name]).model
-    return FirstNorm(norm.name, part, mean, variance + float(norm.attr("epsilon", 1e-5)))
+    return FirstNorm(norm.name, part, mean, variance)
 
 
 def _constant(node: Node, place: int) -> np.ndarray | None:

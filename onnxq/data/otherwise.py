@@ -14,13 +14,15 @@ from onnxq.options.settings import CHANNELS
 
 _CAFFE_MEAN = (123.68, 116.779, 103.939)  # of red, green and blue, VGG's (arXiv 1409.1556)
 
-_USUAL: Mapping[str, Preset] = {
+USUAL: Mapping[str, Preset] = {
     "pixel / 255": Preset(1 / 255),
     "pixel / 127.5 - 1": PRESETS["tensorflow"],
     "(pixel / 255 - mean) / std of ImageNet": PRESETS["imagenet"],
     "pixel, from 0 to 255": PRESETS["raw"],
     "pixel - mean of Caffe's models": Preset(1.0, _CAFFE_MEAN),
 }
+"""What models usually take, in words."""
+
 _TWICE = Preset(1 / 255**2)  # nobody means this one
 
 _SCALES = {1 / 255: "1/255", 1 / 127.5: "1/127.5", 1.0: "1"}
@@ -109,7 +111,7 @@ def _fed_as(seen: InputSurvey, channels: int) -> Preset | None:
         return Preset(made.scale, made.mean, made.std)
     if seen.min is None or seen.max is None or seen.whole and seen.max <= 1:
         return None
-    for preset in (_TWICE, *_USUAL.values()):
+    for preset in (_TWICE, *USUAL.values()):
         if len(preset.mean) not in (1, channels):
             continue
         low, high = _range(preset)
@@ -133,7 +135,7 @@ def _of_values(
     turned = seen.preparation is not None and seen.preparation.color == "bgr"
     mean, std = (np.array(one) for one in (now.mean, now.std))
     low, high = _range(now)
-    for what, preset in _USUAL.items():
+    for what, preset in USUAL.items():
         if len(preset.mean) not in (1, channels):
             continue
         order = slice(None, None, -1 if turned else 1)

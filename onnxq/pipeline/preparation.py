@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,15 +23,15 @@ from onnxq.run import ort
 from onnxq.task.layout import Layout
 from onnxq.task.sureness import SurenessMeter, measurable, moved
 
-MOST = 32
+MOST = 64
 """Samples that are run, at most."""
 
-_FIRST = 8  # of them, which tell those apart that are far worse
-_FINALISTS = 3  # preparations that are run on all of them, beside what is fed
+_ROUNDS = (8, 16, 32, MOST)  # samples that have been run, after which some preparations are left behind
+_LEFT = (3, 2, 1, 1)  # of them, beside what is fed
 _SLOW = 0.2  # seconds: a model that takes longer for a sample is not run
 _BYTES = 1 << 28  # of the samples together
 
-_CERTAIN = 4.0  # standard errors: of 16 samples and 10 candidates 1 % seem so by chance, of 32 fewer
+_CERTAIN = 3.5  # standard errors: of 32 samples and 10 preparations one in 150 runs seems so by chance
 _CLEAR = 0.1  # nats
 _NOTHING = 0.1  # nats: the answers tell nothing
 _MANY = 20  # classes: samples of one of a few are usual
@@ -64,19 +65,19 @@ def preparation_doubts(
     Args:
         model: the float model.
         inputs: what its inputs were fed.
-        samples: some samples; 32 at most are read.
+        samples: some samples; 64 at most are read.
 
     Returns:
         One doubt at most. A fault here is logged, and costs the run nothing.
     """
-    pictures = [entry for entry in inputs if otherwise(entry)]
+    pictures = [entry for entry in inputs if entry.layout is not None]
     if len(pictures) != 1 or not (measurable(model.layout) or pictures[0].spec.name in model.norms):
         return ()
     try:
         read = list(itertools.islice(samples, MOST))
-        if len(read) < _FIRST:
+        if len(read) < _ROUNDS[0] or not otherwise(pictures[0]):
             return ()
-        most = max(_FIRST, _BYTES // max(1, sum(one.nbytes for one in read[0].feeds.values())))
+        most = max(_ROUNDS[0], _BYTES // max(1, sum(one.nbytes for one in read[0].feeds.values())))
         return tuple(_Look(model, pictures[0], read[:most]).doubts())
     except (ort.RunError, UserError, ValueError, IndexError) as error:
         LOG.info("how pictures are prepared is not known of the float model: %s", error)
@@ -112,7 +113,7 @@ class _Look:
     ) -> tuple[list[PicturesAs], _Excluded | None]:
         """The candidates that what the model knows of training leaves, and why what is fed is none of them."""
         session = ort.load(norm.part)
-        samples = self._samples[: 2 * _FIRST]
+        samples = self._samples[: _ROUNDS[1]]
         distances = {
             one: norm.distances([session.run({self._name: self._fed(one, sample)})[0] for sample in samples])
             for one in (AS_FED, *candidates)
@@ -132,28 +133,26 @@ class _Look:
     def _surest(self, candidates: Sequence[PicturesAs], excluded: _Excluded | None) -> DataWarning | None:
         """What is told of the candidate with which the model is clearly surer than as it is fed."""
         session = ort.load(self._model.proto, data_dir=self._model.folder)
-        meters = {one: self._meter() for one in (AS_FED, *candidates)}
-        first, rest = self._samples[:_FIRST], self._samples[_FIRST:]
-        for number, sample in enumerate(first):
-            for one, meter in meters.items():
-                taken = self._add(meter, session, one, sample)
-                if taken > _SLOW and not number and one is AS_FED and self._add_again(session, sample) > _SLOW:
+        fed, meters = self._meter(), {one: self._meter() for one in candidates}
+        done, left = 0, list(candidates)
+        for until, most in zip(_ROUNDS, _LEFT, strict=True):
+            for sample in self._samples[done:until]:
+                taken = self._add(fed, session, AS_FED, sample)
+                if not done and taken > _SLOW and self._add(self._meter(), session, AS_FED, sample) > _SLOW:
                     LOG.info("how pictures are prepared is not looked at: the model takes %.1f s", taken)
                     return None
-        fed = meters[AS_FED]
-        ranked = sorted(candidates, key=lambda one: -float(meters[one].each.mean()))
-        surer = [one for one in ranked if excluded is not None or _mean(meters[one]) > _mean(fed)]
-        nothing = all(_mean(meter) < _NOTHING for meter in meters.values())
-        finalists = surer[:_FINALISTS]
-        if not finalists and not nothing:
-            return None
-        for sample in rest:
-            for one in (AS_FED, *finalists):
-                self._add(meters[one], session, one, sample)
-        if nothing:
-            return self._unlike(fed) if _mean(fed) < _NOTHING else None
-        best = max(finalists, key=lambda one: _mean(meters[one]))
-        return self._told(best, meters[best], fed, excluded)
+                for one in left:
+                    self._add(meters[one], session, one, sample)
+            if not done and excluded is None and all(_mean(one) < _NOTHING for one in (fed, *meters.values())):
+                return self._unlike(fed, session)
+            done = until
+            gains = {one: _Gain.of(meters[one], fed) for one in left}
+            left = sorted(left, key=lambda one: -gains[one].mean)[:most]
+            if excluded is None:
+                left = [one for one in left if gains[one].mean > gains[one].error]
+            if not left or done >= len(self._samples) or gains[left[0]].is_large:
+                break
+        return self._told(left[0], meters[left[0]], fed, excluded) if left else None
 
     def _meter(self) -> SurenessMeter:
         assert self._model.layout is not None
@@ -162,11 +161,10 @@ class _Look:
     def _told(
         self, best: PicturesAs, meter: SurenessMeter, fed: SurenessMeter, excluded: _Excluded | None
     ) -> DataWarning | None:
-        gain = meter.each - fed.each
-        if excluded is not None and gain.mean() >= 0:
+        gain, count = _Gain.of(meter, fed), len(fed.each)
+        if excluded is not None and gain.mean >= 0:
             return excluded.doubt(self._name, best)
-        error = float(gain.std(ddof=1)) / np.sqrt(len(gain))
-        if gain.mean() < max(_CLEAR, _CERTAIN * error) or _mean(meter) < meter.sure:
+        if not gain.is_clear or _mean(meter) < meter.sure:
             return None
         kind = "channel-order" if best.reverses and best.factor is None else "preparation"
         text = f"input {self._name!r}: the float model is surer of its answers with {best.what}: "
@@ -174,20 +172,22 @@ class _Look:
             high, low = (np.expm1(max(0.0, _mean(one))) for one in (meter, fed))
             text += (
                 f"{high:.1f} detections an image are found again where it is moved a little, against {low:.1f} as "
-                f"fed, by their scores, of {len(gain)} images"
+                f"fed, by their scores, of {count} images"
             )
         else:
             high, low = (max(0.0, _mean(one)) / np.log(2) for one in (meter, fed))
             text += (
                 f"an answer tells {high:.1f} bits of which image it is for, against {low:.1f} as fed, of "
-                f"{len(gain)} images, each moved a little"
+                f"{count} images, each moved a little"
             )
         return DataWarning(kind, self._name, text, best.hint)
 
-    def _unlike(self, fed: SurenessMeter) -> DataWarning | None:
+    def _unlike(self, fed: SurenessMeter, session: ort.Session) -> DataWarning | None:
         """What is told where the model finds nothing, or always the same, whatever the preparation."""
+        for sample in self._samples[_ROUNDS[0] : _ROUNDS[2]]:
+            self._add(fed, session, AS_FED, sample)
         count = len(fed.each)
-        if count < MOST // 2 or 0 < fed.classes <= _MANY:
+        if _mean(fed) > _NOTHING or count < _ROUNDS[1] or 0 < fed.classes <= _MANY:
             return None
         answer = "finds nothing in any of them" if fed.is_of_boxes else "gives all of them the same answer"
         return DataWarning(
@@ -214,9 +214,34 @@ class _Look:
         meter.add(*outputs, feeds, move)
         return taken
 
-    def _add_again(self, session: ort.Session, sample: Sample) -> float:
-        """The seconds of a run that is not the first one."""
-        return self._add(self._meter(), session, AS_FED, sample)
+
+@dataclass(frozen=True, slots=True)
+class _Gain:
+    """By how much a model is surer of its answers than as it is fed, in nats.
+
+    Attributes:
+        mean: that of the pictures.
+        error: its standard error.
+    """
+
+    mean: float
+    error: float
+
+    @staticmethod
+    def of(meter: SurenessMeter, fed: SurenessMeter) -> _Gain:
+        """That of the same pictures, prepared otherwise."""
+        each = meter.each - fed.each
+        return _Gain(float(each.mean()), float(each.std(ddof=1)) / math.sqrt(len(each)))
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether it is none of chance."""
+        return self.mean >= max(_CLEAR, _CERTAIN * self.error)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it is that without a doubt."""
+        return self.mean >= max(_CLEAR, 2 * _CERTAIN * self.error)
 
 
 @dataclass(frozen=True, slots=True)
