@@ -27,7 +27,7 @@ MOST = 64
 """Samples that are run, at most."""
 
 _ROUNDS = (8, 16, 32, MOST)  # samples that have been run, after which some preparations are left behind
-_LEFT = (3, 2, 1, 1)  # of them, beside what is fed
+_LEFT = (3, 3, 2, 1)  # of them, beside what is fed
 _SLOW = 0.2  # seconds: a model that takes longer for a sample is not run
 _BYTES = 1 << 28  # of the samples together
 
@@ -149,8 +149,9 @@ class _Look:
             gains = {one: _Gain.of(meters[one], fed) for one in left}
             left = sorted(left, key=lambda one: -gains[one].mean)[:most]
             if excluded is None:
-                left = [one for one in left if gains[one].mean > gains[one].error]
-            if not left or done >= len(self._samples) or gains[left[0]].is_large:
+                left = [one for one in left if gains[one].mean > -gains[one].error]
+            large = done >= _ROUNDS[2] and left and gains[left[0]].is_large
+            if not left or large or done >= len(self._samples):
                 break
         return self._told(left[0], meters[left[0]], fed, excluded) if left else None
 

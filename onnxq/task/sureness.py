@@ -20,9 +20,9 @@ from onnxq.task.measures import SCORES, in_rows
 __all__ = ["Move", "SurenessMeter", "measurable", "moved"]
 
 _PART = 32  # of a side, by which pictures are moved: a few pixels, which change no answer
-_EPS = 0.02  # a probability below which an answer is lost: one of many must not decide alone
+_EPS = 0.005  # a probability below which an answer is lost: one of many must not decide alone
 _PLACES = 16  # rows and columns of a mask that are looked at
-_SURE_CLASSES, _SURE_BOXES = 0.5, 0.4
+_SURE_CLASSES, _SURE_BOXES = 0.6, 0.4
 
 
 class Move(NamedTuple):
