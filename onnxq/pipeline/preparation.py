@@ -26,9 +26,10 @@ from onnxq.task.sureness import SurenessMeter, measurable, moved
 MOST = 64
 """Samples that are run, at most."""
 
-_ROUNDS = (8, 16, 32, MOST)  # samples that have been run, after which some preparations are left behind
-_LEFT = (3, 3, 2, 1)  # of them, beside what is fed
-_SLOW = 0.2  # seconds: a model that takes longer for a sample is not run
+_ROUNDS = (4, 8, 16, 32, MOST)  # samples that have been run, after which some preparations are left behind
+_LEFT = (6, 3, 3, 2, 1)  # of them, beside what is fed
+_SLOW = 0.1  # seconds: a model that takes longer for a sample is not run
+_LEAST = 8  # samples
 _BYTES = 1 << 28  # of the samples together
 
 _CERTAIN = 3.5  # standard errors: of 32 samples and 10 preparations one in 150 runs seems so by chance
@@ -36,6 +37,7 @@ _CLEAR = 0.1  # nats
 _NOTHING = 0.1  # nats: the answers tell nothing
 _MANY = 20  # classes: samples of one of a few are usual
 
+_NORMED = 16  # samples that are compared with statistics of training
 _OTHER = 0.15  # nats from training's values, and more than twice as far as another preparation
 _KNOWN = 0.25  # nats: no preparation that is further off is that of training
 
@@ -75,9 +77,9 @@ def preparation_doubts(
         return ()
     try:
         read = list(itertools.islice(samples, MOST))
-        if len(read) < _ROUNDS[0] or not otherwise(pictures[0]):
+        if len(read) < _LEAST or not otherwise(pictures[0]):
             return ()
-        most = max(_ROUNDS[0], _BYTES // max(1, sum(one.nbytes for one in read[0].feeds.values())))
+        most = max(_LEAST, _BYTES // max(1, sum(one.nbytes for one in read[0].feeds.values())))
         return tuple(_Look(model, pictures[0], read[:most]).doubts())
     except (ort.RunError, UserError, ValueError, IndexError) as error:
         LOG.info("how pictures are prepared is not known of the float model: %s", error)
@@ -113,7 +115,7 @@ class _Look:
     ) -> tuple[list[PicturesAs], _Excluded | None]:
         """The candidates that what the model knows of training leaves, and why what is fed is none of them."""
         session = ort.load(norm.part)
-        samples = self._samples[: _ROUNDS[1]]
+        samples = self._samples[:_NORMED]
         distances = {
             one: norm.distances([session.run({self._name: self._fed(one, sample)})[0] for sample in samples])
             for one in (AS_FED, *candidates)
@@ -150,8 +152,7 @@ class _Look:
             left = sorted(left, key=lambda one: -gains[one].mean)[:most]
             if excluded is None:
                 left = [one for one in left if gains[one].mean > -gains[one].error]
-            large = done >= _ROUNDS[2] and left and gains[left[0]].is_large
-            if not left or large or done >= len(self._samples):
+            if not left or done >= len(self._samples):
                 break
         return self._told(left[0], meters[left[0]], fed, excluded) if left else None
 
@@ -185,10 +186,10 @@ class _Look:
 
     def _unlike(self, fed: SurenessMeter, session: ort.Session) -> DataWarning | None:
         """What is told where the model finds nothing, or always the same, whatever the preparation."""
-        for sample in self._samples[_ROUNDS[0] : _ROUNDS[2]]:
+        for sample in self._samples[_ROUNDS[0] : _ROUNDS[3]]:
             self._add(fed, session, AS_FED, sample)
         count = len(fed.each)
-        if _mean(fed) > _NOTHING or count < _ROUNDS[1] or 0 < fed.classes <= _MANY:
+        if _mean(fed) > _NOTHING or count < _ROUNDS[2] or 0 < fed.classes <= _MANY:
             return None
         answer = "finds nothing in any of them" if fed.is_of_boxes else "gives all of them the same answer"
         return DataWarning(
@@ -238,11 +239,6 @@ class _Gain:
     def is_clear(self) -> bool:
         """Whether it is none of chance."""
         return self.mean >= max(_CLEAR, _CERTAIN * self.error)
-
-    @property
-    def is_large(self) -> bool:
-        """Whether it is that without a doubt."""
-        return self.mean >= max(_CLEAR, 2 * _CERTAIN * self.error)
 
 
 @dataclass(frozen=True, slots=True)

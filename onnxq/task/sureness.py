@@ -22,7 +22,9 @@ __all__ = ["Move", "SurenessMeter", "measurable", "moved"]
 _PART = 32  # of a side, by which pictures are moved: a few pixels, which change no answer
 _EPS = 0.005  # a probability below which an answer is lost: one of many must not decide alone
 _PLACES = 16  # rows and columns of a mask that are looked at
-_SURE_CLASSES, _SURE_BOXES = 0.6, 0.4
+_SURE_OF_MOST = 0.6  # of what can be told of classes
+_SURE_CLASSES = 1.1  # nats: as much as three classes tell, of which any that are not meant are sure, too
+_SURE_BOXES = 0.4  # nats: half a detection a picture
 
 
 class Move(NamedTuple):
@@ -120,7 +122,7 @@ class SurenessMeter:
         if self.is_of_boxes:
             return _SURE_BOXES
         count = sum(len(one) for one, _ in self._answers)
-        return _SURE_CLASSES * float(np.log(min(count, self._answers[0][0].shape[-1])))
+        return max(_SURE_CLASSES, _SURE_OF_MOST * float(np.log(min(count, self.classes))))
 
     @property
     def classes(self) -> int:
