@@ -160,14 +160,18 @@ def _is_right(told: DataWarning, net: Net, values: str, color: str) -> bool:
     """Whether the preparation that is hinted at is the net's."""
     hint, preset = told.hint, None
     if "--scale" in hint:
-        numbers = {key: eval(text) for key, text in re.findall(r"--(scale|mean|std) ([\d./,]+)", hint)}  # noqa: S307
+        numbers = {key: eval(text) for key, text in re.findall(r"--(scale|mean|std) ([\d./,]+)", hint)}
         mean, std = (np.ravel(numbers[key]) for key in ("mean", "std"))
         hinted = re.search(r"--color (\w+)", hint)
         now = hinted[1] if hinted else color
         order = slice(None, None, -1 if now == "bgr" else 1)
         preset = (numbers["scale"], mean[order], std[order])
     else:
-        found = [key for words, key in sorted(zip(USUAL, VALUES, strict=True), key=lambda one: len(one[0])) if words in hint]
+        found = [
+            key
+            for words, key in sorted(zip(USUAL, VALUES, strict=True), key=lambda one: len(one[0]))
+            if words in hint
+        ]
         values = found[-1] if found else values
         turned = "reverse" in hint or "--color" in hint
         now = {"rgb": "bgr", "bgr": "rgb"}.get(color, color) if turned else color
@@ -177,7 +181,9 @@ def _is_right(told: DataWarning, net: Net, values: str, color: str) -> bool:
         return False
     ends = [(np.array([[0], [255]]) * preset[0] - preset[1]) / preset[2]]
     for key in (net.values, *net.also):
-        want = (np.array([[0], [255]]) * VALUES[key].scale - np.array(VALUES[key].mean)) / np.array(VALUES[key].std)
+        want = (np.array([[0], [255]]) * VALUES[key].scale - np.array(VALUES[key].mean)) / np.array(
+            VALUES[key].std
+        )
         if np.abs(ends[0] - want).max() < 0.02 * np.ptp(want):
             return True
     return False

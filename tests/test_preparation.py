@@ -1,4 +1,4 @@
-"""What the float model says of how its pictures are prepared: nets that know their preparation by construction."""
+"""What the float model says of how its pictures are prepared: nets that know it by construction."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ def normed(scale: float, mean: Sequence[float]) -> onnx.ModelProto:
     """A convolution and its BatchNormalization, with statistics of the pictures; no task is known of it."""
     random = np.random.default_rng(2)
     weights = random.normal(0, 1, (8, 3, 1, 1))
-    values = np.einsum("oi,niyx->noyx", weights[:, :, 0, 0], PICTURES * scale - np.reshape(mean, (1, -1, 1, 1)))
+    values = np.einsum(
+        "oi,niyx->noyx", weights[:, :, 0, 0], PICTURES * scale - np.reshape(mean, (1, -1, 1, 1))
+    )
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["c"], name="conv"),
         helper.make_node("BatchNormalization", ["c", "one", "zero", "mean", "var"], ["n"], name="norm"),
@@ -192,7 +194,9 @@ class TestNorm:
         proto = onnx.ModelProto.FromString(self.PROTO.SerializeToString())
         for weight in proto.graph.initializer:
             if weight.name in ("mean", "var"):
-                weight.CopyFrom(numpy_helper.from_array(np.full(8, weight.name == "var", np.float32), weight.name))
+                weight.CopyFrom(
+                    numpy_helper.from_array(np.full(8, weight.name == "var", np.float32), weight.name)
+                )
         assert told(proto, PICTURES / 255) == []
 
     def test_pictures_of_another_kind_decide_nothing(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnxq.data.presets import PRESETS, Preset
+from onnxq.data.presets import IMAGENET_MEAN, IMAGENET_STD, Preset
 from onnxq.data.survey import InputSurvey
 from onnxq.graph.channels import along
 from onnxq.options.settings import CHANNELS
@@ -16,9 +16,9 @@ _CAFFE_MEAN = (123.68, 116.779, 103.939)  # of red, green and blue, VGG's (arXiv
 
 USUAL: Mapping[str, Preset] = {
     "pixel / 255": Preset(1 / 255),
-    "pixel / 127.5 - 1": PRESETS["tensorflow"],
-    "(pixel / 255 - mean) / std of ImageNet": PRESETS["imagenet"],
-    "pixel, from 0 to 255": PRESETS["raw"],
+    "pixel / 127.5 - 1": Preset(1 / 127.5, (1.0,)),
+    "(pixel / 255 - mean) / std of ImageNet": Preset(1 / 255, IMAGENET_MEAN, IMAGENET_STD),
+    "pixel, from 0 to 255": Preset(1.0),
     "pixel - mean of Caffe's models": Preset(1.0, _CAFFE_MEAN),
 }
 """What models usually take, in words."""
@@ -109,7 +109,7 @@ def _fed_as(seen: InputSurvey, channels: int) -> Preset | None:
     made = seen.preparation
     if made is not None:
         return Preset(made.scale, made.mean, made.std)
-    if seen.min is None or seen.max is None or seen.whole and seen.max <= 1:
+    if seen.min is None or seen.max is None or (seen.whole and seen.max <= 1):
         return None
     for preset in (_TWICE, *USUAL.values()):
         if len(preset.mean) not in (1, channels):

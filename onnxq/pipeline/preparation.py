@@ -113,7 +113,7 @@ class _Look:
     def _by_norm(
         self, norm: FirstNorm, candidates: Sequence[PicturesAs]
     ) -> tuple[list[PicturesAs], _Excluded | None]:
-        """The candidates that what the model knows of training leaves, and why what is fed is none of them."""
+        """The candidates that statistics of training leave, and why what is fed is none of them."""
         session = ort.load(norm.part)
         samples = self._samples[:_NORMED]
         distances = {
@@ -145,7 +145,11 @@ class _Look:
                     return None
                 for one in left:
                     self._add(meters[one], session, one, sample)
-            if not done and excluded is None and all(_mean(one) < _NOTHING for one in (fed, *meters.values())):
+            if (
+                not done
+                and excluded is None
+                and all(_mean(one) < _NOTHING for one in (fed, *meters.values()))
+            ):
                 return self._unlike(fed, session)
             done = until
             gains = {one: _Gain.of(meters[one], fed) for one in left}
@@ -173,8 +177,8 @@ class _Look:
         if meter.is_of_boxes:
             high, low = (np.expm1(max(0.0, _mean(one))) for one in (meter, fed))
             text += (
-                f"{high:.1f} detections an image are found again where it is moved a little, against {low:.1f} as "
-                f"fed, by their scores, of {count} images"
+                f"{high:.1f} detections an image are found again where it is moved a little, against "
+                f"{low:.1f} as fed, by their scores, of {count} images"
             )
         else:
             high, low = (max(0.0, _mean(one)) / np.log(2) for one in (meter, fed))
@@ -262,8 +266,8 @@ class _Excluded:
         return DataWarning(
             "preparation", name,
             f"input {name!r}: {best.what} makes what the model was trained on, as far as BatchNormalization "
-            f"{self.node!r} knows it: {self.least:.2f} nats from its statistics, against {self.fed:.2f} as fed, "
-            f"of {self.samples} images",
+            f"{self.node!r} knows it: {self.least:.2f} nats from its statistics, against {self.fed:.2f} as "
+            f"fed, of {self.samples} images",
             best.hint,
         )  # fmt: skip
 

@@ -105,6 +105,7 @@ def candidates(value: np.ndarray, by_column: bool, batched: bool) -> np.ndarray:
 
 
 def activated(values: np.ndarray, activation: Activation) -> np.ndarray:
+    """Scores as probabilities, classes along the last axis."""
     if activation == "softmax":
         powers = np.exp(values - values.max(-1, keepdims=True))
         return np.asarray(powers / powers.sum(-1, keepdims=True))

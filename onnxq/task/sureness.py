@@ -64,8 +64,8 @@ def measurable(layout: Layout | None) -> bool:
 class SurenessMeter:
     """Measures one preparation of pictures, sample by sample.
 
-    Of classes, and of those of pixels, it is how much the answer for a moved picture tells of which picture it
-    is: ln(p(same) / mean p(same)), p(same) the probability that both answers, drawn by the model's
+    Of classes, and of those of pixels, it is how much the answer for a moved picture tells of which one it is:
+    ln(p(same) / mean p(same)), p(same) the probability that both answers, drawn by the model's
     probabilities, are of one class, the mean over all pictures: a contrastive bound of mutual information
     (arXiv 1807.03748). It is 0 of a model that always gives one answer. Of boxes it is ln(1 + d) of the
     detections d that are found again, by the product of their scores, less half the squares of those that
@@ -110,7 +110,8 @@ class SurenessMeter:
         """The measure of each picture, float64, in nats."""
         if self.is_of_boxes:
             found = np.array(self._found)
-            return np.sign(found) * np.log1p(np.abs(found))
+            signed: np.ndarray = np.sign(found) * np.log1p(np.abs(found))
+            return signed
         first, second = (np.concatenate(some) for some in zip(*self._answers, strict=True))
         same = np.einsum("iuk,juk->ij", first, second, optimize=True) / first.shape[1] + _EPS
         told: np.ndarray = np.log(np.diag(same) / same.mean(1))
@@ -148,15 +149,14 @@ def _of_pixels(
     """
     if layout.axis is None:
         raise ValueError("its whole numbers are classes: they have no scores")
-    first, second = (
-        np.moveaxis(as_tensor(some[layout.output]), layout.axis, -1) for some in (one, other)
-    )
+    first, second = (np.moveaxis(as_tensor(some[layout.output]), layout.axis, -1) for some in (one, other))
     if first.ndim != 4 or first.shape != second.shape:
         raise ValueError(f"output {layout.output!r} has the shape {list(first.shape)}")
     high, wide = first.shape[1:3]
     down, right = round(move.down * high), round(move.right * wide)
     rows, columns = (
-        np.unique(np.linspace(0, size - 1 - by, _PLACES).astype(int)) for size, by in ((high, down), (wide, right))
+        np.unique(np.linspace(0, size - 1 - by, _PLACES).astype(int))
+        for size, by in ((high, down), (wide, right))
     )
     taken = first[:, rows][:, :, columns], second[:, rows + down][:, :, columns + right]
     a, b = (_probabilities(some.reshape(len(some), -1, some.shape[-1])) for some in taken)

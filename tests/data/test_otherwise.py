@@ -109,13 +109,17 @@ def test_square_arrays_may_be_turned() -> None:
 
 
 def test_what_is_no_pixels_is_only_turned_around() -> None:
-    words = [one.what for one in otherwise(surveyed(SPEC, np.random.default_rng(0).normal(0, 300, (1, 3, 16, 24))))]
+    words = [
+        one.what for one in otherwise(surveyed(SPEC, np.random.default_rng(0).normal(0, 300, (1, 3, 16, 24))))
+    ]
     assert words == ["the channels in the other order"]
 
 
 def test_whole_numbers_stay() -> None:
     spec = InputSpec("x", np.dtype(np.uint8), (1, 3, 16, 24))
-    words = [one.what for one in otherwise(surveyed(spec, np.arange(3 * 16 * 24).reshape(1, 3, 16, 24) % 256))]
+    words = [
+        one.what for one in otherwise(surveyed(spec, np.arange(3 * 16 * 24).reshape(1, 3, 16, 24) % 256))
+    ]
     assert words == ["the channels in the other order"]
 
 
