@@ -166,11 +166,12 @@ def _hint(seen: InputSurvey, what: str, preset: Preset | None, reverses: bool) -
     mean, std = (preset.mean, preset.std) if preset is not None else (made.mean, made.std)
     turned = color == "bgr" if preset is not None else reverses
     flags = [f"--color {color}"] * reverses
-    if preset is not None or len(mean) > 1 or len(std) > 1:
-        scale = made.scale if preset is None else preset.scale
-        order = slice(None, None, -1 if turned else 1)
-        flags += [f"--scale {_SCALES.get(scale, f'{scale:.8g}')}"]
-        flags += [f"--{name} {_listed(some[order])}" for name, some in (("mean", mean), ("std", std))]
+    order = slice(None, None, -1 if turned else 1)
+    if preset is not None:
+        flags += [f"--scale {_SCALES.get(preset.scale, f'{preset.scale:.8g}')}"]
+    for name, some, fed, none in (("mean", mean, made.mean, (0.0,)), ("std", std, made.std, (1.0,))):
+        if tuple(some[order]) != none or tuple(fed) != none:
+            flags += [f"--{name} {_listed(some[order])}"]
     return f"if the model was trained so, give {' '.join(flags)}"
 
 

@@ -265,11 +265,15 @@ class _Excluded:
         """What is told."""
         return DataWarning(
             "preparation", name,
-            f"input {name!r}: {best.what} makes what the model was trained on, as far as BatchNormalization "
-            f"{self.node!r} knows it: {self.least:.2f} nats from its statistics, against {self.fed:.2f} as "
+            f"input {name!r}: the statistics of training fit {best.what}, not what is fed: those of "
+            f"BatchNormalization {self.node!r} are {_nats(self.least)} off with it and {_nats(self.fed)} as it is "
             f"fed, of {self.samples} images",
             best.hint,
         )  # fmt: skip
+
+
+def _nats(distance: float) -> str:
+    return f"{distance:.2f} nats" if distance < 100 else "over 100"
 
 
 def _mean(meter: SurenessMeter) -> float:
