@@ -28,7 +28,7 @@ MOST = 64
 
 _ROUNDS = (4, 8, 16, 32, MOST)  # samples that have been run, after which some preparations are left behind
 _LEFT = (6, 3, 3, 2, 1)  # of them, beside what is fed
-_SLOW = 0.1  # seconds: a model that takes longer for a sample is not run
+_SLOW = 0.2  # seconds of the processors: a model that takes more for a sample is not run
 _LEAST = 8  # samples
 _BYTES = 1 << 28  # of the samples together
 
@@ -141,7 +141,10 @@ class _Look:
             for sample in self._samples[done:until]:
                 taken = self._add(fed, session, AS_FED, sample)
                 if not done and taken > _SLOW and self._add(self._meter(), session, AS_FED, sample) > _SLOW:
-                    LOG.info("how pictures are prepared is not looked at: the model takes %.1f s", taken)
+                    LOG.info(
+                        "how pictures are prepared is not looked at: the model takes %.1f s of the processors",
+                        taken,
+                    )
                     return None
                 for one in left:
                     self._add(meters[one], session, one, sample)
@@ -210,13 +213,13 @@ class _Look:
     def _add(
         self, meter: SurenessMeter, session: ort.Session, candidate: PicturesAs, sample: Sample
     ) -> float:
-        """Runs a sample as it is and moved; returns the seconds of a run."""
+        """Runs a sample as it is and moved; returns the seconds of the processors for a run."""
         pictures = self._fed(candidate, sample)
         there, move = moved(pictures, self._layout.index("H"), self._layout.index("W"))
         feeds, again = ({**sample.feeds, self._name: one} for one in (pictures, there))
-        start = time.perf_counter()
+        start = time.process_time()
         outputs = session.run(feeds), session.run(again)
-        taken = (time.perf_counter() - start) / 2
+        taken = (time.process_time() - start) / 2
         meter.add(*outputs, feeds, move)
         return taken
 
@@ -266,8 +269,8 @@ class _Excluded:
         return DataWarning(
             "preparation", name,
             f"input {name!r}: the statistics of training fit {best.what}, not what is fed: those of "
-            f"BatchNormalization {self.node!r} are {_nats(self.least)} off with it and {_nats(self.fed)} as it is "
-            f"fed, of {self.samples} images",
+            f"BatchNormalization {self.node!r} are {_nats(self.least)} off with it and {_nats(self.fed)} as it "
+            f"is fed, of {self.samples} images",
             best.hint,
         )  # fmt: skip
 

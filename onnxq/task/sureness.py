@@ -66,8 +66,8 @@ class SurenessMeter:
 
     Of classes, and of those of pixels, it is how much the answer for a moved picture tells of which picture
     that is: ln(p / mean p), p the probability that both answers, drawn by the model's probabilities, are of
-    one class, the mean over all pictures: a contrastive bound of mutual information (arXiv 1807.03748). It is 0
-    of a model that always gives one answer. Of boxes it is ln(1 + d) of the detections d that are found
+    one class, the mean over all pictures: a contrastive bound of mutual information (arXiv 1807.03748). It is
+    0 of a model that always gives one answer. Of boxes it is ln(1 + d) of the detections d that are found
     again, by the product of their scores, less half the squares of those that are not.
     """
 
