@@ -161,7 +161,7 @@ def _is_right(told: DataWarning, net: Net, values: str, color: str) -> bool:
     hint, preset = told.hint, None
     if "--scale" in hint:
         numbers = {key: eval(text) for key, text in re.findall(r"--(scale|mean|std) ([\d./,]+)", hint)}
-        mean, std = (np.ravel(numbers[key]) for key in ("mean", "std"))
+        mean, std = (np.ravel(numbers.get(key, none)) for key, none in (("mean", 0), ("std", 1)))
         hinted = re.search(r"--color (\w+)", hint)
         now = hinted[1] if hinted else color
         order = slice(None, None, -1 if now == "bgr" else 1)

@@ -141,10 +141,7 @@ class _Look:
             for sample in self._samples[done:until]:
                 taken = self._add(fed, session, AS_FED, sample)
                 if not done and taken > _SLOW and self._add(self._meter(), session, AS_FED, sample) > _SLOW:
-                    LOG.info(
-                        "how pictures are prepared is not looked at: the model takes %.1f s of the processors",
-                        taken,
-                    )
+                    LOG.info("how pictures are prepared is not looked at: a run takes %.1f s of CPU", taken)
                     return None
                 for one in left:
                     self._add(meters[one], session, one, sample)
@@ -269,8 +266,8 @@ class _Excluded:
         return DataWarning(
             "preparation", name,
             f"input {name!r}: the statistics of training fit {best.what}, not what is fed: those of "
-            f"BatchNormalization {self.node!r} are {_nats(self.least)} off with it and {_nats(self.fed)} as it "
-            f"is fed, of {self.samples} images",
+            f"BatchNormalization {self.node!r} are {_nats(self.least)} off with it and {_nats(self.fed)} "
+            f"as it is fed, of {self.samples} images",
             best.hint,
         )  # fmt: skip
 
