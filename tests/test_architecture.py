@@ -77,6 +77,8 @@ FENCES = {
     "tensorrt_rtx": {"run"},
     "polygraphy": {"run"},
     "PIL": {"data"},
+    "pyarrow": {"data"},
+    "av": {"data"},
     "typer": {"cli"},
     "click": {"cli"},
     "rich": {"cli"},

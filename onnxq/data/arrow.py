@@ -16,8 +16,8 @@ _ROWS = 256
 class ArrowRows:
     """The rows of files with the same columns, one after another, each a dictionary.
 
-    Arrow files are mapped. Parquet files are unpacked into such a file, as their rows can be read only in large
-    groups; it goes with this object.
+    Arrow files are mapped. Parquet files are unpacked into such files, as their rows can be read only in
+    large groups; these go with this object.
     """
 
     def __init__(self, files: Sequence[Path]) -> None:
@@ -72,10 +72,13 @@ def _is_parquet(path: Path) -> bool:
 def _unpack(parquet: Path, arrow: Path) -> None:
     import pyarrow.parquet
 
-    with pyarrow.parquet.ParquetFile(parquet) as file:
-        with pyarrow.OSFile(str(arrow), "wb") as sink, pyarrow.ipc.new_stream(sink, file.schema_arrow) as out:
-            for batch in file.iter_batches(_ROWS):
-                out.write_batch(batch)
+    with (
+        pyarrow.parquet.ParquetFile(parquet) as file,
+        pyarrow.OSFile(str(arrow), "wb") as sink,
+        pyarrow.ipc.new_stream(sink, file.schema_arrow) as out,
+    ):
+        for batch in file.iter_batches(_ROWS):
+            out.write_batch(batch)
 
 
 def _mapped(path: Path) -> Any:

@@ -1,4 +1,4 @@
-"""Data in a CSV file: a line for each sample, a column for each input, or for each feature of the only one."""
+"""Data in a CSV file: a line for each sample, a column for each input, or for each feature of one."""
 
 from __future__ import annotations
 
@@ -81,7 +81,8 @@ class CsvFile:
         texts = [line.cells[column].strip() for column in columns]
         if len(columns) > 1 and not all(texts):
             raise UserError(
-                f"{line.where}: column {columns[texts.index('')] + 1} is empty", hint="give each feature a number"
+                f"{line.where}: column {columns[texts.index('')] + 1} is empty",
+                hint="give each feature a number",
             )
         text = " ".join(texts)
         value = _value(line.file, text, spec)
@@ -110,8 +111,8 @@ class CsvFile:
 def read_csv(path: Path, inputs: Sequence[InputSpec]) -> CsvFile:
     """Reads a CSV file (`.tsv`: with tabs) whose first line has the names of the inputs.
 
-    Or that of the features of the model's only input, if it has none of its own: then those columns are taken
-    that begin with a number, as many as the input has values in a sample; a first line of numbers is a sample.
+    Where the model's only input has no column, those that begin with a number are its features, as many as
+    it has values in a sample; a first line of numbers is a sample.
 
     Raises:
         UserError: the file cannot be read, or an input has no column.
@@ -163,11 +164,13 @@ def _features(lines: Sequence[Line], spec: InputSpec) -> CsvFile | None:
     columns = [place for place, cell in enumerate(cells) if _numbers(cell) is not None]
     if len(columns) < 2:
         return None
-    if all(isinstance(size, int) for size in sizes) and len(columns) != prod(size for size in sizes if isinstance(size, int)):
+    if all(isinstance(size, int) for size in sizes) and len(columns) != prod(
+        size for size in sizes if isinstance(size, int)
+    ):
         raise UserError(
             f"{where}: {len(columns)} columns begin with a number, and input {spec.name!r} takes "
             f"{shape_text(spec.shape)}",
-            hint="keep one column for each of its values (a column that is none, a label say, is removed), or "
+            hint="keep one column for each of its values (remove labels, say), or "
             f"one column {spec.key!r} with all of them",
         )
     header = lines[0].cells if has_header and len(lines[0].cells) == len(cells) else []

@@ -17,23 +17,27 @@ from onnxq.data.tensor_file import INPUT, OUTPUT
 from onnxq.data.video import Frames
 
 TAKEN = (
-    "give a folder of images, of .npy, .npz, .pb or .parquet files, one such file, a glob or a .txt list of "
-    "them, a video, or Polygraphy's JSON inputs; for several inputs .npz files, a .csv or test_data_set_0, or a "
-    "folder or file for each input, named after it"
+    "give a folder of images, .npy, .npz, .pb or .parquet files, one such file, a glob or a .txt list of "
+    "them, a video, or Polygraphy's JSON inputs; for several inputs .npz files, a .csv or test_data_set_0, or "
+    "a folder or file for each input, named after it"
 )
 
-_KINDS = dict.fromkeys(images.SUFFIXES, "image") | dict.fromkeys(video.SUFFIXES, "video") | {
-    ".npy": "npy",
-    ".npz": "npz",
-    ".pb": "pb",
-    ".json": "json",
-    ".arrow": "arrow",
-    ".parquet": "arrow",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".txt": "list",
-    ".lst": "list",
-}
+_KINDS = (
+    dict.fromkeys(images.SUFFIXES, "image")
+    | dict.fromkeys(video.SUFFIXES, "video")
+    | {
+        ".npy": "npy",
+        ".npz": "npz",
+        ".pb": "pb",
+        ".json": "json",
+        ".arrow": "arrow",
+        ".parquet": "arrow",
+        ".csv": "csv",
+        ".tsv": "csv",
+        ".txt": "list",
+        ".lst": "list",
+    }
+)
 _ALONE = frozenset(("json", "csv", "list"))  # such a file holds all samples: not part of a folder
 _ONE_INPUT = frozenset(("image", "video", "npy", "pb", "list"))
 _LISTED = frozenset(("image", "npy", "npz", "pb"))
@@ -73,10 +77,12 @@ class Found:
         """The files in words: `data.npz`, `40 .npy files in data (2 folders)`."""
         if self.files[0] == self.path:
             return str(self.path)
-        noun = {"image": "image", "set": "test data set"}.get(self.kind, f"{self.files[0].suffix.lower()} file")
+        noun = {"image": "image", "set": "test data set"}.get(
+            self.kind, f"{self.files[0].suffix.lower()} file"
+        )
         if self.frames is not None:
             noun = "frame"
-        if self.kind == "set" or self.entries:
+        if self.kind == "set" or self.frames is not None:
             return f"{len(self.files)} {noun}{'s' * (len(self.files) > 1)} in {self.path}"
         folders = len({file.parent for file in self.files})
         spread = f" ({folders} folders)" if folders > 1 else ""
@@ -143,7 +149,9 @@ def _of_one_kind(
     path: Path, kinds: Mapping[str, list[Path]], others: Sequence[str], title: str, place: str
 ) -> Found:
     if not kinds:
-        what = f"only {', '.join(others[:3])}" if others else "empty" if place == "a folder" else "no file is so"
+        what = (
+            f"only {', '.join(others[:3])}" if others else "empty" if place == "a folder" else "no file is so"
+        )
         raise UserError(f"{title} has zero samples: {what}", hint=TAKEN)
     if len(kinds) > 1:
         text = ", ".join(f"{len(f)} {k} ({f[0].name!r}, ...)" for k, f in kinds.items())

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeGuard, TypeVar
 
 import numpy as np
 from PIL import Image
@@ -38,6 +38,11 @@ def is_array(value: Any) -> bool:
         return False
     named = ("__array__", "__array_interface__", "__dlpack__")
     return any(hasattr(value, name) for name in named) and getattr(value, "ndim", 1) != 0
+
+
+def is_indexed(value: Any) -> TypeGuard[Indexed[Any]]:
+    """Whether a value has items by number, and says how many."""
+    return hasattr(value, "__len__") and hasattr(value, "__getitem__") and not isinstance(value, type)
 
 
 def is_image(value: Any) -> bool:
@@ -72,7 +77,7 @@ class Items:
             UserError: one lacks, or a value is neither numbers nor an image.
         """
         values, left_out = _by_name(item, self._inputs, where)
-        found = {}
+        found: dict[str, arrays.Array] = {}
         for spec in self._inputs:
             if spec.key not in values:
                 raise self._reader.lacks(where, spec, map(str, values))
@@ -95,7 +100,8 @@ class Items:
                 hint="give images for all samples, or arrays",
             )
         if isinstance(value, Mapping):
-            value = Path(value["path"]) if value["bytes"] is None else value["bytes"]
+            held, path = map(value.get, ("bytes", "path"))
+            value = Path(str(path)) if held is None else held
         return self._prepared[spec.name].decode(value, self._reader.note, where)
 
 

@@ -37,9 +37,7 @@ def open_path(path: Path, inputs: Sequence[InputSpec], options: ImageOptions, ba
     return open_found(find_sets(path, len(inputs)) or find_files(path), inputs, options, bad)
 
 
-def open_found(
-    entries: Found, inputs: Sequence[InputSpec], options: ImageOptions, bad: BadSamples
-) -> Opened:
+def open_found(entries: Found, inputs: Sequence[InputSpec], options: ImageOptions, bad: BadSamples) -> Opened:
     """Opens files for a model's inputs.
 
     Raises:
@@ -143,6 +141,7 @@ def _table(
     """The rows of the files of a path."""
     keys = [spec.key for spec in inputs]
     reader = Reader(inputs, has_batch, several=len(found.files) > 1)
+
     def open_file(path: Path) -> Mapping[str, arrays.Array]:
         if found.kind == "npz":
             return _open_npz(path, inputs, reader)

@@ -15,7 +15,17 @@ from onnxq.base.shown import counted
 from onnxq.data import images, layout
 from onnxq.data.bad_samples import BadSamples
 from onnxq.data.files import TAKEN, list_files
-from onnxq.data.items import Calls, Indexed, Items, is_array, looked_at, open_dataset, open_items, prepared_for
+from onnxq.data.items import (
+    Calls,
+    Indexed,
+    Items,
+    is_array,
+    is_indexed,
+    looked_at,
+    open_dataset,
+    open_items,
+    prepared_for,
+)
 from onnxq.data.order import Order
 from onnxq.data.paths import open_found, open_path
 from onnxq.data.rows import Opened, Reader, Row, Table
@@ -30,9 +40,9 @@ DataSource = str | os.PathLike[str] | Iterable[Any] | Indexed[Any] | Callable[[]
 function that gives an iterator over them."""
 
 OBJECTS = (
-    "give a path or a list of paths; an array, {input: array} or a list of such; a dataset that has samples by "
-    "number (data[0], len(data)); or what gives samples one after another, as a loader, a generator or a function "
-    "without arguments does"
+    "give a path or a list of paths; an array, {input: array} or a list of such; a dataset that has samples "
+    "by number (data[0], len(data)); or what gives samples one after another, as a loader, a generator or a "
+    "function without arguments does"
 )
 """What data may be in Python."""
 
@@ -259,12 +269,13 @@ class _Stream(Source):
     def __init__(
         self, items: Iterable[Any], inputs: Sequence[InputSpec], options: ImageOptions, bad: BadSamples
     ) -> None:
-        first, self._first_pass = looked_at(items)
+        first, each = looked_at(items)
+        self._first_pass: Iterator[Any] | None = each
         prepared = prepared_for({} if first is None else first, inputs, options)
         has_batch = images.batched(inputs, prepared)
         super().__init__(has_batch, layout.batch_size(inputs, has_batch), bad, prepared)
         self._of = str(items) if isinstance(items, Script) else "the data"
-        self._title = f"a {type(items).__name__}"
+        self._title = type(items).__name__
         if isinstance(items, Iterator | Calls | Script):
             self._title = str(items) if isinstance(items, Script) else "an iterator"
         self._items: Iterable[Any] | None = items
@@ -340,12 +351,13 @@ def open_source(
     several is one sample. An axis in front of the input's is always that of samples.
 
     Args:
-        data: a folder of images, of .npy, of .npz, of .pb, of Arrow or of parquet files (subfolders included),
-            one such file, a glob, a .txt list of such files or a list of their paths, videos, test data sets of
-            the ONNX model zoo, Polygraphy's JSON inputs; or a `Script`, an array, `{input: array}`; or samples
-            as `Items` takes them: a list, a dataset that has them by number, an iterable, a function that
-            gives one. For several inputs also a .csv with a column for each, or a folder with a subfolder or
-            a file for each, named after it; for one input a .csv with a column for each feature.
+        data: a folder of images, of .npy, of .npz, of .pb, of Arrow or of parquet files (subfolders
+            included), one such file, a glob, a .txt list of such files or a list of their paths, videos, test
+            data sets of the ONNX model zoo, Polygraphy's JSON inputs; or a `Script`, an array,
+            `{input: array}`; or samples as `Items` takes them: a list, a dataset that has them by number, an
+            iterable, a function that gives one. For several inputs also a .csv with a column for each, or a
+            folder with a subfolder or a file for each, named after it; for one input a .csv with a column for
+            each feature.
         inputs: the model's inputs.
         options: how pixels become values.
         skip_bad: leave out samples that cannot be read, do not fit the model or are not finite;
@@ -380,6 +392,6 @@ def _opened(
         if data and all(isinstance(one, str | os.PathLike) for one in data):
             return open_found(list_files([Path(one) for one in data]), inputs, options, bad)
         return open_items(data, inputs, options, bad)
-    if hasattr(data, "__len__") and hasattr(data, "__getitem__") and not isinstance(data, type):
-        return open_dataset(data, inputs, options, bad, f"a {type(data).__name__}")
+    if is_indexed(data):
+        return open_dataset(data, inputs, options, bad, type(data).__name__)
     return None

@@ -42,7 +42,9 @@ class Frames:
                 frame.to_image().save(path, compress_level=1)
                 self.entries.append(Entry(f"{video} frame {number}", f"{video} frame {number}", path))
             if len(self.entries) == before:
-                raise UserError(f"the video {str(video)!r} has zero frames", hint="remove or replace the file")
+                raise UserError(
+                    f"the video {str(video)!r} has zero frames", hint="remove or replace the file"
+                )
 
 
 def _frames(video: Path, most: int, notes: list[str]) -> Iterator[tuple[int, Any]]:
@@ -66,4 +68,6 @@ def _frames(video: Path, most: int, notes: list[str]) -> Iterator[tuple[int, Any
                 if number in wanted:
                     yield number, frame
     except (av.FFmpegError, IndexError) as error:
-        raise UserError(f"{str(video)!r} is no video that is read: {error}", hint="convert it to .mp4") from error
+        raise UserError(
+            f"{str(video)!r} is no video that is read: {error}", hint="convert it to .mp4"
+        ) from error

@@ -217,8 +217,8 @@ class DataPlace(
     """
 
     path: Path | None = option(
-        None, "A folder or file of images or arrays, or a list.", PATH, flag=("--calib",), metavar="PATH",
-        key="data",
+        None, "A folder, file, glob or list of images, arrays or tables; a video.", PATH,
+        flag=("--calib",), metavar="PATH", key="data",
     )  # fmt: skip
     script: str | None = option(
         None, "Instead of a path: a script whose load_data (or FUNC) yields {input: array}; it is run.",
