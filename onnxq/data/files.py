@@ -18,7 +18,7 @@ from onnxq.data.video import Frames
 
 TAKEN = (
     "give a folder of images, .npy, .npz, .pb or .parquet files, one such file, a glob or a .txt list of "
-    "them, a video, or Polygraphy's JSON inputs; for several inputs .npz files, a .csv or test_data_set_0, or "
+    "them, a video, or Polygraphy's JSON inputs; for several inputs .npz, a .csv or test_data_set_0, or "
     "a folder or file for each input, named after it"
 )
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeGuard, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from PIL import Image
@@ -24,7 +24,8 @@ from onnxq.options.settings import ImageOptions
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Indexed(Protocol[T_co]):
+@runtime_checkable
+class Dataset(Protocol[T_co]):
     """Items by their numbers, as a dataset of PyTorch or of Hugging Face has them."""
 
     def __len__(self) -> int: ...
@@ -38,11 +39,6 @@ def is_array(value: Any) -> bool:
         return False
     named = ("__array__", "__array_interface__", "__dlpack__")
     return any(hasattr(value, name) for name in named) and getattr(value, "ndim", 1) != 0
-
-
-def is_indexed(value: Any) -> TypeGuard[Indexed[Any]]:
-    """Whether a value has items by number, and says how many."""
-    return hasattr(value, "__len__") and hasattr(value, "__getitem__") and not isinstance(value, type)
 
 
 def is_image(value: Any) -> bool:
@@ -153,7 +149,7 @@ def open_items(
 
 
 def open_dataset(
-    items: Indexed[Any], inputs: Sequence[InputSpec], options: ImageOptions, bad: BadSamples, title: str
+    items: Dataset[Any], inputs: Sequence[InputSpec], options: ImageOptions, bad: BadSamples, title: str
 ) -> Opened:
     """Opens items that may take long to make: only those that are used are read, which their numbers decide.
 

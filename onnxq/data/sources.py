@@ -17,10 +17,9 @@ from onnxq.data.bad_samples import BadSamples
 from onnxq.data.files import TAKEN, list_files
 from onnxq.data.items import (
     Calls,
-    Indexed,
+    Dataset,
     Items,
     is_array,
-    is_indexed,
     looked_at,
     open_dataset,
     open_items,
@@ -35,7 +34,7 @@ from onnxq.data.understood import DataRead
 from onnxq.graph.validity import check_sizes
 from onnxq.options.settings import ImageOptions
 
-DataSource = str | os.PathLike[str] | Iterable[Any] | Indexed[Any] | Callable[[], Iterable[Any]]
+DataSource = str | os.PathLike[str] | Iterable[Any] | Dataset[Any] | Callable[[], Iterable[Any]]
 """A path or paths; arrays by the names of inputs, or an array; a list, a dataset or a loader of samples, or a
 function that gives an iterator over them."""
 
@@ -392,6 +391,6 @@ def _opened(
         if data and all(isinstance(one, str | os.PathLike) for one in data):
             return open_found(list_files([Path(one) for one in data]), inputs, options, bad)
         return open_items(data, inputs, options, bad)
-    if is_indexed(data):
+    if isinstance(data, Dataset) and not isinstance(data, type):
         return open_dataset(data, inputs, options, bad, type(data).__name__)
     return None
