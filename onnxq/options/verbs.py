@@ -114,6 +114,7 @@ VERBS: Mapping[str, Verb] = {
     "run": Verb((*_DATA, Runtime), data="--data", function="run_pieces"),
     "extract": Verb((Runtime,)),
     "init": Verb((DataPlace,), without=("script",)),
+    "help": Verb(),
     "schema": Verb(),
     "rules list": Verb((Repairs,), without=("target", "enable", "skip", "prove", "allow_interface_changes")),
     "rules explain": Verb((Repairs,), without=("enable", "skip", "prove", "allow_interface_changes")),
