@@ -14,6 +14,7 @@ from onnxq.base.plain import DocumentPart
 from onnxq.base.shown import Shown, Words, count
 from onnxq.base.tables import load
 from onnxq.options.flag_words import tells_keywords
+from onnxq.options.verbs import VERBS
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,8 @@ def _unknown(word: str) -> UserError:
     near = [name for name in known if folded in name.casefold() or name.casefold() in folded]
     near = near or [one.name for one in _entries() if folded in one.text.casefold()]
     hint = f"did you mean {', '.join(map(repr, near[:3]))}?" if near else nearest(word, known)
+    if folded in VERBS:
+        hint = f"it is a verb: onnxq {folded} --help;"
     return UserError(f"there is no word {word!r}", hint=f"{hint} onnxq help lists all".strip())
 
 

@@ -118,7 +118,8 @@ def test_entries_are_short_and_in_order_and_their_pages_are_there() -> None:
 
 def page() -> str:
     lines = [
-        "# Words", "", "The words of the screens, as `onnxq help WORD` explains them. `make words` writes this page.",
+        "# Words", "",
+        "The words of the screens, as `onnxq help WORD` explains them. `make words` writes this page.",
         "", "| word | means | more |", "|---|---|---|",
     ]  # fmt: skip
     for one in ENTRIES:
