@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 BROWSER := $(VENV)/.browser
 SAMPLES := .venv-samples/.installed
 
-.PHONY: help run test test-deep test-all deep check constructs test-oldest test-newest ends bench bench-accuracy bench-calib bench-engine bench-repair bench-surgery bench-peers same-bytes counts page-shots samples golden options schemas modules clean
+.PHONY: help run test test-deep test-all deep check constructs test-oldest test-newest ends bench bench-accuracy bench-calib bench-engine bench-repair bench-surgery bench-peers same-bytes counts page-shots samples golden options schemas modules words clean
 
 help: ## these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -137,6 +137,9 @@ schemas: $(STAMP) ## write docs/schemas again; a number of a schema that is ther
 
 modules: $(STAMP) ## write docs/modules.md again: what each module says of itself
 	ONNXQ_GOLDEN=1 $(PY) -m pytest -n 0 tests/test_modules.py
+
+words: $(STAMP) ## write docs/words.md again: the words of the screens
+	ONNXQ_GOLDEN=1 $(PY) -m pytest -n 0 tests/cli/test_help_verb.py
 
 clean: ## remove the environments and what `make run` wrote
 	rm -rf $(VENV) .venv-oldest .venv-newest .venv-samples .venv-peers .venv-ppq .venv-aimet .venv-surgery out

@@ -229,6 +229,7 @@ def of_rules() -> Iterator[tuple[str, list[object]]]:
     yield "rule", ["rules", "explain", "unfuse_gelu"]
     yield "message", ["rules", "explain", "--message", "Unsupported ONNX data type: DOUBLE"]
     yield "schemas", ["schema"]
+    yield "words", ["help"]
     yield "error", ["schema", "nothing"]
 
 

@@ -19,6 +19,7 @@ _PLACES = {
     "onnxq.analysis.memory": ("ModelMemory",),
     "onnxq.analysis.nodes": ("ModelNodes",),
     "onnxq.documents.analysis": ("Analysis",),
+    "onnxq.documents.glossary": ("Glossary", "explain_word"),
     "onnxq.analysis.tensors": ("TensorTable",),
     "onnxq.analysis.weights": ("WeightTable",),
     "onnxq.calib.stats_file": ("StatsFile",),

@@ -12,6 +12,8 @@ from onnxq.base.progress import Observer as Observer
 from onnxq.calib.stats_file import StatsFile as StatsFile
 from onnxq.cli.bar import bar as bar
 from onnxq.documents.analysis import Analysis as Analysis
+from onnxq.documents.glossary import Glossary as Glossary
+from onnxq.documents.glossary import explain_word as explain_word
 from onnxq.documents.pieces import ChainRun as ChainRun
 from onnxq.emit.schemas import SchemaList as SchemaList
 from onnxq.emit.schemas import list_schemas as list_schemas
@@ -95,6 +97,7 @@ __all__ = [
     "Feeding",
     "FirstSettings",
     "Format",
+    "Glossary",
     "Goal",
     "ImageOptions",
     "Inputs",
@@ -137,6 +140,7 @@ __all__ = [
     "engine",
     "explain_message",
     "explain_rule",
+    "explain_word",
     "extract",
     "init",
     "inspect",

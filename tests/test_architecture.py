@@ -78,6 +78,8 @@ FENCES = {
     "tensorrt_rtx": {"run"},
     "polygraphy": {"run"},
     "PIL": {"data"},
+    "pyarrow": {"data"},
+    "av": {"data"},
     "typer": {"cli"},
     "click": {"cli"},
     "rich": {"cli"},

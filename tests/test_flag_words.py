@@ -15,7 +15,7 @@ from onnxq.cli.app import app
 
 OTHER_NAMES = {
     "data": "look", "run": "run_pieces", "list": "list_rules", "explain": "explain_rule", "test": "try_rules",
-    "page": "rules_page",
+    "page": "rules_page", "help": "explain_word",
 }  # fmt: skip
 
 
@@ -32,7 +32,7 @@ def flags() -> Iterator[tuple[str, str]]:
         for parameter in command.params:
             for flag in (*parameter.opts, *parameter.secondary_opts):
                 name = flag[2:].replace("-", "_")
-                if flag.startswith("--") and name not in known and name != "help":
+                if flag.startswith("--") and name not in known and name not in ("help", "help_all"):
                     yield function, name
 
 

@@ -49,6 +49,7 @@ FUNCTIONS = {
     "inspect": ["inspect", "describe", "describe_tensor", "draw"],
     "list": ["list_rules"], "explain": ["explain_rule", "explain_message"], "test": ["try_rules"],
     "page": ["rules_page"], "schema": ["list_schemas", "schema"],
+    "help": ["explain_word"],
 }  # fmt: skip
 
 
@@ -59,17 +60,19 @@ PLAIN = {"bar", "draw", "rules_page", "schema"}
 
 # What is over before one looks: nobody observes it.
 QUICK = {
-    "bar", "describe", "describe_tensor", "diff", "draw", "explain_message", "explain_rule", "inspect",
+    "bar", "describe", "describe_tensor", "diff", "draw", "explain_message", "explain_rule", "explain_word",
+    "inspect",
     "list_rules", "list_schemas", "merge_stats", "rules_page", "schema",
 }  # fmt: skip
 
 # Flags about the screen and the exit code, which a function has not; CSV is the rows of what it returns.
-ON_SCREEN = {"help", "quiet", "verbose", "as_json", "all_rows", "csv", "strict", "config"}
+ON_SCREEN = {"help", "quiet", "verbose", "as_json", "all_rows", "csv", "strict", "config", "help_all"}
 
 # Flags whose keyword has another name, "" for none: it is another function, or what is shown of the result.
 RENAMED = {
     ("", "path"): "data", ("", "script"): "data", ("", "op"): "ops",
     ("analyze", "match"): "layers", ("analyze", "threshold"): "thresholds", ("report", "show"): "open",
+    ("help", "show"): "open",
     ("calibrate", "merge"): "parts", ("inspect", "tensor"): "name", ("inspect", "nodes"): "match",
     ("inspect", "dot"): "found", ("inspect", "csv"): "", ("inspect", "force"): "",
     ("check", "report"): "", ("check", "force"): "", ("engine", "match"): "", ("page", "output"): "",
@@ -365,6 +368,7 @@ def returned(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     found["extract"] = onnxq.extract(model, end=["a"])
     found["list_rules"] = onnxq.list_rules()
     found["list_schemas"] = onnxq.list_schemas()
+    found["explain_word"] = onnxq.explain_word()
     found["explain_rule"] = onnxq.explain_rule("fold_batchnorm")
     found["explain_message"] = onnxq.explain_message("No importer registered for op: NonZero")
     (place / "rules").mkdir()

@@ -106,4 +106,11 @@ def known(message: str) -> list[str]:
     tried: onnxq.RulesTried = onnxq.try_rules("my_rules")
     schemas: onnxq.SchemaList = onnxq.list_schemas()
     onnxq.schema(schemas.documents[0].kind)
-    return [text.rule.doc, *(match.summary for match in found.known), str(tried.failed), onnxq.rules_page()]
+    words: onnxq.Glossary = onnxq.explain_word("SQNR")
+    return [
+        words.entries[0].text,
+        text.rule.doc,
+        *(match.summary for match in found.known),
+        str(tried.failed),
+        onnxq.rules_page(),
+    ]

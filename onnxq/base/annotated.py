@@ -61,7 +61,7 @@ def fits(value: Any, kind: Any) -> bool:
     if kind in _NUMBERS:
         return isinstance(value, _NUMBERS[kind]) and not isinstance(value, bool)
     plain = origin or kind
-    if getattr(plain, "_is_protocol", False):
+    if getattr(plain, "_is_protocol", False) and not getattr(plain, "_is_runtime_protocol", False):
         return callable(value) or "__call__" not in vars(plain)
     return not isinstance(plain, type) or isinstance(value, plain)
 

@@ -8,10 +8,12 @@ import sys
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 import onnxq
 from onnxq.base import interrupts, remarks
 from onnxq.base.heap import steady_heap
+from onnxq.cli.panels import PanelledCommand
 from onnxq.cli.peer_flags import OTHERS, SAME, in_our_words
 from onnxq.cli.rules import rules
 from onnxq.cli.screen import Screen
@@ -33,7 +35,8 @@ app = typer.Typer(
 )
 for name in VERBS:
     if " " not in name:  # a file of this folder has it
-        app.command()(verb(name, getattr(importlib.import_module(f"onnxq.cli.{name}"), name)))
+        form = PanelledCommand if VERBS[name].first else TyperCommand
+        app.command(cls=form)(verb(name, getattr(importlib.import_module(f"onnxq.cli.{name}"), name)))
 app.add_typer(rules)
 
 

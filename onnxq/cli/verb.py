@@ -16,6 +16,7 @@ from onnxq.base import interrupts, remarks
 from onnxq.base.errors import OnnxqError, UserError
 from onnxq.cli import fault
 from onnxq.cli.chosen import flag_of, takes
+from onnxq.cli.panels import HelpAll
 from onnxq.cli.screen import Screen, write_json
 from onnxq.documents.ended import ErrorEnd, ErrorSaid
 from onnxq.options.option import read_options
@@ -41,6 +42,7 @@ def verb(name: str, function: Callable[..., int | None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def command(context: typer.Context, quiet: bool, verbose: bool, as_json: bool, **arguments: Any) -> None:
+        arguments.pop("help_all", None)  # which is shown by itself
         before = context.obj or {}  # the same flags, in front of the verb
         screen = Screen(
             quiet=quiet or before.get("quiet", False),
@@ -60,6 +62,8 @@ def verb(name: str, function: Callable[..., int | None]) -> Callable[..., None]:
         raise typer.Exit(code)
 
     flags = {"quiet": Quiet, "verbose": Verbose, "as_json": Json}
+    if VERBS[name].first:
+        flags["help_all"] = HelpAll
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     packs = {p.name: p.annotation for p in own if dataclasses.is_dataclass(p.annotation)}
     kind = inspect.Parameter.KEYWORD_ONLY

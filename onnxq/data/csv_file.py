@@ -1,4 +1,4 @@
-"""Data for several inputs in a CSV file: a column for each input, a line for each sample."""
+"""Data in a CSV file: a line for each sample, a column for each input, or for each feature of one."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
 import numpy as np
 
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.data.files import kind_of
+from onnxq.data.layout import of_numbers
 from onnxq.data.lists import read_text, resolve
 from onnxq.data.samples import InputSpec
+from onnxq.graph.types import shape_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +40,14 @@ class CsvFile:
     """A CSV file: a line holds values, or the path of an image, an .npy or a .pb file, for each input.
 
     Attributes:
-        columns: the column of each input.
+        columns: the columns of each input: one, or those of its features.
         kinds: what a column holds, by its first cell: `numbers` or the kind of its files.
         width: how many columns there are.
         lines: those after the header, blank ones left out.
         notes: what the user may not expect.
     """
 
-    columns: Mapping[str, int]
+    columns: Mapping[str, Sequence[int]]
     kinds: Mapping[str, str]
     width: int
     lines: Sequence[Line]
@@ -63,7 +66,7 @@ class CsvFile:
         """What a line has for an input: a file, or values.
 
         Returns:
-            float64 or int64 values as a vector, or text for an input of strings.
+            Values as a vector, of the input's dtype or int64, or text for an input of strings.
 
         Raises:
             UserError: the line has too few or too many cells, this one holds something else than its
@@ -74,10 +77,17 @@ class CsvFile:
                 f"{line.where}: {len(line.cells)} cells, where the first line has {self.width}",
                 hint="give each input a cell; put one that holds the separator in quotes",
             )
-        text = line.cells[self.columns[spec.name]].strip()
+        columns = self.columns[spec.name]
+        texts = [line.cells[column].strip() for column in columns]
+        if len(columns) > 1 and not all(texts):
+            raise UserError(
+                f"{line.where}: column {columns[texts.index('')] + 1} is empty",
+                hint="give each feature a number",
+            )
+        text = " ".join(texts)
         value = _value(line.file, text, spec)
         kind, column = _kind(value), self.kinds[spec.name]
-        cell = f"{line.where}, column {spec.key!r}"
+        cell = f"{line.where}, " + (f"column {spec.key!r}" if len(columns) == 1 else f"input {spec.name!r}")
         if kind is None:
             raise UserError(
                 f"{cell}: {text!r} is neither numbers nor a file that onnxq reads"
@@ -101,6 +111,9 @@ class CsvFile:
 def read_csv(path: Path, inputs: Sequence[InputSpec]) -> CsvFile:
     """Reads a CSV file (`.tsv`: with tabs) whose first line has the names of the inputs.
 
+    Where the model's only input has no column, those that begin with a number are its features, as many as
+    it has values in a sample; a first line of numbers is a sample.
+
     Raises:
         UserError: the file cannot be read, or an input has no column.
     """
@@ -109,6 +122,10 @@ def read_csv(path: Path, inputs: Sequence[InputSpec]) -> CsvFile:
         raise UserError(f"{str(path)!r} is empty", hint="the first line has the names of the inputs")
     header = [name.strip() for name in lines[0].cells]
     names = [spec.key for spec in inputs]
+    if len(names) == 1 and names[0] not in header and inputs[0].data_name is None:
+        features = _features(lines, inputs[0])
+        if features is not None:
+            return features
     for name in names:
         if header.count(name) > 1:
             raise UserError(f"{lines[0].where}: column {name!r} is there twice", hint="keep one of them")
@@ -125,9 +142,42 @@ def read_csv(path: Path, inputs: Sequence[InputSpec]) -> CsvFile:
     notes = (
         [f"columns of {str(path)!r} that are no inputs are left out: {', '.join(others)}"] if others else []
     )
-    columns = {spec.name: header.index(spec.key) for spec in inputs}
-    kinds = {spec.name: _first_kind(lines[1:], columns[spec.name], spec) for spec in inputs}
+    columns = {spec.name: [header.index(spec.key)] for spec in inputs}
+    kinds = {spec.name: _first_kind(lines[1:], columns[spec.name][0], spec) for spec in inputs}
     return CsvFile(columns, kinds, len(header), lines[1:], notes)
+
+
+def _features(lines: Sequence[Line], spec: InputSpec) -> CsvFile | None:
+    """The columns that are the features of an input; None where it has no such values.
+
+    Raises:
+        UserError: there are more columns of numbers than it has values, or fewer.
+    """
+    sizes = (spec.shape or ())[1:] or (spec.shape or ())
+    if spec.dtype.kind == "O" or not sizes:
+        return None
+    where, has_header = str(lines[0].file), any(_numbers(cell) is None for cell in lines[0].cells)
+    rows = lines[1:] if has_header else lines
+    if not rows:
+        return None
+    cells = rows[0].cells
+    columns = [place for place, cell in enumerate(cells) if _numbers(cell) is not None]
+    if len(columns) < 2:
+        return None
+    if all(isinstance(size, int) for size in sizes) and len(columns) != prod(
+        size for size in sizes if isinstance(size, int)
+    ):
+        raise UserError(
+            f"{where}: {len(columns)} columns begin with a number, and input {spec.name!r} takes "
+            f"{shape_text(spec.shape)}",
+            hint="keep one column for each of its values (remove labels, say), or "
+            f"one column {spec.key!r} with all of them",
+        )
+    header = lines[0].cells if has_header and len(lines[0].cells) == len(cells) else []
+    others = [name.strip() for place, name in enumerate(header) if place not in columns]
+    notes = [f"{where}: {len(columns)} columns are the values of input {spec.name!r}, in their order"]
+    notes += [f"columns of {where!r} that hold no numbers are left out: {', '.join(others)}"] * bool(others)
+    return CsvFile({spec.name: columns}, {spec.name: "numbers"}, len(cells), rows, notes)
 
 
 def shaped(values: np.ndarray, spec: InputSpec, has_batch: bool) -> np.ndarray:
@@ -167,8 +217,8 @@ def _value(file: Path, text: str, spec: InputSpec) -> Path | np.ndarray:
     """A cell as values, or else as a path."""
     if spec.dtype.kind == "O":
         return np.array([text])
-    values = _numbers(text, whole=spec.dtype.kind in "iub") if text else None
-    return resolve(file, text) if values is None else values
+    values = _numbers(text, whole=spec.dtype.kind in "iub")
+    return resolve(file, text) if values is None else of_numbers(values, spec)
 
 
 def _kind(value: Path | np.ndarray) -> str | None:
@@ -179,9 +229,11 @@ def _kind(value: Path | np.ndarray) -> str | None:
     return kind if kind in ("image", "npy", "pb") else None
 
 
-def _numbers(text: str, *, whole: bool) -> np.ndarray | None:
-    """The numbers of a cell, int64 where they are `whole` and can be; None where it has others."""
+def _numbers(text: str, *, whole: bool = False) -> np.ndarray | None:
+    """The numbers of a cell, int64 where they are `whole` and can be; None where it has others, or none."""
     parts = text.split()
+    if not parts:
+        return None
     for kind in (int, float) if whole else (float,):
         try:
             return np.array([kind(part) for part in parts])

@@ -2,38 +2,49 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from onnxq.base.errors import UserError, unknown_name
-from onnxq.data import images
+from onnxq.data import images, video
 from onnxq.data.lists import Entry, read_list
 from onnxq.data.samples import InputSpec
 from onnxq.data.tensor_file import INPUT, OUTPUT
+from onnxq.data.video import Frames
 
 TAKEN = (
-    "give a folder of images, of .npy, .npz or .pb files, one such file, a .txt list of them, or "
-    "Polygraphy's JSON inputs; for several inputs .npz files, a .csv or test_data_set_0, or a folder or "
-    "file for each input, named after it"
+    "give a folder of images, .npy, .npz, .pb or .parquet files, one such file, a glob or a .txt list of "
+    "them, a video, or Polygraphy's JSON inputs; for several inputs .npz, a .csv or test_data_set_0, or "
+    "a folder or file for each input, named after it"
 )
 
-_KINDS = dict.fromkeys(images.SUFFIXES, "image") | {
-    ".npy": "npy",
-    ".npz": "npz",
-    ".pb": "pb",
-    ".json": "json",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".txt": "list",
-    ".lst": "list",
-}
+_KINDS = (
+    dict.fromkeys(images.SUFFIXES, "image")
+    | dict.fromkeys(video.SUFFIXES, "video")
+    | {
+        ".npy": "npy",
+        ".npz": "npz",
+        ".pb": "pb",
+        ".json": "json",
+        ".arrow": "arrow",
+        ".parquet": "arrow",
+        ".csv": "csv",
+        ".tsv": "csv",
+        ".txt": "list",
+        ".lst": "list",
+    }
+)
 _ALONE = frozenset(("json", "csv", "list"))  # such a file holds all samples: not part of a folder
-_ONE_INPUT = frozenset(("image", "npy", "pb", "list"))
+_ONE_INPUT = frozenset(("image", "video", "npy", "pb", "list"))
+_LISTED = frozenset(("image", "npy", "npz", "pb"))
 _SET = re.compile(r"test_data_set_(\d+)")
 _CLUTTER = frozenset(("thumbs.db", "desktop.ini", "__macosx"))
+_SAVED = frozenset(("dataset_info.json", "state.json"))  # what `save_to_disk` writes beside .arrow files
+_PARTS = "dataset_dict.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +53,11 @@ class Found:
 
     Attributes:
         path: the file or folder.
-        kind: `image`, `npy`, `npz`, `pb`, `json`, `csv`, or `set`: folders `test_data_set_0`.
+        kind: `image`, `npy`, `npz`, `pb`, `json`, `csv`, `arrow`, or `set`: folders `test_data_set_0`.
         files: themselves, in order.
         left_out: names in the folder that are no data.
-        entries: the lines that name the files, where the path is a list.
+        entries: the lines that name the files, where the path is a list; the frames of videos.
+        frames: where the files are frames of videos, what keeps them.
     """
 
     path: Path
@@ -53,6 +65,7 @@ class Found:
     files: Sequence[Path]
     left_out: Sequence[str] = ()
     entries: Sequence[Entry] = ()
+    frames: Frames | None = None
 
     @property
     def holds_one_input(self) -> bool:
@@ -64,8 +77,12 @@ class Found:
         """The files in words: `data.npz`, `40 .npy files in data (2 folders)`."""
         if self.files[0] == self.path:
             return str(self.path)
-        noun = {"image": "image", "set": "test data set"}.get(self.kind, f".{self.kind} file")
-        if self.kind == "set":
+        noun = {"image": "image", "set": "test data set"}.get(
+            self.kind, f"{self.files[0].suffix.lower()} file"
+        )
+        if self.frames is not None:
+            noun = "frame"
+        if self.kind == "set" or self.frames is not None:
             return f"{len(self.files)} {noun}{'s' * (len(self.files) > 1)} in {self.path}"
         folders = len({file.parent for file in self.files})
         spread = f" ({folders} folders)" if folders > 1 else ""
@@ -74,10 +91,11 @@ class Found:
     @property
     def notes(self) -> list[str]:
         """What the user may not expect."""
+        frames = [] if self.frames is None else self.frames.notes
         if not self.left_out:
-            return []
+            return frames
         names = ", ".join(self.left_out[:3]) + (", ..." if len(self.left_out) > 3 else "")
-        return [f"other files in {str(self.path)!r} are left out ({len(self.left_out)}): {names}"]
+        return [f"other files in {str(self.path)!r} are left out ({len(self.left_out)}): {names}", *frames]
 
 
 def kind_of(path: Path) -> str | None:
@@ -86,7 +104,7 @@ def kind_of(path: Path) -> str | None:
 
 
 def find_files(path: Path) -> Found:
-    """The data files of a file or a folder with its subfolders.
+    """The data files of a file, of a folder with its subfolders, or of a glob.
 
     Raises:
         UserError: there is no such path, no data in it, or data of several kinds.
@@ -95,23 +113,59 @@ def find_files(path: Path) -> Found:
         kind = kind_of(path)
         if kind is None:
             raise UserError(f"{str(path)!r} is not a data file that onnxq reads", hint=TAKEN)
-        return _listed(path) if kind == "list" else Found(path, kind, [path])
-    if not os.path.isdir(path):
-        near = [str(entry) for entry in sorted(path.parent.glob("*"))]
-        error = unknown_name("data file or folder", str(path), near)
-        raise UserError(str(error), hint=error.hint or "check the path")
-    kinds, others = _walk(path)
+        return _listed(path) if kind == "list" else _found(path, kind, [path])
+    if os.path.isdir(path):
+        kinds, others = _walk(path)
+        return _of_one_kind(path, kinds, others, f"the data folder {str(path)!r}", "a folder")
+    if is_glob(path):
+        kinds, others = _matched(path)
+        return _of_one_kind(path, kinds, others, f"the glob {str(path)!r}", "a glob")
+    near = [str(entry) for entry in sorted(path.parent.glob("*"))]
+    error = unknown_name("data file or folder", str(path), near)
+    raise UserError(str(error), hint=error.hint or "check the path")
+
+
+def is_glob(path: Path) -> bool:
+    """Whether a path is a pattern of paths: `imgs/*.jpg`, or `imgs/**/*.jpg` for all folders below."""
+    return glob.has_magic(str(path)) and not os.path.exists(path)
+
+
+def list_files(paths: Sequence[Path]) -> Found:
+    """The data files of a list of paths in memory.
+
+    Raises:
+        UserError: one is of no data file, or they are of several kinds.
+    """
+    entries = [Entry(f"item {number} of the data", str(path), path) for number, path in enumerate(paths)]
+    folders = {os.path.dirname(os.path.abspath(path)) for path in paths}
+    try:
+        folder = Path(os.path.relpath(os.path.commonpath(folders)))
+    except ValueError:  # on several drives
+        folder = Path(os.path.curdir)
+    return _of_entries(folder, entries, "the list of paths")
+
+
+def _of_one_kind(
+    path: Path, kinds: Mapping[str, list[Path]], others: Sequence[str], title: str, place: str
+) -> Found:
     if not kinds:
-        what = f"only {', '.join(others[:3])}" if others else "empty"
-        raise UserError(f"the data folder {str(path)!r} has zero samples: {what}", hint=TAKEN)
+        what = (
+            f"only {', '.join(others[:3])}" if others else "empty" if place == "a folder" else "no file is so"
+        )
+        raise UserError(f"{title} has zero samples: {what}", hint=TAKEN)
     if len(kinds) > 1:
         text = ", ".join(f"{len(f)} {k} ({f[0].name!r}, ...)" for k, f in kinds.items())
-        raise UserError(
-            f"the data folder {str(path)!r} holds files of several kinds: {text}",
-            hint="keep one kind in a folder",
-        )
+        raise UserError(f"{title} holds files of several kinds: {text}", hint=f"keep one kind in {place}")
     ((kind, files),) = kinds.items()
-    return Found(path, kind, files, others)
+    return _found(path, kind, files, others)
+
+
+def _found(path: Path, kind: str, files: Sequence[Path], others: Sequence[str] = ()) -> Found:
+    """Files of one kind; of videos their frames."""
+    if kind != "video":
+        return Found(path, kind, files, others)
+    frames = Frames(files)
+    return Found(path, "image", [one.path for one in frames.entries], others, frames.entries, frames)
 
 
 def _listed(path: Path) -> Found:
@@ -119,20 +173,22 @@ def _listed(path: Path) -> Found:
     entries = read_list(path)
     if not entries:
         raise UserError(f"the list {str(path)!r} has zero samples", hint="write one path a line")
+    return _of_entries(path, entries, f"the list {str(path)!r}")
+
+
+def _of_entries(path: Path, entries: Sequence[Entry], title: str) -> Found:
     kinds: dict[str, Entry] = {}
     for entry in entries:
         kind = kind_of(entry.path)
-        if kind is None or kind in _ALONE:
+        if kind not in _LISTED:
             raise UserError(
                 f"{entry.where}: {entry.text!r} is not a data file that onnxq reads from a list",
-                hint="a line is the path of an image, or of an .npy, .npz or .pb file, and nothing else",
+                hint="it has to be the path of an image, or of an .npy, .npz or .pb file, and nothing else",
             )
         kinds.setdefault(kind, entry)
     if len(kinds) > 1:
         text = " and ".join(f"{kind} ({entry.where}: {entry.text!r})" for kind, entry in kinds.items())
-        raise UserError(
-            f"the list {str(path)!r} names files of several kinds: {text}", hint="keep one kind in a list"
-        )
+        raise UserError(f"{title} names files of several kinds: {text}", hint="keep one kind in a list")
     (kind,) = kinds
     return Found(path, kind, [entry.path for entry in entries], entries=entries)
 
@@ -220,7 +276,11 @@ def _unreadable(error: OSError) -> UserError:
 
 
 def _walk(path: Path) -> tuple[dict[str, list[Path]], list[str]]:
-    """The files of a folder by kind, and the names of what is left out."""
+    """The files of a folder by kind, and the names of what is left out.
+
+    Raises:
+        UserError: a folder cannot be read, or there are several parts of a dataset.
+    """
     kinds: dict[str, list[Path]] = {}
     others: list[str] = []
 
@@ -230,15 +290,41 @@ def _walk(path: Path) -> tuple[dict[str, list[Path]], list[str]]:
     for root, folders, names in os.walk(path, onerror=refuse):
         others += sorted(f"{name}/" for name in folders if _is_clutter(name))
         folders[:] = sorted(name for name in folders if not _is_clutter(name))
+        if _PARTS in names and len(folders) > 1:
+            parts = ", ".join(str(Path(root, name)) for name in folders)
+            raise UserError(f"{root!r} holds a dataset in several parts: {parts}", hint="name one of them")
         for name in sorted(names):
-            kind = None if _is_clutter(name) else kind_of(Path(name))
-            if kind == "pb" and OUTPUT.fullmatch(name):
-                continue
-            if kind is None or kind in _ALONE:
-                others.append(name)
-            else:
-                kinds.setdefault(kind, []).append(Path(root, name))
+            _sort(Path(root, name), kinds, others)
+    if "arrow" in kinds:
+        others = [name for name in others if name not in (*_SAVED, _PARTS)]
     return kinds, others
+
+
+def _matched(path: Path) -> tuple[dict[str, list[Path]], list[str]]:
+    """The files that a glob matches, and those in folders that it matches, by kind; as `_walk`."""
+    kinds: dict[str, list[Path]] = {}
+    others: list[str] = []
+    found = [Path(name) for name in sorted(glob.glob(str(path), recursive=True))]
+    files = [one for one in found if os.path.isfile(one)]
+    for one in files:
+        _sort(one, kinds, others)
+    for folder in found if not files else ():
+        inner, left = _walk(folder)
+        others += left
+        for kind, some in inner.items():
+            kinds.setdefault(kind, []).extend(some)
+    return kinds, others
+
+
+def _sort(file: Path, kinds: dict[str, list[Path]], others: list[str]) -> None:
+    """Puts a file of a folder to those of its kind, or among what is left out."""
+    kind = None if _is_clutter(file.name) else kind_of(file)
+    if kind == "pb" and OUTPUT.fullmatch(file.name):
+        return
+    if kind is None or kind in _ALONE:
+        others.append(file.name)
+    else:
+        kinds.setdefault(kind, []).append(file)
 
 
 def _is_clutter(name: str) -> bool:

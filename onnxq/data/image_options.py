@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from onnxq.base.errors import UserError
 from onnxq.data.presets import PRESETS, Preset
 from onnxq.graph.types import Dim
 from onnxq.options.grouped import image_options
 from onnxq.options.settings import Color, ImageOptions, is_side
 
-__all__ = ["ImageOptions", "image_options", "resolved"]
+__all__ = ["ImageOptions", "image_options", "refuse", "resolved"]
 
 
 def resolved(options: ImageOptions, color: Color, width: Dim, height: Dim) -> ImageOptions:
@@ -43,3 +44,17 @@ def _sizes(options: ImageOptions, preset: Preset, width: Dim, height: Dim) -> di
         crop = options.crop or own
         return {"crop": crop, "resize": round(max(crop) * 256 / 224)}
     return {}
+
+
+def refuse(options: ImageOptions, what: str) -> None:
+    """Refuses image options for data that are no images.
+
+    Raises:
+        UserError: there are some.
+    """
+    if stated := options.given():
+        raise UserError(
+            f"{', '.join(stated)}: for images, but the data are arrays ({what}), which are fed as they are",
+            hint="leave the image options out (a preset in onnxq.toml is one), and prepare the arrays as "
+            "the model takes them",
+        )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from onnxq.base.errors import UserError
+from onnxq.data import layout as array_layout
 from onnxq.data.image_options import resolved
 from onnxq.data.presets import PRESETS
 from onnxq.data.samples import InputSpec
@@ -63,12 +65,15 @@ class Preparation:
     letterbox: bool
     preset: str | None
 
-    def decode(self, path: Path, note: Callable[[str], None]) -> np.ndarray:
-        """An image file as values of the input, without the batch axis.
+    def decode(
+        self, image: Path | bytes | Image.Image, note: Callable[[str], None], where: str = ""
+    ) -> np.ndarray:
+        """An image as values of the input, without the batch axis.
 
         Args:
-            path: the file.
+            image: it, or its file, or what that holds.
             note: is told what the user may not expect.
+            where: where it is from, for messages, of one that is no file.
 
         Returns:
             float32 `[C, H, W]` or `[H, W, C]` for a float input, else uint8.
@@ -77,10 +82,10 @@ class Preparation:
             UserError: the file is no image, is corrupt, has more than 8 bits a channel, or comes
                 out in another size than the input takes.
         """
-        where = f"{str(path)!r} (input {self.input!r})"
+        where = where or f"{str(image)!r} (input {self.input!r})"
         channels = CHANNELS[self.color]
-        image = self._arranged(_open(path, where, _MODES[channels], note), where)
-        pixels = np.asarray(image).reshape(image.height, image.width, channels)
+        arranged = self._arranged(_open(image, where, _MODES[channels], note), where)
+        pixels = np.asarray(arranged).reshape(arranged.height, arranged.width, channels)
         if self.color == "bgr":
             pixels = pixels[..., ::-1]
         if not _is_integer(self.dtype):
@@ -213,6 +218,21 @@ class Preparation:
             )
 
 
+Prepared = Sequence[Preparation]
+"""How images become inputs, of those that are fed some."""
+
+
+def batched(inputs: Sequence[InputSpec], prepared: Prepared) -> frozenset[str]:
+    """Names of the inputs whose first axis is the batch; of images, the layout tells."""
+    layouts = {image.input: image.layout for image in prepared}
+    alike = array_layout.batched(inputs)
+    return frozenset(
+        spec.name
+        for spec in inputs
+        if (layouts[spec.name].startswith("N") if spec.name in layouts else spec.name in alike)
+    )
+
+
 def prepare(spec: InputSpec, options: ImageOptions) -> Preparation:
     """How images become an input: NCHW, NHWC, CHW or HWC with 1 or 3 channels, float or integer.
 
@@ -333,12 +353,14 @@ def upright_size(path: Path) -> Size:
 _ORIENTATION = 0x0112  # the tag of EXIF
 
 
-def _open(path: Path, where: str, mode: str, note: Callable[[str], None]) -> Image.Image:
+def _open(
+    image: Path | bytes | Image.Image, where: str, mode: str, note: Callable[[str], None]
+) -> Image.Image:
     """The first frame of an image, upright, as RGB or L.
 
     Transparency is dropped; a palette or CMYK is converted by Pillow, without color management.
     """
-    with _opened(path, where) as file:
+    with _opened(image, where) as file:
         if file.mode.startswith(("I", "F")):
             raise UserError(
                 f"{where} has more than 8 bits a channel (mode {file.mode})",
@@ -350,12 +372,16 @@ def _open(path: Path, where: str, mode: str, note: Callable[[str], None]) -> Ima
 
 
 @contextlib.contextmanager
-def _opened(path: Path, where: str) -> Iterator[Image.Image]:
+def _opened(image: Path | bytes | Image.Image, where: str) -> Iterator[Image.Image]:
     """An image file, open; what is wrong with it is the user's error."""
     try:
-        with warnings.catch_warnings(), Image.open(path) as file:
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # on metadata, which are not needed
-            yield file
+            if isinstance(image, Image.Image):  # the user's, who closes it
+                yield image
+                return
+            with Image.open(io.BytesIO(image) if isinstance(image, bytes) else image) as file:
+                yield file
     except UserError:
         raise
     except UnidentifiedImageError as error:

@@ -120,6 +120,14 @@ def layout(
     return kind
 
 
+def of_numbers(array: np.ndarray, spec: InputSpec) -> np.ndarray:
+    """Numbers of text or of Python, which have no dtype of their own, in that of an input of floats."""
+    if array.dtype != np.float64 or not is_real(spec.dtype):
+        return array
+    converted: np.ndarray = array.astype(spec.dtype)
+    return converted if np.isfinite(converted).all() else array
+
+
 def refuse_text(dtype: np.dtype, spec: InputSpec, where: str) -> None:
     """Refuses text for an input of numbers, whatever its shape.
 
@@ -172,6 +180,8 @@ def _cast(array: np.ndarray, spec: InputSpec, where: str, note: Callable[[str], 
     if to_float and (from_float or have.kind in "iub"):
         if not from_float:
             note(f"input {spec.name!r} is {want}, the data is {have}: converted without scaling its values")
+        elif have.itemsize > want.itemsize:
+            note(f"input {spec.name!r} is {want}, the data is {have}: its values are rounded")
         with np.errstate(over="ignore"):  # what overflows is reported as such
             return array.astype(want)
     if have.kind in "iub" and want.kind in "iub":

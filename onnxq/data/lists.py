@@ -32,7 +32,7 @@ class Entry:
         if not os.path.isfile(self.path):
             raise UserError(
                 f"{self.where}: there is no file {self.text!r}",
-                hint="paths are relative to the list's folder, or to the working directory",
+                hint="paths are relative to the folder of their list, or to the working directory",
             )
 
 

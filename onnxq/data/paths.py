@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -11,30 +10,18 @@ import numpy as np
 
 from onnxq.base.errors import UserError
 from onnxq.data import arrays, images, layout
+from onnxq.data.arrow import ArrowRows
 from onnxq.data.bad_samples import BadSamples
 from onnxq.data.csv_file import Line, read_csv, shaped
 from onnxq.data.files import Found, find_by_input, find_files, find_sets, kind_of
+from onnxq.data.image_options import refuse
+from onnxq.data.items import open_dataset, open_items
 from onnxq.data.lists import Entry
-from onnxq.data.rows import Columns, Reader, Record, RecordTable, Table, hashed, item_record
+from onnxq.data.rows import Columns, Opened, Reader, Record, RecordTable, hashed
 from onnxq.data.samples import InputSpec
 from onnxq.data.tensor_file import read_set, read_tensor
 from onnxq.options.settings import ImageOptions
 from onnxq.run import polygraphy_io
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """Data that were found at a path.
-
-    Attributes:
-        table: their rows.
-        has_batch: names of the inputs whose first axis is the batch.
-        prepared: how images become inputs.
-    """
-
-    table: Table
-    has_batch: frozenset[str]
-    prepared: Sequence[images.Preparation]
 
 
 def open_path(path: Path, inputs: Sequence[InputSpec], options: ImageOptions, bad: BadSamples) -> Opened:
@@ -47,7 +34,21 @@ def open_path(path: Path, inputs: Sequence[InputSpec], options: ImageOptions, ba
     by_input = find_by_input(path, inputs) if len(inputs) > 1 or stated else None
     if by_input is not None:
         return _open_columns(by_input, inputs, options, bad)
-    entries = find_sets(path, len(inputs)) or find_files(path)
+    return open_found(find_sets(path, len(inputs)) or find_files(path), inputs, options, bad)
+
+
+def open_found(entries: Found, inputs: Sequence[InputSpec], options: ImageOptions, bad: BadSamples) -> Opened:
+    """Opens files for a model's inputs.
+
+    Raises:
+        UserError: they cannot be read, or do not fit the model.
+    """
+    stated = [spec for spec in inputs if spec.data_name is not None]
+    if entries.kind == "arrow":
+        return open_dataset(ArrowRows(entries.files), inputs, options, bad, entries.title)
+    if entries.kind == "json":
+        refuse(options, entries.title)
+        return open_items(polygraphy_io.load_inputs(entries.path), inputs, options, bad, str(entries.path))
     if entries.kind == "csv":
         return _open_csv(entries, inputs, options, bad)
     if entries.kind != "image":
@@ -67,22 +68,8 @@ def open_path(path: Path, inputs: Sequence[InputSpec], options: ImageOptions, ba
             hint="leave it out: they are fed to the model's only input",
         )
     prepared = [images.prepare(inputs[0], options)] if entries.kind == "image" else []
-    has_batch = _batched(inputs, prepared)
+    has_batch = images.batched(inputs, prepared)
     return Opened(_table(entries, inputs, has_batch, prepared, bad), has_batch, prepared)
-
-
-def refuse(options: ImageOptions, what: str) -> None:
-    """Refuses image options for data that are no images.
-
-    Raises:
-        UserError: there are some.
-    """
-    if stated := options.given():
-        raise UserError(
-            f"{', '.join(stated)}: for images, but the data are arrays ({what}), which are fed as they are",
-            hint="leave the image options out (a preset in onnxq.toml is one), and prepare the arrays as "
-            "the model takes them",
-        )
 
 
 def _open_columns(
@@ -92,7 +79,7 @@ def _open_columns(
     prepared = [images.prepare(spec, options) for spec in inputs if found[spec.name].kind == "image"]
     if not prepared:
         refuse(options, ", ".join(entry.title for entry in found.values()))
-    has_batch = _batched(inputs, prepared)
+    has_batch = images.batched(inputs, prepared)
     tables = {
         spec.name: _table(
             found[spec.name], [spec], has_batch, [p for p in prepared if p.input == spec.name], bad
@@ -144,17 +131,6 @@ def _check_pairs(found: Mapping[str, Found], counts: Mapping[str, int]) -> list[
     return [f"files of the inputs are paired in their order, not by name: {lone}"] if lone else []
 
 
-def _batched(inputs: Sequence[InputSpec], prepared: Sequence[images.Preparation]) -> frozenset[str]:
-    """Names of the inputs whose first axis is the batch; of images, the layout tells."""
-    layouts = {image.input: image.layout for image in prepared}
-    alike = layout.batched(inputs)
-    return frozenset(
-        spec.name
-        for spec in inputs
-        if (layouts[spec.name].startswith("N") if spec.name in layouts else spec.name in alike)
-    )
-
-
 def _table(
     found: Found,
     inputs: Sequence[InputSpec],
@@ -165,12 +141,6 @@ def _table(
     """The rows of the files of a path."""
     keys = [spec.key for spec in inputs]
     reader = Reader(inputs, has_batch, several=len(found.files) > 1)
-    if found.kind == "json":
-        (path,) = found.files
-        items = polygraphy_io.load_inputs(path)
-        reader = Reader(inputs, has_batch, several=len(items) > 1)
-        records = [item_record(item, f"{path}[{number}]") for number, item in enumerate(items)]
-        return RecordTable(f"{path}, {len(items)} item{'s' * (len(items) != 1)}", reader, records, bad)
 
     def open_file(path: Path) -> Mapping[str, arrays.Array]:
         if found.kind == "npz":
@@ -210,7 +180,7 @@ def _open_csv(found: Found, inputs: Sequence[InputSpec], options: ImageOptions, 
     prepared = [images.prepare(spec, options) for spec in inputs if file.kinds[spec.name] == "image"]
     if not prepared:
         refuse(options, found.title)
-    has_batch = _batched(inputs, prepared)
+    has_batch = images.batched(inputs, prepared)
     reader = Reader(inputs, has_batch, several=len(file.lines) > 1)
 
     def open_cell(line: Line, spec: InputSpec) -> arrays.Array:

@@ -7,13 +7,14 @@ import hashlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.data import arrays, layout
 from onnxq.data.bad_samples import BadSamples, Misnamed
+from onnxq.data.images import Prepared
 from onnxq.data.samples import InputSpec
 
 
@@ -45,38 +46,6 @@ class Record:
     where: str
     open: Callable[[], Mapping[str, arrays.Array]]
     content: Callable[[], bytes] | None = None
-
-
-def item_record(item: Any, where: str) -> Record:
-    """An item of an iterable: a dictionary from input names to arrays."""
-    try:
-        members = _members(item, where)
-    except UserError as error:
-        bad = error
-
-        def fail() -> Mapping[str, arrays.Array]:
-            raise bad
-
-        return Record(where, fail)
-    return Record(where, lambda: members)
-
-
-def _members(item: Any, where: str) -> dict[str, arrays.Array]:
-    if not isinstance(item, Mapping):
-        raise UserError(
-            f"{where} is of type {type(item).__name__}",
-            hint="each item is a dictionary from input names to arrays: {'x': array}",
-        )
-    members: dict[str, arrays.Array] = {}
-    for name, value in item.items():
-        try:
-            array = np.asarray(value)
-        except (TypeError, ValueError):  # a tensor on a GPU, lists of different lengths
-            array = np.empty((), object)
-        if array.dtype.hasobject:
-            raise UserError(f"{where}: input {name!r} is no array of numbers", hint="give numpy arrays")
-        members[str(name)] = arrays.MemoryArray(array)
-    return members
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,6 +306,21 @@ class Table(Protocol):
         """The shapes of the rows of these indices, by input; none of one that cannot be opened."""
 
 
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Data that were found.
+
+    Attributes:
+        table: their rows.
+        has_batch: names of the inputs whose first axis is the batch.
+        prepared: how images become inputs.
+    """
+
+    table: Table
+    has_batch: frozenset[str]
+    prepared: Prepared
+
+
 class RecordTable:
     """The rows of records, one record after another.
 
@@ -385,6 +369,7 @@ class RecordTable:
             start, indices = int(self._starts[number]), list(group)
             try:
                 opened = self._open(self._records[number])
+                self._check_count(opened, int(self._starts[number + 1]) - start)
             except UserError as error:
                 yield from (Row(self._records[number].where, error=error) for _ in indices)
             else:
@@ -420,6 +405,15 @@ class RecordTable:
         opened = self._reader.open(record)
         self._opened = opened if opened.count > 1 else None
         return opened
+
+    @staticmethod
+    def _check_count(opened: OpenRecord, expected: int) -> None:
+        """Refuses a record that has more samples than it was thought to have, or fewer."""
+        if opened.count != expected:
+            raise UserError(
+                f"{opened.record.where} has {opened.count} samples, where {expected} is expected",
+                hint="give samples of one form, each by itself",
+            )
 
     def _count(self, record: Record, bad: BadSamples) -> int:
         try:

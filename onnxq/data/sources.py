@@ -14,18 +14,36 @@ from onnxq.base.errors import UserError
 from onnxq.base.shown import counted
 from onnxq.data import images, layout
 from onnxq.data.bad_samples import BadSamples
-from onnxq.data.files import TAKEN
+from onnxq.data.files import TAKEN, list_files
+from onnxq.data.items import (
+    Calls,
+    Dataset,
+    Items,
+    is_array,
+    looked_at,
+    open_dataset,
+    open_items,
+    prepared_for,
+)
 from onnxq.data.order import Order
-from onnxq.data.paths import open_path, refuse
-from onnxq.data.rows import Reader, RecordTable, Row, Table, item_record
+from onnxq.data.paths import open_found, open_path
+from onnxq.data.rows import Opened, Reader, Row, Table
 from onnxq.data.samples import InputSpec, Sample
 from onnxq.data.script import Script
 from onnxq.data.understood import DataRead
 from onnxq.graph.validity import check_sizes
 from onnxq.options.settings import ImageOptions
 
-DataSource = str | os.PathLike[str] | Iterable[Mapping[str, np.ndarray]]
-"""A path, or samples: arrays by the names of inputs."""
+DataSource = str | os.PathLike[str] | Iterable[Any] | Dataset[Any] | Callable[[], Iterable[Any]]
+"""A path or paths; arrays by the names of inputs, or an array; a list, a dataset or a loader of samples, or a
+function that gives an iterator over them."""
+
+OBJECTS = (
+    "give a path or a list of paths; an array, {input: array} or a list of such; a dataset that has samples "
+    "by number (data[0], len(data)); or what gives samples one after another, as a loader, a generator or a "
+    "function without arguments does"
+)
+"""What data may be in Python."""
 
 __all__ = ["ImageOptions", "InputSpec", "Sample", "Source", "open_source"]
 
@@ -50,7 +68,7 @@ class Source:
         has_batch: frozenset[str],
         batch: int,
         bad: BadSamples,
-        prepared: Sequence[images.Preparation] = (),
+        prepared: images.Prepared = (),
     ) -> None:
         self._has_batch = has_batch
         self.batch = batch
@@ -175,15 +193,9 @@ class Source:
 class _Indexed(Source):
     """Rows that can be read again, in any order."""
 
-    def __init__(
-        self,
-        table: Table,
-        has_batch: frozenset[str],
-        batch: int,
-        bad: BadSamples,
-        prepared: Sequence[images.Preparation] = (),
-    ) -> None:
-        super().__init__(has_batch, batch, bad, prepared)
+    def __init__(self, opened: Opened, batch: int, bad: BadSamples) -> None:
+        super().__init__(opened.has_batch, batch, bad, opened.prepared)
+        table: Table = opened.table
         if not table.count:
             raise UserError("the data has zero samples", hint=TAKEN)
         self._table = table
@@ -254,25 +266,31 @@ class _Stream(Source):
     count = None
 
     def __init__(
-        self, items: Iterable[Any], reader: Reader, has_batch: frozenset[str], batch: int, bad: BadSamples
+        self, items: Iterable[Any], inputs: Sequence[InputSpec], options: ImageOptions, bad: BadSamples
     ) -> None:
-        super().__init__(has_batch, batch, bad)
-        self._script = str(items) if isinstance(items, Script) else ""
+        first, each = looked_at(items)
+        self._first_pass: Iterator[Any] | None = each
+        prepared = prepared_for({} if first is None else first, inputs, options)
+        has_batch = images.batched(inputs, prepared)
+        super().__init__(has_batch, layout.batch_size(inputs, has_batch), bad, prepared)
+        self._of = str(items) if isinstance(items, Script) else "the data"
+        self._title = type(items).__name__
+        if isinstance(items, Iterator | Calls | Script):
+            self._title = str(items) if isinstance(items, Script) else "an iterator"
         self._items: Iterable[Any] | None = items
-        self._reader = reader
+        self._reader = Reader(inputs, has_batch, several=True)
+        self._each = Items(inputs, self._reader, prepared)
         self._read = 0
         self._taken = 0
 
     @property
     def lines(self) -> list[str]:
-        title = f"{self._script or 'an iterator'}, {counted(self._taken, 'item')} read"
+        title = f"{self._title}, {counted(self._taken, 'item')} read"
         return [self._reader.understood(title, self._taken, self._read)]
 
     @property
     def notes(self) -> list[str]:
-        once = (
-            f"{self._script or 'an iterator'} is read once: which samples calibrate is decided by their order"
-        )
+        once = f"{self._title} is read once: which samples calibrate is decided by their order"
         return [*self._reader.notes, *super().notes, once]
 
     def __iter__(self) -> Iterator[Sample]:
@@ -284,9 +302,10 @@ class _Stream(Source):
             )
         if isinstance(items, Iterator):
             self._items = None
+        each, self._first_pass = self._first_pass, None
         self._taken = self._read = 0
         any_good = False
-        for index, row in enumerate(self._batches(self._rows(items))):
+        for index, row in enumerate(self._batches(self._rows(iter(items) if each is None else each))):
             if row is not None:
                 any_good = True
                 yield self._shown(index, row)
@@ -298,7 +317,7 @@ class _Stream(Source):
     def _rows(self, items: Iterable[Any]) -> Iterator[Row]:
         for number, item in enumerate(items):
             self._taken += 1
-            record = item_record(item, f"item {number} of {self._script or 'the data'}")
+            record = self._each.record(item, f"item {number} of {self._of}")
             try:
                 opened = self._reader.open(record)
             except UserError as error:
@@ -316,7 +335,7 @@ class _Stream(Source):
 
 
 def open_source(
-    data: str | os.PathLike[str] | Mapping[str, np.ndarray] | Iterable[Mapping[str, np.ndarray]],
+    data: DataSource,
     inputs: Sequence[InputSpec],
     *,
     options: ImageOptions | None = None,
@@ -331,11 +350,13 @@ def open_source(
     several is one sample. An axis in front of the input's is always that of samples.
 
     Args:
-        data: a folder of images, of .npy, of .npz or of .pb files (subfolders included), one such
-            file, a .txt list of such files, test data sets of the ONNX model zoo, Polygraphy's JSON
-            inputs, a `Script`, or arrays: `{input: array}`, or an iterable of such. For several
-            inputs also a .csv with a column for each, or a folder with a subfolder or a file for
-            each, named after it.
+        data: a folder of images, of .npy, of .npz, of .pb, of Arrow or of parquet files (subfolders
+            included), one such file, a glob, a .txt list of such files or a list of their paths, videos, test
+            data sets of the ONNX model zoo, Polygraphy's JSON inputs; or a `Script`, an array,
+            `{input: array}`; or samples as `Items` takes them: a list, a dataset that has them by number, an
+            iterable, a function that gives one. For several inputs also a .csv with a column for each, or a
+            folder with a subfolder or a file for each, named after it; for one input a .csv with a column for
+            each feature.
         inputs: the model's inputs.
         options: how pixels become values.
         skip_bad: leave out samples that cannot be read, do not fit the model or are not finite;
@@ -347,22 +368,29 @@ def open_source(
     if not inputs:
         raise UserError("the model has no inputs, so that no data can be fed to it")
     check_sizes((spec.name, spec.shape) for spec in inputs)
-    bad = BadSamples(skip_bad)
-    if isinstance(data, str | os.PathLike):
-        opened = open_path(Path(data), inputs, options or ImageOptions(), bad)
-        batch = layout.batch_size(inputs, opened.has_batch)
-        return _Indexed(opened.table, opened.has_batch, batch, bad, opened.prepared)
-    if options is not None:
-        refuse(options, "arrays")
-    has_batch = layout.batched(inputs)
-    batch = layout.batch_size(inputs, has_batch)
-    if isinstance(data, Mapping):
-        data = [data]
-    if isinstance(data, Sequence):
-        records = [item_record(item, f"item {number} of the data") for number, item in enumerate(data)]
-        reader = Reader(inputs, has_batch, several=len(records) > 1)
-        table = RecordTable(counted(len(records), "item"), reader, records, bad)
-        return _Indexed(table, has_batch, batch, bad)
+    bad, options = BadSamples(skip_bad), options or ImageOptions()
+    opened = _opened(data, inputs, options, bad)
+    if opened is not None:
+        return _Indexed(opened, layout.batch_size(inputs, opened.has_batch), bad)
     if isinstance(data, Iterable):
-        return _Stream(data, Reader(inputs, has_batch, several=True), has_batch, batch, bad)
-    raise UserError(f"data of type {type(data).__name__} cannot be read", hint=TAKEN)
+        return _Stream(data, inputs, options, bad)
+    if callable(data) and not isinstance(data, type):
+        return _Stream(Calls(data), inputs, options, bad)
+    raise UserError(f"data of type {type(data).__name__} cannot be read", hint=OBJECTS)
+
+
+def _opened(
+    data: DataSource, inputs: Sequence[InputSpec], options: ImageOptions, bad: BadSamples
+) -> Opened | None:
+    """Data whose samples can be read in any order; None for others."""
+    if isinstance(data, str | os.PathLike):
+        return open_path(Path(data), inputs, options, bad)
+    if isinstance(data, Mapping) or is_array(data):
+        return open_items([data], inputs, options, bad)
+    if isinstance(data, Sequence):
+        if data and all(isinstance(one, str | os.PathLike) for one in data):
+            return open_found(list_files([Path(one) for one in data]), inputs, options, bad)
+        return open_items(data, inputs, options, bad)
+    if isinstance(data, Dataset) and not isinstance(data, type):
+        return open_dataset(data, inputs, options, bad, type(data).__name__)
+    return None

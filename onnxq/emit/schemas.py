@@ -140,6 +140,8 @@ _KINDS = (
         "what is known of a message of TensorRT"),
     DocumentKind("tried-rules", 1, "onnxq.pipeline.rule_book:RulesTried", ("rules test",),
         "what the examples of rules showed"),
+    DocumentKind("words", 1, "onnxq.documents.glossary:Glossary", ("help",),
+        "words of the screens, explained"),
     DocumentKind("schemas", 1, "onnxq.emit.schemas:SchemaList", ("schema",),
         "the kinds of documents"),
     DocumentKind("error", 2, "onnxq.documents.ended:ErrorEnd", ("any verb that fails",),

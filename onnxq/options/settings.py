@@ -89,7 +89,7 @@ class Common(Group, title="Screen", examples=("-q --json",)):
 @dataclass(frozen=True, slots=True)
 class Repairs(
     Group,
-    title="Repair",
+    title="Graph",
     table="repair",
     examples=("--target tensorrt-8.6 --skip unfuse_gelu", "--rules my_rules/"),
 ):
@@ -209,16 +209,16 @@ class DataPlace(
     table="calibration",
     examples=("--calib images/ --skip-bad", "--data images/ --skip-bad", "--calib images/"),
 ):
-    """Where data are: one of both.
+    """Where the data are, and how they are read.
 
     Attributes:
-        path: a folder or a file.
+        path: a folder, a file or a glob; or else
         script: Polygraphy's convention; it is run.
     """
 
     path: Path | None = option(
-        None, "A folder or file of images or arrays, or a list.", PATH, flag=("--calib",), metavar="PATH",
-        key="data",
+        None, "A folder, file, glob or list of images, arrays or tables; a video.", PATH,
+        flag=("--calib",), metavar="PATH", key="data",
     )  # fmt: skip
     script: str | None = option(
         None, "Instead of a path: a script whose load_data (or FUNC) yields {input: array}; it is run.",
@@ -418,7 +418,7 @@ class Calibration(
 
 @dataclass(frozen=True, slots=True)
 class Division(
-    Group, title="In parts", table="calibration", examples=("--workers 4 --shard 1/8", "--workers 4")
+    Group, title="Parts", table="calibration", examples=("--workers 4 --shard 1/8", "--workers 4")
 ):
     """How statistics are taken in parts.
 
@@ -516,7 +516,7 @@ class Format(
 
 @dataclass(frozen=True, slots=True)
 class AccuracyRepair(
-    Group, title="Accuracy", table="repair", examples=("--repair bias,shift,gptq --repair-samples 64",)
+    Group, title="Repair", table="repair", examples=("--repair bias,shift,gptq --repair-samples 64",)
 ):
     """How the accuracy that int8 costs is won back.
 

@@ -45,6 +45,7 @@ class Verb:
         config: whether it reads `onnxq.toml`, and has the flag --config.
         data: the flag of the path of the data.
         function: the name of its function in Python, where that is not its own.
+        first: the flags that matter most, which `--help` shows; none: it shows all, which are few.
     """
 
     groups: tuple[type, ...] = ()
@@ -52,6 +53,7 @@ class Verb:
     config: bool = False
     data: str = "--calib"
     function: str = ""
+    first: tuple[str, ...] = ()
 
     def options(self, group: type) -> Mapping[str, Option]:
         """The options that it has of a group, by the names of their fields; `Common` every verb has."""
@@ -59,6 +61,10 @@ class Verb:
         if group is DataPlace:
             found["path"] = replace(found["path"], flag=(self.data,))
         return found
+
+
+def _flags(names: str) -> tuple[str, ...]:
+    return tuple(f"--{name}" for name in names.split())
 
 
 _DATA = (DataPlace, Feeding, ImageOptions)
@@ -72,6 +78,7 @@ VERBS: Mapping[str, Verb] = {
     "quantize": Verb(
         (*_QUANTIZED, Goal, Division, *_MODEL, Compilation, Outcome, Papers, Details, Runtime),
         without=("allow_interface_changes", "shard"), config=True,
+        first=_flags("calib output target preset shape batch min-sqnr min-agreement keep-float repair"),
     ),
     "advise": Verb(
         (*_QUANTIZED, Goal, *_MODEL, Compilation, Runtime),
@@ -80,34 +87,52 @@ VERBS: Mapping[str, Verb] = {
     "plan": Verb(
         (*_QUANTIZED, *_MODEL, Runtime),
         without=("allow_interface_changes", "cache", "plan"), config=True,
+        first=_flags("calib output target preset shape batch method keep-float loud repair"),
     ),
     "sensitivity": Verb(
         (*_QUANTIZED, Goal, Ranking, Division, *_MODEL, Runtime),
         without=("allow_interface_changes", "shard", "cache", *_GATES), config=True,
+        first=_flags("calib output target preset shape batch eval max-float keep-float workers"),
     ),
     "calibrate": Verb(
         (*_CALIBRATED, Division, *_MODEL, Runtime),
         without=("method", "stats", "partial", "prove", "allow_interface_changes"), config=True,
+        first=_flags("calib output target preset shape batch samples shard workers merge"),
     ),
     "sanitize": Verb(
         (*_CALIBRATED, Format, Papers, *_MODEL, Runtime),
         without=("method", "exact", "samples", "seed", "partial",
                  "keep_float", "keep_float_op", "loud", "scale_form", "cache", "plan", *DEPLOYED),
         config=True,
+        first=_flags("output target shape assume freeze rules skip prove body calib"),
     ),
     "check": Verb(
         (*_CALIBRATED, *_MODEL, Compilation, Runtime),
         without=("allow_interface_changes", "gpu", "fastest", "profile_weights"), config=True,
+        first=_flags("target calib strict report check shape assume rules no-engine sm"),
     ),
-    "inspect": Verb((Inputs,), without=("assume", "freeze")),
+    "inspect": Verb(
+        (Inputs,), without=("assume", "freeze"),
+        first=_flags("tensor nodes match op around dot all csv shape batch"),
+    ),
     "data": Verb(
-        (DataPlace, Look, Feeding, ImageOptions, Inputs), without=DEPLOYED, config=True, function="look"
+        (DataPlace, Look, Feeding, ImageOptions, Inputs), without=DEPLOYED, config=True, function="look",
+        first=_flags("calib samples sheet preset mean std color resize letterbox shape"),
     ),
-    "statistics": Verb((*_DATA, Runtime)),
+    "statistics": Verb(
+        (*_DATA, Runtime),
+        first=_flags("calib stats against samples match op all csv preset integers"),
+    ),
     "weights": Verb(),
     "memory": Verb((Inputs,), without=("freeze", *DEPLOYED)),
-    "compare": Verb((*_DATA, Goal, Runtime), without=_SEARCHED, data="--data"),
-    "analyze": Verb((*_DATA, Runtime), data="--data"),
+    "compare": Verb(
+        (*_DATA, Goal, Runtime), without=_SEARCHED, data="--data",
+        first=_flags("data samples min-sqnr min-agreement max-drop eval task labels preset skip-bad"),
+    ),
+    "analyze": Verb(
+        (*_DATA, Runtime), data="--data",
+        first=_flags("data samples threshold metric match op noise csv preset skip-bad"),
+    ),
     "diff": Verb((Margins,), config=True),
     "engine": Verb(
         (Compilation, Inputs),
@@ -115,9 +140,13 @@ VERBS: Mapping[str, Verb] = {
     ),
     "report": Verb(),
     "split": Verb((Runtime,)),
-    "run": Verb((*_DATA, Runtime), data="--data", function="run_pieces"),
+    "run": Verb(
+        (*_DATA, Runtime), data="--data", function="run_pieces",
+        first=_flags("data samples original use tolerance save preset mean std skip-bad"),
+    ),
     "extract": Verb((Runtime,)),
     "init": Verb((DataPlace,), without=("script",)),
+    "help": Verb(),
     "schema": Verb(),
     "rules list": Verb((Repairs,), without=("target", "enable", "skip", "prove", "allow_interface_changes")),
     "rules explain": Verb((Repairs,), without=("enable", "skip", "prove", "allow_interface_changes")),

@@ -134,8 +134,8 @@ def quantize(
 
     Args:
         model: a path or a ModelProto, which is not modified.
-        data: calibration data: a path, or `{input: array}` for each sample; None: `stats` or `plan` is all
-            there is.
+        data: calibration data: a path, arrays, or samples in a list, a dataset or a loader (docs/data.md);
+            None: `stats` or `plan` is all there is.
         layers: what is different for some layers, see `onnxq.options.config`.
         state: a file that keeps what is measured for the goal: a call that was interrupted goes on there.
         submit: `submit` of an executor that measures for the goal in the place of `workers`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -68,10 +69,10 @@ def recorded_run(model: Path) -> RecordedRun:
 
 
 def _found(named: str, folder: Path) -> Path | None:
-    """A file that a report names: there, or beside the report."""
+    """A file that a report names, or a glob that matches some: there, or beside the report."""
     if "\0" in named:
         return None
     for path in (Path(named), folder / named, folder / Path(named).name):
-        if os.path.exists(path):
+        if os.path.exists(path) or next(glob.iglob(str(path), recursive=True), None) is not None:
             return path
     return None

@@ -87,4 +87,4 @@ def test_a_flag_by_its_former_name_works_and_is_told(onnxq) -> None:
     assert now.code == former.code == 2
     assert "note" not in now.err
     assert former.err == now.err + "note: the option 'heads' is called 'loud' now: 'heads' still works\n"
-    assert "--heads" not in onnxq("quantize", "--help").out
+    assert "--heads" not in onnxq("quantize", "--help-all").out

@@ -43,6 +43,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "run": ("part.split.json", "--data", "data.npz"),
     "extract": ("net.onnx", "--to", "a", "-o", "piece.onnx"),
     "init": ("net.onnx", "-o", "new.toml"),
+    "help": ("SQNR",),
     "schema": ("report",),
     "rules list": (),
     "rules explain": ("dead_code",),

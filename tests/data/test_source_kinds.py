@@ -417,9 +417,11 @@ limit = 5
         assert not list((script.parent / "__pycache__").glob("loader*"))
 
     def test_bad_items_name_the_script(self, script: Path) -> None:
-        script.write_text("def load_data():\n    yield {'x': [[1, 2, 3]] * 2}\n    yield [1]\n")
+        script.write_text("def load_data():\n    yield {'x': [[1, 2, 3]] * 2}\n    yield None\n")
         message, _ = refused(load_script(script), X)
-        assert f"item 1 of {script}:load_data is of type list" in message
+        assert (
+            f"item 1 of {script}:load_data, input 'x' is no array of numbers, but of type NoneType" in message
+        )
 
     @pytest.mark.parametrize(
         ("text", "says"),

@@ -395,11 +395,19 @@ class TestByInput:
 
 
 class TestDtypes:
-    @pytest.mark.parametrize("dtype", [np.float64, np.float16, ">f4"])
+    @pytest.mark.parametrize("dtype", [np.float16, ">f4"])
     def test_floats_are_cast_silently(self, dtype) -> None:
         source = open_source({"x": DATA.astype(dtype)}, [X])
         check_five(list(source))
         assert source.notes == []
+
+    def test_floats_that_are_rounded_are_noted(self) -> None:
+        source = open_source({"x": DATA.astype(np.float64)}, [X])
+        check_five(list(source))
+        assert source.notes == ["input 'x' is float32, the data is float64: its values are rounded"]
+        plain = open_source([{"x": row.tolist()} for row in DATA], [X])  # Python's numbers have no such type
+        check_five(list(plain))
+        assert plain.notes == []
 
     def test_integers_for_a_float_are_noted(self) -> None:
         source = open_source({"x": DATA.astype(np.uint8)}, [X])
@@ -483,9 +491,9 @@ class TestRefusals:
         assert "'a.npy'" in message
         assert "'b.npz'" in message
 
-    def test_items_that_are_no_dictionaries(self) -> None:
-        assert "item 0 of the data is of type ndarray" in refused(DATA, X)
-        assert "type list" in refused([[1]], X)
+    def test_items_that_are_no_samples(self) -> None:
+        assert "wrong rank" in refused([[1]], X)
+        assert "of type object" in refused([object()], X)
         assert "type int" in refused(7, X)
 
     def test_pickles_are_never_loaded(self, tmp_path: Path) -> None:

@@ -1,0 +1,34 @@
+"""`onnxq help`: what the words of the screens mean."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from onnxq.cli.screen import Screen
+
+
+def help(
+    screen: Screen,
+    word: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[WORD]", help="A word of a screen; all are listed without one.", show_default=False
+        ),
+    ] = None,
+    show: Annotated[
+        bool, typer.Option("--open", help="Show the page that says more in your browser.")
+    ] = False,
+) -> None:
+    """Explain a word of the screens: SQNR, eligible, body, held out.
+
+    In one to three sentences, with the page of the documentation that says more. The documentation is in the
+    repository, not in the installed package: --open needs it beside.
+    """
+    import onnxq
+    from onnxq.cli.pages.glossary import glossary_page, word_page
+
+    found = onnxq.explain_word(" ".join(word) if word else None, open=show)
+    screen.show(word_page(found.entries[0]) if word else glossary_page(found))
+    screen.document(found)
