@@ -37,6 +37,7 @@ class PicturesAs:
     Attributes:
         what: the preparation in words, `pixel / 127.5 - 1`; "" where it is what is fed.
         hint: what the user does to have it.
+        flags: flags, with their values, that do it; empty of arrays.
         factor: float32, one or one a channel, in the order that is fed.
         shift: likewise.
         reverses: whether the order of the channels is turned around then.
@@ -45,6 +46,7 @@ class PicturesAs:
 
     what: str = ""
     hint: str = ""
+    flags: tuple[str, ...] = ()
     factor: np.ndarray | None = None
     shift: np.ndarray | None = None
     reverses: bool = False
@@ -91,16 +93,16 @@ def otherwise(seen: InputSurvey) -> list[PicturesAs]:
     now = _fed_as(seen, channels)
     made = [] if now is None or seen.spec.dtype.kind in "iub" else list(_of_values(now, seen, channels))
     found = [
-        PicturesAs(_words(what, order), _hint(seen, what, preset, order), *affine, reverses=order)
+        PicturesAs(_words(what, order), *_done(seen, what, preset, order), *affine, reverses=order)
         for what, preset, affine in made
         for order in (False, True)[: 1 + reversed_order]
     ]
     if reversed_order:
-        found.append(PicturesAs(_words("", True), _hint(seen, "", None, True), reverses=True))
+        found.append(PicturesAs(_words("", True), *_done(seen, "", None, True), reverses=True))
     sides = {(shape[layout.index("H")], shape[layout.index("W")]) for shape in shapes}
     if seen.preparation is None and all(high == wide for high, wide in sides):
         text = "height and width exchanged"
-        found.append(PicturesAs(text, _hint(seen, text, None, False), exchanges=True))
+        found.append(PicturesAs(text, *_done(seen, text, None, False), exchanges=True))
     return found
 
 
@@ -154,25 +156,28 @@ def _words(what: str, reverses: bool) -> str:
     return ", ".join([what] * bool(what) + ["the channels in the other order"] * reverses)
 
 
-def _hint(seen: InputSurvey, what: str, preset: Preset | None, reverses: bool) -> str:
+def _done(
+    seen: InputSurvey, what: str, preset: Preset | None, reverses: bool
+) -> tuple[str, tuple[str, ...]]:
+    """What the user does to have it, and the flags that do it."""
     made = seen.preparation
     if made is None:
         axis = "x[..., ::-1]" if (seen.layout or "").endswith("C") else "x[:, ::-1]"
         do = [f"make the arrays {what}" + " of pixels from 0 to 255" * (preset is not None)] * bool(what)
         do += [f"reverse their channels, {axis}"] * reverses
-        return f"if the model was trained so, {' and '.join(do)}"
+        return f"if the model was trained so, {' and '.join(do)}", ()
     other = {"rgb": "bgr", "bgr": "rgb"}.get(made.color, made.color)
     color = other if reverses else made.color
     mean, std = (preset.mean, preset.std) if preset is not None else (made.mean, made.std)
     turned = color == "bgr" if preset is not None else reverses
-    flags = [f"--color {color}"] * reverses
+    flags = ["--color", color] * reverses
     order = slice(None, None, -1 if turned else 1)
     if preset is not None:
-        flags += [f"--scale {_SCALES.get(preset.scale, f'{preset.scale:.8g}')}"]
+        flags += ["--scale", _SCALES.get(preset.scale, f"{preset.scale:.8g}")]
     for name, some, fed, none in (("mean", mean, made.mean, (0.0,)), ("std", std, made.std, (1.0,))):
         if tuple(some[order]) != none or tuple(fed) != none:
-            flags += [f"--{name} {_listed(some[order])}"]
-    return f"if the model was trained so, give {' '.join(flags)}"
+            flags += [f"--{name}", _listed(some[order])]
+    return f"if the model was trained so, give {' '.join(flags)}", tuple(flags)
 
 
 def _listed(values: Sequence[float]) -> str:

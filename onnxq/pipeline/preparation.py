@@ -186,7 +186,7 @@ class _Look:
                 f"an answer tells {high:.1f} bits of which image it is for, against {low:.1f} as fed, of "
                 f"{count} images, each moved a little"
             )
-        return DataWarning(kind, self._name, text, best.hint)
+        return DataWarning(kind, self._name, text, best.hint, best.flags[::2], best.flags)
 
     def _unlike(self, fed: SurenessMeter, session: ort.Session) -> DataWarning | None:
         """What is told where the model finds nothing, or always the same, whatever the preparation."""
@@ -268,7 +268,7 @@ class _Excluded:
             f"input {name!r}: the statistics of training fit {best.what}, not what is fed: those of "
             f"BatchNormalization {self.node!r} are {_nats(self.least)} off with it and {_nats(self.fed)} "
             f"as it is fed, of {self.samples} images",
-            best.hint,
+            best.hint, best.flags[::2], best.flags,
         )  # fmt: skip
 
 
