@@ -83,6 +83,7 @@ VERBS: Mapping[str, Verb] = {
     "advise": Verb(
         (*_QUANTIZED, Goal, *_MODEL, Compilation, Runtime),
         without=("allow_interface_changes", "fastest"), config=True, function="quantize",
+        first=_flags("calib output budget target preset shape batch min-agreement keep-float repair"),
     ),
     "plan": Verb(
         (*_QUANTIZED, *_MODEL, Runtime),

@@ -131,7 +131,7 @@ class DataSeen(Shown, DocumentPart):
 
     Attributes:
         kind: "data".
-        schema: 2.
+        schema: 3.
         model: the path of the model, None for one in memory.
         data: where the data are, and how they were understood; bad samples are under `skipped`.
         count: how many samples there are; None where only a pass over all of them tells.
@@ -227,7 +227,7 @@ def look(
     drawn = None if output is None else Sheet(str(output), pictures.tiles, tuple(pictures.captions))
     return DataSeen(
         kind="data",
-        schema=2,
+        schema=3,
         model=None if opened.path is None else str(opened.path),
         data=understood,
         count=source.count,

@@ -265,9 +265,9 @@ class _Excluded:
         """What is told."""
         return DataWarning(
             "preparation", name,
-            f"input {name!r}: the statistics of training fit {best.what}, not what is fed: those of "
-            f"BatchNormalization {self.node!r} are {_nats(self.least)} off with it and {_nats(self.fed)} "
-            f"as it is fed, of {self.samples} images",
+            f"input {name!r}: what the model kept of its training fits {best.what}, not what is fed: the "
+            f"statistics of BatchNormalization {self.node!r} are off by {_nats(self.least)} with it, by "
+            f"{_nats(self.fed)} as it is fed, of {self.samples} images",
             best.hint, best.flags[::2], best.flags,
         )  # fmt: skip
 
