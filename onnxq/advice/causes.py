@@ -31,8 +31,10 @@ def likely(report: Report, goal: tuple[str, ...] = ()) -> tuple[LikelyCause, ...
         report: the report.
         goal: flags of a goal that leaves layers in float until the outputs are near; the last resort.
     """
-    return tuple([*_mismatch(report), *of_data(report), *_body(report), *_layer(report), *_loud(report),
-                  *_magnifies(report), *_few(report), *_everywhere(report, goal)])  # fmt: skip
+    return (
+        *_mismatch(report), *of_data(report), *_body(report), *_layer(report), *_loud(report),
+        *_magnifies(report), *_few(report), *_everywhere(report, goal),
+    )  # fmt: skip
 
 
 def _mismatch(report: Report) -> Iterator[LikelyCause]:

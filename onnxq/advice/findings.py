@@ -148,9 +148,7 @@ def _accuracy(report: Report) -> Iterator[AdviceFinding]:
     figures = part_of(TaskPart, report.task).figures
     if answers is not None:
         goal = ("--min-agreement", f"{answers.least:g}")
-        yield AdviceFinding(
-            "answers", "bad" if answers.sure else "open", answers.said, likely(report, goal)
-        )
+        yield AdviceFinding("answers", "bad" if answers.sure else "open", answers.said, likely(report, goal))
     if lost:
         level = near[0].level_db
         figure = "" if near[0].why or level is None else f" ({decibels(level)})"
@@ -194,8 +192,12 @@ def _level(report: Report) -> Iterator[AdviceFinding]:
         return
     high = about.worst_interval.high if about.worst_interval is not None else level
     bad = high < BAD_DB
-    said = f"the worst output, {_short(worst)!r}, has {decibels(level)} of {NAME}{within(about.worst_interval)}"
-    said += f": less than {BAD_DB if bad else GOOD_DB:g} dB" + ("" if bad else ", and nothing says what it is for")
+    said = (
+        f"the worst output, {_short(worst)!r}, has {decibels(level)} of {NAME}{within(about.worst_interval)}"
+    )
+    said += f": less than {BAD_DB if bad else GOOD_DB:g} dB" + (
+        "" if bad else ", and nothing says what it is for"
+    )
     causes = likely(report, ("--min-sqnr", f"{GOOD_DB:g}"))
     state = LikelyCause("task", "what its outputs are is not known", "",
                         "say what it is for (--task), or have a function score it (--eval)")  # fmt: skip
@@ -208,7 +210,7 @@ def _few(report: Report) -> Iterator[AdviceFinding]:
     if samples is not None and samples < LEAST_GROUPS and part_of(PlanPart, report.plan).sites:
         yield AdviceFinding(
             "few-judge", "open",
-            f"{counted(int(samples), 'sample')} judged it, {'which tells' if samples == 1 else 'which tell'} little",
+            f"{counted(int(samples), 'sample')} judged it: that tells little",
             (LikelyCause("few-samples", "", "", "give 64 samples or more: an eighth of them judges"),),
         )  # fmt: skip
 
@@ -226,7 +228,11 @@ def _goal(report: Report) -> Iterator[AdviceFinding]:
         of = f" of {_short(gate.of)!r}" if gate.of else ""
         measured, wanted = (number(one) for one in (gate.measured, gate.goal))
         reached = "not measured" if measured is None else f"{measured:.4g}"
-        wants = "" if wanted is None else f", {'at most' if gate.kind == 'drop' else 'at least'} {wanted:g} asked for"
+        wants = (
+            ""
+            if wanted is None
+            else f", {'at most' if gate.kind == 'drop' else 'at least'} {wanted:g} asked for"
+        )
         how = "these samples do not tell whether the goal is met" if gate.undecided else "the goal is missed"
         yield AdviceFinding(
             "goal", "open" if gate.undecided else "bad", f"{how}: {gate.what}{of}: {reached}{wants}",
@@ -243,7 +249,7 @@ def _of_goal(report: Report) -> Iterator[LikelyCause]:
                           again(report, without=("--time-limit",)))  # fmt: skip
     elif given(report, "--max-float"):
         yield LikelyCause("max-float", "more layers than --max-float allows would have to stay in float", "",
-                          "let more layers stay in float", again(report, without=("--max-float",)))  # fmt: skip
+                          "let more stay in float", again(report, without=("--max-float",)))  # fmt: skip
     else:
         yield LikelyCause("unreachable", "it is missed whatever stays in float", "",
                           "give more samples, or a lower goal")  # fmt: skip
@@ -305,11 +311,11 @@ def _ineligible(report: Report) -> Iterator[LikelyCause]:
         dynamic = [one for one in report.deployment.dimensions if one.batch]
         helps = code == "few-rows" and dynamic
         size = int(number(dynamic[0].usual) or 1) if dynamic else 1
+        larger = f"1:{max(16, 4 * size)}:{max(32, 8 * size)}"
         yield LikelyCause(
             code, f"{counted(len(some), 'layer')}{share}: {why}",
             "", f"a larger batch makes them eligible: {HELPS_READING}" if code == "few-rows" else "",
-            again(report, without=("--batch",), more=("--batch", f"1:{max(16, 4 * size)}:{max(32, 8 * size)}"))
-            if helps else "",
+            again(report, without=("--batch",), more=("--batch", larger)) if helps else "",
         )  # fmt: skip
 
 
@@ -327,8 +333,8 @@ def in_float16(report: Report) -> str:
 
 def _doubts(report: Report) -> Iterator[AdviceFinding]:
     for cause in of_data(report):
-        weight = "told" if cause.code == "duplicates" else "open"
-        yield AdviceFinding(cause.code, weight, cause.said, (cause,))
+        told = cause.code == "duplicates"
+        yield AdviceFinding(cause.code, "told" if told else "open", cause.said, (cause,))
     calibration = part_of(CalibrationPart, report.calibration)
     if calibration.held_out_code == "shared" and part_of(PlanPart, report.plan).sites:
         yield AdviceFinding("shared", "told", f"it was judged on {calibration.held_out}")
@@ -341,7 +347,9 @@ def _late(report: Report) -> Iterator[AdviceFinding]:
     why += [] if repair is None else [f"{one.step} not tried: {one.why}" for one in repair.steps]
     late = [one for one in (*why, part_of(GoalPart, report.goal).cut or "") if _LATE in one]
     if late:
-        longer = LikelyCause("late", "", "", "let it run to its end", again(report, without=("--time-limit",)))
+        longer = LikelyCause(
+            "late", "", "", "let it run to its end", again(report, without=("--time-limit",))
+        )
         yield AdviceFinding("late", "told", late[0], (longer,))
 
 
@@ -350,11 +358,14 @@ def _profile(report: Report) -> Iterator[AdviceFinding]:
     if said:
         yield AdviceFinding("reading", "told", said, (LikelyCause("reading", "", "", HELPS_READING),))
     for one in report.deployment.dimensions:
-        if None not in (number(one.largest), number(one.usual)) and one.largest >= WIDE * max(1, one.usual) and one.origin == "stated":
+        if (
+            None not in (number(one.largest), number(one.usual))
+            and one.largest >= WIDE * max(1, one.usual)
+            and one.origin == "stated"
+        ):
             yield AdviceFinding(
                 "wide-profile", "told",
                 f"the profile of {one.name!r} goes from {one.smallest} to {one.largest}, and {one.usual} is "
                 "what it is tuned for: large sizes are slow, and take their memory always",
                 (LikelyCause("profile", "", "", "give deployments of their own, or a smaller largest size"),),
             )  # fmt: skip
-

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from onnxq.pipeline.result import Result
 
 Budget = Annotated[
-    str, typer.Option(metavar="RUNS or MINUTESm", help="How much is tried: runs, as in 6, or minutes, as in 20m.")
+    str,
+    typer.Option(metavar="RUNS or MINUTESm", help="How much is tried: runs, as in 6, or minutes, as in 20m."),
 ]
 
 
@@ -69,7 +70,9 @@ class _Most:
 def _budget(given: str) -> _Most:
     form = re.fullmatch(r"(\d+(?:\.\d+)?)(m?)", given.strip())
     if form is None or float(form[1]) < 1:
-        raise UserError(f"--budget {given!r} is not understood", hint="give runs, as in 6, or minutes, as in 20m")
+        raise UserError(
+            f"--budget {given!r} is not understood", hint="give runs, as in 6, or minutes, as in 20m"
+        )
     return _Most(float("inf"), 60 * float(form[1])) if form[2] else _Most(float(form[1]), float("inf"))
 
 

@@ -156,9 +156,7 @@ def _words(what: str, reverses: bool) -> str:
     return ", ".join([what] * bool(what) + ["the channels in the other order"] * reverses)
 
 
-def _done(
-    seen: InputSurvey, what: str, preset: Preset | None, reverses: bool
-) -> tuple[str, tuple[str, ...]]:
+def _done(seen: InputSurvey, what: str, preset: Preset | None, reverses: bool) -> tuple[str, tuple[str, ...]]:
     """What the user does to have it, and the flags that do it."""
     made = seen.preparation
     if made is None:

@@ -173,8 +173,8 @@ def _mixed(entry: InputSurvey) -> Iterator[DataWarning]:
     if steps.max() > _APART:
         yield DataWarning(
             "mixed-scales", entry.spec.name,
-            f"input {entry.spec.name!r}: {place} of {len(sizes)} samples go up to {sizes[place - 1]:.3g} at most, "
-            f"the others to {sizes[place]:.3g} at least: they are prepared in two ways?",
+            f"input {entry.spec.name!r}: {place} of {len(sizes)} samples go up to {sizes[place - 1]:.3g} at "
+            f"most, the others to {sizes[place]:.3g} at least: they are prepared in two ways?",
             "prepare all samples as in training; if the model really takes both, all is well",
         )  # fmt: skip
 
@@ -193,11 +193,16 @@ def _model_scaling(
         yield DataWarning("normalized-twice", name, f"{fed}: normalized twice?", do, *flags)
     elif takes == "0..1" and low < -0.2:
         do = "leave mean and std out (--preset imagenet and tensorflow have them)" if images else arrays
-        yield DataWarning("normalized-twice", name, f"{fed}: normalized twice?", do, _VALUES if images else ())
+        yield DataWarning(
+            "normalized-twice", name, f"{fed}: normalized twice?", do, _VALUES if images else ()
+        )
     elif takes == "0..1" and high > 8:
         do = "give --scale 1/255" if images else arrays
-        flags = (("--scale", "--preset"), ("--scale", "1/255")) if images else ()
-        yield DataWarning("unnormalized", name, f"{fed}: unnormalized?", do, *flags)
+        text = f"{fed}: unnormalized?"
+        if images:
+            yield DataWarning("unnormalized", name, text, do, ("--scale", "--preset"), ("--scale", "1/255"))
+        else:
+            yield DataWarning("unnormalized", name, text, do)
 
 
 def _units(made: Preparation) -> Iterator[DataWarning]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from onnxq.advice.lost import LEAST_AGREEMENT, LEAST_SQNR, Judged, judged
-from onnxq.analysis.reports import number, part_of
 from onnxq.advice.worth import ESTIMATE, ONLY_A_GPU, compared, worth_of
+from onnxq.analysis.reports import number, part_of
 from onnxq.base.grouped import grouped
 from onnxq.base.shown import INTERVALS
 from onnxq.compiled.verdict import Verdict

@@ -170,7 +170,9 @@ ENGINES: dict[str, tuple[dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize(("engine", "answer", "said"), ENGINES.values(), ids=ENGINES)
-def test_the_compiler_has_a_say(plain: dict[str, Any], engine: dict[str, Any], answer: str, said: str) -> None:
+def test_the_compiler_has_a_say(
+    plain: dict[str, Any], engine: dict[str, Any], answer: str, said: str
+) -> None:
     advice = of(plain, lambda report: report["engine"].update(engine))
     assert advice.answer == answer
     assert said in advice.because

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from onnxq.pipeline.comparing import Comparison
     from onnxq.run.compare import OutputAccuracy
 
+
 def accuracy_section(
     page: Page,
     accuracy: Sequence[OutputOfRun],

@@ -20,7 +20,9 @@ def advised_page(found: Advised) -> Page:
     rows = [_row(place, one, best=place == found.best) for place, one in enumerate(found.attempts)]
     page.table(("", "answer", "kept", "bytes", "took"), rows)
     if len(found.attempts) > 1:
-        page.entry("the best was chosen by these figures: on other samples it may be a little less near", style="dim")
+        page.entry(
+            "the best was chosen by these figures: on other samples it may be a little less near", style="dim"
+        )
     for place, one in enumerate(found.untried[:_FEW]):
         page.section("" if place else "Not tried", f"{shorten(one.why, 160)} ({one.because})")
         if one.command:
@@ -35,4 +37,10 @@ def _row(place: int, one: Attempt, *, best: bool) -> tuple[str, ...]:
     if one.answer is None:
         return name, "error", "", "", f"{one.seconds:.0f} s"
     figure = "" if one.figure is None else f"{one.figure:.1f} {one.unit}"
-    return name, one.answer.words, figure, "" if one.moved is None else f"{one.moved:.2f}", f"{one.seconds:.0f} s"
+    return (
+        name,
+        one.answer.words,
+        figure,
+        "" if one.moved is None else f"{one.moved:.2f}",
+        f"{one.seconds:.0f} s",
+    )

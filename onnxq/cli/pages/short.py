@@ -70,7 +70,11 @@ def _int8(report: Report) -> Iterator[str]:
     if engine.status != "compiled":
         yield shorten(engine.reason.strip().partition("\n")[0], _WIDE) or engine.status
     elif engine.planned and not engine.unread:
-        run = "all run in int8" if engine.int8 == engine.planned else f"{engine.int8} of {engine.planned} run in it"
+        run = (
+            "all run in int8"
+            if engine.int8 == engine.planned
+            else f"{engine.int8} of {engine.planned} run in it"
+        )
         yield f"compiled: {run}"
     if worth is not None:
         yield f"moves {worth.moves}"
@@ -89,7 +93,10 @@ def _accuracy(report: Report) -> Iterator[str]:
     if not report.accuracy:
         yield "not measured"
         return
-    data, samples = part_of(CalibrationPart, report.calibration), counted(report.accuracy[0].samples, "sample")
+    data, samples = (
+        part_of(CalibrationPart, report.calibration),
+        counted(report.accuracy[0].samples, "sample"),
+    )
     yield f"on {samples} that decided nothing" if data.held_out_code == "apart" else f"on {data.held_out}"
 
 
@@ -100,9 +107,16 @@ def _careful(page: Page, report: Report, advice: Advice) -> None:
         lines.append(f"onnxruntime does not take the original: {report.runtime.original}")
     lines += [f"{one.flag} {one.name}={one.value}, assumed: {one.why}" for one in report.assumptions]
     lines += [f"{one.tensor}: {one.was} -> {one.now}" for one in report.interface_changes]
-    lines += [f"TF32 off (--noTF32): {shorten(one.tensor)}: {one.because}" for one in report.exact_products[:1]]
+    lines += [
+        f"TF32 off (--noTF32): {shorten(one.tensor)}: {one.because}" for one in report.exact_products[:1]
+    ]
     calibration = part_of(CalibrationPart, report.calibration)
-    lines += [*calibration.data.notes, *calibration.notes, *part_of(BodyPart, report.body).notes, *report.notes]
+    lines += [
+        *calibration.data.notes,
+        *calibration.notes,
+        *part_of(BodyPart, report.body).notes,
+        *report.notes,
+    ]
     lines = list(dict.fromkeys(lines))
     for place, line in enumerate(lines[:_FEW]):
         page.section("" if place else "Careful", shorten(line, _WIDE), "yellow")
@@ -116,7 +130,9 @@ def _data(report: Report) -> Iterator[str]:
     read = [*data.lines]
     for image in data.images[:1]:
         low, high = image.range
-        read.append(f"{image.input} is fed {image.layout} {image.color}, {image.size}, {low:.4g} to {high:.4g}")
+        read.append(
+            f"{image.input} is fed {image.layout} {image.color}, {image.size}, {low:.4g} to {high:.4g}"
+        )
     if read:
         yield "; ".join(read)
 
