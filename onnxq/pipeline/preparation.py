@@ -30,6 +30,7 @@ _ROUNDS = (4, 8, 16, 32, MOST)  # samples that have been run, after which some p
 _LEFT = (6, 3, 3, 2, 1)  # of them, beside what is fed
 _SLOW = 0.2  # seconds of the processors: a model that takes more for a sample is not run
 _LEAST = 8  # samples
+_SEEN = 16  # samples that are enough for statistics of training, and to say that nothing is found
 _BYTES = 1 << 28  # of the samples together
 
 _CERTAIN = 3.5  # standard errors: of 32 samples and 10 preparations one in 150 runs seems so by chance
@@ -37,7 +38,6 @@ _CLEAR = 0.1  # nats
 _NOTHING = 0.1  # nats: the answers tell nothing
 _MANY = 20  # classes: samples of one of a few are usual
 
-_NORMED = 16  # samples that are compared with statistics of training
 _OTHER = 0.15  # nats from training's values, and more than twice as far as another preparation
 _KNOWN = 0.25  # nats: no preparation that is further off is that of training
 
@@ -76,11 +76,13 @@ def preparation_doubts(
     if len(pictures) != 1 or not (measurable(model.layout) or pictures[0].spec.name in model.norms):
         return ()
     try:
-        read = list(itertools.islice(samples, MOST))
+        coming = iter(samples)
+        read = list(itertools.islice(coming, _LEAST))
         if len(read) < _LEAST or not otherwise(pictures[0]):
             return ()
-        most = max(_LEAST, _BYTES // max(1, sum(one.nbytes for one in read[0].feeds.values())))
-        return tuple(_Look(model, pictures[0], read[:most]).doubts())
+        most = _BYTES // max(1, sum(one.nbytes for one in read[0].feeds.values()))
+        read += itertools.islice(coming, max(0, min(most, MOST) - _LEAST))
+        return tuple(_Look(model, pictures[0], read).doubts())
     except (ort.RunError, UserError, ValueError, IndexError) as error:
         LOG.info("how pictures are prepared is not known of the float model: %s", error)
     except Exception as error:  # what nobody asked for never ends the run
@@ -115,7 +117,7 @@ class _Look:
     ) -> tuple[list[PicturesAs], _Excluded | None]:
         """The candidates that statistics of training leave, and why what is fed is none of them."""
         session = ort.load(norm.part)
-        samples = self._samples[:_NORMED]
+        samples = self._samples[:_SEEN]
         distances = {
             one: norm.distances([session.run({self._name: self._fed(one, sample)})[0] for sample in samples])
             for one in (AS_FED, *candidates)
@@ -141,17 +143,15 @@ class _Look:
             for sample in self._samples[done:until]:
                 taken = self._add(fed, session, AS_FED, sample)
                 if not done and taken > _SLOW and self._add(self._meter(), session, AS_FED, sample) > _SLOW:
-                    LOG.info("how pictures are prepared is not looked at: a run takes %.1f s of CPU", taken)
-                    return None
+                    LOG.info("how sure the model is is not looked at: a run takes %.1f s of CPU", taken)
+                    return None if excluded is None else excluded.doubt(self._name, candidates[0])
                 for one in left:
                     self._add(meters[one], session, one, sample)
-            if (
-                not done
-                and excluded is None
-                and all(_mean(one) < _NOTHING for one in (fed, *meters.values()))
-            ):
-                return self._unlike(fed, session)
             done = until
+            if excluded is None and all(_mean(one) < _NOTHING for one in (fed, *meters.values())):
+                if done < _SEEN and done < len(self._samples):
+                    continue  # the first images may have nothing in them
+                return self._unlike(fed)
             gains = {one: _Gain.of(meters[one], fed) for one in left}
             left = sorted(left, key=lambda one: -gains[one].mean)[:most]
             if excluded is None:
@@ -188,12 +188,10 @@ class _Look:
             )
         return DataWarning(kind, self._name, text, best.hint, best.flags[::2], best.flags)
 
-    def _unlike(self, fed: SurenessMeter, session: ort.Session) -> DataWarning | None:
+    def _unlike(self, fed: SurenessMeter) -> DataWarning | None:
         """What is told where the model finds nothing, or always the same, whatever the preparation."""
-        for sample in self._samples[_ROUNDS[0] : _ROUNDS[3]]:
-            self._add(fed, session, AS_FED, sample)
         count = len(fed.each)
-        if _mean(fed) > _NOTHING or count < _ROUNDS[2] or 0 < fed.classes <= _MANY:
+        if count < _SEEN or 0 < fed.classes <= _MANY:
             return None
         answer = "finds nothing in any of them" if fed.is_of_boxes else "gives all of them the same answer"
         return DataWarning(

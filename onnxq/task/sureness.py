@@ -24,6 +24,7 @@ _EPS = 0.005  # a probability below which an answer is lost: one of many must no
 _PLACES = 16  # rows and columns of a mask that are looked at
 _SURE_OF_MOST = 0.6  # of what can be told of classes
 _SURE_CLASSES = 1.1  # nats: as much as three classes tell, of which any that are not meant are sure, too
+_SURE_PIXELS = 0.3  # nats: most of a photograph is background to most models
 _SURE_BOXES = 0.4  # nats: half a detection a picture
 
 
@@ -121,6 +122,8 @@ class SurenessMeter:
         """The least mean of a model that was made for such pictures."""
         if self.is_of_boxes:
             return _SURE_BOXES
+        if isinstance(self._layout, PixelClasses):
+            return _SURE_PIXELS
         count = sum(len(one) for one, _ in self._answers)
         return max(_SURE_CLASSES, _SURE_OF_MOST * float(np.log(min(count, self.classes))))
 
