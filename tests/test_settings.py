@@ -23,7 +23,7 @@ from onnxq.options.settings import GROUPS, Calibration, DataPlace, Format, Input
 
 READ = ("quantize", "sensitivity", "calibrate", "sanitize", "check", "data")  # the verbs that read onnxq.toml
 NOT_IN_A_FILE = {
-    "output", "force", "as_json", "config", "help",
+    "output", "force", "as_json", "config", "help", "help_all",
     "merge",  # another task of `calibrate`
     "report", "sheet",  # what `check` and `data` write
     "checks",  # what `check` runs of the user's
