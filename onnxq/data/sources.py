@@ -314,7 +314,7 @@ class _Stream(Source):
 
     @functools.cached_property
     def _form(self) -> Form:
-        first, self._begun = looked_at(self._items or ())
+        first, self._begun = looked_at(() if self._items is None else self._items)
         return Form.of(
             self._inputs, prepared_for({} if first is None else first, self._inputs, self._options)
         )
