@@ -32,8 +32,8 @@ class Glance:
     ) -> None:
         """Of a source for these inputs of a model, which is as the user gave it; `pictures`: keep some."""
         self._album = Album() if pictures else None
-        self._survey = Survey(inputs, source.images)
-        self._batch = source.batch
+        self._inputs, self._source = inputs, source
+        self._known_survey: Survey | None = None
         self._seen: set[int] = set()
         self._shapes: dict[int, tuple[tuple[str, tuple[int, ...]], ...]] = {}  # by the sample's index
         self._known: dict[Any, Any] = {}  # each of these once
@@ -53,12 +53,19 @@ class Glance:
         """What each input was fed in the samples that were looked at."""
         return self._survey.inputs
 
+    @property
+    def _survey(self) -> Survey:
+        """What samples look like; how images became inputs is known as soon as one was read."""
+        if self._known_survey is None:
+            self._known_survey = Survey(self._inputs, self._source.images)
+        return self._known_survey
+
     def doubts(self, *, count: int | None) -> DataDoubts:
         """What is doubtful, and how many samples were looked at; `count`: how many there are, if known."""
         doubts: list[DataWarning] = []
         if not self._fault:
             try:
-                doubts = data_warnings(self._survey, self._own, count=count, batch=self._batch, bad=0)
+                doubts = data_warnings(self._survey, self._own, count=count, batch=self._source.batch, bad=0)
             except Exception as error:  # as above
                 self._fault = _text(error)
         if self._fault:

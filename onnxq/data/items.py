@@ -145,7 +145,7 @@ def open_items(
         for number, item in enumerate(items)
     ]
     said = f"{title}, " * bool(title) + counted(len(items), "item")
-    return Opened(RecordTable(said, reader, records, bad), has_batch, prepared)
+    return Opened(RecordTable(said, reader, records, bad), prepared)
 
 
 def open_dataset(
@@ -194,7 +194,7 @@ def open_dataset(
         if not all(np.array_equal(one[name].read(), again[name].read()) for name in one):
             notes.append(f"item 0 of {title} is another one each time it is read: turn off what is random")
     table = RecordTable(f"{title}, {counted(count, 'item')}", reader, records, bad, notes, counts)
-    return Opened(table, has_batch, prepared)
+    return Opened(table, prepared)
 
 
 @dataclass(frozen=True, slots=True)

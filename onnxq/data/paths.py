@@ -69,7 +69,7 @@ def open_found(entries: Found, inputs: Sequence[InputSpec], options: ImageOption
         )
     prepared = [images.prepare(inputs[0], options)] if entries.kind == "image" else []
     has_batch = images.batched(inputs, prepared)
-    return Opened(_table(entries, inputs, has_batch, prepared, bad), has_batch, prepared)
+    return Opened(_table(entries, inputs, has_batch, prepared, bad), prepared)
 
 
 def _open_columns(
@@ -92,7 +92,7 @@ def _open_columns(
         {name: tables[name].count for name in own}, has_batch, layout.batch_size(inputs, has_batch)
     )
     notes = _check_pairs(own, {name: tables[name].count * times.get(name, 1) for name in own})
-    return Opened(Columns(tables, frozenset(shared), notes, times), has_batch, prepared)
+    return Opened(Columns(tables, frozenset(shared), notes, times), prepared)
 
 
 def _times(counts: Mapping[str, int], has_batch: frozenset[str], size: int) -> dict[str, int]:
@@ -208,7 +208,7 @@ def _open_csv(found: Found, inputs: Sequence[InputSpec], options: ImageOptions, 
         _check(((line.where, partial(file.check, line, inputs)) for line in file.lines), bad)
         counts = [1] * len(records)
     table = RecordTable(found.title, reader, records, bad, file.notes, counts)
-    return Opened(table, has_batch, prepared)
+    return Opened(table, prepared)
 
 
 def _check(checks: Iterable[tuple[str, Callable[[], None]]], bad: BadSamples) -> None:

@@ -312,12 +312,10 @@ class Opened:
 
     Attributes:
         table: their rows.
-        has_batch: names of the inputs whose first axis is the batch.
         prepared: how images become inputs.
     """
 
     table: Table
-    has_batch: frozenset[str]
     prepared: Prepared
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,10 @@ import numpy as np
 
 from onnxq.base.errors import UserError
 from onnxq.base.shown import counted
-from onnxq.data import images, layout
+from onnxq.data import layout
 from onnxq.data.bad_samples import BadSamples
 from onnxq.data.files import TAKEN, list_files
+from onnxq.data.images import Prepared, batched
 from onnxq.data.items import (
     Calls,
     Dataset,
@@ -27,7 +30,7 @@ from onnxq.data.items import (
 )
 from onnxq.data.order import Order
 from onnxq.data.paths import open_found, open_path
-from onnxq.data.rows import Opened, Reader, Row, Table
+from onnxq.data.rows import Opened, Reader, Row
 from onnxq.data.samples import InputSpec, Sample
 from onnxq.data.script import Script
 from onnxq.data.understood import DataRead
@@ -48,35 +51,60 @@ OBJECTS = (
 __all__ = ["ImageOptions", "InputSpec", "Sample", "Source", "open_source"]
 
 
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How rows of data become samples.
+
+    Attributes:
+        has_batch: names of the inputs whose first axis is the batch.
+        batch: how many rows a sample has, a static batch size.
+        prepared: how images become inputs.
+    """
+
+    has_batch: frozenset[str]
+    batch: int
+    prepared: Prepared
+
+    @classmethod
+    def of(cls, inputs: Sequence[InputSpec], prepared: Prepared) -> Form:
+        """That of a model's inputs."""
+        has_batch = batched(inputs, prepared)
+        return cls(has_batch, layout.batch_size(inputs, has_batch), prepared)
+
+
 class Source:
     """Samples, read when they are asked for; memory does not grow with their number.
 
     Attributes:
         count: how many samples there are, bad ones included; None where only a pass over the data
             can tell, and then there may be only one pass.
-        batch: how many rows of data each has, a static batch size.
         skip_bad: whether bad samples are left out; the others keep their indices.
-        images: how images become inputs.
         look: is shown each sample that is read.
     """
 
     count: int | None
     look: Callable[[Sample], None]
 
-    def __init__(
-        self,
-        has_batch: frozenset[str],
-        batch: int,
-        bad: BadSamples,
-        prepared: images.Prepared = (),
-    ) -> None:
-        self._has_batch = has_batch
-        self.batch = batch
+    def __init__(self, bad: BadSamples) -> None:
         self._bad = bad
         self._completed = 0
         self.skip_bad = bad.allowed
-        self.images = tuple(prepared)
         self.look = lambda sample: None
+
+    @property
+    def _form(self) -> Form:
+        """How rows become samples; of what can be read once, the first item is read for it."""
+        raise NotImplementedError
+
+    @property
+    def batch(self) -> int:
+        """How many rows of data each sample has, a static batch size."""
+        return self._form.batch
+
+    @property
+    def images(self) -> Prepared:
+        """How images become inputs."""
+        return self._form.prepared
 
     def _shown(self, index: int, row: Row) -> Sample:
         """A row as a sample."""
@@ -179,7 +207,7 @@ class Source:
             return None
 
     def _join(self, name: str, where: str, group: Sequence[Row]) -> np.ndarray:
-        if name not in self._has_batch:
+        if name not in self._form.has_batch:
             return group[0].feeds[name]
         try:
             return np.concatenate([row.feeds[name] for row in group])
@@ -193,15 +221,20 @@ class Source:
 class _Indexed(Source):
     """Rows that can be read again, in any order."""
 
-    def __init__(self, opened: Opened, batch: int, bad: BadSamples) -> None:
-        super().__init__(opened.has_batch, batch, bad, opened.prepared)
-        table: Table = opened.table
+    def __init__(self, opened: Opened, inputs: Sequence[InputSpec], bad: BadSamples) -> None:
+        super().__init__(bad)
+        self._known = Form.of(inputs, opened.prepared)
+        table, batch = opened.table, self._known.batch
         if not table.count:
             raise UserError("the data has zero samples", hint=TAKEN)
         self._table = table
         self._order: Order | None = None
         self.count: int = -(-table.count // batch)
         self._completed = self.count * batch - table.count
+
+    @property
+    def _form(self) -> Form:
+        return self._known
 
     @property
     def lines(self) -> list[str]:
@@ -226,7 +259,7 @@ class _Indexed(Source):
         shapes = self._table.shapes([rows[index * self.batch] for index in chosen])
         return [
             {
-                name: (self.batch, *shape[1:]) if name in self._has_batch else shape
+                name: (self.batch, *shape[1:]) if name in self._form.has_batch else shape
                 for name, shape in one.items()
             }
             if self.batch > 1
@@ -268,20 +301,31 @@ class _Stream(Source):
     def __init__(
         self, items: Iterable[Any], inputs: Sequence[InputSpec], options: ImageOptions, bad: BadSamples
     ) -> None:
-        first, each = looked_at(items)
-        self._first_pass: Iterator[Any] | None = each
-        prepared = prepared_for({} if first is None else first, inputs, options)
-        has_batch = images.batched(inputs, prepared)
-        super().__init__(has_batch, layout.batch_size(inputs, has_batch), bad, prepared)
+        super().__init__(bad)
+        self._inputs, self._options = inputs, options
         self._of = str(items) if isinstance(items, Script) else "the data"
         self._title = type(items).__name__
         if isinstance(items, Iterator | Calls | Script):
             self._title = str(items) if isinstance(items, Script) else "an iterator"
         self._items: Iterable[Any] | None = items
-        self._reader = Reader(inputs, has_batch, several=True)
-        self._each = Items(inputs, self._reader, prepared)
+        self._begun: Iterator[Any] | None = None  # a pass of which the first item was looked at
         self._read = 0
         self._taken = 0
+
+    @functools.cached_property
+    def _form(self) -> Form:
+        first, self._begun = looked_at(() if self._items is None else self._items)
+        return Form.of(
+            self._inputs, prepared_for({} if first is None else first, self._inputs, self._options)
+        )
+
+    @functools.cached_property
+    def _reader(self) -> Reader:
+        return Reader(self._inputs, self._form.has_batch, several=True)
+
+    @functools.cached_property
+    def _each(self) -> Items:
+        return Items(self._inputs, self._reader, self.images)
 
     @property
     def lines(self) -> list[str]:
@@ -300,12 +344,13 @@ class _Stream(Source):
                 "the data is an iterator, and it has been read already",
                 hint="give a list, a path, or an iterator for each call",
             )
+        each = self._each
+        begun, self._begun = self._begun, None
         if isinstance(items, Iterator):
             self._items = None
-        each, self._first_pass = self._first_pass, None
         self._taken = self._read = 0
         any_good = False
-        for index, row in enumerate(self._batches(self._rows(iter(items) if each is None else each))):
+        for index, row in enumerate(self._batches(self._rows(each, iter(items) if begun is None else begun))):
             if row is not None:
                 any_good = True
                 yield self._shown(index, row)
@@ -314,10 +359,10 @@ class _Stream(Source):
         if not any_good:
             raise self._bad.all_bad()
 
-    def _rows(self, items: Iterable[Any]) -> Iterator[Row]:
+    def _rows(self, each: Items, items: Iterable[Any]) -> Iterator[Row]:
         for number, item in enumerate(items):
             self._taken += 1
-            record = self._each.record(item, f"item {number} of {self._of}")
+            record = each.record(item, f"item {number} of {self._of}")
             try:
                 opened = self._reader.open(record)
             except UserError as error:
@@ -371,7 +416,7 @@ def open_source(
     bad, options = BadSamples(skip_bad), options or ImageOptions()
     opened = _opened(data, inputs, options, bad)
     if opened is not None:
-        return _Indexed(opened, layout.batch_size(inputs, opened.has_batch), bad)
+        return _Indexed(opened, inputs, bad)
     if isinstance(data, Iterable):
         return _Stream(data, inputs, options, bad)
     if callable(data) and not isinstance(data, type):

@@ -313,7 +313,7 @@ class TestRefusals:
         options = ImageOptions(mean=(0.5,), letterbox=True)
         for data in (tmp_path, tmp_path / "a.npy", {"x": np.zeros((1, 3, 4, 6))}, iter([])):
             with pytest.raises(UserError, match=r"mean, letterbox: for images, but the data are arrays"):
-                open_source(data, [spec], options=options)
+                list(open_source(data, [spec], options=options))
 
 
 def test_what_the_model_is_fed_is_told() -> None:

@@ -177,6 +177,15 @@ class TestLoader:
         check(source)
         assert loader.passes == 2
 
+    def test_a_loader_that_does_not_know_its_length(self) -> None:
+        """As one of an iterable dataset: it has a length, and asking for it is an error."""
+
+        class Endless(Loader):
+            def __len__(self) -> int:
+                raise TypeError("object of type 'Stream' has no len()")
+
+        check(opened(Endless(DATA)))
+
     def test_doubles_are_rounded_and_that_is_said(self) -> None:
         source = opened(Loader(DATA.astype(np.float64)))
         check(source)
@@ -280,7 +289,7 @@ class TestFunctions:
             raise TypeError("mine")
 
         with pytest.raises(TypeError, match="mine"):
-            opened(samples)
+            list(opened(samples))
 
     @pytest.mark.parametrize("data", [7, Dataset, object()])
     def test_objects_of_an_unknown_kind(self, data: Any) -> None:
