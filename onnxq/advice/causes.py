@@ -21,6 +21,12 @@ LEAST_HALF = 45.0
 
 _CLEARLY = 6.0  # dB: half the error
 _FEW_SAMPLES = 32
+_SAYS_UNLIKE = ("alike", "constant-input", "units", "unnormalized", "normalized-twice")
+"""Doubts that explain why a model gives all samples the same answer."""
+
+_OF_SCALES = ("nonfinite", "clipped", "scale", "unexplained")
+"""What a layer errs by its scales; weights and biases may be fitted, and differ then."""
+
 _SEEN = 8  # nodes of a printed command
 
 
@@ -48,7 +54,9 @@ def _mismatch(report: Report) -> Iterator[LikelyCause]:
 
 def of_data(report: Report) -> Iterator[LikelyCause]:
     """What is doubtful about the data, as causes."""
-    for doubt in part_of(CalibrationPart, report.calibration).data.doubts:
+    doubts = part_of(CalibrationPart, report.calibration).data.doubts
+    kinds = {one.kind for one in doubts}
+    for doubt in [one for one in doubts if one.kind != "unlike" or kinds.isdisjoint(_SAYS_UNLIKE)]:
         command = again(report, without=doubt.without, more=doubt.more) if doubt.without else ""
         yield LikelyCause(
             doubt.kind, doubt.text, "onnxq data shows the values that are fed", doubt.hint, command
@@ -75,8 +83,8 @@ def _layer(report: Report) -> Iterator[LikelyCause]:
     """Layers that err more than their own steps explain."""
     errors = report.layer_errors
     lines = part_of(LayerErrors, errors).rows if errors is not None else ()
-    for line in [one for one in lines if one.causes][:2]:
-        cause = line.causes[0]
+    found = [(line, cause) for line in lines for cause in line.causes if cause.code in _OF_SCALES]
+    for line, cause in found[:2]:
         yield LikelyCause(
             f"layer-{cause.code}", f"layer {shorten(line.layer)!r}: {cause.text}",
             "each layer is run alone, on the float model's values",

@@ -24,6 +24,7 @@ _VALUES = ("--preset", "--scale", "--mean", "--std")
 """The flags that say which values pixels become."""
 
 _SMALL = 64  # values: smaller samples are equal, whole or constant by chance
+_FLAT = 4.01 / 255  # pictures from black to white that were scaled twice span as little
 _ALIKE = 1e-3  # of the variance
 _APART, _SIDE = 16.0, 0.1  # times as large; of the samples, on either side
 
@@ -241,6 +242,8 @@ def _twice(entry: InputSurvey, low: float, high: float) -> Iterator[DataWarning]
         return
     if low >= 0 and high <= 1.1 / 255:
         how = "divided by 255 twice?"
+    elif high - low <= _FLAT:
+        how = f"all of it within {high - low:.2g}: scaled twice?"
     elif _is_imagenet_twice(entry, low, high):
         how = "(x - mean) / std of ImageNet applied twice?"
     else:
