@@ -81,6 +81,7 @@ def commands(
         "quantize", model, *calib, *fast, "-o", other, "--no-engine", "--no-page", "--min-sqnr", "25",
         "--measure", "4",
     ]  # fmt: skip
+    yield "advise", ["advise", model, *calib, *fast, "-o", folder / "a.onnx", "--no-engine", "--budget", "2"]
     yield "plan", ["plan", model, *calib, *fast, "-o", folder / "p.toml", "--force"]
     yield "plan-without-data", ["plan", model, "-o", folder / "p0.toml", "--force"]
     yield "sensitivity", ["sensitivity", model, *calib, *fast, "--top", "1", "--measure", "4"]

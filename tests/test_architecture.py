@@ -39,6 +39,7 @@ LAYERS = (
     {"repair"},
     {"documents"},
     {"analysis", "checks"},
+    {"advice"},
     {"emit"},
     {"page"},
     {"pipeline"},
@@ -46,7 +47,7 @@ LAYERS = (
     {"__init__", "__main__"},
 )
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
-MOST_ROOMS = 26
+MOST_ROOMS = 27
 
 # Third-party packages, and the parts of onnxq that may import them.
 EVERYWHERE_FROM_GRAPH = {

@@ -240,7 +240,7 @@ def test_the_screen_says_a_mismatch_first(tmp_path: Path) -> None:
     assert ran.code == 1, ran.err
     screen = " ".join(ran.out.split())
     assert "times as large" in screen
-    assert screen.index("times as large") < screen.index("SQNR")
+    assert screen.index("times as large") < screen.index("Accuracy")
     assert screen.index("times as large") < screen.index("Goal")
 
 

@@ -121,7 +121,7 @@ def test_what_the_page_advises(
     folder, report = made
     monkeypatch.chdir(folder)
     page = page_of(OpenedReport.of(edited(report, change), "q.report.json"))
-    (line,) = (one.command for one in page.advice if words(one.command) == words(command))
+    (line,) = (one.command for one in page.next if words(one.command) == words(command))
     assert run(line) == codes, capsys.readouterr().err
 
 
@@ -140,7 +140,7 @@ def test_the_page_repeats_the_command_line(
 def test_of_a_call_in_python_no_command_line_is_made_up() -> None:
     result = onnxq.quantize(net(), samples(*[(16, 16)] * 8), compile=False, layer_samples=0, **QUICK)
     page = page_of(OpenedReport.made(result.report))
-    assert not [one.command for one in page.advice if one.command.startswith("onnxq")]
+    assert not [one.command for one in page.next if one.command.startswith("onnxq")]
     assert not page.reproduce.commands
 
 

@@ -136,6 +136,11 @@ def size(count: int) -> str:
     return f"{count} B" if count < 1000 else f"{decimal(count)}B"
 
 
+def capitalized(text: str) -> str:
+    """A text with a capital first letter; the others as they are."""
+    return text[:1].upper() + text[1:]
+
+
 def shorten(name: str, width: int = 60) -> str:
     """A name of at most `width` characters; what is left out is in its middle."""
     if len(name) <= width:

@@ -35,8 +35,10 @@ def quantize(
     is met; where nothing meets it the nearest model is written, and the exit code is 1.
     """
     import onnxq
+    from onnxq.advice.advise import advise
     from onnxq.cli.kept import kept
     from onnxq.cli.pages.end import end_screen
+    from onnxq.cli.pages.short import short_screen
     from onnxq.emit.files import check_output
     from onnxq.targets import load_target
 
@@ -71,8 +73,9 @@ def quantize(
         )
         saving.rest(result)
     report = result.report
-    screen.result(report, lambda: end_screen(report, estimated=screen.verbose or compilation.gpu is not None))
-    failed = strict and (report.engine.regressed or report.engine.status == "not-run")
+    long = screen.verbose or compilation.gpu is not None
+    screen.result(report, lambda: end_screen(report, estimated=True) if long else short_screen(report))
+    failed = strict and (report.engine.status == "not-run" or advise(report).answer == "do-not-ship")
     return int(failed or (report.goal is not None and not report.goal.met))
 
 

@@ -86,9 +86,9 @@ class Page:
             line = "  ".join([row[0].ljust(widths[0]), *cells])
             self.lines.append(_Line(line, _LABELS + 2, "bold" if number == 0 else "", wrap=False))
 
-    def code(self, text: str) -> None:
+    def code(self, text: str, label: str = "") -> None:
         """A line as it is, never broken."""
-        self.lines.append(_Line(text, 2, wrap=False))
+        self.lines.append(_Line(text, _LABELS if label else 2, label=label, wrap=False))
 
 
 class Screen:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from onnxq.data.first_norm import FirstNorm, first_norm
+from onnxq.data.images import layout_of
 from onnxq.data.model_scaling import ModelScaling, model_scaling
 from onnxq.data.pictures import Album, PictureSheet
 from onnxq.data.samples import InputSpec, Sample
@@ -18,7 +20,12 @@ LOOKED_AT = 16
 
 
 class Glance:
-    """Looks at the first samples that a source gives, each once, however often it is read."""
+    """Looks at the first samples that a source gives, each once, however often it is read.
+
+    Attributes:
+        norms: what the model knows of its inputs from training, by their names.
+        told: what else is doubtful, found by others.
+    """
 
     def __init__(
         self, model: Model, inputs: list[InputSpec], source: Source, *, pictures: bool = False
@@ -31,9 +38,12 @@ class Glance:
         self._shapes: dict[int, tuple[tuple[str, tuple[int, ...]], ...]] = {}  # by the sample's index
         self._known: dict[Any, Any] = {}  # each of these once
         self._own: Mapping[str, ModelScaling] = {}
+        self.norms: Mapping[str, FirstNorm] = {}
+        self.told: tuple[DataWarning, ...] = ()
         self._fault = ""
         try:
             self._own = model_scaling(model)
+            self.norms = norms(model, inputs)
         except Exception as error:  # a fault of ours here costs the look, not the run
             self._fault = _text(error)
         source.look = self._add
@@ -61,7 +71,7 @@ class Glance:
         if self._fault:
             text = f"the data were not looked at for what is doubtful: {self._fault}"
             doubts = [DataWarning("not-looked-at", None, text, "onnxq data -v shows where this comes from")]
-        return DataDoubts(tuple(doubts), self._survey.samples)
+        return DataDoubts((*doubts, *self.told), self._survey.samples)
 
     def sizes(self, without: Collection[int] = ()) -> Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]:
         """The least and the greatest shape of each input, by dimension, of all samples that were read.
@@ -98,6 +108,12 @@ class Glance:
                 self._album.add(sample)
             except Exception:  # as above
                 self._album = None
+
+
+def norms(model: Model, inputs: Sequence[InputSpec]) -> dict[str, FirstNorm]:
+    """What a model knows from training of those of its inputs that may be pictures."""
+    found = {one.name: first_norm(model, one.name) for one in inputs if layout_of(one) is not None}
+    return {name: norm for name, norm in found.items() if norm is not None}
 
 
 def _text(error: Exception) -> str:

@@ -73,6 +73,7 @@ class InputSurvey:
         channels: moments of each channel, of all values where there are none.
         tint: mean of the first channel less that of the third, a value a sample, of images of three.
         constant: samples in which all values are the same: how many, and the first of them.
+        greatest: the greatest magnitude of each sample that has one above 0.
         spread: the greatest distance of a sample to the first one, mean((x - first)^2) / var(first), of the
             samples up to the one that is surely another.
     """
@@ -89,6 +90,7 @@ class InputSurvey:
     tint: Moments | None = None
     constant: int = 0
     constant_in: list[str] = field(default_factory=list)
+    greatest: list[float] = field(default_factory=list)
     spread: float = 0.0
     _first: np.ndarray | None = None
 
@@ -103,6 +105,8 @@ class InputSurvey:
         self.max = high if self.max is None else max(self.max, high)
         self.zeros += int(np.count_nonzero(values == 0))
         self.whole = self.whole and bool((values == np.rint(values)).all())
+        if 0 < (most := max(-low, high)) < np.inf:
+            self.greatest.append(most)
         if low == high:
             self.constant += 1
             self.constant_in += [where] * (len(self.constant_in) < NAMED)

@@ -20,8 +20,12 @@ from onnxq.graph.types import is_float
 ENOUGH = 32
 """Fewer samples than this do not show the ranges of a model."""
 
+_VALUES = ("--preset", "--scale", "--mean", "--std")
+"""The flags that say which values pixels become."""
+
 _SMALL = 64  # values: smaller samples are equal, whole or constant by chance
 _ALIKE = 1e-3  # of the variance
+_APART, _SIDE = 16.0, 0.1  # times as large; of the samples, on either side
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +37,16 @@ class DataWarning(DocumentPart):
         input: the input; None where it is about whole samples.
         text: what was seen.
         hint: what to do.
+        without: flags of the command line that are left out for it.
+        more: flags, with their values, that are given for it.
     """
 
     kind: str
     input: str | None
     text: str
     hint: str
+    without: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +79,7 @@ def data_warnings(
         doubts += _constant(entry, survey)
         if is_float(entry.spec.dtype):
             doubts += _scaling(entry, own.get(entry.spec.name))
+            doubts += _mixed(entry)
             doubts += _order(entry)
         doubts += _yuv(entry)
     return doubts
@@ -153,6 +162,23 @@ def _scaling(entry: InputSurvey, own: ModelScaling | None) -> Iterator[DataWarni
         yield from _twice(entry, entry.min, entry.max)
 
 
+def _mixed(entry: InputSurvey) -> Iterator[DataWarning]:
+    """Samples of two kinds: what the largest are divided by, the others were divided by once more, say."""
+    if entry.preparation is not None or entry.size < _SMALL or len(entry.greatest) < 8:
+        return
+    sizes = np.sort(entry.greatest)
+    side = max(2, round(_SIDE * len(sizes)))
+    steps = sizes[side : len(sizes) - side + 1] / sizes[side - 1 : len(sizes) - side]
+    place = side + int(np.argmax(steps))
+    if steps.max() > _APART:
+        yield DataWarning(
+            "mixed-scales", entry.spec.name,
+            f"input {entry.spec.name!r}: {place} of {len(sizes)} samples go up to {sizes[place - 1]:.3g} at "
+            f"most, the others to {sizes[place]:.3g} at least: they are prepared in two ways?",
+            "prepare all samples as in training; if the model really takes both, all is well",
+        )  # fmt: skip
+
+
 def _model_scaling(
     entry: InputSurvey, node: str, takes: str, low: float, high: float
 ) -> Iterator[DataWarning]:
@@ -163,13 +189,20 @@ def _model_scaling(
     arrays = f"give the arrays from {takes.replace('..', ' to ')}"
     if takes == "0..255" and high - low <= 8:
         do = "--preset raw feeds pixels from 0 to 255" if images else arrays
-        yield DataWarning("normalized-twice", name, f"{fed}: normalized twice?", do)
+        flags = (_VALUES, ("--preset", "raw")) if images else ()
+        yield DataWarning("normalized-twice", name, f"{fed}: normalized twice?", do, *flags)
     elif takes == "0..1" and low < -0.2:
         do = "leave mean and std out (--preset imagenet and tensorflow have them)" if images else arrays
-        yield DataWarning("normalized-twice", name, f"{fed}: normalized twice?", do)
+        yield DataWarning(
+            "normalized-twice", name, f"{fed}: normalized twice?", do, _VALUES if images else ()
+        )
     elif takes == "0..1" and high > 8:
         do = "give --scale 1/255" if images else arrays
-        yield DataWarning("unnormalized", name, f"{fed}: unnormalized?", do)
+        text = f"{fed}: unnormalized?"
+        if images:
+            yield DataWarning("unnormalized", name, text, do, ("--scale", "--preset"), ("--scale", "1/255"))
+        else:
+            yield DataWarning("unnormalized", name, text, do)
 
 
 def _units(made: Preparation) -> Iterator[DataWarning]:
@@ -188,6 +221,7 @@ def _units(made: Preparation) -> Iterator[DataWarning]:
             f"input {made.input!r} is fed {low:.4g} to {high:.4g}, more than pixels are: the std is of "
             f"values of another size than scale {made.scale:.4g} makes",
             "leave --scale out, or give --scale 1/255",
+            ("--scale",), ("--scale", "1/255"),
         )  # fmt: skip
 
 
@@ -239,6 +273,7 @@ def _order(entry: InputSurvey) -> Iterator[DataWarning]:
                 "channel-order", name,
                 f"input {name!r} is fed {made.color}, with ImageNet's mean in the order of {other}",
                 f"mean and std are in the order that is fed: reverse them, or give --color {other}",
+                ("--color",), ("--color", other),
             )  # fmt: skip
         return
     evidence = channel_order.reversed_in(entry)

@@ -10,6 +10,7 @@ from onnxq.base.plain import DocumentPart
 from onnxq.compiled.verdict import Verdict
 from onnxq.data.pictures import PictureSheet
 from onnxq.documents.accuracy import GoalPart, NoiseMeasured, OutputOfRun, ScoresPart
+from onnxq.documents.advice import Advice
 from onnxq.documents.body import BodyPart
 from onnxq.documents.calibration import CalibrationPart, NotCalibrated, ScaleProfile
 from onnxq.documents.changes import (
@@ -32,7 +33,7 @@ from onnxq.rewrite.changes import Assumption, Change, NearMiss
 from onnxq.rewrite.whole import WholeProof
 from onnxq.task.meter import TaskPart
 
-REPORT_SCHEMA = 4
+REPORT_SCHEMA = 5
 """What is written. A report of schema 1 has no `kind`, and no fields for what was left out."""
 
 
@@ -98,7 +99,7 @@ class Report(Run):
 
     Attributes:
         kind: "report".
-        schema: 4.
+        schema: 5.
         nodes_before: how many nodes the original had.
         assumptions: what changes rely on.
         changes: the changes that were kept, in order.
@@ -133,6 +134,7 @@ class Report(Run):
         deployments: the deployments that have names, in the order of the engine's profiles; else empty.
         sha256: the hash of the model's file, in hexadecimal; "" before it is saved.
         asked: the command line: its verb, its model, and each flag with its values; empty of calls in Python.
+        advice: the answer, and what to do; None before it is saved.
     """
 
     nodes_before: int
@@ -169,6 +171,7 @@ class Report(Run):
     sha256: str = ""
     asked: tuple[tuple[str, ...], ...] = ()
     task: TaskPart | None = None
+    advice: Advice | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +180,7 @@ class PlanReport(Run):
 
     Attributes:
         kind: "plan".
-        schema: 4.
+        schema: 5.
         plan: what would be quantized.
         calibration: what calibration found, or that there was none.
         repair: what repair of accuracy did; None where it was not asked for.
@@ -250,7 +253,7 @@ class SensitivityReport(Run):
 
     Attributes:
         kind: "sensitivity".
-        schema: 4.
+        schema: 5.
         sensitivity: what causes the error.
     """
 

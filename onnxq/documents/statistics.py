@@ -37,7 +37,7 @@ class StatisticsTaken(DocumentPart):
 
     Attributes:
         kind: "calibration".
-        schema: 2.
+        schema: 3.
         file: the file that was written.
         samples: how many samples it is of.
         of: how many calibrate, those of all shards together.

@@ -86,13 +86,15 @@ class SchemaList(Shown, DocumentPart):
 
 
 _KINDS = (
-    DocumentKind("report", 4, "onnxq.documents.report:Report", ("quantize", "sanitize"),
+    DocumentKind("report", 5, "onnxq.documents.report:Report", ("quantize", "sanitize"),
         "what a run did and found: X.report.json"),
-    DocumentKind("plan", 4, "onnxq.documents.report:PlanReport", ("plan",),
+    DocumentKind("advised", 1, "onnxq.documents.advised:Advised", ("advise",),
+        "what was tried because of the advice"),
+    DocumentKind("plan", 5, "onnxq.documents.report:PlanReport", ("plan",),
         "what would be quantized, and why"),
-    DocumentKind("sensitivity", 4, "onnxq.documents.report:SensitivityReport", ("sensitivity",),
+    DocumentKind("sensitivity", 5, "onnxq.documents.report:SensitivityReport", ("sensitivity",),
         "what can be left in float, ranked"),
-    DocumentKind("calibration", 2, "onnxq.documents.statistics:StatisticsTaken", ("calibrate",),
+    DocumentKind("calibration", 3, "onnxq.documents.statistics:StatisticsTaken", ("calibrate",),
         "the statistics that were taken"),
     DocumentKind("checks", 2, "onnxq.pipeline.checking:Checks", ("check",),
         "what is wrong with a model"),
@@ -102,7 +104,7 @@ _KINDS = (
         "all about one tensor"),
     DocumentKind("nodes", 1, "onnxq.analysis.nodes:ModelNodes", ("inspect --nodes",),
         "the graph node by node"),
-    DocumentKind("data", 2, "onnxq.pipeline.data_seen:DataSeen", ("data",),
+    DocumentKind("data", 3, "onnxq.pipeline.data_seen:DataSeen", ("data",),
         "data as the model will see them"),
     DocumentKind("statistics", 1, "onnxq.analysis.tensors:TensorTable", ("statistics",),
         "what activations hold"),

@@ -80,6 +80,11 @@ VERBS: Mapping[str, Verb] = {
         without=("allow_interface_changes", "shard"), config=True,
         first=_flags("calib output target preset shape batch min-sqnr min-agreement keep-float repair"),
     ),
+    "advise": Verb(
+        (*_QUANTIZED, Goal, *_MODEL, Compilation, Runtime),
+        without=("allow_interface_changes", "fastest"), config=True, function="quantize",
+        first=_flags("calib output budget target preset shape batch min-agreement keep-float repair"),
+    ),
     "plan": Verb(
         (*_QUANTIZED, *_MODEL, Runtime),
         without=("allow_interface_changes", "cache", "plan"), config=True,

@@ -10,15 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from onnxq.advice.advise import advise
 from onnxq.analysis.reports import OpenedReport, number
 from onnxq.base.escapes import escaped
-from onnxq.base.shown import shorten
+from onnxq.base.shown import capitalized, shorten
+from onnxq.documents.advice import Advice
 from onnxq.documents.analysis import Analysis
-from onnxq.page.advice import Advice, ChecksView, advice_of, checks_view
+from onnxq.page.checks import ChecksView, checks_view
 from onnxq.page.depth import DepthView, depth_view
 from onnxq.page.kernels import kernels_of
 from onnxq.page.layers import LayersView, layers_view
 from onnxq.page.ledger import LedgerView, ledger_view
+from onnxq.page.next_steps import NextStep, next_steps
 from onnxq.page.reproduce import ReproduceView, reproduce_view
 from onnxq.page.run_diff import RunDiffView, run_diff_view
 from onnxq.page.samples import SheetView, sheets_of
@@ -42,9 +45,10 @@ class ReportPage:
     Attributes:
         title: the model's file.
         subtitle: what it was made of, and for what.
-        verdict: whether to ship.
+        advice: whether to ship it, and why.
+        verdict: the figures.
         sheets: what the data looked like.
-        advice: what to do next.
+        next: what to do next.
         run_diff: another run beside it.
         ledger: the ledger of noise.
         layers: the layers.
@@ -58,9 +62,10 @@ class ReportPage:
 
     title: str
     subtitle: str
+    advice: Advice
     verdict: VerdictView
     sheets: tuple[SheetView, ...]
-    advice: tuple[Advice, ...]
+    next: tuple[NextStep, ...]
     run_diff: RunDiffView | None
     ledger: LedgerView | None
     layers: LayersView | None
@@ -91,6 +96,7 @@ def page_of(
     layers = layers_view(document, errors, kernels)
     rows = layers.layers if layers is not None else ()
     suspicious = tuple(f"{row.name}: {'; '.join(row.causes)}" for row in rows if row.causes)
+    advice = advise(document)
     model, output = document.model or "", document.output or ""
     made = [
         f"from {file_name(model)}" if model else "",
@@ -100,9 +106,10 @@ def page_of(
     return ReportPage(
         title=file_name(output or model) or "model",
         subtitle=", ".join(part for part in made if part),
+        advice=advice,
         verdict=verdict_view(document),
         sheets=sheets_of(document.pictures),
-        advice=advice_of(report, analysed=layers is not None and layers.analysed),
+        next=next_steps(report, advice, analysed=layers is not None and layers.analysed),
         run_diff=run_diff_view(compare, report) if compare is not None else None,
         ledger=ledger_view(document),
         layers=layers,
@@ -147,7 +154,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
-    for word in (shorten, tail, number, figure, decimal, size, cell, fragment):
+    for word in (capitalized, shorten, tail, number, figure, decimal, size, cell, fragment):
         environment.filters[word.__name__] = word
     return environment
 

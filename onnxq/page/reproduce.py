@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from onnxq.analysis.asked import again
+from onnxq.advice.asked import again
 from onnxq.analysis.reports import number, part_of
 from onnxq.documents.body import BodyPart
 from onnxq.documents.calibration import CalibrationPart

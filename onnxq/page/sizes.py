@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from onnxq.advice.worth import HELPS_READING, reading, worth_of
 from onnxq.analysis.sizes import dimension_words, share_words, worth_words
-from onnxq.analysis.worth import HELPS_READING, reading, worth_of
 from onnxq.documents.deployment import DeploymentPart, NamedDeployment
 from onnxq.documents.report import Report
 

@@ -1,14 +1,13 @@
-"""The first section: whether to ship, by figures, and what to do next."""
+"""The first section: the figures by which it is decided whether to ship."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from onnxq.analysis.answers import answers_lost
-from onnxq.analysis.lost import ADVICE, LEAST_AGREEMENT, LEAST_SQNR, Judged, judged, lost_words
+from onnxq.advice.lost import LEAST_AGREEMENT, LEAST_SQNR, Judged, judged
+from onnxq.advice.worth import ESTIMATE, ONLY_A_GPU, compared, worth_of
 from onnxq.analysis.reports import number, part_of
-from onnxq.analysis.worth import ESTIMATE, ONLY_A_GPU, compared, worth_of
 from onnxq.base.grouped import grouped
 from onnxq.base.shown import INTERVALS
 from onnxq.compiled.verdict import Verdict
@@ -102,7 +101,6 @@ class VerdictView:
     """The section.
 
     Attributes:
-        alarms: what nobody may overlook.
         facts: the figures.
         outputs: each output.
         gpus: each GPU of the estimate.
@@ -113,7 +111,6 @@ class VerdictView:
         doubts: what is doubtful about data, ranges and the run.
     """
 
-    alarms: tuple[str, ...]
     facts: tuple[Fact, ...]
     outputs: tuple[OutputFact, ...]
     gpus: tuple[GpuFact, ...]
@@ -133,7 +130,6 @@ def verdict_view(report: Report) -> VerdictView:
     )  # fmt: skip
     both = compared(report.verdict)
     return VerdictView(
-        alarms=tuple(_alarms(report, near)),
         facts=facts,
         outputs=_outputs(report, near),
         gpus=tuple(
@@ -146,21 +142,6 @@ def verdict_view(report: Report) -> VerdictView:
         data=_data(part_of(CalibrationPart, report.calibration)),
         doubts=_doubts(report),
     )
-
-
-def _alarms(report: Report, near: tuple[Judged, ...]) -> Iterator[str]:
-    engine = report.engine
-    if engine.regressed:
-        why = (engine.regression.reason if engine.regression is not None else "") or engine.reason
-        yield f"The result does not compile, and the original does: {why}"
-    bad = [one for one in report.accuracy if (one.nonfinite or 0) > 0]
-    if bad:
-        yield f"Output {bad[0].output!r} has NaN or infinities that the float model's has not"
-    if said := lost_words(near, _short):
-        yield f"The accuracy is lost: {said}. {ADVICE[0].upper()}{ADVICE[1:]}"
-    answers = answers_lost(report)
-    if answers is not None and answers.sure:
-        yield f"{answers.said}. {answers.why}"
 
 
 def _is_lost(near: tuple[Judged, ...]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Unpack
@@ -15,6 +16,7 @@ from onnxq.base.plain import DocumentPart
 from onnxq.base.progress import Observer, told
 from onnxq.base.shown import Shown, Words, count
 from onnxq.data.contact_sheet import ContactSheet, is_sheet
+from onnxq.data.glance import norms
 from onnxq.data.model_scaling import model_scaling
 from onnxq.data.samples import InputSpec, named, watched
 from onnxq.data.sources import DataSource, open_source
@@ -29,6 +31,8 @@ from onnxq.options.call_options import LookOptions
 from onnxq.options.grouped import Options
 from onnxq.options.keywords import takes_options
 from onnxq.options.settings import Inputs, Look
+from onnxq.pipeline.preparation import MOST, AsTrained, preparation_doubts
+from onnxq.task.known import KnownTask
 
 _ROWS = 10
 
@@ -127,7 +131,7 @@ class DataSeen(Shown, DocumentPart):
 
     Attributes:
         kind: "data".
-        schema: 2.
+        schema: 3.
         model: the path of the model, None for one in memory.
         data: where the data are, and how they were understood; bad samples are under `skipped`.
         count: how many samples there are; None where only a pass over all of them tells.
@@ -216,10 +220,14 @@ def look(
     number = survey.samples if survey.samples < most else source.count
     bad = 0 if feeding.skip_bad else understood.skipped.count
     doubtful = data_warnings(survey, model_scaling(opened), count=number, batch=source.batch, bad=bad)
+    if source.count is not None:
+        tell("data", None, None)
+        spread = range(0, source.count, max(1, source.count // MOST))[:MOST]
+        doubtful += preparation_doubts(_as_trained(opened, specs), survey.inputs, source.good(spread))
     drawn = None if output is None else Sheet(str(output), pictures.tiles, tuple(pictures.captions))
     return DataSeen(
         kind="data",
-        schema=2,
+        schema=3,
         model=None if opened.path is None else str(opened.path),
         data=understood,
         count=source.count,
@@ -252,6 +260,12 @@ def opened_with(source: ModelSource, stated: Inputs) -> tuple[Model, list[InputS
             raise UserError(f"the type of input {name!r} is not known")
         specs.append(InputSpec(name, dtype, shape))
     return model, specs
+
+
+def _as_trained(model: Model, specs: Sequence[InputSpec]) -> AsTrained:
+    outputs = [name for name, _, _ in model.outputs]
+    layout = KnownTask.of(None, model, outputs).layout
+    return AsTrained(model.to_proto(), model.data_dir, layout, norms(model, specs))
 
 
 def _sheet_path(given: Path | None, model: Path | None, force: bool) -> Path:

@@ -36,6 +36,7 @@ from onnxq.pipeline.calibration import (
     STATED,
     Calibrating,
     Given,
+    Prepared,
     activations,
     prepare,
 )
@@ -48,6 +49,7 @@ from onnxq.pipeline.job import Job
 from onnxq.pipeline.layer_errors import layer_errors
 from onnxq.pipeline.not_taken import beyond_compiler, refused
 from onnxq.pipeline.planning import Planned, check_plan, planned
+from onnxq.pipeline.preparation import MOST, AsTrained, preparation_doubts
 from onnxq.pipeline.pursuit import Measurement, Pursuit
 from onnxq.pipeline.ranging import Ranging
 from onnxq.pipeline.result import Result
@@ -68,6 +70,7 @@ from onnxq.run.compare import OutputAccuracy, Recording
 from onnxq.run.deployment import Deployment
 from onnxq.run.fusions import int8_operators
 from onnxq.run.ort import RunError
+from onnxq.task.known import KnownTask
 
 NOT_VERIFIED = (
     "measured with Q/DQ pairs of the cache's scales, in onnxruntime; not verified: which layers {0} runs in "
@@ -408,6 +411,7 @@ class Quantization:
         worth = worths(floats.model, deployed.deployments)
         if self._pursuit is not None:
             self._pursuit.begin(job, prepared)
+        self._look_at_data(job, sampling, prepared)
         with job.step("calibrate"):
             ranging = Ranging(job, options, sampling, self._given, prepared, bounded(prepared))
             stats = ranging.statistics(cache=self._header is not None)
@@ -421,6 +425,19 @@ class Quantization:
         built = with_scales(job, options, draft, floats, ranges)
         part = stated_part(built) if request.states_repair else None
         return request, RunState(built, ranges, stats, stats, expected, worth, repair=part)
+
+    def _look_at_data(self, job: Job, sampling: Sampling, prepared: Prepared) -> None:
+        """Asks the float model whether its pictures are prepared as it was trained."""
+        floats = prepared.unedited
+        if job.glance is None or sampling.parts is None or not floats.graph.output:
+            return
+        bound = None if self._pursuit is None else self._pursuit.bound
+        outputs = [info.name for info in floats.graph.output]
+        known = KnownTask.of(None, job.model, outputs) if bound is None else bound.task
+        model = AsTrained(floats, job.model.data_dir, known.layout, job.glance.norms)
+        with job.step("data"):
+            samples = job.feeds(sampling.fitting(MOST))
+            job.glance.told = preparation_doubts(model, job.glance.inputs, samples)
 
     def _cache(self, state: RunState, built: Built) -> str | None:
         """The calibration cache of all measured activations; those of the plan with its scales."""

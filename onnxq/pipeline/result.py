@@ -10,7 +10,9 @@ from typing import Any
 
 import onnx
 
+from onnxq.advice.advise import advise
 from onnxq.base.shown import Shown, Words
+from onnxq.documents.advice import Advice
 from onnxq.documents.report import Report
 from onnxq.emit import files
 from onnxq.emit.commands import commands
@@ -49,6 +51,11 @@ class Result(Shown):
     def words(self) -> Words:
         """What it is, how near its outputs are, what runs in int8 and whether that pays."""
         return result_words(self.report)
+
+    @property
+    def advice(self) -> Advice:
+        """Whether to ship it, why, and what to do."""
+        return advise(self.report)
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False, page: bool = True) -> list[Path]:
         """Writes `X.onnx` (`X.onnx.data`), `X.report.json`, `X.report.html`, and any `X.cache`.
@@ -96,6 +103,7 @@ def save_made(
         commands=_commands(result, output, cache),
         profiles={name: tuple(map(tuple, shapes)) for name, shapes in result.profiles.items()},
     )
+    _advised(result)
 
     def report(hashes: Mapping[str, str]) -> dict[str, Any]:
         result.report = replace(result.report, sha256=hashes[output.name])
@@ -107,6 +115,10 @@ def save_made(
     if cache is not None:
         documents[cache.name] = result.cache
     files.save_models(output.parent, {output.name: result.model}, result.data_dir, documents)
+
+
+def _advised(result: Result) -> None:
+    result.report = replace(result.report, advice=advise(result.report))
 
 
 def _commands(result: Result, output: Path, cache: Path | None) -> tuple[str, ...]:
@@ -141,6 +153,7 @@ def save_told(result: Result) -> None:
         UserError: it cannot be written.
     """
     record = _record(result)
+    _advised(result)
     files.save_models(record.parent, {}, None, {record.name: result.report.to_dict()})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from onnxq.analysis.worth import worth_of
+from onnxq.advice.worth import worth_of
 from onnxq.base.shown import Words, count, decibels
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.report import Nothing, PlanReport, Report, SensitivityReport

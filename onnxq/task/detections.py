@@ -72,13 +72,13 @@ def _of_picture(
     feeds: Mapping[str, np.ndarray],
     least: float,
 ) -> Detections:
-    scores = _activated(scores, layout.activation)
+    scores = activated(scores, layout.activation)
     if layout.background is not None:
         scores = np.delete(scores, layout.background % scores.shape[1], axis=1)
     best = scores.argmax(1)
     score = np.take_along_axis(scores, best[:, None], 1)[:, 0]
     if objectness is not None:
-        power, there = layout.power, _activated(objectness, "sigmoid" if layout.activation else "")
+        power, there = layout.power, activated(objectness, "sigmoid" if layout.activation else "")
         if power is None:
             score = score * there
         else:
@@ -104,7 +104,8 @@ def candidates(value: np.ndarray, by_column: bool, batched: bool) -> np.ndarray:
     return value.swapaxes(1, 2) if by_column else value
 
 
-def _activated(values: np.ndarray, activation: Activation) -> np.ndarray:
+def activated(values: np.ndarray, activation: Activation) -> np.ndarray:
+    """Scores as probabilities, classes along the last axis."""
     if activation == "softmax":
         powers = np.exp(values - values.max(-1, keepdims=True))
         return np.asarray(powers / powers.sum(-1, keepdims=True))
@@ -133,7 +134,7 @@ def _corners(
         return _around((cells + taken[:, :2]) * strides, np.exp(taken[:, 2:]) * strides)
     bins = taken.shape[1] // 4
     if bins > 1:
-        shares = _activated(taken.reshape(-1, 4, bins), "softmax")
+        shares = activated(taken.reshape(-1, 4, bins), "softmax")
         taken = shares @ np.arange(bins)
     points = cells + layout.centre
     corners: np.ndarray = np.concatenate([points - taken[:, :2], points + taken[:, 2:]], 1) * strides

@@ -100,7 +100,7 @@ def test_the_page_shows_them_without_an_analysis(document: dict[str, Any]) -> No
     assert page.depth.errors is not None
     assert page.worst is not None
     assert page.worst.outputs
-    assert not any("onnxq analyze" in one.command for one in page.advice)
+    assert not any("onnxq analyze" in one.command for one in page.next)
     assert "Errors of layers against float, on" in html_of(page)
 
 
@@ -113,7 +113,7 @@ def test_zero_leaves_them_out_and_says_how_to_get_them(folder: Path) -> None:
     assert page.layers is not None
     assert not page.layers.analysed
     assert "were not measured: left out" in page.layers.errors
-    assert any("onnxq analyze" in one.command for one in page.advice)
+    assert any("onnxq analyze" in one.command for one in page.next)
     with pytest.raises(onnxq.UserError, match="-1 samples"):
         onnxq.quantize(folder / "net.onnx", folder / "samples.npz", layer_samples=-1)
 

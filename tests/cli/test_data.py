@@ -104,7 +104,7 @@ def test_what_the_model_was_fed_is_in_the_report(photos: Path, onnxq) -> None:
     ],
 )
 def test_the_end_screen_says_it(photos: Path, onnxq, flags, says: tuple[str, ...]) -> None:
-    ran = onnxq(*QUANTIZE[:-1], *flags, columns=110)
+    ran = onnxq(*QUANTIZE[:-1], *flags, "-v", columns=110)
     assert ran.code == 0, ran.err
     text = " ".join(ran.out.split())
     for part in ("Data 5 images in images, one sample each", *says):
@@ -195,7 +195,7 @@ def test_ten_samples_for_a_batch_of_four(folder: Path, onnxq) -> None:
     onnx.save(model, folder / "net.onnx")
     np.savez(folder / "data.npz", x=np.load(folder / "data.npz")["x"][:10])
     flags = ("--no-engine", "--method", "minmax")
-    ran = onnxq("quantize", "net.onnx", "--calib", "data.npz", *flags, columns=110)
+    ran = onnxq("quantize", "net.onnx", "--calib", "data.npz", *flags, "-v", columns=110)
     assert ran.code == 0, ran.err
     text = " ".join(ran.out.split())
     assert "batch size is 4: the last batch is completed with 2 of its samples again" in text

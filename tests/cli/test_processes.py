@@ -23,6 +23,7 @@ DATA = ("--calib", "data.npz")
 QUICK = ("--no-engine", "--prove", "never", "--method", "minmax", "--repair", "none", "--body", "fp32")
 LINES: dict[str, tuple[str, ...]] = {
     "quantize": ("net.onnx", *DATA, *QUICK, "-o", "q.onnx"),
+    "advise": ("net.onnx", *DATA, *QUICK, "-o", "advised.onnx", "--budget", "1"),
     "plan": ("net.onnx", *DATA, "--method", "minmax", "-o", "plan.toml"),
     "sensitivity": ("net.onnx", *DATA, "--method", "minmax", "--repair", "none", "-o", "best.toml"),
     "calibrate": ("net.onnx", *DATA, "-o", "net.stats.npz"),

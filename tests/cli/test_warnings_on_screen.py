@@ -57,7 +57,7 @@ def onnxq(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
 
 
 def quantized(onnxq, *flags: object) -> tuple[Ran, dict[str, Any]]:
-    ran = onnxq("quantize", "net.onnx", *FAST, *flags)
+    ran = onnxq("quantize", "net.onnx", *FAST, *flags, "-v")
     assert ran.code == 0, ran.err
     return ran, json.loads(Path("net.int8.report.json").read_text())["calibration"]["data"]
 

@@ -235,6 +235,19 @@ class TestRepeats:
 
 
 @pytest.mark.parametrize(
+    ("divided", "expected"),
+    [(0, []), (1, []), (3, []), (4, ["mixed-scales"]), (20, ["mixed-scales"]), (37, []), (40, [])],
+)
+def test_samples_of_two_scales(divided: int, expected: list[str]) -> None:
+    """Some were divided by 255 once more; a tenth of all, at least, on either side."""
+    values = np.random.default_rng(4).standard_normal((40, 96)).astype(np.float32)
+    values[:divided] /= 255
+    assert kinds(values, InputSpec("x", F4, ("N", 96))) == expected
+    loud = values * np.geomspace(1, 1e4, 40, dtype=np.float32)[:, None]  # of all sizes
+    assert divided or kinds(loud, InputSpec("x", F4, ("N", 96))) == expected
+
+
+@pytest.mark.parametrize(
     ("count", "batch", "bad", "expected"),
     [
         (31, 1, 0, ["few-samples"]), (32, 1, 0, []), (None, 1, 0, []), (4, 8, 0, []),

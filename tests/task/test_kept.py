@@ -115,9 +115,10 @@ def test_the_command_that_is_printed_mends_what_is_lost(tmp_path: Path) -> None:
     flags = ("--no-engine", "--no-page", "--layer-samples", "0", "--repair", "none", "--loud", "int8")
     first = run(tmp_path, "quantize", "net.onnx", "--calib", "data.npz", *flags, "--task", LAYOUT)
     assert first.code == 0
-    front = first.out.partition("net.onnx -> ")[0]  # what is said before all else
+    front = first.out.partition("  Model ")[0]  # what is said before all else
     assert "fewer than 97 %" in " ".join(front.split())
-    (command,) = [line for line in front.splitlines() if "--min-agreement" in line]
+    (command,) = [line for line in front.splitlines() if "onnxq quantize" in line]
+    assert "--min-agreement 97" in command
     before = open_report(tmp_path / "net.int8.report.json").document.task
     again = run(tmp_path, *shlex.split(command)[1:], "--force")
     assert again.code in (0, 1), again.err  # 1: 97 % are not reached, or the samples do not tell

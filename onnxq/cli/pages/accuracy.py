@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from onnxq.analysis.lost import ADVICE, judged, lost_words
+from onnxq.advice.causes import LEAST_HALF
+from onnxq.advice.lost import ADVICE, judged, lost_words
 from onnxq.cli.pages.data import data_section
 from onnxq.cli.pages.goal import goal_section
 from onnxq.cli.pages.task import task_section
@@ -21,23 +22,9 @@ if TYPE_CHECKING:
     from onnxq.documents.accuracy import OutputOfRun
     from onnxq.documents.body import BodyPart, OutputOfBody
     from onnxq.documents.calibration import CalibrationPart
-    from onnxq.documents.report import Report
     from onnxq.judge.about_mean import AboutMeanPart
     from onnxq.pipeline.comparing import Comparison
     from onnxq.run.compare import OutputAccuracy
-
-_LEAST_HALF = 45.0
-"""What a body of float16 leaves of outputs, dB: 90 of 92 nets that int8 leaves 25 dB have more."""
-
-
-def lost_alarm(page: Page, report: Report) -> None:
-    """Says before all else which outputs are lost, with their figures."""
-    accuracy = {one.output: one for one in report.accuracy}
-    outputs = judged(tuple(accuracy.values()), report.about_mean)
-    said = lost_words(outputs, lambda name: shorten(name, 40))
-    if said:
-        worst = accuracy.get(outputs[0].output)
-        page.alarm(said if worst is None else f"{said}: {closeness(worst)}")
 
 
 def accuracy_section(
@@ -124,9 +111,9 @@ def _destroyed(
 def _magnifies(page: Page, output: OutputOfBody) -> None:
     """Says that half precision alone is far off, too: then it is not int8 that does not suit the model."""
     level = output.body_db
-    if level is not None and level < _LEAST_HALF:
+    if level is not None and level < LEAST_HALF:
         page.entry(
-            f"half precision alone leaves {decibels(level)}, where {_LEAST_HALF:g} and more are usual: "
+            f"half precision alone leaves {decibels(level)}, where {LEAST_HALF:g} and more are usual: "
             "the model magnifies whatever is rounded, as one does whose weights are not trained",
             style="yellow",
         )

@@ -6,17 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onnxq.analysis.answers import answers_lost
-from onnxq.cli.pages.accuracy import accuracy_section, lost_alarm
+from onnxq.advice.advise import advise
+from onnxq.cli.pages.accuracy import accuracy_section
+from onnxq.cli.pages.answer import answer_lines
 from onnxq.cli.pages.body import body_section, outputs_alone
 from onnxq.cli.pages.changes import changes_section, misses_section
-from onnxq.cli.pages.engine import engine_section, regression_alarm
-from onnxq.cli.pages.goal import goal_section, mismatch_alarm
+from onnxq.cli.pages.engine import engine_section
+from onnxq.cli.pages.goal import goal_section
 from onnxq.cli.pages.plan import plan_section
 from onnxq.cli.pages.repair import repair_section
 from onnxq.cli.pages.settings import settings_section
 from onnxq.cli.pages.size import size_section
-from onnxq.cli.pages.task import answers_alarm, task_section
+from onnxq.cli.pages.task import task_section
 from onnxq.cli.pages.verdict import verdict_section
 from onnxq.cli.pages.words import FEW, size_text
 from onnxq.cli.screen import Page, shorten
@@ -29,11 +30,8 @@ if TYPE_CHECKING:
 def end_screen(report: Report, *, estimated: bool = False) -> Page:
     """What a run of `sanitize` or `quantize` did; `estimated`: with the estimate of the speed."""
     page = Page()
-    regression_alarm(page, report.engine)
-    lost_alarm(page, report)
-    answers = answers_lost(report)
-    answers_alarm(page, answers)
-    mismatch_alarm(page, report.goal)
+    if report.plan:
+        answer_lines(page, advise(report))
     page.head(f"{report.model} -> {report.output}")
     _runtime(page, report.runtime)
     page.section("Target", f"{report.target}, done in {report.seconds:.1f} s")
@@ -54,7 +52,7 @@ def end_screen(report: Report, *, estimated: bool = False) -> Page:
         repair_section(page, report.repair)
         body_section(page, body)
         accuracy_section(page, report.accuracy, calibration, body, report.about_mean)
-        task_section(page, report.task, answers)
+        task_section(page, report.task)
         if report.goal is not None:
             goal_section(page, report.goal)
         engine_section(page, report.engine)

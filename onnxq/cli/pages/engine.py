@@ -18,20 +18,6 @@ if TYPE_CHECKING:
     from onnxq.run.trt import Engine
 
 
-def regression_alarm(page: Page, engine: EnginePart) -> None:
-    """Says before all else that the result does not compile, and the original does."""
-    regression = engine.regression
-    if not engine.regressed or regression is None:
-        return
-    at = f", at {shorten(regression.node)}" if regression.node else ""
-    quantized = regression.by == "quantization"
-    what = "quantization" if quantized else "the repair"
-    page.alarm(f"NOT COMPILED, and NVIDIA's compiler takes the original: {what} breaks it{at}")
-    page.plain(first_lines(regression.reason), 1, "red")
-    advice = "keep layers in float (--keep-float)" if quantized else "leave rules out (--skip)"
-    page.plain(f"{advice}, and report this", 1)
-
-
 def engine_section(page: Page, engine: EnginePart) -> None:
     """What the compiler made of the result."""
     where = f"({engine.compiler}, sm {engine.sm})"
@@ -47,7 +33,7 @@ def engine_section(page: Page, engine: EnginePart) -> None:
             why = f"quantized, it fails: {first_lines(left.reason)}"
             page.entry(f"{shorten(left.node)} is left in float: {why}", 1, "yellow")
     elif engine.status == "failed":
-        why = "see above" if engine.regressed else first_lines(engine.reason)
+        why = first_lines(engine.reason)
         page.section("Engine", f"it does not compile {where}: {why}", "red")
     elif engine.status == "not-run":
         page.section("Engine", f"not compiled: {engine.reason}")

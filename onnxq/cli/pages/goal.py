@@ -15,17 +15,11 @@ RAISED = {"agreement": " %", "drop": " of the score"}
 COSTS = {"macs": "multiply-accumulates", "bytes": "bytes", "given": "by the costs given"}
 
 
-def mismatch_alarm(page: Page, goal: GoalPart | None) -> None:
-    """Says before all figures that the user's function feeds what nothing was calibrated with."""
-    for text in () if goal is None else goal.mismatch:
-        page.alarm(text)
-
-
 def goal_section(page: Page, goal: GoalPart) -> None:
     """What was asked for, what is reached, and at what price."""
     gates, search = goal.gates, goal.search
     for number, gate in enumerate(gates):
-        page.section("Goal" if number == 0 else "", _gate(gate), "" if gate.met else "bold red")
+        page.section("Goal" if number == 0 else "", gate_text(gate), "" if gate.met else "bold red")
         if gate.tells and not gate.undecided:
             page.entry(gate.tells)
         before = next((one for one in goal.default if one.kind == gate.kind), None)
@@ -39,6 +33,8 @@ def goal_section(page: Page, goal: GoalPart) -> None:
         page.entry(goal.cut, style="yellow")
     if goal.kept:
         page.entry(f"what is measured so far is kept in {goal.kept}: the same command goes on from there")
+    for text in goal.mismatch:
+        page.entry(text, style="yellow")
     for text in goal.missing:
         page.entry(text, style="yellow")
     for text in goal.notes:
@@ -56,7 +52,8 @@ def _number(value: float, kind: str) -> str:
     return f"{value:.4g}" if kind == "drop" else f"{value:.2f}"
 
 
-def _gate(gate: GateMeasured) -> str:
+def gate_text(gate: GateMeasured) -> str:
+    """One thing that was asked for, and whether it is met."""
     of = f" of {shorten(gate.of, 40)}" if gate.of else ""
     most = "at most" if gate.kind == "drop" else "at least"
     unit = _UNITS[gate.kind]

@@ -95,7 +95,7 @@ def statistics_taken(path: Path, file: StatsFile) -> StatisticsTaken:
     """The document of a file of statistics."""
     return StatisticsTaken(
         kind="calibration",
-        schema=2,
+        schema=3,
         file=str(path),
         samples=file.stats.samples,
         of=file.origin.samples,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from onnxq.analysis.worth import (
+from onnxq.advice.worth import (
     ESTIMATE,
     HELPS_READING,
     MERGED,

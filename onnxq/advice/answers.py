@@ -1,14 +1,11 @@
-"""Whether too few of the float model's answers are kept, why, and which command mends it."""
+"""Whether too few of the float model's answers are kept."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from onnxq.analysis.asked import again, given
 from onnxq.analysis.reports import part_of
-from onnxq.documents.accuracy import GoalPart
-from onnxq.documents.plan import PlanPart
 from onnxq.documents.report import Report
 from onnxq.task.measures import FigureKind
 from onnxq.task.meter import TaskPart
@@ -30,15 +27,12 @@ class AnswersLost:
 
     Attributes:
         said: how many, in words.
-        why: what is at fault, as far as it is known.
-        command: the command line that leaves layers in float until enough are kept; "" where the run had a
-            goal of its own, or was no command line.
+        least: how many are asked for, percent.
         sure: whether other samples would say so, too.
     """
 
     said: str
-    why: str
-    command: str
+    least: float
     sure: bool
 
 
@@ -51,20 +45,4 @@ def answers_lost(report: Report) -> AnswersLost | None:
     if figure.percent is None or figure.percent >= least:
         return None
     sure = figure.whole >= TELLING or (figure.interval is not None and figure.interval.high < least)
-    command = "" if _has_goal(report) else again(report, more=("--min-agreement", f"{least:g}"))
-    return AnswersLost(f"{figure.said}: fewer than {least:g} %", _why(report), command, sure)
-
-
-def _has_goal(report: Report) -> bool:
-    return bool(part_of(GoalPart, report.goal).gates) or given(report, "--min-agreement")
-
-
-def _why(report: Report) -> str:
-    """What makes the noise, as far as the look for what is loud said so."""
-    heads = part_of(PlanPart, report.plan).heads
-    if heads is None:
-        return "What makes the noise was not looked for (--loud auto)"
-    loud = [one for one in heads.loud if not one.left_float]
-    if loud:
-        return loud[0].why
-    return heads.why or "No layer in int8 makes much of the noise alone"
+    return AnswersLost(f"{figure.said}: fewer than {least:g} %", least, sure)

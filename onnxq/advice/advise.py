@@ -1,0 +1,73 @@
+"""The answer to a report: ship it, do not ship it, or not known; why; and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from onnxq.advice.findings import findings
+from onnxq.advice.worth import worth_of
+from onnxq.analysis.reports import number, part_of
+from onnxq.base.shown import counted, decibels, within
+from onnxq.documents.advice import Advice, AdviceFinding, Answer, LikelyCause
+from onnxq.documents.plan import PlanPart
+from onnxq.documents.report import Report
+from onnxq.judge.about_mean import AboutMeanPart
+from onnxq.task.meter import TaskPart
+
+_ANSWERS: dict[str, Answer] = {"bad": "do-not-ship", "open": "not-known"}
+_ALSO = 2
+
+
+def advise(report: Report) -> Advice:
+    """What to do about what a run made.
+
+    A result is to be shipped that compiles, whose planned layers all run in int8, that keeps the answers of
+    its task (else 30 dB of the worst part of its outputs), whose data nothing is doubtful about, and that
+    moves no more bytes than plain float16.
+    """
+    found = sorted(findings(report), key=_rank)
+    first = found[0] if found else None
+    if first is None or first.weight == "told":
+        command = report.commands[0] if report.commands else ""
+        note = "" if first is None else first.said
+        return Advice("ship", "; ".join(_reasons(report)), note, "build the engine", command, tuple(found))
+    cause, act = _cause(found), _act(found)
+    bad = any(one.weight == "bad" for one in found)
+    also = [one.said for one in found[1:] if one.weight != "told"][:_ALSO]
+    return Advice(
+        _ANSWERS["bad" if bad else "open"], first.said,
+        cause.said if cause is not None and cause.said != first.said else "; ".join(also),
+        act.do if act is not None else "", act.command if act is not None else "", tuple(found),
+    )  # fmt: skip
+
+
+def _rank(one: AdviceFinding) -> int:
+    """Doubts about the data go before bytes: with other data all figures are others."""
+    return 2 if one.weight == "told" else 1 if one.weight == "open" or one.code == "bytes" else 0
+
+
+def _cause(found: list[AdviceFinding]) -> LikelyCause | None:
+    return next((one for one in found[0].causes if one.said), None)
+
+
+def _act(found: list[AdviceFinding]) -> LikelyCause | None:
+    """What to do: what mends the likeliest cause; where only the user can act, that."""
+    return next((one for one in found[0].causes if one.do or one.command), None)
+
+
+def _reasons(report: Report) -> Iterator[str]:
+    """What speaks for a result."""
+    figures, about = part_of(TaskPart, report.task).figures, part_of(AboutMeanPart, report.about_mean)
+    level = number(about.worst_output_db)
+    if figures:
+        yield figures[0].said
+    elif level is not None:
+        yield f"the worst output has {decibels(level)}{within(about.worst_interval)}"
+    engine, plan = report.engine, report.plan
+    if isinstance(plan, PlanPart) and engine.status == "compiled":
+        yield f"{engine.int8 or 0} of {counted(engine.planned or 0, 'planned layer')} run in int8"
+    elif engine.status == "compiled":
+        yield "it compiles"
+    worth = worth_of(report.verdict)
+    if worth is not None:
+        yield worth.said

@@ -1,0 +1,151 @@
+"""What may be behind outputs that are far off: the causes of a report, the likeliest first."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from onnxq.advice.asked import again, given
+from onnxq.analysis.reports import number, part_of
+from onnxq.base.shown import counted, decibels, shorten
+from onnxq.documents.accuracy import GoalPart
+from onnxq.documents.advice import LikelyCause
+from onnxq.documents.body import BodyPart
+from onnxq.documents.calibration import CalibrationPart
+from onnxq.documents.layer_errors import LayerErrors
+from onnxq.documents.plan import LoudSource, PlanPart
+from onnxq.documents.report import Report
+
+LEAST_HALF = 45.0
+"""What a body of float16 leaves of outputs, dB: 90 of 92 nets that int8 leaves 25 dB have more."""
+
+_CLEARLY = 6.0  # dB: half the error
+_FEW_SAMPLES = 32
+_SEEN = 8  # nodes of a printed command
+
+
+def likely(report: Report, goal: tuple[str, ...] = ()) -> tuple[LikelyCause, ...]:
+    """The causes that the report has evidence of.
+
+    Args:
+        report: the report.
+        goal: flags of a goal that leaves layers in float until the outputs are near; the last resort.
+    """
+    return (
+        *_mismatch(report), *of_data(report), *_body(report), *_layer(report), *_loud(report),
+        *_magnifies(report), *_few(report), *_everywhere(report, goal),
+    )  # fmt: skip
+
+
+def _mismatch(report: Report) -> Iterator[LikelyCause]:
+    for said in part_of(GoalPart, report.goal).mismatch[:1]:
+        yield LikelyCause(
+            "mismatch", said,
+            "the ranges of both inputs are compared, before anything is quantized",
+            "calibrate with what your function feeds the model, or have it feed what calibrated",
+        )  # fmt: skip
+
+
+def of_data(report: Report) -> Iterator[LikelyCause]:
+    """What is doubtful about the data, as causes."""
+    for doubt in part_of(CalibrationPart, report.calibration).data.doubts:
+        command = again(report, without=doubt.without, more=doubt.more) if doubt.without else ""
+        yield LikelyCause(
+            doubt.kind, doubt.text, "onnxq data shows the values that are fed", doubt.hint, command
+        )
+
+
+def _body(report: Report) -> Iterator[LikelyCause]:
+    """That half precision is at fault, and int8 is not."""
+    body = part_of(BodyPart, report.body)
+    for one in body.outputs[:1]:
+        int8, half, both = number(one.int8_db), number(one.body_db), number(one.together_db)
+        if None in (int8, both) or int8 is None or both is None or int8 < both + _CLEARLY:
+            continue
+        alone = "" if half is None else f", {body.type} alone {decibels(half)}"
+        yield LikelyCause(
+            "body", f"the {body.type} body loses more than int8: int8 alone leaves {decibels(int8)}{alone}",
+            "int8 and the body are measured apart",
+            "keep what is not int8 in float32",
+            again(report, without=("--body",), more=("--body", "fp32")),
+        )  # fmt: skip
+
+
+def _layer(report: Report) -> Iterator[LikelyCause]:
+    """Layers that err more than their own steps explain."""
+    errors = report.layer_errors
+    lines = part_of(LayerErrors, errors).rows if errors is not None else ()
+    for line in [one for one in lines if one.causes][:2]:
+        cause = line.causes[0]
+        yield LikelyCause(
+            f"layer-{cause.code}", f"layer {shorten(line.layer)!r}: {cause.text}",
+            "each layer is run alone, on the float model's values",
+            "leave it in float",
+            _in_float(report, (line.layer,)),
+        )  # fmt: skip
+
+
+def _loud(report: Report) -> Iterator[LikelyCause]:
+    """Layers or tensors that make much of the noise."""
+    heads = part_of(PlanPart, report.plan).heads
+    for one in () if heads is None else heads.loud:
+        if not one.left_float:
+            yield _of_loud(report, one)
+
+
+def _of_loud(report: Report, one: LoudSource) -> LikelyCause:
+    nodes = counted(len(one.nodes), "layer")
+    gain, share = number(one.gain_db), number(one.share)
+    worth = "" if gain is None or share is None else f": {gain:+.1f} dB for {share:.2%} of the int8 work"
+    return LikelyCause(
+        "loud", one.why,
+        "the noise of each source is measured apart; the outputs are measured with it in float",
+        f"leave {nodes} in float{worth}",
+        _in_float(report, one.nodes),
+    )  # fmt: skip
+
+
+def _in_float(report: Report, nodes: tuple[str, ...]) -> str:
+    if len(nodes) > _SEEN:
+        return ""
+    return again(report, more=tuple(word for name in nodes for word in ("--keep-float", name)))
+
+
+def _magnifies(report: Report) -> Iterator[LikelyCause]:
+    """That half precision alone is far off, too: then it is not int8 that does not suit the model."""
+    body = part_of(BodyPart, report.body)
+    for one in body.outputs[:1]:
+        level = number(one.body_db)
+        if body.type == "fp16" and level is not None and level < LEAST_HALF:
+            yield LikelyCause(
+                "magnifies",
+                f"half precision alone leaves {decibels(level)}, where {LEAST_HALF:g} and more are usual: "
+                "the model magnifies whatever is rounded, as one does whose weights are not trained",
+                "the body is measured without int8",
+                "see whether these are the trained weights",
+            )
+
+
+def _few(report: Report) -> Iterator[LikelyCause]:
+    calibration = part_of(CalibrationPart, report.calibration)
+    samples = int((number(calibration.samples) or 0) * (number(calibration.data.batch) or 1))
+    told = any(one.kind == "few-samples" for one in calibration.data.doubts)
+    if 0 < samples < _FEW_SAMPLES and not told:
+        yield LikelyCause(
+            "few-samples", f"{counted(samples, 'sample')} calibrated: 100 or more are usual",
+            "", "give more samples, as varied as those that the model is used on",
+        )  # fmt: skip
+
+
+def _everywhere(report: Report, goal: tuple[str, ...]) -> Iterator[LikelyCause]:
+    """That no layer stands out: then only a goal finds what to leave in float."""
+    heads = part_of(PlanPart, report.plan).heads
+    why = "no layer in int8 makes much of the noise alone" if heads is None else heads.why
+    asked = bool(part_of(GoalPart, report.goal).gates) or given(report, "--min-agreement")
+    if not goal or asked:
+        return
+    yield LikelyCause(
+        "everywhere", why or "no layer in int8 makes much of the noise alone", "",
+        f"leave layers in float until it is reached: {shlex.join(goal)}",
+        again(report, more=goal),
+    )  # fmt: skip

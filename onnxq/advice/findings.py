@@ -1,0 +1,371 @@
+"""What speaks against a result, or leaves it open: the findings of a report, each with its causes."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from onnxq.advice.answers import answers_lost
+from onnxq.advice.asked import again, asked_of, given
+from onnxq.advice.causes import likely, of_data
+from onnxq.advice.lost import judged, lost_words
+from onnxq.advice.worth import HELPS_READING, reading, worth_of
+from onnxq.analysis.reports import number, part_of
+from onnxq.base.grouped import grouped
+from onnxq.base.shown import counted, decibels, shorten, within
+from onnxq.documents.accuracy import GoalPart
+from onnxq.documents.advice import AdviceFinding, LikelyCause
+from onnxq.documents.calibration import CalibrationPart
+from onnxq.documents.plan import PlanPart
+from onnxq.documents.report import Report
+from onnxq.judge.about_mean import NAME, AboutMeanPart
+from onnxq.judge.comparable import CONSTANT, STILL, UNCHANGED, not_compared
+from onnxq.judge.intervals import LEAST_GROUPS
+from onnxq.options.option import read_options
+from onnxq.options.settings import DataPlace, Feeding, ImageOptions, Inputs, Repairs, Runtime
+from onnxq.task.meter import TaskPart
+
+GOOD_DB = 30.0
+"""What the worst part of the outputs has, dB, of a model of which nobody says what it is for."""
+
+BAD_DB = 20.0
+"""dB: a tenth of the signal is error. Between the two nothing says whether that is near enough."""
+
+FEW_ANSWERS = 20
+"""Of fewer detections their share tells next to nothing."""
+
+WIDE = 16
+"""So many times the usual size the largest is in a profile that is told."""
+
+_NAME = 40
+_LATE = "the time limit"
+_KEPT = frozenset(
+    flag
+    for group in (DataPlace, Feeding, ImageOptions, Repairs, Inputs, Runtime)
+    for said in read_options(group).values()
+    for flag in said.flag
+)
+"""Flags that say of the model and its data what every verb has to know."""
+
+
+def findings(report: Report) -> Iterator[AdviceFinding]:
+    """All that is found, in the order in which it is to be mended."""
+    yield from _compiles(report)
+    yield from _mismatch(report)
+    yield from _accuracy(report)
+    yield from _goal(report)
+    yield from _int8(report)
+    yield from _doubts(report)
+    yield from _bytes(report)
+    yield from _not_asked(report)
+    yield from _few(report)
+    yield from _late(report)
+    yield from _profile(report)
+
+
+def _short(name: str) -> str:
+    return shorten(name, _NAME)
+
+
+# -- the compiler --------------------------------------------------------------------------------
+
+
+def _compiles(report: Report) -> Iterator[AdviceFinding]:
+    engine, output = report.engine, report.output or "X.onnx"
+    if engine.regressed:
+        why = engine.regression.reason if engine.regression is not None else engine.reason
+        node = engine.regression.node if engine.regression is not None else ""
+        by_int8 = engine.regression is not None and engine.regression.by == "quantization"
+        flag = ("--keep-float", node) if by_int8 else ()
+        yield AdviceFinding(
+            "regressed", "bad",
+            f"it does not compile, and the original does: {_first(why)}",
+            (LikelyCause("node", f"at {_short(node)!r}" if node else "where is not known",
+                         "the original is compiled, too",
+                         "leave it in float" if by_int8 else "leave the rule out (--skip), and report this",
+                         again(report, more=flag) if node and flag else ""),),
+        )  # fmt: skip
+    elif engine.status == "failed":
+        yield AdviceFinding(
+            "not-compiled", "bad", f"it does not compile: {_first(engine.reason)}",
+            (*_not_taken(report), LikelyCause("compiler", "the compiler says which node it refuses", "",
+             "see each node that is refused", shlex.join(["onnxq", "check", output]))),
+        )  # fmt: skip
+    elif report.unsupported and engine.status != "compiled":
+        one = report.unsupported[0]
+        where = f"{_short(one.node)!r} ({one.op}): " if one.node else ""
+        yield AdviceFinding(
+            "not-taken", "bad", f"{report.target} does not take {where}{_first(one.reason)}",
+            tuple(_not_taken(report)),
+        )  # fmt: skip
+    elif engine.status == "compiled" and engine.unread:
+        yield AdviceFinding("unread", "open", "it compiles, but what runs in int8 is not known")
+    if engine.status == "compiled" and engine.regression is not None:
+        said = f"{_short(engine.regression.node)!r} is left in float: quantized, it does not compile"
+        yield AdviceFinding("left-in-float", "told", f"{said}: {_first(engine.regression.reason)}")
+
+
+def _not_asked(report: Report) -> Iterator[AdviceFinding]:
+    engine = report.engine
+    if engine.status in ("not-installed", "not-run") and not report.unsupported:
+        without = ("--no-engine",) if given(report, "--no-engine") else ()
+        install = engine.status == "not-installed"
+        do = "install NVIDIA's compiler: pip install 'onnxq[trt]'" if install else "compile it"
+        yield AdviceFinding(
+            "compiler-not-asked", "open", f"nothing compiled it here: {_first(engine.reason)}",
+            (LikelyCause("compiler", "", "", do, again(report, without=without) if without else ""),),
+        )  # fmt: skip
+
+
+def _not_taken(report: Report) -> Iterator[LikelyCause]:
+    for one in report.unsupported[:3]:
+        where = f"{_short(one.node)!r} ({one.op}): " if one.node else ""
+        yield LikelyCause("not-taken", f"{where}{one.reason}", "", one.advice)
+
+
+def _first(text: str) -> str:
+    """The first line of what the compiler says, of a length that can be read."""
+    lines = text.strip().splitlines() or [""]
+    return shorten(lines[0], 200)
+
+
+# -- accuracy ------------------------------------------------------------------------------------
+
+
+def _accuracy(report: Report) -> Iterator[AdviceFinding]:
+    broken = [one for one in report.accuracy if (one.nonfinite or 0) > 0]
+    if broken:
+        said = f"output {_short(broken[0].output)!r} has NaN or infinities that the float model's has not"
+        yield AdviceFinding("nonfinite", "bad", said, likely(report))
+        return
+    if not report.accuracy:
+        if part_of(PlanPart, report.plan).sites:
+            yield AdviceFinding("not-measured", "open", "how near its outputs are was not measured",
+                                (LikelyCause("no-data", "", "", "give samples (--calib)"),))  # fmt: skip
+        return
+    near, answers = judged(report.accuracy, report.about_mean), answers_lost(report)
+    lost = lost_words(near, _short)
+    figures = part_of(TaskPart, report.task).figures
+    if answers is not None:
+        goal = ("--min-agreement", f"{answers.least:g}")
+        yield AdviceFinding("answers", "bad" if answers.sure else "open", answers.said, likely(report, goal))
+    if lost:
+        level = near[0].level_db
+        figure = "" if near[0].why or level is None else f" ({decibels(level)})"
+        yield AdviceFinding("lost", "bad", f"{lost}{figure}", likely(report, ("--min-sqnr", "20")))
+    elif answers is not None:
+        return
+    elif not figures:
+        yield from _level(report)
+    elif (whole := number(figures[0].whole)) and figures[0].kind == "detections" and whole < FEW_ANSWERS:
+        yield AdviceFinding(
+            "few-answers", "open", f"{figures[0].said}: too few to tell",
+            (LikelyCause("few-samples", "", "", "give samples with more of what the model detects"),),
+        )  # fmt: skip
+    elif figures[0].percent is None:
+        yield AdviceFinding(
+            "no-answers", "open", figures[0].said,
+            (*of_data(report), LikelyCause("unlike", "the samples show nothing that the model knows, or are "
+             "prepared otherwise than in training", "onnxq data shows what is fed",
+             "give samples of what the model is used on, prepared as in training")),
+        )  # fmt: skip
+
+
+def _level(report: Report) -> Iterator[AdviceFinding]:
+    """How near the worst part is, of a model of which nothing says what it is for."""
+    about = part_of(AboutMeanPart, report.about_mean)
+    level, worst = number(about.worst_output_db), about.worst_output
+    if level is None or worst is None:
+        flat = [one.output for one in about.left_out if one.why in (CONSTANT, STILL)]
+        if flat and not about.outputs:
+            said = f"output {_short(flat[0])!r} does not vary from sample to sample: nothing can be judged"
+            yield AdviceFinding(
+                "constant", "open", said,
+                (*of_data(report), LikelyCause("untrained", "the weights are not trained, or the samples are "
+                 "not what the model was made for", "the float model's outputs are compared by sample",
+                 "look at the float model's outputs of two of your samples")),
+            )  # fmt: skip
+        elif any(one.why != UNCHANGED for one in about.left_out) and not about.outputs:
+            yield AdviceFinding("not-compared", "open", not_compared(about.left_out))
+        return
+    if level >= GOOD_DB:
+        return
+    high = about.worst_interval.high if about.worst_interval is not None else level
+    bad = high < BAD_DB
+    said = (
+        f"the worst output, {_short(worst)!r}, has {decibels(level)} of {NAME}{within(about.worst_interval)}"
+    )
+    said += f": less than {BAD_DB if bad else GOOD_DB:g} dB" + (
+        "" if bad else ", and nothing says what it is for"
+    )
+    causes = likely(report, ("--min-sqnr", f"{GOOD_DB:g}"))
+    state = LikelyCause("task", "what its outputs are is not known", "",
+                        "say what it is for (--task), or have a function score it (--eval)")  # fmt: skip
+    yield AdviceFinding("level", "bad" if bad else "open", said, causes if bad else (*causes, state))
+
+
+def _few(report: Report) -> Iterator[AdviceFinding]:
+    """That too few samples judge."""
+    samples = number(report.accuracy[0].samples) if report.accuracy else None
+    if samples is not None and samples < LEAST_GROUPS and part_of(PlanPart, report.plan).sites:
+        yield AdviceFinding(
+            "few-judge", "open",
+            f"{counted(int(samples), 'sample')} judged it: that tells little",
+            (LikelyCause("few-samples", "", "", "give 64 samples or more: an eighth of them judges"),),
+        )  # fmt: skip
+
+
+def _mismatch(report: Report) -> Iterator[AdviceFinding]:
+    goal = part_of(GoalPart, report.goal)
+    if goal.mismatch:
+        met = all(one.met for one in goal.gates)
+        yield AdviceFinding("mismatch", "open" if met else "bad", goal.mismatch[0], likely(report)[:1])
+
+
+def _goal(report: Report) -> Iterator[AdviceFinding]:
+    goal = part_of(GoalPart, report.goal)
+    for gate in [one for one in goal.gates if not one.met][:1]:
+        of = f" of {_short(gate.of)!r}" if gate.of else ""
+        measured, wanted = (number(one) for one in (gate.measured, gate.goal))
+        reached = "not measured" if measured is None else f"{measured:.4g}"
+        wants = (
+            ""
+            if wanted is None
+            else f", {'at most' if gate.kind == 'drop' else 'at least'} {wanted:g} asked for"
+        )
+        how = "these samples do not tell whether the goal is met" if gate.undecided else "the goal is missed"
+        yield AdviceFinding(
+            "goal", "open" if gate.undecided else "bad", f"{how}: {gate.what}{of}: {reached}{wants}",
+            (*likely(report)[:1], *_of_goal(report)),
+        )  # fmt: skip
+
+
+def _of_goal(report: Report) -> Iterator[LikelyCause]:
+    goal = part_of(GoalPart, report.goal)
+    if all(gate.met or gate.undecided for gate in goal.gates):
+        yield LikelyCause("undecided", "", "", "give more samples")
+    elif goal.cut:
+        yield LikelyCause("cut", "the time limit cut the search for it", "", "let it go on",
+                          again(report, without=("--time-limit",)))  # fmt: skip
+    elif given(report, "--max-float"):
+        yield LikelyCause("max-float", "more layers than --max-float allows would have to stay in float", "",
+                          "let more stay in float", again(report, without=("--max-float",)))  # fmt: skip
+    else:
+        yield LikelyCause("unreachable", "it is missed whatever stays in float", "",
+                          "give more samples, or a lower goal")  # fmt: skip
+
+
+# -- what int8 is worth --------------------------------------------------------------------------
+
+
+def _int8(report: Report) -> Iterator[AdviceFinding]:
+    plan, engine = part_of(PlanPart, report.plan), report.engine
+    if plan.layers and not plan.sites and not plan.own_pairs_read:
+        yield AdviceFinding("no-int8", "bad", "nothing is quantized: the file is a float model",
+                            tuple(_ineligible(report)))  # fmt: skip
+        return
+    if engine.status == "compiled" and engine.not_int8:
+        names = engine.not_int8
+        said = f"{counted(len(names), 'layer')} planned in int8 and not run in it, as {_short(names[0])!r}"
+        yield AdviceFinding(
+            "not-run", "bad", said,
+            (LikelyCause("kernels", "the compiler has no int8 kernel for it there",
+                         "the engine's list of kernels says what each layer became", "see the kernels",
+                         shlex.join(["onnxq", "engine", report.output or "X.onnx"])),),
+        )  # fmt: skip
+
+
+def _bytes(report: Report) -> Iterator[AdviceFinding]:
+    """That int8 moves more than float16; whether it is slower only a GPU tells."""
+    worth = worth_of(report.verdict)
+    if worth is not None and worth.is_more:
+        half = LikelyCause("float16", "float16 moves fewer bytes, and has no loss", "",
+                           "make the model in plain float16, and time both", in_float16(report))  # fmt: skip
+        yield AdviceFinding("bytes", "bad", worth.said, (*_ineligible(report), half))
+
+
+_WHY = {
+    "few-rows": "too few rows at these sizes",
+    "padded-groups": "grouped and depthwise layers, which int8 pads",
+    "few-channels": "too few channels for an int8 tile",
+    "keep-float": "kept in float as asked",
+    "rule": "kept in float by a rule",
+    "goal": "left in float for the goal",
+    "compiler": "refused in int8 by the compiler",
+}
+
+
+def _ineligible(report: Report) -> Iterator[LikelyCause]:
+    """What keeps most of the work out of int8."""
+    plan = part_of(PlanPart, report.plan)
+    macs = {one.node: number(one.macs) or 0.0 for one in plan.layers}
+    whole = sum(macs.values())
+    by_code = grouped((one.code, one) for one in plan.kept_float if one.node in macs)
+    shares = {code: sum(macs[one.node] for one in some) for code, some in by_code.items()}
+    for code in sorted(shares, key=lambda code: -shares[code])[:2]:
+        if whole and shares[code] < 0.1 * whole:
+            continue
+        some = by_code[code]
+        share = f", {100 * shares[code] / whole:.0f} % of the work" if whole else ""
+        why = _WHY.get(code, some[0].because)
+        dynamic = [one for one in report.deployment.dimensions if one.batch]
+        helps = code == "few-rows" and dynamic
+        size = int(number(dynamic[0].usual) or 1) if dynamic else 1
+        larger = f"1:{max(16, 4 * size)}:{max(32, 8 * size)}"
+        yield LikelyCause(
+            code, f"{counted(len(some), 'layer')}{share}: {why}",
+            "", f"a larger batch makes them eligible: {HELPS_READING}" if code == "few-rows" else "",
+            again(report, without=("--batch",), more=("--batch", larger)) if helps else "",
+        )  # fmt: skip
+
+
+def in_float16(report: Report) -> str:
+    """The command line that writes the float model in plain float16; "" where that is not known."""
+    _, *asked = asked_of(report) or [()]
+    if not asked or not part_of(PlanPart, report.plan).sites:  # it may have come quantized
+        return ""
+    flags = [word for part in asked[1:] if part[0] in _KEPT for word in part]
+    return shlex.join(["onnxq", "sanitize", *asked[0], *flags, "--body", "fp16"])
+
+
+# -- data and sizes ------------------------------------------------------------------------------
+
+
+def _doubts(report: Report) -> Iterator[AdviceFinding]:
+    for cause in of_data(report):
+        told = cause.code == "duplicates"
+        yield AdviceFinding(cause.code, "told" if told else "open", cause.said, (cause,))
+    calibration = part_of(CalibrationPart, report.calibration)
+    if calibration.held_out_code == "shared" and part_of(PlanPart, report.plan).sites:
+        yield AdviceFinding("shared", "told", f"it was judged on {calibration.held_out}")
+
+
+def _late(report: Report) -> Iterator[AdviceFinding]:
+    """That a time limit left something out."""
+    choice, repair = part_of(CalibrationPart, report.calibration).choice, report.repair
+    why = [] if choice is None else [choice.why]
+    why += [] if repair is None else [f"{one.step} not tried: {one.why}" for one in repair.steps]
+    late = [one for one in (*why, part_of(GoalPart, report.goal).cut or "") if _LATE in one]
+    if late:
+        longer = LikelyCause(
+            "late", "", "", "let it run to its end", again(report, without=("--time-limit",))
+        )
+        yield AdviceFinding("late", "told", late[0], (longer,))
+
+
+def _profile(report: Report) -> Iterator[AdviceFinding]:
+    said = reading(report.deployment)
+    if said:
+        yield AdviceFinding("reading", "told", said, (LikelyCause("reading", "", "", HELPS_READING),))
+    for one in report.deployment.dimensions:
+        if (
+            None not in (number(one.largest), number(one.usual))
+            and one.largest >= WIDE * max(1, one.usual)
+            and one.origin == "stated"
+        ):
+            yield AdviceFinding(
+                "wide-profile", "told",
+                f"the profile of {one.name!r} goes from {one.smallest} to {one.largest}, and {one.usual} is "
+                "what it is tuned for: large sizes are slow, and take their memory always",
+                (LikelyCause("profile", "", "", "give deployments of their own, or a smaller largest size"),),
+            )  # fmt: skip

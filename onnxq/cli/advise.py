@@ -1,0 +1,166 @@
+"""`onnxq advise`: quantizes a model, and tries what the advice would try."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from onnxq.base import interrupts
+from onnxq.base.errors import UserError
+from onnxq.cli import options as flags
+from onnxq.cli.chosen import Chosen
+from onnxq.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from onnxq.base.progress import Observer
+    from onnxq.documents.advised import Attempt, Untried
+    from onnxq.pipeline.result import Result
+
+Budget = Annotated[
+    str,
+    typer.Option(metavar="RUNS or MINUTESm", help="How much is tried: runs, as in 6, or minutes, as in 20m."),
+]
+
+
+def advise(
+    screen: Screen,
+    chosen: Chosen,
+    model: flags.ModelPath,
+    output: flags.Output = None,
+    force: flags.Force = False,
+    budget: Budget = "6",
+) -> int:
+    """Quantize a model, try what the advice would try, and keep the best.
+
+    Takes the flags of onnxq quantize. Whatever changes what the model is fed is told, and not tried. The
+    best so far is always what is written; ends with the command that makes it again.
+    """
+    from onnxq.cli.pages.advised import advised_page
+    from onnxq.documents.advised import Advised
+    from onnxq.emit.files import check_output
+
+    most = _budget(budget)
+    path = output or Path(f"{model.stem}.int8.onnx")
+    check_output(path, model, force=force, page=True)
+    parts = [part for part in chosen.asked(model, output, force=force)[1:] if part[0] != "--budget"]
+    first = [word for part in parts for word in part]
+    with screen.progress() as observe:
+        tried = _Tries(path, model, most, observe)
+        tried.all(first)
+    found = Advised(
+        "advised", 1, str(path), tried.best, tuple(tried.attempts), tuple(tried.left)
+    )  # fmt: skip
+    screen.result(found, lambda: advised_page(found))
+    answer = tried.attempts[tried.best].answer
+    return int(answer is None or answer.answer == "do-not-ship")
+
+
+@dataclass(frozen=True, slots=True)
+class _Most:
+    runs: float
+    seconds: float
+
+
+def _budget(given: str) -> _Most:
+    form = re.fullmatch(r"(\d+(?:\.\d+)?)(m?)", given.strip())
+    if form is None or float(form[1]) < 1:
+        raise UserError(
+            f"--budget {given!r} is not understood", hint="give runs, as in 6, or minutes, as in 20m"
+        )
+    return _Most(float("inf"), 60 * float(form[1])) if form[2] else _Most(float(form[1]), float("inf"))
+
+
+class _Tries:
+    """Command lines one after another, the best of which is written.
+
+    Attributes:
+        attempts: all that was tried.
+        best: the place of the best.
+        left: what was not tried.
+    """
+
+    def __init__(self, path: Path, model: Path, most: _Most, observe: Observer) -> None:
+        self.attempts: list[Attempt] = []
+        self.left: list[Untried] = []
+        self.best = 0
+        self._path, self._model, self._most, self._observe = path, model, most, observe
+        self._since = time.monotonic()
+
+    def all(self, first: list[str]) -> None:
+        """Tries a command line, and then what is advised of the best so far.
+
+        Raises:
+            UserError: the first one cannot be run.
+        """
+        from onnxq.advice.attempts import next_tries
+
+        better = self._try(first, "as asked")
+        while better is not None:
+            tries, left = next_tries(better.report, better.advice)
+            self.left = [one for one in left if one not in self.left] + self.left
+            done = {one.command for one in self.attempts}
+            fresh = [one for one in tries if one[0] not in done]
+            better = None
+            for place, (command, why) in enumerate(fresh):
+                if not self._may:
+                    self._leave(fresh[place:])
+                    return
+                better = self._try(shlex.split(command)[2:], why)
+                if better is not None:  # the better one has advice of its own
+                    break
+
+    @property
+    def _may(self) -> bool:
+        spent = time.monotonic() - self._since
+        return len(self.attempts) < self._most.runs and spent < self._most.seconds
+
+    def _leave(self, rest: list[tuple[str, str]]) -> None:
+        from onnxq.documents.advised import Untried
+
+        self.left += [Untried(command, why, "the budget is spent (--budget)") for command, why in rest]
+
+    def _try(self, words: list[str], why: str) -> Result | None:
+        """What a command line makes, written where it is the best so far; None where it is not."""
+        from onnxq.advice.attempts import attempt, rank
+        from onnxq.documents.advised import Attempt
+
+        command = shlex.join(["onnxq", "quantize", *words])
+        since = time.monotonic()
+        try:
+            result = self._made(words)
+        except UserError as error:
+            if not self.attempts:
+                raise
+            seconds = time.monotonic() - since
+            self.attempts.append(Attempt(command, why, None, None, "dB", None, seconds, str(error)))
+            return None
+        self.attempts.append(attempt(command, why, result.report, result.advice))
+        if len(self.attempts) > 1 and rank(self.attempts[-1]) >= rank(self.attempts[self.best]):
+            return None
+        self.best = len(self.attempts) - 1
+        with interrupts.held_back():
+            result.save(self._path, force=True)
+            self.attempts[self.best] = attempt(command, why, result.report, result.advice)
+        interrupts.stands(f"{self._path} is written, the best so far: {command}")
+        return result
+
+    def _made(self, words: list[str]) -> Result:
+        import onnxq
+        from onnxq.cli.lines import read_line
+
+        line = read_line(words)
+        chosen = line.chosen
+        has_data = chosen.has_data
+        result = onnxq.quantize(
+            self._model, chosen.source() if has_data else None, **chosen.keywords(), layers=chosen.layers,
+            observe=self._observe,
+        )  # fmt: skip
+        asked = chosen.asked(line.model, line.output, force=line.force)
+        result.report = replace(result.report, config=chosen.settings_file, asked=tuple(map(tuple, asked)))
+        return result

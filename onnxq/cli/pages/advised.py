@@ -1,0 +1,46 @@
+"""What `onnxq advise` tried, and what is the best."""
+
+from __future__ import annotations
+
+from onnxq.cli.pages.answer import answer_lines
+from onnxq.cli.pages.words import counted
+from onnxq.cli.screen import Page, shorten
+from onnxq.documents.advised import Advised, Attempt
+
+_FEW = 4
+
+
+def advised_page(found: Advised) -> Page:
+    """The answer to the best, what was tried, and the command that makes it again."""
+    page = Page()
+    best = found.attempts[found.best]
+    if best.answer is not None:
+        answer_lines(page, best.answer)
+    page.section("Tried", f"{counted(len(found.attempts), 'run')}; the best is in {found.output}")
+    rows = [_row(place, one, best=place == found.best) for place, one in enumerate(found.attempts)]
+    page.table(("", "answer", "kept", "bytes", "took"), rows)
+    if len(found.attempts) > 1:
+        page.entry(
+            "the best was chosen by these figures: on other samples it may be a little less near", style="dim"
+        )
+    for place, one in enumerate(found.untried[:_FEW]):
+        page.section("" if place else "Not tried", f"{shorten(one.why, 160)} ({one.because})")
+        if one.command:
+            page.code(one.command)
+    page.section("Again", "this makes the same file:")
+    page.code(best.command)
+    return page
+
+
+def _row(place: int, one: Attempt, *, best: bool) -> tuple[str, ...]:
+    name = f"{place + 1}{' *' if best else '  '} {shorten(one.why, 60)}"
+    if one.answer is None:
+        return name, "error", "", "", f"{one.seconds:.0f} s"
+    figure = "" if one.figure is None else f"{one.figure:.1f} {one.unit}"
+    return (
+        name,
+        one.answer.words,
+        figure,
+        "" if one.moved is None else f"{one.moved:.2f}",
+        f"{one.seconds:.0f} s",
+    )

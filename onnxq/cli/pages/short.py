@@ -1,0 +1,143 @@
+"""The end screen of `quantize` in a few lines: what it is about, each thing in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from onnxq.advice.advise import advise
+from onnxq.advice.worth import worth_of
+from onnxq.analysis.reports import number, part_of
+from onnxq.cli.pages.answer import answer_lines
+from onnxq.cli.pages.goal import gate_text
+from onnxq.cli.pages.words import counted, decibels, size_text, within
+from onnxq.cli.screen import Page, shorten
+from onnxq.documents.advice import Advice
+from onnxq.documents.body import BodyPart
+from onnxq.documents.calibration import CalibrationPart
+from onnxq.documents.plan import PlanPart
+from onnxq.documents.report import Report
+from onnxq.judge.about_mean import AboutMeanPart
+from onnxq.task.meter import TaskPart
+
+_FEW = 4
+_WIDE = 160
+
+
+def short_screen(report: Report) -> Page:
+    """What a run of `quantize` made, in twelve lines where it went well; -v says all."""
+    page = Page()
+    advice = advise(report)
+    answer_lines(page, advice)
+    settings = "" if report.config is None else f", by {report.config}"
+    took = f"for {report.target}, in {report.seconds:.1f} s{settings}"
+    page.section("Model", f"{report.model} -> {report.output}, {took}")
+    page.section("Repairs", "; ".join(_repairs(report)))
+    page.section("Int8", "; ".join(_int8(report)))
+    page.section("Accuracy", "; ".join(_accuracy(report)))
+    for gate in report.goal.gates if report.goal is not None else ():
+        page.section("Goal", gate_text(gate), "" if gate.met else "bold red")
+    _careful(page, report, advice)
+    for place, line in enumerate(_data(report)):
+        page.section("" if place else "Data", line)
+    page.section("Files", ", ".join(_files(report)))
+    if report.commands and report.commands[0] != advice.command and report.engine.status != "failed":
+        page.code(report.commands[0], "Build")
+    page.section("More", "-v shows all, and the page; onnxq help WORD explains a word")
+    return page
+
+
+def _repairs(report: Report) -> Iterator[str]:
+    changes, proved, repair = len(report.changes), report.proved, report.repair
+    how = "all proved" if not proved.unproven else f"{proved.unproven} of them not proved"
+    yield f"{counted(changes, 'change')} of the graph, {how}" if changes else "nothing in the graph"
+    if report.rejected:
+        yield f"{counted(len(report.rejected), 'change')} undone, as the proof failed"
+    if repair is not None and repair.before_db is not None and repair.after_db is not None:
+        kept = [one.step for one in repair.steps if one.verdict == "kept"]
+        levels = f"{decibels(repair.before_db)} -> {decibels(repair.after_db)}"
+        yield f"accuracy {levels}, by {', '.join(kept)}" if kept else "no step gains accuracy"
+
+
+def _int8(report: Report) -> Iterator[str]:
+    plan, engine, worth = part_of(PlanPart, report.plan), report.engine, worth_of(report.verdict)
+    eligible = [one for one in plan.layers if one.eligible]
+    done, of_all = sum(one.quantized for one in eligible), number(plan.int8_share_of_all_macs)
+    share = "" if of_all is None else f", {100 * of_all:.1f} % of all multiply-accumulates"
+    yield f"{done} of {counted(len(eligible), 'eligible layer')}{share}"
+    if plan.kept_float:
+        yield f"{counted(len(plan.kept_float), 'layer')} in float"
+    if engine.status != "compiled":
+        yield shorten(engine.reason.strip().partition("\n")[0], _WIDE) or engine.status
+    elif engine.planned and not engine.unread:
+        run = (
+            "all run in int8"
+            if engine.int8 == engine.planned
+            else f"{engine.int8} of {engine.planned} run in it"
+        )
+        yield f"compiled: {run}"
+    if worth is not None:
+        yield f"moves {worth.moves}"
+
+
+def _accuracy(report: Report) -> Iterator[str]:
+    task, about = part_of(TaskPart, report.task), part_of(AboutMeanPart, report.about_mean)
+    for one in task.figures[:1]:
+        if one.percent is not None:
+            yield f"{one.name} {one.percent:.1f} %{within(one.interval)}"
+    for by in () if task.labels is None else task.labels.figures[:1]:
+        yield by.said
+    if about.worst_output is not None:
+        name = shorten(about.worst_output, 40)
+        yield f"worst output {name} {decibels(about.worst_output_db, about.worst_interval)}"
+    if not report.accuracy:
+        yield "not measured"
+        return
+    data, samples = (
+        part_of(CalibrationPart, report.calibration),
+        counted(report.accuracy[0].samples, "sample"),
+    )
+    yield f"on {samples} that decided nothing" if data.held_out_code == "apart" else f"on {data.held_out}"
+
+
+def _careful(page: Page, report: Report, advice: Advice) -> None:
+    """What changes for who uses the model, or was taken for granted."""
+    lines = [one.said for one in advice.findings if one.weight == "told" and one.said != advice.cause]
+    if report.runtime.original is not None:
+        lines.append(f"onnxruntime does not take the original: {report.runtime.original}")
+    lines += [f"{one.flag} {one.name}={one.value}, assumed: {one.why}" for one in report.assumptions]
+    lines += [f"{one.tensor}: {one.was} -> {one.now}" for one in report.interface_changes]
+    lines += [
+        f"TF32 off (--noTF32): {shorten(one.tensor)}: {one.because}" for one in report.exact_products[:1]
+    ]
+    calibration = part_of(CalibrationPart, report.calibration)
+    lines += [
+        *calibration.data.notes,
+        *calibration.notes,
+        *part_of(BodyPart, report.body).notes,
+        *report.notes,
+    ]
+    lines = list(dict.fromkeys(lines))
+    for place, line in enumerate(lines[:_FEW]):
+        page.section("" if place else "Careful", shorten(line, _WIDE), "yellow")
+    if len(lines) > _FEW:
+        page.section("", f"+{len(lines) - _FEW} more with -v", "dim")
+
+
+def _data(report: Report) -> Iterator[str]:
+    """How the data were understood, in a line."""
+    data = part_of(CalibrationPart, report.calibration).data
+    read = [*data.lines]
+    for image in data.images[:1]:
+        low, high = image.range
+        read.append(
+            f"{image.input} is fed {image.layout} {image.color}, {image.size}, {low:.4g} to {high:.4g}"
+        )
+    if read:
+        yield "; ".join(read)
+
+
+def _files(report: Report) -> Iterator[str]:
+    for place, file in enumerate(report.files):
+        was = f" (was {size_text(report.size.before)})" if place == 0 else ""
+        yield f"{file} {size_text(Path(file).stat().st_size)}{was}"

@@ -1,0 +1,75 @@
+"""What to do about a result: the answer, and what it rests on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from onnxq.base.plain import DocumentPart
+
+Answer = Literal["ship", "do-not-ship", "not-known"]
+Weight = Literal["bad", "open", "told"]
+
+
+@dataclass(frozen=True, slots=True)
+class LikelyCause(DocumentPart):
+    """What may be behind a finding.
+
+    Attributes:
+        code: a word for it, for programs.
+        said: what it is, with its figures.
+        test: what tells it from the other causes; "" where the figures do.
+        do: what to do, in a sentence.
+        command: the command line that does it, as it stands; "" where only the user can act, and of a run
+            that was no command line.
+    """
+
+    code: str
+    said: str
+    test: str = ""
+    do: str = ""
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceFinding(DocumentPart):
+    """Something that was measured, and speaks against the result or leaves it open.
+
+    Attributes:
+        code: a word for it, for programs.
+        weight: "bad": it must not be shipped like that; "open": what is to be known is not; "told": neither.
+        said: what was found, with its figures.
+        causes: what may be behind it, the likeliest first.
+    """
+
+    code: str
+    weight: Weight
+    said: str
+    causes: tuple[LikelyCause, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Advice(DocumentPart):
+    """What to do about a result.
+
+    Attributes:
+        answer: "ship", "do-not-ship" or "not-known".
+        because: what decides that, with figures.
+        cause: the likeliest cause; "" where there is none.
+        do: what to do, in a sentence.
+        command: the command line that does it, as it stands; "" where only the user can act, and of a run
+            that was no command line.
+        findings: all that was found, what decides first.
+    """
+
+    answer: Answer
+    because: str
+    cause: str
+    do: str
+    command: str
+    findings: tuple[AdviceFinding, ...]
+
+    @property
+    def words(self) -> str:
+        """The answer, for people."""
+        return {"ship": "Ship it", "do-not-ship": "Do not ship it", "not-known": "Not known"}[self.answer]

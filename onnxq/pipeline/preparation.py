@@ -1,0 +1,280 @@
+"""Whether the float model itself says that pictures are prepared otherwise than it was trained."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from onnxq.base.errors import UserError
+from onnxq.base.progress import LOG
+from onnxq.data.first_norm import FirstNorm
+from onnxq.data.otherwise import AS_FED, PicturesAs, otherwise
+from onnxq.data.samples import Sample
+from onnxq.data.survey import InputSurvey
+from onnxq.data.warnings import DataWarning
+from onnxq.run import ort
+from onnxq.task.layout import Layout
+from onnxq.task.sureness import SurenessMeter, measurable, moved
+
+MOST = 64
+"""Samples that are run, at most."""
+
+_ROUNDS = (4, 8, 16, 32, MOST)  # samples that have been run, after which some preparations are left behind
+_LEFT = (6, 3, 3, 2, 1)  # of them, beside what is fed
+_SLOW = 0.2  # seconds of the processors: a model that takes more for a sample is not run
+_LEAST = 8  # samples
+_BYTES = 1 << 28  # of the samples together
+
+_CERTAIN = 3.5  # standard errors: of 32 samples and 10 preparations one in 150 runs seems so by chance
+_CLEAR = 0.1  # nats
+_NOTHING = 0.1  # nats: the answers tell nothing
+_MANY = 20  # classes: samples of one of a few are usual
+
+_NORMED = 16  # samples that are compared with statistics of training
+_OTHER = 0.15  # nats from training's values, and more than twice as far as another preparation
+_KNOWN = 0.25  # nats: no preparation that is further off is that of training
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AsTrained:
+    """The float model, and what it knows of its training.
+
+    Attributes:
+        proto: it.
+        folder: where its external data are.
+        layout: how its outputs are read; None where that is not known.
+        norms: what it knows of its inputs from training, by their names.
+    """
+
+    proto: onnx.ModelProto
+    folder: Path | None
+    layout: Layout | None
+    norms: Mapping[str, FirstNorm]
+
+
+def preparation_doubts(
+    model: AsTrained, inputs: Sequence[InputSurvey], samples: Iterable[Sample]
+) -> tuple[DataWarning, ...]:
+    """What the float model says of how its pictures are prepared.
+
+    Args:
+        model: the float model.
+        inputs: what its inputs were fed.
+        samples: some samples; 64 at most are read.
+
+    Returns:
+        One doubt at most. A fault here is logged, and costs the run nothing.
+    """
+    pictures = [entry for entry in inputs if entry.layout is not None]
+    if len(pictures) != 1 or not (measurable(model.layout) or pictures[0].spec.name in model.norms):
+        return ()
+    try:
+        read = list(itertools.islice(samples, MOST))
+        if len(read) < _LEAST or not otherwise(pictures[0]):
+            return ()
+        most = max(_LEAST, _BYTES // max(1, sum(one.nbytes for one in read[0].feeds.values())))
+        return tuple(_Look(model, pictures[0], read[:most]).doubts())
+    except (ort.RunError, UserError, ValueError, IndexError) as error:
+        LOG.info("how pictures are prepared is not known of the float model: %s", error)
+    except Exception as error:  # what nobody asked for never ends the run
+        LOG.warning("looking how pictures are prepared ends in a fault of onnxq: %r", error)
+    return ()
+
+
+class _Look:
+    """Runs the float model on what is fed, and on what would be fed otherwise."""
+
+    def __init__(self, model: AsTrained, seen: InputSurvey, samples: Sequence[Sample]) -> None:
+        self._model, self._seen, self._samples = model, seen, samples
+        self._name, self._layout = seen.spec.name, seen.layout or ""
+        self._outputs = tuple(info.name for info in model.proto.graph.output)
+
+    def doubts(self) -> Iterable[DataWarning]:
+        candidates = otherwise(self._seen)
+        norm = self._model.norms.get(self._name)
+        excluded = None
+        if norm is not None:
+            candidates, excluded = self._by_norm(norm, candidates)
+        best = self._surest(candidates, excluded) if measurable(self._model.layout) else None
+        if best is not None:
+            yield best
+        elif excluded is not None and candidates and not measurable(self._model.layout):
+            yield excluded.doubt(self._name, candidates[0])
+
+    # -- statistics of training ----------------------------------------------------------------
+
+    def _by_norm(
+        self, norm: FirstNorm, candidates: Sequence[PicturesAs]
+    ) -> tuple[list[PicturesAs], _Excluded | None]:
+        """The candidates that statistics of training leave, and why what is fed is none of them."""
+        session = ort.load(norm.part)
+        samples = self._samples[:_NORMED]
+        distances = {
+            one: norm.distances([session.run({self._name: self._fed(one, sample)})[0] for sample in samples])
+            for one in (AS_FED, *candidates)
+        }
+        least = np.min(list(distances.values()), 0)
+        if not least[-1] <= _KNOWN:
+            return list(candidates), None
+        bound = np.maximum(2 * least, least + _OTHER)
+        left = [one for one in candidates if distances[one][-1] <= bound[-1]]
+        left.sort(key=lambda one: (one.reverses, float(distances[one][-1])))
+        if left and (distances[AS_FED] > bound).all():
+            return left, _Excluded(norm.node, float(distances[AS_FED][-1]), float(least[-1]), len(samples))
+        return left, None
+
+    # -- sureness ------------------------------------------------------------------------------
+
+    def _surest(self, candidates: Sequence[PicturesAs], excluded: _Excluded | None) -> DataWarning | None:
+        """What is told of the candidate with which the model is clearly surer than as it is fed."""
+        session = ort.load(self._model.proto, data_dir=self._model.folder)
+        fed, meters = self._meter(), {one: self._meter() for one in candidates}
+        done, left = 0, list(candidates)
+        for until, most in zip(_ROUNDS, _LEFT, strict=True):
+            for sample in self._samples[done:until]:
+                taken = self._add(fed, session, AS_FED, sample)
+                if not done and taken > _SLOW and self._add(self._meter(), session, AS_FED, sample) > _SLOW:
+                    LOG.info("how pictures are prepared is not looked at: a run takes %.1f s of CPU", taken)
+                    return None
+                for one in left:
+                    self._add(meters[one], session, one, sample)
+            if (
+                not done
+                and excluded is None
+                and all(_mean(one) < _NOTHING for one in (fed, *meters.values()))
+            ):
+                return self._unlike(fed, session)
+            done = until
+            gains = {one: _Gain.of(meters[one], fed) for one in left}
+            left = sorted(left, key=lambda one: -gains[one].mean)[:most]
+            if excluded is None:
+                left = [one for one in left if gains[one].mean > -gains[one].error]
+            if not left or done >= len(self._samples):
+                break
+        return self._told(left[0], meters[left[0]], fed, excluded) if left else None
+
+    def _meter(self) -> SurenessMeter:
+        assert self._model.layout is not None
+        return SurenessMeter(self._model.layout, self._outputs)
+
+    def _told(
+        self, best: PicturesAs, meter: SurenessMeter, fed: SurenessMeter, excluded: _Excluded | None
+    ) -> DataWarning | None:
+        gain, count = _Gain.of(meter, fed), len(fed.each)
+        if excluded is not None and gain.mean >= 0:
+            return excluded.doubt(self._name, best)
+        if not gain.is_clear or _mean(meter) < meter.sure:
+            return None
+        kind = "channel-order" if best.reverses and best.factor is None else "preparation"
+        text = f"input {self._name!r}: the float model is surer of its answers with {best.what}: "
+        if meter.is_of_boxes:
+            high, low = (np.expm1(max(0.0, _mean(one))) for one in (meter, fed))
+            text += (
+                f"{high:.1f} detections an image are found again where it is moved a little, against "
+                f"{low:.1f} as fed, by their scores, of {count} images"
+            )
+        else:
+            high, low = (max(0.0, _mean(one)) / np.log(2) for one in (meter, fed))
+            text += (
+                f"an answer tells {high:.1f} bits of which image it is for, against {low:.1f} as fed, of "
+                f"{count} images, each moved a little"
+            )
+        return DataWarning(kind, self._name, text, best.hint, best.flags[::2], best.flags)
+
+    def _unlike(self, fed: SurenessMeter, session: ort.Session) -> DataWarning | None:
+        """What is told where the model finds nothing, or always the same, whatever the preparation."""
+        for sample in self._samples[_ROUNDS[0] : _ROUNDS[3]]:
+            self._add(fed, session, AS_FED, sample)
+        count = len(fed.each)
+        if _mean(fed) > _NOTHING or count < _ROUNDS[2] or 0 < fed.classes <= _MANY:
+            return None
+        answer = "finds nothing in any of them" if fed.is_of_boxes else "gives all of them the same answer"
+        return DataWarning(
+            "unlike", self._name,
+            f"input {self._name!r}: of {count} images, however they are prepared, the float model {answer}",
+            "look whether they are what the model was made for, and whether its weights are trained",
+        )  # fmt: skip
+
+    # -- runs ----------------------------------------------------------------------------------
+
+    def _fed(self, candidate: PicturesAs, sample: Sample) -> np.ndarray:
+        return candidate.of(sample.feeds[self._name], self._layout)
+
+    def _add(
+        self, meter: SurenessMeter, session: ort.Session, candidate: PicturesAs, sample: Sample
+    ) -> float:
+        """Runs a sample as it is and moved; returns the seconds of the processors for a run."""
+        pictures = self._fed(candidate, sample)
+        there, move = moved(pictures, self._layout.index("H"), self._layout.index("W"))
+        feeds, again = ({**sample.feeds, self._name: one} for one in (pictures, there))
+        start = time.process_time()
+        outputs = session.run(feeds), session.run(again)
+        taken = (time.process_time() - start) / 2
+        meter.add(*outputs, feeds, move)
+        return taken
+
+
+@dataclass(frozen=True, slots=True)
+class _Gain:
+    """By how much a model is surer of its answers than as it is fed, in nats.
+
+    Attributes:
+        mean: that of the pictures.
+        error: its standard error.
+    """
+
+    mean: float
+    error: float
+
+    @staticmethod
+    def of(meter: SurenessMeter, fed: SurenessMeter) -> _Gain:
+        """That of the same pictures, prepared otherwise."""
+        each = meter.each - fed.each
+        return _Gain(float(each.mean()), float(each.std(ddof=1)) / math.sqrt(len(each)))
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether it is none of chance."""
+        return self.mean >= max(_CLEAR, _CERTAIN * self.error)
+
+
+@dataclass(frozen=True, slots=True)
+class _Excluded:
+    """That what is fed is not what the model was trained on, by the statistics that it kept.
+
+    Attributes:
+        node: the BatchNormalization that has them.
+        fed: how far off is what is fed, nats.
+        least: how far off is the nearest preparation.
+        samples: of how many samples.
+    """
+
+    node: str
+    fed: float
+    least: float
+    samples: int
+
+    def doubt(self, name: str, best: PicturesAs) -> DataWarning:
+        """What is told."""
+        return DataWarning(
+            "preparation", name,
+            f"input {name!r}: what the model kept of its training fits {best.what}, not what is fed: the "
+            f"statistics of BatchNormalization {self.node!r} are off by {_nats(self.least)} with it, by "
+            f"{_nats(self.fed)} as it is fed, of {self.samples} images",
+            best.hint, best.flags[::2], best.flags,
+        )  # fmt: skip
+
+
+def _nats(distance: float) -> str:
+    return f"{distance:.2f} nats" if distance < 100 else "over 100"
+
+
+def _mean(meter: SurenessMeter) -> float:
+    return float(meter.each.mean())

@@ -1,0 +1,68 @@
+"""`onnxq advise`: tries what the advice would try, and leaves the best."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+from command import run
+
+# The second layer's weights have one huge channel: in int8 it is most of the noise of y.
+NET = """<ir_version: 8, opset_import: ["" : 17]>
+    net (float[N, 16, 12, 12] x) => (float[N, 16, 12, 12] y) {
+        [c1] a = Conv <pads = [1, 1, 1, 1]> (x, w1)  [r1] b = Relu (a)
+        [c2] y = Conv <pads = [1, 1, 1, 1]> (b, w2) }"""
+FLAGS = ("--calib", "x.npz", "--repair", "none", "--prove", "never", "--no-engine", "--body", "fp32")
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """A folder with a net whose settings lose layer c1, and 64 samples."""
+    random, model = np.random.default_rng(0), onnx.parser.parse_model(NET)
+    for name in ("w1", "w2"):
+        weights = random.standard_normal((16, 16, 3, 3)).astype(np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(weights, name))
+    onnx.save(model, tmp_path / "net.onnx")
+    np.savez(tmp_path / "x.npz", x=random.standard_normal((64, 16, 12, 12)).astype(np.float32))
+    (tmp_path / "onnxq.toml").write_text('[[layer]]\nmatch = "c1"\namax = 1e-3\n')
+    return tmp_path
+
+
+def test_it_tries_and_keeps_the_best(here: Path) -> None:
+    ran = run(here, "advise", "net.onnx", *FLAGS, "-o", "q.onnx", "--json")
+    found = ran.json()
+    attempts = found["attempts"]
+    assert 2 <= len(attempts) <= 6
+    levels = [one["figure"] for one in attempts]
+    assert attempts[0]["answer"]["answer"] == "do-not-ship"
+    assert levels[found["best"]] == max(levels) > levels[0] + 20
+    report = json.loads((here / "q.report.json").read_text())
+    assert report["about_mean"]["worst_output_db"] == levels[found["best"]]
+    before = (here / "q.onnx").read_bytes()
+    again = shlex.split(attempts[found["best"]]["command"])
+    assert again[:2] == ["onnxq", "quantize"]
+    assert run(here, *again[1:], "--force").code == 0
+    assert (here / "q.onnx").read_bytes() == before
+
+
+def test_the_budget_is_kept(here: Path) -> None:
+    ran = run(here, "advise", "net.onnx", *FLAGS, "--budget", "1")
+    assert ran.code == 1
+    assert "Tried      1 run" in ran.out
+    assert "the budget is spent" in ran.out
+    refused = run(here, "advise", "net.onnx", *FLAGS, "--budget", "soon")
+    assert refused.code == 2
+    assert "--budget 'soon'" in refused.err
+
+
+def test_what_is_fed_is_told_and_not_tried(here: Path) -> None:
+    """All samples are one: the same doubt whatever is tried, and nothing of it is."""
+    one = np.random.default_rng(3).standard_normal((1, 16, 12, 12)).astype(np.float32)
+    np.savez(here / "x.npz", x=np.repeat(one, 64, 0))
+    found = run(here, "advise", "net.onnx", *FLAGS, "--json").json()
+    assert any("samples are equal" in one["why"] for one in found["untried"])

@@ -1,0 +1,214 @@
+"""The answer to a report: what decides it, which cause is named, which command is given."""
+
+from __future__ import annotations
+
+import copy
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+from command import run
+
+from onnxq.advice.advise import advise
+from onnxq.analysis.reports import OpenedReport
+from onnxq.documents.advice import Advice
+
+NET = """<ir_version: 8, opset_import: ["" : 17]>
+    net (float[N, 3, 8, 8] x) => (float[N, 16, 8, 8] y) {
+        [c1] a = Conv <pads = [1, 1, 1, 1]> (x, w1)  [r1] b = Relu (a)
+        [c2] y = Conv <pads = [1, 1, 1, 1]> (b, w2) }"""
+QUANTIZE = ("quantize", "net.onnx", "--no-engine", "--prove", "never", "--repair", "none", "--calib", "x.npz")
+
+
+def save(folder: Path) -> None:
+    model, random = onnx.parser.parse_model(NET), np.random.default_rng(0)
+    for name, channels in (("w1", 3), ("w2", 16)):
+        weights = random.standard_normal((16, channels, 3, 3)).astype(np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(weights, name))
+    onnx.save(model, folder / "net.onnx")
+    np.savez(folder / "x.npz", x=np.random.default_rng(1).standard_normal((64, 3, 8, 8)).astype(np.float32))
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The report of a run that went well, as if it had been compiled."""
+    folder = tmp_path_factory.mktemp("answer")
+    save(folder)
+    report: dict[str, Any] = run(folder, *QUANTIZE, "--json").json()
+    report["engine"] |= {"status": "compiled", "planned": 2, "int8": 2, "not_int8": [], "reason": ""}
+    report["asked"] = [part for part in report["asked"] if part != ["--no-engine"]]
+    return report
+
+
+def of(report: dict[str, Any], change: Callable[[dict[str, Any]], object] = lambda report: None) -> Advice:
+    edited = copy.deepcopy(report)
+    change(edited)
+    return advise(OpenedReport.of(edited).document)
+
+
+def test_what_holds_is_shipped(plain: dict[str, Any]) -> None:
+    advice = of(plain)
+    assert advice.answer == "ship"
+    assert "2 of 2 planned layers run in int8" in advice.because
+    assert advice.command == plain["commands"][0]
+    assert [one for one in advice.findings if one.weight != "told"] == []
+
+
+def level(decibels: float, low: float, high: float) -> Callable[[dict[str, Any]], object]:
+    def change(report: dict[str, Any]) -> None:
+        entry = {"output": "y", "sqnr_about_mean_db": decibels, "interval": {"low": low, "high": high}}
+        report["about_mean"] |= {"worst_output": "y", "worst_output_db": decibels, "outputs": [entry]}
+        report["accuracy"][0] |= {"sqnr_db": decibels}
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "answer"),
+    [
+        (level(30.0, 28.0, 32.0), "ship"), (level(29.9, 28.0, 32.0), "not-known"),
+        (level(19.0, 18.0, 20.1), "not-known"), (level(19.0, 18.0, 19.9), "do-not-ship"),
+    ],
+)  # fmt: skip
+def test_the_level_of_an_unknown_task(
+    plain: dict[str, Any], change: Callable[[dict[str, Any]], object], answer: str
+) -> None:
+    advice = of(plain, change)
+    assert advice.answer == answer
+    if answer != "ship":
+        assert "'y'" in advice.because
+        commands = [cause.command for one in advice.findings for cause in one.causes]
+        assert any(command.endswith("--min-sqnr 30") for command in commands)
+
+
+def doubt(kind: str, without: list[str], more: list[str]) -> Callable[[dict[str, Any]], object]:
+    def change(report: dict[str, Any]) -> None:
+        report["asked"] += [["--scale", "1"], ["--mean", "0.5"]]
+        report["calibration"]["data"]["doubts"] = [
+            {"kind": kind, "input": "x", "text": "as seen", "hint": "do so", "without": without, "more": more}
+        ]
+
+    return change
+
+
+def test_a_doubt_about_the_data_leaves_it_open_with_its_own_flags(plain: dict[str, Any]) -> None:
+    advice = of(plain, doubt("units", ["--scale"], ["--scale", "1/255"]))
+    assert (advice.answer, advice.because, advice.do) == ("not-known", "as seen", "do so")
+    words = shlex.split(advice.command)
+    assert words[:3] == ["onnxq", "quantize", "net.onnx"]
+    assert [words[place + 1] for place, word in enumerate(words) if word == "--scale"] == ["1/255"]
+    assert "--mean" in words
+    assert of(plain, doubt("alike", [], [])).command == ""
+
+
+def test_bytes_decide_only_where_the_data_are_sure(plain: dict[str, Any]) -> None:
+    """With other data all figures would be others: the doubt comes first."""
+
+    def heavier(report: dict[str, Any]) -> None:
+        sides = {"fp16": {"moved_mb": 1.0, "weights_mb": 0.0}, "int8": {"moved_mb": 2.0, "weights_mb": 0.0}}
+        report["verdict"] = {"form": "merged", "merged": sides}
+
+    advice = of(plain, heavier)
+    assert advice.answer == "do-not-ship"
+    assert "2.00 times the bytes" in advice.because
+    assert advice.command.startswith("onnxq sanitize net.onnx ")
+    both = of(plain, lambda report: (heavier(report), doubt("alike", [], [])(report)))
+    assert (both.answer, both.because) == ("do-not-ship", "as seen")
+    assert [one.code for one in both.findings] == ["alike", "bytes"]
+
+
+def body(report: dict[str, Any]) -> None:
+    level(12.0, 11.0, 13.0)(report)
+    outputs = [{"output": "y", "int8_db": 40.0, "body_db": 12.1, "together_db": 12.0}]
+    report["body"] |= {"type": "fp16", "outputs": outputs}
+
+
+def loud(report: dict[str, Any]) -> None:
+    level(12.0, 11.0, 13.0)(report)
+    one = {
+        "name": "c2", "nodes": ["c2"], "output": "y", "noise_share": 0.9, "gain_db": 9.0, "share": 0.001,
+        "left_float": False, "why": "c2 in int8: 90 % of the noise",
+    }  # fmt: skip
+    report["plan"]["heads"] = {"asked": "default", "heads": [], "loud": [one]}
+
+
+def everywhere(report: dict[str, Any]) -> None:
+    level(12.0, 11.0, 13.0)(report)
+    report["plan"]["heads"] = {"asked": "default", "heads": [], "loud": [], "why": "the noise is spread"}
+
+
+CAUSES: dict[str, tuple[Callable[[dict[str, Any]], object], str, str]] = {
+    "body": (body, "the fp16 body loses more than int8", "--body fp32"),
+    "loud": (loud, "c2 in int8: 90 % of the noise", "--keep-float c2"),
+    "everywhere": (everywhere, "the noise is spread", "--min-sqnr 30"),
+}
+
+
+@pytest.mark.parametrize(("change", "cause", "flags"), CAUSES.values(), ids=CAUSES)
+def test_the_cause_is_named_with_what_mends_it(
+    plain: dict[str, Any], change: Callable[[dict[str, Any]], object], cause: str, flags: str
+) -> None:
+    advice = of(plain, change)
+    assert advice.answer == "do-not-ship"
+    assert advice.cause.startswith(cause)
+    assert advice.command.endswith(flags)
+    assert all(word in advice.command for word in ("--repair none", "--calib x.npz"))
+
+
+ENGINES: dict[str, tuple[dict[str, Any], str, str]] = {
+    "failed": ({"status": "failed", "reason": "no kernel\nat all"}, "do-not-ship", "not compile: no kernel"),
+    "not run": ({"int8": 1, "not_int8": ["c2"]}, "do-not-ship", "not run in it, as 'c2'"),
+    "not asked": ({"status": "not-run", "reason": "--no-engine"}, "not-known", "nothing compiled it"),
+    "not here": ({"status": "not-installed", "reason": "it is missing"}, "not-known", "nothing compiled it"),
+}
+
+
+@pytest.mark.parametrize(("engine", "answer", "said"), ENGINES.values(), ids=ENGINES)
+def test_the_compiler_has_a_say(
+    plain: dict[str, Any], engine: dict[str, Any], answer: str, said: str
+) -> None:
+    advice = of(plain, lambda report: report["engine"].update(engine))
+    assert advice.answer == answer
+    assert said in advice.because
+
+
+def test_few_samples_judge(plain: dict[str, Any]) -> None:
+    advice = of(plain, lambda report: report["accuracy"][0].update(samples=3))
+    assert (advice.answer, advice.findings[0].code) == ("not-known", "few-judge")
+
+
+def test_a_call_in_python_is_told_no_command_line(plain: dict[str, Any]) -> None:
+    def call(report: dict[str, Any]) -> None:
+        loud(report)
+        report["asked"] = []
+
+    advice = of(plain, call)
+    assert advice.command == ""
+    assert "leave 1 layer in float" in advice.do
+
+
+def test_screen_report_and_python_say_the_same(tmp_path: Path) -> None:
+    save(tmp_path)
+    ran = run(tmp_path, *QUANTIZE, "-o", "q.onnx")
+    written = json.loads((tmp_path / "q.report.json").read_text())["advice"]
+    assert written["answer"] == "not-known"
+    assert ran.out.splitlines()[0] == f"Not known: {written['because']}"
+    assert written["command"] in ran.out
+    assert "--no-engine" not in shlex.split(written["command"])
+
+
+def test_strict_refuses_what_is_not_to_be_shipped(tmp_path: Path) -> None:
+    """A layer whose range is a thousandth of what it holds: the output is lost."""
+    pytest.importorskip("tensorrt_rtx")
+    save(tmp_path)
+    (tmp_path / "onnxq.toml").write_text('[[layer]]\nop = "Conv"\namax = 1e-3\n')
+    words = [word for word in QUANTIZE if word != "--no-engine"]
+    ran = run(tmp_path, *words, "--force")
+    assert (ran.code, ran.out.startswith("Do not ship it: y has little to do")) == (0, True)
+    assert run(tmp_path, *words, "--force", "--strict").code == 1

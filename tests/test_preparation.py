@@ -1,0 +1,224 @@
+"""What the float model says of how its pictures are prepared: nets that know it by construction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from PIL import Image
+
+import onnxq
+from onnxq.data.warnings import DataWarning
+from onnxq.pipeline import preparation
+
+SIDE, CLASSES, COUNT = 16, 24, 80
+
+
+def templates() -> np.ndarray:
+    """A smooth picture a class, RGB from 0 to 255, `[classes, 3, side, side]`."""
+    random = np.random.default_rng(0)
+    coarse = random.uniform(40, 215, (CLASSES, 3, 2, 2))
+    coarse[:, 0] += 20  # as photographs, more red than blue
+    places = np.linspace(0, 1, SIDE)
+    along = np.stack([1 - places, places])
+    return np.einsum("kcij,iy,jx->kcyx", coarse, along, along).clip(0, 255)
+
+
+TEMPLATES = templates()
+
+
+def pictures() -> np.ndarray:
+    """Pictures of the classes with noise, uint8 `[count, 3, side, side]`."""
+    random = np.random.default_rng(1)
+    of_class = random.integers(0, CLASSES, COUNT)
+    noise = random.normal(0, 12, (COUNT, 3, SIDE, SIDE)) + random.normal(0, 8, (COUNT, 1, 1, 1))
+    found = (TEMPLATES[of_class] + noise).clip(0, 255).round().astype(np.uint8)
+    found[:, :, 0, 0], found[:, :, 0, 1] = 0, 255
+    return found
+
+
+PICTURES = pictures()
+
+
+def nearest(scale: float, mean: Sequence[float], bgr: bool = False) -> onnx.ModelProto:
+    """Classes by the nearest template, which is prepared by (pixel * scale - mean)."""
+    made = TEMPLATES * scale - np.reshape(mean, (1, -1, 1, 1))
+    made = (made[:, ::-1] if bgr else made).reshape(CLASSES, -1)
+    sharp = 0.5 / (12 * scale) ** 2 / 24
+    weights = (2 * sharp * made).T.astype(np.float32)
+    bias = (-sharp * (made**2).sum(1)).astype(np.float32)
+    nodes = [
+        helper.make_node("Flatten", ["x"], ["flat"], name="flatten"),
+        helper.make_node("Gemm", ["flat", "w", "b"], ["scores"], name="gemm"),
+        helper.make_node("Softmax", ["scores"], ["y"], name="softmax", axis=1),
+    ]
+    return model(nodes, [CLASSES], w=weights, b=bias)
+
+
+def normed(scale: float, mean: Sequence[float]) -> onnx.ModelProto:
+    """A convolution and its BatchNormalization, with statistics of the pictures; no task is known of it."""
+    random = np.random.default_rng(2)
+    weights = random.normal(0, 1, (8, 3, 1, 1))
+    values = np.einsum(
+        "oi,niyx->noyx", weights[:, :, 0, 0], PICTURES * scale - np.reshape(mean, (1, -1, 1, 1))
+    )
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], name="conv"),
+        helper.make_node("BatchNormalization", ["c", "one", "zero", "mean", "var"], ["n"], name="norm"),
+        helper.make_node("Relu", ["n"], ["y"], name="relu"),
+    ]
+    return model(
+        nodes, [8, SIDE, SIDE], w=weights, one=np.ones(8), zero=np.zeros(8), mean=values.mean((0, 2, 3)),
+        var=values.var((0, 2, 3)),
+    )  # fmt: skip
+
+
+def model(nodes: list[onnx.NodeProto], shape: list[int], **weights: np.ndarray) -> onnx.ModelProto:
+    """A model from `x`, a batch of pictures, to `y`."""
+    graph = helper.make_graph(
+        nodes, "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 3, SIDE, SIDE])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", *shape])],
+        [numpy_helper.from_array(value.astype(np.float32), name) for name, value in weights.items()],
+    )  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+RIGHT = PICTURES / 127.5 - 1
+TRAINED = nearest(1 / 127.5, [1, 1, 1])
+
+
+def told(proto: onnx.ModelProto, fed: np.ndarray) -> list[DataWarning]:
+    """What `onnxq data` tells of it beside what the values say."""
+    seen = onnxq.look(proto, {"x": np.ascontiguousarray(fed, np.float32)})
+    return [one for one in seen.warnings if "trained" in one.text + one.hint and one.kind != "yuv"]
+
+
+def of_imagenet(pixels: np.ndarray) -> np.ndarray:
+    """As the preset has it."""
+    mean, std = (np.reshape(one, (3, 1, 1)) for one in IMAGENET)
+    return (pixels / 255 - mean) / std
+
+
+class TestClasses:
+    """A net of classes that was made for pixels from -1 to 1."""
+
+    def test_of_the_right_preparation_nothing_is_told(self) -> None:
+        assert told(TRAINED, RIGHT) == []
+
+    @pytest.mark.parametrize(
+        "fed",
+        [PICTURES / 255, PICTURES * 1.0, PICTURES / 255**2],
+        ids=["0..1", "0..255", "twice"],
+    )
+    def test_other_values_are_named(self, fed: np.ndarray) -> None:
+        (found,) = told(TRAINED, fed)
+        assert found.kind == "preparation"
+        assert "pixel / 127.5 - 1" in found.hint
+        assert "reverse" not in found.hint
+        assert "against" in found.text
+
+    def test_the_other_order_is_named(self) -> None:
+        (found,) = told(TRAINED, RIGHT[:, ::-1])
+        assert (found.kind, found.hint) == (
+            "channel-order", "if the model was trained so, reverse their channels, x[:, ::-1]"
+        )  # fmt: skip
+
+    def test_both_are_named(self) -> None:
+        (found,) = told(TRAINED, PICTURES[:, ::-1] / 255)
+        assert "pixel / 127.5 - 1" in found.hint
+        assert "x[:, ::-1]" in found.hint
+
+    def test_a_net_of_caffe(self) -> None:
+        proto = nearest(1.0, [103.939, 116.779, 123.68][::-1], bgr=True)
+        (found,) = told(proto, of_imagenet(PICTURES))
+        assert "pixel - mean of Caffe's models" in found.hint
+        assert "x[:, ::-1]" in found.hint
+
+    def test_turned_arrays_are_named(self) -> None:
+        (found,) = told(TRAINED, RIGHT.swapaxes(2, 3))
+        assert "height and width exchanged" in found.hint
+
+    def test_noise_is_no_reason(self) -> None:
+        """Where the net is not sure with anything, nothing is recommended."""
+        noise = np.random.default_rng(3).integers(0, 256, PICTURES.shape)
+        assert [one for one in told(TRAINED, noise / 255) if one.kind != "unlike"] == []
+
+    def test_few_samples_tell_nothing(self) -> None:
+        assert told(TRAINED, PICTURES[:7] / 255) == []
+
+    def test_a_model_that_takes_long_is_not_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(preparation, "_SLOW", 0.0)
+        assert told(TRAINED, PICTURES / 255) == []
+
+    def test_a_fault_costs_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def broken(*arguments: object) -> None:
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(preparation, "moved", broken)
+        assert told(TRAINED, PICTURES / 255) == []
+
+
+def test_the_same_answer_for_everything_is_told() -> None:
+    proto = nearest(1 / 127.5, [1, 1, 1])
+    for weight in proto.graph.initializer:
+        if weight.name == "w":
+            weight.CopyFrom(numpy_helper.from_array(0 * numpy_helper.to_array(weight), "w"))
+    (found,) = told(proto, RIGHT)
+    assert found.kind == "unlike"
+    assert "the same answer" in found.text
+
+
+class TestNorm:
+    """A net that kept the statistics of training: its task need not be known."""
+
+    PROTO = normed(1 / 127.5, [1, 1, 1])
+
+    def test_of_the_right_preparation_nothing_is_told(self) -> None:
+        assert told(self.PROTO, RIGHT) == []
+
+    @pytest.mark.parametrize("fed", [PICTURES / 255, of_imagenet(PICTURES), PICTURES * 1.0])
+    def test_other_values_are_named(self, fed: np.ndarray) -> None:
+        (found,) = told(self.PROTO, fed)
+        assert found.kind == "preparation"
+        assert "BatchNormalization 'norm'" in found.text
+        assert "pixel / 127.5 - 1" in found.hint
+
+    def test_one_that_was_never_trained_knows_nothing(self) -> None:
+        proto = onnx.ModelProto.FromString(self.PROTO.SerializeToString())
+        for weight in proto.graph.initializer:
+            if weight.name in ("mean", "var"):
+                weight.CopyFrom(
+                    numpy_helper.from_array(np.full(8, weight.name == "var", np.float32), weight.name)
+                )
+        assert told(proto, PICTURES / 255) == []
+
+    def test_pictures_of_another_kind_decide_nothing(self) -> None:
+        dull = 120 + PICTURES // 64
+        assert told(self.PROTO, dull / 255) == []
+
+
+def test_a_run_tells_it_and_its_flags_make_it_well(tmp_path: Path) -> None:
+    """Of image files, `quantize` names flags; with them nothing is told any more."""
+    folder = tmp_path / "images"
+    folder.mkdir()
+    for place, one in enumerate(PICTURES):
+        Image.fromarray(one.transpose(1, 2, 0)).save(folder / f"{place:03}.png")
+    quiet: dict[str, Any] = {"repair": "none", "compile": False}
+    onnx.save(TRAINED, tmp_path / "net.onnx")
+
+    def doubts(**images: Any) -> list[DataWarning]:
+        result = onnxq.quantize(tmp_path / "net.onnx", folder, images=images or None, **quiet)
+        found = result.report.calibration.data.doubts
+        assert "data" in result.report.phases
+        return [one for one in found if one.kind == "preparation"]
+
+    (found,) = doubts()
+    assert "--scale 1/127.5 --mean 1" in found.hint
+    assert doubts(scale=1 / 127.5, mean=(1.0,), std=(1.0,)) == []
