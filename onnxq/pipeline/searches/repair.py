@@ -47,6 +47,9 @@ METHOD = (
     "what is written is fitted to more of these samples, and those that verify judge the end alone"
 )
 
+_SHARE = 0.75
+"""Of the runs of the model that all else takes: so many repair takes at most, as what is fitted beside is work."""
+
 _GIVEN = 16  # samples: of these an eighth verifies, and enough are left to fit and judge with
 
 NO_SAMPLES = "steps are fitted and judged on samples, and there are none (--calib DATA)"
@@ -163,7 +166,7 @@ class _Repairing:
         built, options = self._built, self._options
         editing = [step.name for step in all_steps().values() if step.edit]
         steps = [step for step in options.steps if self._request.edits or step not in editing]
-        most = self._before() if options.is_auto else None
+        most = _SHARE * self._before() if options.is_auto else None
         if options.is_auto and samples.count < LEAST:
             why = (
                 f"{samples.count} samples to fit and judge with are too few: give more ({LEAST} at least), "
