@@ -37,14 +37,16 @@ from onnxq.repair.threads import Threads
 from onnxq.run import ort
 from onnxq.run.ort import Feeds
 
-_ROWS, _FOR_A_TERM, _MOST_ROWS = 2048, 16, 8192
+_ROWS, _FOR_A_TERM, _MOST_ROWS = 4096, 16, 8192
 """With how many rows a layer is fitted, about; for each product of a sum, where codes are fitted; at most.
 
 Measured: MobileNetV1's logits are as near with 2048 as with 8192 (its sums are of 256 products at most); a
 text encoder of 4096 rows in all loses 0.2 dB with half of them."""
 
 _FOR_A_BIAS = 1024
-"""With how many of these a bias is fitted: what it misses then is a thousandth of the layer's noise."""
+"""With how many of these a bias is fitted: what it misses then is a thousandth of the layer's noise.
+
+Measured: MobileNetV1's outputs have 29.3 dB with 1024 and 29.2 with 4096 (three splits)."""
 
 _FEW = 16  # rows with which nothing is fitted
 _BLOCK = 8  # samples whose rows are looked at together
