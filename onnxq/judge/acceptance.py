@@ -24,7 +24,7 @@ CLEAR = 3.0
 """Standard errors: what gains or loses more, others of its samples would say as well."""
 
 LITTLE_DB = 0.25
-"""A standard error of less: whatever more samples say, little is lost."""
+"""A standard error of less, of what is kept or gains nothing: whatever more samples say, little is lost."""
 
 _GROUPS_TELL = 6  # so many groups of samples, counted alike, tell whether nearly all of them are nearer
 
@@ -195,7 +195,8 @@ def judged(before: Levels, after: Levels, policy: Policy) -> Judgement:
     gain = Gain.of(before, after)
     why = policy.refusal(gain)
     clear = gain.lead < -CLEAR or gain.db == 0 if why else gain.lead > CLEAR
-    clear = clear or abs(gain.db) < LITTLE_DB * abs(gain.lead)
+    if not why or gain.db <= 0:
+        clear = clear or abs(gain.db) < LITTLE_DB * abs(gain.lead)
     return Judgement(not why, why or _told(gain), gain.db, gain.worst, clear)
 
 
