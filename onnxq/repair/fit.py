@@ -7,7 +7,6 @@ thread: the same bits by any number of threads.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,12 +40,8 @@ _ROWS, _FOR_A_TERM, _MOST_ROWS = 4096, 16, 8192
 """With how many rows a layer is fitted, about; for each product of a sum, where codes are fitted; at most.
 
 Measured: MobileNetV1's logits are as near with 2048 as with 8192 (its sums are of 256 products at most); a
-text encoder of 4096 rows in all loses 0.2 dB with half of them."""
-
-_FOR_A_BIAS = 1024
-"""With how many of these a bias is fitted: what it misses then is a thousandth of the layer's noise.
-
-Measured: MobileNetV1's outputs have 29.3 dB with 1024 and 29.2 with 4096 (three splits)."""
+text encoder of 4096 rows in all loses 0.2 dB with half of them. A bias wants as many: in front of an average
+over positions what it misses counts more than the noise does, and SqueezeNet loses 1.2 dB with 1024."""
 
 _FEW = 16  # rows with which nothing is fitted
 _BLOCK = 8  # samples whose rows are looked at together
@@ -167,11 +162,6 @@ class Fitter:
         with_codes = layer.terms <= self._most_terms
         rows = min(max(_ROWS, _FOR_A_TERM * layer.terms), _MOST_ROWS) if with_codes else _ROWS
         return round(self._rows_share * rows)
-
-    @property
-    def bias_rows(self) -> int:
-        """With how many of these a bias is fitted, about."""
-        return self._rows or round(self._rows_share * _FOR_A_BIAS)
 
     def _float_rows(self) -> FloatRows:
         """What the float model gives, run once."""
@@ -352,7 +342,6 @@ class _Work:
     def __init__(self, fit: _Fit, stream: Stream, layer: FitLayer) -> None:
         self._fit, self._stream, self._layer = fit, stream, layer
         self._used: list[int] = []
-        self._count = 0
         self._data = stream.codes(layer.node, 0)
         self.no_codes = ""
         self._format = fit._draft.plan.format
@@ -401,15 +390,13 @@ class _Work:
     def count(self) -> int:
         """With how many rows it is fitted."""
         self._used = list(self._samples())
-        self._count = sum(self._fit._floats.count(self._layer.output, sample) for sample in self._used)
-        return self._count
+        return sum(self._fit._floats.count(self._layer.output, sample) for sample in self._used)
 
-    def _rows(self, sample: int, every: int = 1) -> np.ndarray:
-        """What is multiplied in a sample, at every so manyth position: [rows, groups, terms]."""
-        at = self._fit._floats.of(self._layer.output, sample).at
+    def _rows(self, sample: int) -> np.ndarray:
+        """What is multiplied at the rows of a sample: [rows, groups, terms]."""
         if self._kept is not None:
-            return _thinned(self._kept[sample], len(at), every)
-        at = at[::every]
+            return self._kept[sample]
+        at = self._fit._floats.of(self._layer.output, sample).at
         values = self._stream.value(self._layer.node, sample)
         if self._data is not None and not self._plain:
             values = self._data.values(values)  # what is padded is 0 then
@@ -455,26 +442,24 @@ class _Work:
             aims /= steps.astype(np.float32)
         return aims.reshape(len(aims), layer.groups, -1)
 
-    def _exact(self, sample: int, every: int = 1) -> np.ndarray:
+    def _exact(self, sample: int) -> np.ndarray:
         """What the float layer gives at the rows of a sample, float32 [rows, outputs]."""
-        spot = self._fit._floats.of(self._layer.output, sample)
-        rows = _thinned(spot.rows, len(spot.at), every)
+        rows = self._fit._floats.of(self._layer.output, sample).rows
         change = self._fit._maps.get(self._layer.output)
         return rows if change is None or change.wide else np.asarray(change.apply(rows, 1), np.float32)
 
     def both(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """What the float layer gives, and what this one does: float32 [rows, outputs], in parts."""
         parts = [self._used[start : start + _BLOCK] for start in range(0, len(self._used), _BLOCK)]
-        every = max(1, self._count // self._fit._fitter.bias_rows)
         return (
-            [np.concatenate([self._exact(sample, every) for sample in part]) for part in parts],
-            list(self._fit._threads.map(functools.partial(self._sums, every=every), parts)),
+            [np.concatenate([self._exact(sample) for sample in part]) for part in parts],
+            list(self._fit._threads.map(self._sums, parts)),
         )
 
-    def _sums(self, samples: Sequence[int], every: int) -> np.ndarray:
-        """What the layer gives at some rows of samples, float32 [rows, outputs]."""
+    def _sums(self, samples: Sequence[int]) -> np.ndarray:
+        """What the layer gives at the rows of samples, float32 [rows, outputs]."""
         layer, data = self._layer, self._data
-        rows = np.concatenate([self._rows(sample, every) for sample in samples])
+        rows = np.concatenate([self._rows(sample) for sample in samples])
         scales = self._scales.astype(np.float64) * layer.alpha
         if data is not None and self._plain:
             scales = scales * float(data.scale.reshape(-1)[0])
@@ -483,13 +468,6 @@ class _Work:
         outputs = sums.reshape(len(rows), layer.outputs)
         outputs += (self.bias.astype(np.float64) * layer.beta).astype(np.float32)
         return outputs
-
-
-def _thinned(rows: np.ndarray, each: int, every: int) -> np.ndarray:
-    """Every so manyth of some rows; `each`: how many are of one image."""
-    if every == 1:
-        return rows
-    return np.concatenate([rows[start : start + each : every] for start in range(0, len(rows), each)])
 
 
 def _products(rows: np.ndarray, wide: np.ndarray) -> np.ndarray:

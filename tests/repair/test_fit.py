@@ -321,27 +321,6 @@ def test_rows_are_as_many_as_the_products_of_a_sum_want(channels: int, most_term
     assert case.fit("bias", "gptq", most_terms=most_terms).rows == rows
 
 
-@pytest.mark.parametrize("steps", [("bias",), ("bias", "gptq")], ids="+".join)
-def test_a_bias_is_fitted_with_some_rows_of_each_image(
-    steps: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Rows that are as many for each, the same ones of both models: with exact codes both give the same."""
-    net = Net(2, 16, 40, 40)
-    case = Case(net, net.add("Relu", net.conv("x", 16, 32, 3, 3, pads=[1] * 4)), samples=4)
-    taken: list[Any] = []
-    real = fits.shifts
-    monkeypatch.setattr(fits, "shifts", lambda *given: taken.append(given) or real(*given))
-    found, every = case.fit(*steps), case.fit(*steps, rows=100000)
-    (exact, given, _), (whole, _, _) = taken
-    rows = [sum(map(len, parts)) for parts in (exact, given, whole)]
-    assert rows == [1024, 1024, 4 * 2 * 1600]
-    exact, given = np.concatenate(exact), np.concatenate(given)
-    assert np.square(given - exact).mean() < 0.1 * np.square(exact).mean()
-    (some,), (all_of_them,) = found.patches.biases.values(), every.patches.biases.values()
-    noise = np.std(given - exact, axis=0)
-    assert (np.abs(some - all_of_them) < 6 * noise / np.sqrt(1024)).all()
-
-
 def test_several_inputs_and_shared_weights() -> None:
     net = Net(1, 16, 8, 8)
     net.input("other", 1, 16, 8, 8)
