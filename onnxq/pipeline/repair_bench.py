@@ -172,7 +172,7 @@ class _Bench:
         return groups
 
     def _quantized(self, model: Model, draft: Draft, patches: Patches) -> ort.Session:
-        """A quantized model, to be run; one of two that were heard last, which several waves judge, is there."""
+        """A quantized model, to be run; the two that were heard last, which waves judge, are there."""
         key = model, draft, patches
         for known, session in self._heard:
             if all(map(operator.is_, known, key)):

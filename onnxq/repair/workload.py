@@ -68,7 +68,7 @@ class Workload:
         return 2.0 * self.judging + self.trial + self.fitting
 
     def reserved(self, names: Sequence[str], *, floats: bool = False) -> float:
-        """What the end takes, and those of the steps that are not to be left out; those that fit are tried together.
+        """What the end takes, and those of the steps that are not to be left out; fits are tried together.
 
         Args:
             names: their names.

@@ -306,7 +306,8 @@ def drowned() -> onnx.ModelProto:
     weights[:, 3] = 0
     wide = net.add("Mul", net.add("Sigmoid", x), net.const(much))
     x = net.add("Relu", net.add("Conv", wide, net.const(weights), name="hurt"))
-    return net.model(layer(net, net.add("Relu", layer(net, x, 16, 16, 3, name="behind")), 16, 16, name="last"))
+    x = net.add("Relu", layer(net, x, 16, 16, 3, name="behind"))
+    return net.model(layer(net, x, 16, 16, name="last"))
 
 
 def test_what_is_loud_gains_what_it_does_when_the_others_are_fitted_to_it() -> None:

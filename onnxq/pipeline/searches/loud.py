@@ -86,10 +86,9 @@ def offered(
 
     The noise model says which layers and tensors make much of the outputs' noise. Of nested sets of them the
     samples that choose say which gains most above its price, half a dB for each percent of the eligible
-    multiply-accumulates that it takes from int8. What was fitted is then fitted anew to that set in float, and to
-    each loud source that is named, as it made up for their noise: that is what they gain. Other samples have to
-    confirm that. An output that is lost
-    is heard alone, too, and the worst output is never to be worse.
+    multiply-accumulates that it takes from int8. What is fitted made up for their noise: it is fitted anew to
+    that set in float, and to each loud source that is named, and what they gain then is told. Other samples
+    have to confirm that. An output that is lost is heard alone, too; the worst output is never to be worse.
 
     Args:
         sampling: gives the samples.
@@ -190,7 +189,9 @@ class _Looking:
 
         if nested:
             near = self._levels(nested, self._sampling.proposing(), output, groups)
-            above = [Gain.of(base, one).db - self._price(tried) for one, tried in zip(near, nested, strict=True)]
+            above = [
+                Gain.of(base, one).db - self._price(tried) for one, tried in zip(near, nested, strict=True)
+            ]
             best = nested[int(np.argmax(above))]
             self._judge(best, gain(best), output)
         fresh = {one.name for one in self._heads.loud}
@@ -230,9 +231,7 @@ class _Looking:
 
     def _judge(self, tried: _Set, chosen: Gain, output: str) -> None:
         """Takes a set that is worth its price where it was chosen, and where it is confirmed."""
-        before, after = (
-            self._refitted(one, self._sampling.confirming(), "") for one in (self._taken, tried)
-        )
+        before, after = (self._refitted(one, self._sampling.confirming(), "") for one in (self._taken, tried))
         price = self._price(tried) - self._price(self._taken)
         least = max(policies.LOUD.least_db, price)
         gain = _gain_of(before, after, output)

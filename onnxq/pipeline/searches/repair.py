@@ -53,7 +53,7 @@ METHOD = (
 )
 
 _SHARE = 0.75
-"""Of the runs of the model that all else takes: so many repair takes at most, as what is fitted beside is work."""
+"""Of the runs of the model that all else takes: so many repair takes at most, as fits are work beside them."""
 
 _GIVEN = 16  # samples: of these an eighth verifies, and enough are left to fit and judge with
 
@@ -99,15 +99,15 @@ def stated_part(built: Built) -> RepairPart:
 
 
 Refit = Callable[[Mapping[str, str]], Built]
-"""Makes a model with some nodes in float, each with its reason, and what is fitted to the others fitted anew."""
+"""Makes a model with some nodes in float, each with its reason, and fits the others anew."""
 
 
 @contextlib.contextmanager
 def refitting(request: RunRequest, state: RunState) -> Iterator[Refit | None]:
     """What fits a repaired model anew with layers in float, as a candidate is fitted: to few samples.
 
-    The steps and edits that were kept stay, and nothing is searched for. Samples are read once they are needed.
-    None where nothing is fitted.
+    The steps and edits that were kept stay, and nothing is searched for. Samples are read once they are
+    needed. None where nothing is fitted.
     """
     before, part, built = state.unrepaired, state.repair, state.built
     if before is None or part is None or not built.draft.fitted:
