@@ -53,7 +53,7 @@ METHOD = (
 )
 
 _SHARE = 0.75
-"""Of the runs of the model that all else takes: so many repair takes at most, as fits are work beside them."""
+"""Of the runs of the model that all else takes: so many repair takes at most, as fits are more work."""
 
 _GIVEN = 16  # samples: of these an eighth verifies, and enough are left to fit and judge with
 
