@@ -23,6 +23,9 @@ LEAST_DB = 0.01
 CLEAR = 3.0
 """Standard errors: what gains or loses more, others of its samples would say as well."""
 
+LITTLE_DB = 0.25
+"""A standard error of less, of what is kept or gains nothing: whatever more samples say, little is lost."""
+
 _GROUPS_TELL = 6  # so many groups of samples, counted alike, tell whether nearly all of them are nearer
 
 
@@ -166,7 +169,7 @@ class Judgement:
         why: why, or why not.
         gain_db: by how much it is nearer, over all outputs; -inf where that is not known.
         worst: the output to which it adds most noise; None where it adds none.
-        clear: whether more samples of the kind would hardly say otherwise.
+        clear: whether more samples of the kind would hardly say otherwise, or little of it.
     """
 
     kept: bool
@@ -192,6 +195,8 @@ def judged(before: Levels, after: Levels, policy: Policy) -> Judgement:
     gain = Gain.of(before, after)
     why = policy.refusal(gain)
     clear = gain.lead < -CLEAR or gain.db == 0 if why else gain.lead > CLEAR
+    if not why or gain.db <= 0:
+        clear = clear or abs(gain.db) < LITTLE_DB * abs(gain.lead)
     return Judgement(not why, why or _told(gain), gain.db, gain.worst, clear)
 
 

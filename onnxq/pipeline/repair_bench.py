@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -94,6 +95,7 @@ class _Bench:
         self._outputs = [info.name for info in built.floats.reference.graph.output]
         self._parts = self._job.parts_of(self._outputs)
         self._fitters: dict[int | None, Fitter] = {}
+        self._heard: list[tuple[tuple[Model, Draft, Patches], ort.Session]] = []  # those of the last two
         every = range(samples.count)
         self._folds: dict[int | None, Sequence[int]] = dict(enumerate(waves.folds))
         self._folds[None] = every[:: max(1, samples.count // fitting)][:fitting]
@@ -148,13 +150,13 @@ class _Bench:
 
     def _loaded(self, proto: onnx.ModelProto) -> ort.Session:
         with loading():
-            return ort.load(at_logits(proto), data_dir=self._job.model.data_dir)
+            return ort.load(at_logits(proto), data_dir=self._job.model.data_dir, part=True)
 
     def _compared(
-        self, proto: onnx.ModelProto, places: Sequence[int], most: int | None = None
+        self, session: ort.Session, places: Sequence[int], most: int | None = None
     ) -> list[AboutMeanMeter]:
         """What groups of some samples, and so many of them, say of a model."""
-        floats, session = self._floats(places), self._loaded(proto)
+        floats = self._floats(places)
         groups = AboutMeanGroups(self._parts, self._weights, GROUPS)
         for feeds in self._samples.feeds(places[:most]):
             self._job.limit.check()
@@ -165,11 +167,21 @@ class _Bench:
         return groups.meters
 
     def heard(self, model: Model, draft: Draft, patches: Patches, wave: int) -> list[AboutMeanMeter]:
-        proto = insert(model, draft.plan, draft.scales, patches).model.to_proto(handover=True)
-        groups = self._compared(self._runnable(proto), self.waves.waves[wave].places)
-        del proto
+        groups = self._compared(self._quantized(model, draft, patches), self.waves.waves[wave].places)
         collected()
         return groups
+
+    def _quantized(self, model: Model, draft: Draft, patches: Patches) -> ort.Session:
+        """A quantized model, to be run; the two that were heard last, which waves judge, are there."""
+        key = model, draft, patches
+        for known, session in self._heard:
+            if all(map(operator.is_, known, key)):
+                return session
+        proto = insert(model, draft.plan, draft.scales, patches).model.to_proto(handover=True)
+        session = self._loaded(self._runnable(proto))
+        if weight_bytes(proto) < _HEAVY:
+            self._heard = [*self._heard[-1:], (key, session)]
+        return session
 
     def nearness(self, model: Model) -> float:
         job = self._job
@@ -178,7 +190,8 @@ class _Bench:
                 job.whole.compare(model, "repair", exact=False)
             except Differs as error:
                 raise Refused(f"the edited float model is another one: {error}") from error
-        groups = self._compared(self._runnable(model.to_proto()), self._looked, EDITED)
+        session = self._loaded(self._runnable(model.to_proto()))
+        groups = self._compared(session, self._looked, EDITED)
         level = Levels.of(groups).sqnr_db
         if level is None:
             raise Refused("the edited float model gives no outputs that can be compared")
@@ -244,7 +257,7 @@ class _Bench:
         alone = ((draft.plan.reading(some), NONE) for some in edges.values())  # fits go off with the weights
         for plan, patches in ((draft.plan, state.fitted.patches), *alone):
             proto = insert(state.model, plan, draft.scales, patches).model.to_proto(handover=True)
-            groups = self._compared(self._runnable(proto), self._looked, _LOOKS)
+            groups = self._compared(self._loaded(self._runnable(proto)), self._looked, _LOOKS)
             levels.append(Levels.of(groups).sqnr_db)
             del proto
             collected()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -131,7 +132,7 @@ def _session(
     graph.name = "activation"
     kind = onnx.TensorProto.FLOAT
     names: dict[Any, str] = {start: "rows"}
-    graph.input.append(onnx.helper.make_tensor_value_info("rows", kind, [None, channels]))
+    graph.input.append(onnx.helper.make_tensor_value_info("rows", kind, [None, None]))
     for place, node in enumerate(nodes):
         copy = graph.node.add()
         copy.CopyFrom(node.node.proto)
@@ -150,5 +151,11 @@ def _session(
         if copy.op_type == "Cast":
             copy.op_type = "Identity"
             copy.ClearField("attribute")
-    graph.output.append(onnx.helper.make_tensor_value_info(names[end], kind, [None, channels]))
-    return ort.load(proto, threads=1, part=True)
+    graph.output.append(onnx.helper.make_tensor_value_info(names[end], kind, [None, None]))
+    return _loaded(proto.SerializeToString())
+
+
+@functools.lru_cache(maxsize=64)
+def _loaded(proto: bytes) -> ort.Session:
+    """Loaded once for all layers that it stands behind."""
+    return ort.load(onnx.ModelProto.FromString(proto), threads=1, part=True)

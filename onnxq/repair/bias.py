@@ -17,6 +17,7 @@ from onnxq.repair.activation import Activation
 _STEPS = 4  # of slopes that are taken of some rows; of all, three would do
 _MOST = 0.5  # of the standard deviation of Y
 _DEAD = 0.002  # a channel with less slope, in parts of its greatest, keeps its bias
+_NEAR = 3e-4  # of the standard deviation of Y: means that differ by less are equal
 _LEAST = 0.02  # slope that is divided by at least
 _STEP = 1e-3  # of the standard deviation of Y: between the values that a slope is of
 _TINY = 1e-30
@@ -53,6 +54,7 @@ def _shifts(
         off = _limited(off, spread)
         return np.asarray(np.where(np.isfinite(off), off, 0.0))
     aim = _sums(map(activation, exact)) / count
+    alive = np.ones(len(spread), bool)
     current, best, least = np.zeros(len(spread)), np.zeros(len(spread)), np.full(len(spread), np.inf)
     step = np.maximum(_STEP * spread, _TINY).astype(np.float32)
     sampled = np.concatenate([part[:: max(1, count // _SLOPES)] for part in quantized])
@@ -62,7 +64,7 @@ def _shifts(
         off = aim - reached / count
         better = np.abs(off) < least  # near where the slope is 0 steps go too far
         best, least = np.where(better, current, best), np.where(better, np.abs(off), least)
-        if not left:
+        if not left or (np.abs(off) <= _NEAR * spread)[alive].all():
             break
         slopes = _slopes(sampled + shift, step, activation)
         steepest = np.abs(slopes).max(axis=0, initial=0.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -45,7 +45,7 @@ class RowMoments:
         missed, crossed = np.zeros(outputs), np.zeros((outputs, terms))
 
         def block(start: int) -> tuple[np.ndarray, ...]:
-            part = rows[start : start + EXACT_ROWS].astype(np.float32)
+            part = np.asarray(rows[start : start + EXACT_ROWS], np.float32)
             off = missing[start : start + EXACT_ROWS]
             return (
                 part.sum(axis=0, dtype=np.float64),
@@ -67,6 +67,14 @@ class RowMoments:
             self.products + other.products,
             self.missed + other.missed,
             self.crossed + other.crossed,
+        )
+
+    def less(self, weights: np.ndarray) -> RowMoments:
+        """Those of what is missed where products with weights are taken off it; float64 [outputs, terms]."""
+        return replace(
+            self,
+            missed=self.missed - weights @ self.sums,
+            crossed=self.crossed - weights @ self.products,
         )
 
     def second(self, *, centred: bool) -> np.ndarray:

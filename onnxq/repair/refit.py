@@ -16,8 +16,8 @@ import numpy as np
 
 from onnxq.repair.moments import RowMoments
 
-PENALTIES = (0.003, 0.03, 0.3, 3.0)
-"""Of the mean of the diagonal of E[x xT]."""
+PENALTIES = (3.0, 0.3, 0.03, 0.003)
+"""Of the mean of the diagonal of E[x xT]; each is tried where the one before it gained most so far."""
 
 
 def refit(halves: Sequence[RowMoments], price: np.ndarray) -> np.ndarray:
@@ -44,11 +44,15 @@ def refit(halves: Sequence[RowMoments], price: np.ndarray) -> np.ndarray:
             total -= halves[judges].count * float(price @ error)
         return total
 
-    gains = [gain(penalty) for penalty in PENALTIES]
-    best = int(np.argmax(gains))
-    if not gains[best] > 0:
+    best, most = 0.0, 0.0
+    for penalty in PENALTIES:
+        gained = gain(penalty)
+        if not gained > most:  # a lesser one fits chance the more
+            break
+        best, most = penalty, gained
+    if not best:
         return np.zeros(whole.crossed.shape)
-    return _ridge(whole.second(centred=True), whole.cross(centred=True), PENALTIES[best])
+    return _ridge(whole.second(centred=True), whole.cross(centred=True), best)
 
 
 def _ridge(second: np.ndarray, cross: np.ndarray, penalty: float) -> np.ndarray:

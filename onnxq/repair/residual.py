@@ -62,11 +62,11 @@ def find(model: Model, plan: QuantPlan) -> ResidualSums:
     edges: dict[str, tuple[Edge, ...]] = {}
     extra: dict[str, float] = {}
     skipped: dict[str, str] = {}
-    moved = _moved(model, layers)
+    moved, tensors = _moved(model, layers), model.graph.tensors()
     for site in plan.sites:
         if site.kind != "activation" or not any(edge.node in layers for edge in site.readers):
             continue
-        size = _elements(model, site.tensor)
+        size = _elements(Tensor(model, tensors[site.tensor])) if site.tensor in tensors else None
         for edge in site.readers:
             node = nodes.get(edge.node)
             if node is None or node.op not in SUMS or node.domain:
@@ -97,7 +97,7 @@ def _moved(model: Model, layers: set[str]) -> float | None:
             continue
         node = Node(model, raw)
         reads = [t for t in node.inputs if t is not None and not t.is_constant]
-        sizes = [_elements(model, tensor.name) for tensor in (*reads, node.outputs[0])]
+        sizes = [_elements(tensor) for tensor in (*reads, node.outputs[0])]
         elements = [size for size in sizes if size is not None]
         if len(elements) == len(sizes):
             total += (
@@ -108,8 +108,7 @@ def _moved(model: Model, layers: set[str]) -> float | None:
     return total or None
 
 
-def _elements(model: Model, name: str) -> int | None:
-    raw = model.graph.tensors().get(name)
-    shape = None if raw is None else Tensor(model, raw).typical_shape
+def _elements(tensor: Tensor) -> int | None:
+    shape = tensor.typical_shape
     numbers = [size for size in shape or () if isinstance(size, int)]
     return math.prod(numbers) if shape is not None and len(numbers) == len(shape) else None

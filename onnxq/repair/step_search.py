@@ -242,7 +242,7 @@ class StepSearch:
         return self._names[self._names.index(step.name) + 1 :]
 
     def _together(self, steps: Sequence[Step], state: Version) -> Version | None:
-        """Steps fitted and judged once; None where they do not clearly gain, or one of them cannot be had."""
+        """Steps fitted and judged once; None where they do not gain, or one of them cannot be had."""
         if not steps[1:]:
             return None
         version, proposals = state, dict[str, Proposal]()
@@ -255,10 +255,10 @@ class StepSearch:
                     return None
                 version = self._made(proposal.drafts[0], version) if proposal.drafts else version
             tried = [name for name, proposal in proposals.items() if proposal.drafts]
-            decision = judged(self._levels(state, 1), self._levels(version, 1), STEP) if tried[1:] else None
+            decision = self._judged(None, state, version, after) if tried[1:] else None
         except Exception:  # its own turn says which one, and why
             return None
-        if decision is None or not (decision.kept and decision.clear):
+        if decision is None or not decision.kept:
             return None
         for step in steps:
             others = " and ".join(name for name in tried if name != step.name)
@@ -379,15 +379,22 @@ class StepSearch:
         return part, decision
 
     def _judged(
-        self, step: Step, state: Version, best: Version, later: Sequence[str], *, several: bool
+        self, step: Step | None, state: Version, best: Version, later: Sequence[str], *, several: bool = False
     ) -> Judgement:
         """Whether a version takes the place of another one: on the fewest samples that make it clear.
 
-        `several`: it is the best of several, or found by a search.
+        Args:
+            step: what it is of; None: several are judged together, by samples of the first fold alone.
+            state: what is there.
+            best: the version.
+            later: the steps that come after it.
+            several: it is the best of several, or found by a search.
         """
-        for waves in range(1, len(self._tools.waves.waves) + 1):
+        every = self._tools.waves.waves
+        for waves in range(1, 1 + (len(every) if step else sum(wave.fold == 0 for wave in every))):
             before, after = self._levels(state, waves), self._levels(best, waves)
-            decision = judged(before, after, _policy(step, state, best, several=several))
+            policy = STEP if step is None else _policy(step, state, best, several=several)
+            decision = judged(before, after, policy)
             if decision.clear or not self._affords(state, best, waves, later):
                 break
         return decision

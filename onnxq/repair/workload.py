@@ -68,7 +68,7 @@ class Workload:
         return 2.0 * self.judging + self.trial + self.fitting
 
     def reserved(self, names: Sequence[str], *, floats: bool = False) -> float:
-        """What the end takes, and those of the steps that are not to be left out.
+        """What the end takes, and those of the steps that are not to be left out; fits are tried together.
 
         Args:
             names: their names.
@@ -77,7 +77,9 @@ class Workload:
         reserved = {"always": True, "many": self.fitting >= _MANY, "": False}
         first = [name for name in names if reserved[steps()[name].reserved]]
         once = self.trial + self.fitting if floats else 0
-        return once + self.fit_of(self.fitting) + sum(map(self.cost, first))
+        together = max((self.cost(name) for name in first if steps()[name].fits), default=0.0)
+        alone = sum(self.cost(name) for name in first if not steps()[name].fits)
+        return once + self.fit_of(self.fitting) + together + alone
 
 
 def beside_runs(layers: Sequence[int | None]) -> float:

@@ -297,6 +297,31 @@ def test_blocks_are_all_that_is_measured_where_none_is_loud(monkeypatch: pytest.
         assert (len(measured) == 1) == (stages == 1)
 
 
+def drowned() -> onnx.ModelProto:
+    """A layer that reads one channel 60 times greater than the others; those behind it are fitted to that."""
+    net, x = trunk()
+    much = np.ones((1, 16, 1, 1), np.float32)
+    much[0, 3] = 60
+    weights = np.random.default_rng(1).standard_normal((16, 16, 1, 1)).astype(np.float32)
+    weights[:, 3] = 0
+    wide = net.add("Mul", net.add("Sigmoid", x), net.const(much))
+    x = net.add("Relu", net.add("Conv", wide, net.const(weights), name="hurt"))
+    x = net.add("Relu", layer(net, x, 16, 16, 3, name="behind"))
+    return net.model(layer(net, x, 16, 16, name="last"))
+
+
+def test_what_is_loud_gains_what_it_does_when_the_others_are_fitted_to_it() -> None:
+    """What was fitted makes up for it: with that it would seem to gain less than half of it."""
+    options = {**COMMON, "repair": ["bias", "gptq"]}
+    (source,) = report_of(drowned(), **options, loud="auto")["plan"]["heads"]["loud"]
+    assert source["nodes"] == ["hurt"]
+    int8, by_hand = (
+        report_of(drowned(), **options, loud="int8", keep_float=kept)["about_mean"]["sqnr_about_mean_db"]
+        for kept in ([], ["hurt"])
+    )
+    assert source["gain_db"] == pytest.approx(by_hand - int8, abs=1.5)
+
+
 def test_repair_begins_anew_behind_what_is_loud() -> None:
     """As if the head had been in float by hand."""
     options = {**COMMON, "repair": ["bias"], "method": "minmax"}

@@ -81,6 +81,18 @@ def test_what_many_rows_fitted_is_dropped_for_a_loss_that_is_shown(
     assert not judged(before, after, STEP).kept
 
 
+@pytest.mark.parametrize(
+    ("gain", "output", "clear"), [(0.2, 0.2, True), (-0.2, -0.2, True), (0.2, -3.0, False), (0.2, 0.2, False)]
+)
+def test_what_can_matter_little_is_clear(gain: float, output: float, clear: bool) -> None:
+    """Of an output that loses by itself a small error of all outputs says nothing."""
+    off = 0.03 if clear or output < 0 else 0.3  # standard errors of 0.08 and 0.8 dB
+    spread = tuple(20.0 + gain + off * one for one in (-1, 1) * 4)
+    before = levels(20.0, 20.0, 20.0, without=(20.0,) * 8)
+    found = judged(before, levels(20.0 + gain, 20.0 + gain, 20.0 + output, without=spread), STEP)
+    assert found.clear is clear
+
+
 def test_levels_are_those_of_all_samples() -> None:
     rng = np.random.default_rng(0)
     whole, groups = AboutMeanMeter(["y"]), [AboutMeanMeter(["y"]) for _ in range(4)]

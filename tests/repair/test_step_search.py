@@ -196,6 +196,22 @@ def test_what_loses_is_dropped_and_the_next_step_starts_without_it() -> None:
     assert state.levels().sqnr_db == pytest.approx(23.5)
 
 
+def test_steps_of_which_it_is_not_clear_are_judged_together_by_more_samples() -> None:
+    """By those that the same fit has not seen; what they say decides, and nothing is fitted again."""
+    bench = Bench({**GAINS, "shift": -1.2}, later=GAINS, spread=2.0)
+    found = search(bench, "bias", "shift", "gptq")
+    found.run()
+    assert verdicts(found) == dict.fromkeys(GAINS, "kept")
+    assert "together with shift" in found.ledger[0].why
+    assert bench.folds == [0, None]
+    little = {"bias": 0.5, "shift": 0.2, "gptq": 0.1}
+    worse = Bench(little, later={**little, "shift": -9.0}, spread=2.0)
+    found = search(worse, "bias", "shift", "gptq")
+    found.run()
+    assert "together" not in " ".join(entry.why for entry in found.ledger)
+    assert len(worse.folds) > 2  # each alone
+
+
 def test_shift_and_gptq_bring_bias_along() -> None:
     """Alone it may lose where it gains with them."""
     found = search(Bench({**GAINS, "bias": -1.0}), "bias", "shift")

@@ -15,7 +15,7 @@ def test_what_is_asked_for_is_done_on_all_samples() -> None:
     assert workload_of(STEPS, 100, waves, None) == Workload(100, 50, 50)
 
 
-@pytest.mark.parametrize("before", [10_000, 460, 380, 1])
+@pytest.mark.parametrize("before", [10_000, 400, 380, 1])
 def test_fewer_samples_fit_until_it_fits(before: float) -> None:
     found = workload_of(STEPS, 100, Waves.of(100), before)
     assert found.most is not None
@@ -31,7 +31,8 @@ def test_few_samples_stay_as_few() -> None:
 def test_a_fit_runs_what_fits_and_what_judges() -> None:
     work = Workload(50, 10, 3)
     assert (work.cost("bias"), work.cost("scale"), work.cost("smooth", 3)) == (23, 11, 33)
-    assert work.reserved(("smooth", "bias", "gptq")) == 100 + 2 * 23
+    assert work.reserved(("smooth", "bias", "gptq")) == 100 + 23  # fitted together
+    assert work.reserved(("scale", "bias", "gptq")) == 100 + 11 + 23
     assert work.reserved(("smooth",)) == 100
     assert work.reserved(("bias",), floats=True) == 10 + 50 + 100 + 23
     assert Workload(8, 8, 8).reserved(("split",)) == 16  # of few samples others come first

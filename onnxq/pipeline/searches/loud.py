@@ -26,7 +26,7 @@ from onnxq.pipeline.building import Built
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.search import ModelSearch, searched
 from onnxq.pipeline.searches.joints import chosen_anew
-from onnxq.pipeline.searches.repair import REPAIR
+from onnxq.pipeline.searches.repair import REPAIR, Refit, refitting
 from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.quant.heads import eligible_heads
 from onnxq.quant.plan import QuantPlan
@@ -76,20 +76,26 @@ def stated(model: Model, plan: QuantPlan, asked: str) -> Heads:
 
 
 def offered(
-    sampling: Sampling, built: Built, weights: Mapping[str, float] | None, asked: str
+    sampling: Sampling,
+    built: Built,
+    weights: Mapping[str, float] | None,
+    asked: str,
+    refit: Refit | None = None,
 ) -> tuple[dict[str, Reason], Heads]:
     """Which loud layers are left in float, as that gains the outputs enough, measured.
 
     The noise model says which layers and tensors make much of the outputs' noise. Of nested sets of them the
     samples that choose say which gains most above its price, half a dB for each percent of the eligible
-    multiply-accumulates that it takes from int8. Other samples have to confirm that. An output that is lost
-    is heard alone, too, and the worst output is never to be worse.
+    multiply-accumulates that it takes from int8. What is fitted made up for their noise: it is fitted anew to
+    that set in float, and to each loud source that is named, and what they gain then is told. Other samples
+    have to confirm that. An output that is lost is heard alone, too; the worst output is never to be worse.
 
     Args:
         sampling: gives the samples.
         built: the quantized model.
         weights: what outputs weigh; None: all the same.
         asked: `auto`, or `default`: where an output is poor, and for less than 1 %.
+        refit: fits the others anew to layers in float; None: nothing is fitted.
 
     Returns:
         Why each layer is in float, and what was found. Where it cannot be measured all stays as it is.
@@ -102,7 +108,7 @@ def offered(
         return {}, replace(heads, why="not looked for: the model is large; --loud auto does")
     try:
         with built.job.step("loud"), built.job.limit:
-            return _Looking(sampling, built, weights, heads).run()
+            return _Looking(sampling, built, weights, heads, refit).run()
     except UserError as error:
         return {}, replace(heads, why=f"not measured: {error}")
 
@@ -129,11 +135,18 @@ class _Looking:
     """One look for what is loud."""
 
     def __init__(
-        self, sampling: Sampling, built: Built, weights: Mapping[str, float] | None, heads: Heads
+        self,
+        sampling: Sampling,
+        built: Built,
+        weights: Mapping[str, float] | None,
+        heads: Heads,
+        refit: Refit | None,
     ) -> None:
-        self._sampling, self._built, self._heads = sampling, built, heads
+        self._sampling, self._built, self._heads, self._refit = sampling, built, heads, refit
         self._effort = _EFFORTS[heads.asked]
-        self._accuracy = Accuracy(sampling, built, replace(self._effort.asked, weights=weights))
+        self._asked = replace(self._effort.asked, weights=weights)
+        self._accuracy = Accuracy(sampling, built, self._asked)
+        self._anew: dict[tuple[str, ...], Accuracy] = {}
         self._taken: _Set = ()
         self._refused = ""
 
@@ -168,36 +181,57 @@ class _Looking:
         if not nested and not loud:
             return
         groups = GROUPS if nested else 1  # nobody asks how sure it is what is only named
-        sets = [self._taken, *nested, *alone]
-        base, *levels = self._levels(sets, self._sampling.proposing(), output, groups)
-        gains = [Gain.of(base, one) for one in levels]
         before = self._taken
+        base = self._refitted(before, self._sampling.proposing(), output, groups)
+
+        def gain(tried: _Set) -> Gain:
+            return Gain.of(base, self._refitted(tried, self._sampling.proposing(), output, groups))
+
         if nested:
-            above = [gain.db - self._price(tried) for gain, tried in zip(gains, nested, strict=False)]
-            best = int(np.argmax(above))
-            self._judge(nested[best], gains[best], output)
+            near = self._levels(nested, self._sampling.proposing(), output, groups)
+            above = [
+                Gain.of(base, one).db - self._price(tried) for one, tried in zip(near, nested, strict=True)
+            ]
+            best = nested[int(np.argmax(above))]
+            self._judge(best, gain(best), output)
         fresh = {one.name for one in self._heads.loud}
         named = [
-            self._named(one, gain.db, self._share((one.decision,)), one.decision in self._taken)
-            for one, gain in zip(loud, gains[len(nested) :], strict=True)
-            if gain.db >= policies.LOUD.least_db
-            and _name(one.decision) not in fresh
-            and one.decision not in before
+            self._named(one, gained, self._share((one.decision,)), one.decision in self._taken)
+            for one, tried in zip(loud, alone, strict=True)
+            if _name(one.decision) not in fresh and one.decision not in before
+            for gained in [gain(tried).db]
+            if gained >= policies.LOUD.least_db
         ]
         self._heads = replace(self._heads, loud=(*self._heads.loud, *named))
 
     def _levels(
-        self, sets: Sequence[_Set], samples: Iterable[Sample], output: str, groups: int = GROUPS
+        self,
+        sets: Sequence[_Set],
+        samples: Iterable[Sample],
+        output: str,
+        groups: int = GROUPS,
+        accuracy: Accuracy | None = None,
     ) -> list[Levels]:
         """How near the outputs are with each set on samples, or the one that is heard alone."""
+        accuracy = accuracy or self._accuracy
         names = self._accuracy.model.weights
         weights = {name: float(name == output) for name in names} if output else None
         feeds = itertools.islice(self._sampling.feeds(samples), self._effort.samples)
-        return self._accuracy.levels([_nodes(one) for one in sets], feeds, weights, groups)
+        return accuracy.levels([_nodes(one) for one in sets], feeds, weights, groups)
+
+    def _refitted(self, tried: _Set, samples: Iterable[Sample], output: str, groups: int = GROUPS) -> Levels:
+        """The same of one set, with what is fitted to the others fitted anew: to it in float, not in int8."""
+        if self._refit is None:
+            return self._levels([tried], samples, output, groups)[0]
+        nodes = _nodes(tried)
+        if nodes not in self._anew:
+            built = self._refit(dict.fromkeys(nodes, Reason("loud", "tried in float")))
+            self._anew[nodes] = Accuracy(self._sampling, built, self._asked)
+        return self._levels([()], samples, output, groups, self._anew[nodes])[0]
 
     def _judge(self, tried: _Set, chosen: Gain, output: str) -> None:
         """Takes a set that is worth its price where it was chosen, and where it is confirmed."""
-        before, after = self._levels([self._taken, tried], self._sampling.confirming(), "")
+        before, after = (self._refitted(one, self._sampling.confirming(), "") for one in (self._taken, tried))
         price = self._price(tried) - self._price(self._taken)
         least = max(policies.LOUD.least_db, price)
         gain = _gain_of(before, after, output)
@@ -301,8 +335,7 @@ class _Looking:
             why = f"{told} in float: {one.text}; {worth}"
         else:
             flags = " ".join(f"--keep-float {name!r}" for name in nodes)
-            fitted = ", perhaps more where repair fits the others to it" if self._built.draft.fitted else ""
-            why = f"{told} in int8: {one.text}; in float {worth}{fitted} ({flags})"
+            why = f"{told} in int8: {one.text}; in float {worth} ({flags})"
         return LoudSource(_name(one.decision), nodes, one.output, one.share, gain_db, share, left_float, why)
 
 
@@ -356,7 +389,8 @@ def _offered(request: RunRequest, state: RunState) -> RunState:
     built = state.built
     if request.loud not in _EFFORTS:
         return replace(state, heads=stated(built.floats.model, built.draft.plan, request.loud))
-    why, heads = offered(request.sampling, built, request.weights, request.loud)
+    with refitting(request, state) as refit:
+        why, heads = offered(request.sampling, built, request.weights, request.loud, refit)
     if why:
         state = _anew(request, state, why)
     return replace(state, heads=heads, unrepaired=None)

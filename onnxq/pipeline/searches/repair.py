@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -14,7 +16,10 @@ from onnxq.base.heap import collected, settled
 from onnxq.base.reason import Reason, by_of, code_of
 from onnxq.data.samples import Sample
 from onnxq.documents.repair import EditMade, RepairPart, TensorMapped
+from onnxq.draft.affine import ChannelMap
 from onnxq.draft.draft import Draft
+from onnxq.draft.edits import edited
+from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.graph.view import Tensor
 from onnxq.judge.policies import STEP
@@ -31,7 +36,7 @@ from onnxq.repair.fit import Fitted
 from onnxq.repair.ledger import RepairStep, Verdict
 from onnxq.repair.moved import moved
 from onnxq.repair.statistics import channel_axis
-from onnxq.repair.step_search import StepSearch, Version, there
+from onnxq.repair.step_search import StepSearch, Tools, Version, there
 from onnxq.repair.waves import Waves
 from onnxq.repair.workload import LEAST, beside_runs, workload_of
 from onnxq.run import ort
@@ -46,6 +51,9 @@ METHOD = (
     "what is refused is tried once more without the layers that only outputs read which lose more; "
     "what is written is fitted to more of these samples, and those that verify judge the end alone"
 )
+
+_SHARE = 0.75
+"""Of the runs of the model that all else takes: so many repair takes at most, as fits are more work."""
 
 _GIVEN = 16  # samples: of these an eighth verifies, and enough are left to fit and judge with
 
@@ -88,6 +96,40 @@ def stated_part(built: Built) -> RepairPart:
     counts = {**kinds, "biases": part.biases, "weights by codes": part.codes}
     text = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
     return replace(part, why_not=f"as the plan states: {text}")
+
+
+Refit = Callable[[Mapping[str, str]], Built]
+"""Makes a model with some nodes in float, each with its reason, and fits the others anew."""
+
+
+@contextlib.contextmanager
+def refitting(request: RunRequest, state: RunState) -> Iterator[Refit | None]:
+    """What fits a repaired model anew with layers in float, as a candidate is fitted: to few samples.
+
+    The steps and edits that were kept stay, and nothing is searched for. Samples are read once they are
+    needed. None where nothing is fitted.
+    """
+    before, part, built = state.unrepaired, state.repair, state.built
+    if before is None or part is None or not built.draft.fitted:
+        yield None
+        return
+    start = replace(before.built.draft.patches, amax=built.draft.patches.amax)
+    with contextlib.ExitStack() as stack:
+
+        @functools.cache
+        def tools() -> tuple[Tools, Model, Mapping[str, ChannelMap]]:
+            samples = stack.enter_context(Kept(request.sampling, _Repairing(request, before)._samples))
+            waves = Waves.of(samples.count)
+            bench = stack.enter_context(bench_of(request, before, samples, waves, part.fitted_on))
+            return bench, *edited(before.built.floats.model, built.draft.edits)
+
+        def refit(why: Mapping[str, str]) -> Built:
+            bench, model, maps = tools()
+            draft = replace(built.draft, patches=start).in_float(why, model)
+            fitted = bench.fit(model, maps, draft, 0)
+            return Built.of(built.job, replace(draft, patches=fitted.patches), built.floats)
+
+        yield refit
 
 
 def _nothing_done(options: AccuracyRepair) -> RepairPart:
@@ -163,7 +205,7 @@ class _Repairing:
         built, options = self._built, self._options
         editing = [step.name for step in all_steps().values() if step.edit]
         steps = [step for step in options.steps if self._request.edits or step not in editing]
-        most = self._before() if options.is_auto else None
+        most = _SHARE * self._before() if options.is_auto else None
         if options.is_auto and samples.count < LEAST:
             why = (
                 f"{samples.count} samples to fit and judge with are too few: give more ({LEAST} at least), "
