@@ -36,7 +36,7 @@ _ELSEWHERE = {
     "quiet": "nothing is printed; observe= is told the steps",
     "verbose": "an exception has its traceback",
     "config": "only the command line reads onnxq.toml: give its options as keywords",
-    "budget": "what is tried one after another is the command line: onnxq advise; result.advice says what to try",
+    "budget": "it is of the command line, onnxq advise; result.advice says what to try",
     "strict": "there is no exit code: look at what it returns",
     "all": _SCREEN,
     "match": _SCREEN,
