@@ -49,7 +49,7 @@ FUNCTIONS = {
     "inspect": ["inspect", "describe", "describe_tensor", "draw"],
     "list": ["list_rules"], "explain": ["explain_rule", "explain_message"], "test": ["try_rules"],
     "page": ["rules_page"], "schema": ["list_schemas", "schema"],
-    "help": ["explain_word"],
+    "help": ["explain_word"], "advise": ["quantize"],
 }  # fmt: skip
 
 
@@ -72,7 +72,7 @@ ON_SCREEN = {"help", "quiet", "verbose", "as_json", "all_rows", "csv", "strict",
 RENAMED = {
     ("", "path"): "data", ("", "script"): "data", ("", "op"): "ops",
     ("analyze", "match"): "layers", ("analyze", "threshold"): "thresholds", ("report", "show"): "open",
-    ("help", "show"): "open",
+    ("help", "show"): "open", ("advise", "budget"): "",
     ("calibrate", "merge"): "parts", ("inspect", "tensor"): "name", ("inspect", "nodes"): "match",
     ("inspect", "dot"): "found", ("inspect", "csv"): "", ("inspect", "force"): "",
     ("check", "report"): "", ("check", "force"): "", ("engine", "match"): "", ("page", "output"): "",
@@ -90,7 +90,7 @@ GROUPED = {
 # Keywords for what the command line takes from `onnxq.toml`, keeps in a file of its own, or always does.
 IN_PYTHON = {
     "quantize": {"layers", "ready", "state", "submit"}, "sensitivity": {"layers", "state", "submit"},
-    "plan": {"layers"}, "analyze": {"histogram"}, "check": {"again"},
+    "plan": {"layers"}, "advise": {"layers", "ready", "state", "submit"}, "analyze": {"histogram"}, "check": {"again"},
 }  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from onnxq.base.errors import UserError
 from onnxq.cli import options as flags
 from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
+from onnxq.options.settings import Papers
 
 if TYPE_CHECKING:
     from onnxq.base.progress import Observer
@@ -47,15 +48,14 @@ def advise(
 
     most = _budget(budget)
     path = output or Path(f"{model.stem}.int8.onnx")
-    check_output(path, model, force=force, page=True)
+    page = chosen.group(Papers).page
+    check_output(path, model, force=force, page=page)
     parts = [part for part in chosen.asked(model, output, force=force)[1:] if part[0] != "--budget"]
     first = [word for part in parts for word in part]
     with screen.progress() as observe:
-        tried = _Tries(path, model, most, observe)
+        tried = _Tries(path, model, most, observe, page=page)
         tried.all(first)
-    found = Advised(
-        "advised", 1, str(path), tried.best, tuple(tried.attempts), tuple(tried.left)
-    )  # fmt: skip
+    found = Advised("advised", 1, str(path), tried.best, tuple(tried.attempts), tuple(tried.left))
     screen.result(found, lambda: advised_page(found))
     answer = tried.attempts[tried.best].answer
     return int(answer is None or answer.answer == "do-not-ship")
@@ -85,12 +85,12 @@ class _Tries:
         left: what was not tried.
     """
 
-    def __init__(self, path: Path, model: Path, most: _Most, observe: Observer) -> None:
+    def __init__(self, path: Path, model: Path, most: _Most, observe: Observer, *, page: bool) -> None:
         self.attempts: list[Attempt] = []
         self.left: list[Untried] = []
         self.best = 0
         self._path, self._model, self._most, self._observe = path, model, most, observe
-        self._since = time.monotonic()
+        self._since, self._page = time.monotonic(), page
 
     def all(self, first: list[str]) -> None:
         """Tries a command line, and then what is advised of the best so far.
@@ -145,7 +145,7 @@ class _Tries:
             return None
         self.best = len(self.attempts) - 1
         with interrupts.held_back():
-            result.save(self._path, force=True)
+            result.save(self._path, force=True, page=self._page)
             self.attempts[self.best] = attempt(command, why, result.report, result.advice)
         interrupts.stands(f"{self._path} is written, the best so far: {command}")
         return result

@@ -81,8 +81,8 @@ VERBS: Mapping[str, Verb] = {
         first=_flags("calib output target preset shape batch min-sqnr min-agreement keep-float repair"),
     ),
     "advise": Verb(
-        (*_QUANTIZED, Goal, *_MODEL, Compilation, Runtime),
-        without=("allow_interface_changes", "fastest"), config=True, function="quantize",
+        (*_QUANTIZED, Goal, Division, *_MODEL, Compilation, Papers, Details, Runtime),
+        without=("allow_interface_changes", "shard"), config=True, function="quantize",
         first=_flags("calib output budget target preset shape batch min-agreement keep-float repair"),
     ),
     "plan": Verb(

@@ -191,7 +191,7 @@ class _Look:
     def _unlike(self, fed: SurenessMeter) -> DataWarning | None:
         """What is told where the model finds nothing, or always the same, whatever the preparation."""
         count = len(fed.each)
-        if count < _SEEN or 0 < fed.classes <= _MANY:
+        if count < _SEEN or 0 < fed.classes <= _MANY or fed.detected:
             return None
         answer = "finds nothing in any of them" if fed.is_of_boxes else "gives all of them the same answer"
         return DataWarning(

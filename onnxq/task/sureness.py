@@ -70,12 +70,16 @@ class SurenessMeter:
     one class, the mean over all pictures: a contrastive bound of mutual information (arXiv 1807.03748). It is
     0 of a model that always gives one answer. Of boxes it is ln(1 + d) of the detections d that are found
     again, by the product of their scores, less half the squares of those that are not.
+
+    Attributes:
+        detected: how many detections there are, found again or not; 0 of classes.
     """
 
     def __init__(self, layout: Layout, outputs: tuple[str, ...]) -> None:
         self._layout, self._outputs = layout, outputs
         self._answers: list[tuple[np.ndarray, np.ndarray]] = []
         self._found: list[float] = []
+        self.detected = 0
 
     def add(
         self,
@@ -91,7 +95,8 @@ class SurenessMeter:
         """
         one, other = (dict(zip(self._outputs, some, strict=True)) for some in (seen, again))
         if isinstance(self._layout, Boxes):
-            found = (detections(self._layout, some, feeds, SCORES[0]) for some in (one, other))
+            found = [detections(self._layout, some, feeds, SCORES[0]) for some in (one, other)]
+            self.detected += sum(len(some.scores) for some in found[0])
             self._found += [_found_again(a, b, self._layout, move) for a, b in zip(*found, strict=True)]
         elif isinstance(self._layout, PixelClasses):
             self._answers.append(_of_pixels(self._layout, one, other, move))

@@ -34,7 +34,7 @@ def test_the_document(images: Path, onnxq) -> None:
     ran = onnxq(*DATA, *STATED)
     assert ran.code == 0, ran.err
     document = ran.json()
-    assert (document["schema"], document["count"], document["samples"]) == (2, 3, 2)
+    assert (document["schema"], document["count"], document["samples"]) == (3, 3, 2)
     assert document["data"]["skipped"]["count"] == 1
     (x,) = document["inputs"]
     assert (x["name"], x["shape"]) == ("x", ["N", 3, 8, 12])
