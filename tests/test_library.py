@@ -90,7 +90,8 @@ GROUPED = {
 # Keywords for what the command line takes from `onnxq.toml`, keeps in a file of its own, or always does.
 IN_PYTHON = {
     "quantize": {"layers", "ready", "state", "submit"}, "sensitivity": {"layers", "state", "submit"},
-    "plan": {"layers"}, "advise": {"layers", "ready", "state", "submit"}, "analyze": {"histogram"}, "check": {"again"},
+    "advise": {"layers", "ready", "state", "submit"}, "plan": {"layers"},
+    "analyze": {"histogram"}, "check": {"again"},
 }  # fmt: skip
 
 
