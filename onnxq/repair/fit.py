@@ -358,6 +358,7 @@ class _Work:
         self._scales = np.broadcast_to(scales, layer.outputs).reshape(layer.groups, -1)
         self.codes = layer.by_group(fit._codes.get(layer.weight, codes))
         self._kept: dict[int, np.ndarray] | None = None
+        self._moved = np.zeros(self._scales.shape)  # the mean of sums of codes, by what codes became
 
     @property
     def codes(self) -> np.ndarray:
@@ -371,12 +372,19 @@ class _Work:
 
     @property
     def bias(self) -> np.ndarray:
-        """As it is now, [outputs]."""
+        """As it is now, [outputs], less what codes moved the mean by: that may be more than a fit may shift."""
         layer = self._layer
         bias = self._fit._biases.get(layer.node)
         if bias is None and layer.bias:
             bias = self._fit.constant(layer.bias)
-        return np.zeros(layer.outputs, np.float32) if bias is None else np.asarray(bias).reshape(-1)
+        bias = np.zeros(layer.outputs, np.float32) if bias is None else np.asarray(bias).reshape(-1)
+        return bias - (self._moved * self._steps).reshape(-1) / layer.beta if self._moved.any() else bias
+
+    @property
+    def _steps(self) -> np.ndarray:
+        """What one product of codes stands for, float64 [groups, outputs]."""
+        unit = float(self._data.scale.reshape(-1)[0]) if self._data is not None and self._plain else 1.0
+        return self._scales.astype(np.float64) * self._layer.alpha * unit
 
     def _samples(self) -> Iterator[int]:
         """Those in which the float model has as many positions."""
@@ -418,24 +426,25 @@ class _Work:
         threads, codes = self._fit._threads, []
         for group in range(self._layer.groups):
             steps = self._weights[group].astype(np.float64) / self._scales[group][:, None]
+            weights = steps.astype(np.float32)
             halves = [
-                RowMoments.of(rows[part, group], threads, None if aims is None else aims[part, group])
+                RowMoments.of(some, threads, None if aims is None else aims[part, group] - some @ weights.T)
                 for part in (slice(middle), slice(middle, None))
+                for some in [rows[part, group].astype(np.float32)]
             ]
+            aim, whole = steps, halves[0] + halves[1]
             if centred:
-                missing = [half.less(steps) for half in halves]
-                steps += refit(missing, np.square(self._scales[group].astype(np.float64)))
-            second = second_moment(halves[0] + halves[1], centred=centred)
-            codes.append(rounded(steps, second, threads.map, format=self._format))
+                aim = steps + refit(halves, np.square(self._scales[group].astype(np.float64)))
+            second = second_moment(whole, centred=centred)
+            codes.append(rounded(aim, second, threads.map, format=self._format))
             del second
+            if centred:
+                self._moved[group] = (codes[-1] - steps) @ (whole.sums / whole.count)
         return np.stack(codes)
 
     def _aims(self, samples: Sequence[int]) -> np.ndarray:
         """What products of codes are to be, in steps of them: float32 [rows, groups, outputs]."""
-        assert self._data is not None
-        layer = self._layer
-        scale = layer.alpha * float(self._data.scale.reshape(-1)[0])
-        steps = self._scales.reshape(-1).astype(np.float64) * scale
+        layer, steps = self._layer, self._steps.reshape(-1)
         aims = np.concatenate([self._exact(sample) for sample in samples])
         aims -= (self.bias.astype(np.float64) * layer.beta).astype(np.float32)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
@@ -458,13 +467,10 @@ class _Work:
 
     def _sums(self, samples: Sequence[int]) -> np.ndarray:
         """What the layer gives at the rows of samples, float32 [rows, outputs]."""
-        layer, data = self._layer, self._data
+        layer = self._layer
         rows = np.concatenate([self._rows(sample) for sample in samples])
-        scales = self._scales.astype(np.float64) * layer.alpha
-        if data is not None and self._plain:
-            scales = scales * float(data.scale.reshape(-1)[0])
         sums = _products(rows.astype(np.float32), self._factors)
-        sums *= scales.astype(np.float32)
+        sums *= self._steps.astype(np.float32)
         outputs = sums.reshape(len(rows), layer.outputs)
         outputs += (self.bias.astype(np.float64) * layer.beta).astype(np.float32)
         return outputs
