@@ -778,7 +778,7 @@ def test_few_samples_are_not_said_to_be_apart(count: int, said: str, tmp_path: P
     assert said in screen
     assert "calibrated nothing" not in screen
     assert ("chose nothing" in screen) == (count == 2)
-    ran = run(tmp_path, "quantize", *common, "--no-engine", "--min-sqnr", "60", "-o", "q.onnx")
+    ran = run(tmp_path, "quantize", *common, "--no-engine", "--min-sqnr", "60", "-o", "q.onnx", "-v")
     screen = " ".join(ran.out.split())
     assert said in screen
     assert "apart" not in screen
