@@ -596,7 +596,7 @@ class Outcome(Group, title=Compilation.TITLE, table="engine"):
         strict: whether the exit code is 1 where the result is not to be shipped, or was not compiled.
     """
 
-    strict: bool = option(False, "Exit 1 where the answer is \"do not ship it\", or nothing compiled it.", FLAG)
+    strict: bool = option(False, 'Exit 1 where the answer is "do not ship it", or nothing compiled it.', FLAG)
 
 
 @dataclass(frozen=True, slots=True)

@@ -299,6 +299,10 @@ def _known(tensor: Tensor) -> Shape:
     return tuple(dim for dim in tensor.typical_shape or () if isinstance(dim, int))
 
 
+_MOST_FED = 1 << 27
+"""Bytes of inputs up to which a model is run at an end of its sizes; what it computes takes many times more."""
+
+
 def that_runs(
     deployment: Deployment, session: ort.Session, usual: Sample
 ) -> tuple[Deployment, tuple[str, ...]]:
@@ -320,10 +324,16 @@ def that_runs(
         shapes = deployment.shapes(end)
         if shapes == deployment.usual:
             continue
-        try:
-            session.run(
-                {name: np.resize(array, shapes.get(name, array.shape)) for name, array in usual.feeds.items()}
+        feeds = {name: (array, shapes.get(name, array.shape)) for name, array in usual.feeds.items()}
+        size = sum(math.prod(shape) * array.itemsize for array, shape in feeds.values())
+        if size > _MOST_FED:
+            notes.append(
+                f"whether the model runs at the {end} sizes was not tried: its inputs alone take "
+                f"{size / 1e9:.2g} GB there"
             )
+            continue
+        try:
+            session.run({name: np.resize(array, shape) for name, (array, shape) in feeds.items()})
         except ort.RunError as error:
             sizes = ", ".join(f"{name}={'x'.join(map(str, shapes[name]))}" for name in deployment.profiles)
             where = f" of deployment {deployment.name!r}" if deployment.name else ""
