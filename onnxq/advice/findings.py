@@ -59,6 +59,7 @@ def findings(report: Report) -> Iterator[AdviceFinding]:
     yield from _bytes(report)
     yield from _not_asked(report)
     yield from _few(report)
+    yield from _still(report)
     yield from _late(report)
     yield from _profile(report)
 
@@ -338,6 +339,16 @@ def _doubts(report: Report) -> Iterator[AdviceFinding]:
     calibration = part_of(CalibrationPart, report.calibration)
     if calibration.held_out_code == "shared" and part_of(PlanPart, report.plan).sites:
         yield AdviceFinding("shared", "told", f"it was judged on {calibration.held_out}")
+
+
+def _still(report: Report) -> Iterator[AdviceFinding]:
+    """That some outputs do not vary, beside others that do."""
+    about = part_of(AboutMeanPart, report.about_mean)
+    still = [one for one in about.left_out if one.why in (CONSTANT, STILL)]
+    if still and about.outputs:
+        more = f" and {len(still) - 1} more" if len(still) > 1 else ""
+        said = f"output {_short(still[0].output)!r}{more}: {still[0].why}, so nothing is judged by it"
+        yield AdviceFinding("constant-output", "told", said)
 
 
 def _late(report: Report) -> Iterator[AdviceFinding]:

@@ -228,10 +228,12 @@ def _units(made: Preparation) -> Iterator[DataWarning]:
 
 def _unnormalized(entry: InputSurvey, low: float, high: float) -> Iterator[DataWarning]:
     wide = entry.layout is not None or entry.size >= _SMALL
-    if wide and entry.whole and low >= 0 and 50 < high <= 255:
+    resized = entry.layout is not None and high > 200  # pixels between pixels
+    if wide and (entry.whole or resized) and low >= 0 and 50 < high <= 255:
+        what = "whole numbers" if entry.whole else "values"
         yield DataWarning(
             "unnormalized", entry.spec.name,
-            f"input {entry.spec.name!r} is fed whole numbers from {low:g} to {high:g}: unnormalized?",
+            f"input {entry.spec.name!r} is fed {what} from {low:g} to {high:g}: unnormalized?",
             "prepare the arrays as in training (x / 255, say); if the model takes 0 to 255, all is well",
         )  # fmt: skip
 

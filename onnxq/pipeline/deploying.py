@@ -300,7 +300,7 @@ def _known(tensor: Tensor) -> Shape:
 
 
 _MOST_FED = 1 << 27
-"""Bytes of inputs up to which a model is run at an end of its sizes; what it computes takes many times more."""
+"""Bytes of inputs up to which a model is run at an end of its sizes: what it computes takes far more."""
 
 
 def that_runs(
