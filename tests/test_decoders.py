@@ -150,7 +150,7 @@ def test_the_screen_says_what_helps(model: onnx.ModelProto, steps: Sequence[Feed
     (tmp_path / "data").mkdir()
     for number, sample in enumerate(steps[:4]):
         np.savez(tmp_path / f"data/{number}.npz", **sample)  # type: ignore[arg-type]
-    done = run(tmp_path, "quantize", "m.onnx", "--calib", "data", "--no-engine", "--repair", "none")
+    done = run(tmp_path, "quantize", "m.onnx", "--calib", "data", "--no-engine", "--repair", "none", "-v")
     shown = " ".join(done.out.split())
     assert "decode: bound by reading weights: they are 9" in shown
     assert "what helps: a larger batch (--batch MIN:OPT:MAX)" in shown

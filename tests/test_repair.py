@@ -462,7 +462,7 @@ def test_the_screen_says_what_was_won(tmp_path: Path) -> None:
     (tmp_path / "onnxq.toml").write_text(
         '[repair]\nsteps = ["bias", "shift"]\nsamples = 16\n[[layer]]\nmatch = "third"\nrepair = "none"\n'
     )
-    ran = run(tmp_path, "quantize", "net.onnx", "--calib", "d.npz", "--no-engine", "--method", "mse")
+    ran = run(tmp_path, "quantize", "net.onnx", "--calib", "d.npz", "--no-engine", "--method", "mse", "-v")
     assert ran.code == 0, ran.err
     section = " ".join(ran.out.split("\n  Repair  ")[1].split("\n  Body ")[0].split())
     assert "samples, each with what others fitted; in the end fitted on 32, " in section

@@ -365,9 +365,11 @@ def _late(report: Report) -> Iterator[AdviceFinding]:
 
 
 def _profile(report: Report) -> Iterator[AdviceFinding]:
-    said = reading(report.deployment)
-    if said:
-        yield AdviceFinding("reading", "told", said, (LikelyCause("reading", "", "", HELPS_READING),))
+    named = [(f"{one.name}: ", reading(one)) for one in report.deployments]
+    for name, said in named or [("", reading(report.deployment))]:
+        if said:
+            cause = LikelyCause("reading", "", "", HELPS_READING)
+            yield AdviceFinding("reading", "told", f"{name}{said}", (cause,))
     for one in report.deployment.dimensions:
         if (
             None not in (number(one.largest), number(one.usual))

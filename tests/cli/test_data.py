@@ -211,7 +211,7 @@ def test_samples_tell_how_far_they_are() -> None:
     found = [step for step in told if step[1:] != (None, None)]
     fits = [step for step in found if step[0] == "repair: fit"]
     assert fits
-    assert {total for *_, total in fits} == {10, 11, 21}  # of either half, and of all
+    assert {21} < {total for *_, total in fits} <= {10, 11, 21}  # of a half or both, and of all
     assert all(done is not None and total is not None and 0 <= done <= total for _, done, total in fits)
     errors = [("layers", done, 3) for done in (1, 2, 3)]
     assert [step for step in found if step not in fits] == [
