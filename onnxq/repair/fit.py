@@ -372,7 +372,7 @@ class _Work:
 
     @property
     def bias(self) -> np.ndarray:
-        """As now, [outputs], less what codes moved the mean by, which may be more than a fit may shift."""
+        """As it is now, [outputs], less what codes moved the mean by: more, perhaps, than a fit may shift."""
         layer = self._layer
         bias = self._fit._biases.get(layer.node)
         if bias is None and layer.bias:

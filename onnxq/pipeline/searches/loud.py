@@ -182,27 +182,30 @@ class _Looking:
             return
         groups = GROUPS if nested else 1  # nobody asks how sure it is what is only named
         before = self._taken
-        base = self._refitted(before, self._sampling.proposing(), output, groups)
+        sets = [before, *nested, *alone]
+        base, *levels = self._levels(sets, self._sampling.proposing(), output, groups)
+        plain = [Gain.of(base, one) for one in levels]
 
         def gain(tried: _Set) -> Gain:
-            return Gain.of(base, self._refitted(tried, self._sampling.proposing(), output, groups))
+            both = (
+                self._refitted(one, self._sampling.proposing(), output, groups) for one in (before, tried)
+            )
+            return Gain.of(*both)
 
         if nested:
-            near = self._levels(nested, self._sampling.proposing(), output, groups)
-            above = [
-                Gain.of(base, one).db - self._price(tried) for one, tried in zip(near, nested, strict=True)
-            ]
-            best = nested[int(np.argmax(above))]
-            self._judge(best, gain(best), output)
+            above = [one.db - self._price(tried) for one, tried in zip(plain, nested, strict=False)]
+            best = int(np.argmax(above))
+            self._judge(nested[best], gain(nested[best]) if loud else plain[best], output, anew=bool(loud))
         fresh = {one.name for one in self._heads.loud}
-        named = [
-            self._named(one, gained, self._share((one.decision,)), one.decision in self._taken)
-            for one, tried in zip(loud, alone, strict=True)
-            if _name(one.decision) not in fresh and one.decision not in before
-            for gained in [gain(tried).db]
-            if gained >= policies.LOUD.least_db
-        ]
-        self._heads = replace(self._heads, loud=(*self._heads.loud, *named))
+        for place, (one, tried, as_is) in enumerate(zip(loud, alone, plain[len(nested) :], strict=True)):
+            told = _name(one.decision) in fresh or one.decision in before
+            if told or (place and as_is.db < policies.LOUD.least_db):  # a fit for the loudest in any case
+                continue
+            gained = gain(tried).db
+            if gained >= policies.LOUD.least_db:
+                share = self._share((one.decision,))
+                named = self._named(one, gained, share, one.decision in self._taken)
+                self._heads = replace(self._heads, loud=(*self._heads.loud, named))
 
     def _levels(
         self,
@@ -229,9 +232,13 @@ class _Looking:
             self._anew[nodes] = Accuracy(self._sampling, built, self._asked)
         return self._levels([()], samples, output, groups, self._anew[nodes])[0]
 
-    def _judge(self, tried: _Set, chosen: Gain, output: str) -> None:
+    def _judge(self, tried: _Set, chosen: Gain, output: str, *, anew: bool) -> None:
         """Takes a set that is worth its price where it was chosen, and where it is confirmed."""
-        before, after = (self._refitted(one, self._sampling.confirming(), "") for one in (self._taken, tried))
+        both = self._taken, tried
+        if anew:
+            before, after = (self._refitted(one, self._sampling.confirming(), "") for one in both)
+        else:
+            before, after = self._levels(both, self._sampling.confirming(), "")
         price = self._price(tried) - self._price(self._taken)
         least = max(policies.LOUD.least_db, price)
         gain = _gain_of(before, after, output)
@@ -393,7 +400,7 @@ def _offered(request: RunRequest, state: RunState) -> RunState:
         why, heads = offered(request.sampling, built, request.weights, request.loud, refit)
     if why:
         state = _anew(request, state, why)
-    return replace(state, heads=heads, unrepaired=None)
+    return replace(state, heads=heads, unrepaired=None, candidate=None)
 
 
 def _anew(request: RunRequest, state: RunState, why: Mapping[str, Reason]) -> RunState:
@@ -409,7 +416,7 @@ def _anew(request: RunRequest, state: RunState, why: Mapping[str, Reason]) -> Ru
 def _left_out(request: RunRequest, state: RunState, why: Reason) -> RunState:
     heads = stated(state.built.floats.model, state.built.draft.plan, request.loud)
     heads = replace(heads, why=f"not measured: {why}" if heads.why else "")
-    return replace(state, heads=heads, unrepaired=None)
+    return replace(state, heads=heads, unrepaired=None, candidate=None)
 
 
 LOUD = ModelSearch("loud", lambda request, state: not request.states_repair, _offered, _left_out)

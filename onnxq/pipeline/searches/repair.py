@@ -109,8 +109,8 @@ def refitting(request: RunRequest, state: RunState) -> Iterator[Refit | None]:
     The steps and edits that were kept stay, and nothing is searched for. Samples are read once they are
     needed. None where nothing is fitted.
     """
-    before, part, built = state.unrepaired, state.repair, state.built
-    if before is None or part is None or not built.draft.fitted:
+    before, part, built, candidate = state.unrepaired, state.repair, state.built, state.candidate
+    if before is None or part is None or candidate is None or not built.draft.fitted:
         yield None
         return
     start = replace(before.built.draft.patches, amax=built.draft.patches.amax)
@@ -124,6 +124,8 @@ def refitting(request: RunRequest, state: RunState) -> Iterator[Refit | None]:
             return bench, *edited(before.built.floats.model, built.draft.edits)
 
         def refit(why: Mapping[str, str]) -> Built:
+            if not why:
+                return Built.of(built.job, replace(built.draft, patches=candidate), built.floats)
             bench, model, maps = tools()
             draft = replace(built.draft, patches=start).in_float(why, model)
             fitted = bench.fit(model, maps, draft, 0)
@@ -258,7 +260,7 @@ class _Repairing:
         built = Built.of(was.job, draft, floats)
         self.part = replace(_with_changes(part, built), maps=_maps(version))
         stats = moved(self._state.stats, version.maps, version.model)
-        return replace(self._state.of(built), stats=stats)
+        return replace(self._state.of(built), stats=stats, candidate=version.fitted.patches)
 
 
 def _maps(state: Version) -> tuple[TensorMapped, ...]:
