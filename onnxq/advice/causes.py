@@ -10,7 +10,7 @@ from onnxq.analysis.reports import number, part_of
 from onnxq.base.shown import counted, decibels, shorten
 from onnxq.documents.accuracy import GoalPart
 from onnxq.documents.advice import LikelyCause
-from onnxq.documents.body import BodyPart
+from onnxq.documents.body import BodyPart, OutputOfBody
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.layer_errors import LayerErrors
 from onnxq.documents.plan import LoudSource, PlanPart
@@ -124,17 +124,28 @@ def _magnifies(report: Report) -> Iterator[LikelyCause]:
     """That half precision alone is far off, too: then it is not int8 that does not suit the model."""
     body = part_of(BodyPart, report.body)
     for one in body.outputs[:1]:
-        level, int8 = number(one.body_db), number(one.int8_db)
-        if int8 is None or int8 >= _LOST:  # a trained model may leave 35 dB in half precision, and 25 in int8
-            continue
-        if body.type == "fp16" and level is not None and level < LEAST_HALF:
+        int8, said = number(one.int8_db), magnified(body, one)
+        if said and int8 is not None and int8 < _LOST:  # a trained one may leave 35 dB in half, 25 in int8
             yield LikelyCause(
-                "magnifies",
-                f"half precision alone leaves {decibels(level)}, where {LEAST_HALF:g} and more are usual: "
-                "the model magnifies whatever is rounded, as one does whose weights are not trained",
-                "the body is measured without int8",
+                "magnifies", said, "the body is measured without int8",
                 "see whether these are the trained weights",
-            )
+            )  # fmt: skip
+
+
+def magnified(body: BodyPart, output: OutputOfBody) -> str:
+    """That half precision alone is far off, too, in words; "" where it is not.
+
+    Args:
+        body: the body.
+        output: an output of it.
+    """
+    level = number(output.body_db)
+    if body.type != "fp16" or level is None or level >= LEAST_HALF:
+        return ""
+    return (
+        f"half precision alone leaves {decibels(level)}, where {LEAST_HALF:g} and more are usual: "
+        "the model magnifies whatever is rounded, as one does whose weights are not trained"
+    )
 
 
 def _few(report: Report) -> Iterator[LikelyCause]:

@@ -149,7 +149,8 @@ def _accuracy(report: Report) -> Iterator[AdviceFinding]:
     figures = part_of(TaskPart, report.task).figures
     if answers is not None:
         goal = ("--min-agreement", f"{answers.least:g}")
-        yield AdviceFinding("answers", "bad" if answers.sure else "open", answers.said, likely(report, goal))
+        said = answers.said + ("" if answers.sure else "; of so few it may be chance")
+        yield AdviceFinding("answers", "bad" if answers.sure else "open", said, likely(report, goal))
     if lost:
         level = near[0].level_db
         figure = "" if near[0].why or level is None else f" ({decibels(level)})"

@@ -134,11 +134,12 @@ class _Tries:
         since = time.monotonic()
         try:
             result = self._made(words)
-        except UserError as error:
+        except Exception as error:  # of a later one, a fault of ours too: the best so far stands
             if not self.attempts:
                 raise
             seconds = time.monotonic() - since
-            self.attempts.append(Attempt(command, why, None, None, "dB", None, seconds, str(error)))
+            said = str(error) if isinstance(error, UserError) else f"a fault of onnxq: {error!r}"
+            self.attempts.append(Attempt(command, why, None, None, "dB", None, seconds, said))
             return None
         self.attempts.append(attempt(command, why, result.report, result.advice))
         if len(self.attempts) > 1 and rank(self.attempts[-1]) >= rank(self.attempts[self.best]):
@@ -153,14 +154,12 @@ class _Tries:
     def _made(self, words: list[str]) -> Result:
         import onnxq
         from onnxq.cli.lines import read_line
+        from onnxq.cli.quantize import given
 
         line = read_line(words)
         chosen = line.chosen
-        has_data = chosen.has_data
-        result = onnxq.quantize(
-            self._model, chosen.source() if has_data else None, **chosen.keywords(), layers=chosen.layers,
-            observe=self._observe,
-        )  # fmt: skip
+        data, keywords = given(chosen)
+        result = onnxq.quantize(self._model, data, **keywords, observe=self._observe)
         asked = chosen.asked(line.model, line.output, force=line.force)
         result.report = replace(result.report, config=chosen.settings_file, asked=tuple(map(tuple, asked)))
         return result

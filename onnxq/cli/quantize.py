@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from onnxq.base import interrupts
 from onnxq.base.errors import UserError
@@ -42,7 +42,7 @@ def quantize(
     from onnxq.emit.files import check_output
     from onnxq.targets import load_target
 
-    calibration, repairs, compilation = chosen.calibration(), _repairs(chosen), chosen.group(Compilation)
+    repairs, compilation = repairs_of(chosen), chosen.group(Compilation)
     format, strict = chosen.group(Format), chosen.group(Outcome).strict
     target = load_target(repairs.target)
     path = output or Path(f"{model.stem}.int8.onnx")
@@ -50,27 +50,12 @@ def quantize(
         _check_strict(target, no_engine=not compilation.compile)
     page = chosen.group(Papers).page
     check_output(path, model, force=force, cache=format.cache or not target.explicit, page=page)
-    has_data = chosen.has_data or (calibration.stats is None and format.plan is None)
-    chosen.refuse_ignored(calibration.stats, without_data=not has_data)
-    has_goal = chosen.group(Goal).is_set
-    if not has_goal and "workers" in chosen.flags(Division):
-        raise UserError(
-            "--workers take part in measuring for a goal, and there is none",
-            hint="give --min-sqnr, --min-agreement or --max-drop, or leave it out",
-        )
-    state = path.with_name(f"{path.name}.part") if has_goal else None
+    data, keywords = given(chosen)
+    state = path.with_name(f"{path.name}.part") if chosen.group(Goal).is_set else None
     asked = chosen.asked(model, output, force=force)
     saving = _Saving(path, asked, chosen.settings_file, state, page=page, force=force)
     with kept(state), screen.progress() as observe:
-        result = onnxq.quantize(
-            model,
-            chosen.source() if has_data else None,
-            **chosen.keywords(repairs=repairs),
-            layers=chosen.layers,
-            state=state,
-            ready=saving.final,
-            observe=observe,
-        )
+        result = onnxq.quantize(model, data, **keywords, state=state, ready=saving.final, observe=observe)
         saving.rest(result)
     report = result.report
     long = screen.verbose or compilation.gpu is not None
@@ -79,7 +64,25 @@ def quantize(
     return int(failed or (report.goal is not None and not report.goal.met))
 
 
-def _repairs(chosen: Chosen) -> Repairs:
+def given(chosen: Chosen) -> tuple[Any, dict[str, Any]]:
+    """What `onnxq.quantize` is given for flags: the data, None for none, and keywords.
+
+    Raises:
+        UserError: flags of which one would be ignored, or no data are given.
+    """
+    calibration, plan = chosen.calibration(), chosen.group(Format).plan
+    has_data = chosen.has_data or (calibration.stats is None and plan is None)
+    chosen.refuse_ignored(calibration.stats, without_data=not has_data)
+    if not chosen.group(Goal).is_set and "workers" in chosen.flags(Division):
+        raise UserError(
+            "--workers take part in measuring for a goal, and there is none",
+            hint="give --min-sqnr, --min-agreement or --max-drop, or leave it out",
+        )
+    data = chosen.source() if has_data else None
+    return data, {**chosen.keywords(repairs=repairs_of(chosen)), "layers": chosen.layers}
+
+
+def repairs_of(chosen: Chosen) -> Repairs:
     """How the model is repaired; a plan that is to be obeyed says what for, where nothing else does."""
     repairs, plan = chosen.group(Repairs), chosen.group(Format).plan
     if plan is None or "target" in {**chosen.file(Repairs), **chosen.flags(Repairs)}:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -67,14 +67,6 @@ class RowMoments:
             self.products + other.products,
             self.missed + other.missed,
             self.crossed + other.crossed,
-        )
-
-    def less(self, weights: np.ndarray) -> RowMoments:
-        """Those of what is missed where products with weights are taken off it; float64 [outputs, terms]."""
-        return replace(
-            self,
-            missed=self.missed - weights @ self.sums,
-            crossed=self.crossed - weights @ self.products,
         )
 
     def second(self, *, centred: bool) -> np.ndarray:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import onnx.parser
 import pytest
 from command import run
+
+import onnxq
+from onnxq.cli.app import app
 
 # The second layer's weights have one huge channel: in int8 it is most of the noise of y.
 NET = """<ir_version: 8, opset_import: ["" : 17]>
@@ -66,3 +70,32 @@ def test_what_is_fed_is_told_and_not_tried(here: Path) -> None:
     np.savez(here / "x.npz", x=np.repeat(one, 64, 0))
     found = run(here, "advise", "net.onnx", *FLAGS, "--json").json()
     assert any("samples are equal" in one["why"] for one in found["untried"])
+
+
+def test_a_later_run_that_fails_costs_nothing(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A fault of ours: the first one stands, and what happened is said."""
+    monkeypatch.chdir(here)
+    made, runs = onnxq.quantize, []
+
+    def quantize(*arguments: Any, **named: Any) -> Any:
+        runs.append(named)
+        if len(runs) > 1:
+            raise RuntimeError("no luck")
+        return made(*arguments, **named)
+
+    monkeypatch.setattr(onnxq, "quantize", quantize)
+    code = app(["advise", "net.onnx", *FLAGS, "-o", "q.onnx"], prog_name="onnxq", standalone_mode=False)
+    assert (code, len(runs) > 1) == (1, True)
+    assert "a fault of onnxq: RuntimeError('no luck')" in " ".join(capsys.readouterr().out.split())
+    assert (here / "q.onnx").exists()
+
+
+def test_what_quantize_refuses_is_refused(here: Path) -> None:
+    for flags, said in (((), "no data is given"), ((*FLAGS, "--workers", "2"), "--workers take part")):
+        ran = run(here, "advise", "net.onnx", *flags)
+        assert ran.code == 2
+        assert ran.err.startswith("error: ")
+        assert said in ran.err
+        assert not (here / "net.int8.onnx").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,17 @@ def test_doubts_stand_on_the_end_screens_and_in_the_report(
     assert text in taken.out
     told = onnxq("calibrate", "net.onnx", "--calib", *flags, "--json").json()
     assert ([doubt["kind"] for doubt in told["doubts"]], told["looked_at"]) == ([kind], 16)
+
+
+def test_the_printed_command_mends_it(here: Path, onnxq) -> None:
+    ran, data = quantized(onnxq, "--calib", *CASES["units"][0])
+    assert len(data["doubts"]) == 1
+    advice = json.loads(Path("net.int8.report.json").read_text())["advice"]
+    assert advice["command"] in ran.out
+    words = shlex.split(advice["command"])
+    assert words[-2:] == ["--scale", "1"]
+    assert onnxq(*words[1:]).code == 0
+    assert json.loads(Path("net.int8.report.json").read_text())["calibration"]["data"]["doubts"] == []
 
 
 def test_good_data_are_not_doubted(here: Path, onnxq) -> None:

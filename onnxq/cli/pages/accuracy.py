@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from onnxq.advice.causes import LEAST_HALF
+from onnxq.advice.causes import magnified
 from onnxq.advice.lost import ADVICE, judged, lost_words
 from onnxq.cli.pages.data import data_section
 from onnxq.cli.pages.goal import goal_section
@@ -20,7 +20,7 @@ from onnxq.judge.sqnr import power_db
 
 if TYPE_CHECKING:
     from onnxq.documents.accuracy import OutputOfRun
-    from onnxq.documents.body import BodyPart, OutputOfBody
+    from onnxq.documents.body import BodyPart
     from onnxq.documents.calibration import CalibrationPart
     from onnxq.judge.about_mean import AboutMeanPart
     from onnxq.pipeline.comparing import Comparison
@@ -104,19 +104,8 @@ def _destroyed(
     if said:
         page.entry(f"{said}: {ADVICE}", style="yellow")
         of_body = next((one for one in body.outputs if one.output == outputs[0].output), None)
-        if of_body is not None and body.type == "fp16":
-            _magnifies(page, of_body)
-
-
-def _magnifies(page: Page, output: OutputOfBody) -> None:
-    """Says that half precision alone is far off, too: then it is not int8 that does not suit the model."""
-    level = output.body_db
-    if level is not None and level < LEAST_HALF:
-        page.entry(
-            f"half precision alone leaves {decibels(level)}, where {LEAST_HALF:g} and more are usual: "
-            "the model magnifies whatever is rounded, as one does whose weights are not trained",
-            style="yellow",
-        )
+        if of_body is not None and (why := magnified(body, of_body)):
+            page.entry(why, style="yellow")
 
 
 def nearness(entry: OutputAccuracy) -> float:

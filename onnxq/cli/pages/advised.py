@@ -23,6 +23,9 @@ def advised_page(found: Advised) -> Page:
         page.entry(
             "the best was chosen by these figures: on other samples it may be a little less near", style="dim"
         )
+    for tried in found.attempts:
+        if tried.error:
+            page.entry(f"{shorten(tried.why, 60)}: {shorten(tried.error, 160)}", style="yellow")
     for place, one in enumerate(found.untried[:_FEW]):
         page.section("" if place else "Not tried", f"{shorten(one.why, 160)} ({one.because})")
         if one.command:
