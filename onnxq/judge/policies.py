@@ -44,11 +44,8 @@ TOGETHER = Policy(least_db=ANY_DB)
 
 # -- layers in int8 or float -----------------------------------------------------------------------
 
-# Joint decisions in int8 instead of float: what they may cost, all together.
-JOINTS = Policy(least_db=-1.0)
-
-# The SQNR of the worst part from which on they stay whatever they cost, where there is no goal.
-JOINTS_ENOUGH_DB = 30.0
+# The SQNR of the worst part from which on attention is in int8 whatever that costs, where there is no goal.
+JOINTS_FLOOR_DB = 30.0
 
 # What is loud in float: what that gains at least, all together, or its price. The best of a dozen sets seems
 # to gain by chance, too: it is sure by two standard errors. No output is to pay much for the others.

@@ -15,6 +15,6 @@ from onnxq.pipeline.searches.loud import LOUD
 from onnxq.pipeline.searches.repair import REPAIR
 from onnxq.pipeline.searches.scales import SCALES
 
-PLANNED = (SCALES, JOINTS, REPAIR, LOUD)
+PLANNED = (SCALES, REPAIR, JOINTS, LOUD)
 WRITTEN = (GOAL, BODY)
 COMPILED = (COMPILE, FASTEST)

@@ -24,9 +24,9 @@ from onnxq.noise.gram import NoiseModel, noises
 from onnxq.pipeline.accuracy import MOST, Accuracy, Asked
 from onnxq.pipeline.building import Built
 from onnxq.pipeline.sampling import Sampling
-from onnxq.pipeline.search import ModelSearch, searched
-from onnxq.pipeline.searches.joints import chosen_anew
-from onnxq.pipeline.searches.repair import REPAIR, Refit, refitting
+from onnxq.pipeline.search import ModelSearch
+from onnxq.pipeline.searches.joints import anew
+from onnxq.pipeline.searches.repair import Refit, refitting
 from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.quant.heads import eligible_heads
 from onnxq.quant.plan import QuantPlan
@@ -399,18 +399,8 @@ def _offered(request: RunRequest, state: RunState) -> RunState:
     with refitting(request, state) as refit:
         why, heads = offered(request.sampling, built, request.weights, request.loud, refit)
     if why:
-        state = _anew(request, state, why)
+        state = anew(request, state, why)
     return replace(state, heads=heads, unrepaired=None, candidate=None)
-
-
-def _anew(request: RunRequest, state: RunState, why: Mapping[str, Reason]) -> RunState:
-    """With layers in float; scales and repair are searched for anew, as what is loud drowned the rest."""
-    limit, before = state.built.job.limit, state.unrepaired
-    if before is not None and not limit.is_over:
-        anew = searched((REPAIR,), request, chosen_anew(request, before, why))
-        if not limit.is_over:
-            return anew
-    return state.of(state.built.in_float(why))
 
 
 def _left_out(request: RunRequest, state: RunState, why: Reason) -> RunState:
