@@ -11,7 +11,7 @@ the one for half precision. NVIDIA's documentation of TensorRT 10 says the same.
 - at least 2 queries, and no more keys and queries than the target's table says
 - an int8 layer reads the output, moved at most; nobody else reads the scores or their Softmax
 
-It stays where the outputs agree: all weights have one scale, in which the many small ones of one head may be
+It stays while the outputs are good: all weights have one scale, in which the many small ones of one head may be
 lost beside the great one of another.
 
 A scale, a mask or a bias on the way to the Softmax does no harm, nor does how q, k and v come about. A length

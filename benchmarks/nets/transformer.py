@@ -247,7 +247,9 @@ def llama(
         return net.node("Mul", net.floats(np.ones(dim)), net.node("Div", x, root))
 
     def in_heads(x: str, count: int) -> str:
-        return net.node("Transpose", net.node("Reshape", x, net.ints(1, tokens, count, size)), perm=[0, 2, 1, 3])
+        return net.node(
+            "Transpose", net.node("Reshape", x, net.ints(1, tokens, count, size)), perm=[0, 2, 1, 3]
+        )
 
     def turned(x: str) -> str:
         first, last = net.nodes("Split", x, net.ints(size // 2, size // 2), count=2, axis=-1)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import onnx
 
-from onnxq.graph.layers import layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.types import is_float
 from onnxq.graph.view import Node, Tensor
@@ -27,12 +26,9 @@ _LONGEST = 24  # nodes
 class Activation:
     """A function of one number, for each channel its own: rows in, rows out."""
 
-    def __init__(self, session: ort.Session | None, gives: str = "") -> None:
-        """One that a session computes; None: what is given is what comes out.
-
-        `gives`: the tensor that it ends with; "" where nothing is computed.
-        """
-        self._session, self.gives = session, gives
+    def __init__(self, session: ort.Session | None) -> None:
+        """One that a session computes; None: what is given is what comes out."""
+        self._session = session
 
     @property
     def is_identity(self) -> bool:
@@ -65,42 +61,7 @@ def activation_of(model: Model, tensor: str, axis: int, channels: int, rank: int
     proto = onnx.ModelProto(
         ir_version=max(model.envelope.ir_version, 4), opset_import=model.envelope.opset_import
     )
-    return Activation(_session(proto, nodes, start, end, axis, channels, rank), end.name)
-
-
-_GRID = np.concatenate([[-128.0, -64.0, -32.0], np.linspace(-16, 16, 2049), [32.0, 64.0, 128.0]])
-
-
-def least_of(tensor: Tensor) -> float | None:
-    """The least value of a tensor that is a function of one number, of a layer's sums or of what is no layer.
-
-    It is that of numbers up to 128, their step 1/64 where it matters: -0.17 of GELU, -0.28 of SiLU, 0 of
-    Sigmoid. None where it is no such function, or gives NaN or infinity.
-    """
-    seen, sources, todo = {tensor}, set[Tensor](), [tensor]
-    while todo:
-        node = todo.pop().producer
-        if node is None or node.op not in _ELEMENTWISE or node.domain not in _DOMAINS or len(seen) > _LONGEST:
-            return None
-        for read in node.inputs:
-            if read is None or read.is_constant or read in seen:
-                continue
-            seen.add(read)
-            maker = read.producer
-            inside = maker is not None and maker.op in _ELEMENTWISE and maker.domain in _DOMAINS
-            (todo.append if inside else sources.add)(read)
-    if len(sources) != 1 or not isinstance(tensor.model, Model):
-        return None
-    (start,) = sources
-    layer = None if start.producer is None else layer_of(start.producer)
-    last = layer is None or start.producer is None or start.producer.op == "MatMul" or start.rank == 2
-    channels = 1 if layer is None else layer.outputs
-    found = activation_of(tensor.model, start.name, -1 if last else 1, channels, None if last else start.rank)
-    if found.gives != tensor.name:
-        return None
-    with np.errstate(all="ignore"):
-        values = found(np.repeat(_GRID.astype(np.float32)[:, None], channels, 1))
-    return float(values.min()) if np.isfinite(values).all() else None
+    return Activation(_session(proto, nodes, start, end, axis, channels, rank))
 
 
 def _cone(

@@ -6,9 +6,6 @@
 With c half of the range, the pair spends all 255 codes. Zero is -c, which the least code means to the last
 bit. A Clip keeps its upper bound; a Relu gets none, as the pair saturates.
 
-GELU, SiLU and Sigmoid lie nearly there, too: from -0.17, -0.28 and 0 on. Behind them c, the middle of the
-range, is taken off by an Add, which the compiler computes in the kernel of the activation.
-
 What only moves values is passed on the way: Concat, MaxPool (which pads with what is least), Reshape, ...
 All tensors that it joins are shifted by the same number. Sums are reordered, no more.
 """
@@ -28,21 +25,13 @@ from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
 from onnxq.graph.types import is_float
 from onnxq.graph.view import Node, Tensor
-from onnxq.graph.wiring import new_tensor, replace_output
 from onnxq.quant.plan import QuantPlan
-from onnxq.repair.activation import least_of
 from onnxq.repair.found_edits import FoundEdits, NoFit
 from onnxq.repair.offset import lower, restore
 from onnxq.repair.writer import Writer
 
 _BOUNDS_ARE_INPUTS = 11
 """The first opset in which those of a Clip are."""
-
-_MOST_BELOW = 0.5
-"""So far below zero, in parts of the range, activations may reach: a shift gains 2.5 dB then."""
-
-_APART = 0.01
-"""By so much, in parts of a shift, what is least may be less in the model that is edited: a step at most."""
 
 _LEAST = 1e-30
 """A smaller range is that of a tensor that is always zero."""
@@ -55,72 +44,63 @@ class Shift(DocumentPart):
     Attributes:
         tensor: the first of the tensors.
         by: how much less they are, positive.
-        tensors: what activations write, and others are made of: all that one scale is for.
-        low: the least that activations give, 0 at most.
+        tensors: what Relu or Clip write, and others are made of: all that one scale is for.
         kind: `shift`.
     """
 
     tensor: str
     by: float
     tensors: tuple[str, ...]
-    low: float = 0.0
     kind: str = "shift"
 
     def __post_init__(self) -> None:
         """Refuses what moves nothing, or to nowhere.
 
         Raises:
-            ValueError: it is not positive, or no float32; or what is least is positive.
+            ValueError: it is not positive, or no float32.
         """
         if not 0 < self.by <= float(np.finfo(np.float32).max):
             raise ValueError("a shift is positive, and a float32")
-        if not -self.by < self.low <= 0:
-            raise ValueError("the least value is 0 at most, and nearer to it than the shift")
 
     def ranges(self, amax: Mapping[str, float]) -> dict[str, float]:
         """Half of the range: as far below zero as above."""
-        return {name: self.by - self.low for name in self.tensors if name in amax}
+        return {name: self.by for name in self.tensors if name in amax}
 
     def maps(self, model: Model) -> dict[str, ChannelMap]:
         """The tensors, and those between their bias and them, are less by `by`."""
-        return self._fit(model)[2]
+        return self._fit(model)[1]
 
     def apply(self, model: Model) -> None:
-        """Changes biases and bounds, or puts an Add behind an activation.
+        """Changes biases and bounds.
 
         Raises:
             UserError: the model is another one.
         """
-        cone, writer, _ = self._fit(model)
-        smooth = [node.outputs[0] for node in cone.activations if _upper(node) is None]
+        writer, _ = self._fit(model)
         try:
             writer.commit()
         except NoFit as error:
             raise self._error(error) from error
-        for tensor in smooth:
-            _subtract(model, tensor, self.by)
 
-    def _fit(self, model: Model) -> tuple[_Cone, Writer, dict[str, ChannelMap]]:
+    def _fit(self, model: Model) -> tuple[Writer, dict[str, ChannelMap]]:
         tensors = model.graph.tensors()
         if self.tensor not in tensors:
             raise unknown_name("tensor", self.tensor, list(tensors))
         try:
             cone = _Cone(Tensor(model, tensors[self.tensor]))
-            writer, maps = _shifted(cone, self.by, ())
+            shifted = _shifted(cone, self.by, ())
             if {node.outputs[0].name for node in cone.activations} != set(self.tensors):
                 raise NoFit("others share its scale")
-            if min(cone.lows) < self.low - _APART * self.by:
-                raise NoFit(f"it is from {min(cone.lows):.2g} on")
         except NoFit as error:
             raise self._error(error) from error
-        return cone, writer, maps
+        return shifted
 
     def _error(self, error: NoFit) -> UserError:
         return UserError(f"{self.tensor!r} cannot be shifted: {error}", hint="the edit is of another model")
 
 
 def find(model: Model, draft: Draft) -> FoundEdits:
-    """The shifts that fit a draft: of activations that int8 layers without padding read.
+    """The shifts that fit a draft: of Relu and Clip that int8 layers without padding read.
 
     Args:
         model: with the draft's edits.
@@ -135,8 +115,7 @@ def find(model: Model, draft: Draft) -> FoundEdits:
         if name in done or name not in tensors:
             continue
         tensor = Tensor(model, tensors[name])
-        low = _low(tensor)
-        if low is None or (low and low < -_MOST_BELOW * draft.amax.get(name, 0.0)):
+        if tensor.producer is None or _upper(tensor.producer) is None:
             continue
         try:
             edit, names = _shift(tensor, draft)
@@ -163,14 +142,11 @@ def _shift(tensor: Tensor, draft: Draft) -> tuple[Shift, set[str]]:
     measured = [draft.amax[name] for name in sources if name in draft.amax]
     if not measured or max(measured) < _LEAST:
         raise NoFit("it is always zero")
-    low = min(cone.lows)
-    by = float(np.float32((max(measured) + low) / 2))
-    if low < -_MOST_BELOW * max(measured):
-        raise NoFit(f"it is from {low:.2g} to {max(measured):.2g}, on both sides of zero")
+    by = float(np.float32(max(measured) / 2))
     quantized = {site.tensor for site in plan.sites if site.kind == "activation"}
     writer, _ = _shifted(cone, by, quantized - names)
     writer.check()
-    return Shift(tensor.name, by, sources, low), names
+    return Shift(tensor.name, by, sources), names
 
 
 def _check_plan(plan: QuantPlan, names: set[str]) -> None:
@@ -191,13 +167,12 @@ def _shifted(cone: _Cone, by: float, quantized: set[str] | tuple[()]) -> tuple[W
     writer = Writer(cone.first.model)  # type: ignore[arg-type]
     maps = {name: ChannelMap.of(offset=-by) for name in cone.tensors}
     for node in cone.activations:
-        upper = _upper(node)
-        if upper is None:
-            continue
         source, out = node.inputs[0], node.outputs[0]
         assert source is not None
         assert out.dtype is not None
         lower(source, by, writer, quantized, maps)
+        upper = _upper(node)
+        assert upper is not None
         bounds = {"min": -by, **({"max": upper - by} if np.isfinite(upper) else {})}
         if node.opset < _BOUNDS_ARE_INPUTS:
             writer.remake(node, "Clip", [], bounds)
@@ -215,7 +190,6 @@ class _Cone:
         first: where it begins.
         tensors: by name.
         activations: what computes them.
-        lows: the least that each of these gives.
         readers: the layers that read them, and what.
     """
 
@@ -223,7 +197,6 @@ class _Cone:
         self.first = first
         self.tensors: dict[str, Tensor] = {}
         self.activations: list[Node] = []
-        self.lows: list[float] = []
         self.readers: list[tuple[Node, Tensor]] = []
         todo = [first]
         while todo:
@@ -242,10 +215,8 @@ class _Cone:
         maker = tensor.producer
         if maker is None or not is_float(tensor.dtype):
             raise NoFit(f"it shares its scale with {tensor.name!r}")
-        low = _low(tensor)
-        if low is not None:
+        if _upper(maker) is not None:
             self.activations.append(maker)
-            self.lows.append(low)
             return []
         if maker.domain or maker.op not in (*MOVES, "Concat"):
             raise NoFit(f"it shares its scale with what {maker.name!r} gives ({maker.op})")
@@ -261,29 +232,6 @@ class _Cone:
             raise NoFit(f"{node.name!r} reads it ({node.op})")
         self.readers.append((node, tensor))
         return []
-
-
-def _low(tensor: Tensor) -> float | None:
-    """The least value of what an activation gives, 0 at most; None where it is none, or is not known."""
-    maker = tensor.producer
-    if maker is None or maker.op in MOVES:
-        return None
-    low = 0.0 if _upper(maker) is not None else least_of(tensor)
-    return None if low is None else min(0.0, low)
-
-
-def _subtract(model: Model, tensor: Tensor, by: float) -> None:
-    """Puts an Add behind what computes a tensor; its readers read it under its name."""
-    raw, dtype, shape = tensor.tensor, tensor.dtype, tensor.shape
-    assert tensor.producer is not None and dtype is not None
-    whole = new_tensor(model.unique(f"{tensor.name}_whole"), dtype, shape)
-    maker = tensor.producer.node
-    replace_output(maker, next(i for i, one in enumerate(maker.outputs) if one is raw), whole)
-    offset = model.new_constant(f"{tensor.name}_offset", np.array(-by, dtype))
-    add = model.new_node("Add", [whole, offset], [raw], name=f"{tensor.name}_Add")
-    next(graph for graph in model.graphs() if any(one is maker for one in graph.nodes)).nodes.append(add)
-    model.derive_typical(tensor.name, lambda typical: {whole.name: typical})
-    model.sort()
 
 
 def _upper(node: Node) -> float | None:

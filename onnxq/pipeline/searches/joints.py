@@ -41,8 +41,9 @@ def below_floor(joints: Sequence[Joint], measure: Measure, cost: Cost) -> dict[s
 
     In int8 a Softmax has one scale for all rows of all heads: where some have one great weight and others
     many small ones, the small ones are lost. How much that matters, the outputs tell. While the worst part
-    of them has what `policies.JOINTS_FLOOR_DB` says, all stay. Below it those go to float first that gain most a
-    byte: as few as the floor takes, or where it is out of reach, those that gain most, as anything loud.
+    of them has what `policies.JOINTS_FLOOR_DB` says, all stay. Below it those go to float first that gain
+    most a byte: as few as the floor takes, or where it is out of reach, those that gain most, as anything
+    loud.
 
     Args:
         joints: they.
@@ -59,7 +60,9 @@ def below_floor(joints: Sequence[Joint], measure: Measure, cost: Cost) -> dict[s
     if worst >= JOINTS_FLOOR_DB or not joints:
         return {}
     alone = measure([joint.nodes for joint in joints])
-    worth = [Gain.of(base, one).db / cost(joint.nodes) for one, joint in zip(alone, joints, strict=True)]
+    worth = [
+        Gain.of(base, one).db / max(1.0, cost(joint.nodes)) for one, joint in zip(alone, joints, strict=True)
+    ]
     order = [joints[place].nodes for place in np.argsort(np.negative(worth), kind="stable")]
     nested = [*itertools.accumulate(order, lambda more, nodes: (*more, *nodes))]
     levels = measure(nested)
