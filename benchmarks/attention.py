@@ -1,4 +1,4 @@
-"""Whether attention is in int8 where the outputs are good: `python -m benchmarks.attention [--tokens 32 512]`.
+"""Whether attention is in int8 where the outputs are good: `python -m benchmarks.attention [--tokens N]`.
 
 A decoder (4 layers of width 256, 8 heads of queries, 2 of keys and values, 1,000 words, random weights) is
 quantized by default, with attention in int8 whatever that costs, and with it in float, judged on texts that

@@ -398,8 +398,9 @@ def _offered(request: RunRequest, state: RunState) -> RunState:
         return replace(state, heads=stated(built.floats.model, built.draft.plan, request.loud))
     with refitting(request, state) as refit:
         why, heads = offered(request.sampling, built, request.weights, request.loud, refit)
-    if why:
-        state = anew(request, state, why)
+    if why:  # without repair the scales stay what the outputs chose
+        repaired = state.unrepaired is not None
+        state = anew(request, state, why) if repaired else state.of(built.in_float(why))
     return replace(state, heads=heads, unrepaired=None, candidate=None)
 
 
