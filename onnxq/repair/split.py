@@ -12,7 +12,7 @@ writes it in half precision, and a kernel of its own makes both halves' codes of
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -189,7 +189,7 @@ class _Twice:
         home = next(g for g in model.graphs() if any(one is maker.node for one in g.nodes))
         axis, by = self._axis, np.array([-step / 4, step / 4], dtype)
         sizes = [size if isinstance(size, int) else -1 for size in (shape or ())[axis + 1 :]]
-        made = {once.name: lambda typical: typical}
+        made: dict[str, Callable[[Shape], Shape]] = {once.name: lambda typical: typical}
 
         def new(op: str, inputs: list[Any], out: Any, what: str, **attrs: int) -> Any:
             home.nodes.append(model.new_node(op, inputs, [out], attrs, name=f"{name}_{what}"))

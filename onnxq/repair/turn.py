@@ -73,6 +73,15 @@ class Turn(Protocol):
         """By how much the outputs are nearer with another draft, dB."""
         ...
 
+    def more_bytes(self, draft: Draft) -> float:
+        """What the engine moves more with another draft, predicted, as a share of what plain float16 moves."""
+        ...
+
+    @property
+    def bytes_left(self) -> float:
+        """How much more it may move; infinite where nobody sets a bound."""
+        ...
+
     def affordable(self, candidates: int = 1) -> int:
         """How many candidates a search may propose, of so many at most. A step with a search asks first.
 

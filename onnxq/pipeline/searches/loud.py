@@ -400,7 +400,7 @@ def _offered(request: RunRequest, state: RunState) -> RunState:
         why, heads = offered(request.sampling, built, request.weights, request.loud, refit)
     if why:
         state = _anew(request, state, why)
-    return replace(state, heads=heads, unrepaired=None, candidate=None)
+    return replace(state, heads=heads, candidate=None)
 
 
 def _anew(request: RunRequest, state: RunState, why: Mapping[str, Reason]) -> RunState:

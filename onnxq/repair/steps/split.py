@@ -34,7 +34,16 @@ def split(turn: Turn) -> Proposal:
         return proposal
     turn.affordable()
     sites = {site.tensor: site.readers for site in draft.plan.sites if site.tensor in edits}
-    sets = affordable(turn.shares(sites), work, _MOST_SPLIT)[-1:]
+    shares = turn.shares(sites)
+    most = _MOST_SPLIT, turn.bytes_left
+    costs = {name: (work[name], turn.more_bytes(draft.extended([edits[name]]))) for name in shares}
+    sets = affordable(shares, costs, most)[-1:]
+    for name, share in shares.items():
+        if costs[name][1] > turn.bytes_left:
+            proposal.skipped[name] = (
+                f"it makes {share:.0%} of the noise, and with it the engine would move more bytes than plain "
+                "float16"
+            )
     proposal.drafts = [draft.extended([edits[name] for name in names]) for names in sets]
     proposal.changed = {"tensors": max(map(len, sets), default=0)}
     return proposal
