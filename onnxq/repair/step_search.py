@@ -596,7 +596,9 @@ class _Turn(Turn):
         search, model = self._search, self.model
         if draft.edits != self.draft.edits:
             model, _ = edited(search._model, draft.edits)
-        return search.bytes_of(replace(self.version, draft=draft, model=model)) - search.bytes_of(self.version)
+        return search.bytes_of(replace(self.version, draft=draft, model=model)) - search.bytes_of(
+            self.version
+        )
 
     @property
     def bytes_left(self) -> float:

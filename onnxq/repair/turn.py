@@ -74,7 +74,7 @@ class Turn(Protocol):
         ...
 
     def more_bytes(self, draft: Draft) -> float:
-        """What the engine moves more with another draft, predicted, as a share of what plain float16 moves."""
+        """What the engine moves more with another draft, as a share of what plain float16 moves: predicted."""
         ...
 
     @property

@@ -2,7 +2,7 @@
 
 from onnxq.repair.steps import Proposal, Turn, step
 
-_MOST_MOVED = 0.1
+_MOST_MOVED = 0.05
 """Of the bytes that plain float16 moves: what sums in float may move more."""
 
 _WORTH_DB = 1.0
