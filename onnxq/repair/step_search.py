@@ -407,10 +407,10 @@ class StepSearch:
 
     def _priced(self, step: Step | None, state: Version, best: Version, decision: Judgement) -> Judgement:
         """The same; not kept where the engine would move too many bytes, or too many for the gain."""
-        more, moved = self._more_bytes(state, best), self.bytes_of(best)
-        if not decision.kept or more <= 0 or math.isinf(self._most_bytes):
+        more = 0.0 if math.isinf(self._most_bytes) or not decision.kept else self._more_bytes(state, best)
+        if more <= 0:
             return decision
-        least, why = BYTES_PRICE_DB * more, ""
+        least, moved, why = BYTES_PRICE_DB * more, self.bytes_of(best.model, best.draft.plan), ""
         if moved > self._most_bytes:
             why = f"{decision.why}, and the engine would move {moved:.2f} times the bytes of plain float16"
             why += f", {moved - more:.2f} without"
@@ -422,17 +422,19 @@ class StepSearch:
             why += f"; {taking(step.name, self.ledger)} takes it"
         return replace(decision, kept=False, why=why)
 
-    def bytes_of(self, version: Version) -> float:
-        """What the engine moves with a version, predicted, as a share of what plain float16 moves."""
-        return engine_bytes(version.model, version.draft.plan) / max(1, self._plain)
+    def bytes_of(self, model: Model, plan: QuantPlan) -> float:
+        """What the engine moves with an edited model and a plan, as a share of plain float16's: predicted."""
+        return engine_bytes(model, plan) / max(1, self._plain)
 
     @functools.cached_property
     def _plain(self) -> int:
         return engine_bytes(self._model, QuantPlan())
 
     def _more_bytes(self, state: Version, best: Version) -> float:
-        same = best.model is state.model and best.draft.plan is state.draft.plan
-        return 0.0 if same else self.bytes_of(best) - self.bytes_of(state)
+        if best.draft.edits == state.draft.edits and best.draft.plan is state.draft.plan:
+            return 0.0
+        after, before = (self.bytes_of(one.model, one.draft.plan) for one in (best, state))
+        return after - before
 
     def _affords(self, state: Version, best: Version, wave: int, later: Sequence[str]) -> bool:
         """Whether runs are left for two versions to be judged by another wave."""
@@ -592,19 +594,19 @@ class _Turn(Turn):
         version = search._known = search._made(draft, self.version)
         return judged(search._levels(self.version, 1), search._levels(version, 1), STEP).gain_db
 
+    @functools.cached_property
+    def _bytes(self) -> float:
+        return self._search.bytes_of(self.model, self.draft.plan)
+
     def more_bytes(self, draft: Draft) -> float:
-        search, model = self._search, self.model
-        if draft.edits != self.draft.edits:
-            model, _ = edited(search._model, draft.edits)
-        return search.bytes_of(replace(self.version, draft=draft, model=model)) - search.bytes_of(
-            self.version
-        )
+        made = len(self.draft.edits)
+        model = edited(self.model, draft.edits[made:])[0] if draft.edits[made:] else self.model
+        return self._search.bytes_of(model, draft.plan) - self._bytes
 
     @property
     def bytes_left(self) -> float:
-        search = self._search
-        most = search._most_bytes
-        return most if math.isinf(most) else max(0.0, most - search.bytes_of(self.version))
+        most = self._search._most_bytes
+        return most if math.isinf(most) else max(0.0, most - self._bytes)
 
     def affordable(self, candidates: int = 1) -> int:
         why = ""
