@@ -100,10 +100,12 @@ def _ended_by(node: Node, kernels: Mapping[str, int], codes: _Codes) -> int | No
 
 
 def _is_alone(tensor: Tensor, node: Node) -> bool:
-    """Whether a node alone reads a tensor, but for what it reads besides that is made of the tensor."""
+    """Whether a node alone reads a tensor, but for what is computed with it at the end of one kernel."""
 
     def ends(user: Node) -> bool:
         within = user.op in ELEMENTWISE or user.op in _IN_PLACE
+        if within and any(read in node.outputs for read in user.inputs):
+            return True
         return user == node or (within and all(map(ends, (u for out in user.outputs for u in out.users))))
 
     return not tensor.is_output and all(map(ends, tensor.users))

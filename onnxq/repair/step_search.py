@@ -294,8 +294,9 @@ class StepSearch:
     ) -> None:
         """Tells of a step what is said of what it proposes; or that it proposes nothing."""
         if not proposal.drafts:
-            why = self._unfit(step, state.draft) or step.nothing
-            self._entry(step, "not-applicable", why, state.levels().sqnr_db, proposal.skipped)
+            why = self._unfit(step, state.draft) or proposal.too_many_bytes or step.nothing
+            verdict: Verdict = "dropped" if why == proposal.too_many_bytes else "not-applicable"
+            self._entry(step, verdict, why, state.levels().sqnr_db, proposal.skipped)
             return
         why, both = decision.why, min(len(state.heard), len(best.heard))
         if step.edit and best.near_db is not None and best.draft.edits != state.draft.edits:
@@ -607,6 +608,10 @@ class _Turn(Turn):
     def bytes_left(self) -> float:
         most = self._search._most_bytes
         return most if math.isinf(most) else max(0.0, most - self._bytes)
+
+    @property
+    def taking(self) -> str:
+        return taking(self._step.name, self._search.ledger)
 
     def affordable(self, candidates: int = 1) -> int:
         why = ""

@@ -23,8 +23,8 @@ def cost(rows: int) -> float:
     """What a sum in float moves more, as a share of what plain float16 moves.
 
     Of a block, plain float16 writes a norm, which a product and the sum read, two widths and the sum, which
-    one kernel each reads: 6 + 8 + 4 bytes; x is read as float32 and made half for the first norm, y is written
-    as float32; and the weights.
+    one kernel each reads: 6 + 8 + 4 bytes; x is read as float32 and made half for the first norm, y is
+    written as float32; and the weights.
     """
     plain = rows * WIDTH * (18 * BLOCKS + 12) + 8 * WIDTH**2 * BLOCKS + 2 * WIDTH * (2 * BLOCKS + 2)
     return 3 * rows * WIDTH / plain

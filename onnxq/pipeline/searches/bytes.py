@@ -55,7 +55,8 @@ def _dearest(state: RunState) -> RepairStep | None:
 
 
 def _left_out(request: RunRequest, state: RunState, why: Reason) -> RunState:
-    return state
+    body = state.built.draft.body.noting(f"no step of repair was undone for its bytes: {why}")
+    return replace(state, built=state.built.with_body(body))
 
 
 BYTES = ModelSearch("bytes", _wanted, _undone, _left_out)
