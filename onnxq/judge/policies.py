@@ -22,8 +22,8 @@ BEST_OF_SEVERAL = replace(STEP, sure=0.5, sure_alike=2.5)
 # What is fitted with many rows for each number: a loss that is not shown is chance, whatever the samples say.
 FITTED = replace(STEP, least_db=-math.inf, sure=-2.0)
 
-# What a step has to gain where the engine moves more with it, dB for all the bytes that plain float16 moves: half
-# a dB for each tenth.
+# What a step has to gain where the engine moves more with it, dB for all the bytes that plain float16 moves:
+# half a dB for each tenth.
 BYTES_PRICE_DB = 5.0
 
 # By less an edited float model may not differ from the one without edits, on samples that choose.
