@@ -14,6 +14,7 @@ from onnxq.documents.body import BodyPart, OutputOfBody
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.layer_errors import LayerErrors
 from onnxq.documents.plan import LoudSource, PlanPart
+from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import Report
 
 LEAST_HALF = 45.0
@@ -77,6 +78,41 @@ def _body(report: Report) -> Iterator[LikelyCause]:
             "int8 and the body are measured apart",
             "keep what is not int8 in float32",
             again(report, without=("--body",), more=("--body", "fp32")),
+        )  # fmt: skip
+
+
+def of_bytes(report: Report, ratio: float) -> Iterator[LikelyCause]:
+    """What has int8 move more bytes than float16.
+
+    Args:
+        report: the report.
+        ratio: what it moves, as a share of what float16 moves.
+    """
+    steps = part_of(RepairPart, report.repair).steps if report.repair is not None else ()
+    kept = [one for one in steps if one.verdict == "kept"]
+    for step in sorted((one for one in kept if number(one.more_bytes)), key=lambda one: -one.more_bytes):
+        before, after = number(step.before_db), number(step.after_db)
+        gain = "" if before is None or after is None else f", for {after - before:+.1f} dB"
+        rest = ",".join(one.step for one in kept if one.step != step.step)
+        yield LikelyCause(
+            "step", f"repair by {step.step} makes {step.more_bytes:.2f} of these {ratio:.2f}{gain}",
+            "what a step moves more is predicted from shapes; both engines are compiled",
+            f"leave {step.step} out",
+            again(report, without=("--repair",), more=("--repair", rest or "none")),
+        )  # fmt: skip
+    wide = {one.node for one in part_of(BodyPart, report.body).float32}
+    layers = report.verdict.layers if report.verdict is not None else ()
+    more = {one.layers: (number(one.int8_mb) or 0.0) - (number(one.fp16_mb) or 0.0) for one in layers}
+    for layer in sorted(layers, key=lambda one: -more[one.layers])[:1]:
+        if more[layer.layers] <= 0:
+            continue
+        name, float32 = layer.layers[0], len(wide.intersection(layer.nodes))
+        because = f"; {counted(float32, 'node')} of it stay float32" if float32 else ""
+        yield LikelyCause(
+            "bytes-layer",
+            f"{shorten(name)!r} and what runs with it move {layer.int8_mb:.2f} MB, {layer.fp16_mb:.2f} in "
+            f"float16: {counted(layer.kernels_int8, 'kernel')} for {layer.kernels_fp16}{because}",
+            "the kernels of both engines are compared", "leave it in float", _in_float(report, layer.layers),
         )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from onnxq.advice.answers import answers_lost
 from onnxq.advice.asked import again, asked_of, given
-from onnxq.advice.causes import likely, of_data
+from onnxq.advice.causes import likely, of_bytes, of_data
 from onnxq.advice.lost import judged, lost_words
 from onnxq.advice.worth import HELPS_READING, reading, worth_of
 from onnxq.analysis.reports import number, part_of
@@ -283,7 +283,8 @@ def _bytes(report: Report) -> Iterator[AdviceFinding]:
     if worth is not None and worth.is_more:
         half = LikelyCause("float16", "float16 moves fewer bytes, and has no loss", "",
                            "make the model in plain float16, and time both", in_float16(report))  # fmt: skip
-        yield AdviceFinding("bytes", "bad", worth.said, (*_ineligible(report), half))
+        few = [one for one in _ineligible(report) if one.code == "few-rows"]
+        yield AdviceFinding("bytes", "bad", worth.said, (*of_bytes(report, worth.ratio), *few, half))
 
 
 _WHY = {

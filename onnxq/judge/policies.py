@@ -22,6 +22,10 @@ BEST_OF_SEVERAL = replace(STEP, sure=0.5, sure_alike=2.5)
 # What is fitted with many rows for each number: a loss that is not shown is chance, whatever the samples say.
 FITTED = replace(STEP, least_db=-math.inf, sure=-2.0)
 
+# What a step has to gain where the engine moves more with it, dB for all the bytes that plain float16 moves:
+# half a dB for each tenth.
+BYTES_PRICE_DB = 5.0
+
 # By less an edited float model may not differ from the one without edits, on samples that choose.
 NEAR_DB = 60.0
 
@@ -87,6 +91,9 @@ ABOVE_DB = 15.0
 
 # By how much at least, where int8 was repaired: it adds 0.4 dB then, and more float32 would cost speed.
 LEAST_ABOVE_DB = 10.0
+
+# By how much less it may be all the same: more float32 would bring an output 0.2 dB, and costs bytes.
+SHORT_DB = 2.0
 
 # What is always near enough: float32 has about 140 dB of its own.
 ENOUGH_DB = 100.0

@@ -123,6 +123,40 @@ def test_bytes_decide_only_where_the_data_are_sure(plain: dict[str, Any]) -> Non
     assert [one.code for one in both.findings] == ["alike", "bytes"]
 
 
+def test_what_moves_the_bytes_is_the_step_that_does_and_then_the_layer(plain: dict[str, Any]) -> None:
+    """Layers that are in float move what they move in float16: they are no cause."""
+
+    def change(report: dict[str, Any]) -> None:
+        sides = {"fp16": {"moved_mb": 1.0, "weights_mb": 0.0}, "int8": {"moved_mb": 1.1, "weights_mb": 0.0}}
+        layers = [
+            {
+                "layers": [name],
+                "nodes": [name],
+                "kernels_fp16": 1,
+                "kernels_int8": 2,
+                "fp16_mb": 0.2,
+                "int8_mb": mb,
+            }
+            for name, mb in (("c1", 0.1), ("c2", 0.3))
+        ]
+        report["verdict"] = {"form": "merged", "merged": sides, "layers": layers}
+        report["plan"]["kept_float"] = [{"node": "c9", "code": "padded-groups", "because": "depthwise"}]
+        report["asked"] += [["--repair", "bias,split"]]
+        report["repair"] = {"steps": [
+            {"step": "bias", "verdict": "kept", "before_db": 20.0, "after_db": 22.0, "more_bytes": 0.0},
+            {"step": "split", "verdict": "kept", "before_db": 22.0, "after_db": 24.0, "more_bytes": 0.2},
+        ]}  # fmt: skip
+
+    finding = next(one for one in of(plain, change).findings if one.code == "bytes")
+    assert [cause.code for cause in finding.causes] == ["step", "bytes-layer", "float16"]
+    step, layer, _ = finding.causes
+    assert "split makes 0.20 of these 1.10, for +2.0 dB" in step.said
+    assert shlex.split(step.command)[-2:] == ["--repair", "bias"]
+    assert step.command.count("--repair") == 1
+    assert "'c2'" in layer.said
+    assert shlex.split(layer.command)[-2:] == ["--keep-float", "c2"]
+
+
 def body(report: dict[str, Any]) -> None:
     level(12.0, 11.0, 13.0)(report)
     outputs = [{"output": "y", "int8_db": 40.0, "body_db": 12.1, "together_db": 12.0}]

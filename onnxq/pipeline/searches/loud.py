@@ -30,6 +30,7 @@ from onnxq.pipeline.searches.repair import Refit, refitting
 from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.quant.heads import eligible_heads
 from onnxq.quant.plan import QuantPlan
+from onnxq.repair.engine_bytes import engine_bytes
 
 _NAMED = 3  # loud sources, of each view
 
@@ -250,6 +251,7 @@ class _Looking:
         refused = refused or replace(policies.LOUD_CONFIRMED, least_db=least).refusal(gain)
         if not refused and not _bears(before, after):
             refused = "the worst output would be worse"
+        refused = refused or self._too_many_bytes(tried)
         if not refused:
             self._taken, self._heads, self._refused = tried, heads, ""
             return
@@ -260,6 +262,21 @@ class _Looking:
             share = f"{self._share(tried):.2%} of the eligible multiply-accumulates"
             refused = f"the outputs gain {lesser:.1f} dB, and {least:.1f} dB is the least for {share}"
         self._refused, self._heads = f"with {_told(_nodes(tried))} in float: {refused}", heads
+
+    def _too_many_bytes(self, tried: _Set) -> str:
+        """That the engine would move more than plain float16, in words; predicted from shapes."""
+        built, plain = self._built, engine_bytes(self._built.job.model, QuantPlan())
+        if self._heads.asked != "default" or not plain:
+            return ""
+        model, why = built.floats.model, dict.fromkeys(_nodes(tried), Reason("loud", "tried in float"))
+        plans = built.draft.plan, built.draft.in_float(why, model).plan
+        before, after = (engine_bytes(model, plan) / plain for plan in plans)
+        if after <= max(1.0, before):
+            return ""
+        return (
+            f"the engine would move {after:.2f} times the bytes of plain float16, {before:.2f} without: "
+            "--loud auto does not mind"
+        )
 
     # -- candidates ----------------------------------------------------------------------------
 
@@ -401,7 +418,7 @@ def _offered(request: RunRequest, state: RunState) -> RunState:
     if why:  # without repair the scales stay what the outputs chose
         repaired = state.unrepaired is not None
         state = anew(request, state, why) if repaired else state.of(built.in_float(why))
-    return replace(state, heads=heads, unrepaired=None, candidate=None)
+    return replace(state, heads=heads, candidate=None)
 
 
 def _left_out(request: RunRequest, state: RunState, why: Reason) -> RunState:
