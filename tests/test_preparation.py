@@ -175,6 +175,24 @@ def test_the_same_answer_for_everything_is_told() -> None:
     assert "the same answer" in found.text
 
 
+def test_training_that_shows_in_no_answer_names_no_preparation() -> None:
+    """Statistics fit another preparation, and one answer is given for everything: the weights are asked for."""
+    proto = normed(1 / 127.5, [1, 1, 1])
+    nodes = [
+        *proto.graph.node,
+        helper.make_node("GlobalAveragePool", ["y"], ["g"], name="pool"),
+        helper.make_node("Flatten", ["g"], ["flat"], name="flatten"),
+        helper.make_node("Gemm", ["flat", "rows", "bias"], ["scores"], name="gemm"),
+        helper.make_node("Softmax", ["scores"], ["p"], name="softmax", axis=1),
+    ]
+    held = {one.name: numpy_helper.to_array(one) for one in proto.graph.initializer}
+    held |= {"rows": np.zeros((8, CLASSES)), "bias": np.linspace(-3, 3, CLASSES)}
+    made = model(nodes, [CLASSES], **held)
+    made.graph.output[0].name = "p"
+    (found,) = told(made, PICTURES / 255)
+    assert (found.kind, "the same answer" in found.text) == ("unlike", True)
+
+
 class TestNorm:
     """A net that kept the statistics of training: its task need not be known."""
 
@@ -198,6 +216,16 @@ class TestNorm:
                     numpy_helper.from_array(np.full(8, weight.name == "var", np.float32), weight.name)
                 )
         assert told(proto, PICTURES / 255) == []
+
+    def test_statistics_that_are_made_up_know_nothing(self) -> None:
+        """They are near those of pictures of the right range, and each would suit any other channel."""
+        proto = onnx.ModelProto.FromString(self.PROTO.SerializeToString())
+        weights = {one.name: one for one in proto.graph.initializer}
+        mean, var = (numpy_helper.to_array(weights[name]) for name in ("mean", "var"))
+        random = np.random.default_rng(4)
+        for name, made in (("mean", random.normal(0, mean.std(), 8)), ("var", np.median(var) * (1 + random.normal(0, 0.1, 8)))):
+            weights[name].CopyFrom(numpy_helper.from_array(made.astype(np.float32), name))
+        assert told(proto, RIGHT) == told(proto, PICTURES / 255) == []
 
     def test_pictures_of_another_kind_decide_nothing(self) -> None:
         dull = 120 + PICTURES // 64

@@ -117,14 +117,16 @@ class _Look:
     ) -> tuple[list[PicturesAs], _Excluded | None]:
         """The candidates that statistics of training leave, and why what is fed is none of them."""
         session = ort.load(norm.part)
-        samples = self._samples[:_SEEN]
-        distances = {
-            one: norm.distances([session.run({self._name: self._fed(one, sample)})[0] for sample in samples])
+        samples = self._samples[:_LEAST]
+        compared = {
+            one: norm.compared([session.run({self._name: self._fed(one, sample)})[0] for sample in samples])
             for one in (AS_FED, *candidates)
         }
-        least = np.min(list(distances.values()), 0)
-        if not least[-1] <= _KNOWN:
+        nearest = min(compared.values(), key=lambda one: float(one.distances[-1]))
+        if not nearest.distances[-1] <= _KNOWN or not nearest.is_trained:
             return list(candidates), None
+        distances = {one: found.distances for one, found in compared.items()}
+        least = np.min(list(distances.values()), 0)
         bound = np.maximum(2 * least, least + _OTHER)
         left = [one for one in candidates if distances[one][-1] <= bound[-1]]
         left.sort(key=lambda one: (one.reverses, float(distances[one][-1])))
@@ -135,30 +137,56 @@ class _Look:
     # -- sureness ------------------------------------------------------------------------------
 
     def _surest(self, candidates: Sequence[PicturesAs], excluded: _Excluded | None) -> DataWarning | None:
-        """What is told of the candidate with which the model is clearly surer than as it is fed."""
+        """What is told of the candidate with which the model is clearly surer than as it is fed.
+
+        Other values are looked at in the order of channels that is fed, and in the other one where they seem
+        better.
+        """
         session = ort.load(self._model.proto, data_dir=self._model.folder)
-        fed, meters = self._meter(), {one: self._meter() for one in candidates}
-        done, left = 0, list(candidates)
+        fed, meters = self._meter(), dict[PicturesAs, SurenessMeter]()
+        left, later = _in_turn(candidates)
         for until, most in zip(_ROUNDS, _LEFT, strict=True):
-            for sample in self._samples[done:until]:
+            run, samples = fed.samples, self._samples[:until]
+            for place, sample in enumerate(samples[run:]):
                 taken = self._add(fed, session, AS_FED, sample)
-                if not done and taken > _SLOW and self._add(self._meter(), session, AS_FED, sample) > _SLOW:
+                if not run + place and taken > _SLOW and self._add(self._meter(), session, AS_FED, sample) > _SLOW:
                     LOG.info("how sure the model is is not looked at: a run takes %.1f s of CPU", taken)
                     return None if excluded is None else excluded.doubt(self._name, candidates[0])
-                for one in left:
-                    self._add(meters[one], session, one, sample)
-            done = until
-            if excluded is None and all(_mean(one) < _NOTHING for one in (fed, *meters.values())):
-                if done < _SEEN and done < len(self._samples):
-                    continue  # the first images may have nothing in them
+            if len(samples) >= _SEEN and not fed.is_of_boxes and self._tell_nothing(fed, meters):
                 return self._unlike(fed)
+            self._run(session, left, meters, samples)
+            if self._tell_nothing(fed, meters):
+                if len(samples) < min(_SEEN, len(self._samples)):
+                    continue  # the first images may have nothing in them
+                if excluded is None or not fed.is_of_boxes:  # whose training shows in no answer
+                    return self._unlike(fed)
             gains = {one: _Gain.of(meters[one], fed) for one in left}
-            left = sorted(left, key=lambda one: -gains[one].mean)[:most]
             if excluded is None:
-                left = [one for one in left if gains[one].mean > -gains[one].error]
-            if not left or done >= len(self._samples):
+                left = [one for one in left if gains[one].may_be_clear]
+            if until > _ROUNDS[0]:
+                twins = [later.pop(one) for one in left if one in later]
+                self._run(session, twins, meters, samples)
+                left += twins
+                gains |= {one: _Gain.of(meters[one], fed) for one in twins}
+            left = sorted(left, key=lambda one: -gains[one].mean)[:most]
+            if not left or len(samples) == len(self._samples):
                 break
         return self._told(left[0], meters[left[0]], fed, excluded) if left else None
+
+    def _run(
+        self, session: ort.Session, candidates: Sequence[PicturesAs],
+        meters: dict[PicturesAs, SurenessMeter], samples: Sequence[Sample],
+    ) -> None:  # fmt: skip
+        """Runs candidates on those of the samples on which they were not run before."""
+        for one in candidates:
+            meter = meters.setdefault(one, self._meter())
+            for sample in samples[meter.samples :]:
+                self._add(meter, session, one, sample)
+
+    @staticmethod
+    def _tell_nothing(fed: SurenessMeter, meters: Mapping[PicturesAs, SurenessMeter]) -> bool:
+        """Whether the answers tell nothing, however the pictures are prepared."""
+        return all(_mean(one) < _NOTHING for one in (fed, *meters.values()))
 
     def _meter(self) -> SurenessMeter:
         assert self._model.layout is not None
@@ -219,6 +247,19 @@ class _Look:
         return taken
 
 
+def _in_turn(
+    candidates: Sequence[PicturesAs],
+) -> tuple[list[PicturesAs], dict[PicturesAs, PicturesAs]]:
+    """The candidates to begin with, and by some of these the same with the channels turned around."""
+    values = {one.factor.tobytes(): one for one in candidates if one.factor is not None and not one.reverses}
+    later = {}
+    for one in candidates:
+        plain = values.get(one.factor.tobytes()) if one.reverses and one.factor is not None else None
+        if plain is not None:
+            later[plain] = one
+    return [one for one in candidates if one not in later.values()], later
+
+
 @dataclass(frozen=True, slots=True)
 class _Gain:
     """By how much a model is surer of its answers than as it is fed, in nats.
@@ -226,16 +267,25 @@ class _Gain:
     Attributes:
         mean: that of the pictures.
         error: its standard error.
+        count: of how many pictures.
     """
 
     mean: float
     error: float
+    count: int
 
     @staticmethod
     def of(meter: SurenessMeter, fed: SurenessMeter) -> _Gain:
         """That of the same pictures, prepared otherwise."""
         each = meter.each - fed.each
-        return _Gain(float(each.mean()), float(each.std(ddof=1)) / math.sqrt(len(each)))
+        return _Gain(float(each.mean()), float(each.std(ddof=1)) / math.sqrt(len(each)), len(each))
+
+    @property
+    def may_be_clear(self) -> bool:
+        """Whether it may be none of chance with more pictures: of few an answer tells little at most."""
+        if self.count < 2 * _ROUNDS[0]:
+            return self.mean > -self.error
+        return self.mean > -self.error * (self.count < _SEEN) and self.mean + 2 * self.error >= _CLEAR
 
     @property
     def is_clear(self) -> bool:
