@@ -165,6 +165,22 @@ class TestClasses:
         assert told(TRAINED, PICTURES / 255) == []
 
 
+@pytest.mark.parametrize(("fed", "kinds"), [(PICTURES * 1.0, []), (PICTURES * 0 + PICTURES[:1], ["unnormalized"])])
+def test_whole_numbers_are_right_where_answers_show_it(fed: np.ndarray, kinds: list[str]) -> None:
+    """Nothing says that the outputs are scores; of one picture, 80 times, no answer shows anything."""
+    proto = nearest(1.0, [0, 0, 0])
+    del proto.graph.node[-1]  # the Softmax
+    proto.graph.output[0].name = "scores"
+    seen = onnxq.look(proto, {"x": np.ascontiguousarray(fed, np.float32)})
+    assert [one.kind for one in seen.warnings if one.kind == "unnormalized"] == kinds
+
+
+def test_of_how_many_samples_is_said() -> None:
+    seen = onnxq.look(TRAINED, {"x": np.ascontiguousarray(PICTURES / 255, np.float32)})
+    (found,) = [one for one in seen.warnings if one.kind == "preparation"]
+    assert "of 80 samples were looked at)" in found.text
+
+
 def test_the_same_answer_for_everything_is_told() -> None:
     proto = nearest(1 / 127.5, [1, 1, 1])
     for weight in proto.graph.initializer:
@@ -227,9 +243,11 @@ class TestNorm:
             weights[name].CopyFrom(numpy_helper.from_array(made.astype(np.float32), name))
         assert told(proto, RIGHT) == told(proto, PICTURES / 255) == []
 
-    def test_pictures_of_another_kind_decide_nothing(self) -> None:
+    def test_pictures_of_another_kind_name_no_preparation(self) -> None:
         dull = 120 + PICTURES // 64
-        assert told(self.PROTO, dull / 255) == []
+        (found,) = told(self.PROTO, dull / 255)
+        assert found.kind == "unlike"
+        assert "however they are prepared" in found.text
 
 
 def test_a_run_tells_it_and_its_flags_make_it_well(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import itertools
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +18,10 @@ from onnxq.data.first_norm import FirstNorm
 from onnxq.data.otherwise import AS_FED, PicturesAs, otherwise
 from onnxq.data.samples import Sample
 from onnxq.data.survey import InputSurvey
-from onnxq.data.warnings import DataWarning
+from onnxq.data.warnings import DataWarning, PreparationLook, told_of
+from onnxq.graph.model import Model
 from onnxq.run import ort
+from onnxq.task.find import likely_scores
 from onnxq.task.layout import Layout
 from onnxq.task.sureness import SurenessMeter, measurable, moved
 
@@ -39,6 +41,7 @@ _NOTHING = 0.1  # nats: the answers tell nothing
 _MANY = 20  # classes: samples of one of a few are usual
 
 _OTHER = 0.15  # nats from training's values, and more than twice as far as another preparation
+_FAR = 1.0  # nats: no usual preparation of pictures like those of training is as far off
 _KNOWN = 0.25  # nats: no preparation that is further off is that of training
 
 
@@ -50,89 +53,143 @@ class AsTrained:
         proto: it.
         folder: where its external data are.
         layout: how its outputs are read; None where that is not known.
+        scores: how they are read where they are scores of classes, which nothing says; None likewise.
         norms: what it knows of its inputs from training, by their names.
     """
 
     proto: onnx.ModelProto
     folder: Path | None
     layout: Layout | None
+    scores: Layout | None
     norms: Mapping[str, FirstNorm]
 
+    @staticmethod
+    def of(
+        proto: onnx.ModelProto, model: Model, layout: Layout | None, norms: Mapping[str, FirstNorm]
+    ) -> AsTrained:
+        """That of a float model.
 
-def preparation_doubts(
-    model: AsTrained, inputs: Sequence[InputSurvey], samples: Iterable[Sample]
-) -> tuple[DataWarning, ...]:
+        Args:
+            proto: it, as it is run.
+            model: the same or what it was made of, with the folder of its external data.
+            layout: how its outputs are read; None where that is not known.
+            norms: what it knows of its inputs.
+        """
+        return AsTrained(proto, model.data_dir, layout, None if layout else likely_scores(model), norms)
+
+
+def preparation_seen(
+    model: AsTrained,
+    inputs: Sequence[InputSurvey],
+    samples: Iterable[Sample],
+    count: int | None,
+    doubts: Sequence[DataWarning] = (),
+) -> PreparationLook:
     """What the float model says of how its pictures are prepared.
 
     Args:
         model: the float model.
         inputs: what its inputs were fed.
         samples: some samples; 64 at most are read.
+        count: how many there are; None where that is not known.
+        doubts: what is doubtful about the values that are fed.
 
     Returns:
-        One doubt at most. A fault here is logged, and costs the run nothing.
+        A fault here is logged, and costs the run nothing.
     """
     pictures = [entry for entry in inputs if entry.layout is not None]
-    if len(pictures) != 1 or not (measurable(model.layout) or pictures[0].spec.name in model.norms):
-        return ()
+    odd = any(one.kind == "unnormalized" for one in doubts)
+    layout = model.layout or (model.scores if odd else None)
+    if len(pictures) != 1 or not (measurable(layout) or pictures[0].spec.name in model.norms):
+        return PreparationLook()
     try:
         coming = iter(samples)
         read = list(itertools.islice(coming, _LEAST))
         if len(read) < _LEAST or not otherwise(pictures[0]):
-            return ()
+            return PreparationLook()
         most = _BYTES // max(1, sum(one.nbytes for one in read[0].feeds.values()))
         read += itertools.islice(coming, max(0, min(most, MOST) - _LEAST))
-        return tuple(_Look(model, pictures[0], read).doubts())
+        look = _Look(replace(model, layout=layout), pictures[0], read)
+        found = look.doubt() if layout is model.layout else look.of_scores()
+        told = () if found is None else (told_of(found, look.samples, count),)
+        return PreparationLook(told, pictures[0].spec.name if look.is_sure else None)
     except (ort.RunError, UserError, ValueError, IndexError) as error:
         LOG.info("how pictures are prepared is not known of the float model: %s", error)
     except Exception as error:  # what nobody asked for never ends the run
         LOG.warning("looking how pictures are prepared ends in a fault of onnxq: %r", error)
-    return ()
+    return PreparationLook()
 
 
 class _Look:
-    """Runs the float model on what is fed, and on what would be fed otherwise."""
+    """Runs the float model on what is fed, and on what would be fed otherwise.
+
+    Attributes:
+        samples: how many samples were looked at.
+        is_sure: whether the model is sure of its answers as it is fed, and no surer otherwise.
+    """
 
     def __init__(self, model: AsTrained, seen: InputSurvey, samples: Sequence[Sample]) -> None:
         self._model, self._seen, self._samples = model, seen, samples
         self._name, self._layout = seen.spec.name, seen.layout or ""
         self._outputs = tuple(info.name for info in model.proto.graph.output)
+        self.samples, self.is_sure = 0, False
 
-    def doubts(self) -> Iterable[DataWarning]:
+    def doubt(self) -> DataWarning | None:
+        """What is doubtful about the preparation; None for nothing."""
         candidates = otherwise(self._seen)
         norm = self._model.norms.get(self._name)
-        excluded = None
+        excluded = unlike = None
         if norm is not None:
-            candidates, excluded = self._by_norm(norm, candidates)
-        best = self._surest(candidates, excluded) if measurable(self._model.layout) else None
-        if best is not None:
-            yield best
-        elif excluded is not None and candidates and not measurable(self._model.layout):
-            yield excluded.doubt(self._name, candidates[0])
+            candidates, excluded, unlike = self._by_norm(norm, candidates)
+        if measurable(self._model.layout):
+            best = self._surest(candidates, excluded)
+            self.is_sure = self.is_sure and excluded is None
+            return best or (None if self.is_sure else unlike)
+        if excluded is not None and candidates:
+            return excluded.doubt(self._name, candidates[0])
+        return unlike
+
+    def of_scores(self) -> None:
+        """Looks whether the model is sure, of which nothing says that its outputs are scores."""
+        self._surest(otherwise(self._seen), None)
 
     # -- statistics of training ----------------------------------------------------------------
 
     def _by_norm(
         self, norm: FirstNorm, candidates: Sequence[PicturesAs]
-    ) -> tuple[list[PicturesAs], _Excluded | None]:
-        """The candidates that statistics of training leave, and why what is fed is none of them."""
+    ) -> tuple[list[PicturesAs], _Excluded | None, DataWarning | None]:
+        """The candidates that statistics of training leave, why what is fed is none of them, or why none is."""
         session = ort.load(norm.part)
         samples = self._samples[:_LEAST]
+        self.samples = len(samples)
         compared = {
             one: norm.compared([session.run({self._name: self._fed(one, sample)})[0] for sample in samples])
             for one in (AS_FED, *candidates)
         }
         nearest = min(compared.values(), key=lambda one: float(one.distances[-1]))
         if not nearest.distances[-1] <= _KNOWN or not nearest.is_trained:
-            return list(candidates), None
+            return list(candidates), None, self._far(norm, float(nearest.distances[-1]))
         distances = {one: found.distances for one, found in compared.items()}
         least = np.min(list(distances.values()), 0)
         bound = np.maximum(2 * least, least + _OTHER)
         left = [one for one in candidates if distances[one][-1] <= bound[-1]]
         left.sort(key=lambda one: (one.reverses, float(distances[one][-1])))
         if left and (distances[AS_FED] > bound).all():
-            return left, _Excluded(norm.node, float(distances[AS_FED][-1]), float(least[-1]), len(samples))
-        return left, None
+            why = _Excluded(norm.node, float(distances[AS_FED][-1]), float(least[-1]), len(samples))
+            return left, why, None
+        return left, None, None
+
+    def _far(self, norm: FirstNorm, least: float) -> DataWarning | None:
+        """That no preparation makes what the model kept of its training."""
+        if least < _FAR:
+            return None
+        return DataWarning(
+            "unlike", self._name,
+            f"input {self._name!r}: of {self.samples} images, however they are prepared, the statistics that "
+            f"BatchNormalization {norm.node!r} kept of its training are off by {_nats(least)}, where "
+            f"{_KNOWN:g} and less are usual",
+            "look whether they are what the model was made for, and whether its weights are trained",
+        )  # fmt: skip
 
     # -- sureness ------------------------------------------------------------------------------
 
@@ -149,9 +206,11 @@ class _Look:
             run, samples = fed.samples, self._samples[:until]
             for place, sample in enumerate(samples[run:]):
                 taken = self._add(fed, session, AS_FED, sample)
-                if not run + place and taken > _SLOW and self._add(self._meter(), session, AS_FED, sample) > _SLOW:
+                slow = not run + place and taken > _SLOW
+                if slow and self._add(self._meter(), session, AS_FED, sample) > _SLOW:
                     LOG.info("how sure the model is is not looked at: a run takes %.1f s of CPU", taken)
                     return None if excluded is None else excluded.doubt(self._name, candidates[0])
+            self.samples = max(self.samples, fed.samples)
             if len(samples) >= _SEEN and not fed.is_of_boxes and self._tell_nothing(fed, meters):
                 return self._unlike(fed)
             self._run(session, left, meters, samples)
@@ -169,9 +228,11 @@ class _Look:
                 left += twins
                 gains |= {one: _Gain.of(meters[one], fed) for one in twins}
             left = sorted(left, key=lambda one: -gains[one].mean)[:most]
-            if not left or len(samples) == len(self._samples):
+            if (not left and fed.samples >= _LEAST) or len(samples) == len(self._samples):
                 break
-        return self._told(left[0], meters[left[0]], fed, excluded) if left else None
+        told = self._told(left[0], meters[left[0]], fed, excluded) if left else None
+        self.is_sure = told is None and fed.samples >= _LEAST and _mean(fed) >= fed.sure
+        return told
 
     def _run(
         self, session: ort.Session, candidates: Sequence[PicturesAs],

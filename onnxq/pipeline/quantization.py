@@ -49,7 +49,7 @@ from onnxq.pipeline.job import Job
 from onnxq.pipeline.layer_errors import layer_errors
 from onnxq.pipeline.not_taken import beyond_compiler, refused
 from onnxq.pipeline.planning import Planned, check_plan, planned
-from onnxq.pipeline.preparation import MOST, AsTrained, preparation_doubts
+from onnxq.pipeline.preparation import MOST, AsTrained, preparation_seen
 from onnxq.pipeline.pursuit import Measurement, Pursuit
 from onnxq.pipeline.ranging import Ranging
 from onnxq.pipeline.result import Result
@@ -429,15 +429,15 @@ class Quantization:
     def _look_at_data(self, job: Job, sampling: Sampling, prepared: Prepared) -> None:
         """Asks the float model whether its pictures are prepared as it was trained."""
         floats = prepared.unedited
-        if job.glance is None or sampling.parts is None or not floats.graph.output:
+        if job.glance is None or sampling.source is None or not floats.graph.output:
             return
         bound = None if self._pursuit is None else self._pursuit.bound
         outputs = [info.name for info in floats.graph.output]
         known = KnownTask.of(None, job.model, outputs) if bound is None else bound.task
-        model = AsTrained(floats, job.model.data_dir, known.layout, job.glance.norms)
+        model, count = AsTrained.of(floats, job.model, known.layout, job.glance.norms), sampling.source.count
         with job.step("data"):
-            samples = job.feeds(sampling.fitting(MOST))
-            job.glance.told = preparation_doubts(model, job.glance.inputs, samples)
+            samples, doubts = job.feeds(sampling.fitting(MOST)), job.doubts().doubts
+            job.glance.look = preparation_seen(model, job.glance.inputs, samples, count, doubts)
 
     def _cache(self, state: RunState, built: Built) -> str | None:
         """The calibration cache of all measured activations; those of the plan with its scales."""
