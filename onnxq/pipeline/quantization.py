@@ -249,9 +249,8 @@ class Quantization:
             )
         body = self._judged(sampling, built, state.references.verifying, verified)
         compared = verified.gauge is not NOTHING
-        result = as_float or job.result(made.proto, made.model)
-        result.profiles, result.cache = sampling.deployment.profiles, cache
-        result.deployments = {one.name: one.profiles for one in sampling.deployments if one.name}
+        result = (as_float or job.result(made.proto, made.model)).deployed(sampling.deployments)
+        result.cache = cache
         engine, against = self._compiler_part(state, result.report.unsupported)
         result.report = job.finished(
             replace(
@@ -366,7 +365,7 @@ class Quantization:
         built = searched((BODY,), request, state).built.finished()
         made = built.written
         accuracy = verify(built.job, sampling, made.proto, state.references.verifying, emulate=True)
-        result = job.result(made.proto, made.model)
+        result = job.result(made.proto, made.model).deployed(sampling.deployments)
         result.report = replace(result.report, body=body_part(built.draft.body, made, (), accuracy, ()))
         return result
 

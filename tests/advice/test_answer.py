@@ -211,4 +211,6 @@ def test_strict_refuses_what_is_not_to_be_shipped(tmp_path: Path) -> None:
     words = [word for word in QUANTIZE if word != "--no-engine"]
     ran = run(tmp_path, *words, "--force")
     assert (ran.code, ran.out.startswith("Do not ship it: y has little to do")) == (0, True)
+    assert "trtexec" not in ran.out
+    assert "N 1 (assumed: --batch MIN:OPT:MAX states it)" in ran.out
     assert run(tmp_path, *words, "--force", "--strict").code == 1

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 def end_screen(report: Report, *, estimated: bool = False) -> Page:
     """What a run of `sanitize` or `quantize` did; `estimated`: with the estimate of the speed."""
     page = Page()
-    if report.plan:
-        answer_lines(page, advise(report))
+    advice = advise(report) if report.plan else None
+    if advice is not None:
+        answer_lines(page, advice)
     page.head(f"{report.model} -> {report.output}")
     _runtime(page, report.runtime)
     page.section("Target", f"{report.target}, done in {report.seconds:.1f} s")
@@ -67,8 +68,10 @@ def end_screen(report: Report, *, estimated: bool = False) -> Page:
         page.section("Files" if number == 0 else "", text)
     for number, line in enumerate(report.commands):
         if number == 0:
-            page.section("Next", "")
+            page.section("Anyway" if advice is not None and advice.answer == "do-not-ship" else "Next", "")
         page.code(line)
+    if report.commands and report.profiles and not report.plan and not report.calibration:
+        page.entry("sizes that nobody stated are taken for 1: put in those that you use", style="yellow")
     return page
 
 
