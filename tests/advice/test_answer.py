@@ -301,6 +301,38 @@ def test_screen_report_and_python_say_the_same(tmp_path: Path) -> None:
     assert "--no-engine" not in shlex.split(written["command"])
 
 
+def one_great_channel(folder: Path) -> None:
+    """A channel a hundred times as great as the others, and read by weights that are as much smaller."""
+    save(folder)
+    model = onnx.load(folder / "net.onnx")
+    for weight, place, factor in zip(model.graph.initializer, (np.s_[3], np.s_[:, 3]), (100, 0.01), strict=True):
+        values = onnx.numpy_helper.to_array(weight).copy()
+        values[place] *= factor
+        weight.CopyFrom(onnx.numpy_helper.from_array(values, weight.name))
+    onnx.save(model, folder / "net.onnx")
+
+
+def test_what_the_user_switched_off_is_the_cause_and_its_command_mends_it(tmp_path: Path) -> None:
+    one_great_channel(tmp_path)
+    ran = run(tmp_path, *QUANTIZE, "-o", "q.onnx")
+    lost = json.loads((tmp_path / "q.report.json").read_text())
+    assert ran.out.splitlines()[1].strip() == "repair is switched off (--repair none)"
+    run(tmp_path, *shlex.split(lost["advice"]["command"])[1:], "--force")
+    mended = json.loads((tmp_path / "q.report.json").read_text())
+    levels = [one["about_mean"]["worst_output_db"] for one in (lost, mended)]
+    assert levels[0] < 10 < 20 < levels[1]
+
+
+def test_a_goal_that_only_floats_meet_says_so_first(tmp_path: Path) -> None:
+    save(tmp_path)
+    ran = run(tmp_path, *QUANTIZE, "--min-sqnr", "60", "-o", "q.onnx")
+    said = " ".join(ran.out.split())
+    assert said.startswith(
+        "Do not ship it: the goal is met (SQNR about the mean), but by the float model: no layer is left in int8 "
+        "2 layers, 100 % of the work: left in float for the goal"
+    )
+
+
 def test_strict_refuses_what_is_not_to_be_shipped(tmp_path: Path) -> None:
     """A layer whose range is a thousandth of what it holds: the output is lost."""
     pytest.importorskip("tensorrt_rtx")

@@ -18,7 +18,10 @@ from onnxq.base.errors import UserError
 from onnxq.cli.pages.plan import heads_entry
 from onnxq.cli.screen import Page
 from onnxq.graph.model import Model
+from onnxq.noise.gram import Effort, NoiseModel
+from onnxq.noise.sources import NoiseSource, Sources
 from onnxq.pipeline.searches import loud
+from onnxq.quant.plan import Edge
 from onnxq.quant.heads import eligible_heads, heads
 
 
@@ -296,6 +299,19 @@ def test_blocks_are_all_that_is_measured_where_none_is_loud(monkeypatch: pytest.
         report_of(spiked(spike=1, rest=8))
         assert len(measured) >= stages
         assert (len(measured) == 1) == (stages == 1)
+
+
+def test_the_loudest_tensor_has_a_name_where_no_layer_gains_what_it_costs() -> None:
+    """The first of two makes nearly all of the noise, and is read by two layers."""
+    edges = [frozenset({Edge("one", 0), Edge("two", 0)}), frozenset({Edge("two", 1)})]
+    entries = tuple(
+        NoiseSource(name, "activation", place, (name,), some, (frozenset({edge.node for edge in some}),))
+        for place, (name, some) in enumerate(zip(("mid", "last"), edges, strict=True))
+    )
+    noise = {"y": np.diag([9e-4, 1e-4])}
+    model = NoiseModel(Sources(entries, {}), noise, {"y": 1.0}, (), Effort(4, 4, 2))
+    said = loud._spread(model, float(model.loudness().max()))
+    assert said.startswith("tensor 'mid', which 'one' and 1 more read, makes 90% of the noise")
 
 
 def drowned() -> onnx.ModelProto:

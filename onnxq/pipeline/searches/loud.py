@@ -385,10 +385,11 @@ def _spread(model: NoiseModel, most: float) -> str:
     if most < policies.LOUD_SHARE:
         return f"the noise is spread: {what} makes more than {most:.0%} of it"
     one = model.sources.entries[int(np.argmax(model.loudness()))]
-    readers = _told(sorted({edge.node for edge in one.edges}))
+    readers = sorted({edge.node for edge in one.edges})
+    reads = "reads" if len(readers) == 1 else "read"
     return (
-        f"tensor {one.name!r}, which {readers} read{'s' * (len(one.edges) == 1)}, makes {most:.0%} of the noise, "
-        "but no layer in float gains what it costs"
+        f"tensor {one.name!r}, which {_told(readers)} {reads}, makes {most:.0%} of the noise, but no layer in float "
+        "gains what it costs"
     )
 
 
