@@ -165,7 +165,9 @@ class TestClasses:
         assert told(TRAINED, PICTURES / 255) == []
 
 
-@pytest.mark.parametrize(("fed", "kinds"), [(PICTURES * 1.0, []), (PICTURES * 0 + PICTURES[:1], ["unnormalized"])])
+@pytest.mark.parametrize(
+    ("fed", "kinds"), [(PICTURES * 1.0, []), (PICTURES * 0 + PICTURES[:1], ["unnormalized"])]
+)
 def test_whole_numbers_are_right_where_answers_show_it(fed: np.ndarray, kinds: list[str]) -> None:
     """Nothing says that the outputs are scores; of one picture, 80 times, no answer shows anything."""
     proto = nearest(1.0, [0, 0, 0])
@@ -192,7 +194,7 @@ def test_the_same_answer_for_everything_is_told() -> None:
 
 
 def test_training_that_shows_in_no_answer_names_no_preparation() -> None:
-    """Statistics fit another preparation, and one answer is given for everything: the weights are asked for."""
+    """Statistics fit another preparation, and everything gets one answer: the weights are asked for."""
     proto = normed(1 / 127.5, [1, 1, 1])
     nodes = [
         *proto.graph.node,
@@ -239,7 +241,10 @@ class TestNorm:
         weights = {one.name: one for one in proto.graph.initializer}
         mean, var = (numpy_helper.to_array(weights[name]) for name in ("mean", "var"))
         random = np.random.default_rng(4)
-        for name, made in (("mean", random.normal(0, mean.std(), 8)), ("var", np.median(var) * (1 + random.normal(0, 0.1, 8)))):
+        for name, made in (
+            ("mean", random.normal(0, mean.std(), 8)),
+            ("var", np.median(var) * (1 + random.normal(0, 0.1, 8))),
+        ):
             weights[name].CopyFrom(numpy_helper.from_array(made.astype(np.float32), name))
         assert told(proto, RIGHT) == told(proto, PICTURES / 255) == []
 

@@ -257,7 +257,9 @@ def test_scalars_of_range_that_become_constant() -> None:
 def test_the_commands_have_the_shapes_of_dynamic_inputs(tmp_path: Path) -> None:
     """Of a batch and another size that nobody stated, as `quantize` has them; static ones need none."""
     for batch, wanted in (("N", "1x4x1"), ("3", "3x4x1")):
-        result = sanitize(parsed(f"net (float[{batch}, 4, W] x) => (float[{batch}, 4, W] y) {{ y = Relu (x) }}"))
+        result = sanitize(
+            parsed(f"net (float[{batch}, 4, W] x) => (float[{batch}, 4, W] y) {{ y = Relu (x) }}")
+        )
         result.save(tmp_path / "net.onnx", page=False, force=True)
         told = f"--minShapes=x:{wanted} --optShapes=x:{wanted} --maxShapes=x:{wanted}"
         assert told in result.report.commands[0]

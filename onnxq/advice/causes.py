@@ -107,7 +107,8 @@ def _switched_off(report: Report) -> Iterator[LikelyCause]:
         )  # fmt: skip
     if given(report, "--loud") and plan.heads is not None and plan.heads.asked == "int8":
         yield LikelyCause(
-            "loud-off", "what is loud was not looked for (--loud int8)", "the noise of each source is measured",
+            "loud-off", "what is loud was not looked for (--loud int8)",
+            "the noise of each source is measured",
             "let it be looked for", again(report, without=("--loud",)),
         )  # fmt: skip
 
@@ -137,9 +138,13 @@ def _loud(report: Report) -> Iterator[LikelyCause]:
 def _of_loud(report: Report, one: LoudSource) -> LikelyCause:
     nodes = counted(len(one.nodes), "layer")
     gain, share = number(one.gain_db), number(one.share)
-    worth = "" if gain is None or share is None else (
-        f": {'up to ' * (one.interval is None)}{gain:+.1f} dB{within(one.interval)} for {share:.2%} of the int8 "
-        "work, as it is on the samples that chose it"
+    worth = (
+        ""
+        if gain is None or share is None
+        else (
+            f": {'up to ' * (one.interval is None)}{gain:+.1f} dB{within(one.interval)} for {share:.2%} of "
+            "the int8 work, on the samples that chose it"
+        )
     )
     return LikelyCause(
         "loud", one.why,
@@ -206,8 +211,10 @@ def _everywhere(report: Report, goal: tuple[str, ...]) -> Iterator[LikelyCause]:
     if seen is not None and (not seen.reached or seen.share >= MOST_FLOAT):
         takes = f"{seen.share:.0%}" if seen.reached else "more than all"
         yield LikelyCause(
-            "not-for-int8", f"int8 is not for this model as it is: {seen.sqnr_db:g} dB would take {takes} of the "
-            "int8 work to float", "the noise of each source is measured, and that of sets of layers foreseen",
+            "not-for-int8",
+            f"int8 is not for this model as it is: {seen.sqnr_db:g} dB would take {takes} of the int8 "
+            "work to float",
+            "the noise of each source is measured, and that of sets of layers foreseen",
             "make the model in plain float16, or train it with quantization in the loop", in_float16(report),
         )  # fmt: skip
         return

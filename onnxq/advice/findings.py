@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 
 from onnxq.advice.answers import answers_lost
-from onnxq.advice.asked import again, asked_of, given
+from onnxq.advice.asked import again, given
 from onnxq.advice.causes import in_float16, likely, of_data
 from onnxq.advice.lost import LEAST_ABOUT_MEAN, judged, lost_words
 from onnxq.advice.worth import HELPS_READING, reading, worth_of
@@ -135,7 +135,7 @@ def _accuracy(report: Report) -> Iterator[AdviceFinding]:
     near, answers = judged(report.accuracy, report.about_mean), answers_lost(report)
     lost = lost_words(near, _short)
     figures = part_of(TaskPart, report.task).figures
-    few = figures and figures[0].kind == "detections" and number(figures[0].whole) or math.inf
+    few = (figures and figures[0].kind == "detections" and number(figures[0].whole)) or math.inf
     if answers is not None and (answers.sure or few >= FEW_ANSWERS):
         goal = ("--min-agreement", f"{answers.least:g}")
         said = answers.said + ("" if answers.sure else "; of so few it may be chance")
@@ -211,7 +211,9 @@ def _spread(report: Report) -> Iterator[AdviceFinding]:
     if level is None or interval is None or not part_of(TaskPart, report.task).figures:
         return
     if level < BAD_DB and interval.low < LEAST_ABOUT_MEAN and interval.high - interval.low > BAD_DB:
-        said = f"the worst output, {_short(about.worst_output or '')!r}, has {decibels(level)}{within(interval)}"
+        said = (
+            f"the worst output, {_short(about.worst_output or '')!r}, has {decibels(level)}{within(interval)}"
+        )
         said += ": with other samples the error may be greater than what varies"
         yield AdviceFinding("spread", "open", said, (_more(report), *likely(report)[:1]))
 
@@ -277,7 +279,7 @@ def _int8(report: Report) -> Iterator[AdviceFinding]:
         said = "nothing is quantized: the file is a float model"
         if met:
             said = f"the goal is met ({met[0].what}), but by the float model: no layer is left in int8"
-        half = LikelyCause("float16", "", "", "int8 is not for this model at this goal: make it in plain float16",
+        half = LikelyCause("float16", "", "", "int8 is not for it at this goal: make it in plain float16",
                            in_float16(report))  # fmt: skip
         yield AdviceFinding("no-int8", "bad", said, (*_ineligible(report), *(half,) * bool(met)))
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -76,8 +77,8 @@ class InputSurvey:
         constant: samples in which all values are the same, of pictures all of a channel: how many, and the
             first of them.
         greatest: the greatest magnitude of each sample that has one above 0.
-        alike: of each picture of 32 pixels a side and more, how alike neighbours in a row are: the correlation
-            of their values less their channel's mean, -1 to 1.
+        alike: of each picture of 32 pixels a side and more, how alike neighbours in a row are: the
+            correlation of their values less their channel's mean, -1 to 1.
         spread: the greatest distance of a sample to the first one, mean((x - first)^2) / var(first), of the
             samples up to the one that is surely another.
     """
@@ -203,7 +204,7 @@ def _alike(channels: np.ndarray, wide: int) -> float:
     apart = (channels - channels.mean(1, keepdims=True)).reshape(-1, wide)
     one, other = apart[:, :-1], apart[:, 1:]
     powers = [float(np.einsum("ij,ij->", some, some)) for some in (one, other)]
-    return float(np.einsum("ij,ij->", one, other)) / np.sqrt(max(np.prod(powers), np.finfo(float).tiny))
+    return float(np.einsum("ij,ij->", one, other)) / math.sqrt(max(math.prod(powers), np.finfo(float).tiny))
 
 
 def _layout(spec: InputSpec, preparation: Preparation | None) -> str | None:

@@ -139,7 +139,7 @@ class Interval(DocumentPart):
 
     @staticmethod
     def of_change(change: float, without: Sequence[float] | np.ndarray) -> Interval | None:
-        """That of a difference of levels of the same samples, by a jackknife: standard error times Student's t.
+        """That of a difference of levels of the same samples: by a jackknife, its error times Student's t.
 
         Args:
             change: of all samples, dB.

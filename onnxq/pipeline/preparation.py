@@ -110,7 +110,7 @@ def preparation_seen(
         most = _BYTES // max(1, sum(one.nbytes for one in read[0].feeds.values()))
         read += itertools.islice(coming, max(0, min(most, MOST) - _LEAST))
         look = _Look(replace(model, layout=layout), pictures[0], read)
-        found = look.doubt() if layout is model.layout else look.of_scores()
+        found = look.doubt(layout is model.layout)
         told = () if found is None else (told_of(found, look.samples, count),)
         return PreparationLook(told, pictures[0].spec.name if look.is_sure else None)
     except (ort.RunError, UserError, ValueError, IndexError) as error:
@@ -134,8 +134,11 @@ class _Look:
         self._outputs = tuple(info.name for info in model.proto.graph.output)
         self.samples, self.is_sure = 0, False
 
-    def doubt(self) -> DataWarning | None:
-        """What is doubtful about the preparation; None for nothing."""
+    def doubt(self, answers: bool) -> DataWarning | None:
+        """What is doubtful about the preparation; None for nothing.
+
+        `answers`: whether it is known how its outputs are read; else no answer of theirs speaks against it.
+        """
         candidates = otherwise(self._seen)
         norm = self._model.norms.get(self._name)
         excluded = unlike = None
@@ -144,21 +147,18 @@ class _Look:
         if measurable(self._model.layout):
             best = self._surest(candidates, excluded)
             self.is_sure = self.is_sure and excluded is None
-            return best or (None if self.is_sure else unlike)
+            if answers:
+                return best or (None if self.is_sure else unlike)
         if excluded is not None and candidates:
             return excluded.doubt(self._name, candidates[0])
-        return unlike
-
-    def of_scores(self) -> None:
-        """Looks whether the model is sure, of which nothing says that its outputs are scores."""
-        self._surest(otherwise(self._seen), None)
+        return None if self.is_sure else unlike
 
     # -- statistics of training ----------------------------------------------------------------
 
     def _by_norm(
         self, norm: FirstNorm, candidates: Sequence[PicturesAs]
     ) -> tuple[list[PicturesAs], _Excluded | None, DataWarning | None]:
-        """The candidates that statistics of training leave, why what is fed is none of them, or why none is."""
+        """The candidates that statistics of training leave; why what is fed is none of them, or none is."""
         session = ort.load(norm.part)
         samples = self._samples[:_LEAST]
         self.samples = len(samples)

@@ -60,7 +60,7 @@ class Result(Shown):
         return advise(self.report)
 
     def deployed(self, deployments: Sequence[Deployment]) -> Result:
-        """It, for these deployments: what its profiles are, and the commands that are told when it is saved."""
+        """It, with the profiles of these deployments, which its commands have when it is saved."""
         self.profiles = main_of(deployments).profiles
         self.deployments = {one.name: one.profiles for one in deployments if one.name}
         return self

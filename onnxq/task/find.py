@@ -75,7 +75,9 @@ def likely_scores(model: Model) -> Classes | None:
         return None
     classes = tensors[0].shape[1]
     maker = _maker(tensors[0])
-    return Classes(tensors[0].name) if _is_product(maker) and isinstance(classes, int) and classes > 2 else None
+    return (
+        Classes(tensors[0].name) if _is_product(maker) and isinstance(classes, int) and classes > 2 else None
+    )
 
 
 # -- classes, words, pixels ---------------------------------------------------------------------

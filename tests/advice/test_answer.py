@@ -181,7 +181,8 @@ CAUSES: dict[str, tuple[Callable[[dict[str, Any]], object], str, str]] = {
     "some in float": (lost_beside(foreseen(0.4)), "the noise is spread", "--min-sqnr 30"),
     "all in float": (lost_beside(foreseen(0.97)), "int8 is not for this model as it is", "--body fp16"),
     "not at all": (
-        lost_beside(foreseen(0.5, reached=False)), "int8 is not for this model as it is: 30 dB would take more",
+        lost_beside(foreseen(0.5, reached=False)),
+        "int8 is not for this model as it is: 30 dB would take more",
         "--body fp16",
     ),
 }
@@ -203,7 +204,9 @@ def test_what_a_goal_would_take_is_said(plain: dict[str, Any]) -> None:
     assert advice.do.endswith("--min-sqnr 30, for which about 40% of the int8 work would be in float")
 
 
-@pytest.mark.parametrize(("interval", "said"), [(None, "up to +9.0 dB for"), ((2.0, 16.0), "+9.0 dB (2.0 to 16.0) for")])
+@pytest.mark.parametrize(
+    ("interval", "said"), [(None, "up to +9.0 dB for"), ((2.0, 16.0), "+9.0 dB (2.0 to 16.0) for")]
+)
 def test_what_is_gained_is_said_with_its_spread(
     plain: dict[str, Any], interval: tuple[float, float] | None, said: str
 ) -> None:
@@ -226,7 +229,15 @@ def no_int8(code: str, *, met: bool) -> Callable[[dict[str, Any]], object]:
             {"node": first, "op": "Conv", "because": "as said", "code": "goal" if met else code},
             {"node": second, "op": "Conv", "because": "as said", "code": code},
         ]
-        gate = {"kind": "sqnr", "what": "SQNR", "of": "", "goal": 90.0, "measured": 99.0, "met": True, "missing": 0.0}
+        gate = {
+            "kind": "sqnr",
+            "what": "SQNR",
+            "of": "",
+            "goal": 90.0,
+            "measured": 99.0,
+            "met": True,
+            "missing": 0.0,
+        }
         report["goal"] = {"met": True, "gates": [gate], "scores": None} if met else None
 
     return change
@@ -305,7 +316,9 @@ def one_great_channel(folder: Path) -> None:
     """A channel a hundred times as great as the others, and read by weights that are as much smaller."""
     save(folder)
     model = onnx.load(folder / "net.onnx")
-    for weight, place, factor in zip(model.graph.initializer, (np.s_[3], np.s_[:, 3]), (100, 0.01), strict=True):
+    for weight, place, factor in zip(
+        model.graph.initializer, (np.s_[3], np.s_[:, 3]), (100, 0.01), strict=True
+    ):
         values = onnx.numpy_helper.to_array(weight).copy()
         values[place] *= factor
         weight.CopyFrom(onnx.numpy_helper.from_array(values, weight.name))
@@ -328,8 +341,8 @@ def test_a_goal_that_only_floats_meet_says_so_first(tmp_path: Path) -> None:
     ran = run(tmp_path, *QUANTIZE, "--min-sqnr", "60", "-o", "q.onnx")
     said = " ".join(ran.out.split())
     assert said.startswith(
-        "Do not ship it: the goal is met (SQNR about the mean), but by the float model: no layer is left in int8 "
-        "2 layers, 100 % of the work: left in float for the goal"
+        "Do not ship it: the goal is met (SQNR about the mean), but by the float model: no layer is left in "
+        "int8 2 layers, 100 % of the work: left in float for the goal"
     )
 
 

@@ -229,7 +229,8 @@ def test_noise_for_pictures(data: np.ndarray, spec: InputSpec, expected: list[st
 
 
 @pytest.mark.parametrize(
-    ("count", "said"), [(40, ""), (500, " (40 of 500 samples were looked at)"), (None, " (40 samples were looked at)")]
+    ("count", "said"),
+    [(40, ""), (500, " (40 of 500 samples were looked at)"), (None, " (40 samples were looked at)")],
 )
 def test_of_how_many_samples_is_said(count: int | None, said: str) -> None:
     (doubt,) = found(np.repeat(PHOTOS[:1], 40, 0) / 255, count=count)

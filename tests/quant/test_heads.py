@@ -21,8 +21,8 @@ from onnxq.graph.model import Model
 from onnxq.noise.gram import Effort, NoiseModel
 from onnxq.noise.sources import NoiseSource, Sources
 from onnxq.pipeline.searches import loud
-from onnxq.quant.plan import Edge
 from onnxq.quant.heads import eligible_heads, heads
+from onnxq.quant.plan import Edge
 
 
 def ints(*values: int) -> np.ndarray:

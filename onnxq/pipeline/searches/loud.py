@@ -194,9 +194,7 @@ class _Looking:
         plain = [Gain.of(base, one) for one in levels]
 
         def gain(tried: _Set) -> Gain:
-            both = (
-                self._refitted(one, self._sampling.proposing(), output) for one in (before, tried)
-            )
+            both = (self._refitted(one, self._sampling.proposing(), output) for one in (before, tried))
             return Gain.of(*both)
 
         if nested:
@@ -388,8 +386,8 @@ def _spread(model: NoiseModel, most: float) -> str:
     readers = sorted({edge.node for edge in one.edges})
     reads = "reads" if len(readers) == 1 else "read"
     return (
-        f"tensor {one.name!r}, which {_told(readers)} {reads}, makes {most:.0%} of the noise, but no layer in float "
-        "gains what it costs"
+        f"tensor {one.name!r}, which {_told(readers)} {reads}, makes {most:.0%} of the noise, but no layer "
+        "in float gains what it costs"
     )
 
 
