@@ -180,7 +180,7 @@ def test_whole_numbers_are_right_where_answers_show_it(fed: np.ndarray, kinds: l
 def test_of_how_many_samples_is_said() -> None:
     seen = onnxq.look(TRAINED, {"x": np.ascontiguousarray(PICTURES / 255, np.float32)})
     (found,) = [one for one in seen.warnings if one.kind == "preparation"]
-    assert "of 80 samples were looked at)" in found.text
+    assert "of 64 of 80 images, each moved a little" in found.text
 
 
 def test_the_same_answer_for_everything_is_told() -> None:

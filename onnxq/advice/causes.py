@@ -105,7 +105,7 @@ def _switched_off(report: Report) -> Iterator[LikelyCause]:
             "repair-off", off if asked == "none" else held, "its steps are judged by the outputs",
             "let it make the outputs nearer", again(report, without=("--repair",), more=more),
         )  # fmt: skip
-    if given(report, "--loud") and plan.heads is not None and plan.heads.asked == "int8":
+    if given(report, "--loud") and plan.heads is not None and plan.heads.asked not in ("auto", "default"):
         yield LikelyCause(
             "loud-off", "what is loud was not looked for (--loud int8)",
             "the noise of each source is measured",

@@ -139,7 +139,7 @@ def _accuracy(report: Report) -> Iterator[AdviceFinding]:
     if answers is not None and (answers.sure or few >= FEW_ANSWERS):
         goal = ("--min-agreement", f"{answers.least:g}")
         said = answers.said + ("" if answers.sure else "; of so few it may be chance")
-        causes = (*(() if answers.sure else (_more(report),)), *likely(report, goal))
+        causes = likely(report, goal) if answers.sure else _unsure(report, likely(report, goal))
         yield AdviceFinding("answers", "bad" if answers.sure else "open", said, causes)
     if lost:
         level = near[0].level_db
@@ -184,7 +184,7 @@ def _level(report: Report) -> Iterator[AdviceFinding]:
     if level >= ENOUGH_FOR_ALL_DB:
         if about.worst_interval is not None and about.worst_interval.low < BAD_DB:
             said += f": other samples may have less than {BAD_DB:g} dB"
-            yield AdviceFinding("spread", "open", said, (_more(report),))
+            yield AdviceFinding("spread", "open", said, _unsure(report))
         return
     high = about.worst_interval.high if about.worst_interval is not None else level
     bad = high < BAD_DB
@@ -197,11 +197,13 @@ def _level(report: Report) -> Iterator[AdviceFinding]:
     yield AdviceFinding("level", "bad" if bad else "open", said, causes if bad else (*causes, state))
 
 
-def _more(report: Report) -> LikelyCause:
-    """That more samples would tell it."""
+def _unsure(report: Report, causes: tuple[LikelyCause, ...] = ()) -> tuple[LikelyCause, ...]:
+    """Causes of what may be chance: first what is doubtful about the data, then that few samples judged."""
+    doubts = tuple(of_data(report))
     judged = number(report.accuracy[0].samples) if report.accuracy else None
     said = "" if judged is None else f"{counted(int(judged), 'sample')} judged it"
-    return LikelyCause("few-samples", said, "", "give more samples: an eighth of them judges")
+    more = LikelyCause("few-samples", said, "", "give more samples: an eighth of them judges")
+    return (*doubts, more, *(one for one in causes if one not in doubts))
 
 
 def _spread(report: Report) -> Iterator[AdviceFinding]:
@@ -215,7 +217,7 @@ def _spread(report: Report) -> Iterator[AdviceFinding]:
             f"the worst output, {_short(about.worst_output or '')!r}, has {decibels(level)}{within(interval)}"
         )
         said += ": with other samples the error may be greater than what varies"
-        yield AdviceFinding("spread", "open", said, (_more(report), *likely(report)[:1]))
+        yield AdviceFinding("spread", "open", said, _unsure(report, likely(report)[:1]))
 
 
 def _few(report: Report) -> Iterator[AdviceFinding]:

@@ -104,17 +104,11 @@ def data_warnings(
             seen += _order(entry)
         seen += _yuv(entry)
         seen += _noise(entry)
-    return [*_bad(bad), *_few(count, batch), *(told_of(one, survey.samples, count) for one in seen)]
+    return [*_bad(bad), *_few(count, batch), *(_told_of(one, survey.samples, count) for one in seen)]
 
 
-def told_of(doubt: DataWarning, looked_at: int, count: int | None) -> DataWarning:
-    """A doubt that says how many samples it was seen in, where these are not all.
-
-    Args:
-        doubt: it.
-        looked_at: how many samples were looked at.
-        count: how many there are; None where that is not known.
-    """
+def _told_of(doubt: DataWarning, looked_at: int, count: int | None) -> DataWarning:
+    """A doubt that says how many samples it was seen in, where these are not all."""
     if count is not None and looked_at >= count:
         return doubt
     of = "" if count is None else f" of {count}"

@@ -18,7 +18,7 @@ from onnxq.data.first_norm import FirstNorm
 from onnxq.data.otherwise import AS_FED, PicturesAs, otherwise
 from onnxq.data.samples import Sample
 from onnxq.data.survey import InputSurvey
-from onnxq.data.warnings import DataWarning, PreparationLook, told_of
+from onnxq.data.warnings import DataWarning, PreparationLook
 from onnxq.graph.model import Model
 from onnxq.run import ort
 from onnxq.task.find import likely_scores
@@ -109,10 +109,11 @@ def preparation_seen(
             return PreparationLook()
         most = _BYTES // max(1, sum(one.nbytes for one in read[0].feeds.values()))
         read += itertools.islice(coming, max(0, min(most, MOST) - _LEAST))
-        look = _Look(replace(model, layout=layout), pictures[0], read)
+        look = _Look(replace(model, layout=layout), pictures[0], read, count)
         found = look.doubt(layout is model.layout)
-        told = () if found is None else (told_of(found, look.samples, count),)
-        return PreparationLook(told, pictures[0].spec.name if look.is_sure else None)
+        return PreparationLook(
+            () if found is None else (found,), pictures[0].spec.name if look.is_sure else None
+        )
     except (ort.RunError, UserError, ValueError, IndexError) as error:
         LOG.info("how pictures are prepared is not known of the float model: %s", error)
     except Exception as error:  # what nobody asked for never ends the run
@@ -124,15 +125,17 @@ class _Look:
     """Runs the float model on what is fed, and on what would be fed otherwise.
 
     Attributes:
-        samples: how many samples were looked at.
         is_sure: whether the model is sure of its answers as it is fed, and no surer otherwise.
     """
 
-    def __init__(self, model: AsTrained, seen: InputSurvey, samples: Sequence[Sample]) -> None:
+    def __init__(
+        self, model: AsTrained, seen: InputSurvey, samples: Sequence[Sample], count: int | None
+    ) -> None:
+        """Of some of so many samples; `count`: None where that is not known."""
         self._model, self._seen, self._samples = model, seen, samples
         self._name, self._layout = seen.spec.name, seen.layout or ""
         self._outputs = tuple(info.name for info in model.proto.graph.output)
-        self.samples, self.is_sure = 0, False
+        self._count, self.is_sure = count, False
 
     def doubt(self, answers: bool) -> DataWarning | None:
         """What is doubtful about the preparation; None for nothing.
@@ -161,31 +164,36 @@ class _Look:
         """The candidates that statistics of training leave; why what is fed is none of them, or none is."""
         session = ort.load(norm.part)
         samples = self._samples[:_LEAST]
-        self.samples = len(samples)
         compared = {
             one: norm.compared([session.run({self._name: self._fed(one, sample)})[0] for sample in samples])
             for one in (AS_FED, *candidates)
         }
         nearest = min(compared.values(), key=lambda one: float(one.distances[-1]))
         if not nearest.distances[-1] <= _KNOWN or not nearest.is_trained:
-            return list(candidates), None, self._far(norm, float(nearest.distances[-1]))
+            return list(candidates), None, self._far(norm, float(nearest.distances[-1]), len(samples))
         distances = {one: found.distances for one, found in compared.items()}
         least = np.min(list(distances.values()), 0)
         bound = np.maximum(2 * least, least + _OTHER)
         left = [one for one in candidates if distances[one][-1] <= bound[-1]]
         left.sort(key=lambda one: (one.reverses, float(distances[one][-1])))
         if left and (distances[AS_FED] > bound).all():
-            why = _Excluded(norm.node, float(distances[AS_FED][-1]), float(least[-1]), len(samples))
+            images = self._images(len(samples))
+            why = _Excluded(norm.node, float(distances[AS_FED][-1]), float(least[-1]), images)
             return left, why, None
         return left, None, None
 
-    def _far(self, norm: FirstNorm, least: float) -> DataWarning | None:
+    def _images(self, looked_at: int) -> str:
+        """How many images were looked at, in words: "8 of 64 images"."""
+        of = "" if self._count is None or looked_at >= self._count else f" of {self._count}"
+        return f"{looked_at}{of} images"
+
+    def _far(self, norm: FirstNorm, least: float, count: int) -> DataWarning | None:
         """That no preparation makes what the model kept of its training."""
         if least < _FAR:
             return None
         return DataWarning(
             "unlike", self._name,
-            f"input {self._name!r}: of {self.samples} images, however they are prepared, the statistics that "
+            f"input {self._name!r}: of {self._images(count)}, however they are prepared, the statistics that "
             f"BatchNormalization {norm.node!r} kept of its training are off by {_nats(least)}, where "
             f"{_KNOWN:g} and less are usual",
             "look whether they are what the model was made for, and whether its weights are trained",
@@ -210,7 +218,6 @@ class _Look:
                 if slow and self._add(self._meter(), session, AS_FED, sample) > _SLOW:
                     LOG.info("how sure the model is is not looked at: a run takes %.1f s of CPU", taken)
                     return None if excluded is None else excluded.doubt(self._name, candidates[0])
-            self.samples = max(self.samples, fed.samples)
             if len(samples) >= _SEEN and not fed.is_of_boxes and self._tell_nothing(fed, meters):
                 return self._unlike(fed)
             self._run(session, left, meters, samples)
@@ -267,13 +274,13 @@ class _Look:
             high, low = (np.expm1(max(0.0, _mean(one))) for one in (meter, fed))
             text += (
                 f"{high:.1f} detections an image are found again where it is moved a little, against "
-                f"{low:.1f} as fed, by their scores, of {count} images"
+                f"{low:.1f} as fed, by their scores, of {self._images(count)}"
             )
         else:
             high, low = (max(0.0, _mean(one)) / np.log(2) for one in (meter, fed))
             text += (
                 f"an answer tells {high:.1f} bits of which image it is for, against {low:.1f} as fed, of "
-                f"{count} images, each moved a little"
+                f"{self._images(count)}, each moved a little"
             )
         return DataWarning(kind, self._name, text, best.hint, best.flags[::2], best.flags)
 
@@ -285,7 +292,8 @@ class _Look:
         answer = "finds nothing in any of them" if fed.is_of_boxes else "gives all of them the same answer"
         return DataWarning(
             "unlike", self._name,
-            f"input {self._name!r}: of {count} images, however they are prepared, the float model {answer}",
+            f"input {self._name!r}: of {self._images(count)}, however they are prepared, the float model "
+            f"{answer}",
             "look whether they are what the model was made for, and whether its weights are trained",
         )  # fmt: skip
 
@@ -362,13 +370,13 @@ class _Excluded:
         node: the BatchNormalization that has them.
         fed: how far off is what is fed, nats.
         least: how far off is the nearest preparation.
-        samples: of how many samples.
+        images: of how many images, in words.
     """
 
     node: str
     fed: float
     least: float
-    samples: int
+    images: str
 
     def doubt(self, name: str, best: PicturesAs) -> DataWarning:
         """What is told."""
@@ -376,7 +384,7 @@ class _Excluded:
             "preparation", name,
             f"input {name!r}: what the model kept of its training fits {best.what}, not what is fed: the "
             f"statistics of BatchNormalization {self.node!r} are off by {_nats(self.least)} with it, by "
-            f"{_nats(self.fed)} as it is fed, of {self.samples} images",
+            f"{_nats(self.fed)} as it is fed, of {self.images}",
             best.hint, best.flags[::2], best.flags,
         )  # fmt: skip
 

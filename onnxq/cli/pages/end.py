@@ -66,9 +66,10 @@ def end_screen(report: Report, *, estimated: bool = False) -> Page:
     for number, file in enumerate(report.files):
         text = f"{file}  {size_text(Path(file).stat().st_size)}"
         page.section("Files" if number == 0 else "", text)
+    anyway = "to build it all the same:" if advice is not None and advice.answer == "do-not-ship" else ""
     for number, line in enumerate(report.commands):
         if number == 0:
-            page.section("Anyway" if advice is not None and advice.answer == "do-not-ship" else "Next", "")
+            page.section("Next", anyway)
         page.code(line)
     if report.commands and report.profiles and not report.plan and not report.calibration:
         page.entry("sizes that nobody stated are taken for 1: put in those that you use", style="yellow")
