@@ -61,11 +61,17 @@ class Glance:
         return self._known_survey
 
     def doubts(self, *, count: int | None) -> DataDoubts:
-        """What is doubtful, and how many samples were looked at; `count`: how many there are, if known."""
+        """What is doubtful, and how many samples were looked at.
+
+        `count`: how many there are, to tell that they are few; None: that is not told.
+        """
         doubts: list[DataWarning] = []
         if not self._fault:
             try:
-                doubts = data_warnings(self._survey, self._own, count=count, batch=self._source.batch, bad=0)
+                doubts = data_warnings(
+                    self._survey, self._own, count=self._source.count if count is None else count,
+                    batch=self._source.batch, bad=0, few=count is not None,
+                )  # fmt: skip
             except Exception as error:  # as above
                 self._fault = _text(error)
         if self._fault:

@@ -84,7 +84,13 @@ class PreparationLook:
 
 
 def data_warnings(
-    survey: Survey, own: Mapping[str, ModelScaling], *, count: int | None, batch: int, bad: int
+    survey: Survey,
+    own: Mapping[str, ModelScaling],
+    *,
+    count: int | None,
+    batch: int,
+    bad: int,
+    few: bool = True,
 ) -> list[DataWarning]:
     """What is doubtful about samples.
 
@@ -94,6 +100,7 @@ def data_warnings(
         count: how many samples the data have; None where that is not known.
         batch: how many rows each of them has, a static batch size.
         bad: how many of those that were read cannot be used.
+        few: whether it is told that they are few.
     """
     seen = [*_repeats(survey)]
     for entry in survey.numeric:
@@ -104,7 +111,11 @@ def data_warnings(
             seen += _order(entry)
         seen += _yuv(entry)
         seen += _noise(entry)
-    return [*_bad(bad), *_few(count, batch), *(_told_of(one, survey.samples, count) for one in seen)]
+    return [
+        *_bad(bad),
+        *_few(count if few else None, batch),
+        *(_told_of(one, survey.samples, count) for one in seen),
+    ]
 
 
 def _told_of(doubt: DataWarning, looked_at: int, count: int | None) -> DataWarning:

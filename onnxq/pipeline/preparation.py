@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -108,8 +108,8 @@ def preparation_seen(
         if len(read) < _LEAST or not otherwise(pictures[0]):
             return PreparationLook()
         most = _BYTES // max(1, sum(one.nbytes for one in read[0].feeds.values()))
-        read += itertools.islice(coming, max(0, min(most, MOST) - _LEAST))
-        look = _Look(replace(model, layout=layout), pictures[0], read, count)
+        coming = itertools.chain(read, itertools.islice(coming, max(0, min(most, MOST) - _LEAST)))
+        look = _Look(replace(model, layout=layout), pictures[0], coming, count)
         found = look.doubt(layout is model.layout)
         return PreparationLook(
             () if found is None else (found,), pictures[0].spec.name if look.is_sure else None
@@ -129,10 +129,11 @@ class _Look:
     """
 
     def __init__(
-        self, model: AsTrained, seen: InputSurvey, samples: Sequence[Sample], count: int | None
+        self, model: AsTrained, seen: InputSurvey, samples: Iterator[Sample], count: int | None
     ) -> None:
-        """Of some of so many samples; `count`: None where that is not known."""
-        self._model, self._seen, self._samples = model, seen, samples
+        """Of some of so many samples, read as they are needed; `count`: None where that is not known."""
+        self._model, self._seen, self._coming = model, seen, samples
+        self._read: list[Sample] = []
         self._name, self._layout = seen.spec.name, seen.layout or ""
         self._outputs = tuple(info.name for info in model.proto.graph.output)
         self._count, self.is_sure = count, False
@@ -163,7 +164,7 @@ class _Look:
     ) -> tuple[list[PicturesAs], _Excluded | None, DataWarning | None]:
         """The candidates that statistics of training leave; why what is fed is none of them, or none is."""
         session = ort.load(norm.part)
-        samples = self._samples[:_LEAST]
+        samples = self._first(_LEAST)
         compared = {
             one: norm.compared([session.run({self._name: self._fed(one, sample)})[0] for sample in samples])
             for one in (AS_FED, *candidates)
@@ -181,6 +182,11 @@ class _Look:
             why = _Excluded(norm.node, float(distances[AS_FED][-1]), float(least[-1]), images)
             return left, why, None
         return left, None, None
+
+    def _first(self, count: int) -> list[Sample]:
+        """So many samples, or all that there are."""
+        self._read += itertools.islice(self._coming, max(0, count - len(self._read)))
+        return self._read[:count]
 
     def _images(self, looked_at: int) -> str:
         """How many images were looked at, in words: "8 of 64 images"."""
@@ -211,7 +217,7 @@ class _Look:
         fed, meters = self._meter(), dict[PicturesAs, SurenessMeter]()
         left, later = _in_turn(candidates)
         for until, most in zip(_ROUNDS, _LEFT, strict=True):
-            run, samples = fed.samples, self._samples[:until]
+            run, samples = fed.samples, self._first(until)
             for place, sample in enumerate(samples[run:]):
                 taken = self._add(fed, session, AS_FED, sample)
                 slow = not run + place and taken > _SLOW
@@ -222,7 +228,7 @@ class _Look:
                 return self._unlike(fed)
             self._run(session, left, meters, samples)
             if self._tell_nothing(fed, meters):
-                if len(samples) < min(_SEEN, len(self._samples)):
+                if len(samples) == until < _SEEN:
                     continue  # the first images may have nothing in them
                 if excluded is None or not fed.is_of_boxes:  # whose training shows in no answer
                     return self._unlike(fed)
@@ -235,7 +241,7 @@ class _Look:
                 left += twins
                 gains |= {one: _Gain.of(meters[one], fed) for one in twins}
             left = sorted(left, key=lambda one: -gains[one].mean)[:most]
-            if (not left and fed.samples >= _LEAST) or len(samples) == len(self._samples):
+            if (not left and fed.samples >= _LEAST) or len(samples) < until:
                 break
         told = self._told(left[0], meters[left[0]], fed, excluded) if left else None
         self.is_sure = told is None and fed.samples >= _LEAST and _mean(fed) >= fed.sure
