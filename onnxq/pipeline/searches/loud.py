@@ -161,7 +161,8 @@ class _Looking:
             return {}, replace(self._heads, why=why)
         model = self._accuracy.model
         share = max(0.0, float(model.loudness().max()))
-        goals = tuple(map(self._foreseen, (policies.BAD_DB, policies.ENOUGH_FOR_ALL_DB)))
+        asked = () if model.sources.parts else (policies.BAD_DB, policies.ENOUGH_FOR_ALL_DB)
+        goals = tuple(map(self._foreseen, asked))  # of blocks it is not known which layer needs it
         self._heads = replace(self._heads, noise_share=share, foreseen=goals)
         for output, view in model.views().items():
             if not output or view.sqnr_db(_nodes(self._taken)) < policies.LOST_DB:
@@ -384,11 +385,12 @@ def _spread(model: NoiseModel, most: float) -> str:
         return f"the noise is spread: {what} makes more than {most:.0%} of it"
     one = model.sources.entries[int(np.argmax(model.loudness()))]
     readers = sorted({edge.node for edge in one.edges})
+    gains = "no layer in float gains what it costs"
+    if one.kind == "block":
+        together = f"{len(readers)} layers together, {_told(readers)}, make {most:.0%} of the noise"
+        return f"{together}, and were not told apart; {gains}"
     reads = "reads" if len(readers) == 1 else "read"
-    return (
-        f"tensor {one.name!r}, which {_told(readers)} {reads}, makes {most:.0%} of the noise, but no layer "
-        "in float gains what it costs"
-    )
+    return f"tensor {one.name!r}, which {_told(readers)} {reads}, makes {most:.0%} of the noise, but {gains}"
 
 
 def _share(plan: QuantPlan, nodes: Collection[str]) -> float:
