@@ -70,6 +70,12 @@ LOUD_SHARE = 0.3
 # The SQNR from which on an output needs no look for what is loud, and the one below which it is lost.
 GOOD_DB, LOST_DB = 25.0, 10.0
 
+# -- the answer: whether a result is near enough -----------------------------------------------------
+
+# What the worst part of the outputs has of a model of which nobody says what it is for. Of less than the
+# first a tenth of the signal is error; between the two nothing says whether that is near enough.
+BAD_DB, ENOUGH_FOR_ALL_DB = 20.0, 30.0
+
 # -- a goal: other questions than which is better --------------------------------------------------
 
 # Above a goal of dB: from there on int8 as it is needs no other samples.

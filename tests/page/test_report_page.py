@@ -372,7 +372,7 @@ def test_what_is_not_lost_is_not_red(measured: dict[str, Any], about: float, ton
     view = page_of(OpenedReport.of(accuracy_of(measured, about)))
     assert view.verdict.facts[0].tone == tone
     assert "lost" not in [one.code for one in view.advice.findings]
-    assert "Build the engine" in [one.text for one in view.next]
+    assert any(one.text.startswith("Build the engine") for one in view.next)
 
 
 def test_what_compiles_is_not_green_where_it_is_lost() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from onnxq.advice.advise import advise
 from onnxq.advice.worth import worth_of
 from onnxq.analysis.reports import number, part_of
+from onnxq.analysis.sizes import dimension_words
 from onnxq.cli.pages.answer import answer_lines
 from onnxq.cli.pages.goal import gate_text
 from onnxq.cli.pages.words import counted, decibels, size_text, within
@@ -38,10 +39,14 @@ def short_screen(report: Report) -> Page:
     for gate in report.goal.gates if report.goal is not None else ():
         page.section("Goal", gate_text(gate), "" if gate.met else "bold red")
     _careful(page, report, advice)
+    assumed = [one for one in report.deployment.dimensions if one.origin == "assumed"]
+    if assumed:
+        page.section("Sizes", "; ".join(map(dimension_words, assumed)))
     for place, line in enumerate(_data(report)):
         page.section("" if place else "Data", line)
     page.section("Files", ", ".join(_files(report)))
-    if report.commands and report.commands[0] != advice.command and report.engine.status != "failed":
+    builds = advice.answer != "do-not-ship" and report.engine.status != "failed"
+    if builds and report.commands and report.commands[0] != advice.command:
         page.code(report.commands[0], "Build")
     page.section("More", "-v shows all, and the page; onnxq help WORD explains a word")
     return page
