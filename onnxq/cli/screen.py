@@ -60,6 +60,10 @@ class Page:
         """A line that nobody may overlook."""
         self.lines.append(_Line(text, 0, "bold red"))
 
+    def warn(self, text: str) -> None:
+        """A line over everything that leaves something open."""
+        self.lines.append(_Line(text, 0, "bold yellow"))
+
     def section(self, label: str, text: str, style: str = "") -> None:
         """Opens a section."""
         self.lines.append(_Line(text, _LABELS, style, label))

@@ -1,4 +1,4 @@
-"""The steps of a run in words, as progress names them: observers of the Python API are told the short names."""
+"""The steps of a run in words, as progress names them; observers in Python are told the short names."""
 
 from __future__ import annotations
 

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 def end_screen(report: Report, *, estimated: bool = False) -> Page:
     """What a run of `sanitize` or `quantize` did; `estimated`: with the estimate of the speed."""
     page = Page()
-    if report.plan:
-        answer_lines(page, advise(report))
+    answer_lines(page, advise(report))
     page.head(f"{report.model} -> {report.output}")
     _runtime(page, report.runtime)
     page.section("Target", f"{report.target}, done in {report.seconds:.1f} s")
