@@ -100,9 +100,15 @@ def _not_asked(report: Report) -> Iterator[AdviceFinding]:
         without = ("--no-engine",) if given(report, "--no-engine") else ()
         install = engine.status == "not-installed"
         do = "install NVIDIA's compiler: pip install 'onnxq[trt]'" if install else "compile it"
+        command = again(report, without=without) if without else ""
+        if not report.plan and report.output:  # sanitize, which compiles nothing
+            command = shlex.join(["onnxq", "check", report.output])
+        said = f"nothing compiled it here: {_first(engine.reason)}"
+        if not report.plan:
+            said = f"{report.target} takes each node, as far as its tables tell; sanitize does not compile"
         yield AdviceFinding(
-            "compiler-not-asked", "open", f"nothing compiled it here: {_first(engine.reason)}",
-            (LikelyCause("compiler", "", "", do, again(report, without=without) if without else ""),),
+            "compiler-not-asked", "open", said,
+            (LikelyCause("compiler", "", "", do, command),),
         )  # fmt: skip
 
 

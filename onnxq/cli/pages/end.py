@@ -30,9 +30,8 @@ if TYPE_CHECKING:
 def end_screen(report: Report, *, estimated: bool = False) -> Page:
     """What a run of `sanitize` or `quantize` did; `estimated`: with the estimate of the speed."""
     page = Page()
-    advice = advise(report) if report.plan else None
-    if advice is not None:
-        answer_lines(page, advice)
+    advice = advise(report)
+    answer_lines(page, advice)
     page.head(f"{report.model} -> {report.output}")
     _runtime(page, report.runtime)
     page.section("Target", f"{report.target}, done in {report.seconds:.1f} s")

@@ -54,8 +54,13 @@ def short_screen(report: Report) -> Page:
 
 def _repairs(report: Report) -> Iterator[str]:
     changes, proved, repair = len(report.changes), report.proved, report.repair
-    how = "all proved" if not proved.unproven else f"{proved.unproven} of them not proved"
-    yield f"{counted(changes, 'change')} of the graph, {how}" if changes else "nothing in the graph"
+    kinds = (
+        (proved.exact, "exact"),
+        (proved.close, "equal but for rounding"),
+        (proved.unproven, "not proved"),
+    )
+    how = ", ".join(f"{count} {what}" for count, what in kinds if count)
+    yield f"{counted(changes, 'change')} of the graph: {how}" if changes else "nothing in the graph"
     if report.rejected:
         yield f"{counted(len(report.rejected), 'change')} undone, as the proof failed"
     if repair is not None and repair.before_db is not None and repair.after_db is not None:
@@ -69,11 +74,12 @@ def _int8(report: Report) -> Iterator[str]:
     eligible = [one for one in plan.layers if one.eligible]
     done, of_all = sum(one.quantized for one in eligible), number(plan.int8_share_of_all_macs)
     share = "" if of_all is None else f", {100 * of_all:.1f} % of all multiply-accumulates"
-    yield f"{done} of {counted(len(eligible), 'eligible layer')}{share}"
+    yield f"{done} of the {counted(len(eligible), 'layer')} that int8 can make faster{share}"
     if plan.kept_float:
         yield f"{counted(len(plan.kept_float), 'layer')} in float"
     if engine.status != "compiled":
-        yield shorten(engine.reason.strip().partition("\n")[0], _WIDE) or engine.status
+        why = shorten(engine.reason.strip().partition("\n")[0], _WIDE)
+        yield "not compiled" + f": {why}" * bool(why)
     elif engine.planned and not engine.unread:
         run = (
             "all run in int8"
@@ -94,7 +100,7 @@ def _accuracy(report: Report) -> Iterator[str]:
         yield by.said
     if about.worst_output is not None:
         name = shorten(about.worst_output, 40)
-        yield f"worst output {name} {decibels(about.worst_output_db, about.worst_interval)}"
+        yield f"SQNR {decibels(about.worst_output_db, about.worst_interval)} of the worst output, {name}"
     if not report.accuracy:
         yield "not measured"
         return
@@ -102,7 +108,7 @@ def _accuracy(report: Report) -> Iterator[str]:
         part_of(CalibrationPart, report.calibration),
         counted(report.accuracy[0].samples, "sample"),
     )
-    yield f"on {samples} that decided nothing" if data.held_out_code == "apart" else f"on {data.held_out}"
+    yield f"on {samples} kept apart" if data.held_out_code == "apart" else f"on {data.held_out}"
 
 
 def _careful(page: Page, report: Report, advice: Advice) -> None:
