@@ -65,7 +65,7 @@ def end_screen(report: Report, *, estimated: bool = False) -> Page:
     for number, file in enumerate(report.files):
         text = f"{file}  {size_text(Path(file).stat().st_size)}"
         page.section("Files" if number == 0 else "", text)
-    anyway = "to build it all the same:" if advice is not None and advice.answer == "do-not-ship" else ""
+    anyway = "to build it all the same:" if advice.answer == "do-not-ship" else ""
     for number, line in enumerate(report.commands):
         if number == 0:
             page.section("Next", anyway)
