@@ -1,21 +1,24 @@
 """Steps of repair with which the compiled engine moves more bytes than plain float16: they are undone.
 
 What a step costs is predicted from shapes before it is kept. Where the engine says otherwise, repair is made
-once more without it; all that was fitted beside it is fitted anew.
+once more with less room for it, then with none; all that was fitted beside it is fitted anew.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from onnxq.advice.worth import Worth, worth_of
 from onnxq.base.reason import Reason
-from onnxq.options.settings import STEPS
 from onnxq.pipeline.search import ModelSearch, searched
 from onnxq.pipeline.searches.body import BODY
 from onnxq.pipeline.searches.compile import COMPILE
 from onnxq.pipeline.searches.repair import REPAIR
 from onnxq.pipeline.state import RunRequest, RunState
+from onnxq.quant.plan import QuantPlan
+from onnxq.repair.engine_bytes import engine_bytes
 from onnxq.repair.ledger import RepairStep, taking
 
 
@@ -27,21 +30,38 @@ def _wanted(request: RunRequest, state: RunState) -> bool:
 
 
 def _undone(request: RunRequest, state: RunState) -> RunState:
-    """Without the step that is said to cost most; of others, too, as long as that is not enough."""
+    """Repaired once more, with less room by what the engine moves more than predicted; then with none."""
     before, step, worth = state.unrepaired, _dearest(state), _worth(state)
     assert before is not None
     assert step is not None
     assert worth is not None
-    request = replace(request, undone=request.undone | {step.step})
+    over = math.inf if request.bytes_over else worth.ratio - _predicted(state)
+    request = replace(request, bytes_over=over)
     again = searched((REPAIR, BODY, COMPILE), request, replace(before, heads=state.heads))
     now = _worth(again)
     if now is None or again.repair is None or now.ratio >= worth.ratio:
         return state
-    flag = taking(step.step, again.repair.steps)
-    why = f"{step.why}, and int8 moves {worth.moves}, {now.ratio:.2f} without; {flag} takes it"
-    told = replace(step, verdict="dropped", why=why)
-    steps = sorted((*again.repair.steps, told), key=lambda one: STEPS.index(one.step))
-    return searched((BYTES,), request, replace(again, repair=replace(again.repair, steps=tuple(steps))))
+    why = f"with all that it would change int8 moves {worth.moves}, {now.ratio:.2f} without"
+    told = tuple(_told(one, step, why, again.repair.steps) for one in again.repair.steps)
+    return searched((BYTES,), request, replace(again, repair=replace(again.repair, steps=told)))
+
+
+def _told(one: RepairStep, undone: RepairStep, why: str, steps: Sequence[RepairStep]) -> RepairStep:
+    """What is said of a step; of the one that was undone, or has less to change, why."""
+    if one.step != undone.step:
+        return one
+    if one.verdict == "kept":
+        return replace(one, why=f"{one.why}; {why}")
+    return replace(
+        undone, verdict="dropped", why=f"{undone.why}; {why}; {taking(undone.step, steps)} takes it"
+    )
+
+
+def _predicted(state: RunState) -> float:
+    """What the engine was said to move, as a share of what plain float16 moves."""
+    built = state.built
+    plain = engine_bytes(built.job.model, QuantPlan())
+    return engine_bytes(built.floats.model, built.draft.plan) / max(1, plain)
 
 
 def _worth(state: RunState) -> Worth | None:
