@@ -79,13 +79,16 @@ def _read(node: Node, codes: _Codes) -> Iterator[tuple[Tensor, int]]:
 
 
 def _sources(tensor: Tensor, width: int, codes: _Codes) -> Iterator[tuple[Tensor, int]]:
-    maker = tensor.producer
-    if maker is None or maker.op not in _IN_PLACE:
-        yield tensor, width
-        return
-    for index, one in enumerate(maker.inputs if maker.op == "Concat" else maker.inputs[:1]):
-        if one is not None:
-            yield from _sources(one, _CODES if (maker.name, index) in codes else width, codes)
+    todo = [(tensor, width)]
+    while todo:
+        one, width = todo.pop()
+        maker = one.producer
+        if maker is None or maker.op not in _IN_PLACE:
+            yield one, width
+            continue
+        for index, moved in enumerate(maker.inputs if maker.op == "Concat" else maker.inputs[:1]):
+            if moved is not None:
+                todo.append((moved, _CODES if (maker.name, index) in codes else width))
 
 
 def _ended_by(node: Node, kernels: Mapping[str, int], codes: _Codes) -> int | None:
@@ -101,11 +104,14 @@ def _ended_by(node: Node, kernels: Mapping[str, int], codes: _Codes) -> int | No
 
 def _is_alone(tensor: Tensor, node: Node) -> bool:
     """Whether a node alone reads a tensor, but for what is computed with it at the end of one kernel."""
-
-    def ends(user: Node) -> bool:
-        within = user.op in ELEMENTWISE or user.op in _IN_PLACE
-        if within and any(read in node.outputs for read in user.inputs):
-            return True
-        return user == node or (within and all(map(ends, (u for out in user.outputs for u in out.users))))
-
-    return not tensor.is_output and all(map(ends, tensor.users))
+    todo, seen = list(tensor.users), set[Node]()
+    while todo:
+        user = todo.pop()
+        if user == node or user in seen:
+            continue
+        seen.add(user)
+        if user.op not in ELEMENTWISE and user.op not in _IN_PLACE:
+            return False
+        if not any(read in node.outputs for read in user.inputs):
+            todo += [after for out in user.outputs for after in out.users]
+    return not tensor.is_output

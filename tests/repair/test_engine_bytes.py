@@ -97,3 +97,11 @@ def _kernels(model: Model, folder: Path) -> tuple[Kernel, ...]:
     engine = trt.compile_engine(folder / "model.onnx")
     assert engine.status == "compiled", engine.reason
     return merged(kernels_of(engine.layers, {node.name: node.op_type for node in proto.graph.node}))
+
+
+def test_paths_that_part_and_meet_a_thousand_times_are_walked_once() -> None:
+    """Each of these SiLUs has two readers of its input: as paths they are 2^1000."""
+    silus = "  ".join(f"s{i} = Sigmoid (t{i})  t{i + 1} = Mul (t{i}, s{i})" for i in range(1000))
+    one = case(f"t0 = Conv {SAME} (x, w, b)  {silus}  y = Add (t0, t1000)")
+    weights = 2 * size("w", "b")
+    assert engine_bytes(one.model, QuantPlan()) == (4 + 2 + 2) * IMAGE + 4 * MAP + weights
