@@ -312,7 +312,7 @@ def test_reports_count_the_nodes_of_the_repaired_model(monkeypatch: pytest.Monke
         onnxq.plan(net(), data(), **options).report,
         onnxq.sensitivity(net(), data(), **options).report,
     )
-    assert [report.nodes for report in reports] == [9, 9]  # 5, and two for each of two edits
+    assert [report.nodes for report in reports] == [11, 11]  # 5, and three for each of two edits
 
 
 def test_auto_costs_no_more_than_all_else() -> None:
