@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal
 
 from onnxq.base import annotated
 from onnxq.base.errors import UserError, unknown_name
+from onnxq.formats import FORMATS
 from onnxq.options import option as kinds
 from onnxq.options.exclusions import asked, settled
 from onnxq.options.method import names, parameters
@@ -445,6 +446,7 @@ class Format(
     """What is quantized, and what is written.
 
     Attributes:
+        number_format: the number format of what is quantized, of `onnxq.formats.FORMATS`; None: the target's first.
         keep_float: names of nodes to keep in float, as globs.
         keep_float_op: operators to keep in float.
         loud: what loud layers run in, of `LOUD`, which make much of the outputs' noise: `auto` leaves them in
@@ -464,6 +466,10 @@ class Format(
             or loud layers are to be something else than a plan has them.
     """
 
+    number_format: str | None = option(
+        None, "Number format: int8, or fp8 (E4M3, from compute capability 8.9 on).",
+        kinds.one_of("number format", tuple(FORMATS)), metavar="FORMAT", flag=("--format",),
+    )  # fmt: skip
     keep_float: Sequence[str] = option((), "Names of nodes to keep in float.", TEXTS, metavar="GLOB")
     keep_float_op: Sequence[str] = option((), "Operators to keep in float.", TEXTS, metavar="TYPE")
     loud: str | None = option(
@@ -495,6 +501,7 @@ class Format(
 
     def _check(self) -> None:
         for kind, value, known in (
+            ("number format", self.number_format, tuple(FORMATS)),
             ("body", self.body, BODIES),
             ("io", self.io, BODIES),
             ("scale form", self.scale_form, SCALE_FORMS),

@@ -290,7 +290,9 @@ def _sanitized(
     given = Given.read(stats, partial=calibration.partial) if stats is not None else None
     with remarks.heard(), ort.custom_ops(asked.runtime.ort_ops):
         with uncollected():
-            job = Job.of(model, asked.repairs, asked.inputs, observe, asked.goal.time_limit)
+            job = Job.of(
+                model, asked.repairs, asked.inputs, observe, asked.goal.time_limit, format.number_format
+            )
             source = None
             if data is not None:
                 job, source = job.with_data(data, asked.images, asked.feeding, pictures=pictures)
