@@ -106,7 +106,8 @@ class Target:
             return self
         if name not in self.formats:
             having = [one.name for one in map(load_target, NAMES) if name in one.formats]
-            hint = f"--format {next(iter(self.formats), 'int8')}, or --target {having[-1]}"
+            best = DEFAULT if DEFAULT in having else having[-1]
+            hint = f"--format {next(iter(self.formats), 'int8')}, or --target {best}"
             raise UserError(f"{self.title} multiplies nothing in {name}", hint=hint)
         return replace(self, formats={name: self.formats[name]})
 
