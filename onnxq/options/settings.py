@@ -17,7 +17,6 @@ from typing import Any, ClassVar, Literal
 
 from onnxq.base import annotated
 from onnxq.base.errors import UserError, unknown_name
-from onnxq.formats import FORMATS
 from onnxq.options import option as kinds
 from onnxq.options.exclusions import asked, settled
 from onnxq.options.method import names, parameters
@@ -35,6 +34,8 @@ LEVELS = ("always", "when-possible", "never")
 BODIES = ("fp16", "bf16", "fp32")
 SCALE_FORMS = ("per-channel", "post-scale", "per-tensor")
 LOUD = ("int8", "float", "auto")
+NUMBER_FORMATS = ("int8", "fp8")
+"""As `onnxq.formats.FORMATS`, which takes long to import."""
 
 PathLike = str | os.PathLike[str]
 Prove = Literal["always", "when-possible", "never"]
@@ -468,7 +469,7 @@ class Format(
 
     number_format: str | None = option(
         None, "Number format: int8, or fp8 (E4M3, from compute capability 8.9 on).",
-        kinds.one_of("number format", tuple(FORMATS)), metavar="FORMAT", flag=("--format",),
+        kinds.one_of("number format", NUMBER_FORMATS), metavar="FORMAT", flag=("--format",),
     )  # fmt: skip
     keep_float: Sequence[str] = option((), "Names of nodes to keep in float.", TEXTS, metavar="GLOB")
     keep_float_op: Sequence[str] = option((), "Operators to keep in float.", TEXTS, metavar="TYPE")
@@ -501,7 +502,7 @@ class Format(
 
     def _check(self) -> None:
         for kind, value, known in (
-            ("number format", self.number_format, tuple(FORMATS)),
+            ("number format", self.number_format, NUMBER_FORMATS),
             ("body", self.body, BODIES),
             ("io", self.io, BODIES),
             ("scale form", self.scale_form, SCALE_FORMS),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import typing
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from onnx.reference import ReferenceEvaluator
 import onnxq
 from onnxq.base.errors import UserError
 from onnxq.calib.histogram import HistogramCounter
-from onnxq.formats import FP8, INT8, NumberFormat, format_of
+from onnxq.formats import FORMATS, FP8, INT8, LayerFormat, NumberFormat, format_of
+from onnxq.options.settings import NUMBER_FORMATS
 from onnxq.quant.mse import mse_threshold, noise
 from onnxq.repair.moments import RowMoments
 from onnxq.repair.rounding import rounded, second_moment
@@ -48,6 +50,10 @@ def test_codes_are_the_nearest_numbers(format: NumberFormat, greatest: int, coun
     least = np.abs(values[:, None] / scale - every).min(axis=1)
     assert np.allclose(np.abs(values - found) / scale, least, atol=1e-4)
     assert np.isin(codes.astype(np.float64), every).all()
+
+
+def test_options_name_all_of_them() -> None:
+    assert tuple(FORMATS) == NUMBER_FORMATS == typing.get_args(LayerFormat)[1:]
 
 
 def test_what_is_always_zero_has_the_scale_1() -> None:
@@ -180,7 +186,7 @@ def test_a_plan_says_the_format(tmp_path: Path) -> None:
     ("options", "said"),
     [
         ({"target": "tensorrt-8.6"}, "TensorRT 8.6 multiplies nothing in fp8"),
-        ({"compile": True, "sm": 80}, "compute capability 8.0 multiplies nothing in fp8: it came with 8.9"),
+        ({"compile": True, "sm": 80}, "compute capability 8.0 multiplies nothing in fp8: that came with 8.9"),
         ({"cache": True}, "a calibration cache is of int8"),
         ({"number_format": "fp9"}, "there is no number format 'fp9'"),
     ],
