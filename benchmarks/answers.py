@@ -181,7 +181,7 @@ CASES = (
     PlantedFailure("one sample, 64 times", MOBILENET, "--calib photos --preset tensorflow", "equal",
                    lambda folder: photographs(folder, same=True)),
     PlantedFailure("noise for photographs", MOBILENET, "--calib photos --preset tensorflow",
-                   "made for|same answer|not what is fed", noise),
+                   "noise|made for|same answer|not what is fed", noise),
     PlantedFailure("weights that are not trained", "", "--calib photos", "trained|vary|same answer|magnif",
                    untrained),
     PlantedFailure("one layer is clipped", MOBILENET, "--calib photos --preset tensorflow", "conv_pw_6",

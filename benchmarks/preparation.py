@@ -30,7 +30,7 @@ from onnxq.data.survey import Survey
 from onnxq.data.warnings import DataWarning
 from onnxq.graph.model import Model
 from onnxq.pipeline.opened_data import specs_of
-from onnxq.pipeline.preparation import MOST, AsTrained, preparation_doubts
+from onnxq.pipeline.preparation import MOST, AsTrained, preparation_seen
 from onnxq.task.known import KnownTask
 from onnxq.task.stated import StatedTask
 
@@ -100,7 +100,7 @@ def _rows(name: str, net: Net, draws: int, wrong: int) -> Iterator[tuple[str, ..
     specs = specs_of(model)
     outputs = [one for one, _, _ in model.outputs]
     task = KnownTask.of(None if net.task is None else StatedTask.of(net.task), model, outputs)
-    trained = AsTrained(model.to_proto(), model.data_dir, task.layout, norms(model, specs))
+    trained = AsTrained.of(model.to_proto(), model, task.layout, norms(model, specs))
     orders = ("gray",) if net.color == "gray" else ("rgb", "bgr")
     for color in sorted(orders, key=lambda one: one != net.color):
         for values in sorted(VALUES, key=lambda one: one != net.values):
@@ -123,7 +123,7 @@ def _rows(name: str, net: Net, draws: int, wrong: int) -> Iterator[tuple[str, ..
 def _told(net: Net, trained: AsTrained, specs: Any, values: str, color: str, draw: int) -> DataWarning | None:
     """What is told of a preparation, of one draw of samples."""
     survey, samples = _fed(net, specs, values, color, draw)
-    doubts = preparation_doubts(trained, survey.inputs, samples)
+    doubts = preparation_seen(trained, survey.inputs, samples, len(samples)).doubts
     return doubts[0] if doubts else None
 
 

@@ -14,7 +14,7 @@ the one for half precision. NVIDIA's documentation of TensorRT 10 says the same.
 In FP8 it is one kernel for heads of 16 to 256 channels, a multiple of 16, from 32 keys and queries on, measured
 up to 2,304.
 
-It stays where the outputs agree: all weights have one scale, in which the many small ones of one head may be
+It stays while the outputs are good: all weights have one scale, in which the many small ones of one head may be
 lost beside the great one of another.
 
 A scale, a mask or a bias on the way to the Softmax does no harm, nor does how q, k and v come about. A length

@@ -30,6 +30,7 @@ from onnxq.base.typed import typed
 from onnxq.cli.app import app
 from onnxq.cli.bar import bar
 from onnxq.cli.screen import _Counts
+from onnxq.cli.step_words import in_words
 from onnxq.documents.report import Report
 from onnxq.options.config import load_config
 from onnxq.options.grouped import KEYWORDS, Options, options_of
@@ -558,7 +559,7 @@ def test_a_bar_without_a_terminal_is_lines(capsys: pytest.CaptureFixture[str]) -
     with bar() as observe:
         observe("load", None, None)
         observe("choose: 3 methods", 3, 9)
-    assert capsys.readouterr() == ("", "onnxq: load\nonnxq: choose\n")
+    assert capsys.readouterr() == ("", f"onnxq: {in_words('load')}\nonnxq: {in_words('choose')}\n")
 
 
 def test_a_bar_in_a_notebook(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -574,7 +575,9 @@ def test_a_bar_in_a_notebook(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
         for done in range(1, 1001):
             observe("calibrate", done, 1000)
     assert written[0].startswith("&lt;b&gt;")
-    assert written[-1] == 'calibrate <progress value="1000" max="1000"></progress> 1000 of 1000'
+    assert (
+        written[-1] == f'{in_words("calibrate")} <progress value="1000" max="1000"></progress> 1000 of 1000'
+    )
     assert len(written) < 100
     assert capsys.readouterr() == ("", "")
 

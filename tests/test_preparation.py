@@ -165,6 +165,24 @@ class TestClasses:
         assert told(TRAINED, PICTURES / 255) == []
 
 
+@pytest.mark.parametrize(
+    ("fed", "kinds"), [(PICTURES * 1.0, []), (PICTURES * 0 + PICTURES[:1], ["unnormalized"])]
+)
+def test_whole_numbers_are_right_where_answers_show_it(fed: np.ndarray, kinds: list[str]) -> None:
+    """Nothing says that the outputs are scores; of one picture, 80 times, no answer shows anything."""
+    proto = nearest(1.0, [0, 0, 0])
+    del proto.graph.node[-1]  # the Softmax
+    proto.graph.output[0].name = "scores"
+    seen = onnxq.look(proto, {"x": np.ascontiguousarray(fed, np.float32)})
+    assert [one.kind for one in seen.warnings if one.kind == "unnormalized"] == kinds
+
+
+def test_of_how_many_samples_is_said() -> None:
+    seen = onnxq.look(TRAINED, {"x": np.ascontiguousarray(PICTURES / 255, np.float32)})
+    (found,) = [one for one in seen.warnings if one.kind == "preparation"]
+    assert "of 64 of 80 images, each moved a little" in found.text
+
+
 def test_the_same_answer_for_everything_is_told() -> None:
     proto = nearest(1 / 127.5, [1, 1, 1])
     for weight in proto.graph.initializer:
@@ -173,6 +191,24 @@ def test_the_same_answer_for_everything_is_told() -> None:
     (found,) = told(proto, RIGHT)
     assert found.kind == "unlike"
     assert "the same answer" in found.text
+
+
+def test_training_that_shows_in_no_answer_names_no_preparation() -> None:
+    """Statistics fit another preparation, and everything gets one answer: the weights are asked for."""
+    proto = normed(1 / 127.5, [1, 1, 1])
+    nodes = [
+        *proto.graph.node,
+        helper.make_node("GlobalAveragePool", ["y"], ["g"], name="pool"),
+        helper.make_node("Flatten", ["g"], ["flat"], name="flatten"),
+        helper.make_node("Gemm", ["flat", "rows", "bias"], ["scores"], name="gemm"),
+        helper.make_node("Softmax", ["scores"], ["p"], name="softmax", axis=1),
+    ]
+    held = {one.name: numpy_helper.to_array(one) for one in proto.graph.initializer}
+    held |= {"rows": np.zeros((8, CLASSES)), "bias": np.linspace(-3, 3, CLASSES)}
+    made = model(nodes, [CLASSES], **held)
+    made.graph.output[0].name = "p"
+    (found,) = told(made, PICTURES / 255)
+    assert (found.kind, "the same answer" in found.text) == ("unlike", True)
 
 
 class TestNorm:
@@ -199,9 +235,24 @@ class TestNorm:
                 )
         assert told(proto, PICTURES / 255) == []
 
-    def test_pictures_of_another_kind_decide_nothing(self) -> None:
+    def test_statistics_that_are_made_up_know_nothing(self) -> None:
+        """They are near those of pictures of the right range, and each would suit any other channel."""
+        proto = onnx.ModelProto.FromString(self.PROTO.SerializeToString())
+        weights = {one.name: one for one in proto.graph.initializer}
+        mean, var = (numpy_helper.to_array(weights[name]) for name in ("mean", "var"))
+        random = np.random.default_rng(4)
+        for name, made in (
+            ("mean", random.normal(0, mean.std(), 8)),
+            ("var", np.median(var) * (1 + random.normal(0, 0.1, 8))),
+        ):
+            weights[name].CopyFrom(numpy_helper.from_array(made.astype(np.float32), name))
+        assert told(proto, RIGHT) == told(proto, PICTURES / 255) == []
+
+    def test_pictures_of_another_kind_name_no_preparation(self) -> None:
         dull = 120 + PICTURES // 64
-        assert told(self.PROTO, dull / 255) == []
+        (found,) = told(self.PROTO, dull / 255)
+        assert found.kind == "unlike"
+        assert "however they are prepared" in found.text
 
 
 def test_a_run_tells_it_and_its_flags_make_it_well(tmp_path: Path) -> None:

@@ -252,3 +252,17 @@ def test_scalars_of_range_that_become_constant() -> None:
     session = ort.load(result.model)
     (got,) = session.run({name: feeds[name] for name in session.inputs})
     assert got.tolist() == [0, 1, 2, 3]
+
+
+def test_the_commands_have_the_shapes_of_dynamic_inputs(tmp_path: Path) -> None:
+    """Of a batch and another size that nobody stated, as `quantize` has them; static ones need none."""
+    for batch, wanted in (("N", "1x4x1"), ("3", "3x4x1")):
+        result = sanitize(
+            parsed(f"net (float[{batch}, 4, W] x) => (float[{batch}, 4, W] y) {{ y = Relu (x) }}")
+        )
+        result.save(tmp_path / "net.onnx", page=False, force=True)
+        told = f"--minShapes=x:{wanted} --optShapes=x:{wanted} --maxShapes=x:{wanted}"
+        assert told in result.report.commands[0]
+    static = sanitize(parsed("net (float[3, 4] x) => (float[3, 4] y) { y = Relu (x) }"))
+    static.save(tmp_path / "static.onnx", page=False)
+    assert "Shapes" not in static.report.commands[0]

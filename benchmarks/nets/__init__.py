@@ -8,10 +8,10 @@ from benchmarks.nets.detector import yolov8n
 from benchmarks.nets.graphs import long_graph
 from benchmarks.nets.mobile import efficientnet_b0, mobilenet_v2, mobilenet_v3
 from benchmarks.nets.residual import resnet18
-from benchmarks.nets.transformer import bert, decoder, vit_s16
+from benchmarks.nets.transformer import bert, decoder, llama, vit_s16
 
 __all__ = [
-    "NETS", "bert", "decoder", "efficientnet_b0", "long_graph", "mobilenet_v2", "mobilenet_v3",
+    "NETS", "bert", "decoder", "efficientnet_b0", "llama", "long_graph", "mobilenet_v2", "mobilenet_v3",
     "resnet18", "vit_s16", "yolov8n",
 ]  # fmt: skip
 

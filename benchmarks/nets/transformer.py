@@ -214,3 +214,66 @@ def _attend_with_past(
     y = net.node("MatMul", net.node("Softmax", net.node("Add", scores, hidden), axis=-1), value)
     y = net.node("Reshape", net.node("Transpose", y, perm=[0, 2, 1, 3]), net.ints(0, -1, dim))
     return net.dense(y, (dim, dim), scale=0.5), key, value
+
+
+def llama(
+    tokens: int = 32, *, dim: int = 256, heads: int = 8, groups: int = 2, layers: int = 4, words: int = 1000
+) -> onnx.ModelProto:
+    """A decoder that keeps nothing, as exporters write it: Llama (Touvron et al. 2023, grouped queries).
+
+    Its weights are as libraries draw them, of standard deviation 0.02: a token looks at all before it alike.
+    The input is `input_ids`, int64 [1, tokens], the output `logits`, float32 [1, tokens, words].
+
+    Args:
+        tokens: how many.
+        dim: the number of channels.
+        heads: of the queries, of dim / heads channels each.
+        groups: heads of the keys and values.
+        layers: how many.
+        words: how many tokens there are to choose from.
+    """
+    random, size, hidden = np.random.default_rng(11), dim // heads, 8 * dim // 3 // 16 * 16
+    net = Builder(seed=4, samples={"input_ids": random.integers(0, words, (1, tokens))})
+    angles = np.outer(np.arange(tokens), 1e4 ** -(np.arange(0, size, 2) / size))
+    turns = [net.floats(np.tile(of(angles), 2)) for of in (np.cos, np.sin)]
+    later = net.weight(np.triu(np.full((1, 1, tokens, tokens), np.finfo(np.float32).min, np.float32), 1))
+
+    def linear(x: str, outputs: int, inputs: int = dim) -> str:
+        return net.node("MatMul", x, net.normal(inputs, outputs, spread=0.02))
+
+    def normalized(x: str) -> str:
+        power = net.node("ReduceMean", net.node("Pow", x, net.scalar(2)), axes=[-1], keepdims=1)
+        root = net.node("Sqrt", net.node("Add", power, net.scalar(1e-5)))
+        return net.node("Mul", net.floats(np.ones(dim)), net.node("Div", x, root))
+
+    def in_heads(x: str, count: int) -> str:
+        return net.node(
+            "Transpose", net.node("Reshape", x, net.ints(1, tokens, count, size)), perm=[0, 2, 1, 3]
+        )
+
+    def turned(x: str) -> str:
+        first, last = net.nodes("Split", x, net.ints(size // 2, size // 2), count=2, axis=-1)
+        other = net.node("Concat", net.node("Neg", last), first, axis=-1)
+        return net.node("Add", net.node("Mul", x, turns[0]), net.node("Mul", other, turns[1]))
+
+    def repeated(x: str) -> str:
+        wide = net.node("Unsqueeze", x, net.ints(2))
+        wide = net.node("Expand", wide, net.ints(1, groups, heads // groups, tokens, size))
+        return net.node("Reshape", wide, net.ints(1, heads, tokens, size))
+
+    x = net.node("Gather", net.normal(words, dim, spread=0.02), "input_ids")
+    for _ in range(layers):
+        y = normalized(x)
+        query = turned(in_heads(linear(y, dim), heads))
+        key = repeated(turned(in_heads(linear(y, size * groups), groups)))
+        value = repeated(in_heads(linear(y, size * groups), groups))
+        scores = net.node("MatMul", query, net.node("Transpose", key, perm=[0, 1, 3, 2]))
+        scores = net.node("Add", net.node("Mul", scores, net.scalar(size**-0.5)), later)
+        mixed = net.node("MatMul", net.node("Softmax", scores, axis=-1), value)
+        mixed = net.node("Reshape", net.node("Transpose", mixed, perm=[0, 2, 1, 3]), net.ints(1, tokens, dim))
+        x = net.node("Add", x, linear(mixed, dim))
+        y = normalized(x)
+        gated = net.node("Mul", net.silu(linear(y, hidden)), linear(y, hidden))
+        x = net.node("Add", x, linear(gated, dim, hidden))
+    logits = linear(normalized(x), words)
+    return net.model("llama", {"input_ids": (TensorProto.INT64, [1, tokens])}, logits, [1, tokens, words])

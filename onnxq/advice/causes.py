@@ -5,16 +5,19 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from onnxq.advice.asked import again, given
+from onnxq.advice.asked import again, asked_of, given
 from onnxq.analysis.reports import number, part_of
-from onnxq.base.shown import counted, decibels, shorten
+from onnxq.base.shown import counted, decibels, shorten, within
 from onnxq.documents.accuracy import GoalPart
 from onnxq.documents.advice import LikelyCause
 from onnxq.documents.body import BodyPart, OutputOfBody
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.layer_errors import LayerErrors
-from onnxq.documents.plan import LoudSource, PlanPart
+from onnxq.documents.plan import GoalForeseen, Heads, LoudSource, PlanPart
+from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import Report
+from onnxq.options.option import read_options
+from onnxq.options.settings import DataPlace, Feeding, ImageOptions, Inputs, Repairs, Runtime
 
 LEAST_HALF = 45.0
 """What a body of float16 leaves of outputs, dB: 90 of 92 nets that int8 leaves 25 dB have more."""
@@ -28,6 +31,18 @@ _SAYS_UNLIKE = ("alike", "constant-input", "units", "unnormalized", "normalized-
 _OF_SCALES = ("nonfinite", "clipped", "scale", "unexplained")
 """What a layer errs by its scales; weights and biases may be fitted, and differ then."""
 
+MOST_FLOAT = 0.9
+"""Of a model of which so much of the int8 work is in float, int8 is no longer worth anything."""
+
+_UNKNOWN = "which layers make the noise was not looked for"
+_KEPT = frozenset(
+    flag
+    for group in (DataPlace, Feeding, ImageOptions, Repairs, Inputs, Runtime)
+    for said in read_options(group).values()
+    for flag in said.flag
+)
+"""Flags that say of the model and its data what every verb has to know."""
+
 _SEEN = 8  # nodes of a printed command
 
 
@@ -39,8 +54,8 @@ def likely(report: Report, goal: tuple[str, ...] = ()) -> tuple[LikelyCause, ...
         goal: flags of a goal that leaves layers in float until the outputs are near; the last resort.
     """
     return (
-        *_mismatch(report), *of_data(report), *_body(report), *_layer(report), *_loud(report),
-        *_magnifies(report), *_few(report), *_everywhere(report, goal),
+        *_mismatch(report), *of_data(report), *_body(report), *_switched_off(report), *_layer(report),
+        *_loud(report), *_magnifies(report), *_few(report), *_everywhere(report, goal),
     )  # fmt: skip
 
 
@@ -80,6 +95,60 @@ def _body(report: Report) -> Iterator[LikelyCause]:
         )  # fmt: skip
 
 
+def of_bytes(report: Report, ratio: float) -> Iterator[LikelyCause]:
+    """What has int8 move more bytes than float16.
+
+    Args:
+        report: the report.
+        ratio: what it moves, as a share of what float16 moves.
+    """
+    steps = part_of(RepairPart, report.repair).steps if report.repair is not None else ()
+    kept = [one for one in steps if one.verdict == "kept"]
+    for step in sorted((one for one in kept if number(one.more_bytes)), key=lambda one: -one.more_bytes):
+        before, after = number(step.before_db), number(step.after_db)
+        gain = "" if before is None or after is None else f", for {after - before:+.1f} dB"
+        rest = ",".join(one.step for one in kept if one.step != step.step)
+        yield LikelyCause(
+            "step", f"repair by {step.step} makes {step.more_bytes:.2f} of these {ratio:.2f}{gain}",
+            "what a step moves more is predicted from shapes; both engines are compiled",
+            f"leave {step.step} out",
+            again(report, without=("--repair",), more=("--repair", rest or "none")),
+        )  # fmt: skip
+    wide = {one.node for one in part_of(BodyPart, report.body).float32}
+    layers = report.verdict.layers if report.verdict is not None else ()
+    more = {one.layers: (number(one.int8_mb) or 0.0) - (number(one.fp16_mb) or 0.0) for one in layers}
+    for layer in sorted(layers, key=lambda one: -more[one.layers])[:1]:
+        if more[layer.layers] <= 0:
+            continue
+        name, float32 = layer.layers[0], len(wide.intersection(layer.nodes))
+        because = f"; {counted(float32, 'node')} of it stay float32" if float32 else ""
+        yield LikelyCause(
+            "bytes-layer",
+            f"{shorten(name)!r} and what runs with it move {layer.int8_mb:.2f} MB, {layer.fp16_mb:.2f} in "
+            f"float16: {counted(layer.kernels_int8, 'kernel')} for {layer.kernels_fp16}{because}",
+            "the kernels of both engines are compared", "leave it in float", _in_float(report, layer.layers),
+        )  # fmt: skip
+
+
+def _switched_off(report: Report) -> Iterator[LikelyCause]:
+    """That the user switched off what keeps outputs near."""
+    plan, asked = part_of(PlanPart, report.plan), "none" if report.repair is None else report.repair.asked
+    if asked != "auto" and plan.file is None and plan.sites:
+        off = "repair is switched off (--repair none)"
+        held = f"repair is held to {asked if isinstance(asked, str) else ', '.join(asked)} (--repair)"
+        more = () if given(report, "--repair") else ("--repair", "auto")
+        yield LikelyCause(
+            "repair-off", off if asked == "none" else held, "its steps are judged by the outputs",
+            "let it make the outputs nearer", again(report, without=("--repair",), more=more),
+        )  # fmt: skip
+    if given(report, "--loud") and plan.heads is not None and plan.heads.asked not in ("auto", "default"):
+        yield LikelyCause(
+            "loud-off", "what is loud was not looked for (--loud int8)",
+            "the noise of each source is measured",
+            "let it be looked for", again(report, without=("--loud",)),
+        )  # fmt: skip
+
+
 def _layer(report: Report) -> Iterator[LikelyCause]:
     """Layers that err more than their own steps explain."""
     errors = report.layer_errors
@@ -105,7 +174,14 @@ def _loud(report: Report) -> Iterator[LikelyCause]:
 def _of_loud(report: Report, one: LoudSource) -> LikelyCause:
     nodes = counted(len(one.nodes), "layer")
     gain, share = number(one.gain_db), number(one.share)
-    worth = "" if gain is None or share is None else f": {gain:+.1f} dB for {share:.2%} of the int8 work"
+    worth = (
+        ""
+        if gain is None or share is None
+        else (
+            f": {'up to ' * (one.interval is None)}{gain:+.1f} dB{within(one.interval)} for {share:.2%} of "
+            "the int8 work, on the samples that chose it"
+        )
+    )
     return LikelyCause(
         "loud", one.why,
         "the noise of each source is measured apart; the outputs are measured with it in float",
@@ -160,14 +236,43 @@ def _few(report: Report) -> Iterator[LikelyCause]:
 
 
 def _everywhere(report: Report, goal: tuple[str, ...]) -> Iterator[LikelyCause]:
-    """That no layer stands out: then only a goal finds what to leave in float."""
+    """That no layer stands out: then only a goal finds what to leave in float, if that leaves any int8."""
     heads = part_of(PlanPart, report.plan).heads
-    why = "no layer in int8 makes much of the noise alone" if heads is None else heads.why
     asked = bool(part_of(GoalPart, report.goal).gates) or given(report, "--min-agreement")
     if not goal or asked:
         return
+    measured = heads is not None and heads.noise_share is not None
+    why = "" if heads is None else heads.why
+    seen = _foreseen(heads, goal)
+    if seen is not None and (not seen.reached or seen.share >= MOST_FLOAT):
+        takes = f"{seen.share:.0%}" if seen.reached else "more than all"
+        yield LikelyCause(
+            "not-for-int8",
+            f"int8 is not for this model as it is: {seen.sqnr_db:g} dB would take {takes} of the int8 "
+            "work to float",
+            "the noise of each source is measured, and that of sets of layers foreseen",
+            "make the model in plain float16, or train it with quantization in the loop", in_float16(report),
+        )  # fmt: skip
+        return
+    takes = "" if seen is None else f", for which about {seen.share:.0%} of the int8 work would be in float"
     yield LikelyCause(
-        "everywhere", why or "no layer in int8 makes much of the noise alone", "",
-        f"leave layers in float until it is reached: {shlex.join(goal)}",
+        "everywhere", why or ("" if measured else _UNKNOWN), "",
+        f"leave layers in float until it is reached: {shlex.join(goal)}{takes}",
         again(report, more=goal),
     )  # fmt: skip
+
+
+def _foreseen(heads: Heads | None, goal: tuple[str, ...]) -> GoalForeseen | None:
+    """What a goal would take, where that is known."""
+    found = () if heads is None else heads.foreseen
+    return next((one for one in found if goal == ("--min-sqnr", f"{one.sqnr_db:g}")), None)
+
+
+def in_float16(report: Report) -> str:
+    """The command line that writes the float model in plain float16; "" where that is not known."""
+    _, *asked = asked_of(report) or [()]
+    plan = part_of(PlanPart, report.plan)
+    if not asked or plan.own_pairs_read or not plan.layers:  # it may have come quantized
+        return ""
+    flags = [word for part in asked[1:] if part[0] in _KEPT for word in part]
+    return shlex.join(["onnxq", "sanitize", *asked[0], *flags, "--body", "fp16"])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterator
 
 from onnxq.advice.answers import answers_lost
-from onnxq.advice.asked import again, asked_of, given
-from onnxq.advice.causes import likely, of_data
-from onnxq.advice.lost import judged, lost_words
+from onnxq.advice.asked import again, given
+from onnxq.advice.causes import in_float16, likely, of_bytes, of_data
+from onnxq.advice.lost import LEAST_ABOUT_MEAN, judged, lost_words
 from onnxq.advice.worth import HELPS_READING, reading, worth_of
 from onnxq.analysis.reports import number, part_of
 from onnxq.base.grouped import grouped
@@ -21,15 +22,8 @@ from onnxq.documents.report import Report
 from onnxq.judge.about_mean import NAME, AboutMeanPart
 from onnxq.judge.comparable import CONSTANT, STILL, UNCHANGED, not_compared
 from onnxq.judge.intervals import LEAST_GROUPS
-from onnxq.options.option import read_options
-from onnxq.options.settings import DataPlace, Feeding, ImageOptions, Inputs, Repairs, Runtime
+from onnxq.judge.policies import BAD_DB, ENOUGH_FOR_ALL_DB
 from onnxq.task.meter import TaskPart
-
-GOOD_DB = 30.0
-"""What the worst part of the outputs has, dB, of a model of which nobody says what it is for."""
-
-BAD_DB = 20.0
-"""dB: a tenth of the signal is error. Between the two nothing says whether that is near enough."""
 
 FEW_ANSWERS = 20
 """Of fewer detections their share tells next to nothing."""
@@ -39,13 +33,6 @@ WIDE = 16
 
 _NAME = 40
 _LATE = "the time limit"
-_KEPT = frozenset(
-    flag
-    for group in (DataPlace, Feeding, ImageOptions, Repairs, Inputs, Runtime)
-    for said in read_options(group).values()
-    for flag in said.flag
-)
-"""Flags that say of the model and its data what every verb has to know."""
 
 
 def findings(report: Report) -> Iterator[AdviceFinding]:
@@ -54,6 +41,7 @@ def findings(report: Report) -> Iterator[AdviceFinding]:
     yield from _mismatch(report)
     yield from _accuracy(report)
     yield from _goal(report)
+    yield from _spread(report)
     yield from _int8(report)
     yield from _doubts(report)
     yield from _bytes(report)
@@ -112,9 +100,15 @@ def _not_asked(report: Report) -> Iterator[AdviceFinding]:
         without = ("--no-engine",) if given(report, "--no-engine") else ()
         install = engine.status == "not-installed"
         do = "install NVIDIA's compiler: pip install 'onnxq[trt]'" if install else "compile it"
+        command = again(report, without=without) if without else ""
+        if not report.plan and report.output:  # sanitize, which compiles nothing
+            command = shlex.join(["onnxq", "check", report.output])
+        said = f"nothing compiled it here: {_first(engine.reason)}"
+        if not report.plan:
+            said = f"{report.target} takes each node, as far as its tables tell; sanitize does not compile"
         yield AdviceFinding(
-            "compiler-not-asked", "open", f"nothing compiled it here: {_first(engine.reason)}",
-            (LikelyCause("compiler", "", "", do, again(report, without=without) if without else ""),),
+            "compiler-not-asked", "open", said,
+            (LikelyCause("compiler", "", "", do, command),),
         )  # fmt: skip
 
 
@@ -147,19 +141,19 @@ def _accuracy(report: Report) -> Iterator[AdviceFinding]:
     near, answers = judged(report.accuracy, report.about_mean), answers_lost(report)
     lost = lost_words(near, _short)
     figures = part_of(TaskPart, report.task).figures
-    if answers is not None:
+    few = (figures and figures[0].kind == "detections" and number(figures[0].whole)) or math.inf
+    if answers is not None and (answers.sure or few >= FEW_ANSWERS):
         goal = ("--min-agreement", f"{answers.least:g}")
         said = answers.said + ("" if answers.sure else "; of so few it may be chance")
-        yield AdviceFinding("answers", "bad" if answers.sure else "open", said, likely(report, goal))
+        causes = likely(report, goal) if answers.sure else _unsure(report, likely(report, goal))
+        yield AdviceFinding("answers", "bad" if answers.sure else "open", said, causes)
     if lost:
         level = near[0].level_db
         figure = "" if near[0].why or level is None else f" ({decibels(level)})"
         yield AdviceFinding("lost", "bad", f"{lost}{figure}", likely(report, ("--min-sqnr", "20")))
-    elif answers is not None:
-        return
     elif not figures:
         yield from _level(report)
-    elif (whole := number(figures[0].whole)) and figures[0].kind == "detections" and whole < FEW_ANSWERS:
+    elif few < FEW_ANSWERS:
         yield AdviceFinding(
             "few-answers", "open", f"{figures[0].said}: too few to tell",
             (LikelyCause("few-samples", "", "", "give samples with more of what the model detects"),),
@@ -190,20 +184,46 @@ def _level(report: Report) -> Iterator[AdviceFinding]:
         elif any(one.why != UNCHANGED for one in about.left_out) and not about.outputs:
             yield AdviceFinding("not-compared", "open", not_compared(about.left_out))
         return
-    if level >= GOOD_DB:
-        return
-    high = about.worst_interval.high if about.worst_interval is not None else level
-    bad = high < BAD_DB
     said = (
         f"the worst output, {_short(worst)!r}, has {decibels(level)} of {NAME}{within(about.worst_interval)}"
     )
-    said += f": less than {BAD_DB if bad else GOOD_DB:g} dB" + (
+    if level >= ENOUGH_FOR_ALL_DB:
+        if about.worst_interval is not None and about.worst_interval.low < BAD_DB:
+            said += f": other samples may have less than {BAD_DB:g} dB"
+            yield AdviceFinding("spread", "open", said, _unsure(report))
+        return
+    high = about.worst_interval.high if about.worst_interval is not None else level
+    bad = high < BAD_DB
+    said += f": less than {BAD_DB if bad else ENOUGH_FOR_ALL_DB:g} dB" + (
         "" if bad else ", and nothing says what it is for"
     )
-    causes = likely(report, ("--min-sqnr", f"{GOOD_DB:g}"))
+    causes = likely(report, ("--min-sqnr", f"{ENOUGH_FOR_ALL_DB:g}"))
     state = LikelyCause("task", "what its outputs are is not known", "",
                         "say what it is for (--task), or have a function score it (--eval)")  # fmt: skip
     yield AdviceFinding("level", "bad" if bad else "open", said, causes if bad else (*causes, state))
+
+
+def _unsure(report: Report, causes: tuple[LikelyCause, ...] = ()) -> tuple[LikelyCause, ...]:
+    """Causes of what may be chance: first what is doubtful about the data, then that few samples judged."""
+    doubts = tuple(of_data(report))
+    judged = number(report.accuracy[0].samples) if report.accuracy else None
+    said = "" if judged is None else f"{counted(int(judged), 'sample')} judged it"
+    more = LikelyCause("few-samples", said, "", "give more samples: an eighth of them judges")
+    return (*doubts, more, *(one for one in causes if one not in doubts))
+
+
+def _spread(report: Report) -> Iterator[AdviceFinding]:
+    """That other samples may be far off, of a model whose answers are kept."""
+    about = part_of(AboutMeanPart, report.about_mean)
+    level, interval = number(about.worst_output_db), about.worst_interval
+    if level is None or interval is None or not part_of(TaskPart, report.task).figures:
+        return
+    if level < BAD_DB and interval.low < LEAST_ABOUT_MEAN and interval.high - interval.low > BAD_DB:
+        said = (
+            f"the worst output, {_short(about.worst_output or '')!r}, has {decibels(level)}{within(interval)}"
+        )
+        said += ": with other samples the error may be greater than what varies"
+        yield AdviceFinding("spread", "open", said, _unsure(report, likely(report)[:1]))
 
 
 def _few(report: Report) -> Iterator[AdviceFinding]:
@@ -262,9 +282,14 @@ def _of_goal(report: Report) -> Iterator[LikelyCause]:
 
 def _int8(report: Report) -> Iterator[AdviceFinding]:
     plan, engine = part_of(PlanPart, report.plan), report.engine
-    if plan.layers and not plan.sites and not plan.own_pairs_read:
-        yield AdviceFinding("no-int8", "bad", "nothing is quantized: the file is a float model",
-                            tuple(_ineligible(report)))  # fmt: skip
+    if plan.layers and not plan.own_pairs_read and not any(one.quantized for one in plan.layers):
+        met = [one for one in part_of(GoalPart, report.goal).gates if one.met]
+        said = "nothing is quantized: the file is a float model"
+        if met:
+            said = f"the goal is met ({met[0].what}), but by the float model: no layer is left in int8"
+        half = LikelyCause("float16", "", "", "int8 is not for it at this goal: make it in plain float16",
+                           in_float16(report))  # fmt: skip
+        yield AdviceFinding("no-int8", "bad", said, (*_ineligible(report), *(half,) * bool(met)))
         return
     if engine.status == "compiled" and engine.not_int8:
         names = engine.not_int8
@@ -283,7 +308,8 @@ def _bytes(report: Report) -> Iterator[AdviceFinding]:
     if worth is not None and worth.is_more:
         half = LikelyCause("float16", "float16 moves fewer bytes, and has no loss", "",
                            "make the model in plain float16, and time both", in_float16(report))  # fmt: skip
-        yield AdviceFinding("bytes", "bad", worth.said, (*_ineligible(report), half))
+        few = [one for one in _ineligible(report) if one.code == "few-rows"]
+        yield AdviceFinding("bytes", "bad", worth.said, (*of_bytes(report, worth.ratio), *few, half))
 
 
 _WHY = {
@@ -304,7 +330,7 @@ def _ineligible(report: Report) -> Iterator[LikelyCause]:
     whole = sum(macs.values())
     by_code = grouped((one.code, one) for one in plan.kept_float if one.node in macs)
     shares = {code: sum(macs[one.node] for one in some) for code, some in by_code.items()}
-    for code in sorted(shares, key=lambda code: -shares[code])[:2]:
+    for code in sorted(shares, key=lambda code: (code != "goal", -shares[code]))[:2]:
         if whole and shares[code] < 0.1 * whole:
             continue
         some = by_code[code]
@@ -319,15 +345,6 @@ def _ineligible(report: Report) -> Iterator[LikelyCause]:
             "", f"a larger batch makes them eligible: {HELPS_READING}" if code == "few-rows" else "",
             again(report, without=("--batch",), more=("--batch", larger)) if helps else "",
         )  # fmt: skip
-
-
-def in_float16(report: Report) -> str:
-    """The command line that writes the float model in plain float16; "" where that is not known."""
-    _, *asked = asked_of(report) or [()]
-    if not asked or not part_of(PlanPart, report.plan).sites:  # it may have come quantized
-        return ""
-    flags = [word for part in asked[1:] if part[0] in _KEPT for word in part]
-    return shlex.join(["onnxq", "sanitize", *asked[0], *flags, "--body", "fp16"])
 
 
 # -- data and sizes ------------------------------------------------------------------------------

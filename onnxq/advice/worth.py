@@ -100,9 +100,9 @@ def _bytes(engine: EngineFigures) -> float | None:
 
 
 def _moves(ratio: float) -> str:
-    if ratio > 1 + _SAME:
-        return f"{ratio:.2f} times the bytes of plain float16"
-    return f"{ratio:.2f} of the bytes of plain float16" if ratio < 1 - _SAME else "the bytes of plain float16"
+    if abs(ratio - 1) <= _SAME:
+        return "as many bytes as plain float16"
+    return f"{ratio:.2f} times the bytes of plain float16"
 
 
 def _kernels(half: EngineFigures, codes: EngineFigures) -> str:

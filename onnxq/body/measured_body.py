@@ -28,7 +28,7 @@ from onnxq.body.formats import DTYPES, Kind, highest
 from onnxq.graph.model import Model
 from onnxq.graph.view import Tensor
 from onnxq.graph.wiring import is_constant, reads, with_bodies
-from onnxq.judge.policies import FLOOR_DB
+from onnxq.judge.policies import FLOOR_DB, SHORT_DB
 from onnxq.judge.sqnr import Energy
 
 ROUNDS = 8
@@ -141,14 +141,14 @@ class _Settling:
         stays = dict(stays)
         stayed: list[tuple[str, ...]] = []
         body, outputs = self._tried(self._whole, stays)
-        while len(stayed) < rounds and not all(map(self._is_near, outputs, outputs.values())):
+        while len(stayed) < rounds and not self._enough(outputs):
             new = self._broken(body) or self._nearer(body, stays, outputs)
             if not new:
                 break
             stays.update(new)
             stayed.append(tuple(new))
             body, outputs = self._tried(self._whole, stays)
-        reached = all(map(self._is_near, outputs, outputs.values()))
+        reached = self._enough(outputs)
         # a quantized weight is no constant of the body any more, but as hard to hold
         stays.update((name, why) for name, why in body.stays.items() if why.code == "constant")
         return MeasuredBody(body, stays, outputs, tuple(stayed), reached)
@@ -166,10 +166,14 @@ class _Settling:
         wanted = {name: [values[place] for values in found] for place, name in enumerate(self.outputs)}
         return BodyTrial(self.model, self.convert, self.samples, wanted, self.compared)
 
-    def _is_near(self, name: str, loss: Energy) -> bool:
+    def _is_near(self, name: str, loss: Energy, short_db: float = 0.0) -> bool:
         if loss.signal == 0:  # all zeros: there is nothing to be near to
             return not loss.beyond
-        return loss.sqnr_db >= max(self.needed.get(name, FLOOR_DB), FLOOR_DB)
+        return loss.sqnr_db >= max(self.needed.get(name, FLOOR_DB) - short_db, FLOOR_DB)
+
+    def _enough(self, outputs: Mapping[str, Energy]) -> bool:
+        """Whether nothing more stays for the outputs."""
+        return all(self._is_near(name, loss, SHORT_DB) for name, loss in outputs.items())
 
     # -- what stays -------------------------------------------------------------------------------
 

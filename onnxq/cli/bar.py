@@ -11,6 +11,7 @@ from typing import Any
 
 from onnxq.base.progress import Observer
 from onnxq.cli.screen import Screen, shorten
+from onnxq.cli.step_words import in_words
 
 _SECONDS = 0.1
 """A notebook is written to no more often than that, but for new steps."""
@@ -43,11 +44,12 @@ class _InNotebook:
         if step == self._step and done != total and now - self._told < _SECONDS:
             return
         self._step, self._told = step, now
-        name = html.escape(shorten(step))
+        words = in_words(step)
+        name = html.escape(shorten(words))
         shown = (
             f'<progress value="{done}" max="{total}"></progress> {done} of {total}' if total else done or ""
         )
-        text = f"{step} {done} of {total}" if total else f"{step} {done or ''}".rstrip()
+        text = f"{words} {done} of {total}" if total else f"{words} {done or ''}".rstrip()
         self._handle.update({"text/plain": text, "text/html": f"{name} {shown}"}, raw=True)
 
 

@@ -22,6 +22,7 @@ from onnxq.base.errors import UserError
 from onnxq.base.plain import to_json
 from onnxq.base.progress import Observer
 from onnxq.base.shown import shorten as shorten  # which the pages ask for here
+from onnxq.cli.step_words import in_words
 
 _NARROWEST, _WIDEST = 40, 110
 _LONG = 5.0
@@ -58,6 +59,10 @@ class Page:
     def alarm(self, text: str) -> None:
         """A line that nobody may overlook."""
         self.lines.append(_Line(text, 0, "bold red"))
+
+    def warn(self, text: str) -> None:
+        """A line over everything that leaves something open."""
+        self.lines.append(_Line(text, 0, "bold yellow"))
 
     def section(self, label: str, text: str, style: str = "") -> None:
         """Opens a section."""
@@ -185,7 +190,8 @@ class _Times:
                 for what, count in self._done.items()
             ]
             self._say(
-                f"onnxq: {self._step}: {_duration(seconds)}" + (f" ({'; '.join(done)})" if done else "")
+                f"onnxq: {in_words(self._step)}: {_duration(seconds)}"
+                + (f" ({'; '.join(done)})" if done else "")
             )
         self._step = ""
         self._done.clear()
@@ -203,7 +209,7 @@ class _ByLine:
         name = step.partition(":")[0]
         if name != self._last:
             self._last = name
-            self._say(f"onnxq: {name}")
+            self._say(f"onnxq: {in_words(name)}")
 
     def _say(self, text: str) -> None:
         _write(self._console, Text(text))
@@ -302,20 +308,20 @@ def _duration(seconds: float) -> str:
 
 
 def _bar(console: Console) -> Progress:
-    description = TextColumn("{task.description}", markup=False)
+    description = TextColumn("{task.fields[words]}", markup=False)
     return Progress(
         SpinnerColumn(), description, BarColumn(bar_width=20), _Counts(), console=console, transient=True
     )
 
 
 def _on_bar(bar: Progress) -> Observer:
-    task, counting = bar.add_task("start", total=None), False
+    task, counting = bar.add_task("start", total=None, words="start"), False
 
     def observe(step: str, done: int | None, total: int | None) -> None:
         nonlocal task, counting
         if done is None or not counting:  # a new task: the total of one that has one does not go away
             bar.remove_task(task)
-            task, counting = bar.add_task(step, total=total), done is not None
+            task, counting = bar.add_task(step, total=total, words=in_words(step)), done is not None
         if done is not None:
             bar.update(task, completed=done, total=total)
 

@@ -112,6 +112,8 @@ class ComparedLayers(DocumentPart):
         ratio: how many times as fast they are in int8, likewise, the geometric mean over the GPUs.
         low: the least of the GPUs'.
         high: the greatest.
+        fp16_mb: the bytes that their kernels move in float16, weights included, 1e6 bytes.
+        int8_mb: the same in int8.
     """
 
     layers: tuple[str, ...]
@@ -122,6 +124,8 @@ class ComparedLayers(DocumentPart):
     ratio: float
     low: float
     high: float
+    fp16_mb: float | None = None
+    int8_mb: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,9 +298,16 @@ def _by_layers(
             ratio=_mean(ratios),
             low=low,
             high=high,
+            fp16_mb=_moved_mb(fp16.kernels, kernels[0].get(root, ())),
+            int8_mb=_moved_mb(int8.kernels, kernels[1].get(root, ())),
         )
         compared.append(entry)
     return tuple(sorted(compared, key=lambda one: one.share * (one.ratio - 1)))
+
+
+def _moved_mb(kernels: Sequence[Kernel], indices: Collection[int]) -> float:
+    """What some of the kernels move, weights included, 1e6 bytes."""
+    return sum(kernels[index].moved + kernels[index].bytes_weights for index in indices) / 1e6
 
 
 def _owned(kernels: Sequence[Kernel], parts: Joined[str], nodes: Collection[str]) -> dict[str, list[int]]:

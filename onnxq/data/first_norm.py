@@ -15,6 +15,8 @@ from onnxq.graph.view import Node, Tensor
 
 _NODES = 8  # between the input and the convolution, where the model prepares pictures itself
 _TINY = 1e-12  # a variance
+_ORDERS = 200  # of the channels, by chance
+_BY_CHANCE = 0.01  # of them are as near, at most, where statistics are those of training
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,30 +35,54 @@ class FirstNorm:
     mean: np.ndarray
     variance: np.ndarray
 
-    def distances(self, values: Sequence[np.ndarray]) -> np.ndarray:
-        """How far values are from those of training, without each sample in turn.
-
-        The Kullback-Leibler divergence of two normal distributions, `(r - 1 - ln r + d^2) / 2` of the ratio r
-        of their variances and the distance d of their means in standard deviations, in nats: of the median
-        channel, as one that is always zero has any.
+    def compared(self, values: Sequence[np.ndarray]) -> NormCompared:
+        """How far values are from those of training.
 
         Args:
             values: of each sample, `[1, channels, height, width]`; two at least.
-
-        Returns:
-            float64 `[samples + 1]`, the last one that of all samples.
         """
-        rows = [by_channel(one.astype(np.float64), 1) for one in values]
+        rows = [by_channel(one, 1) for one in values]
         count = np.array([row.shape[1] for row in rows], np.float64)[:, None]
-        total, squares = (np.stack([(row**power).sum(1) for row in rows]) for power in (1, 2))
+        total = np.stack([row.sum(1, dtype=np.float64) for row in rows])
+        squares = np.stack([np.einsum("ij,ij->i", row, row, dtype=np.float64) for row in rows])
         left = [np.append(one.sum(0) - one, one.sum(0)[None], 0) for one in (count, total, squares)]
         mean = left[1] / left[0]
         variance = np.maximum(left[2] / left[0] - mean**2, 0)
-        known = np.maximum(self.variance, _TINY)
-        ratio = np.maximum(variance, _TINY) / known
-        apart = (mean - self.mean) ** 2 / known
-        each: np.ndarray = np.median((ratio - 1 - np.log(ratio) + apart) / 2, 1)
-        return each
+        chance = np.random.default_rng(0)
+        orders = np.stack([chance.permutation(len(self.mean)) for _ in range(_ORDERS)])
+        distances = _distance(mean, variance, self.mean, self.variance)
+        shuffled = _distance(mean[-1], variance[-1], self.mean[orders], self.variance[orders])
+        return NormCompared(distances, float((shuffled <= distances[-1]).mean()))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NormCompared:
+    """How far values are from those of training.
+
+    Attributes:
+        distances: without each sample in turn, and of all samples: float64 `[samples + 1]`, nats.
+        by_chance: which part of the orders of the channels is as near as their own, 0 to 1.
+    """
+
+    distances: np.ndarray
+    by_chance: float
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether each channel's statistics are its own: made-up ones would suit any other as well."""
+        return self.by_chance <= _BY_CHANCE
+
+
+def _distance(mean: np.ndarray, variance: np.ndarray, known: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    """The Kullback-Leibler divergence of normal distributions, `[..., channels]`, from known ones, nats.
+
+    It is `(r - 1 - ln r + d^2) / 2` of the ratio r of their variances and the distance d of their means in
+    standard deviations: of the median channel, as one that is always zero has any.
+    """
+    spread = np.maximum(spread, _TINY)
+    ratio = np.maximum(variance, _TINY) / spread
+    each: np.ndarray = np.median((ratio - 1 - np.log(ratio) + (mean - known) ** 2 / spread) / 2, -1)
+    return each
 
 
 def first_norm(model: Model, name: str) -> FirstNorm | None:

@@ -12,7 +12,7 @@ from onnxq.data.pictures import Album, PictureSheet
 from onnxq.data.samples import InputSpec, Sample
 from onnxq.data.sources import Source
 from onnxq.data.survey import InputSurvey, Survey
-from onnxq.data.warnings import DataDoubts, DataWarning, data_warnings
+from onnxq.data.warnings import DataDoubts, DataWarning, PreparationLook, data_warnings
 from onnxq.graph.model import Model
 
 LOOKED_AT = 16
@@ -24,7 +24,7 @@ class Glance:
 
     Attributes:
         norms: what the model knows of its inputs from training, by their names.
-        told: what else is doubtful, found by others.
+        look: what the float model says of how its pictures are prepared, found by others.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Glance:
         self._known: dict[Any, Any] = {}  # each of these once
         self._own: Mapping[str, ModelScaling] = {}
         self.norms: Mapping[str, FirstNorm] = {}
-        self.told: tuple[DataWarning, ...] = ()
+        self.look = PreparationLook()
         self._fault = ""
         try:
             self._own = model_scaling(model)
@@ -61,17 +61,23 @@ class Glance:
         return self._known_survey
 
     def doubts(self, *, count: int | None) -> DataDoubts:
-        """What is doubtful, and how many samples were looked at; `count`: how many there are, if known."""
+        """What is doubtful, and how many samples were looked at.
+
+        `count`: how many there are, to tell that they are few; None: that is not told.
+        """
         doubts: list[DataWarning] = []
         if not self._fault:
             try:
-                doubts = data_warnings(self._survey, self._own, count=count, batch=self._source.batch, bad=0)
+                doubts = data_warnings(
+                    self._survey, self._own, count=self._source.count if count is None else count,
+                    batch=self._source.batch, bad=0, few=count is not None,
+                )  # fmt: skip
             except Exception as error:  # as above
                 self._fault = _text(error)
         if self._fault:
             text = f"the data were not looked at for what is doubtful: {self._fault}"
             doubts = [DataWarning("not-looked-at", None, text, "onnxq data -v shows where this comes from")]
-        return DataDoubts((*doubts, *self.told), self._survey.samples)
+        return DataDoubts(tuple(self.look.beside(doubts)), self._survey.samples)
 
     def sizes(self, without: Collection[int] = ()) -> Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]:
         """The least and the greatest shape of each input, by dimension, of all samples that were read.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -14,6 +15,7 @@ from onnxq.graph.channels import by_channel
 NAMED = 3
 """How many samples of a kind are remembered by name."""
 
+_SIDE = 32  # pixels: smaller pictures are rough, as MNIST's digits are
 _APART = 0.1  # of the variance: what is so far apart is another sample
 
 
@@ -72,8 +74,11 @@ class InputSurvey:
         whole: whether all values were whole numbers.
         channels: moments of each channel, of all values where there are none.
         tint: mean of the first channel less that of the third, a value a sample, of images of three.
-        constant: samples in which all values are the same: how many, and the first of them.
+        constant: samples in which all values are the same, of pictures all of a channel: how many, and the
+            first of them.
         greatest: the greatest magnitude of each sample that has one above 0.
+        alike: of each picture of 32 pixels a side and more, how alike neighbours in a row are: the
+            correlation of their values less their channel's mean, -1 to 1.
         spread: the greatest distance of a sample to the first one, mean((x - first)^2) / var(first), of the
             samples up to the one that is surely another.
     """
@@ -91,6 +96,7 @@ class InputSurvey:
     constant: int = 0
     constant_in: list[str] = field(default_factory=list)
     greatest: list[float] = field(default_factory=list)
+    alike: list[float] = field(default_factory=list)
     spread: float = 0.0
     _first: np.ndarray | None = None
 
@@ -107,10 +113,13 @@ class InputSurvey:
         self.whole = self.whole and bool((values == np.rint(values)).all())
         if 0 < (most := max(-low, high)) < np.inf:
             self.greatest.append(most)
-        if low == high:
+        rows = self._rows(values)
+        if not np.ptp(rows, 1).any():
             self.constant += 1
             self.constant_in += [where] * (len(self.constant_in) < NAMED)
-        self._add_channels(Moments.of(self._rows(values)))
+        elif self.layout is not None and min(array.shape[self.layout.index(side)] for side in "HW") >= _SIDE:
+            self.alike.append(_alike(rows, array.shape[self.layout.index("W")]))
+        self._add_channels(Moments.of(rows))
         self._compare(array, values)
 
     @property
@@ -188,6 +197,14 @@ class Survey:
     def numeric(self) -> Iterator[InputSurvey]:
         """The inputs that were fed numbers."""
         return (entry for entry in self.inputs if entry.channels is not None)
+
+
+def _alike(channels: np.ndarray, wide: int) -> float:
+    """How alike neighbours are in rows of so many pixels, of float64 `[channels, pixels]` that vary."""
+    apart = (channels - channels.mean(1, keepdims=True)).reshape(-1, wide)
+    one, other = apart[:, :-1], apart[:, 1:]
+    powers = [float(np.einsum("ij,ij->", some, some)) for some in (one, other)]
+    return float(np.einsum("ij,ij->", one, other)) / math.sqrt(max(math.prod(powers), np.finfo(float).tiny))
 
 
 def _layout(spec: InputSpec, preparation: Preparation | None) -> str | None:

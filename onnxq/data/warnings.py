@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,6 +26,7 @@ _VALUES = ("--preset", "--scale", "--mean", "--std")
 _SMALL = 64  # values: smaller samples are equal, whole or constant by chance
 _FLAT = 4.01 / 255  # pictures from black to white that were scaled twice span as little
 _ALIKE = 1e-3  # of the variance
+_NEIGHBOURS = 0.5  # of noise that is resized it is up to 0.45, of half of all photographs 0.9 and more
 _APART, _SIDE = 16.0, 0.1  # times as large; of the samples, on either side
 
 
@@ -63,8 +64,33 @@ class DataDoubts:
     looked_at: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class PreparationLook:
+    """What the float model says of how its pictures are prepared.
+
+    Attributes:
+        doubts: one at most.
+        sure_of: the input of which it gives sure answers as it is fed, and no surer ones otherwise; None: it
+            is not, or was not asked.
+    """
+
+    doubts: tuple[DataWarning, ...] = ()
+    sure_of: str | None = None
+
+    def beside(self, others: Iterable[DataWarning]) -> list[DataWarning]:
+        """These and other doubts, but for what answers show to be right: that the range looks odd."""
+        kept = [one for one in others if one.kind != "unnormalized" or one.input != self.sure_of]
+        return [*kept, *self.doubts]
+
+
 def data_warnings(
-    survey: Survey, own: Mapping[str, ModelScaling], *, count: int | None, batch: int, bad: int
+    survey: Survey,
+    own: Mapping[str, ModelScaling],
+    *,
+    count: int | None,
+    batch: int,
+    bad: int,
+    few: bool = True,
 ) -> list[DataWarning]:
     """What is doubtful about samples.
 
@@ -74,16 +100,30 @@ def data_warnings(
         count: how many samples the data have; None where that is not known.
         batch: how many rows each of them has, a static batch size.
         bad: how many of those that were read cannot be used.
+        few: whether it is told that they are few.
     """
-    doubts = [*_bad(bad), *_few(count, batch), *_repeats(survey)]
+    seen = [*_repeats(survey)]
     for entry in survey.numeric:
-        doubts += _constant(entry, survey)
+        seen += _constant(entry, survey)
         if is_float(entry.spec.dtype):
-            doubts += _scaling(entry, own.get(entry.spec.name))
-            doubts += _mixed(entry)
-            doubts += _order(entry)
-        doubts += _yuv(entry)
-    return doubts
+            seen += _scaling(entry, own.get(entry.spec.name))
+            seen += _mixed(entry)
+            seen += _order(entry)
+        seen += _yuv(entry)
+        seen += _noise(entry)
+    return [
+        *_bad(bad),
+        *_few(count if few else None, batch),
+        *(_told_of(one, survey.samples, count) for one in seen),
+    ]
+
+
+def _told_of(doubt: DataWarning, looked_at: int, count: int | None) -> DataWarning:
+    """A doubt that says how many samples it was seen in, where these are not all."""
+    if count is not None and looked_at >= count:
+        return doubt
+    of = "" if count is None else f" of {count}"
+    return replace(doubt, text=f"{doubt.text} ({looked_at}{of} samples were looked at)")
 
 
 # --- samples --------------------------------------------------------------------------------------
@@ -142,7 +182,8 @@ def _constant(entry: InputSurvey, survey: Survey) -> Iterator[DataWarning]:
         names = ", ".join(entry.constant_in) + ", ..." * (entry.constant > len(entry.constant_in))
         yield DataWarning(
             "constant-sample", name,
-            f"in {entry.constant} of {survey.samples} samples all of input {name!r} is one value: {names}",
+            f"in {entry.constant} of {survey.samples} samples all of input {name!r} is one "
+            f"{'color' if picture else 'value'}: {names}",
             "look at them, and remove those that are blank by mistake",
         )  # fmt: skip
 
@@ -265,6 +306,18 @@ def _is_imagenet_twice(entry: InputSurvey, low: float, high: float) -> bool:
     spans = entry.channels.std  # of photographs about 1 / std = 4.4
     fits = lowest.min() <= low < -5 and 3 < high <= highest.max()
     return bool(fits and spans.min() > 2.5 and spans.max() < 8)
+
+
+def _noise(entry: InputSurvey) -> Iterator[DataWarning]:
+    """Pictures whose pixels have nothing to do with their neighbours."""
+    pictures = entry.preparation is not None or (entry.channels is not None and len(entry.channels.mean) == 3)
+    if pictures and entry.alike and (alike := float(np.median(entry.alike))) < _NEIGHBOURS:
+        yield DataWarning(
+            "noise", entry.spec.name,
+            f"input {entry.spec.name!r}: neighbouring pixels are alike by {alike:.2f} (their correlation), "
+            "where photographs have 0.9: noise?",
+            "give samples of what the model is used on; what is measured on noise holds of noise",
+        )  # fmt: skip
 
 
 # --- order of the channels ------------------------------------------------------------------------

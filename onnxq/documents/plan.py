@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from onnxq.base.plain import DocumentPart
+from onnxq.judge.intervals import Interval
 from onnxq.quant.plan import Joint, KeptFloat, OwnPair, PlannedLayer, ScaleGroup, Site
 
 
@@ -18,6 +19,7 @@ class LoudSource(DocumentPart):
         output: the output, or the part of one, that has most of that noise.
         noise_share: which part of that output's noise it makes, 0 to 1; beyond where it undoes other noise.
         gain_db: by how much the SQNR about the mean rises with them in float, dB, on samples that choose.
+        interval: where that lies with other samples, dB; None where too few tell.
         share: what they take from the int8 share of the eligible multiply-accumulates, 0 to 1.
         left_float: whether they are left in float.
         why: in words.
@@ -31,6 +33,22 @@ class LoudSource(DocumentPart):
     share: float
     left_float: bool
     why: str
+    interval: Interval | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GoalForeseen(DocumentPart):
+    """What a goal would take, by the noise that was measured of each layer.
+
+    Attributes:
+        sqnr_db: the goal: the SQNR about the mean of all outputs together, dB.
+        share: what would be in float for it, of the int8 multiply-accumulates, 0 to 1.
+        reached: whether that is enough.
+    """
+
+    sqnr_db: float
+    share: float
+    reached: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +69,7 @@ class Heads(DocumentPart):
         loud: what is loud, whether in float or not; the loudest first.
         noise_share: which part of an output's noise a tensor, or a block of layers, makes at most, 0 to 1;
             None: not measured.
+        foreseen: what goals would take that are advised; empty where that is not known.
     """
 
     asked: str
@@ -63,6 +82,7 @@ class Heads(DocumentPart):
     few: str | None = None
     loud: tuple[LoudSource, ...] = ()
     noise_share: float | None = None
+    foreseen: tuple[GoalForeseen, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import numpy as np
 from onnxq.base.plain import DocumentPart
 from onnxq.judge.about_mean import AboutMeanMeter, AboutMeanPart, without_each
 from onnxq.judge.comparable import not_compared
-from onnxq.judge.intervals import standard_error
+from onnxq.judge.intervals import Interval, standard_error
 from onnxq.judge.sqnr import nsr_of
 
 GROUPS = 8
@@ -104,6 +104,7 @@ class Gain:
         lead_alike: likewise where groups of samples count alike: a few do not make most of it.
         worst: the output to which it adds most noise; None where it adds none.
         price: that noise, as a share of what it takes off all outputs; infinite where that is nothing.
+        interval: where `db` lies with other samples, dB; None of too few.
     """
 
     db: float
@@ -111,6 +112,7 @@ class Gain:
     lead_alike: float = -np.inf
     worst: OutputLowered | None = None
     price: float = 0.0
+    interval: Interval | None = None
 
     @staticmethod
     def of(before: Levels, after: Levels) -> Gain:
@@ -118,13 +120,15 @@ class Gain:
         assert before.sqnr_db is not None
         assert after.sqnr_db is not None
         db = after.sqnr_db - before.sqnr_db
-        error = standard_error(_differences(before.without, after.without))
+        without = _differences(before.without, after.without)
+        error = standard_error(without)
         each = _differences(before.each, after.each)
         alike = lead(each) if len(each) >= _GROUPS_TELL else -np.inf
         worst, added = _worst(before.of_all.levels, after.of_all.levels)
         less = nsr_of(before.sqnr_db) - nsr_of(after.sqnr_db)
         price = added / less if less > 0 else math.inf
-        return Gain(db, db / error if error else np.copysign(np.inf, db), alike, worst, price)
+        leading = db / error if error else float(np.copysign(np.inf, db))
+        return Gain(db, leading, alike, worst, price, Interval.of_change(db, without))
 
 
 @dataclass(frozen=True, slots=True)

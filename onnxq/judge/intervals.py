@@ -137,6 +137,23 @@ class Interval(DocumentPart):
         mean = float(np.mean(values))
         return Interval(max(low, mean - half), min(high, mean + half))
 
+    @staticmethod
+    def of_change(change: float, without: Sequence[float] | np.ndarray) -> Interval | None:
+        """That of a difference of levels of the same samples: by a jackknife, its error times Student's t.
+
+        Args:
+            change: of all samples, dB.
+            without: that without each group, dB.
+
+        Returns:
+            None of fewer than 4 groups, and where they do not differ.
+        """
+        error = standard_error(without) if len(without) >= LEAST_GROUPS else 0.0
+        if not error > 0 or not math.isfinite(change):
+            return None
+        half = _student(len(without) - 1) * error
+        return Interval(change - half, change + half)
+
     def times(self, factor: float) -> Interval:
         """The same in other units."""
         return Interval(factor * self.low, factor * self.high)

@@ -22,6 +22,10 @@ BEST_OF_SEVERAL = replace(STEP, sure=0.5, sure_alike=2.5)
 # What is fitted with many rows for each number: a loss that is not shown is chance, whatever the samples say.
 FITTED = replace(STEP, least_db=-math.inf, sure=-2.0)
 
+# What a step has to gain where the engine moves more with it, dB for all the bytes that plain float16 moves:
+# half a dB for each tenth.
+BYTES_PRICE_DB = 5.0
+
 # By less an edited float model may not differ from the one without edits, on samples that choose.
 NEAR_DB = 60.0
 
@@ -44,11 +48,8 @@ TOGETHER = Policy(least_db=ANY_DB)
 
 # -- layers in int8 or float -----------------------------------------------------------------------
 
-# Joint decisions in int8 instead of float: what they may cost, all together.
-JOINTS = Policy(least_db=-1.0)
-
-# The SQNR of the worst part from which on they stay whatever they cost, where there is no goal.
-JOINTS_ENOUGH_DB = 30.0
+# The SQNR of the worst part from which on attention is in int8 whatever that costs, where there is no goal.
+JOINTS_FLOOR_DB = 30.0
 
 # What is loud in float: what that gains at least, all together, or its price. The best of a dozen sets seems
 # to gain by chance, too: it is sure by two standard errors. No output is to pay much for the others.
@@ -68,6 +69,12 @@ LOUD_SHARE = 0.3
 
 # The SQNR from which on an output needs no look for what is loud, and the one below which it is lost.
 GOOD_DB, LOST_DB = 25.0, 10.0
+
+# -- the answer: whether a result is near enough -----------------------------------------------------
+
+# What the worst part of the outputs has of a model of which nobody says what it is for. Of less than the
+# first a tenth of the signal is error; between the two nothing says whether that is near enough.
+BAD_DB, ENOUGH_FOR_ALL_DB = 20.0, 30.0
 
 # -- a goal: other questions than which is better --------------------------------------------------
 
@@ -90,6 +97,9 @@ ABOVE_DB = 15.0
 
 # By how much at least, where int8 was repaired: it adds 0.4 dB then, and more float32 would cost speed.
 LEAST_ABOVE_DB = 10.0
+
+# By how much less it may be all the same: more float32 would bring an output 0.2 dB, and costs bytes.
+SHORT_DB = 2.0
 
 # What is always near enough: float32 has about 140 dB of its own.
 ENOUGH_DB = 100.0

@@ -158,7 +158,7 @@ def _short(name: str) -> str:
 
 def _accuracy(report: Report, near: tuple[Judged, ...]) -> list[Fact]:
     about, facts = part_of(AboutMeanPart, report.about_mean), []
-    note = f"on {counted(about.samples, 'sample')} that decided nothing" if about.samples else ""
+    note = f"on {counted(about.samples, 'sample')} kept apart" if about.samples else ""
     note += f"; {INTERVALS}" if about.interval else ""
     together = number(about.sqnr_about_mean_db)
     not_verified = part_of(CalibrationPart, report.calibration).not_verified

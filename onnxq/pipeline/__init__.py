@@ -112,7 +112,7 @@ def sanitize_any(model: ModelSource, repairs: Repairs, inputs: Inputs, observe: 
     with uncollected():
         run = Job.of(model, repairs, inputs, observe).sanitized()
         refuse_sizes(run)
-        return run.result(run.model.to_proto())
+        return run.result(run.model.to_proto()).deployed(run.deployments())
 
 
 @takes_options

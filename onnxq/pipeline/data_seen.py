@@ -31,7 +31,7 @@ from onnxq.options.call_options import LookOptions
 from onnxq.options.grouped import Options
 from onnxq.options.keywords import takes_options
 from onnxq.options.settings import Inputs, Look
-from onnxq.pipeline.preparation import MOST, AsTrained, preparation_doubts
+from onnxq.pipeline.preparation import MOST, AsTrained, preparation_seen
 from onnxq.task.known import KnownTask
 
 _ROWS = 10
@@ -223,7 +223,8 @@ def look(
     if source.count is not None:
         tell("data", None, None)
         spread = range(0, source.count, max(1, source.count // MOST))[:MOST]
-        doubtful += preparation_doubts(_as_trained(opened, specs), survey.inputs, source.good(spread))
+        trained, good = _as_trained(opened, specs), source.good(spread)
+        doubtful = preparation_seen(trained, survey.inputs, good, source.count, doubtful).beside(doubtful)
     drawn = None if output is None else Sheet(str(output), pictures.tiles, tuple(pictures.captions))
     return DataSeen(
         kind="data",
@@ -265,7 +266,7 @@ def opened_with(source: ModelSource, stated: Inputs) -> tuple[Model, list[InputS
 def _as_trained(model: Model, specs: Sequence[InputSpec]) -> AsTrained:
     outputs = [name for name, _, _ in model.outputs]
     layout = KnownTask.of(None, model, outputs).layout
-    return AsTrained(model.to_proto(), model.data_dir, layout, norms(model, specs))
+    return AsTrained.of(model.to_proto(), model, layout, norms(model, specs))
 
 
 def _sheet_path(given: Path | None, model: Path | None, force: bool) -> Path:

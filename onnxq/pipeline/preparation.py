@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +18,10 @@ from onnxq.data.first_norm import FirstNorm
 from onnxq.data.otherwise import AS_FED, PicturesAs, otherwise
 from onnxq.data.samples import Sample
 from onnxq.data.survey import InputSurvey
-from onnxq.data.warnings import DataWarning
+from onnxq.data.warnings import DataWarning, PreparationLook
+from onnxq.graph.model import Model
 from onnxq.run import ort
+from onnxq.task.find import likely_scores
 from onnxq.task.layout import Layout
 from onnxq.task.sureness import SurenessMeter, measurable, moved
 
@@ -39,6 +41,7 @@ _NOTHING = 0.1  # nats: the answers tell nothing
 _MANY = 20  # classes: samples of one of a few are usual
 
 _OTHER = 0.15  # nats from training's values, and more than twice as far as another preparation
+_FAR = 1.0  # nats: no usual preparation of pictures like those of training is as far off
 _KNOWN = 0.25  # nats: no preparation that is further off is that of training
 
 
@@ -50,115 +53,214 @@ class AsTrained:
         proto: it.
         folder: where its external data are.
         layout: how its outputs are read; None where that is not known.
+        scores: how they are read where they are scores of classes, which nothing says; None likewise.
         norms: what it knows of its inputs from training, by their names.
     """
 
     proto: onnx.ModelProto
     folder: Path | None
     layout: Layout | None
+    scores: Layout | None
     norms: Mapping[str, FirstNorm]
 
+    @staticmethod
+    def of(
+        proto: onnx.ModelProto, model: Model, layout: Layout | None, norms: Mapping[str, FirstNorm]
+    ) -> AsTrained:
+        """That of a float model.
 
-def preparation_doubts(
-    model: AsTrained, inputs: Sequence[InputSurvey], samples: Iterable[Sample]
-) -> tuple[DataWarning, ...]:
+        Args:
+            proto: it, as it is run.
+            model: the same or what it was made of, with the folder of its external data.
+            layout: how its outputs are read; None where that is not known.
+            norms: what it knows of its inputs.
+        """
+        return AsTrained(proto, model.data_dir, layout, None if layout else likely_scores(model), norms)
+
+
+def preparation_seen(
+    model: AsTrained,
+    inputs: Sequence[InputSurvey],
+    samples: Iterable[Sample],
+    count: int | None,
+    doubts: Sequence[DataWarning] = (),
+) -> PreparationLook:
     """What the float model says of how its pictures are prepared.
 
     Args:
         model: the float model.
         inputs: what its inputs were fed.
         samples: some samples; 64 at most are read.
+        count: how many there are; None where that is not known.
+        doubts: what is doubtful about the values that are fed.
 
     Returns:
-        One doubt at most. A fault here is logged, and costs the run nothing.
+        A fault here is logged, and costs the run nothing.
     """
     pictures = [entry for entry in inputs if entry.layout is not None]
-    if len(pictures) != 1 or not (measurable(model.layout) or pictures[0].spec.name in model.norms):
-        return ()
+    odd = any(one.kind == "unnormalized" for one in doubts)
+    layout = model.layout or (model.scores if odd else None)
+    if len(pictures) != 1 or not (measurable(layout) or pictures[0].spec.name in model.norms):
+        return PreparationLook()
     try:
         coming = iter(samples)
         read = list(itertools.islice(coming, _LEAST))
         if len(read) < _LEAST or not otherwise(pictures[0]):
-            return ()
+            return PreparationLook()
         most = _BYTES // max(1, sum(one.nbytes for one in read[0].feeds.values()))
-        read += itertools.islice(coming, max(0, min(most, MOST) - _LEAST))
-        return tuple(_Look(model, pictures[0], read).doubts())
+        coming = itertools.chain(read, itertools.islice(coming, max(0, min(most, MOST) - _LEAST)))
+        look = _Look(replace(model, layout=layout), pictures[0], coming, count)
+        found = look.doubt(layout is model.layout)
+        return PreparationLook(
+            () if found is None else (found,), pictures[0].spec.name if look.is_sure else None
+        )
     except (ort.RunError, UserError, ValueError, IndexError) as error:
         LOG.info("how pictures are prepared is not known of the float model: %s", error)
     except Exception as error:  # what nobody asked for never ends the run
         LOG.warning("looking how pictures are prepared ends in a fault of onnxq: %r", error)
-    return ()
+    return PreparationLook()
 
 
 class _Look:
-    """Runs the float model on what is fed, and on what would be fed otherwise."""
+    """Runs the float model on what is fed, and on what would be fed otherwise.
 
-    def __init__(self, model: AsTrained, seen: InputSurvey, samples: Sequence[Sample]) -> None:
-        self._model, self._seen, self._samples = model, seen, samples
+    Attributes:
+        is_sure: whether the model is sure of its answers as it is fed, and no surer otherwise.
+    """
+
+    def __init__(
+        self, model: AsTrained, seen: InputSurvey, samples: Iterator[Sample], count: int | None
+    ) -> None:
+        """Of some of so many samples, read as they are needed; `count`: None where that is not known."""
+        self._model, self._seen, self._coming = model, seen, samples
+        self._read: list[Sample] = []
         self._name, self._layout = seen.spec.name, seen.layout or ""
         self._outputs = tuple(info.name for info in model.proto.graph.output)
+        self._count, self.is_sure = count, False
 
-    def doubts(self) -> Iterable[DataWarning]:
+    def doubt(self, answers: bool) -> DataWarning | None:
+        """What is doubtful about the preparation; None for nothing.
+
+        `answers`: whether it is known how its outputs are read; else no answer of theirs speaks against it.
+        """
         candidates = otherwise(self._seen)
         norm = self._model.norms.get(self._name)
-        excluded = None
+        excluded = unlike = None
         if norm is not None:
-            candidates, excluded = self._by_norm(norm, candidates)
-        best = self._surest(candidates, excluded) if measurable(self._model.layout) else None
-        if best is not None:
-            yield best
-        elif excluded is not None and candidates and not measurable(self._model.layout):
-            yield excluded.doubt(self._name, candidates[0])
+            candidates, excluded, unlike = self._by_norm(norm, candidates)
+        if measurable(self._model.layout):
+            best = self._surest(candidates, excluded)
+            self.is_sure = self.is_sure and excluded is None
+            if answers:
+                return best or (None if self.is_sure else unlike)
+        if excluded is not None and candidates:
+            return excluded.doubt(self._name, candidates[0])
+        return None if self.is_sure else unlike
 
     # -- statistics of training ----------------------------------------------------------------
 
     def _by_norm(
         self, norm: FirstNorm, candidates: Sequence[PicturesAs]
-    ) -> tuple[list[PicturesAs], _Excluded | None]:
-        """The candidates that statistics of training leave, and why what is fed is none of them."""
+    ) -> tuple[list[PicturesAs], _Excluded | None, DataWarning | None]:
+        """The candidates that statistics of training leave; why what is fed is none of them, or none is."""
         session = ort.load(norm.part)
-        samples = self._samples[:_SEEN]
-        distances = {
-            one: norm.distances([session.run({self._name: self._fed(one, sample)})[0] for sample in samples])
+        samples = self._first(_LEAST)
+        compared = {
+            one: norm.compared([session.run({self._name: self._fed(one, sample)})[0] for sample in samples])
             for one in (AS_FED, *candidates)
         }
+        nearest = min(compared.values(), key=lambda one: float(one.distances[-1]))
+        if not nearest.distances[-1] <= _KNOWN or not nearest.is_trained:
+            return list(candidates), None, self._far(norm, float(nearest.distances[-1]), len(samples))
+        distances = {one: found.distances for one, found in compared.items()}
         least = np.min(list(distances.values()), 0)
-        if not least[-1] <= _KNOWN:
-            return list(candidates), None
         bound = np.maximum(2 * least, least + _OTHER)
         left = [one for one in candidates if distances[one][-1] <= bound[-1]]
         left.sort(key=lambda one: (one.reverses, float(distances[one][-1])))
         if left and (distances[AS_FED] > bound).all():
-            return left, _Excluded(norm.node, float(distances[AS_FED][-1]), float(least[-1]), len(samples))
-        return left, None
+            images = self._images(len(samples))
+            why = _Excluded(norm.node, float(distances[AS_FED][-1]), float(least[-1]), images)
+            return left, why, None
+        return left, None, None
+
+    def _first(self, count: int) -> list[Sample]:
+        """So many samples, or all that there are."""
+        self._read += itertools.islice(self._coming, max(0, count - len(self._read)))
+        return self._read[:count]
+
+    def _images(self, looked_at: int) -> str:
+        """How many images were looked at, in words: "8 of 64 images"."""
+        of = "" if self._count is None or looked_at >= self._count else f" of {self._count}"
+        return f"{looked_at}{of} images"
+
+    def _far(self, norm: FirstNorm, least: float, count: int) -> DataWarning | None:
+        """That no preparation makes what the model kept of its training."""
+        if least < _FAR:
+            return None
+        return DataWarning(
+            "unlike", self._name,
+            f"input {self._name!r}: of {self._images(count)}, however they are prepared, the statistics that "
+            f"BatchNormalization {norm.node!r} kept of its training are off by {_nats(least)}, where "
+            f"{_KNOWN:g} and less are usual",
+            "look whether they are what the model was made for, and whether its weights are trained",
+        )  # fmt: skip
 
     # -- sureness ------------------------------------------------------------------------------
 
     def _surest(self, candidates: Sequence[PicturesAs], excluded: _Excluded | None) -> DataWarning | None:
-        """What is told of the candidate with which the model is clearly surer than as it is fed."""
+        """What is told of the candidate with which the model is clearly surer than as it is fed.
+
+        Other values are looked at in the order of channels that is fed, and in the other one where they seem
+        better.
+        """
         session = ort.load(self._model.proto, data_dir=self._model.folder)
-        fed, meters = self._meter(), {one: self._meter() for one in candidates}
-        done, left = 0, list(candidates)
+        fed, meters = self._meter(), dict[PicturesAs, SurenessMeter]()
+        left, later = _in_turn(candidates)
         for until, most in zip(_ROUNDS, _LEFT, strict=True):
-            for sample in self._samples[done:until]:
+            run, samples = fed.samples, self._first(until)
+            for place, sample in enumerate(samples[run:]):
                 taken = self._add(fed, session, AS_FED, sample)
-                if not done and taken > _SLOW and self._add(self._meter(), session, AS_FED, sample) > _SLOW:
+                slow = not run + place and taken > _SLOW
+                if slow and self._add(self._meter(), session, AS_FED, sample) > _SLOW:
                     LOG.info("how sure the model is is not looked at: a run takes %.1f s of CPU", taken)
                     return None if excluded is None else excluded.doubt(self._name, candidates[0])
-                for one in left:
-                    self._add(meters[one], session, one, sample)
-            done = until
-            if excluded is None and all(_mean(one) < _NOTHING for one in (fed, *meters.values())):
-                if done < _SEEN and done < len(self._samples):
-                    continue  # the first images may have nothing in them
+            if len(samples) >= _SEEN and not fed.is_of_boxes and self._tell_nothing(fed, meters):
                 return self._unlike(fed)
+            self._run(session, left, meters, samples)
+            if self._tell_nothing(fed, meters):
+                if len(samples) == until < _SEEN:
+                    continue  # the first images may have nothing in them
+                if excluded is None or not fed.is_of_boxes:  # whose training shows in no answer
+                    return self._unlike(fed)
             gains = {one: _Gain.of(meters[one], fed) for one in left}
-            left = sorted(left, key=lambda one: -gains[one].mean)[:most]
             if excluded is None:
-                left = [one for one in left if gains[one].mean > -gains[one].error]
-            if not left or done >= len(self._samples):
+                left = [one for one in left if gains[one].may_be_clear]
+            if until > _ROUNDS[0]:
+                twins = [later.pop(one) for one in left if one in later]
+                self._run(session, twins, meters, samples)
+                left += twins
+                gains |= {one: _Gain.of(meters[one], fed) for one in twins}
+            left = sorted(left, key=lambda one: -gains[one].mean)[:most]
+            if (not left and fed.samples >= _LEAST) or len(samples) < until:
                 break
-        return self._told(left[0], meters[left[0]], fed, excluded) if left else None
+        told = self._told(left[0], meters[left[0]], fed, excluded) if left else None
+        self.is_sure = told is None and fed.samples >= _LEAST and _mean(fed) >= fed.sure
+        return told
+
+    def _run(
+        self, session: ort.Session, candidates: Sequence[PicturesAs],
+        meters: dict[PicturesAs, SurenessMeter], samples: Sequence[Sample],
+    ) -> None:  # fmt: skip
+        """Runs candidates on those of the samples on which they were not run before."""
+        for one in candidates:
+            meter = meters.setdefault(one, self._meter())
+            for sample in samples[meter.samples :]:
+                self._add(meter, session, one, sample)
+
+    @staticmethod
+    def _tell_nothing(fed: SurenessMeter, meters: Mapping[PicturesAs, SurenessMeter]) -> bool:
+        """Whether the answers tell nothing, however the pictures are prepared."""
+        return all(_mean(one) < _NOTHING for one in (fed, *meters.values()))
 
     def _meter(self) -> SurenessMeter:
         assert self._model.layout is not None
@@ -178,13 +280,13 @@ class _Look:
             high, low = (np.expm1(max(0.0, _mean(one))) for one in (meter, fed))
             text += (
                 f"{high:.1f} detections an image are found again where it is moved a little, against "
-                f"{low:.1f} as fed, by their scores, of {count} images"
+                f"{low:.1f} as fed, by their scores, of {self._images(count)}"
             )
         else:
             high, low = (max(0.0, _mean(one)) / np.log(2) for one in (meter, fed))
             text += (
                 f"an answer tells {high:.1f} bits of which image it is for, against {low:.1f} as fed, of "
-                f"{count} images, each moved a little"
+                f"{self._images(count)}, each moved a little"
             )
         return DataWarning(kind, self._name, text, best.hint, best.flags[::2], best.flags)
 
@@ -196,7 +298,8 @@ class _Look:
         answer = "finds nothing in any of them" if fed.is_of_boxes else "gives all of them the same answer"
         return DataWarning(
             "unlike", self._name,
-            f"input {self._name!r}: of {count} images, however they are prepared, the float model {answer}",
+            f"input {self._name!r}: of {self._images(count)}, however they are prepared, the float model "
+            f"{answer}",
             "look whether they are what the model was made for, and whether its weights are trained",
         )  # fmt: skip
 
@@ -219,6 +322,19 @@ class _Look:
         return taken
 
 
+def _in_turn(
+    candidates: Sequence[PicturesAs],
+) -> tuple[list[PicturesAs], dict[PicturesAs, PicturesAs]]:
+    """The candidates to begin with, and by some of these the same with the channels turned around."""
+    values = {one.factor.tobytes(): one for one in candidates if one.factor is not None and not one.reverses}
+    later = {}
+    for one in candidates:
+        plain = values.get(one.factor.tobytes()) if one.reverses and one.factor is not None else None
+        if plain is not None:
+            later[plain] = one
+    return [one for one in candidates if one not in later.values()], later
+
+
 @dataclass(frozen=True, slots=True)
 class _Gain:
     """By how much a model is surer of its answers than as it is fed, in nats.
@@ -226,16 +342,25 @@ class _Gain:
     Attributes:
         mean: that of the pictures.
         error: its standard error.
+        count: of how many pictures.
     """
 
     mean: float
     error: float
+    count: int
 
     @staticmethod
     def of(meter: SurenessMeter, fed: SurenessMeter) -> _Gain:
         """That of the same pictures, prepared otherwise."""
         each = meter.each - fed.each
-        return _Gain(float(each.mean()), float(each.std(ddof=1)) / math.sqrt(len(each)))
+        return _Gain(float(each.mean()), float(each.std(ddof=1)) / math.sqrt(len(each)), len(each))
+
+    @property
+    def may_be_clear(self) -> bool:
+        """Whether it may be none of chance with more pictures: of few an answer tells little at most."""
+        if self.count < 2 * _ROUNDS[0]:
+            return self.mean > -self.error
+        return self.mean > -self.error * (self.count < _SEEN) and self.mean + 2 * self.error >= _CLEAR
 
     @property
     def is_clear(self) -> bool:
@@ -251,13 +376,13 @@ class _Excluded:
         node: the BatchNormalization that has them.
         fed: how far off is what is fed, nats.
         least: how far off is the nearest preparation.
-        samples: of how many samples.
+        images: of how many images, in words.
     """
 
     node: str
     fed: float
     least: float
-    samples: int
+    images: str
 
     def doubt(self, name: str, best: PicturesAs) -> DataWarning:
         """What is told."""
@@ -265,7 +390,7 @@ class _Excluded:
             "preparation", name,
             f"input {name!r}: what the model kept of its training fits {best.what}, not what is fed: the "
             f"statistics of BatchNormalization {self.node!r} are off by {_nats(self.least)} with it, by "
-            f"{_nats(self.fed)} as it is fed, of {self.samples} images",
+            f"{_nats(self.fed)} as it is fed, of {self.images}",
             best.hint, best.flags[::2], best.flags,
         )  # fmt: skip
 

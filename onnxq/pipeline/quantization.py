@@ -49,7 +49,7 @@ from onnxq.pipeline.job import Job
 from onnxq.pipeline.layer_errors import layer_errors
 from onnxq.pipeline.not_taken import beyond_compiler, refused
 from onnxq.pipeline.planning import Planned, check_plan, planned
-from onnxq.pipeline.preparation import MOST, AsTrained, preparation_doubts
+from onnxq.pipeline.preparation import MOST, AsTrained, preparation_seen
 from onnxq.pipeline.pursuit import Measurement, Pursuit
 from onnxq.pipeline.ranging import Ranging
 from onnxq.pipeline.result import Result
@@ -249,9 +249,8 @@ class Quantization:
             )
         body = self._judged(sampling, built, state.references.verifying, verified)
         compared = verified.gauge is not NOTHING
-        result = as_float or job.result(made.proto, made.model)
-        result.profiles, result.cache = sampling.deployment.profiles, cache
-        result.deployments = {one.name: one.profiles for one in sampling.deployments if one.name}
+        result = (as_float or job.result(made.proto, made.model)).deployed(sampling.deployments)
+        result.cache = cache
         engine, against = self._compiler_part(state, result.report.unsupported)
         result.report = job.finished(
             replace(
@@ -366,7 +365,7 @@ class Quantization:
         built = searched((BODY,), request, state).built.finished()
         made = built.written
         accuracy = verify(built.job, sampling, made.proto, state.references.verifying, emulate=True)
-        result = job.result(made.proto, made.model)
+        result = job.result(made.proto, made.model).deployed(sampling.deployments)
         result.report = replace(result.report, body=body_part(built.draft.body, made, (), accuracy, ()))
         return result
 
@@ -429,15 +428,15 @@ class Quantization:
     def _look_at_data(self, job: Job, sampling: Sampling, prepared: Prepared) -> None:
         """Asks the float model whether its pictures are prepared as it was trained."""
         floats = prepared.unedited
-        if job.glance is None or sampling.parts is None or not floats.graph.output:
+        if job.glance is None or sampling.source is None or not floats.graph.output:
             return
         bound = None if self._pursuit is None else self._pursuit.bound
         outputs = [info.name for info in floats.graph.output]
         known = KnownTask.of(None, job.model, outputs) if bound is None else bound.task
-        model = AsTrained(floats, job.model.data_dir, known.layout, job.glance.norms)
+        model, count = AsTrained.of(floats, job.model, known.layout, job.glance.norms), sampling.source.count
         with job.step("data"):
-            samples = job.feeds(sampling.fitting(MOST))
-            job.glance.told = preparation_doubts(model, job.glance.inputs, samples)
+            samples, doubts = job.feeds(sampling.fitting(MOST)), job.doubts().doubts
+            job.glance.look = preparation_seen(model, job.glance.inputs, samples, count, doubts)
 
     def _cache(self, state: RunState, built: Built) -> str | None:
         """The calibration cache of all measured activations; those of the plan with its scales."""

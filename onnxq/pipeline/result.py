@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from onnxq.emit.commands import commands
 from onnxq.graph.spool import Spool
 from onnxq.pipeline.words import result_words
 from onnxq.pipeline.written_page import page_text
+from onnxq.run.deployment import Deployment
+from onnxq.run.deployments import main_of
 from onnxq.run.profiles import Profile
 from onnxq.targets import load_target
 
@@ -56,6 +58,12 @@ class Result(Shown):
     def advice(self) -> Advice:
         """Whether to ship it, why, and what to do."""
         return advise(self.report)
+
+    def deployed(self, deployments: Sequence[Deployment]) -> Result:
+        """It, with the profiles of these deployments, which its commands have when it is saved."""
+        self.profiles = main_of(deployments).profiles
+        self.deployments = {one.name: one.profiles for one in deployments if one.name}
+        return self
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False, page: bool = True) -> list[Path]:
         """Writes `X.onnx` (`X.onnx.data`), `X.report.json`, `X.report.html`, and any `X.cache`.

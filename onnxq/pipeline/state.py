@@ -38,6 +38,7 @@ class RunRequest:
         file: the plan that is obeyed.
         edits: whether the float model may be edited.
         repairs_of: which steps of repair nodes may have that not all may have.
+        undone: steps of repair that are not tried any more: with them the engine moves too much.
     """
 
     options: Calibrating
@@ -49,6 +50,12 @@ class RunRequest:
     file: PlanFile | None = None
     edits: bool = True
     repairs_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    undone: frozenset[str] = frozenset()
+
+    @property
+    def bounds_bytes(self) -> bool:
+        """Whether repair is not to have the engine move more than plain float16: nobody asks for nearer."""
+        return self.repair.is_auto and not (self.pursuit is not None and self.pursuit.goal.is_set)
 
     @property
     def weights(self) -> Mapping[str, float] | None:

@@ -13,7 +13,7 @@ from onnxq.graph.types import is_float
 from onnxq.graph.view import Node, Tensor
 from onnxq.run import ort
 
-_ELEMENTWISE = frozenset([
+ELEMENTWISE = frozenset([
     "Abs", "Add", "BatchNormalization", "Cast", "Celu", "Clip", "Div", "Elu", "Erf", "Exp", "Gelu",
     "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "Log", "Max", "Min", "Mish", "Mul", "Neg",
     "PRelu", "Pow", "QuickGelu", "Reciprocal", "Relu", "Selu", "Sigmoid", "Softplus", "Softsign",
@@ -73,7 +73,7 @@ def _cone(
     best: tuple[int, Tensor | None] = 0, None
 
     def fits(node: Node) -> bool:
-        if node in nodes or id(node.node) not in main or node.op not in _ELEMENTWISE:
+        if node in nodes or id(node.node) not in main or node.op not in ELEMENTWISE:
             return False
         if node.domain not in _DOMAINS or len([t for t in node.outputs if t.name]) != 1:
             return False

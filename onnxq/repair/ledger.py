@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -26,6 +26,11 @@ class LayerSkipped(DocumentPart):
     why: str
 
 
+def taking(step: str, steps: Sequence[RepairStep]) -> str:
+    """The flag with which a step is taken whatever the engine moves with it, beside those that are kept."""
+    return f"--repair {','.join([*(one.step for one in steps if one.verdict == 'kept'), step])}"
+
+
 @dataclass(frozen=True, slots=True)
 class RepairStep(DocumentPart):
     """A step of repair.
@@ -41,6 +46,8 @@ class RepairStep(DocumentPart):
         changed: how many biases, codes or tensors it changed, by name of what is counted.
         runs: how many runs of the model it took.
         rows: how many rows of activations fitted it.
+        more_bytes: what the engine moves more with it, weights included, as a share of what plain float16
+            moves: predicted from shapes.
         skipped: the layers that it left as they are.
     """
 
@@ -53,4 +60,5 @@ class RepairStep(DocumentPart):
     changed: Mapping[str, int] = field(default_factory=dict)
     runs: float = 0.0
     rows: int = 0
+    more_bytes: float = 0.0
     skipped: tuple[LayerSkipped, ...] = ()

@@ -78,7 +78,9 @@ def _made(first: TensorStats, node: Node) -> TensorStats | None:
     """What the nodes give that edits put in; None for others."""
     held = first.lows <= first.highs
     lows, highs = first.lows, first.highs
-    if node.op == "Pad" and node.attr("mode", "constant") == "constant" and len(node.inputs) == 2:
+    if node.op == "Reshape":
+        pass
+    elif node.op == "Pad" and node.attr("mode", "constant") == "constant" and len(node.inputs) == 2:
         lows, highs = np.minimum(lows, 0), np.maximum(highs, 0)
     elif node.op in ("Add", "Sub", "Mul") and node.inputs[1] is not None:
         values = node.inputs[1].constant

@@ -1,18 +1,20 @@
 """Half steps: one tensor twice, half a step apart, has a bit more.
 
     before    z = Conv(x, V, d)
-    after     z = Conv(Concat(x - s/4, x + s/4), [V/2, V/2], d)
+    after     z = Conv([x - s/4, x + s/4], [V/2, V/2], d)
 
-With s the tensor's step, the mean of both codes has the step s/2. What computes the tensor stays as it is;
-the kernel that quantizes it writes both halves. What reads it in float reads it as it was.
+With s the tensor's step, the mean of both codes has the step s/2. What computes the tensor stays as it is.
+What reads it in float reads it as it was.
 
-It costs the layers that read its codes twice the multiply-accumulates.
+It costs the layers that read its codes twice the multiply-accumulates, and bytes: what computes the tensor
+writes it in half precision, and a kernel of its own makes both halves' codes of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -68,7 +70,7 @@ class HalfSteps(DocumentPart):
         return {self.tensor: ChannelMap(np.ones((), np.float32), offset, index)}
 
     def apply(self, model: Model) -> None:
-        """Changes weights, and puts a Concat behind what computes the tensor.
+        """Changes weights, and puts both halves behind what computes the tensor.
 
         Raises:
             UserError: the model is another one.
@@ -166,13 +168,16 @@ class _Twice:
         self._axis, self.channels = told[0]
 
     def insert(self, step: float, names: Collection[str]) -> None:
-        """Puts a Concat and an Add between what computes the tensor and its readers."""
+        """Puts both halves between what computes the tensor and its readers.
+
+        They are made by one Add along an axis of their own: then one kernel makes both, and reads the tensor
+        once. Where more than one size behind the channels is open, no Reshape makes such an axis.
+        """
         model, tensor = self.writer.model, self._tensor
-        raw, name, dtype = tensor.tensor, tensor.name, tensor.dtype
+        raw, name, dtype, shape = tensor.tensor, tensor.name, tensor.dtype, tensor.shape
         maker = tensor.producer
         assert maker is not None
-        once = new_tensor(model.unique(f"{name}_once"), dtype, tensor.shape)
-        both = new_tensor(model.unique(f"{name}_both"), dtype, _doubled(tensor.shape, self._axis))
+        once = new_tensor(model.unique(f"{name}_once"), dtype, shape)
         place = next(index for index, out in enumerate(maker.outputs) if out == tensor)
         for user in tensor.users:
             if user.name not in names:
@@ -180,20 +185,42 @@ class _Twice:
                     if read == tensor:
                         replace_input(user.node, index, once)
         replace_output(maker.node, place, once)
-        raw.shape = tensor_shape(both)
-        shape = [-1 if axis == self._axis else 1 for axis in range(tensor.rank or 1)]
-        offsets = np.repeat([-step / 4, step / 4], self.channels).reshape(shape)
-        offset = model.new_constant(f"{name}_offset", offsets.astype(dtype))
-        twice = model.new_node("Concat", [once, once], [both], {"axis": self._axis}, name=f"{name}_Concat")
-        apart = model.new_node("Add", [both, offset], [raw], name=f"{name}_Add")
+        raw.shape = tensor_shape(new_tensor("", dtype, _doubled(shape, self._axis)))
         home = next(g for g in model.graphs() if any(one is maker.node for one in g.nodes))
-        home.nodes.extend((twice, apart))
+        axis, by = self._axis, np.array([-step / 4, step / 4], dtype)
+        sizes = [size if isinstance(size, int) else -1 for size in (shape or ())[axis + 1 :]]
+        made: dict[str, Callable[[Shape], Shape]] = {once.name: lambda typical: typical}
 
-        def made(typical: Shape) -> dict[str, Shape | None]:
-            wide = _doubled(typical, self._axis) or typical
-            return {name: wide, both.name: wide, once.name: typical}
+        def new(op: str, inputs: list[Any], out: Any, what: str, **attrs: int) -> Any:
+            home.nodes.append(model.new_node(op, inputs, [out], attrs, name=f"{name}_{what}"))
+            return out
 
-        model.derive_typical(name, made)
+        def between(what: str, halves: int) -> Any:
+            def spread(whole: Shape) -> Shape:
+                return (*whole[:axis], halves, *whole[axis:])
+
+            out = new_tensor(model.unique(f"{name}_{what}"), dtype, shape and spread(shape))
+            made[out.name] = spread
+            return out
+
+        def sized(*channels: int) -> Any:
+            return model.new_constant(f"{name}_shape", np.array([0] * axis + [*channels, *sizes], np.int64))
+
+        if shape is not None and sizes.count(-1) < 2:
+            alone = new("Reshape", [once, sized(1, self.channels)], between("alone", 1), "Spread")
+            offset = model.new_constant(f"{name}_offset", by.reshape(-1, *[1] * (len(sizes) + 1)))
+            both = new("Add", [alone, offset], between("both", 2), "Add")
+            new("Reshape", [both, sized(2 * self.channels)], raw, "Joined")
+        else:
+            halves = []
+            for what, one in zip(("low", "high"), by, strict=True):
+                half = new_tensor(model.unique(f"{name}_{what}"), dtype, shape)
+                made[half.name] = made[once.name]
+                offset = model.new_constant(f"{name}_{what}_offset", one)
+                halves.append(new("Add", [once, offset], half, f"{what}_Add"))
+            new("Concat", halves, raw, "Concat", axis=axis)
+        made[name] = lambda typical: _doubled(typical, axis) or typical
+        model.derive_typical(name, lambda typical: {one: shaped(typical) for one, shaped in made.items()})
         model.sort()
 
     def _read(self, node: Node) -> tuple[int, int]:

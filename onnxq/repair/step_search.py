@@ -22,15 +22,16 @@ from onnxq.graph.model import Model
 from onnxq.judge.about_mean import AboutMeanMeter
 from onnxq.judge.acceptance import Judgement, Levels, Policy, judged
 from onnxq.judge.comparable import not_compared
-from onnxq.judge.policies import BEST_OF_SEVERAL, FITTED, NEAR_DB, STEP
+from onnxq.judge.policies import BEST_OF_SEVERAL, BYTES_PRICE_DB, FITTED, NEAR_DB, STEP
 from onnxq.options.step import Step, steps
 from onnxq.quant.patches import Patches
 from onnxq.quant.plan import Edge, QuantPlan
 from onnxq.repair.allowed import permitted
 from onnxq.repair.apart import apart, heads
+from onnxq.repair.engine_bytes import engine_bytes
 from onnxq.repair.fit import Fitted
 from onnxq.repair.found_edits import FoundEdits
-from onnxq.repair.ledger import LayerSkipped, RepairStep, Verdict
+from onnxq.repair.ledger import LayerSkipped, RepairStep, Verdict, taking
 from onnxq.repair.statistics import Channels, followed
 from onnxq.repair.turn import Proposal, Turn
 from onnxq.repair.waves import Waves
@@ -175,6 +176,7 @@ class StepSearch:
         effort: Workload,
         allowed: Mapping[str, Sequence[str]] | None = None,
         limit: TimeLimit | None = None,
+        most_bytes: float = math.inf,
     ) -> None:
         """Nothing is run yet.
 
@@ -186,6 +188,8 @@ class StepSearch:
             effort: what they may take.
             allowed: the steps that may change a layer, by node; others may have all.
             limit: when its time is up, the steps that are left are not tried; None: there is no limit.
+            most_bytes: what the engine may move with what a step changes, predicted, as a share of what plain
+                float16 moves.
         """
         self._limit = limit or TimeLimit(None)
         self._model, self._tools, self._effort = model, tools, effort
@@ -194,6 +198,7 @@ class StepSearch:
         barred = {node: frozenset(steps()) - {*some} for node, some in (allowed or {}).items()}
         self._first = replace(draft, barred=barred)
         self._spent = self._told = tools.runs
+        self._most_bytes = most_bytes
         self._looked: tuple[Model, QuantPlan, frozenset[str]] | None = None
         self._seen = False  # whether the float model ran on the samples that fit
         self._known: Version | None = None  # a candidate that was measured before it is proposed
@@ -289,8 +294,9 @@ class StepSearch:
     ) -> None:
         """Tells of a step what is said of what it proposes; or that it proposes nothing."""
         if not proposal.drafts:
-            why = self._unfit(step, state.draft) or step.nothing
-            self._entry(step, "not-applicable", why, state.levels().sqnr_db, proposal.skipped)
+            why = self._unfit(step, state.draft) or proposal.too_many_bytes or step.nothing
+            verdict: Verdict = "dropped" if why == proposal.too_many_bytes else "not-applicable"
+            self._entry(step, verdict, why, state.levels().sqnr_db, proposal.skipped)
             return
         why, both = decision.why, min(len(state.heard), len(best.heard))
         if step.edit and best.near_db is not None and best.draft.edits != state.draft.edits:
@@ -305,6 +311,7 @@ class StepSearch:
             worst=decision.worst,
             changed={**proposal.changed, **best.fitted.changed},
             rows=best.fitted.rows,
+            more_bytes=round(self._more_bytes(state, best), 4),
         )
 
     def _tried(self, state: Version, step: Step) -> Version:
@@ -397,7 +404,38 @@ class StepSearch:
             decision = judged(before, after, policy)
             if decision.clear or not self._affords(state, best, waves, later):
                 break
-        return decision
+        return self._priced(step, state, best, decision)
+
+    def _priced(self, step: Step | None, state: Version, best: Version, decision: Judgement) -> Judgement:
+        """The same; not kept where the engine would move too many bytes, or too many for the gain."""
+        more = 0.0 if math.isinf(self._most_bytes) or not decision.kept else self._more_bytes(state, best)
+        if more <= 0:
+            return decision
+        least, moved, why = BYTES_PRICE_DB * more, self.bytes_of(best.model, best.draft.plan), ""
+        if moved > self._most_bytes:
+            why = f"{decision.why}, and the engine would move {moved:.2f} times the bytes of plain float16"
+            why += f", {moved - more:.2f} without"
+        elif decision.gain_db < least:
+            why = f"a gain of {decision.gain_db:.2f} dB is not worth {more:.1%} of the bytes of plain float16"
+        if not why:
+            return decision
+        if step is not None:
+            why += f"; {taking(step.name, self.ledger)} takes it"
+        return replace(decision, kept=False, why=why)
+
+    def bytes_of(self, model: Model, plan: QuantPlan) -> float:
+        """What the engine moves with an edited model and a plan, as a share of plain float16's: predicted."""
+        return engine_bytes(model, plan) / max(1, self._plain)
+
+    @functools.cached_property
+    def _plain(self) -> int:
+        return engine_bytes(self._model, QuantPlan())
+
+    def _more_bytes(self, state: Version, best: Version) -> float:
+        if best.draft.edits == state.draft.edits and best.draft.plan is state.draft.plan:
+            return 0.0
+        after, before = (self.bytes_of(one.model, one.draft.plan) for one in (best, state))
+        return after - before
 
     def _affords(self, state: Version, best: Version, wave: int, later: Sequence[str]) -> bool:
         """Whether runs are left for two versions to be judged by another wave."""
@@ -556,6 +594,24 @@ class _Turn(Turn):
         search = self._search
         version = search._known = search._made(draft, self.version)
         return judged(search._levels(self.version, 1), search._levels(version, 1), STEP).gain_db
+
+    @functools.cached_property
+    def _bytes(self) -> float:
+        return self._search.bytes_of(self.model, self.draft.plan)
+
+    def more_bytes(self, draft: Draft) -> float:
+        made = len(self.draft.edits)
+        model = edited(self.model, draft.edits[made:])[0] if draft.edits[made:] else self.model
+        return self._search.bytes_of(model, draft.plan) - self._bytes
+
+    @property
+    def bytes_left(self) -> float:
+        most = self._search._most_bytes
+        return most if math.isinf(most) else max(0.0, most - self._bytes)
+
+    @property
+    def taking(self) -> str:
+        return taking(self._step.name, self._search.ledger)
 
     def affordable(self, candidates: int = 1) -> int:
         why = ""

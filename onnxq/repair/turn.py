@@ -25,11 +25,13 @@ class Proposal:
             too dear.
         skipped: what is left as it is, and why, by the name of a node or tensor.
         changed: how many things a candidate changes beside what is fitted, by the name of what is counted.
+        too_many_bytes: why there is no candidate, where that is for the bytes that the engine would move.
     """
 
     drafts: list[Draft] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
     changed: dict[str, int] = field(default_factory=dict)
+    too_many_bytes: str = ""
 
 
 class Turn(Protocol):
@@ -71,6 +73,20 @@ class Turn(Protocol):
 
     def gain_db(self, draft: Draft) -> float:
         """By how much the outputs are nearer with another draft, dB."""
+        ...
+
+    def more_bytes(self, draft: Draft) -> float:
+        """What the engine moves more with another draft, of what plain float16 moves: predicted."""
+        ...
+
+    @property
+    def bytes_left(self) -> float:
+        """How much more it may move; infinite where nobody sets a bound."""
+        ...
+
+    @property
+    def taking(self) -> str:
+        """The flag with which the step is taken whatever the engine moves."""
         ...
 
     def affordable(self, candidates: int = 1) -> int:

@@ -12,6 +12,7 @@ from onnxq.graph.moves import MOVES, REARRANGES
 from onnxq.graph.types import Shape
 from onnxq.graph.view import Node, Tensor
 from onnxq.task.fits import image_of
+from onnxq.task.layout import Classes
 
 _IMAGENET = (1000, 1001)
 _SEMANTIC = (19, 21, 150)  # classes of Cityscapes, PASCAL VOC, ADE20K
@@ -62,6 +63,21 @@ def found_task(model: Model, outputs: Sequence[str]) -> TaskFound:
     shapes = ", ".join(f"{one.name} {_shown(one.shape)}" for one in tensors[:4])
     more = f" and {len(tensors) - 4} more" if len(tensors) > 4 else ""
     return TaskFound("", f"nothing in the graph says how its outputs are read: {shapes}{more}")
+
+
+def likely_scores(model: Model) -> Classes | None:
+    """Scores of classes, as the only output of a product with constants may be; None: it is none.
+
+    Landmarks and features come of such a product, too: it is good for what no answer hangs on.
+    """
+    tensors = [Tensor(model, one) for one in model.graph.outputs]
+    if len(tensors) != 1 or tensors[0].shape is None or len(tensors[0].shape) != 2:
+        return None
+    classes = tensors[0].shape[1]
+    maker = _maker(tensors[0])
+    return (
+        Classes(tensors[0].name) if _is_product(maker) and isinstance(classes, int) and classes > 2 else None
+    )
 
 
 # -- classes, words, pixels ---------------------------------------------------------------------

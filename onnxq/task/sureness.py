@@ -72,6 +72,7 @@ class SurenessMeter:
     again, by the product of their scores, less half the squares of those that are not.
 
     Attributes:
+        samples: how many samples were added.
         detected: how many detections there are, found again or not; 0 of classes.
     """
 
@@ -79,7 +80,7 @@ class SurenessMeter:
         self._layout, self._outputs = layout, outputs
         self._answers: list[tuple[np.ndarray, np.ndarray]] = []
         self._found: list[float] = []
-        self.detected = 0
+        self.samples = self.detected = 0
 
     def add(
         self,
@@ -94,6 +95,7 @@ class SurenessMeter:
             ValueError: they are not as the layout says.
         """
         one, other = (dict(zip(self._outputs, some, strict=True)) for some in (seen, again))
+        self.samples += 1
         if isinstance(self._layout, Boxes):
             found = [detections(self._layout, some, feeds, SCORES[0]) for some in (one, other)]
             self.detected += sum(len(some.scores) for some in found[0])

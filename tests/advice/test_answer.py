@@ -40,7 +40,8 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The report of a run that went well, as if it had been compiled."""
     folder = tmp_path_factory.mktemp("answer")
     save(folder)
-    report: dict[str, Any] = run(folder, *QUANTIZE, "--json").json()
+    asked = [word for word in QUANTIZE if word not in ("--repair", "none")]
+    report: dict[str, Any] = run(folder, *asked, "--json").json()
     report["engine"] |= {"status": "compiled", "planned": 2, "int8": 2, "not_int8": [], "reason": ""}
     report["asked"] = [part for part in report["asked"] if part != ["--no-engine"]]
     return report
@@ -123,6 +124,40 @@ def test_bytes_decide_only_where_the_data_are_sure(plain: dict[str, Any]) -> Non
     assert [one.code for one in both.findings] == ["alike", "bytes"]
 
 
+def test_what_moves_the_bytes_is_the_step_that_does_and_then_the_layer(plain: dict[str, Any]) -> None:
+    """Layers that are in float move what they move in float16: they are no cause."""
+
+    def change(report: dict[str, Any]) -> None:
+        sides = {"fp16": {"moved_mb": 1.0, "weights_mb": 0.0}, "int8": {"moved_mb": 1.1, "weights_mb": 0.0}}
+        layers = [
+            {
+                "layers": [name],
+                "nodes": [name],
+                "kernels_fp16": 1,
+                "kernels_int8": 2,
+                "fp16_mb": 0.2,
+                "int8_mb": mb,
+            }
+            for name, mb in (("c1", 0.1), ("c2", 0.3))
+        ]
+        report["verdict"] = {"form": "merged", "merged": sides, "layers": layers}
+        report["plan"]["kept_float"] = [{"node": "c9", "code": "padded-groups", "because": "depthwise"}]
+        report["asked"] += [["--repair", "bias,split"]]
+        report["repair"] = {"steps": [
+            {"step": "bias", "verdict": "kept", "before_db": 20.0, "after_db": 22.0, "more_bytes": 0.0},
+            {"step": "split", "verdict": "kept", "before_db": 22.0, "after_db": 24.0, "more_bytes": 0.2},
+        ]}  # fmt: skip
+
+    finding = next(one for one in of(plain, change).findings if one.code == "bytes")
+    assert [cause.code for cause in finding.causes] == ["step", "bytes-layer", "float16"]
+    step, layer, _ = finding.causes
+    assert "split makes 0.20 of these 1.10, for +2.0 dB" in step.said
+    assert shlex.split(step.command)[-2:] == ["--repair", "bias"]
+    assert step.command.count("--repair") == 1
+    assert "'c2'" in layer.said
+    assert shlex.split(layer.command)[-2:] == ["--keep-float", "c2"]
+
+
 def body(report: dict[str, Any]) -> None:
     level(12.0, 11.0, 13.0)(report)
     outputs = [{"output": "y", "int8_db": 40.0, "body_db": 12.1, "together_db": 12.0}]
@@ -143,10 +178,47 @@ def everywhere(report: dict[str, Any]) -> None:
     report["plan"]["heads"] = {"asked": "default", "heads": [], "loud": [], "why": "the noise is spread"}
 
 
+def lost_beside(change: Callable[[dict[str, Any]], object]) -> Callable[[dict[str, Any]], object]:
+    """Outputs that are far off, and nothing is loud."""
+    return lambda report: (everywhere(report), change(report))
+
+
+def without_repair(report: dict[str, Any]) -> None:
+    report["asked"].append(["--repair", "none"])
+    report["repair"] = None
+
+
+def some_repair(report: dict[str, Any]) -> None:
+    report["repair"] |= {"asked": ["bias", "shift"]}
+
+
+def loud_off(report: dict[str, Any]) -> None:
+    report["asked"].append(["--loud", "int8"])
+    report["plan"]["heads"] = {"asked": "int8", "heads": []}
+
+
+def foreseen(share: float, *, reached: bool = True) -> Callable[[dict[str, Any]], object]:
+    def change(report: dict[str, Any]) -> None:
+        goals = [{"sqnr_db": goal, "share": share, "reached": reached} for goal in (20.0, 30.0)]
+        report["plan"]["heads"] |= {"noise_share": 0.2, "foreseen": goals}
+
+    return change
+
+
 CAUSES: dict[str, tuple[Callable[[dict[str, Any]], object], str, str]] = {
     "body": (body, "the fp16 body loses more than int8", "--body fp32"),
     "loud": (loud, "c2 in int8: 90 % of the noise", "--keep-float c2"),
     "everywhere": (everywhere, "the noise is spread", "--min-sqnr 30"),
+    "no repair": (lost_beside(without_repair), "repair is switched off (--repair none)", "--prove never"),
+    "some repair": (lost_beside(some_repair), "repair is held to bias, shift", "--repair auto"),
+    "loud off": (lost_beside(loud_off), "what is loud was not looked for", "--prove never"),
+    "some in float": (lost_beside(foreseen(0.4)), "the noise is spread", "--min-sqnr 30"),
+    "all in float": (lost_beside(foreseen(0.97)), "int8 is not for this model as it is", "--body fp16"),
+    "not at all": (
+        lost_beside(foreseen(0.5, reached=False)),
+        "int8 is not for this model as it is: 30 dB would take more",
+        "--body fp16",
+    ),
 }
 
 
@@ -158,7 +230,78 @@ def test_the_cause_is_named_with_what_mends_it(
     assert advice.answer == "do-not-ship"
     assert advice.cause.startswith(cause)
     assert advice.command.endswith(flags)
-    assert all(word in advice.command for word in ("--repair none", "--calib x.npz"))
+    assert all(word in advice.command for word in ("--prove never", "--calib x.npz"))
+
+
+def test_what_a_goal_would_take_is_said(plain: dict[str, Any]) -> None:
+    advice = of(plain, lost_beside(foreseen(0.4)))
+    assert advice.do.endswith("--min-sqnr 30, for which about 40% of the int8 work would be in float")
+
+
+@pytest.mark.parametrize(
+    ("interval", "said"), [(None, "up to +9.0 dB for"), ((2.0, 16.0), "+9.0 dB (2.0 to 16.0) for")]
+)
+def test_what_is_gained_is_said_with_its_spread(
+    plain: dict[str, Any], interval: tuple[float, float] | None, said: str
+) -> None:
+    def change(report: dict[str, Any]) -> None:
+        loud(report)
+        ends = None if interval is None else dict(zip(("low", "high"), interval, strict=True))
+        report["plan"]["heads"]["loud"][0]["interval"] = ends
+
+    assert f"leave 1 layer in float: {said} 0.10% of the int8 work" in of(plain, change).do
+
+
+def no_int8(code: str, *, met: bool) -> Callable[[dict[str, Any]], object]:
+    """No layer in int8: most of them by one reason, the rest for a goal."""
+
+    def change(report: dict[str, Any]) -> None:
+        for layer in report["plan"]["layers"]:
+            layer["format"] = "float"
+        first, second = (layer["node"] for layer in report["plan"]["layers"])
+        report["plan"]["kept_float"] = [
+            {"node": first, "op": "Conv", "because": "as said", "code": "goal" if met else code},
+            {"node": second, "op": "Conv", "because": "as said", "code": code},
+        ]
+        gate = {
+            "kind": "sqnr",
+            "what": "SQNR",
+            "of": "",
+            "goal": 90.0,
+            "measured": 99.0,
+            "met": True,
+            "missing": 0.0,
+        }
+        report["goal"] = {"met": True, "gates": [gate], "scores": None} if met else None
+
+    return change
+
+
+def test_a_goal_that_left_no_int8_is_met_by_the_float_model(plain: dict[str, Any]) -> None:
+    advice = of(plain, no_int8("few-channels", met=True))
+    assert advice.because == "the goal is met (SQNR), but by the float model: no layer is left in int8"
+    assert "left in float for the goal" in advice.cause  # though the other layer has more of the work
+    assert advice.command.endswith("--body fp16")
+    other = of(plain, no_int8("few-channels", met=False))
+    assert (other.because, "too few channels" in other.cause) == (
+        "nothing is quantized: the file is a float model", True
+    )  # fmt: skip
+
+
+def test_wide_intervals_are_not_shipped(plain: dict[str, Any]) -> None:
+    """Of a model without a task, and of one whose few answers are all kept."""
+    advice = of(plain, level(31.0, 12.0, 36.0))
+    assert (advice.answer, advice.findings[0].code) == ("not-known", "spread")
+
+    def kept(report: dict[str, Any]) -> None:
+        figure = {
+            "kind": "top1", "over": None, "kept": 8, "percent": 100.0, "whole": 8, "new": 0,
+        }  # fmt: skip
+        report["task"] = {"text": "classify", "figures": [figure]}
+
+    for ends, answer in (((-5.0, 37.7), "not-known"), ((12.0, 22.0), "ship")):
+        advice = of(plain, lambda report, ends=ends: (level(18.9, *ends)(report), kept(report)))
+        assert advice.answer == answer
 
 
 ENGINES: dict[str, tuple[dict[str, Any], str, str]] = {
@@ -203,6 +346,40 @@ def test_screen_report_and_python_say_the_same(tmp_path: Path) -> None:
     assert "--no-engine" not in shlex.split(written["command"])
 
 
+def one_great_channel(folder: Path) -> None:
+    """A channel a hundred times as great as the others, and read by weights that are as much smaller."""
+    save(folder)
+    model = onnx.load(folder / "net.onnx")
+    for weight, place, factor in zip(
+        model.graph.initializer, (np.s_[3], np.s_[:, 3]), (100, 0.01), strict=True
+    ):
+        values = onnx.numpy_helper.to_array(weight).copy()
+        values[place] *= factor
+        weight.CopyFrom(onnx.numpy_helper.from_array(values, weight.name))
+    onnx.save(model, folder / "net.onnx")
+
+
+def test_what_the_user_switched_off_is_the_cause_and_its_command_mends_it(tmp_path: Path) -> None:
+    one_great_channel(tmp_path)
+    ran = run(tmp_path, *QUANTIZE, "-o", "q.onnx")
+    lost = json.loads((tmp_path / "q.report.json").read_text())
+    assert ran.out.splitlines()[1].strip() == "repair is switched off (--repair none)"
+    run(tmp_path, *shlex.split(lost["advice"]["command"])[1:], "--force")
+    mended = json.loads((tmp_path / "q.report.json").read_text())
+    levels = [one["about_mean"]["worst_output_db"] for one in (lost, mended)]
+    assert levels[0] < 10 < 20 < levels[1]
+
+
+def test_a_goal_that_only_floats_meet_says_so_first(tmp_path: Path) -> None:
+    save(tmp_path)
+    ran = run(tmp_path, *QUANTIZE, "--min-sqnr", "60", "-o", "q.onnx")
+    said = " ".join(ran.out.split())
+    assert said.startswith(
+        "Do not ship it: the goal is met (SQNR about the mean), but by the float model: no layer is left in "
+        "int8 2 layers, 100 % of the work: left in float for the goal"
+    )
+
+
 def test_strict_refuses_what_is_not_to_be_shipped(tmp_path: Path) -> None:
     """A layer whose range is a thousandth of what it holds: the output is lost."""
     pytest.importorskip("tensorrt_rtx")
@@ -211,4 +388,6 @@ def test_strict_refuses_what_is_not_to_be_shipped(tmp_path: Path) -> None:
     words = [word for word in QUANTIZE if word != "--no-engine"]
     ran = run(tmp_path, *words, "--force")
     assert (ran.code, ran.out.startswith("Do not ship it: y has little to do")) == (0, True)
+    assert "trtexec" not in ran.out
+    assert "N 1 (assumed: --batch MIN:OPT:MAX states it)" in ran.out
     assert run(tmp_path, *words, "--force", "--strict").code == 1

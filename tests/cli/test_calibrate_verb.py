@@ -19,6 +19,7 @@ from PIL import Image
 from onnxq.calib import stats_file
 from onnxq.calib.stats_file import read
 from onnxq.cli.app import app
+from onnxq.cli.step_words import in_words
 from onnxq.cli.verb import Interrupted
 
 pytestmark = pytest.mark.usefixtures("by_place")
@@ -175,7 +176,7 @@ def test_an_interruption_and_what_follows(
     if flags:
         assert ran.json()["error"]["hint"] == hint
     ran = onnxq(*CALIBRATE)
-    assert ran.err.splitlines()[-2:] == ["onnxq: going on after 4 samples", "onnxq: calibrate"]
+    assert ran.err.splitlines()[-2:] == ["onnxq: going on after 4 samples", f"onnxq: {in_words('calibrate')}"]
     assert (ran.code, read(Path("net.stats.npz")).stats.samples) == (0, 10)
 
 
@@ -353,7 +354,7 @@ def test_the_users_cache_stays(here: Path, onnxq) -> None:
     ran = onnxq("quantize", "net.onnx", "--calib", "npy", "--target", "tensorrt-7")
     assert ran.code == 2
     assert "'net.int8.cache' exists, and onnxq did not write it" in ran.err
-    assert "onnxq: load" not in ran.err
+    assert in_words("load") not in ran.err
     assert onnxq(*QUANTIZE, "--calib", "npy").code == 0
     assert Path("net.int8.cache").read_text() == "mine"
 
@@ -471,7 +472,7 @@ def test_a_file_of_the_users_in_the_place_of_a_checkpoint(here: Path, onnxq) -> 
     before = contents(here)
     ran = onnxq(*CALIBRATE)
     assert (ran.code, "'net.stats.npz.part-1' is in the way" in ran.err) == (2, True)
-    assert "onnxq: sanitize" not in ran.err
+    assert in_words("sanitize") not in ran.err
     assert contents(here) == before
     Path("net.stats.npz.part-1").unlink()
     assert onnxq(*CALIBRATE).code == 0

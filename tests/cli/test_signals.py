@@ -17,6 +17,8 @@ import onnx.parser
 import pytest
 from command import environment
 
+from onnxq.cli.step_words import in_words
+
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends signals")
 
 # Two seconds are promised; a machine on which everything else runs too may take longer.
@@ -96,7 +98,7 @@ def test_wherever_it_is(
     try:
         assert run.stderr is not None
         for line in run.stderr:
-            if line == f"onnxq: {step}\n":
+            if line == f"onnxq: {in_words(step)}\n":
                 break
         time.sleep(seconds)
         assert run.poll() is None

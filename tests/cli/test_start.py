@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 from command import SAMPLES, contents, environment
 
+from onnxq.cli.step_words import in_words
+
 HEAVY = ("onnx", "onnxruntime", "onnx_graphsurgeon", "numpy", "tensorrt_rtx", "polygraphy", "PIL")
 PYTHON = [sys.executable, "-c"]
 
@@ -136,6 +138,7 @@ def test_an_interrupted_import_is_an_interruption(folder: Path) -> None:
 import sys
 import onnxq.pipeline
 from onnxq.cli.app import main
+from onnxq.cli.step_words import in_words
 from onnxq.cli.verb import Interrupted
 
 def load(*arguments, **options):
@@ -173,7 +176,7 @@ def test_an_interrupted_run_leaves_nothing(number: signal.Signals, tmp_path: Pat
     try:
         assert run.stderr is not None
         for line in run.stderr:
-            if line == "onnxq: calibrate\n":
+            if line == f"onnxq: {in_words('calibrate')}\n":
                 break
         time.sleep(0.3)
         run.send_signal(number)

@@ -33,8 +33,8 @@ def lines(verdict: Verdict | None, status: str = "compiled", *, estimated: bool 
 
 def test_the_end_screen_says_what_is_certain_and_how_to_measure() -> None:
     assert lines(VERDICT) == [
-        "int8 moves 0.62 of the bytes of plain float16; 3 kernels for 4, 1 of them only converts; multiplies "
-        "int8 95.0 %, fp16 3.8 %, fp32 1.2 %",  # 1.25 of 2 MB
+        "int8 moves 0.62 times the bytes of plain float16; 3 kernels for 4, 1 of them only converts; "
+        "multiplies int8 95.0 %, fp16 3.8 %, fp32 1.2 %",  # 1.25 of 2 MB
         "that is with what follows a product in its kernel, as NVIDIA documents it of TensorRT; as built by "
         "TensorRT-RTX it moves 1.25 times the bytes of plain float16",
         "whether that is faster only a GPU tells: time it by the first line of Next, and the same model in "
@@ -52,7 +52,7 @@ def test_more_bytes_than_plain_float16_are_said_as_that() -> None:
     assert "only a GPU tells" in only
     same = replace(COMPARED, int8=replace(CODES, moved_mb=1.75, conversions=0))
     first, *_ = lines(replace(VERDICT, merged=same))
-    assert first.startswith("int8 moves the bytes of plain float16; 3 kernels for 4; ")
+    assert first.startswith("int8 moves as many bytes as plain float16; 3 kernels for 4; ")
 
 
 def test_the_estimate_is_shown_to_who_asks_and_named_as_one() -> None:
@@ -85,7 +85,7 @@ def test_the_page_has_both_forms_and_the_estimate_where_it_is_asked_for() -> Non
     text = [line.text for line in plain.lines]
     assert text[0] == "m.onnx: int8 against plain fp16"
     assert [line.label for line in plain.lines if line.label] == ["TensorRT", "For RTX", "Faster?"]
-    assert "int8 moves 0.62 of the bytes of plain float16" in text
+    assert "int8 moves 0.62 times the bytes of plain float16" in text
     assert "int8 moves 1.25 times the bytes of plain float16: it is not likely to help" in text
     assert "where its time goes: onnxq engine m.onnx --layer-info F --profile-times G" in text
     assert not [line for line in text if "times as fast" in line or "of the time" in line]

@@ -181,6 +181,11 @@ class TestConstants:
         assert doubt.text.startswith("in 1 of 40 samples")
         assert "5.npy" in doubt.text
 
+    def test_samples_of_one_color(self) -> None:
+        data = np.broadcast_to(PHOTOS[:, :, :1, :1], PHOTOS.shape) / 255
+        (doubt,) = [one for one in found(data) if one.kind == "constant-sample"]
+        assert doubt.text.startswith("in 40 of 40 samples all of input 'x' is one color")
+
     def test_a_state_that_begins_with_zeros(self) -> None:
         """And integers of which all are the same: masks, types of tokens, a sampling rate."""
         random = np.random.default_rng(0)
@@ -203,6 +208,35 @@ class TestConstants:
         data = np.random.default_rng(0).integers(0, 2, (40, 3))
         data[0] = 0
         assert kinds(data, InputSpec("x", F4, ("N", 3))) == []
+
+
+LARGE = InputSpec("x", F4, ("N", 3, 40, 40))
+COARSE = np.kron(PHOTOS[:, :, :10, :10], np.ones((4, 4))) / 255
+
+
+@pytest.mark.parametrize(
+    ("data", "spec", "expected"),
+    [
+        (COARSE, LARGE, []),
+        (np.random.default_rng(0).random((40, 3, 40, 40)), LARGE, ["noise"]),
+        (np.random.default_rng(0).standard_normal((40, 3, 40, 40)), LARGE, ["noise"]),
+        (np.random.default_rng(0).random((40, 3, 24, 24)), SPEC, []),  # so small, and it may be anything
+        (np.random.default_rng(0).standard_normal((40, 1, 40, 40)), InputSpec("x", F4, ("N", 1, 40, 40)), []),
+    ],
+)
+def test_noise_for_pictures(data: np.ndarray, spec: InputSpec, expected: list[str]) -> None:
+    assert kinds(data, spec) == expected
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [(40, ""), (500, " (40 of 500 samples were looked at)"), (None, " (40 samples were looked at)")],
+)
+def test_of_how_many_samples_is_said(count: int | None, said: str) -> None:
+    (doubt,) = found(np.repeat(PHOTOS[:1], 40, 0) / 255, count=count)
+    head, _, rest = doubt.text.partition("they calibrate as one does")
+    assert head.startswith("all 40 samples are equal")
+    assert rest.startswith(said) if said else not rest
 
 
 class TestRepeats:

@@ -53,12 +53,12 @@ def test_sections_stand_in_the_order_of_a_decision(page: Read) -> None:
 
 # What somebody asks of a run, what the page says in its text, and where in the report (or in the analysis) that stands.
 ANSWERS: dict[str, tuple[str, tuple[str | int, ...]]] = {
-    "How accurate is it?": ("29.5 dB on 16 samples that decided nothing", ("about_mean", "sqnr_about_mean_db")),
+    "How accurate is it?": ("29.5 dB on 16 samples kept apart", ("about_mean", "sqnr_about_mean_db")),
     "Which output is worst?": ("Worst output 29.5 dB y", ("about_mean", "outputs", 0, "sqnr_about_mean_db")),
     "Are the decisions the same?": ("Agreement of the argmax 99.0 %", ("accuracy", 0, "top1")),
     "How much of it is int8?": ("In int8, of eligible work 98.0 %", ("plan", "int8_share_of_eligible_macs")),
     "Is it worth it?": (
-        "int8 moves 0.50 of the bytes of plain float16 12 kernels for 14, 3 of them only convert; "
+        "int8 moves 0.50 times the bytes of plain float16 12 kernels for 14, 3 of them only convert; "
         "multiplies int8 98.0 %, fp16 2.0 %; whether that is faster only a GPU tells",
         ("verdict", "merged", "int8", "weights_mb")),
     "How large is the file?": ("4 MB → 1 MB", ("size", "before")),
@@ -372,7 +372,7 @@ def test_what_is_not_lost_is_not_red(measured: dict[str, Any], about: float, ton
     view = page_of(OpenedReport.of(accuracy_of(measured, about)))
     assert view.verdict.facts[0].tone == tone
     assert "lost" not in [one.code for one in view.advice.findings]
-    assert "Build the engine" in [one.text for one in view.next]
+    assert any(one.text.startswith("Build the engine") for one in view.next)
 
 
 def test_what_compiles_is_not_green_where_it_is_lost() -> None:

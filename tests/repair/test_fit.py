@@ -316,7 +316,7 @@ def test_sizes_that_differ_from_sample_to_sample(streamed: list[Any]) -> None:
 
 @pytest.mark.parametrize(
     ("channels", "most_terms", "rows"),
-    [(16, 1152, 4096), (32, 1152, 16 * 288), (32, 287, 4096)],  # few products; 16 rows for each; no codes
+    [(16, 1152, 2048), (32, 1152, 8 * 288), (32, 287, 2048)],  # few products; 8 rows for each; no codes
 )
 def test_rows_are_as_many_as_the_products_of_a_sum_want(channels: int, most_terms: int, rows: int) -> None:
     net = Net(1, channels, 72, 72)

@@ -18,9 +18,16 @@ from onnxq.rule.load import load_rules
 
 BLOCKS, WIDTH, ROWS = 4, 32, 16
 
-COST = 3 / (9 * BLOCKS + 4 * (BLOCKS + 1))
-"""Of a block, layers read 1 + 2 widths as int8 and write 2 + 1 widths in half precision: 3 + 2 * 3 bytes;
-each norm reads and writes one."""
+
+def cost(rows: int) -> float:
+    """What a sum in float moves more, as a share of what plain float16 moves.
+
+    Of a block, plain float16 writes a norm, which a product and the sum read, two widths and the sum, which
+    one kernel each reads: 6 + 8 + 4 bytes; x is read as float32 and made half for the first norm, y is
+    written as float32; and the weights.
+    """
+    plain = rows * WIDTH * (18 * BLOCKS + 12) + 8 * WIDTH**2 * BLOCKS + 2 * WIDTH * (2 * BLOCKS + 2)
+    return 3 * rows * WIDTH / plain
 
 
 def encoder() -> onnx.ModelProto:
@@ -67,7 +74,7 @@ def test_sums_that_read_pairs_of_layers(net: onnx.ModelProto) -> None:
     plan = make_plan(model, load_rules(()))
     found = residual.find(model, plan)
     assert set(found.edges) == {f"s{place}" for place in range(BLOCKS)}
-    assert found.costs == pytest.approx(dict.fromkeys(found.edges, COST), rel=1e-12)
+    assert found.costs == pytest.approx(dict.fromkeys(found.edges, cost(ROWS)), rel=1e-12)
     freed = Draft(plan).in_float({"s1": residual.IN_FLOAT}, model).plan
     readers = {edge.node for site in freed.sites for edge in site.readers}
     assert "s1" not in readers
@@ -85,7 +92,7 @@ def test_sizes_that_nobody_knows_have_no_price(net: onnx.ModelProto) -> None:
     model = Model.open(proto)
     model.set_typical_input({"x": (1, 64, WIDTH)})
     plan = make_plan(model, load_rules(()))
-    assert residual.find(model, plan).costs == pytest.approx({f"s{i}": COST for i in range(BLOCKS)})
+    assert residual.find(model, plan).costs == pytest.approx({f"s{i}": cost(64) for i in range(BLOCKS)})
     model.typical_shapes = {}
     found = residual.find(model, plan)
     assert not found.edges
@@ -105,7 +112,7 @@ def test_the_outputs_are_nearer_on_fresh_samples_and_layers_stay_in_int8(net: on
     assert len(layers[0]) == 2 * BLOCKS
     (entry,) = made["residual"].report["repair"]["steps"]
     assert entry["verdict"] == "kept"
-    assert entry["changed"] == {"sums": 1}  # two are too many: more than a tenth
+    assert entry["changed"] == {"sums": 2}  # three are too many: more than a twentieth
     told = {one["node"]: one["because"] for one in plans[1]["kept_float"]}
     assert str(residual.IN_FLOAT) in told.values()
 
@@ -119,19 +126,23 @@ def _sqnr(net: onnx.ModelProto, made: onnx.ModelProto) -> float:
 
 
 @given(
-    st.dictionaries(st.text("abcdefgh", min_size=1, max_size=2), st.tuples(st.floats(0, 1), st.floats(0, 1))),
-    st.floats(0, 2),
+    st.dictionaries(
+        st.text("abcdefgh", min_size=1, max_size=2),
+        st.tuples(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1)),
+    ),
+    st.tuples(st.floats(0, 2), st.floats(0, 2)),
 )
 def test_what_is_tried_together_costs_no_more_than_it_may(
-    entries: dict[str, tuple[float, float]], most: float
+    entries: dict[str, tuple[float, float, float]], most: tuple[float, float]
 ) -> None:
-    gains = {name: gain for name, (gain, _) in entries.items()}
-    costs = {name: cost for name, (_, cost) in entries.items()}
+    gains = {name: gain for name, (gain, *_) in entries.items()}
+    costs = {name: tuple(cost) for name, (_, *cost) in entries.items()}
     sets = affordable(gains, costs, most)
-    worth = [name for name in gains if gains[name] > 0 and costs[name] <= most]
+    worth = [name for name in gains if gains[name] > 0 and np.all(np.array(costs[name]) <= most)]
     assert bool(sets) == bool(worth)
     for names in sets:
-        assert sum(costs[name] for name in names) <= most * (1 + 1e-12) or len(names) == 1
+        whole = np.sum([costs[name] for name in names], axis=0)
+        assert np.all(whole <= np.array(most) * (1 + 1e-12)) or len(names) == 1
         assert all(gains[name] > 0 for name in names)
     if sets:
         assert gains[sets[0][0]] == max(gains[name] for name in worth)

@@ -14,6 +14,7 @@ from edit_nets import ranges
 from onnxq.draft.affine import ChannelMap
 from onnxq.draft.draft import Draft
 from onnxq.graph.model import Model
+from onnxq.graph.wiring import new_tensor
 from onnxq.judge.about_mean import AboutMeanMeter
 from onnxq.judge.acceptance import GROUPS
 from onnxq.quant.patches import Patches
@@ -283,11 +284,11 @@ def test_each_edited_model_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("gain", "costs", "shares", "sums"),
     [
-        (0.9, (0.04, 0.05), None, None),  # some of them gain less than all
-        (1.5, (0.04, 0.05), None, 2),  # all of them: nobody asks which
-        (1.5, (0.04, 0.09), (0.11, 0.05), 1),  # a dB is a fifth of the noise: twice what they make alone
-        (1.5, (0.04, 0.09), (0.09, 0.1), None),
-        (1.5, (0.04, 0.11), None, 1),  # what is too dear alone is not among all
+        (0.9, (0.02, 0.025), None, None),  # some of them gain less than all
+        (1.5, (0.02, 0.025), None, 2),  # all of them: nobody asks which
+        (1.5, (0.02, 0.045), (0.11, 0.05), 1),  # a dB is a fifth of the noise: twice what they make alone
+        (1.5, (0.02, 0.045), (0.09, 0.1), None),
+        (1.5, (0.02, 0.055), None, 1),  # what is too dear alone is not among all
     ],
 )  # fmt: skip
 def test_sums_of_little_noise_are_not_tried(
@@ -408,6 +409,50 @@ def test_the_tensors_that_may_be_split_are_tried_together(
     state, _ = found.run()
     assert [edit.tensor for edit in state.draft.edits] == (["r", "s"] if tried else [])
     assert verdicts(found) == {"split": "kept" if tried else "left-out"}
+
+
+@dataclass(frozen=True)
+class Wide(Nothing):
+    """An edit that has the engine move a tensor once more."""
+
+    kind: str = "split"
+
+    def apply(self, model: Model) -> None:
+        node = next(node for node in model.graph.nodes if node.name == "second")
+        again = new_tensor("again", np.dtype(np.float32), (1, 16, 8, 8))
+        raw = node.inputs[0]
+        model.graph.nodes.append(model.new_node("GlobalLpPool", [raw], [again], name="pool"))
+        model.sort()
+
+
+@pytest.mark.parametrize(
+    ("gain", "most", "why"),
+    [
+        (1.0, np.inf, ""), (0.1, np.inf, ""), (1.0, 2.0, ""),
+        (0.1, 2.0, "not worth"), (1.0, 0.92, "more bytes than plain float16"),
+    ],
+)  # fmt: skip
+def test_a_step_has_a_price_in_bytes(
+    gain: float, most: float, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told with its gain, and the flag that takes it anyway."""
+    monkeypatch.setattr(split, "find", lambda *_: FoundEdits((Wide("r"),), {}, {"r": 1}))
+    bench = Bench({"bias": 3.0, "split": gain})
+    monkeypatch.setattr(bench, "shares", lambda *_: {"r": 0.2})
+    monkeypatch.setattr(StepSearch, "bytes_of", _at_least_so_many)
+    found = search(bench, "bias", "split", most_bytes=most)
+    found.run()
+    entry = found.ledger[-1]
+    assert (entry.verdict == "kept") == (not why)
+    assert entry.more_bytes == pytest.approx(0.05 * (most != 0.92))
+    assert why in entry.why
+    assert (f"{gain:.2f} dB" if most != 0.92 else "20% of the noise") in entry.why
+    assert entry.verdict in ("kept", "dropped")
+    assert ("--repair bias,split takes it" in entry.why) == bool(why)
+
+
+def _at_least_so_many(self: StepSearch, model: Model, plan: Any) -> float:
+    return 0.9 + 0.05 * sum(node.op == "GlobalLpPool" for node in model.graph.nodes)
 
 
 def test_smoothing_that_finds_nothing_is_not_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,7 +43,7 @@ def accuracy_section(
         return
     count = accuracy[0].samples
     alone = calibration.held_out_code != "apart"
-    samples = f"{counted(count, 'sample')} that decided nothing"
+    samples = f"{counted(count, 'sample')} kept apart"
     text = f"int8 against float on {calibration.held_out if alone else samples}; {intervals_line(count)}"
     if about_mean is not None:
         page.section("Accuracy", about_mean_line(about_mean))

@@ -10,7 +10,7 @@ from onnxq.documents.advice import Advice
 def answer_lines(page: Page, advice: Advice) -> None:
     """The answer with its figures, the likeliest cause, and the command."""
     said = f"{advice.words}: {advice.because}"
-    (page.head if advice.answer == "ship" else page.alarm)(said)
+    {"ship": page.head, "not-known": page.warn, "do-not-ship": page.alarm}[advice.answer](said)
     if advice.cause:
         page.plain(advice.cause, style="yellow")
     if advice.command:

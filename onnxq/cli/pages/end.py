@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 def end_screen(report: Report, *, estimated: bool = False) -> Page:
     """What a run of `sanitize` or `quantize` did; `estimated`: with the estimate of the speed."""
     page = Page()
-    if report.plan:
-        answer_lines(page, advise(report))
+    advice = advise(report)
+    answer_lines(page, advice)
     page.head(f"{report.model} -> {report.output}")
     _runtime(page, report.runtime)
     page.section("Target", f"{report.target}, done in {report.seconds:.1f} s")
@@ -65,10 +65,13 @@ def end_screen(report: Report, *, estimated: bool = False) -> Page:
     for number, file in enumerate(report.files):
         text = f"{file}  {size_text(Path(file).stat().st_size)}"
         page.section("Files" if number == 0 else "", text)
+    anyway = "to build it all the same:" if advice.answer == "do-not-ship" else ""
     for number, line in enumerate(report.commands):
         if number == 0:
-            page.section("Next", "")
+            page.section("Next", anyway)
         page.code(line)
+    if report.commands and report.profiles and not report.plan and not report.calibration:
+        page.entry("sizes that nobody stated are taken for 1: put in those that you use", style="yellow")
     return page
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from onnxq.advice.advise import advise
 from onnxq.advice.worth import worth_of
 from onnxq.analysis.reports import number, part_of
+from onnxq.analysis.sizes import dimension_words
 from onnxq.cli.pages.answer import answer_lines
 from onnxq.cli.pages.goal import gate_text
 from onnxq.cli.pages.words import counted, decibels, size_text, within
@@ -38,10 +39,14 @@ def short_screen(report: Report) -> Page:
     for gate in report.goal.gates if report.goal is not None else ():
         page.section("Goal", gate_text(gate), "" if gate.met else "bold red")
     _careful(page, report, advice)
+    assumed = [one for one in report.deployment.dimensions if one.origin == "assumed"]
+    if assumed:
+        page.section("Sizes", "; ".join(map(dimension_words, assumed)))
     for place, line in enumerate(_data(report)):
         page.section("" if place else "Data", line)
     page.section("Files", ", ".join(_files(report)))
-    if report.commands and report.commands[0] != advice.command and report.engine.status != "failed":
+    builds = advice.answer != "do-not-ship" and report.engine.status != "failed"
+    if builds and report.commands and report.commands[0] != advice.command:
         page.code(report.commands[0], "Build")
     page.section("More", "-v shows all, and the page; onnxq help WORD explains a word")
     return page
@@ -49,8 +54,13 @@ def short_screen(report: Report) -> Page:
 
 def _repairs(report: Report) -> Iterator[str]:
     changes, proved, repair = len(report.changes), report.proved, report.repair
-    how = "all proved" if not proved.unproven else f"{proved.unproven} of them not proved"
-    yield f"{counted(changes, 'change')} of the graph, {how}" if changes else "nothing in the graph"
+    kinds = (
+        (proved.exact, "exact"),
+        (proved.close, "equal but for rounding"),
+        (proved.unproven, "not proved"),
+    )
+    how = ", ".join(f"{count} {what}" for count, what in kinds if count)
+    yield f"{counted(changes, 'change')} of the graph: {how}" if changes else "nothing in the graph"
     if report.rejected:
         yield f"{counted(len(report.rejected), 'change')} undone, as the proof failed"
     if repair is not None and repair.before_db is not None and repair.after_db is not None:
@@ -64,11 +74,12 @@ def _int8(report: Report) -> Iterator[str]:
     eligible = [one for one in plan.layers if one.eligible]
     done, of_all = sum(one.quantized for one in eligible), number(plan.int8_share_of_all_macs)
     share = "" if of_all is None else f", {100 * of_all:.1f} % of all multiply-accumulates"
-    yield f"{done} of {counted(len(eligible), 'eligible layer')}{share}"
+    yield f"{done} of the {counted(len(eligible), 'layer')} that int8 can make faster{share}"
     if plan.kept_float:
         yield f"{counted(len(plan.kept_float), 'layer')} in float"
     if engine.status != "compiled":
-        yield shorten(engine.reason.strip().partition("\n")[0], _WIDE) or engine.status
+        why = shorten(engine.reason.strip().partition("\n")[0], _WIDE)
+        yield "not compiled" + f": {why}" * bool(why)
     elif engine.planned and not engine.unread:
         run = (
             "all run in int8"
@@ -89,7 +100,7 @@ def _accuracy(report: Report) -> Iterator[str]:
         yield by.said
     if about.worst_output is not None:
         name = shorten(about.worst_output, 40)
-        yield f"worst output {name} {decibels(about.worst_output_db, about.worst_interval)}"
+        yield f"SQNR {decibels(about.worst_output_db, about.worst_interval)} of the worst output, {name}"
     if not report.accuracy:
         yield "not measured"
         return
@@ -97,7 +108,7 @@ def _accuracy(report: Report) -> Iterator[str]:
         part_of(CalibrationPart, report.calibration),
         counted(report.accuracy[0].samples, "sample"),
     )
-    yield f"on {samples} that decided nothing" if data.held_out_code == "apart" else f"on {data.held_out}"
+    yield f"on {samples} kept apart" if data.held_out_code == "apart" else f"on {data.held_out}"
 
 
 def _careful(page: Page, report: Report, advice: Advice) -> None:

@@ -7,6 +7,7 @@ those in which NVIDIA's compiler has a say.
 from __future__ import annotations
 
 from onnxq.pipeline.searches.body import BODY
+from onnxq.pipeline.searches.bytes import BYTES
 from onnxq.pipeline.searches.compile import COMPILE
 from onnxq.pipeline.searches.fastest import FASTEST
 from onnxq.pipeline.searches.goal import GOAL
@@ -15,6 +16,6 @@ from onnxq.pipeline.searches.loud import LOUD
 from onnxq.pipeline.searches.repair import REPAIR
 from onnxq.pipeline.searches.scales import SCALES
 
-PLANNED = (SCALES, JOINTS, REPAIR, LOUD)
+PLANNED = (SCALES, REPAIR, JOINTS, LOUD)
 WRITTEN = (GOAL, BODY)
-COMPILED = (COMPILE, FASTEST)
+COMPILED = (COMPILE, BYTES, FASTEST)

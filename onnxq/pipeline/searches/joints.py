@@ -1,168 +1,126 @@
-"""Joint decisions that hold only where the outputs agree: they are tried on samples."""
+"""Joint decisions that hold only where the outputs are good: attention in int8, behind repair."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from onnxq.base.errors import UserError
 from onnxq.base.reason import Reason
-from onnxq.judge import policies
-from onnxq.judge.about_mean import AboutMeanMeter
-from onnxq.judge.acceptance import Gain
-from onnxq.pipeline.building import Built
-from onnxq.pipeline.sampling import Sampling
+from onnxq.judge.acceptance import Gain, Levels
+from onnxq.judge.policies import JOINTS_FLOOR_DB, LOUD, LOUD_PRICE_OF_ONE_DB
+from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.pipeline.search import ModelSearch, searched
-from onnxq.pipeline.searches.scales import SCALES, methods_of, with_scales
+from onnxq.pipeline.searches.repair import REPAIR
+from onnxq.pipeline.searches.scales import SCALES, with_scales
 from onnxq.pipeline.state import RunRequest, RunState
-from onnxq.quant.choice import Scales, scale_sets
-from onnxq.quant.measuring import Candidate, MeasuringCopy
 from onnxq.quant.plan import Joint, QuantPlan
-from onnxq.run import noise
-from onnxq.run.compare import Recording
-from onnxq.run.noise import Noise
 
 NOT_COMPARED = "what attention in int8 costs the outputs was not measured: no samples, or none that compare"
 
-_SAMPLES = 8
+_SAMPLES = 16
 
-InFloat = Callable[[Mapping[str, str]], QuantPlan]
-"""The plan with some nodes in float, each with its reason."""
+Measure = Callable[[Sequence[Collection[str]]], Sequence[Levels]]
+"""How near the outputs are with each set of nodes in float, on the same samples."""
 
-Measure = Callable[[Iterable[Any], Sequence[Candidate]], Noise]
-"""Runs the model on samples with each candidate."""
-
-Enough = Callable[[Iterable[Any], Candidate], bool]
-"""Whether the outputs are near enough on samples with a candidate, whatever float would gain."""
+Cost = Callable[[Collection[str]], float]
+"""How many bytes more nodes read in float."""
 
 
-def disagreeing(
-    plan: QuantPlan,
-    in_float: InFloat,
-    samples: Callable[[], Iterable[Any]],
-    measure: Measure,
-    enough: Enough,
-    others: Sequence[Scales] = (),
-) -> dict[str, Reason] | None:
-    """The nodes of joint decisions that cost the outputs too much, and why.
+def tried_of(plan: QuantPlan) -> list[Joint]:
+    """The joint decisions that are to be tried; what another rule decides for good is not."""
+    decided = {node for joint in plan.together if not joint.tried for node in joint.nodes}
+    return [joint for joint in plan.together if joint.tried and decided.isdisjoint(joint.nodes)]
+
+
+def below_floor(joints: Sequence[Joint], measure: Measure, cost: Cost) -> dict[str, Reason] | None:
+    """The nodes of joint decisions that are in float, each with why, as the outputs are below the floor.
 
     In int8 a Softmax has one scale for all rows of all heads: where some have one great weight and others
-    many small ones, the small ones are lost. How much that matters, the outputs tell. If they are near enough
-    with all these decisions, or these cost no more than `JOINTS` says, all stay; else those that cost most
-    are taken back, as few as that takes.
+    many small ones, the small ones are lost. How much that matters, the outputs tell. While the worst part
+    of them has what `policies.JOINTS_FLOOR_DB` says, all stay. Below it those go to float first that gain
+    most a byte: as few as the floor takes, or where it is out of reach, those that gain most, as anything
+    loud.
 
     Args:
-        plan: the plan; what another rule decides for good is not tried.
-        in_float: what the plan is without some.
-        samples: gives samples, the same ones at each call.
+        joints: they.
         measure: runs the model.
-        enough: runs it, too.
-        others: scales that would be chosen from: what is best with these layers in int8 need not be best with
-            them in float.
+        cost: says what nodes in float cost.
 
     Returns:
         They, or None where no output can be compared.
     """
-    decided = {node for joint in plan.together if not joint.tried for node in joint.nodes}
-    joints = [joint for joint in plan.together if joint.tried and decided.isdisjoint(joint.nodes)]
-
-    def without(taken: Sequence[Joint], scales: Scales) -> Candidate:
-        nodes = {node: joint.because for joint in taken for node in joint.nodes}
-        return Candidate(float_layers=plan.readers - in_float(nodes).readers, scales=scales)
-
-    def levels(*candidates: Candidate) -> np.ndarray:
-        return measure(itertools.islice(samples(), _SAMPLES), candidates).sqnr_db()
-
-    def near(candidate: Candidate) -> bool:
-        return enough(itertools.islice(samples(), _SAMPLES), candidate)
-
-    if not joints or near(Candidate()):
-        return {}
-    sets: list[Scales] = [{}, *others]
-    kept, *all_freed = levels(Candidate(), *(without(joints, scales) for scales in sets))
-    if np.isnan(kept):
+    (base,) = measure([()])
+    worst = base.of_all.worst_output_db
+    if worst is None:
         return None
-    best, freed = sets[int(np.argmax(all_freed))], max(all_freed)
-
-    def too_dear(level: float) -> bool:
-        return bool(policies.JOINTS.refusal(Gain(level - freed)))
-
-    if not too_dear(kept):
+    if worst >= JOINTS_FLOOR_DB or not joints:
         return {}
-    alone = levels(*(without([joint], best) for joint in joints))
-    order = [joints[i] for i in np.argsort(-alone, kind="stable")]
-    few, many = 0, len(order)  # so many are too few, and so many enough
-    while many - few > 1:
-        middle = (few + many) // 2
-        candidate = without(order[:middle], best)
-        if too_dear(levels(candidate)[0]) and not near(candidate):
-            few = middle
-        else:
-            many = middle
-    text = f"with such layers in int8 the outputs have {kept:.1f} dB of SQNR, in float {freed:.1f} dB"
-    return {node: Reason("disagrees", text) for joint in order[:many] for node in joint.nodes}
+    alone = measure([joint.nodes for joint in joints])
+    worth = [
+        Gain.of(base, one).db / max(1.0, cost(joint.nodes)) for one, joint in zip(alone, joints, strict=True)
+    ]
+    order = [joints[place].nodes for place in np.argsort(np.negative(worth), kind="stable")]
+    nested = [*itertools.accumulate(order, lambda more, nodes: (*more, *nodes))]
+    levels = measure(nested)
+    reached = [one.of_all.worst_output_db or 0.0 for one in levels]
+    best = next((place for place, level in enumerate(reached) if level >= JOINTS_FLOOR_DB), None)
+    if best is None:
+        gains = [Gain.of(base, one) for one in levels]
+        prices = [LOUD_PRICE_OF_ONE_DB * len(nodes) for nodes in nested]
+        best = int(np.argmax([gain.db - price for gain, price in zip(gains, prices, strict=True)]))
+        if replace(LOUD, least_db=max(LOUD.least_db, prices[best])).refusal(gains[best]):
+            return {}
+    text = (
+        f"with such layers in int8 the worst output has {worst:.1f} dB of SQNR about its mean, in float "
+        f"{reached[best]:.1f} dB; from {JOINTS_FLOOR_DB:g} dB on they stay in int8"
+    )
+    return dict.fromkeys(nested[best], Reason("disagrees", text))
 
 
 def _tried(request: RunRequest, state: RunState) -> RunState:
-    """Without the joint decisions that the outputs do not bear in int8; its scales are chosen anew."""
-    built, floats, sampling = state.built, state.references.choosing, request.sampling
-    job = built.job
-    if floats is None or sampling.parts is None:
+    """Without the joint decisions that the outputs do not bear in int8; the rest is searched for anew."""
+    built, sampling = state.built, request.sampling
+    try:
+        with built.job.step("choose"), built.job.limit:
+            accuracy = Accuracy(sampling, built, Asked(weights=request.weights, unit="bytes"))
+
+            def measure(sets: Sequence[Collection[str]]) -> Sequence[Levels]:
+                feeds = sampling.feeds(sampling.proposing())
+                return accuracy.levels(sets, itertools.islice(feeds, _SAMPLES))
+
+            why = below_floor(tried_of(built.draft.plan), measure, accuracy.costs.cost)
+    except UserError:
+        why = None
+    if why is None:
         return _not_compared(request, state, None)
-    with job.step("choose"), job.limit, sampling.named():
-        measuring, options, plan = built.copy(), request.options, built.draft.plan
-        nodes = disagreeing(
-            plan,
-            lambda nodes: built.draft.in_float(nodes, built.floats.model).plan,
-            lambda: _samples(sampling, floats),
-            lambda feeds, candidates: noise.measure(
-                floats, measuring, feeds, candidates, job.parts_of(floats.outputs)
-            ),
-            lambda feeds, candidate: _near(request, built, floats, measuring, feeds, candidate),
-            scale_sets(state.ranges, methods_of(options, plan)) if options.chooses else (),
-        )
-    if nodes is None:
-        return _not_compared(request, state, None)
-    if not nodes:
-        return state
-    return chosen_anew(request, state, nodes)
+    return anew(request, state, why) if why else state
 
 
-def _near(
-    request: RunRequest,
-    built: Built,
-    floats: Recording,
-    model: MeasuringCopy,
-    samples: Iterable[Mapping[str, np.ndarray]],
-    candidate: Candidate,
-) -> bool:
-    """Whether the goal is met, or, without one, the worst part of the outputs is good in int8."""
-    meter = AboutMeanMeter(built.job.parts_of(floats.outputs), 1, request.weights)
-    for feeds in samples:
-        taken = {name: feeds[name] for name in model.inputs}
-        meter.add(floats.run(feeds), model.run_each(taken, [candidate], floats.outputs))
-    found, pursuit = meter.result(), request.pursuit
-    goal = None if pursuit is None else pursuit.goal.min_sqnr
-    level = found.worst_output_db if goal is None else found.sqnr_about_mean_db
-    return level is not None and level >= (policies.JOINTS_ENOUGH_DB if goal is None else goal)
+def anew(request: RunRequest, state: RunState, why: Mapping[str, str]) -> RunState:
+    """With layers in float, each with its reason; scales and repair are searched for anew.
+
+    What they made drowned the rest. Where the time is over, what there is stays, with these in float.
+    """
+    limit, before = state.built.job.limit, state.unrepaired
+    if not limit.is_over:
+        again = _chosen_anew(request, before or state, why)
+        again = again if before is None else searched((REPAIR,), request, again)
+        if not limit.is_over:
+            return again
+    return state.of(state.built.in_float(why))
 
 
-def chosen_anew(request: RunRequest, state: RunState, why: Mapping[str, str]) -> RunState:
-    """With nodes in float, each with its reason, whatever comes of it; the scales are chosen anew."""
+def _chosen_anew(request: RunRequest, state: RunState, why: Mapping[str, str]) -> RunState:
+    """With nodes in float, whatever comes of it; the scales are chosen anew."""
     built = state.built
     draft = built.draft.in_float(why, built.floats.model)
     ranges = replace(state.ranges, plan=draft.plan)
     again = with_scales(built.job, request.options, draft, built.floats, ranges)
     return searched((SCALES,), request, replace(state.of(again), ranges=ranges, choice=None))
-
-
-def _samples(sampling: Sampling, floats: Recording) -> Iterator[Mapping[str, np.ndarray]]:
-    """What the samples that choose feed the model."""
-    floats.rewind()
-    return sampling.feeds(sampling.watched("choose", sampling.choosing(), None))
 
 
 def _not_compared(request: RunRequest, state: RunState, why: Reason | None) -> RunState:
@@ -171,11 +129,10 @@ def _not_compared(request: RunRequest, state: RunState, why: Reason | None) -> R
     return state
 
 
-JOINTS = ModelSearch(
-    "joints",
-    lambda request, state: (
-        request.file is None and any(joint.tried for joint in state.built.draft.plan.together)
-    ),
-    _tried,
-    _not_compared,
-)
+def _wanted(request: RunRequest, state: RunState) -> bool:
+    """Where no plan and no goal says what is in float."""
+    pursued = request.pursuit is not None and request.pursuit.goal.is_set
+    return request.file is None and not pursued and bool(tried_of(state.built.draft.plan))
+
+
+JOINTS = ModelSearch("joints", _wanted, _tried, _not_compared)

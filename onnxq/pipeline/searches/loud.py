@@ -11,8 +11,9 @@ import numpy as np
 
 from onnxq.base.errors import UserError
 from onnxq.base.reason import Reason
+from onnxq.base.shown import within
 from onnxq.data.samples import Sample
-from onnxq.documents.plan import Heads, LoudSource
+from onnxq.documents.plan import GoalForeseen, Heads, LoudSource
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.judge import policies
@@ -24,12 +25,13 @@ from onnxq.noise.gram import NoiseModel, noises
 from onnxq.pipeline.accuracy import MOST, Accuracy, Asked
 from onnxq.pipeline.building import Built
 from onnxq.pipeline.sampling import Sampling
-from onnxq.pipeline.search import ModelSearch, searched
-from onnxq.pipeline.searches.joints import chosen_anew
-from onnxq.pipeline.searches.repair import REPAIR, Refit, refitting
+from onnxq.pipeline.search import ModelSearch
+from onnxq.pipeline.searches.joints import anew
+from onnxq.pipeline.searches.repair import Refit, refitting
 from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.quant.heads import eligible_heads
 from onnxq.quant.plan import QuantPlan
+from onnxq.repair.engine_bytes import engine_bytes
 
 _NAMED = 3  # loud sources, of each view
 
@@ -156,10 +158,13 @@ class _Looking:
         if worst is None:
             return {}, replace(self._heads, why=f"not measured: {not_compared()}")
         if worst >= self._effort.good_db:
-            return {}, replace(self._heads, why=f"every output has {worst:.1f} dB or more")
+            why = f"nothing was looked for: on samples that choose every output has {worst:.1f} dB or more"
+            return {}, replace(self._heads, why=why)
         model = self._accuracy.model
         share = max(0.0, float(model.loudness().max()))
-        self._heads = replace(self._heads, noise_share=share)
+        asked = () if model.sources.parts else (policies.BAD_DB, policies.ENOUGH_FOR_ALL_DB)
+        goals = tuple(map(self._foreseen, asked))  # of blocks it is not known which layer needs it
+        self._heads = replace(self._heads, noise_share=share, foreseen=goals)
         for output, view in model.views().items():
             if not output or view.sqnr_db(_nodes(self._taken)) < policies.LOST_DB:
                 self._look(view, output)
@@ -171,6 +176,11 @@ class _Looking:
         heads = replace(self._heads, left_float=_nodes(self._taken), share=self._share(self._taken))
         return self._reasons(model), heads
 
+    def _foreseen(self, goal_db: float) -> GoalForeseen:
+        """What a goal would take."""
+        found = self._accuracy.search.cheapest(goal_db)
+        return GoalForeseen(goal_db, self._accuracy.costs.share(found.floats), found.sqnr_db >= goal_db)
+
     def _look(self, view: NoiseModel, output: str) -> None:
         """Takes what gains enough in a view of the noise, and names what is loud in it.
 
@@ -180,16 +190,13 @@ class _Looking:
         alone = [(*self._taken, one.decision) for one in loud]
         if not nested and not loud:
             return
-        groups = GROUPS if nested else 1  # nobody asks how sure it is what is only named
         before = self._taken
         sets = [before, *nested, *alone]
-        base, *levels = self._levels(sets, self._sampling.proposing(), output, groups)
+        base, *levels = self._levels(sets, self._sampling.proposing(), output)
         plain = [Gain.of(base, one) for one in levels]
 
         def gain(tried: _Set) -> Gain:
-            both = (
-                self._refitted(one, self._sampling.proposing(), output, groups) for one in (before, tried)
-            )
+            both = (self._refitted(one, self._sampling.proposing(), output) for one in (before, tried))
             return Gain.of(*both)
 
         if nested:
@@ -201,8 +208,8 @@ class _Looking:
             told = _name(one.decision) in fresh or one.decision in before
             if told or (place and as_is.db < policies.LOUD.least_db):  # a fit for the loudest in any case
                 continue
-            gained = gain(tried).db
-            if gained >= policies.LOUD.least_db:
+            gained = gain(tried)
+            if gained.db >= policies.LOUD.least_db:
                 share = self._share((one.decision,))
                 named = self._named(one, gained, share, one.decision in self._taken)
                 self._heads = replace(self._heads, loud=(*self._heads.loud, named))
@@ -212,7 +219,6 @@ class _Looking:
         sets: Sequence[_Set],
         samples: Iterable[Sample],
         output: str,
-        groups: int = GROUPS,
         accuracy: Accuracy | None = None,
     ) -> list[Levels]:
         """How near the outputs are with each set on samples, or the one that is heard alone."""
@@ -220,17 +226,17 @@ class _Looking:
         names = self._accuracy.model.weights
         weights = {name: float(name == output) for name in names} if output else None
         feeds = itertools.islice(self._sampling.feeds(samples), self._effort.samples)
-        return accuracy.levels([_nodes(one) for one in sets], feeds, weights, groups)
+        return accuracy.levels([_nodes(one) for one in sets], feeds, weights, GROUPS)
 
-    def _refitted(self, tried: _Set, samples: Iterable[Sample], output: str, groups: int = GROUPS) -> Levels:
+    def _refitted(self, tried: _Set, samples: Iterable[Sample], output: str) -> Levels:
         """The same of one set, with what is fitted to the others fitted anew: to it in float, not in int8."""
         if self._refit is None:
-            return self._levels([tried], samples, output, groups)[0]
+            return self._levels([tried], samples, output)[0]
         nodes = _nodes(tried)
         if nodes not in self._anew:
             built = self._refit(dict.fromkeys(nodes, Reason("loud", "tried in float")))
             self._anew[nodes] = Accuracy(self._sampling, built, self._asked)
-        return self._levels([()], samples, output, groups, self._anew[nodes])[0]
+        return self._levels([()], samples, output, self._anew[nodes])[0]
 
     def _judge(self, tried: _Set, chosen: Gain, output: str, *, anew: bool) -> None:
         """Takes a set that is worth its price where it was chosen, and where it is confirmed."""
@@ -250,6 +256,7 @@ class _Looking:
         refused = refused or replace(policies.LOUD_CONFIRMED, least_db=least).refusal(gain)
         if not refused and not _bears(before, after):
             refused = "the worst output would be worse"
+        refused = refused or self._too_many_bytes(tried)
         if not refused:
             self._taken, self._heads, self._refused = tried, heads, ""
             return
@@ -260,6 +267,21 @@ class _Looking:
             share = f"{self._share(tried):.2%} of the eligible multiply-accumulates"
             refused = f"the outputs gain {lesser:.1f} dB, and {least:.1f} dB is the least for {share}"
         self._refused, self._heads = f"with {_told(_nodes(tried))} in float: {refused}", heads
+
+    def _too_many_bytes(self, tried: _Set) -> str:
+        """That the engine would move more than plain float16, in words; predicted from shapes."""
+        built, plain = self._built, engine_bytes(self._built.job.model, QuantPlan())
+        if self._heads.asked != "default" or not plain:
+            return ""
+        model, why = built.floats.model, dict.fromkeys(_nodes(tried), Reason("loud", "tried in float"))
+        plans = built.draft.plan, built.draft.in_float(why, model).plan
+        before, after = (engine_bytes(model, plan) / plain for plan in plans)
+        if after <= max(1.0, before):
+            return ""
+        return (
+            f"the engine would move {after:.2f} times the bytes of plain float16, {before:.2f} without: "
+            "--loud auto does not mind"
+        )
 
     # -- candidates ----------------------------------------------------------------------------
 
@@ -335,15 +357,17 @@ class _Looking:
                 reasons.setdefault(name, Reason("loud", f"{heard.text}; {worth}"))
         return reasons
 
-    def _named(self, one: _Loud, gain_db: float, share: float, left_float: bool) -> LoudSource:
-        nodes = one.decision.nodes
-        told, worth = _told(nodes), f"{gain_db:+.1f} dB for {share:.2%} of the int8 work"
+    def _named(self, one: _Loud, gain: Gain, share: float, left_float: bool) -> LoudSource:
+        nodes, spread = one.decision.nodes, within(gain.interval)
+        told, worth = _told(nodes), f"{gain.db:+.1f} dB{spread} for {share:.2%} of the int8 work"
         if left_float:
             why = f"{told} in float: {one.text}; {worth}"
         else:
             flags = " ".join(f"--keep-float {name!r}" for name in nodes)
             why = f"{told} in int8: {one.text}; in float {worth} ({flags})"
-        return LoudSource(_name(one.decision), nodes, one.output, one.share, gain_db, share, left_float, why)
+        return LoudSource(
+            _name(one.decision), nodes, one.output, one.share, gain.db, share, left_float, why, gain.interval
+        )  # fmt: skip
 
 
 def _name(decision: FloatDecision) -> str:
@@ -376,7 +400,14 @@ def _spread(model: NoiseModel, most: float) -> str:
     what = f"none of {blocks} parts of the model" if blocks else "no layer or tensor"
     if most < policies.LOUD_SHARE:
         return f"the noise is spread: {what} makes more than {most:.0%} of it"
-    return f"one tensor makes {most:.0%} of the noise, but no layer in float gains what it costs"
+    one = model.sources.entries[int(np.argmax(model.loudness()))]
+    readers = sorted({edge.node for edge in one.edges})
+    gains = "no layer in float gains what it costs"
+    if one.kind == "block":
+        together = f"{len(readers)} layers together, {_told(readers)}, make {most:.0%} of the noise"
+        return f"{together}, and were not told apart; {gains}"
+    reads = "reads" if len(readers) == 1 else "read"
+    return f"tensor {one.name!r}, which {_told(readers)} {reads}, makes {most:.0%} of the noise, but {gains}"
 
 
 def _share(plan: QuantPlan, nodes: Collection[str]) -> float:
@@ -398,19 +429,10 @@ def _offered(request: RunRequest, state: RunState) -> RunState:
         return replace(state, heads=stated(built.floats.model, built.draft.plan, request.loud))
     with refitting(request, state) as refit:
         why, heads = offered(request.sampling, built, request.weights, request.loud, refit)
-    if why:
-        state = _anew(request, state, why)
-    return replace(state, heads=heads, unrepaired=None, candidate=None)
-
-
-def _anew(request: RunRequest, state: RunState, why: Mapping[str, Reason]) -> RunState:
-    """With layers in float; scales and repair are searched for anew, as what is loud drowned the rest."""
-    limit, before = state.built.job.limit, state.unrepaired
-    if before is not None and not limit.is_over:
-        anew = searched((REPAIR,), request, chosen_anew(request, before, why))
-        if not limit.is_over:
-            return anew
-    return state.of(state.built.in_float(why))
+    if why:  # without repair the scales stay what the outputs chose
+        repaired = state.unrepaired is not None
+        state = anew(request, state, why) if repaired else state.of(built.in_float(why))
+    return replace(state, heads=heads, candidate=None)
 
 
 def _left_out(request: RunRequest, state: RunState, why: Reason) -> RunState:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -207,6 +208,7 @@ class _Repairing:
         built, options = self._built, self._options
         editing = [step.name for step in all_steps().values() if step.edit]
         steps = [step for step in options.steps if self._request.edits or step not in editing]
+        steps = [step for step in steps if step not in self._request.undone]
         most = _SHARE * self._before() if options.is_auto else None
         if options.is_auto and samples.count < LEAST:
             why = (
@@ -221,7 +223,8 @@ class _Repairing:
         effort = workload_of(there(steps, model, draft), samples.count, waves, most)
         with bench_of(self._request, self._state, samples, waves, effort.fitting) as bench:
             limit, allowed = built.job.limit, self._request.repairs_of
-            search = StepSearch(model, draft, bench, steps, effort, allowed, limit)
+            bytes_bound = 1.0 if self._request.bounds_bytes else math.inf
+            search = StepSearch(model, draft, bench, steps, effort, allowed, limit, bytes_bound)
             self.ledger = search.ledger
             version, fitted = search.run()
             self.part = replace(

@@ -2,8 +2,8 @@
 
 from onnxq.repair.steps import Proposal, Turn, step
 
-_MOST_MOVED = 0.1
-"""Of the bytes of activations that the engine reads and writes: what sums in float may move more."""
+_MOST_MOVED = 0.05
+"""Of the bytes that plain float16 moves: what sums in float may move more."""
 
 _WORTH_DB = 1.0
 """By so much the outputs are to be nearer for an engine that moves more."""
@@ -27,17 +27,19 @@ def residual(turn: Turn) -> Proposal:
         return proposal
     turn.affordable()
 
-    every = [name for name in sums.edges if sums.costs[name] <= _MOST_MOVED]
+    most = min(_MOST_MOVED, turn.bytes_left)
+    every = [name for name in sums.edges if sums.costs[name] <= most]
     if not every:
         return proposal
     best = turn.draft.in_float(dict.fromkeys(every, residual.IN_FLOAT), turn.model)
     if turn.gain_db(best) < _WORTH_DB:  # some of them gain less than all
         return proposal
-    if sum(sums.costs[name] for name in every) <= _MOST_MOVED:
+    if sum(sums.costs[name] for name in every) <= most:
         proposal.drafts, proposal.changed = [best], {"sums": len(every)}
         return proposal
     shares = turn.shares(sums.edges)
-    sets = affordable(shares, sums.costs, _MOST_MOVED)[-1:]  # one sum alone gains less
+    costs = {name: (cost,) for name, cost in sums.costs.items()}
+    sets = affordable(shares, costs, (most,))[-1:]  # one sum alone gains less
     sets = [names for names in sets if _UNSURE * sum(map(shares.__getitem__, names)) > _WORTH]
     proposal.drafts = [
         turn.draft.in_float(dict.fromkeys(names, residual.IN_FLOAT), turn.model) for names in sets

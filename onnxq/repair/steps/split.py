@@ -34,7 +34,19 @@ def split(turn: Turn) -> Proposal:
         return proposal
     turn.affordable()
     sites = {site.tensor: site.readers for site in draft.plan.sites if site.tensor in edits}
-    sets = affordable(turn.shares(sites), work, _MOST_SPLIT)[-1:]
+    shares = turn.shares(sites)
+    costs = {name: (work[name], turn.more_bytes(draft.extended([edits[name]]))) for name in shares}
+    sets = affordable(shares, costs, (_MOST_SPLIT, turn.bytes_left))[-1:]
+    wide = {name: share for name, share in shares.items() if costs[name][1] > turn.bytes_left}
+    more = "with it the engine would move more bytes than plain float16"
+    proposal.skipped.update(
+        {name: f"it makes {share:.0%} of the noise, and {more}" for name, share in wide.items()}
+    )
+    if wide and not sets:
+        most = max(wide.values())
+        proposal.too_many_bytes = (
+            f"one tensor makes {most:.0%} of the noise, and {more}; {turn.taking} takes it"
+        )
     proposal.drafts = [draft.extended([edits[name] for name in names]) for names in sets]
     proposal.changed = {"tensors": max(map(len, sets), default=0)}
     return proposal

@@ -1,0 +1,111 @@
+"""What an engine moves, predicted from shapes: what a step of repair costs, before anything is compiled.
+
+What is computed element by element runs at the end of the kernel whose result nobody else reads; all else has
+a kernel of its own. What only puts values in another place moves nothing. A tensor that leaves its kernel is
+written once for each type in which it is read, and read by each kernel that reads it: a byte an element where
+a pair is in between, else two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping
+
+from onnxq.graph.model import Model
+from onnxq.graph.moves import REARRANGES
+from onnxq.graph.types import is_float
+from onnxq.graph.view import Node, Tensor, main_nodes
+from onnxq.quant.plan import QuantPlan
+from onnxq.repair.activation import ELEMENTWISE
+
+_CODES, _HALF, _WHOLE = 1, 2, 4
+"""Bytes of an element: of int8, of a body in half precision, of inputs and outputs."""
+
+_IN_PLACE = frozenset({*REARRANGES, "Concat"} - {"Transpose"})
+
+
+def engine_bytes(model: Model, plan: QuantPlan) -> int:
+    """The bytes that an engine moves in a run, its weights included, about; of tensors of a known size.
+
+    Args:
+        model: the float model, with its edits.
+        plan: what is quantized in it; an empty one: nothing, which is plain float16.
+    """
+    codes = frozenset((edge.node, edge.input) for site in plan.sites for edge in site.readers)
+    products, kernels = set[int](), dict[str, int]()
+    layers = set(plan.planned)
+    reads, writes = set[tuple[Tensor, int, int]](), set[tuple[Tensor, int]]()
+    for place, node in enumerate(main_nodes(model)):
+        if node.op == "Concat":  # what follows an int8 product runs at its end, but for what writes a part
+            made = ((source, source.producer) for source, _ in _read(node, codes))
+            parts = [one for one, maker in made if maker and kernels.get(maker.name) in products]
+            reads.update((source, _HALF, place) for source in parts)
+        if node.op in _IN_PLACE or all(one is None or one.is_constant for one in node.inputs):
+            continue
+        kernel = _ended_by(node, kernels, codes) if node.op in ELEMENTWISE else None
+        kernel = kernels[node.name] = place if kernel is None else kernel
+        if node.name in layers:
+            products.add(kernel)
+        for source, width in _read(node, codes):
+            maker = source.producer
+            if width == _CODES or maker is None or kernels.get(maker.name) != kernel:
+                reads.add((source, width, kernel))
+    for source, width, _ in reads:
+        if not source.is_constant:
+            writes.add((source, width))
+            if source.producer is None:  # an input, of which a kernel of its own makes that
+                writes.add((source, _WHOLE))
+    for raw in model.graph.outputs:
+        writes.update((source, _WHOLE) for source, _ in _sources(Tensor(model, raw), _WHOLE, codes))
+    every = [(source, width) for source, width, _ in reads] + sorted(writes, key=lambda one: one[0].name)
+    return sum(width * (elements(source) or 0) for source, width in every)
+
+
+def elements(tensor: Tensor) -> int | None:
+    """How many a tensor has in the usual run; None where a size is not known."""
+    shape = tensor.shape if tensor.is_constant else tensor.typical_shape
+    numbers = [size for size in shape or () if isinstance(size, int)]
+    return math.prod(numbers) if shape is not None and len(numbers) == len(shape) else None
+
+
+_Codes = Collection[tuple[str, int]]
+
+
+def _read(node: Node, codes: _Codes) -> Iterator[tuple[Tensor, int]]:
+    """What a node reads, wherever it was put since it was made, and how many bytes of each element."""
+    for index, tensor in enumerate(node.inputs):
+        if tensor is not None and is_float(tensor.dtype):
+            yield from _sources(tensor, _CODES if (node.name, index) in codes else _HALF, codes)
+
+
+def _sources(tensor: Tensor, width: int, codes: _Codes) -> Iterator[tuple[Tensor, int]]:
+    maker = tensor.producer
+    if maker is None or maker.op not in _IN_PLACE:
+        yield tensor, width
+        return
+    for index, one in enumerate(maker.inputs if maker.op == "Concat" else maker.inputs[:1]):
+        if one is not None:
+            yield from _sources(one, _CODES if (maker.name, index) in codes else width, codes)
+
+
+def _ended_by(node: Node, kernels: Mapping[str, int], codes: _Codes) -> int | None:
+    """The last kernel at whose end a node runs; None: it has one of its own."""
+    size = elements(node.outputs[0])
+    makers = [
+        source.producer
+        for source, width in _read(node, codes)
+        if width != _CODES and elements(source) == size and _is_alone(source, node)
+    ]
+    return max((kernels[one.name] for one in makers if one is not None and one.name in kernels), default=None)
+
+
+def _is_alone(tensor: Tensor, node: Node) -> bool:
+    """Whether a node alone reads a tensor, but for what is computed with it at the end of one kernel."""
+
+    def ends(user: Node) -> bool:
+        within = user.op in ELEMENTWISE or user.op in _IN_PLACE
+        if within and any(read in node.outputs for read in user.inputs):
+            return True
+        return user == node or (within and all(map(ends, (u for out in user.outputs for u in out.users))))
+
+    return not tensor.is_output and all(map(ends, tensor.users))
