@@ -270,3 +270,28 @@ def test_it_compiles(sm: int) -> None:
     assert engine.status == "compiled", engine.reason
     assert (engine.int8, engine.planned, engine.not_int8) == (6, 6, ())
     assert sum(layer.multiplies(FP8.name) for layer in engine.layers) >= 6
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("op", ["Relu", "Clip"])
+def test_onnxruntime_optimizes_what_is_in_front_of_it(op: str) -> None:
+    """It takes a Relu there for one that does nothing, and fails at a Clip: both of its rules are off."""
+    model = pair()
+    clip = op == "Clip"
+    before = onnx.helper.make_node(op, ["x", "low", "high"] if clip else ["x"], ["r"])
+    quantize, dequantize = model.graph.node
+    changed = onnx.NodeProto()
+    changed.CopyFrom(quantize)
+    changed.input[0] = "r"
+    model = onnx.ModelProto.FromString(model.SerializeToString())
+    del model.graph.node[:]
+    model.graph.node.extend([before, changed, dequantize])
+    model.graph.initializer.extend(
+        onnx.helper.make_tensor(name, onnx.TensorProto.FLOAT, [], [end])
+        for name, end in (("low", 0.0), ("high", 3.0))
+    )
+    feeds = {"x": np.linspace(-5, 5, 64, dtype=np.float32), "s": np.array(0.01, np.float32)}
+    (found,) = ort.load(model).run(feeds)
+    (exact,) = ort.load(model, optimize=False).run(feeds)
+    assert np.array_equal(found, exact)
+    assert found.min() == 0
