@@ -11,6 +11,9 @@ the one for half precision. NVIDIA's documentation of TensorRT 10 says the same.
 - at least 2 queries, and no more keys and queries than the target's table says
 - an int8 layer reads the output, moved at most; nobody else reads the scores or their Softmax
 
+In FP8 it is one kernel for heads of 16 to 256 channels, a multiple of 16, from 32 keys and queries on, measured
+up to 2,304.
+
 It stays while the outputs are good: all weights have one scale, in which the many small ones of one head may be
 lost beside the great one of another.
 
@@ -37,7 +40,8 @@ from onnxq.rule import (
     place,
 )
 
-_HEADS = (16, 32, 64)
+_HEADS = {"int8": (16, 32, 64), "fp8": range(16, 257, 16)}  # channels, by the format
+_LEAST = {"fp8": 32}  # keys and queries
 _SCORED = ("Add", "Sum", "Sub", "Mul", "Div", "Where", "Max", "Min", "Neg")
 _SHAPED = ("Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 _TAKEN = (*REARRANGES, "Slice", "Split", "Gather")
@@ -143,9 +147,10 @@ def _check_sizes(found: _Attention) -> None:
         raise Skip("attention of tensors whose shapes or types are not known")
     (*_, queries, channels), (*_, keys), (*_, width) = sizes
     format = found.last.format.name
-    if channels not in _HEADS or width != channels:
+    if channels not in _HEADS[format] or width != channels:
+        some = "16, 32 or 64" if format == "int8" else "multiples of 16 up to 256"
         raise Skip(
-            f"attention of {channels} channels a head, {width} of the values: {format} kernels have 16, 32 or 64"
+            f"attention of {channels} channels a head, {width} of the values: {format} kernels have {some}"
         )
     most = found.last.kernel_limit("attention-keys")
     if not most:
@@ -158,6 +163,8 @@ def _check_sizes(found: _Attention) -> None:
             raise Skip(f"attention of {size or 'an unknown number of'} {name}: give the size with --shape")
         if limit is not None and size > limit:
             raise Skip(f"attention of {size} {name}: the {format} kernel takes up to {limit}")
+        if size < _LEAST.get(format, 0):
+            raise Skip(f"attention of {size} {name}: the {format} kernel takes {_LEAST[format]} and more")
     if queries == 1:
         raise Skip("attention of one query: no kernel computes it as one")
     if not any(isinstance(dim, int) and dim > 1 for shape in sizes for dim in shape[:-2]):

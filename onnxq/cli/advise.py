@@ -47,7 +47,7 @@ def advise(
     from onnxq.emit.files import check_output
 
     most = _budget(budget)
-    path = output or Path(f"{model.stem}.int8.onnx")
+    path = output or chosen.made(model)
     page = chosen.group(Papers).page
     check_output(path, model, force=force, page=page)
     parts = [part for part in chosen.asked(model, output, force=force)[1:] if part[0] != "--budget"]

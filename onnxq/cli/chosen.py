@@ -16,7 +16,16 @@ from onnxq.options.config import Config, LayerRule, find_config
 from onnxq.options.exclusions import OF_SAMPLES, exclude, refuse_with_stats, settled
 from onnxq.options.grouped import KEYWORDS
 from onnxq.options.option import Option, read_options
-from onnxq.options.settings import Calibration, Common, DataPlace, Feeding, ImageOptions, PathLike
+from onnxq.options.settings import (
+    NUMBER_FORMATS,
+    Calibration,
+    Common,
+    DataPlace,
+    Feeding,
+    Format,
+    ImageOptions,
+    PathLike,
+)
 from onnxq.options.verbs import VERBS
 
 G = TypeVar("G")
@@ -113,6 +122,11 @@ class Chosen:
         return [*parts, ["--force"]] if force else parts
 
     # -- data ----------------------------------------------------------------------------------
+
+    def made(self, model: Path) -> Path:
+        """Where the quantized model is written by default: `X.int8.onnx`, by the number format."""
+        format = self.group(Format).number_format or NUMBER_FORMATS[0]
+        return Path(f"{model.stem}.{format}.onnx")
 
     @property
     def place(self) -> DataPlace:

@@ -45,7 +45,7 @@ def quantize(
     repairs, compilation = repairs_of(chosen), chosen.group(Compilation)
     format, strict = chosen.group(Format), chosen.group(Outcome).strict
     target = load_target(repairs.target)
-    path = output or Path(f"{model.stem}.int8.onnx")
+    path = output or chosen.made(model)
     if strict:
         _check_strict(target, no_engine=not compilation.compile)
     page = chosen.group(Papers).page

@@ -7,18 +7,22 @@ from __future__ import annotations
 
 from typing import Literal
 
+import ml_dtypes
 import numpy as np
 
 from onnxq.formats.number_format import NumberFormat
 
-__all__ = ["FORMATS", "INT8", "LayerFormat", "NumberFormat", "format_of"]
+__all__ = ["FORMATS", "FP8", "INT8", "LayerFormat", "NumberFormat", "format_of"]
 
 INT8 = NumberFormat("int8", np.dtype(np.int8), reads=("uint8",))
 
-FORMATS = {INT8.name: INT8}
+FP8 = NumberFormat("fp8", np.dtype(ml_dtypes.float8_e4m3fn), opset=19)
+"""E4M3 without infinities: 448 is its greatest number, and its steps grow with the numbers (OCP, OFP8)."""
+
+FORMATS = {INT8.name: INT8, FP8.name: FP8}
 """Those that models can be quantized to, by name."""
 
-LayerFormat = Literal["float", "int8"]
+LayerFormat = Literal["float", "int8", "fp8"]
 """What a layer multiplies in; `float` is whatever float type the model has there."""
 
 

@@ -34,6 +34,8 @@ LEVELS = ("always", "when-possible", "never")
 BODIES = ("fp16", "bf16", "fp32")
 SCALE_FORMS = ("per-channel", "post-scale", "per-tensor")
 LOUD = ("int8", "float", "auto")
+NUMBER_FORMATS = ("int8", "fp8")
+"""As `onnxq.formats.FORMATS`, which takes long to import."""
 
 PathLike = str | os.PathLike[str]
 Prove = Literal["always", "when-possible", "never"]
@@ -445,6 +447,7 @@ class Format(
     """What is quantized, and what is written.
 
     Attributes:
+        number_format: what layers are quantized to, of `onnxq.formats.FORMATS`; None: the target's first.
         keep_float: names of nodes to keep in float, as globs.
         keep_float_op: operators to keep in float.
         loud: what loud layers run in, of `LOUD`, which make much of the outputs' noise: `auto` leaves them in
@@ -464,6 +467,10 @@ class Format(
             or loud layers are to be something else than a plan has them.
     """
 
+    number_format: str | None = option(
+        None, "Number format: int8, or fp8 (E4M3, from compute capability 8.9 on).",
+        kinds.one_of("number format", NUMBER_FORMATS), metavar="FORMAT", flag=("--format",),
+    )  # fmt: skip
     keep_float: Sequence[str] = option((), "Names of nodes to keep in float.", TEXTS, metavar="GLOB")
     keep_float_op: Sequence[str] = option((), "Operators to keep in float.", TEXTS, metavar="TYPE")
     loud: str | None = option(
@@ -495,6 +502,7 @@ class Format(
 
     def _check(self) -> None:
         for kind, value, known in (
+            ("number format", self.number_format, NUMBER_FORMATS),
             ("body", self.body, BODIES),
             ("io", self.io, BODIES),
             ("scale form", self.scale_form, SCALE_FORMS),

@@ -20,6 +20,7 @@ from onnxq.calib.shards import check_main
 from onnxq.calib.stats_file import StatsFile
 from onnxq.calib.trt_cache import is_cache
 from onnxq.data.sources import DataSource
+from onnxq.formats import INT8
 from onnxq.graph.load import ModelSource
 from onnxq.noise.measure import Submit
 from onnxq.options.call_options import (
@@ -33,13 +34,13 @@ from onnxq.options.config import LayerRule
 from onnxq.options.exclusions import refuse_with_stats
 from onnxq.options.grouped import Options
 from onnxq.options.keywords import takes_options
-from onnxq.options.settings import AccuracyRepair, Calibration, Goal, Inputs, Repairs
+from onnxq.options.settings import AccuracyRepair, Calibration, Format, Goal, Inputs, Repairs
 from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.pipeline.calibration import Calibrating, Given
 from onnxq.pipeline.compiler import check_compiler
 from onnxq.pipeline.decision_ranking import Sensitivity
 from onnxq.pipeline.job import Job
-from onnxq.pipeline.planning import Planned, take_plan
+from onnxq.pipeline.planning import Planned, format_of_plan, take_plan
 from onnxq.pipeline.pursuit import Measurement, Pursuit
 from onnxq.pipeline.quantization import Quantization, obeying
 from onnxq.pipeline.result import Result
@@ -152,12 +153,12 @@ def quantize(
     """
     asked = _asked("quantize", options)
     target = load_target(asked.repairs.target)
-    _check_cache(target, asked.format.cache)
+    _check_cache(target, asked.format)
     if data is None and asked.calibration.stats is None and asked.format.plan is None:
         raise UserError("there is no calibration data", hint="give --calib DATA, or --stats FILE")
     _check_goal(asked.goal, target, data is not None)
     if target.explicit:
-        check_compiler(asked.compilation)
+        check_compiler(asked.compilation, target.in_format(asked.format.number_format))
     pursuit = Pursuit(asked.goal, _measurement(state, asked.division.workers, submit))
     pictures = asked.details.pictures
     with _sanitized(model, data, asked, observe, layers, pursuit, pictures=pictures) as quantization:
@@ -288,9 +289,12 @@ def _sanitized(
     file = take_plan(format.plan, asked.repairs.target) if format.plan is not None else None
     stats = calibration.stats
     given = Given.read(stats, partial=calibration.partial) if stats is not None else None
+    number_format = format.number_format
+    if file is not None:
+        number_format = format_of_plan(file, number_format)
     with remarks.heard(), ort.custom_ops(asked.runtime.ort_ops):
         with uncollected():
-            job = Job.of(model, asked.repairs, asked.inputs, observe, asked.goal.time_limit)
+            job = Job.of(model, asked.repairs, asked.inputs, observe, asked.goal.time_limit, number_format)
             source = None
             if data is not None:
                 job, source = job.with_data(data, asked.images, asked.feeding, pictures=pictures)
@@ -338,8 +342,13 @@ def _measurement(
     return Measurement(None if state is None else Path(state), workers, submit)
 
 
-def _check_cache(target: Target, cache: bool) -> None:
-    if cache and target.cache is None:
+def _check_cache(target: Target, format: Format) -> None:
+    if format.cache and format.number_format not in (None, INT8.name):
+        raise UserError(
+            f"a calibration cache is of int8, and the format is to be {format.number_format}",
+            hint="leave --cache out: the scales are in the model's Q/DQ pairs",
+        )
+    if format.cache and target.cache is None:
         raise UserError(
             f"{target.title} reads no calibration caches: implicit quantization was removed",
             hint="leave the cache out: its INT8 is in the model's Q/DQ pairs",

@@ -26,6 +26,7 @@ from onnxq.run import trt
 from onnxq.run.deployment import Deployment
 from onnxq.run.deployments import main_of
 from onnxq.run.profiles import Profile
+from onnxq.targets import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +74,24 @@ class Compiled:
         return self.engines.bytes(self.engine)
 
 
-def check_compiler(wanted: Compilation) -> None:
+def check_compiler(wanted: Compilation, target: Target | None = None) -> None:
     """Refuses to compile for what the compiler does not know, before all other work; the default it knows.
 
+    Args:
+        wanted: what is asked of it.
+        target: the target, in the format of the run; None: nothing is quantized.
+
     Raises:
-        UserError: it is such, or the GPU of the estimate is not known.
+        UserError: it is such, or has no such numbers, or the GPU of the estimate is not known.
     """
+    name = next(iter(target.formats), "") if target is not None else ""
+    least = target.limits.get(f"{name}-sm", 0) if target is not None else 0
+    if wanted.compile and wanted.sm < least:
+        raise UserError(
+            f"compute capability {wanted.sm / 10:.1f} multiplies nothing in {name}: that came with "
+            f"{least / 10:.1f}",
+            hint=f"give --sm {least}, or --format int8",
+        )
     gpus_named(wanted.gpu)
     if wanted.compile and wanted.sm != Compilation().sm:
         trt.check_sm(wanted.sm)

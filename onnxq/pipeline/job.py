@@ -134,10 +134,12 @@ class Job:
         inputs: Inputs,
         observe: Observer | None,
         time_limit: float | None = None,
+        format: str | None = None,
     ) -> Job:
         """Loads a model, and applies what the user states about its inputs.
 
         `time_limit`: the seconds after which its searches end; None: they take as long as they take.
+        `format`: the number format of its plans; None: the target's first one.
 
         Raises:
             UserError: it or an option cannot be used.
@@ -145,7 +147,7 @@ class Job:
         began, phases = (time.perf_counter(), cpu_seconds()), dict[str, float]()
         limit = TimeLimit(time_limit)
         heard = limit.observing(told(observe))
-        target = load_target(repairs.target)
+        target = load_target(repairs.target).in_format(format)
         rules = select(load_rules(repairs.rules), repairs.enable, repairs.skip)
         with _timed(heard, phases, "load"):
             model = Model.open(source)

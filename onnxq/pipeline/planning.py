@@ -9,12 +9,13 @@ from pathlib import Path
 
 import onnx
 
-from onnxq.base.errors import UserError
+from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.shown import Shown, Words
 from onnxq.documents.report import PlanReport
 from onnxq.draft.draft import Draft
 from onnxq.draft.to_file import file_of
 from onnxq.emit import files
+from onnxq.formats import FORMATS
 from onnxq.graph.model import Model
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.words import planned_words
@@ -126,6 +127,31 @@ def take_plan(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> P
         message = f"the plan is for {file.target}, and this run is for {target}"
         raise file.error(("target",), message, f"give --target {file.target}, or write a plan anew")
     return file
+
+
+def format_of_plan(file: PlanFile, asked: str | None) -> str | None:
+    """The number format of a plan's layers; None: it quantizes none.
+
+    `asked`: the one that the user asks for; None: none.
+
+    Raises:
+        UserError: the plan has another one, several, or one that is not known.
+    """
+    found = asked
+    for index, entry in enumerate(file.layers):
+        if entry.format in ("float", found):
+            continue
+        where = "layer", index, "format"
+        if entry.format not in FORMATS:
+            error = unknown_name("number format", entry.format, (*FORMATS, "float"))
+            raise file.error(where, str(error), error.hint)
+        if found is not None:
+            message = f"{entry.node!r} is to be in {entry.format}, and " + (
+                f"--format is {found}" if asked else f"others are in {found}"
+            )
+            raise file.error(where, message, "give all layers of a plan one format, or float")
+        found = entry.format
+    return found
 
 
 def check_plan(file: PlanFile, job: Job) -> None:

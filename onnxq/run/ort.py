@@ -505,8 +505,9 @@ def _settings(model: onnx.ModelProto | Path, optimize: bool, threads: int) -> Se
         # not those that give convolutions another layout: while it loads, weights are there twice
         settings.level = "extended"
     if optimize and isinstance(model, onnx.ModelProto) and speaks_half(model, _FLOAT8_TYPES):
-        # onnxruntime 1.32 takes a Relu in front of such a QuantizeLinear for one that does nothing
-        settings.config["optimization.disable_specified_optimizers"] = "ReluQuantRewrite"
+        # onnxruntime 1.32 takes a Relu in front of such a QuantizeLinear for one that does nothing, and fails
+        # at a Clip there
+        settings.config["optimization.disable_specified_optimizers"] = "ReluQuantRewrite;ClipQuantRewrite"
     if not optimize:
         settings.memory_pattern = False  # it costs more to plan than it saves in one run
         # packed constant weights are multiplied in another order than computed ones

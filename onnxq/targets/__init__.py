@@ -12,7 +12,7 @@ import functools
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -95,6 +95,21 @@ class Target:
     def is_compiled_here(self) -> bool:
         """Whether the compiler that can be installed here speaks for it."""
         return self.compiler != "none"
+
+    def in_format(self, name: str | None) -> Target:
+        """The same, whose plans are made of a number format; None: of its first one.
+
+        Raises:
+            UserError: it multiplies in no such format.
+        """
+        if name is None:
+            return self
+        if name not in self.formats:
+            having = [one.name for one in map(load_target, NAMES) if name in one.formats]
+            best = DEFAULT if DEFAULT in having else having[-1]
+            hint = f"--format {next(iter(self.formats), 'int8')}, or --target {best}"
+            raise UserError(f"{self.title} multiplies nothing in {name}", hint=hint)
+        return replace(self, formats={name: self.formats[name]})
 
     def lacks_feature(self, name: str) -> bool:
         """Whether it lacks a feature or an operator."""

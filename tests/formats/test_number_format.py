@@ -1,8 +1,9 @@
-"""A number format is all that a further one takes: FP8, made here, quantizes a trained network."""
+"""Number formats: their numbers, and what FP8 makes of a trained network."""
 
 from __future__ import annotations
 
 import functools
+import typing
 from pathlib import Path
 from typing import Any
 
@@ -10,27 +11,23 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from onnx.reference import ReferenceEvaluator
 
 import onnxq
-from onnxq import targets
 from onnxq.base.errors import UserError
 from onnxq.calib.histogram import HistogramCounter
-from onnxq.formats import FORMATS, INT8, NumberFormat, format_of
+from onnxq.formats import FORMATS, FP8, INT8, LayerFormat, NumberFormat, format_of
+from onnxq.options.settings import NUMBER_FORMATS
 from onnxq.quant.mse import mse_threshold, noise
 from onnxq.repair.moments import RowMoments
 from onnxq.repair.rounding import rounded, second_moment
 from onnxq.repair.threads import Threads
 from onnxq.run import ort, trt
 
-FP8 = NumberFormat("fp8", np.dtype(ml_dtypes.float8_e4m3fn), opset=19)
-
 DIGITS = Path(__file__).parents[2] / "sample_models" / "digits"
-TABLE = """like = "tensorrt-rtx"
-[formats]
-fp8 = ["Conv", "Gemm", "MatMul"]
-[limits]
-fp8-rows = 16
-"""
 
 
 def numbers(format: NumberFormat) -> np.ndarray:
@@ -53,6 +50,10 @@ def test_codes_are_the_nearest_numbers(format: NumberFormat, greatest: int, coun
     least = np.abs(values[:, None] / scale - every).min(axis=1)
     assert np.allclose(np.abs(values - found) / scale, least, atol=1e-4)
     assert np.isin(codes.astype(np.float64), every).all()
+
+
+def test_options_name_all_of_them() -> None:
+    assert tuple(FORMATS) == NUMBER_FORMATS == typing.get_args(LayerFormat)[1:]
 
 
 def test_what_is_always_zero_has_the_scale_1() -> None:
@@ -103,20 +104,10 @@ def test_rounding_by_the_inputs_is_right_for_it() -> None:
     assert errors[0] < errors[1] / 2
 
 
-@pytest.fixture
-def target(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A target that multiplies in FP8, which no table of ours says."""
-    limits = targets.stated_limits() | {"fp8-rows"}
-    monkeypatch.setitem(FORMATS, FP8.name, FP8)
-    monkeypatch.setattr(targets, "stated_formats", lambda: (INT8.name, FP8.name))
-    monkeypatch.setattr(targets, "stated_limits", lambda: limits)
-    (tmp_path / "fp8.toml").write_text(TABLE, "utf-8")
-    return tmp_path / "fp8.toml"
-
-
-def quantized(target: Path, **options: Any) -> Any:
+def quantized(**options: Any) -> Any:
     data = None if "plan" in options else DIGITS / "calib"
-    return onnxq.quantize(DIGITS / "digits.onnx", data, target=target, **{"compile": False, **options})
+    keywords = {"compile": False, "number_format": "fp8", **options}
+    return onnxq.quantize(DIGITS / "digits.onnx", data, **keywords)
 
 
 @functools.cache
@@ -132,13 +123,14 @@ def sqnr_db(model: onnx.ModelProto) -> float:
     return float(10 * np.log10(np.square(exact).sum() / np.square(exact - found).sum()))
 
 
-def test_a_model_in_fp8(target: Path, tmp_path: Path) -> None:
-    plain, repaired = quantized(target, repair="none", loud="int8"), quantized(target, loud="int8")
+def test_a_model_in_fp8(tmp_path: Path) -> None:
+    plain, repaired = quantized(repair="none", loud="int8"), quantized(loud="int8")
     repaired.save(tmp_path / "digits.onnx")
     model = onnx.load(tmp_path / "digits.onnx")
     assert [entry.version for entry in model.opset_import] == [19]
     onnx.checker.check_model(model)
-    codes = [t for t in model.graph.initializer if t.data_type == onnx.TensorProto.FLOAT8E4M3FN and t.dims]
+    float8 = onnx.TensorProto.FLOAT8E4M3FN
+    codes = [t for t in model.graph.initializer if t.data_type == float8 and len(t.dims) > 1]
     assert len(codes) == 6
     assert {float(np.abs(onnx.numpy_helper.to_array(one).astype(np.float32)).max()) for one in codes} == {448}
     assert not [t.name for t in model.graph.initializer if t.data_type == onnx.TensorProto.INT8]
@@ -167,28 +159,139 @@ def test_a_model_in_fp8(target: Path, tmp_path: Path) -> None:
         )  # fmt: skip
 
 
-def test_entropy_is_refused(target: Path) -> None:
+def test_entropy_is_refused() -> None:
     with pytest.raises(UserError, match="method entropy is for evenly spaced numbers, and those of fp8"):
-        quantized(target, method="entropy", repair="none")
+        quantized(method="entropy", repair="none")
 
 
-def test_a_plan_says_the_format(target: Path, tmp_path: Path) -> None:
+def test_a_plan_says_the_format(tmp_path: Path) -> None:
     plan = tmp_path / "plan.toml"
-    onnxq.plan(DIGITS / "digits.onnx", DIGITS / "calib", target=target, method="minmax", repair="none").save(
-        plan
-    )
+    onnxq.plan(
+        DIGITS / "digits.onnx", DIGITS / "calib", number_format="fp8", method="minmax", repair="none"
+    ).save(plan)
     text = plan.read_text("utf-8")
     assert text.count('format = "fp8"') >= 6
-    again = quantized(target, plan=plan)
+    again = quantized(plan=plan)
     assert sqnr_db(again.model) > 20
     plan.write_text(text.replace('format = "fp8"', 'format = "int8"'), "utf-8")
-    with pytest.raises(UserError, match="quantized to fp8 for this target, not to int8"):
-        quantized(target, plan=plan)
+    with pytest.raises(UserError, match="is to be in int8, and --format is fp8"):
+        quantized(plan=plan)
+    some = text.replace('format = "fp8"', 'format = "int8"', 1)
+    plan.write_text(some, "utf-8")
+    with pytest.raises(UserError, match="and others are in int8"):
+        quantized(plan=plan, number_format=None)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"target": "tensorrt-8.6"}, "TensorRT 8.6 multiplies nothing in fp8"),
+        ({"compile": True, "sm": 80}, "compute capability 8.0 multiplies nothing in fp8: that came with 8.9"),
+        ({"cache": True}, "a calibration cache is of int8"),
+        ({"number_format": "fp9"}, "there is no number format 'fp9'"),
+    ],
+    ids=["target", "gpu", "cache", "name"],
+)
+def test_where_there_is_none(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        quantized(**options)
+
+
+# -- exactly as ONNX defines it ------------------------------------------------------------------------
+
+
+@functools.cache
+def pair() -> onnx.ModelProto:
+    """A Q/DQ pair of FP8 whose scale is an input."""
+    float8, float32 = onnx.TensorProto.FLOAT8E4M3FN, onnx.TensorProto.FLOAT
+    nodes = [
+        onnx.helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        onnx.helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"]),
+    ]
+    zero = onnx.helper.make_tensor("z", float8, [], b"\0", raw=True)
+    graph = onnx.helper.make_graph(
+        nodes, "g",
+        [onnx.helper.make_tensor_value_info("x", float32, ["n"]),
+         onnx.helper.make_tensor_value_info("s", float32, [])],
+        [onnx.helper.make_tensor_value_info("y", float32, ["n"])], [zero],
+    )  # fmt: skip
+    return onnx.helper.make_model(graph, ir_version=10, opset_imports=[onnx.helper.make_opsetid("", 19)])
+
+
+@functools.cache
+def runtime() -> ort.Session:
+    return ort.load(pair())
+
+
+@functools.cache
+def reference() -> ReferenceEvaluator:
+    return ReferenceEvaluator(pair())
+
+
+def assert_exact(values: np.ndarray, scale: np.float32) -> None:
+    """Our codes are onnxruntime's, and those of ONNX's reference, bit for bit."""
+    ours = FP8.values(FP8.codes(values, scale), scale)
+    (run,) = runtime().run({"x": values, "s": np.array(scale)})
+    (said,) = reference().run(None, {"x": values, "s": np.array(scale)})
+    for other in (run, said):
+        assert np.array_equal(ours, other)
+        assert np.array_equal(np.signbit(ours), np.signbit(other))
+
+
+def test_each_code_comes_back_as_itself() -> None:
+    every = np.arange(256, dtype=np.uint8).view(FP8.dtype).astype(np.float32)
+    every = every[~np.isnan(every)]
+    assert len(every) == 254
+    assert_exact(every, np.float32(1))
+    assert np.array_equal(FP8.values(FP8.codes(every, np.float32(1)), np.float32(1)), every)
+
+
+def test_halfway_and_past_the_greatest() -> None:
+    numbers_ = np.append(0.0, FP8.magnitudes)
+    halves = (numbers_[1:] + numbers_[:-1]) / 2
+    around = [np.nextafter(halves.astype(np.float32), np.float32(end)) for end in (0, 1e9)]
+    far = np.array([447, 448, 449, 463.9, 464, 464.1, 479, 480, 481, 1e9, np.inf], np.float32)
+    values = np.concatenate([halves.astype(np.float32), *around, far])
+    assert_exact(np.concatenate([values, -values]), np.float32(1))
+
+
+@given(
+    arrays(np.float32, 64, elements=st.floats(-1e4, 1e4, width=32)),
+    st.floats(2**-20, 2**10, width=32).map(np.float32),
+)
+def test_any_values_and_scales(values: np.ndarray, scale: np.float32) -> None:
+    assert_exact(values, scale)
 
 
 @pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")
-def test_it_compiles(target: Path) -> None:
-    engine = quantized(target, repair="none", method="minmax", compile=True, sm=89).report.engine
+@pytest.mark.parametrize("sm", [89, 120])
+def test_it_compiles(sm: int) -> None:
+    engine = quantized(repair="none", method="minmax", compile=True, sm=sm).report.engine
     assert engine.status == "compiled", engine.reason
     assert (engine.int8, engine.planned, engine.not_int8) == (6, 6, ())
     assert sum(layer.multiplies(FP8.name) for layer in engine.layers) >= 6
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("op", ["Relu", "Clip"])
+def test_onnxruntime_optimizes_what_is_in_front_of_it(op: str) -> None:
+    """It takes a Relu there for one that does nothing, and fails at a Clip: both of its rules are off."""
+    model = pair()
+    clip = op == "Clip"
+    before = onnx.helper.make_node(op, ["x", "low", "high"] if clip else ["x"], ["r"])
+    quantize, dequantize = model.graph.node
+    changed = onnx.NodeProto()
+    changed.CopyFrom(quantize)
+    changed.input[0] = "r"
+    model = onnx.ModelProto.FromString(model.SerializeToString())
+    del model.graph.node[:]
+    model.graph.node.extend([before, changed, dequantize])
+    model.graph.initializer.extend(
+        onnx.helper.make_tensor(name, onnx.TensorProto.FLOAT, [], [end])
+        for name, end in (("low", 0.0), ("high", 3.0))
+    )
+    feeds = {"x": np.linspace(-5, 5, 64, dtype=np.float32), "s": np.array(0.01, np.float32)}
+    (found,) = ort.load(model).run(feeds)
+    (exact,) = ort.load(model, optimize=False).run(feeds)
+    assert np.array_equal(found, exact)
+    assert found.min() == 0
