@@ -60,6 +60,11 @@ class NumberFormat:
         every = np.arange(256, dtype=np.uint8).view(self.dtype).astype(np.float64)
         return np.unique(every[(every > 0) & (every <= self.greatest)])
 
+    def gap(self, numbers: np.ndarray | float) -> np.ndarray | float:
+        """The distance of each of its numbers from the one before, nearer to 0; of 0 that from the next."""
+        steps = np.diff(self.magnitudes, prepend=0.0)
+        return steps[np.searchsorted(self.magnitudes, np.abs(numbers))]
+
     def takes(self, other: NumberFormat) -> bool:
         """Whether products in this format read codes of another one."""
         return other.name in (self.name, *self.reads)

@@ -38,7 +38,7 @@ def _undone(request: RunRequest, state: RunState) -> RunState:
     if now is None or again.repair is None or now.ratio >= worth.ratio:
         return state
     flag = taking(step.step, again.repair.steps)
-    why = f"{step.why}, and int8 moves {worth.moves}, {now.ratio:.2f} without; {flag} takes it"
+    why = f"{step.why}, and {worth.said}, {now.ratio:.2f} without; {flag} takes it"
     told = replace(step, verdict="dropped", why=why)
     steps = sorted((*again.repair.steps, told), key=lambda one: STEPS.index(one.step))
     return searched((BYTES,), request, replace(again, repair=replace(again.repair, steps=tuple(steps))))
