@@ -285,7 +285,10 @@ def _quantized(report: Report) -> Iterator[AdviceFinding]:
     plan, engine, format = part_of(PlanPart, report.plan), report.engine, report.number_format
     if plan.layers and not plan.own_pairs_read and not any(one.quantized for one in plan.layers):
         met = [one for one in part_of(GoalPart, report.goal).gates if one.met]
+        held = sum(one.code == "other-codes" for one in plan.kept_float)
         said = "nothing is quantized: the file is a float model"
+        if held:
+            said = f"nothing more is quantized: {counted(held, 'layer')} of codes that the model has"
         if met:
             said = f"the goal is met ({met[0].what}), but by the float model: no layer is left in {format}"
         act = f"{format} is not for it at this goal: make it in plain float16"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from onnxq.analysis.reports import part_of
 from onnxq.analysis.tensors import CodeGrid
 from onnxq.documents.calibration import CalibrationPart
@@ -51,7 +53,8 @@ def _grid(pair: Pair) -> CodeGrid | None:
 
 
 def _of_format(scale: float, zero: int, format: NumberFormat) -> CodeGrid:
-    return CodeGrid(scale, zero, *format.ends, 0.0 if format.even else format.gap(format.greatest) / 2)
+    reach = 0.0 if format.even else float(format.gaps(np.array(format.greatest))) / 2
+    return CodeGrid(scale, zero, *format.ends, reach)
 
 
 def _scales(report: Report | None) -> dict[str, float]:

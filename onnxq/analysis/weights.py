@@ -345,9 +345,9 @@ class _Rows:
     def _scale_reference(self, quantized: np.ndarray) -> None:
         """Takes a factor for each channel, where there is one, out of what is compared."""
         width = np.ones_like(self.reference) if self.steps is None else self.steps
-        if self.codes is not None and not self.even:  # the distance to the number before
-            format = format_of(self.codes.dtype)
-            width = width * format.gap(self.codes.astype(np.float32))
+        if self.codes is not None and not self.even:  # the widest of the channel: what is fitted goes by it
+            gaps = format_of(self.codes.dtype).gaps(self.codes.astype(np.float32))
+            width = width * gaps.max(1, keepdims=True)
         for channel, reference in enumerate(self.reference):
             gain = self.gains[channel] = _gain(reference, quantized[channel], width[channel])
             reference *= 1.0 if gain is None else gain or 0.0

@@ -60,10 +60,11 @@ class NumberFormat:
         every = np.arange(256, dtype=np.uint8).view(self.dtype).astype(np.float64)
         return np.unique(every[(every > 0) & (every <= self.greatest)])
 
-    def gap(self, numbers: np.ndarray | float) -> np.ndarray | float:
+    def gaps(self, numbers: np.ndarray) -> np.ndarray:
         """The distance of each of its numbers from the one before, nearer to 0; of 0 that from the next."""
-        steps = np.diff(self.magnitudes, prepend=0.0)
-        return steps[np.searchsorted(self.magnitudes, np.abs(numbers))]
+        steps: np.ndarray = np.diff(self.magnitudes, prepend=0.0)
+        found: np.ndarray = steps[np.searchsorted(self.magnitudes, np.abs(numbers))]
+        return found
 
     def takes(self, other: NumberFormat) -> bool:
         """Whether products in this format read codes of another one."""

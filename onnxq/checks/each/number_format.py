@@ -26,8 +26,8 @@ def number_formats(subject: Subject) -> Iterator[Said]:
         if name in model.formats:
             where, instead = f"compute capability {(subject.sm or 0) / 10:.1f}", f"--sm {least}"
         yield Said(
-            reason=f"{count(len(pairs), 'node')} of its Q/DQ pairs are of {name}, and {where} multiplies "
-            f"nothing in {name}",
+            reason=f"its Q/DQ pairs ({count(len(pairs), 'node')}) are {name}, and {where} multiplies nothing "
+            f"in {name}",
             advice=f"check it for what has {name} ({instead}), or quantize to int8: {AGAIN} --format int8",
             consequence="no engine is built of it",
         )

@@ -214,7 +214,7 @@ def _time_text(seconds: float) -> str:
 
 
 _WORDS = {
-    "kernels": "kernels", "int8_macs": "int8 MACs", "other_macs": "other MACs",
+    "kernels": "kernels", "int8_macs": "int8 MACs", "fp8_macs": "fp8 MACs", "other_macs": "other MACs",
     "bytes_activations": "bytes of activations", "bytes_conversions": "bytes of conversions",
     "bytes_weights": "bytes of weights", "conversions": "only convert", "quantize": "only quantize",
     "dequantize": "only dequantize", "cast": "only cast", "reformat": "only reformat",
