@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import json
+import math
 import os
 import sys
 import tempfile
@@ -23,6 +24,8 @@ from benchmarks.corpus import run, write_samples
 from benchmarks.repair.printing import claim, table
 
 _FLAGS = (
+    "--loud",
+    "int8",
     "--repair",
     "none",
     "--method",
@@ -67,6 +70,11 @@ def _bytes(engine: Mapping[str, float]) -> float:
     return engine["moved_mb"] + engine["weights_mb"]
 
 
+def _values(entry: Mapping[str, Any]) -> int:
+    """How many values the inputs of a model have."""
+    return sum(math.prod(shape) for shape in entry["run_shapes"].values())
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.formats")
     parser.add_argument("--models", nargs="+", default=["*"], metavar="GLOB")
@@ -80,7 +88,8 @@ def main() -> int:
         return 0
     corpus = Path(os.environ["ONNXQ_CORPUS"]).resolve()
     rows: dict[str, Any] = json.loads(asked.json.read_text()) if asked.json and asked.json.is_file() else {}
-    for entry in json.loads((corpus / "manifest.json").read_text("utf-8")):
+    entries = json.loads((corpus / "manifest.json").read_text("utf-8"))
+    for entry in sorted(entries, key=lambda entry: entry["nodes"] * _values(entry)):  # the quick ones first
         name = entry["name"]
         if name not in rows and any(fnmatch.fnmatchcase(name, glob) for glob in asked.models):
             rows[name] = _row(corpus, entry, asked.format)
