@@ -203,7 +203,9 @@ def test_gaps_are_the_distances_of_the_numbers() -> None:
 # -- attention ---------------------------------------------------------------------------------------
 
 ATTENTION = """<ir_version: 9, opset_import: ["" : 19]> net
-    (float[1, {keys}, {dim}] x) => (float[1, {keys}, {dim}] y) < int64[4] split = {{1, {keys}, 2, {size}}}, int64[3] joined = {{1, {keys}, {dim}}}, float c = {{0.125}}> {{
+    (float[1, {keys}, {dim}] x) => (float[1, {keys}, {dim}] y) <
+        int64[4] split = {{1, {keys}, 2, {size}}}, int64[3] joined = {{1, {keys}, {dim}}},
+        float c = {{0.125}}> {{
     q0 = MatMul (x, wq)  q1 = Reshape (q0, split)  q = Transpose <perm = [0, 2, 1, 3]> (q1)
     k0 = MatMul (x, wk)  k1 = Reshape (k0, split)  k = Transpose <perm = [0, 2, 3, 1]> (k1)
     v0 = MatMul (x, wv)  v1 = Reshape (v0, split)  v = Transpose <perm = [0, 2, 1, 3]> (v1)

@@ -120,5 +120,6 @@ def tensor_page(document: TensorSummary) -> Page:
         page.entry(f"because {reason}")
     for number, reader in enumerate(pair.readers):
         text = f"{reader.node}, input {reader.input}"
-        page.section(f"Read {pair.format}" if number == 0 else "", text)
+        label = f"Read {pair.format}"
+        page.section(label if number == 0 else "", text)
     return page
