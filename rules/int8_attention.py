@@ -12,10 +12,10 @@ the one for half precision. NVIDIA's documentation of TensorRT 10 says the same.
 - an int8 layer reads the output, moved at most; nobody else reads the scores or their Softmax
 
 In FP8 it is one kernel for heads of 16 to 256 channels, a multiple of 16, from 32 keys and queries on, measured
-up to 2,304.
+up to 4,096.
 
-It stays while the outputs are good: all weights have one scale, in which the many small ones of one head may be
-lost beside the great one of another.
+In int8 it stays while the outputs are good: all weights have one scale, in which the many small ones of one
+head may be lost beside the great one of another. FP8 has as many bits for small ones.
 
 A scale, a mask or a bias on the way to the Softmax does no harm, nor does how q, k and v come about. A length
 that is not known may be too great.
@@ -79,7 +79,11 @@ def int8_attention(node: Node) -> list[Quantize | Together] | None:
     ]
     return [
         *asked,
-        Together([found.first, found.last], f"attention is one kernel, in {name} or in float", tried=True),
+        Together(
+            [found.first, found.last],
+            f"attention is one kernel, in {name} or in float",
+            tried=node.format.even,
+        ),
     ]
 
 

@@ -32,7 +32,7 @@ def residual_add(node: Node) -> list[Quantize | Read]:
         if ends[1 - index] is not None:
             beside = ends[1 - index]
             return [Quantize(node, index, because="residual input of an Add", beside=beside)]
-    return [Read(node, index, "an Add reads what is int8 already") for index in (0, 1)]
+    return [Read(node, index, "an Add reads what is quantized already") for index in (0, 1)]
 
 
 def _fused(value: Tensor, add: Node) -> Node | None:

@@ -48,7 +48,7 @@ VALUES = {  # a value in TOML for each key, and what is read of it
     "shard": ('"2/3"', (2, 3)), "workers": ("2", 2), "keep_float": ('"/head/*"', ("/head/*",)),
     "keep_float_op": ('"Softmax"', ("Softmax",)), "plan": ('"p.toml"', Path("/f/p.toml")),
     "body": ('"fp32"', "fp32"), "io": ('"fp32"', "fp32"), "scale_form": ('"post-scale"', "post-scale"),
-    "loud": ('"auto"', "auto"),
+    "format": ('"fp8"', "fp8"), "loud": ('"auto"', "auto"),
     "cache": ("true", True), "sm": ("90", 90), "no_engine": ("true", False), "no_page": ("true", False),
     "min_sqnr": ("30", 30.0), "min_agreement": ('"logits=99"', ("logits", 99.0)),
     "task": ('"detect:yolov8"', "detect:yolov8"), "labels": ('"l.json"', Path("/f/l.json")),

@@ -21,8 +21,8 @@ _ALSO = 2
 def advise(report: Report) -> Advice:
     """What to do about what a run made.
 
-    A result is to be shipped that compiles, whose planned layers all run in int8, that keeps the answers of
-    its task (else 30 dB of the worst part of its outputs), whose data nothing is doubtful about, and that
+    A result is to be shipped that compiles, whose planned layers all run as planned, that keeps the answers
+    of its task (else 30 dB of the worst part of its outputs), whose data nothing is doubtful about, and that
     moves no more bytes than plain float16.
     """
     found = sorted(findings(report), key=_rank)
@@ -65,7 +65,7 @@ def _reasons(report: Report) -> Iterator[str]:
         yield f"the worst output has {decibels(level)}{within(about.worst_interval)}"
     engine, plan = report.engine, report.plan
     if isinstance(plan, PlanPart) and engine.status == "compiled":
-        yield f"{engine.int8 or 0} of {counted(engine.planned or 0, 'planned layer')} run in int8"
+        yield f"{engine.int8 or 0} of {counted(engine.planned or 0, 'planned layer')} run in {plan.format}"
     elif engine.status == "compiled":
         yield "it compiles"
     worth = worth_of(report.verdict)

@@ -80,23 +80,24 @@ def of_data(report: Report) -> Iterator[LikelyCause]:
 
 
 def _body(report: Report) -> Iterator[LikelyCause]:
-    """That half precision is at fault, and int8 is not."""
-    body = part_of(BodyPart, report.body)
+    """That half precision is at fault, and quantization is not."""
+    body, format = part_of(BodyPart, report.body), report.number_format
     for one in body.outputs[:1]:
         int8, half, both = number(one.int8_db), number(one.body_db), number(one.together_db)
         if None in (int8, both) or int8 is None or both is None or int8 < both + _CLEARLY:
             continue
         alone = "" if half is None else f", {body.type} alone {decibels(half)}"
         yield LikelyCause(
-            "body", f"the {body.type} body loses more than int8: int8 alone leaves {decibels(int8)}{alone}",
-            "int8 and the body are measured apart",
-            "keep what is not int8 in float32",
+            "body",
+            f"the {body.type} body loses more than {format}: {format} alone leaves {decibels(int8)}{alone}",
+            f"{format} and the body are measured apart",
+            f"keep what is not {format} in float32",
             again(report, without=("--body",), more=("--body", "fp32")),
         )  # fmt: skip
 
 
 def of_bytes(report: Report, ratio: float) -> Iterator[LikelyCause]:
-    """What has int8 move more bytes than float16.
+    """What has the engine move more bytes than float16's.
 
     Args:
         report: the report.
@@ -179,7 +180,7 @@ def _of_loud(report: Report, one: LoudSource) -> LikelyCause:
         if gain is None or share is None
         else (
             f": {'up to ' * (one.interval is None)}{gain:+.1f} dB{within(one.interval)} for {share:.2%} of "
-            "the int8 work, on the samples that chose it"
+            f"the {report.number_format} work, on the samples that chose it"
         )
     )
     return LikelyCause(
@@ -197,13 +198,13 @@ def _in_float(report: Report, nodes: tuple[str, ...]) -> str:
 
 
 def _magnifies(report: Report) -> Iterator[LikelyCause]:
-    """That half precision alone is far off, too: then it is not int8 that does not suit the model."""
+    """That half precision alone is far off, too: then it is not quantization that does not suit the model."""
     body = part_of(BodyPart, report.body)
     for one in body.outputs[:1]:
         int8, said = number(one.int8_db), magnified(body, one)
         if said and int8 is not None and int8 < _LOST:  # a trained one may leave 35 dB in half, 25 in int8
             yield LikelyCause(
-                "magnifies", said, "the body is measured without int8",
+                "magnifies", said, f"the body is measured without {report.number_format}",
                 "see whether these are the trained weights",
             )  # fmt: skip
 
@@ -236,8 +237,8 @@ def _few(report: Report) -> Iterator[LikelyCause]:
 
 
 def _everywhere(report: Report, goal: tuple[str, ...]) -> Iterator[LikelyCause]:
-    """That no layer stands out: then only a goal finds what to leave in float, if that leaves any int8."""
-    heads = part_of(PlanPart, report.plan).heads
+    """That no layer stands out: then only a goal finds what to leave in float, if it leaves something."""
+    heads, format = part_of(PlanPart, report.plan).heads, report.number_format
     asked = bool(part_of(GoalPart, report.goal).gates) or given(report, "--min-agreement")
     if not goal or asked:
         return
@@ -248,13 +249,15 @@ def _everywhere(report: Report, goal: tuple[str, ...]) -> Iterator[LikelyCause]:
         takes = f"{seen.share:.0%}" if seen.reached else "more than all"
         yield LikelyCause(
             "not-for-int8",
-            f"int8 is not for this model as it is: {seen.sqnr_db:g} dB would take {takes} of the int8 "
-            "work to float",
+            f"{format} is not for this model as it is: {seen.sqnr_db:g} dB would take {takes} of the "
+            f"{format} work to float",
             "the noise of each source is measured, and that of sets of layers foreseen",
             "make the model in plain float16, or train it with quantization in the loop", in_float16(report),
         )  # fmt: skip
         return
-    takes = "" if seen is None else f", for which about {seen.share:.0%} of the int8 work would be in float"
+    takes = ""
+    if seen is not None:
+        takes = f", for which about {seen.share:.0%} of the {format} work would be in float"
     yield LikelyCause(
         "everywhere", why or ("" if measured else _UNKNOWN), "",
         f"leave layers in float until it is reached: {shlex.join(goal)}{takes}",

@@ -42,7 +42,7 @@ def findings(report: Report) -> Iterator[AdviceFinding]:
     yield from _accuracy(report)
     yield from _goal(report)
     yield from _spread(report)
-    yield from _int8(report)
+    yield from _quantized(report)
     yield from _doubts(report)
     yield from _bytes(report)
     yield from _not_asked(report)
@@ -64,14 +64,14 @@ def _compiles(report: Report) -> Iterator[AdviceFinding]:
     if engine.regressed:
         why = engine.regression.reason if engine.regression is not None else engine.reason
         node = engine.regression.node if engine.regression is not None else ""
-        by_int8 = engine.regression is not None and engine.regression.by == "quantization"
-        flag = ("--keep-float", node) if by_int8 else ()
+        by_pairs = engine.regression is not None and engine.regression.by == "quantization"
+        flag = ("--keep-float", node) if by_pairs else ()
         yield AdviceFinding(
             "regressed", "bad",
             f"it does not compile, and the original does: {_first(why)}",
             (LikelyCause("node", f"at {_short(node)!r}" if node else "where is not known",
                          "the original is compiled, too",
-                         "leave it in float" if by_int8 else "leave the rule out (--skip), and report this",
+                         "leave it in float" if by_pairs else "leave the rule out (--skip), and report this",
                          again(report, more=flag) if node and flag else ""),),
         )  # fmt: skip
     elif engine.status == "failed":
@@ -88,7 +88,8 @@ def _compiles(report: Report) -> Iterator[AdviceFinding]:
             tuple(_not_taken(report)),
         )  # fmt: skip
     elif engine.status == "compiled" and engine.unread:
-        yield AdviceFinding("unread", "open", "it compiles, but what runs in int8 is not known")
+        said = f"it compiles, but what runs in {report.number_format} is not known"
+        yield AdviceFinding("unread", "open", said)
     if engine.status == "compiled" and engine.regression is not None:
         said = f"{_short(engine.regression.node)!r} is left in float: quantized, it does not compile"
         yield AdviceFinding("left-in-float", "told", f"{said}: {_first(engine.regression.reason)}")
@@ -277,33 +278,37 @@ def _of_goal(report: Report) -> Iterator[LikelyCause]:
                           "give more samples, or a lower goal")  # fmt: skip
 
 
-# -- what int8 is worth --------------------------------------------------------------------------
+# -- what quantization is worth -------------------------------------------------------------------
 
 
-def _int8(report: Report) -> Iterator[AdviceFinding]:
-    plan, engine = part_of(PlanPart, report.plan), report.engine
+def _quantized(report: Report) -> Iterator[AdviceFinding]:
+    plan, engine, format = part_of(PlanPart, report.plan), report.engine, report.number_format
     if plan.layers and not plan.own_pairs_read and not any(one.quantized for one in plan.layers):
         met = [one for one in part_of(GoalPart, report.goal).gates if one.met]
+        held = sum(one.code == "other-codes" for one in plan.kept_float)
         said = "nothing is quantized: the file is a float model"
+        if held:
+            said = f"nothing more is quantized: {counted(held, 'layer')} of codes that the model has"
         if met:
-            said = f"the goal is met ({met[0].what}), but by the float model: no layer is left in int8"
-        half = LikelyCause("float16", "", "", "int8 is not for it at this goal: make it in plain float16",
-                           in_float16(report))  # fmt: skip
+            said = f"the goal is met ({met[0].what}), but by the float model: no layer is left in {format}"
+        act = f"{format} is not for it at this goal: make it in plain float16"
+        half = LikelyCause("float16", "", "", act, in_float16(report))
         yield AdviceFinding("no-int8", "bad", said, (*_ineligible(report), *(half,) * bool(met)))
         return
     if engine.status == "compiled" and engine.not_int8:
         names = engine.not_int8
-        said = f"{counted(len(names), 'layer')} planned in int8 and not run in it, as {_short(names[0])!r}"
+        said = f"{counted(len(names), 'layer')} planned in {format} and not run in it, "
+        said += f"as {_short(names[0])!r}"
         yield AdviceFinding(
             "not-run", "bad", said,
-            (LikelyCause("kernels", "the compiler has no int8 kernel for it there",
+            (LikelyCause("kernels", f"the compiler has no {format} kernel for it there",
                          "the engine's list of kernels says what each layer became", "see the kernels",
                          shlex.join(["onnxq", "engine", report.output or "X.onnx"])),),
         )  # fmt: skip
 
 
 def _bytes(report: Report) -> Iterator[AdviceFinding]:
-    """That int8 moves more than float16; whether it is slower only a GPU tells."""
+    """That the engine moves more than float16's; whether it is slower only a GPU tells."""
     worth = worth_of(report.verdict)
     if worth is not None and worth.is_more:
         half = LikelyCause("float16", "float16 moves fewer bytes, and has no loss", "",
@@ -314,17 +319,17 @@ def _bytes(report: Report) -> Iterator[AdviceFinding]:
 
 _WHY = {
     "few-rows": "too few rows at these sizes",
-    "padded-groups": "grouped and depthwise layers, which int8 pads",
-    "few-channels": "too few channels for an int8 tile",
+    "padded-groups": "grouped and depthwise layers, which {} pads",
+    "few-channels": "too few channels for a tile of {}",
     "keep-float": "kept in float as asked",
     "rule": "kept in float by a rule",
     "goal": "left in float for the goal",
-    "compiler": "refused in int8 by the compiler",
+    "compiler": "refused in {} by the compiler",
 }
 
 
 def _ineligible(report: Report) -> Iterator[LikelyCause]:
-    """What keeps most of the work out of int8."""
+    """What keeps most of the work in float."""
     plan = part_of(PlanPart, report.plan)
     macs = {one.node: number(one.macs) or 0.0 for one in plan.layers}
     whole = sum(macs.values())
@@ -335,7 +340,7 @@ def _ineligible(report: Report) -> Iterator[LikelyCause]:
             continue
         some = by_code[code]
         share = f", {100 * shares[code] / whole:.0f} % of the work" if whole else ""
-        why = _WHY.get(code, some[0].because)
+        why = _WHY[code].format(plan.format) if code in _WHY else some[0].because
         dynamic = [one for one in report.deployment.dimensions if one.batch]
         helps = code == "few-rows" and dynamic
         size = int(number(dynamic[0].usual) or 1) if dynamic else 1

@@ -28,28 +28,30 @@ _SAME = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """An engine in int8 beside one in plain float16.
+    """A quantized engine beside one in plain float16.
 
     Attributes:
-        ratio: what int8 moves of the bytes of float16, weights included.
+        format: the number format of the quantized one.
+        ratio: what it moves of the bytes of float16, weights included.
         moves: that in words.
         figures: how many kernels there are, how many of them only convert, and the types in which it
             multiplies, with their shares, in words.
     """
 
+    format: str
     ratio: float
     moves: str
     figures: str
 
     @property
     def is_more(self) -> bool:
-        """Whether int8 moves more than float16."""
+        """Whether it moves more than float16."""
         return self.ratio > 1 + _SAME
 
     @property
     def said(self) -> str:
-        """What int8 moves, and what that means where it is more."""
-        return f"int8 moves {self.moves}" + ": it is not likely to help" * self.is_more
+        """What it moves, and what that means where it is more."""
+        return f"{self.format} moves {self.moves}" + ": it is not likely to help" * self.is_more
 
 
 def worth_of(verdict: Verdict | None, form: str = "") -> Worth | None:
@@ -60,14 +62,14 @@ def worth_of(verdict: Verdict | None, form: str = "") -> Worth | None:
         form: "merged" or "built"; the target's by default.
     """
     both = compared(verdict, form)
-    if both is None:
+    if verdict is None or both is None:
         return None
     before, after = _bytes(both.fp16), _bytes(both.int8)
     if not before or after is None:
         return None
     ratio = after / before
     said = filter(None, [_kernels(both.fp16, both.int8), _types(both.int8)])
-    return Worth(ratio, _moves(ratio), "; ".join(said))
+    return Worth(verdict.format, ratio, _moves(ratio), "; ".join(said))
 
 
 def reading(deployment: DeploymentPart | NamedDeployment) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from onnxq.analysis.reports import part_of
 from onnxq.analysis.tensors import CodeGrid
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import Report
-from onnxq.formats import INT8
+from onnxq.formats import FORMATS, NumberFormat
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import Pair, PairIndex
 
@@ -31,13 +33,14 @@ def grids_of(model: Model, report: Report | None = None) -> dict[str, CodeGrid]:
             maker = tensor.producer
             tensor = maker.inputs[0] if maker is not None and maker.op == "Cast" else None
     for name, scale in _scales(report).items():
-        grids.setdefault(name, CodeGrid(scale, 0, *INT8.ends))
+        assert report is not None  # it has scales
+        grids.setdefault(name, _of_format(scale, 0, FORMATS[report.number_format]))
     return grids
 
 
 def _grid(pair: Pair) -> CodeGrid | None:
-    scales, ends, zero = pair.scales, pair.ends, pair.zero
-    if scales is None or scales.size != 1 or ends is None:
+    scales, format, zero = pair.scales, pair.format, pair.zero
+    if scales is None or scales.size != 1 or format is None or (format.even and pair.ends is None):
         return None
     step, offset = float(scales.reshape(-1)[0]), 0
     if not (math.isfinite(step) and step > 0):
@@ -46,7 +49,12 @@ def _grid(pair: Pair) -> CodeGrid | None:
         if zero.constant is None or zero.constant.size != 1:
             return None
         offset = int(zero.constant.reshape(-1)[0])
-    return CodeGrid(step, offset, *ends)
+    return _of_format(step, offset, format)
+
+
+def _of_format(scale: float, zero: int, format: NumberFormat) -> CodeGrid:
+    reach = 0.0 if format.even else float(format.gaps(np.array(format.greatest))) / 2
+    return CodeGrid(scale, zero, *format.ends, reach)
 
 
 def _scales(report: Report | None) -> dict[str, float]:

@@ -31,7 +31,7 @@ def dimension_words(dimension: DimensionDeployed) -> str:
 
 
 def worth_words(worth: Sequence[SizesWorth]) -> str:
-    """What could be int8 at the usual sizes and at others, where that is apart; "" where it is not."""
+    """What could be quantized at the usual sizes and at others, where that is apart; "" where it is not."""
     if not worth:
         return ""
     usual, *others = worth
@@ -39,4 +39,4 @@ def worth_words(worth: Sequence[SizesWorth]) -> str:
     if not apart:
         return ""
     text = ", ".join(f"{100 * one.share:.1f} % at {one.at}" for one in apart)
-    return f"int8 could take {100 * usual.share:.1f} % of the work at these sizes, {text}"
+    return f"{100 * usual.share:.1f} % of the work could be quantized at these sizes, {text}"

@@ -38,12 +38,15 @@ class CodeGrid:
         zero: the code of 0.
         least: the least code.
         greatest: the greatest code.
+        reach: how far beyond the greatest number what is rounded to it lies, where numbers are not evenly
+            spaced; 0: they are, and codes are rounded to whole numbers.
     """
 
     scale: float
     zero: int
     least: int
     greatest: int
+    reach: float = 0.0
 
     @property
     def low(self) -> float:
@@ -251,7 +254,7 @@ class TensorTally:
         self._sums: list[list[int]] = [[], []]  # of values and of squares, by channel
         self._counter = HistogramCounter(1 << 12, _SCRATCH)
         self._codes: np.ndarray | None = None
-        if codes and grid is not None:
+        if codes and grid is not None and not grid.reach:
             self._codes = np.zeros(grid.greatest - grid.least + 1, np.int64)
 
     def add(self, values: np.ndarray) -> None:
@@ -331,9 +334,11 @@ class TensorTally:
         grid = self.grid
         assert grid is not None
         with np.errstate(over="ignore", invalid="ignore"):
-            places = np.rint(lines / np.float32(grid.scale)) + np.float32(grid.zero)
-        counts[:, _CLIPPED] = (((places > grid.greatest) | (places < grid.least)) & finite).sum(1)
-        ends = (places >= grid.greatest) | (places <= grid.least)
+            places = lines / np.float32(grid.scale)
+            places = (places if grid.reach else np.rint(places)) + np.float32(grid.zero)
+        low, high = grid.least - grid.reach, grid.greatest + grid.reach
+        counts[:, _CLIPPED] = (((places > high) | (places < low)) & finite).sum(1)
+        ends = (places >= grid.greatest - grid.reach) | (places <= grid.least + grid.reach)
         counts[:, _SATURATED] = (ends & finite & (lines != 0)).sum(1)
         if self._codes is not None:
             codes = np.clip(places[finite], grid.least, grid.greatest).astype(np.int64) - grid.least
@@ -423,7 +428,7 @@ def row_of_stats(stats: TensorStats, written: Written, grid: CodeGrid | None) ->
     tail = None if histogram is None else tail_of(histogram)
     clipped = None
     if histogram is not None and grid is not None and not grid.zero and grid.least < 0:
-        beyond = histogram.edges[:-1] > (grid.greatest + 0.5) * grid.scale
+        beyond = histogram.edges[:-1] > (grid.greatest + (grid.reach or 0.5)) * grid.scale
         clipped = int(histogram.counts[beyond].sum()) / histogram.total
     state = ""
     if held and stats.min == stats.max:

@@ -11,7 +11,7 @@ import numpy as np
 from onnxq.analysis.octaves import Octaves, octaves
 from onnxq.base.plain import DocumentPart
 from onnxq.base.shown import Shown, Words, count, number
-from onnxq.formats import INT8
+from onnxq.formats import INT8, format_of
 from onnxq.graph.channels import along, by_channel
 from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.model import Model
@@ -57,12 +57,14 @@ class WeightRow(DocumentPart):
         state: "dead" where all are 0, "outlier" where the range is 8 times the median of the others, else "".
         over_median: max |w| over the median of that of the layer's other channels that are not dead; None
             where there are none; of a layer: the greatest.
-        scale: the step of the codes; of a layer: the greatest.
+        scale: the scale of the codes, which is their step where they are evenly spaced; of a layer: the
+            greatest.
         codes: how many different codes occur; None where there are none.
         cosine: of the float and the quantized weights.
         sqnr_db: signal over error, dB; inf where there is no error.
         max_error: the greatest |difference|.
-        max_steps: the same in steps, of the channel or block that holds the weight.
+        max_steps: the same in steps, of the channel or block that holds the weight; None where the format's
+            numbers are not evenly spaced.
         gain: a factor of the channel that lies between both (a fused BatchNormalization, or a wrong scale):
             the figures are of the float weights times it. None: there is none. Of a layer: None.
         dead: channels that are dead; None in a channel's row.
@@ -170,7 +172,7 @@ class HeldWeights:
     Attributes:
         values: what the layer computes with, float32.
         codes: the codes in the same places; None where they are not quantized.
-        steps: the step of each, float32 of the same shape; None likewise.
+        steps: the scale of each, float32 of the same shape; None likewise.
         dtype: the type that is held.
     """
 
@@ -333,6 +335,7 @@ class _Rows:
         self.outlier = ~self.dead & (self.over >= OUTLIER)
         coded = held if held.codes is not None else other
         self.codes, self.steps = (None, None) if coded is None else (lines(coded.codes), lines(coded.steps))
+        self.even = coded is None or coded.codes is None or format_of(coded.codes.dtype).even
         self.gains: list[float | None] = [None] * len(self.values)
         self.reference, self.quantized = sound.astype(np.float64), None
         if other is not None:
@@ -342,6 +345,9 @@ class _Rows:
     def _scale_reference(self, quantized: np.ndarray) -> None:
         """Takes a factor for each channel, where there is one, out of what is compared."""
         width = np.ones_like(self.reference) if self.steps is None else self.steps
+        if self.codes is not None and not self.even:  # the widest of the channel: what is fitted goes by it
+            gaps = format_of(self.codes.dtype).gaps(self.codes.astype(np.float32))
+            width = width * gaps.max(1, keepdims=True)
         for channel, reference in enumerate(self.reference):
             gain = self.gains[channel] = _gain(reference, quantized[channel], width[channel])
             reference *= 1.0 if gain is None else gain or 0.0
@@ -355,7 +361,7 @@ class _Rows:
         steps = None if self.steps is None else self.steps[place]
         figures = _Compared()
         if self.quantized is not None:
-            figures = _compared(self.reference[place], self.quantized[place], steps)
+            figures = _compared(self.reference[place], self.quantized[place], steps if self.even else None)
         ratios = self.over[place][~np.isnan(self.over[place])]
         state = "dead" if bool(self.dead[place].all()) else ""
         if not whole and self.outlier[place].any():

@@ -26,7 +26,7 @@ def confirmed_lint(model: Model, target: str = DEFAULT, engine: Engine | None = 
         target: the target's name.
         engine: what came of compiling that model as it is; None: it was not, and confirms nothing.
     """
-    subject = subject_of(model, target)
+    subject = subject_of(model, target, None if engine is None else engine.sm)
     findings = found_by(checks_that_need("file", "pairs"), subject)
     return findings if engine is None else confirm(findings, subject, engine)
 

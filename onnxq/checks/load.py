@@ -15,11 +15,10 @@ ORDER = (
     "unsupported", "repairable", "plugin", "runtime", "parser",
     # pairs
     "int32-dequantize", "zero-point", "uint8", "no-zero-point", "16-bit", "scale-sign", "computed-scale",
-    "one-element-scale", "scale-types", "fp16-scale", "fp16-product", "activation-axis", "weight-axis",
-    "weight-blocks", "weights-only", "input-only", "half-product", "concat-scales", "half-attention",
-    "attention-size", "ignored-pairs", "padded-groups", "few-rows", "idle-pair", "quantized-output",
-    "residual-view",
-    "not-measured",
+    "number-format", "one-element-scale", "scale-types", "fp16-scale", "fp16-product", "activation-axis",
+    "weight-axis", "weight-blocks", "weights-only", "input-only", "half-product", "concat-scales",
+    "half-attention", "attention-size", "ignored-pairs", "padded-groups", "few-rows", "idle-pair",
+    "quantized-output", "residual-view", "not-measured",
     # causes: of each tensor the first that applies is told
     "boxes-with-scores", "concat-ranges", "shared-scale", "bimodal", "scale-misfit", "far-range",
     "outlier-channel",

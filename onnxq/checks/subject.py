@@ -51,12 +51,14 @@ class Subject:
         target: the name of the target, `onnxq.targets.NAMES`.
         pairs: its pairs, those of subgraph bodies included.
         products: its products with at least one quantized operand.
+        sm: the compute capability that it is compiled for, 89 for 8.9; None: it is not.
     """
 
     model: Model
     target: str
     pairs: PairIndex
     products: tuple[Product, ...]
+    sm: int | None = None
 
     @property
     def nodes(self) -> Iterator[Node]:
@@ -64,11 +66,11 @@ class Subject:
         return every_node(self.model)
 
 
-def subject_of(model: Model, target: str) -> Subject:
+def subject_of(model: Model, target: str, sm: int | None = None) -> Subject:
     """What the checks look at."""
     pairs = PairIndex.of(model)
     products = tuple(_products(every_node(model))) if len(pairs) else ()
-    return Subject(model, target, pairs, products)
+    return Subject(model, target, pairs, products, sm)
 
 
 def _products(nodes: Iterable[Node]) -> Iterator[Product]:

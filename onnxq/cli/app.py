@@ -26,7 +26,7 @@ _UsageError: Any = typer.BadParameter.__base__
 
 app = typer.Typer(
     name="onnxq",
-    help="Makes an ONNX model ready for NVIDIA TensorRT: repairs it, quantizes it to INT8, explains it.",
+    help="Makes an ONNX model ready for NVIDIA TensorRT: repairs it, quantizes it, explains it.",
     epilog="Exit codes: 0 done, 1 findings, 2 your input, 3 a fault of onnxq, 130 interrupted.",
     add_completion=True,
     rich_markup_mode="rich",

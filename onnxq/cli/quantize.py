@@ -26,7 +26,7 @@ def quantize(
     output: flags.Output = None,
     force: flags.Force = False,
 ) -> int:
-    """Repair a model and quantize it to INT8.
+    """Repair a model and quantize it to INT8, or FP8.
 
     Writes X.onnx, with explicit Q/DQ pairs and shared scales, X.report.json and the same as a page,
     X.report.html; for a target that takes no

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 _WORDS: Mapping[str, str] = {
     "advise": "looking for what would help",
-    "body": "choosing the type of what is not int8",
+    "body": "choosing the type of what is not quantized",
     "calibrate": "measuring the ranges of tensors",
     "causes": "looking for causes",
     "choose": "choosing scales",
@@ -24,7 +24,7 @@ _WORDS: Mapping[str, str] = {
     "open": "opening the files",
     "page": "writing the page",
     "parse": "asking TensorRT which nodes it takes",
-    "plan": "choosing the layers for int8",
+    "plan": "choosing the layers to quantize",
     "read": "reading samples",
     "repair": "repairing the accuracy",
     "rules": "applying rules",

@@ -50,8 +50,8 @@ class FigureDifference(DocumentPart):
         figure: its name, of `EngineTotals`.
         one: of the first engine.
         other: of the second.
-        less: the engine in which it is less, "one" or "other", "" where it is the same. (Of `int8_macs`, and
-            of products as planned, more is better; of the others less.)
+        less: the engine in which it is less, "one" or "other", "" where it is the same. (Of `int8_macs`,
+            `fp8_macs` and products as planned, more is better; of the others less.)
     """
 
     figure: str
@@ -76,8 +76,9 @@ class SideBySide(DocumentPart):
 
 
 _FIGURES = (
-    "kernels", "int8_macs", "other_macs", "bytes_activations", "bytes_conversions", "bytes_weights",
-    "conversions", "quantize", "dequantize", "cast", "reformat", "runtime_weights", "planned", "as_planned",
+    "kernels", "int8_macs", "fp8_macs", "other_macs", "bytes_activations", "bytes_conversions",
+    "bytes_weights", "conversions", "quantize", "dequantize", "cast", "reformat", "runtime_weights",
+    "planned", "as_planned",
 )  # fmt: skip
 _REASONS = ("type", "fusion", "kernels", "")
 

@@ -1,8 +1,8 @@
 """The kernels of an engine that TensorRT builds on a GPU, as far as those of TensorRT-RTX tell them.
 
-TensorRT-RTX runs what follows an int8 product as a kernel of its own, to which the product goes as float32.
-An engine that is built on a GPU does it at the end of the product's kernel. That is NVIDIA's documentation,
-not a measurement: an engine is built so only where there is a GPU.
+TensorRT-RTX runs what follows a quantized product as a kernel of its own, to which the product goes as
+float32. An engine that is built on a GPU does it at the end of the product's kernel. That is NVIDIA's
+documentation, not a measurement: an engine is built so only where there is a GPU.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from onnxq.compiled.kernels import Kernel, elements, readers_of, tensor_bytes
-from onnxq.formats import INT8
+from onnxq.formats import FORMATS
 from onnxq.run.engine_log import EngineTensor
 
 _PRODUCTS = ("correlation", "gemm", "matmul")
@@ -23,7 +23,7 @@ _BEYOND = re.compile("Conc|Resi|Pool|Redu|Soft")
 
 
 def merged(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
-    """The kernels with what follows a product done at its end; int8 products that are left write float16.
+    """The kernels with what follows a product done at its end; quantized ones that are left write float16.
 
     Args:
         kernels: in the order in which they run.
@@ -34,7 +34,7 @@ def merged(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
     narrow = {
         tensor.name
         for index, kernel in enumerate(kernels)
-        if index not in gone and kernel.is_product and kernel.precision == INT8.name
+        if index not in gone and kernel.is_product and kernel.precision in FORMATS
         for tensor in kernel.outputs
         if tensor.dtype == "fp32" and tensor.name in readers
     }

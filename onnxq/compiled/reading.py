@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from onnxq.base.grouped import grouped
 from onnxq.base.plain import DocumentPart
 from onnxq.compiled.kernels import CODES, CONVERSIONS, FLOATS, Kernel, elements, kernels_of
-from onnxq.formats import INT8
+from onnxq.formats import FP8, INT8
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import BUILT, QUANTIZE, pair_of
 from onnxq.graph.view import Node, Tensor, every_node
@@ -154,9 +154,14 @@ class EngineTotals(DocumentPart):
         return self.macs.get(INT8.name, 0)
 
     @property
+    def fp8_macs(self) -> int:
+        """Multiply-accumulates in fp8."""
+        return self.macs.get(FP8.name, 0)
+
+    @property
     def other_macs(self) -> int:
         """Multiply-accumulates in any other type."""
-        return sum(self.macs.values()) - self.int8_macs
+        return sum(self.macs.values()) - self.int8_macs - self.fp8_macs
 
     @property
     def conversions(self) -> int:

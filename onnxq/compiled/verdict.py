@@ -19,6 +19,7 @@ from onnxq.compiled.gpus import Gpu, gpus
 from onnxq.compiled.kernels import Kernel, readers_of
 from onnxq.compiled.merged import merged
 from onnxq.compiled.roofline import Constants, work_of
+from onnxq.formats import INT8
 
 Form = Literal["built", "merged"]
 
@@ -165,6 +166,7 @@ class Verdict(DocumentPart):
         layers: the layers in `form`, those that lose most by estimate first.
         assumptions: what the estimate assumes, and how far it may be trusted.
         fastest: what was left in float for it; None where that was not asked for.
+        format: the number format of the one that is quantized: "int8", "fp8".
     """
 
     reason: str
@@ -177,6 +179,7 @@ class Verdict(DocumentPart):
     against: str = "fp16"
     kind: str = "verdict"
     schema: int = 1
+    format: str = INT8.name
 
     @property
     def compared(self) -> Compared | None:

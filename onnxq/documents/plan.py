@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from onnxq.base.plain import DocumentPart
+from onnxq.formats import INT8
 from onnxq.judge.intervals import Interval
 from onnxq.quant.plan import Joint, KeptFloat, OwnPair, PlannedLayer, ScaleGroup, Site
 
@@ -101,6 +102,7 @@ class PlanPart(DocumentPart):
         int8_share_of_all_macs: that of all of them; None where a size is not known.
         file: the plan file that was obeyed, None for none.
         heads: what became of the last layers; None where that was not asked.
+        format: the number format that layers are quantized to: "int8", "fp8".
     """
 
     sites: tuple[Site, ...]
@@ -113,3 +115,4 @@ class PlanPart(DocumentPart):
     int8_share_of_all_macs: float | None
     file: str | None
     heads: Heads | None
+    format: str = INT8.name

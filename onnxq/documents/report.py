@@ -26,6 +26,7 @@ from onnxq.documents.engine import EnginePart
 from onnxq.documents.layer_errors import LayerErrors
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.repair import RepairPart
+from onnxq.formats import INT8
 from onnxq.graph.outline import NodeOutline
 from onnxq.judge.about_mean import AboutMeanPart
 from onnxq.noise.ranking import DecisionRanked
@@ -173,6 +174,11 @@ class Report(Run):
     task: TaskPart | None = None
     advice: Advice | None = None
 
+    @property
+    def number_format(self) -> str:
+        """The name of the number format that it quantizes to; int8 where it quantizes nothing."""
+        return self.plan.format if isinstance(self.plan, PlanPart) else INT8.name
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanReport(Run):
@@ -236,6 +242,7 @@ class SensitivityPart(NoiseMeasured):
         scores: what the user's function gives; None where there is none.
         calibration: what calibration found.
         repair: what repair of accuracy did; None where it was not asked for.
+        format: the number format that layers are quantized to: "int8", "fp8".
     """
 
     trials: int
@@ -245,6 +252,7 @@ class SensitivityPart(NoiseMeasured):
     scores: ScoresPart | None
     calibration: CalibrationPart
     repair: RepairPart | None
+    format: str = INT8.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -276,7 +276,8 @@ def _placed(file: PlanFile, names: _Names, make: MakePlan, notes: list[str]) -> 
             continue
         why = kept.get(node, f"no rule quantizes this {names.nodes[node]}")
         hint = 'give it format = "float", or leave it out'
-        raise file.error(("layer", int8[node], "format"), f"node {node!r} cannot be int8: {why}", hint)
+        message = f"node {node!r} cannot be {free.format.name}: {why}"
+        raise file.error(("layer", int8[node], "format"), message, hint)
     floats = {
         entry.node: Reason(CODE, entry.because or "the plan says so", "user")
         for entry in file.layers
@@ -294,8 +295,9 @@ def _placed(file: PlanFile, names: _Names, make: MakePlan, notes: list[str]) -> 
     for node in lost:
         if node in layers:
             why = next((entry.because for entry in plan.kept_float if entry.node == node), "")
-            notes.append(f"the plan has {node!r} in int8, and it is float: {why}")
-    notes += _listed("in float too, since nothing in int8 needs it", [n for n in lost if n not in layers])
+            notes.append(f"the plan has {node!r} in {plan.format.name}, and it is float: {why}")
+    idle = [node for node in lost if node not in layers]
+    notes += _listed("in float too, since nothing that is quantized needs it", idle)
     notes += _halves(file, plan)
     order = {name: place for place, name in enumerate(names.nodes)}
     for index, entry in enumerate(file.layers):
@@ -337,7 +339,7 @@ def _grouped(plan: QuantPlan, file: PlanFile, notes: list[str]) -> QuantPlan:
             groups.join(first, name, "; ".join(entry.because) or "the plan says so")
     idle = [name for entry in file.groups for name in entry.share if name not in names]
     idle += [name for name in listed if name not in names and name not in idle]
-    notes += _listed("named by the plan, and not read in int8", sorted(idle))
+    notes += _listed("named by the plan, and not read quantized", sorted(idle))
     members = groups.members()
     if {frozenset(group.tensors) for group in old} == set(map(frozenset, members.values())):
         return plan
@@ -449,9 +451,9 @@ def _of_weights(plan: QuantPlan, file: PlanFile, names: _Names, notes: list[str]
             if (real[np.broadcast_to(entry.amax == 0, channels)] != 0).any():
                 message = f"weight {entry.name!r} is given an amax of 0, and is not zero"
                 raise file.error(
-                    ("weight", index, "amax"), message, "give the magnitude that int8 is to cover"
+                    ("weight", index, "amax"), message, "give the magnitude that codes are to cover"
                 )
-    notes.extend(_listed("weights named by the plan, and not read in int8", idle))
+    notes.extend(_listed("weights named by the plan, and not read quantized", idle))
     return weights
 
 

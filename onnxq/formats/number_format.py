@@ -60,6 +60,12 @@ class NumberFormat:
         every = np.arange(256, dtype=np.uint8).view(self.dtype).astype(np.float64)
         return np.unique(every[(every > 0) & (every <= self.greatest)])
 
+    def gaps(self, numbers: np.ndarray) -> np.ndarray:
+        """The distance of each of its numbers from the one before, nearer to 0; of 0 that from the next."""
+        steps: np.ndarray = np.diff(self.magnitudes, prepend=0.0)
+        found: np.ndarray = steps[np.searchsorted(self.magnitudes, np.abs(numbers))]
+        return found
+
     def takes(self, other: NumberFormat) -> bool:
         """Whether products in this format read codes of another one."""
         return other.name in (self.name, *self.reads)

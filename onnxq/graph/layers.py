@@ -137,11 +137,8 @@ class Layer:
         if self.groups > 1 and per_group < group:
             kind = "depthwise" if per_group == 1 else f"{per_group} channels a group"
             return Reason("padded-groups", f"{kind}: {name} kernels pad each group to {group} channels")
-        taps, most = (
-            math.prod(self.weight.shape[2:] if self.node.op == "Conv" else ()),
-            self.node.kernel_limit("taps"),
-        )
-        if most and taps > most:
+        taps, most = self.terms // max(1, per_group), self.node.kernel_limit("taps")
+        if most and self.node.op == "Conv" and taps > most:
             return Reason("wide-kernel", f"{taps} taps: {name} kernels take up to {most}")
         few = self._few(rows, name)
         if few:

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from onnxq.formats import INT8, NumberFormat, format_of
+from onnxq.formats import FORMATS, INT8, NumberFormat, format_of
 from onnxq.graph.moves import MOVES, REARRANGES
 from onnxq.graph.topology import Topology
 from onnxq.graph.types import dtype_of, is_float
@@ -268,6 +268,12 @@ class PairIndex:
     def dequantizing(self) -> Iterator[Pair]:
         """Those that are seen from a DequantizeLinear."""
         return (pair for pair in self.pairs if pair.dequantizes)
+
+    @property
+    def format(self) -> NumberFormat:
+        """The format that the model is quantized to, by its first pair of one; int8 where there is none."""
+        held = (pair.format for pair in self.pairs)
+        return next((one for one in held if one is not None and one.name in FORMATS), INT8)
 
     def behind(self, name: str, between: Between = MOVED) -> Pair | None:
         """The pair that a tensor of the main graph comes from; None where there is none."""

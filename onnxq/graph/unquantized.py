@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from onnxq.formats import INT8, format_of
+from onnxq.formats import FORMATS, INT8, format_of
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import QDQ, Pair, PairIndex
 from onnxq.graph.topology import Topology
@@ -105,7 +105,9 @@ def _dequantized(pair: Pair) -> np.ndarray | None:
     """What a DequantizeLinear of constants gives; None where its input is no constant of codes."""
     codes = pair.codes.constant if pair.codes is not None else None
     grid = None if codes is None else pair.grid(codes.shape)
-    if codes is None or grid is None or codes.dtype.kind not in "iu" or pair.scale is None:
+    if codes is None or grid is None or pair.scale is None:
+        return None
+    if codes.dtype.kind not in "iu" and pair.format not in FORMATS.values():  # weights of 4 bits stay
         return None
     steps, zeros = grid
     return np.asarray(((codes.astype(np.float32) - zeros) * steps).astype(pair.scale.dtype))

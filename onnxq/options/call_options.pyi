@@ -125,6 +125,7 @@ class _AccuracyRepair(TypedDict, total=False):
 
 class _FormatOfPlan(TypedDict, total=False):
     format: Format | Mapping[str, Any] | None
+    number_format: Literal["int8", "fp8"] | None
     keep_float: Sequence[str]
     keep_float_op: Sequence[str]
     loud: Literal["int8", "float", "auto"] | None
@@ -134,6 +135,7 @@ class _FormatOfPlan(TypedDict, total=False):
 
 class _Format(TypedDict, total=False):
     format: Format | Mapping[str, Any] | None
+    number_format: Literal["int8", "fp8"] | None
     keep_float: Sequence[str]
     keep_float_op: Sequence[str]
     loud: Literal["int8", "float", "auto"] | None
@@ -193,6 +195,7 @@ class _Repairs(TypedDict, total=False):
 
 class _FormatOfSensitivity(TypedDict, total=False):
     format: Format | Mapping[str, Any] | None
+    number_format: Literal["int8", "fp8"] | None
     keep_float: Sequence[str]
     keep_float_op: Sequence[str]
     loud: Literal["int8", "float", "auto"] | None

@@ -447,7 +447,8 @@ class Format(
     """What is quantized, and what is written.
 
     Attributes:
-        number_format: what layers are quantized to, of `onnxq.formats.FORMATS`; None: the target's first.
+        number_format: what layers are quantized to, of `onnxq.formats.FORMATS`; None: that of
+            the model's own pairs, else the target's first.
         keep_float: names of nodes to keep in float, as globs.
         keep_float_op: operators to keep in float.
         loud: what loud layers run in, of `LOUD`, which make much of the outputs' noise: `auto` leaves them in

@@ -103,7 +103,8 @@ VERBS: Mapping[str, Verb] = {
     "sanitize": Verb(
         (*_CALIBRATED, Format, Papers, *_MODEL, Runtime),
         without=("method", "exact", "samples", "seed", "partial",
-                 "keep_float", "keep_float_op", "loud", "scale_form", "cache", "plan", *DEPLOYED),
+                 "number_format", "keep_float", "keep_float_op", "loud", "scale_form", "cache", "plan",
+                 *DEPLOYED),
         config=True,
         first=_flags("output target shape assume freeze rules skip prove body calib"),
     ),

@@ -1,4 +1,4 @@
-"""Checks: what the target does not take, what does not run in int8, and which layers are suspicious."""
+"""Checks: what the target does not take, what does not run as planned, and which layers are suspicious."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ class ChecksView:
     Attributes:
         checks: what the target does not take.
         more: how many are not listed.
-        missed: layers that were planned in int8 and do not run in it.
+        format: the number format of the run.
+        missed: layers that were planned in it and do not run in it.
         float32: what stays float32 in the body, with the reason.
         suspicious: layers that an analysis finds suspicious.
     """
 
     checks: tuple[NotTaken, ...]
     more: int
+    format: str
     missed: tuple[str, ...]
     float32: tuple[str, ...]
     suspicious: tuple[str, ...]
@@ -44,6 +46,7 @@ def checks_view(report: Report, suspicious: tuple[str, ...]) -> ChecksView | Non
         f"{one.node} ({one.op}): {one.because}" for one in part_of(BodyPart, report.body).float32[:_SHOWN]
     )
     view = ChecksView(
-        unsupported[:_SHOWN], max(0, len(unsupported) - _SHOWN), missed[:_SHOWN], float32, suspicious[:_SHOWN]
-    )
+        unsupported[:_SHOWN], max(0, len(unsupported) - _SHOWN), report.number_format, missed[:_SHOWN],
+        float32, suspicious[:_SHOWN],
+    )  # fmt: skip
     return view if unsupported or missed or float32 or suspicious else None

@@ -16,7 +16,6 @@ from onnxq.documents.layer_errors import ErrorLine, LayerErrors, ShortFigures
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import Report
-from onnxq.formats import INT8
 from onnxq.graph.outline import NodeOutline
 from onnxq.page.kernels import KernelRow
 from onnxq.page.words import counted
@@ -35,7 +34,7 @@ class LayerLine:
         op: its operator, "" where the report does not say it.
         dtype: the type of what it gives in the float model.
         shape: the shape of that.
-        planned: by the plan `int8`, where it reads pairs, or `float`; "" of what the plan says nothing of.
+        planned: by the plan its number format, where it reads pairs, or `float`; "" where it says nothing.
         compiled: what it runs in by the engine, "" where nobody knows.
         because: why it is in float, or why its input has a pair.
         code: a word for that, for filters.
@@ -88,7 +87,7 @@ class TensorLine:
         axis: the channel axis of a weight, None for one scale.
         low: the least value that was seen.
         high: the greatest.
-        amax: the threshold: int8 covers as much to both sides.
+        amax: the threshold: its codes cover as much to both sides.
         range_because: what found it.
         group: its scale group, by id.
         mean: its mean.
@@ -252,6 +251,7 @@ class _Known:
         self, report: Report, analysis: Analysis | LayerErrors | None, kernels: Sequence[KernelRow]
     ) -> None:
         plan, self._kernels, self._engine = part_of(PlanPart, report.plan), kernels, report.engine
+        self._format = plan.format
         self._kept = {one.node: one for one in plan.kept_float}
         self._planned = {one.node: one for one in plan.layers}
         self._not_int8 = frozenset(report.engine.not_int8)
@@ -290,7 +290,7 @@ class _Known:
         read = tuple(dict.fromkeys(self._reads.get(name, ())))
         pairs = [self.tensors[at] for at in read]
         kernels = tuple(self._in_kernels.get(name, ()))
-        unplanned = "float" if name in self._kept else INT8.name if read else ""
+        unplanned = "float" if name in self._kept else self._format if read else ""
         format = unplanned if planned is None else planned.format
         clips = [clip for one in pairs if (clip := _clip(one)) is not None]
         ops = (one.op for one in (planned, kept, node, error) if one is not None)

@@ -32,7 +32,7 @@ class LedgerEntry:
     """A line of the ledger.
 
     Attributes:
-        part: "surgery", "scales", "repair", "int8", "float for the goal", "body" or "result".
+        part: "surgery", "scales", "repair", the number format, "float for the goal", "body" or "result".
         what: the step.
         verdict: "kept", "dropped", ...; "" for what is only measured.
         before: the level before, "" for none.
@@ -110,9 +110,10 @@ def ledger_view(report: Report) -> LedgerView | None:
     repair, search = part_of(RepairPart, report.repair), _search(report)
     choice = part_of(CalibrationPart, report.calibration).choice
     idle = [step for step in repair.steps if number(step.after_db) is None]
+    format = report.number_format
     entries = (
-        *_surgery(report.whole_model), *_scales(choice), *_repair(repair.steps), *_kinds(search),
-        *_left(search.floats), *_body(part_of(BodyPart, report.body)), *_result(report.about_mean),
+        *_surgery(report.whole_model), *_scales(choice), *_repair(repair.steps), *_kinds(search, format),
+        *_left(search.floats), *_body(part_of(BodyPart, report.body), format), *_result(report.about_mean),
     )  # fmt: skip
     if not entries:
         return None
@@ -163,13 +164,13 @@ def _repair(steps: Sequence[RepairStep]) -> Iterator[LedgerEntry]:
         yield _entry("repair", step.step, after, note, step.verdict, number(step.before_db))
 
 
-def _kinds(search: GoalSearch) -> Iterator[LedgerEntry]:
-    """Int8 by source, as the noise model has it with nothing in float for the goal."""
-    name = {"weight": "weights in int8, all of them", "activation": "activations in int8, all of them"}
+def _kinds(search: GoalSearch, format: str) -> Iterator[LedgerEntry]:
+    """Quantization by source, as the noise model has it with nothing in float for the goal."""
+    name = {one: f"{one}s in {format}, all of them" for one in ("weight", "activation")}
     for source in search.noise.kinds:
         note = "predicted, with nothing in float for the goal; "
         note += f"{percent(number(source.share))} of the noise goes with them"
-        yield _entry("int8", name.get(source.name, source.name), number(source.alone_db), note)
+        yield _entry(format, name.get(source.name, source.name), number(source.alone_db), note)
     predicted = number(search.predicted_sqnr_db)
     if search.noise.kinds and predicted is not None:
         first = next(iter(search.trials), None)
@@ -177,7 +178,7 @@ def _kinds(search: GoalSearch) -> Iterator[LedgerEntry]:
         note = "predicted, with nothing in float for the goal" + (
             f"; {measured} measured" if measured else ""
         )
-        yield _entry("int8", "all of it, and the body", predicted, note)
+        yield _entry(format, "all of it, and the body", predicted, note)
 
 
 def _sources(sources: Sequence[NoiseShare]) -> Iterator[NoisySource]:
@@ -199,10 +200,11 @@ def _left(floats: Sequence[LeftInFloat]) -> Iterator[LedgerEntry]:
         yield LedgerEntry("float for the goal", layer.node, "", "", "", None, note)
 
 
-def _body(body: BodyPart) -> Iterator[LedgerEntry]:
+def _body(body: BodyPart, format: str) -> Iterator[LedgerEntry]:
     for output in body.outputs:
-        for value, what in ((output.int8_db, "int8 alone"), (output.body_db, f"the {body.type} body alone"),
-                            (output.together_db, "int8 and body together")):  # fmt: skip
+        for value, what in ((output.int8_db, f"{format} alone"),
+                            (output.body_db, f"the {body.type} body alone"),
+                            (output.together_db, f"{format} and body together")):  # fmt: skip
             if (decibels := number(value)) is not None:
                 yield _entry("body", f"{output.output}: {what}", decibels, "SQNR of the output")
 

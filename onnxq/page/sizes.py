@@ -16,7 +16,7 @@ class SizesOf:
 
     Attributes:
         title: its name, and its share of the work; "" of the only one.
-        lines: its sizes, what they decide, and what int8 does to the engine at them.
+        lines: its sizes, what they decide, and what quantization does to the engine at them.
     """
 
     title: str

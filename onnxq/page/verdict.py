@@ -14,7 +14,6 @@ from onnxq.compiled.verdict import Verdict
 from onnxq.documents.accuracy import GoalPart, OutputOfRun
 from onnxq.documents.body import BodyPart
 from onnxq.documents.calibration import CalibrationPart
-from onnxq.documents.engine import EnginePart
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.report import Report
 from onnxq.judge.about_mean import AboutMeanPart
@@ -74,7 +73,7 @@ class GpuFact:
 
     Attributes:
         gpu: its name.
-        ratio: how many times as fast int8 is as float16.
+        ratio: how many times as fast the quantized engine is as float16.
     """
 
     gpu: str
@@ -103,6 +102,7 @@ class VerdictView:
     Attributes:
         facts: the figures.
         outputs: each output.
+        format: the number format of the run.
         gpus: each GPU of the estimate.
         estimate: what the estimate is.
         assumptions: what the estimate assumes.
@@ -113,6 +113,7 @@ class VerdictView:
 
     facts: tuple[Fact, ...]
     outputs: tuple[OutputFact, ...]
+    format: str
     gpus: tuple[GpuFact, ...]
     estimate: str
     assumptions: tuple[str, ...]
@@ -126,12 +127,13 @@ def verdict_view(report: Report) -> VerdictView:
     near = judged(report.accuracy, report.about_mean)
     facts = (
         *_accuracy(report, near), *_goal(report.goal), *_shares(part_of(PlanPart, report.plan)),
-        *_engine(report.engine, near), *_speed(report.verdict), *_sizes(report),
+        *_engine(report, near), *_speed(report.verdict), *_sizes(report),
     )  # fmt: skip
     both = compared(report.verdict)
     return VerdictView(
         facts=facts,
         outputs=_outputs(report, near),
+        format=report.number_format,
         gpus=tuple(
             GpuFact(one.gpu, between(number(one.ratio), number(one.ratio)))
             for one in (() if both is None else both.gpus)
@@ -225,19 +227,19 @@ def _goal(goal: GoalPart | None) -> Iterator[Fact]:
 def _shares(plan: PlanPart) -> Iterator[Fact]:
     eligible, whole = number(plan.int8_share_of_eligible_macs), number(plan.int8_share_of_all_macs)
     if eligible is not None:
-        yield Fact("In int8, of eligible work", percent(eligible), "of multiply-accumulates")
+        yield Fact(f"In {plan.format}, of eligible work", percent(eligible), "of multiply-accumulates")
     if whole is not None:
-        yield Fact("In int8, of all work", percent(whole), "of multiply-accumulates")
+        yield Fact(f"In {plan.format}, of all work", percent(whole), "of multiply-accumulates")
 
 
-def _engine(engine: EnginePart, near: tuple[Judged, ...]) -> list[Fact]:
-    label = "Compiles"
+def _engine(report: Report, near: tuple[Judged, ...]) -> list[Fact]:
+    engine, format, label = report.engine, report.number_format, "Compiles"
     if engine.status == "compiled":
         if engine.unread:
-            return [Fact(label, "yes", f"what runs in int8 is not known: {engine.unread}", OPEN)]
+            return [Fact(label, "yes", f"what runs in {format} is not known: {engine.unread}", OPEN)]
         planned, done = engine.planned or 0, engine.int8 or 0
         where = f"{engine.compiler}, sm {'' if engine.sm is None else engine.sm}"
-        value = f"yes, {done} of {planned} planned layers in int8"
+        value = f"yes, {done} of {planned} planned layers in {format}"
         tone = OPEN if done < planned else "" if _is_lost(near) else GOOD  # what is lost is not good to ship
         return [Fact(label, value, where, tone)]
     if engine.status == "failed":
@@ -246,10 +248,11 @@ def _engine(engine: EnginePart, near: tuple[Judged, ...]) -> list[Fact]:
 
 
 def _speed(verdict: Verdict | None) -> list[Fact]:
-    worth, label = worth_of(verdict), "Int8 against float16"
+    if verdict is None:
+        return []
+    worth, label = worth_of(verdict), f"{verdict.format.capitalize()} against float16"
     if worth is None:
-        reason = "" if verdict is None else verdict.reason
-        return [Fact(label, "no verdict", reason, OPEN)] if reason else []
+        return [Fact(label, "no verdict", verdict.reason, OPEN)] if verdict.reason else []
     note = "; ".join(filter(None, (worth.figures, ONLY_A_GPU)))
     return [Fact(label, worth.said, note, BAD if worth.is_more else "")]
 

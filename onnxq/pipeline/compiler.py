@@ -98,7 +98,7 @@ def check_compiler(wanted: Compilation, target: Target | None = None) -> None:
 
 
 class Engines:
-    """What compiles a run's models, and says what int8 does to their engines.
+    """What compiles a run's models, and says what quantization does to their engines.
 
     Attributes:
         compiler: NVIDIA's.
@@ -125,22 +125,22 @@ class Engines:
         return [one for one in self._deployments if one is not main_of(self._deployments)]
 
     def compared(self, engine: trt.Engine, built: Built) -> Verdict:
-        """What int8 does to an engine; a fault of ours in it does not cost the run."""
-        return self._said(lambda: self.judged(engine, built))
+        """What quantization does to an engine; a fault of ours in it does not cost the run."""
+        return self._said(lambda: self.judged(engine, built), built)
 
     def judged(self, engine: trt.Engine, built: Built) -> Verdict:
-        """What int8 does to an engine."""
+        """What quantization does to an engine."""
         return self._judged(self._plain, self.compiler.plain, engine, built)
 
     def _judged(self, plain: Plain, fp16: trt.Engine | None, engine: trt.Engine, built: Built) -> Verdict:
         written, plan = built.written.proto, built.draft.plan
         return verdict_of(plain, fp16, engine, written, plan, self._form, self._over)
 
-    def _said(self, judged: Callable[[], Verdict]) -> Verdict:
+    def _said(self, judged: Callable[[], Verdict], built: Built) -> Verdict:
         try:
             return judged()
         except Exception as error:
-            return Verdict(_not_compared(error), self._form)
+            return Verdict(_not_compared(error), self._form, format=built.draft.plan.format.name)
 
     def verdicts(self, built: Built, engine: trt.Engine, main_verdict: Verdict) -> tuple[Verdict, ...]:
         """The verdict in each deployment, of both models with its usual sizes; none where there is one.
@@ -159,7 +159,7 @@ class Engines:
                 continue
             sizes = {name: usual for name, (_, usual, _) in deployment.profiles.items()}
             plain = replace(self._plain, sizes=sizes)
-            verdicts.append(self._said(partial(self._judged, plain, None, engine, built)))
+            verdicts.append(self._said(partial(self._judged, plain, None, engine, built), built))
         return tuple(verdicts)
 
     def bytes(self, engine: trt.Engine) -> tuple[int | None, ...]:
@@ -173,7 +173,7 @@ class Engines:
 
 
 def _plain(built: Built, profiles: Mapping[str, Profile]) -> Plain:
-    """What int8 is compared with; a fault of ours does not cost the run."""
+    """What the quantized model is compared with; a fault of ours does not cost the run."""
     try:
         return Plain.of(built, profiles=profiles)
     except Exception as error:

@@ -219,7 +219,7 @@ def _worth(model: Model, deployment: Deployment) -> tuple[SizesWorth, ...]:
             elif not found:
                 return ()
     except Exception as error:  # a fault of ours here costs the sentence, not the run
-        remark(f"what could be int8 at other sizes is not known: a fault of onnxq ({error!r})")
+        remark(f"what could be quantized at other sizes is not known: a fault of onnxq ({error!r})")
         return ()
     finally:
         model.typical_shapes, model.workloads = was

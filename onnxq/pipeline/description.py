@@ -18,6 +18,7 @@ from onnxq.data.layout import leading
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.plan import PlanPart
 from onnxq.emit.recorded import report_beside
+from onnxq.formats import INT8
 from onnxq.graph.layers import WEIGHTED, balance, layer_of
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
@@ -188,6 +189,7 @@ class ScaleOfTensor(DocumentPart):
         group: the tensors that share it, and why.
         because: why it is quantized; None where it has no pair of its own.
         readers: the edges that read it quantized.
+        format: the number format of its codes: "int8", "fp8".
     """
 
     scale: float | None
@@ -195,6 +197,7 @@ class ScaleOfTensor(DocumentPart):
     group: ScaleGroup
     because: str | None
     readers: tuple[Edge, ...]
+    format: str = INT8.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,6 +432,7 @@ def _quantization(name: str, model: Path) -> ScaleOfTensor | None:
         group=group,
         because=sites[0].because if sites else None,
         readers=tuple(reader for site in sites for reader in site.readers),
+        format=plan.format,
     )
 
 

@@ -150,7 +150,7 @@ def engine(
         )
     if gpu is not None and not against_fp16:
         raise UserError(
-            "the speed of int8 is estimated against plain float16, which is not asked for",
+            "the speed is estimated against plain float16, which is not asked for",
             hint="give --against-fp16 too, or leave --gpu out",
         )
     gpus_named(gpu)

@@ -143,7 +143,7 @@ def _count(source: Source | None, given: Given | None) -> int | None:
 
 
 def _is_of_float_model(given: Given | None, job: Job, report: Report | None) -> bool:
-    """Whether statistics are of the float model that the report beside an int8 model names.
+    """Whether statistics are of the float model that the report beside a quantized model names.
 
     Raises:
         UserError: they are of neither.
@@ -155,7 +155,7 @@ def _is_of_float_model(given: Given | None, job: Job, report: Report | None) -> 
         if report is not None and (edits := part_of(RepairPart, report.repair).edits):
             raise UserError(
                 f"{str(given.path)!r} holds statistics of {named!r}, and repair edited {len(edits)} of its "
-                "tensors: what they hold in the int8 model is not known",
+                "tensors: what they hold in the quantized model is not known",
                 hint="give data in their place: --calib DATA",
             )
         return True

@@ -62,19 +62,20 @@ class Searched:
     def missing(self, goal: Goal) -> list[str]:
         """Why nothing meets a goal."""
         accuracy, met, sentences = self.accuracy, self.met, []
+        format = accuracy.built.draft.plan.format.name
         if goal.max_float is not None and not met.met:
             taken = accuracy.costs.share(met.best.nodes)
             sentences.append(
-                f"no more than {100 * goal.max_float:.3g} % of the int8 multiply-accumulates may go to "
-                f"float, and {100 * taken:.3g} % did (--max-float)"
+                f"no more than {100 * goal.max_float:.3g} % of the {format} multiply-accumulates may go "
+                f"to float, and {100 * taken:.3g} % did (--max-float)"
             )
         if goal.min_sqnr is not None and not met.met:
             free = Search(accuracy.model, accuracy.decisions, accuracy.costs, None)
             every = free.predicted(name for decision in accuracy.decisions for name in decision.nodes)
             if every.sqnr_db < goal.min_sqnr:
                 sentences.append(
-                    f"with all of int8 in float {every.sqnr_db:.1f} dB are predicted: the rest of the noise "
-                    "is the body's (--body fp32)"
+                    f"with all of {format} in float {every.sqnr_db:.1f} dB are predicted: the rest of the "
+                    "noise is the body's (--body fp32)"
                 )
         return sentences
 

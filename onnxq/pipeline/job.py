@@ -29,6 +29,7 @@ from onnxq.data.warnings import DataDoubts
 from onnxq.documents.changes import ChangesCounted, ExactProduct, FileSizes
 from onnxq.documents.data import DataPlaced
 from onnxq.documents.report import REPORT_SCHEMA, Nothing, Report, Run
+from onnxq.formats import INT8
 from onnxq.graph import float32
 from onnxq.graph.deciders import freeze_hint
 from onnxq.graph.dense import densify
@@ -37,6 +38,7 @@ from onnxq.graph.float32 import has_other_floats, speaks_bfloat16
 from onnxq.graph.load import ModelSource
 from onnxq.graph.lower import lower_opset
 from onnxq.graph.model import Model
+from onnxq.graph.pairs import PairIndex
 from onnxq.graph.past import Lengths, caches, lengths
 from onnxq.graph.runnable import runnable_part
 from onnxq.graph.types import bind
@@ -139,7 +141,8 @@ class Job:
         """Loads a model, and applies what the user states about its inputs.
 
         `time_limit`: the seconds after which its searches end; None: they take as long as they take.
-        `format`: the number format of its plans; None: the target's first one.
+        `format`: the number format of its plans; None: that of the model's own pairs, where the target has
+        it, else the target's first one.
 
         Raises:
             UserError: it or an option cannot be used.
@@ -159,6 +162,9 @@ class Job:
                     hint=f"export it with an older opset, or upgrade onnxruntime ({newer})",
                 )
             model.runtime = ort.evaluate
+            held = PairIndex.of(model).format.name
+            if format is None and held != INT8.name and held in target.formats:
+                target = target.in_format(held)
             model.set_target(target)
         before, nodes = interface(model), sum(len(graph.nodes) for graph in model.graphs())
         whole = WholeModel(model) if repairs.prove != "never" else None

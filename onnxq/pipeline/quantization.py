@@ -23,6 +23,7 @@ from onnxq.documents.plan import Heads, PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import PlanReport
 from onnxq.draft.from_file import check_body, check_shapes
+from onnxq.formats import INT8
 from onnxq.graph.outline import outline
 from onnxq.graph.spans import spans
 from onnxq.graph.spool import LARGE, weight_bytes
@@ -211,6 +212,7 @@ class Quantization:
             int8_share_of_all_macs=plan.int8_share_of_all,
             file=None if self._file is None else str(self._file.path),
             heads=heads,
+            format=plan.format.name,
         )
 
     def run(
@@ -563,8 +565,9 @@ def _beside(file: PlanFile, repair: AccuracyRepair) -> AccuracyRepair:
 
 def _recognised(built: Built) -> Int8Operators | None:
     """How many of the int8 layers onnxruntime makes int8 operators of; none of a large model."""
-    proto, planned = built.written.proto, built.draft.plan.planned
-    if not planned or weight_bytes(proto) >= LARGE:
+    proto, plan = built.written.proto, built.draft.plan
+    planned = plan.planned
+    if not planned or plan.format != INT8 or weight_bytes(proto) >= LARGE:
         return None
     try:
         operators = int8_operators(proto, built.floats.model.data_dir)
@@ -580,6 +583,6 @@ def _unknown_sizes(job: Job) -> Iterator[str]:
     ]
     if dynamic:
         yield (
-            f"the sizes of input {dynamic[0]!r} are not known: layers count as large enough for int8; "
-            "--shape, --assume or --calib tells them"
+            f"the sizes of input {dynamic[0]!r} are not known: layers count as large enough for "
+            f"{job.model.format.name}; --shape, --assume or --calib tells them"
         )

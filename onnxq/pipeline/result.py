@@ -135,6 +135,7 @@ def _commands(result: Result, output: Path, cache: Path | None) -> tuple[str, ..
     target = load_target(told.target)
     implicit = cache is not None and not target.explicit
     types = target.types if told.plan else ()
+    types = tuple(flags.replace("--int8", f"--{told.number_format}") for flags in types)
     if told.body and told.body.type == "bf16":
         types = tuple(flags.replace("--fp16", "--bf16") for flags in types)
     first, *more = list(result.deployments.values()) or [result.profiles]

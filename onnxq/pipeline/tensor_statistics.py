@@ -172,7 +172,7 @@ def _lacks(
 ) -> list[str]:
     lacks = _without_scale(rows)
     if integers and not any(row.codes is not None for row in rows):
-        lacks.append("codes: no tensor has a scale (--against X.int8.onnx names a quantized model)")
+        lacks.append("codes: no tensor has a scale (--against QUANTIZED.onnx names a quantized model)")
     lost = [one.tensor for one in wanted if work.tallies[one.tensor].collapsed]
     if channels and lost:
         lacks.append(f"channels of {_tensors(lost)}: their number differs between samples ({lost[0]!r}, say)")
@@ -184,8 +184,8 @@ def _without_scale(rows: Sequence[TensorRow]) -> list[str]:
     if not none:
         return []
     return [
-        f"scale and clipped share of {_tensors(none)}, not quantized here (--against X.int8.onnx names a "
-        "quantized model)"
+        f"scale and clipped share of {_tensors(none)}, not quantized here (--against QUANTIZED.onnx "
+        "names a quantized model)"
     ]
 
 

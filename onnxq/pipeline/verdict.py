@@ -1,4 +1,4 @@
-"""What int8 does to an engine: the same model in plain float16 is compiled beside the quantized one."""
+"""What quantization does to an engine: the same model in plain float16 is compiled beside it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import onnx
 from onnxq.base import interrupts
 from onnxq.base.errors import UserError
 from onnxq.body.convert import to_half
-from onnxq.compiled.gpus import Gpu, gpus_named
+from onnxq.compiled.gpus import Gpu, gpus, gpus_named
 from onnxq.compiled.kernels import kernels_of
 from onnxq.compiled.verdict import Form, Verdict, judge
 from onnxq.emit import files
-from onnxq.formats import INT8, LayerFormat
+from onnxq.formats import LayerFormat
 from onnxq.graph.layers import multiplies
 from onnxq.graph.model import Model
-from onnxq.graph.pairs import QDQ, is_dequantized
+from onnxq.graph.pairs import QDQ, PairIndex, is_dequantized
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.graph.unquantized import unquantized
 from onnxq.graph.view import Node, Tensor
@@ -27,12 +27,12 @@ from onnxq.pipeline.building import Built
 from onnxq.quant.plan import PlannedLayer, QuantPlan
 from onnxq.run import trt
 from onnxq.run.profiles import Profile
-from onnxq.targets import Target
+from onnxq.targets import DEFAULT, Target, load_target
 
 NO_LAYERS = "nothing is quantized"
 TOO_LARGE = "the model is large, and was not compiled a second time: onnxq engine {0} --against-fp16"
 
-FLAGS = "the builder runs in float16 what is not int8 (--fp16)"
+FLAGS = "the builder runs in float16 what is not quantized (--fp16)"
 """What is assumed besides of targets that choose types by flags."""
 
 
@@ -43,7 +43,7 @@ def form_of(target: Target) -> Form:
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """A model in plain float16, which is what int8 is compared with.
+    """A model in plain float16, which is what the quantized one is compared with.
 
     Attributes:
         proto: the model; None where there is none.
@@ -143,8 +143,12 @@ def verdict_of(
         form: which engines are the target's.
         over: the GPUs for which the speed is estimated; None: all that are known.
     """
+    format = plan.format.name
     if plain.proto is None or not plan.planned:
-        return Verdict(plain.why or NO_LAYERS, form)
+        return Verdict(plain.why or NO_LAYERS, form, format=format)
+    where, over = gpus() if over is None else over, having(format, gpus() if over is None else over)
+    if not over:
+        return Verdict(f"{where[0].title} multiplies nothing in {format}", form, format=format)
     if plain.sizes is not None and int8.status == "compiled":
         if plain.halves:
             half = to_half(Model(quantized, None, plain.data_dir), "fp16", {})
@@ -153,9 +157,9 @@ def verdict_of(
     for what, engine in (("the result", int8), ("the model in plain float16", fp16)):
         if engine is None or engine.status != "compiled":
             reason = trt.plain(engine.reason).split("\n")[0] if engine is not None else "not compiled"
-            return Verdict(f"{what} does not compile: {reason}", form)
+            return Verdict(f"{what} does not compile: {reason}", form, format=format)
         if engine.unread:
-            return Verdict(f"the list of layers of {what} is not understood", form)
+            return Verdict(f"the list of layers of {what} is not understood", form, format=format)
     assert fp16 is not None
     operators = {node.name: node.op_type for node in quantized.graph.node}
     verdict = judge(
@@ -166,7 +170,8 @@ def verdict_of(
         nodes=plain.nodes,
         over=over,
     )
-    return replace(verdict, assumptions=(*verdict.assumptions, FLAGS)) if plain.halves else verdict
+    said = (*verdict.assumptions, FLAGS) if plain.halves else verdict.assumptions
+    return replace(verdict, assumptions=said, format=format)
 
 
 def against_fp16(
@@ -177,9 +182,9 @@ def against_fp16(
     form: Form = "merged",
     gpu: str | None = None,
 ) -> Verdict:
-    """What int8 does to the engine of a file, whoever made it: against the same without its Q/DQ pairs.
+    """What quantization does to the engine of a file: against the same without its Q/DQ pairs.
 
-    What else its maker changed for int8, such as the post-scale form of weights, stays in it.
+    What else its maker changed for it, such as the post-scale form of weights, stays in it.
 
     Args:
         model: the file.
@@ -196,17 +201,18 @@ def against_fp16(
     quantized = onnx.load(model)
     if not any(node.op_type in QDQ for node in quantized.graph.node):
         return Verdict(NO_LAYERS, form)
+    format = PairIndex.of(opened).format
     if trt.installed() is None:
-        return Verdict(trt.compile_engine(model).reason, form)
+        return Verdict(trt.compile_engine(model).reason, form, format=format.name)
     dynamic = {name for name, _, shape in opened.inputs if not all(isinstance(d, int) for d in shape or "?")}
     usual = {name: profile for name, profile in (profiles or {}).items() if name in dynamic}
     float_model = Model.open(unquantized(quantized))
     plain = plain_of(float_model, io=False, profiles=usual)
     if plain.proto is None:
-        return Verdict(plain.why, form)
+        return Verdict(plain.why, form, format=format.name)
     names = {node.name for node in float_model.graph.nodes}
     products = tuple(
-        PlannedLayer(node.name, node.op, None, True, True, cast(LayerFormat, INT8.name))
+        PlannedLayer(node.name, node.op, None, True, True, cast(LayerFormat, format.name))
         for node in (Node(opened, raw) for raw in opened.graph.nodes)
         if multiplies(node) and node.name in names and all(map(_dequantized, node.operands(2)))
     )
@@ -218,7 +224,13 @@ def against_fp16(
             int8, fp16 = trt.compile_engines([model, path], sm=sm, profiles=usual)
         else:
             int8 = trt.Engine("compiled", "", "", sm)  # compiled below, with fixed sizes
-    return verdict_of(plain, fp16, int8, quantized, QuantPlan(layers=products), form, over)
+    return verdict_of(plain, fp16, int8, quantized, QuantPlan(layers=products, format=format), form, over)
+
+
+def having(format: str, over: Sequence[Gpu]) -> tuple[Gpu, ...]:
+    """Those of some GPUs that multiply in a number format."""
+    least = load_target(DEFAULT).limits.get(f"{format}-sm", 0)
+    return tuple(gpu for gpu in over if gpu.sm >= least)
 
 
 def _dequantized(tensor: Tensor | None) -> bool:

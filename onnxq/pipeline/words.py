@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from onnxq.advice.worth import worth_of
 from onnxq.base.shown import Words, count, decibels
 from onnxq.documents.plan import PlanPart
-from onnxq.documents.report import Nothing, PlanReport, Report, SensitivityReport
-from onnxq.formats import INT8
+from onnxq.documents.report import PlanReport, Report, SensitivityReport
 
 _ROWS = 10
 _COLUMNS = ("layer", "operator", "MACs", "what")
@@ -41,22 +40,16 @@ def _nearness(report: Report) -> str:
     return text
 
 
-def _format(plan: PlanPart | Nothing) -> str:
-    """What layers are quantized to."""
-    layers = plan.layers if isinstance(plan, PlanPart) else ()
-    return next((layer.format for layer in layers if layer.quantized), INT8.name)
-
-
 def _share(plan: PlanPart) -> str:
     share = plan.int8_share_of_eligible_macs
-    return "" if share is None else f"{_format(plan)} is {100 * share:.1f} % of the eligible MACs"
+    return "" if share is None else f"{plan.format} is {100 * share:.1f} % of the eligible MACs"
 
 
 def _engine(report: Report) -> Iterator[str]:
     """What the compiler says of it, and what int8 moves."""
     engine, worth = report.engine, worth_of(report.verdict)
     if engine.status == "compiled":
-        name = _format(report.plan)
+        name = report.number_format
         yield f"{engine.int8} of {engine.planned} planned {name} layers run in {name}"
     elif report.plan:
         yield f"engine: {engine.status}" + (f" ({engine.reason})" if engine.reason else "")
@@ -77,7 +70,7 @@ def planned_words(report: PlanReport) -> Words:
     plan = report.plan
     quantized = sum(layer.quantized for layer in plan.layers)
     head = f"plan of {report.model or 'a model in memory'}, for {report.target}"
-    facts = [f"{quantized} of {count(len(plan.layers), 'layer')} in {_format(plan)}", _share(plan)]
+    facts = [f"{quantized} of {count(len(plan.layers), 'layer')} in {plan.format}", _share(plan)]
     return Words(head, facts, _COLUMNS, list(_floats(plan))[:_ROWS])
 
 

@@ -85,8 +85,8 @@ _LISTED = 16  # amax of more channels are in the file beside it
 _HEAD = """\
 # The quantization plan of {model}. Edit it, then: onnxq quantize {model} --plan {plan}
 #
-# [[layer]]   A node in "int8" or "float". Any other node may be added, with format = "float".
-# [[tensor]]  An activation in int8, for values from -amax to amax. Without amax it is measured, which needs
+# [[layer]]   A node in a number format, or in "float". Any other node may be added, with format = "float".
+# [[tensor]]  A quantized activation, for values from -amax to amax. Without amax it is measured, which needs
 #             --calib or --stats: by the run's method, or by method = "entropy" or another one of its own.
 # [[group]]   Tensors with one scale, the widest. One in no group has a scale of its own.
 # [[weight]]  An amax for each channel along axis, or one for all; without it, the largest magnitudes.
@@ -94,8 +94,8 @@ _HEAD = """\
 # [[bias]]    A node with a fitted bias; [[constant]] and [[codes]]: a constant with fitted values, or codes
 #             that are not the nearest ones. Without its table each is as in the model.
 # [body]      The type of what is not quantized, and of inputs and outputs (io). Where it is settled,
-#             [[float32]] is all of it that stays float32, and each int8 layer says the form of its scales;
-#             without settled = true both are found again, which needs data.
+#             [[float32]] is all of it that stays float32, and each quantized layer says the form of its
+#             scales; without settled = true both are found again, which needs data.
 """
 
 
@@ -106,9 +106,9 @@ class LayerEntry:
     Attributes:
         node: its name.
         op: its operator; "": the file does not say.
-        format: `int8` or `float`.
+        format: `int8`, `fp8` or `float`.
         because: why.
-        inputs: those that it reads quantized although it does not run in int8.
+        inputs: those that it reads quantized although it does not run in that format.
         scales: the form of its weights' scales, `post-scale` or "": as [[weight]] says.
         note: what a reader of the file may want to know.
     """

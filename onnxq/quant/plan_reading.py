@@ -75,7 +75,7 @@ def _magnitude(key: str, value: Any) -> float:
     # the shortest decimal of the largest float32 is above it
     if type(value) not in (int, float) or not 0 <= value <= _FLOAT32_MAX * (1 + 2**-25):
         kind = f"a number from 0 to {_FLOAT32_MAX:g}"
-        raise is_not(key, value, kind, "give the largest magnitude that int8 is to cover")
+        raise is_not(key, value, kind, "give the largest magnitude that codes are to cover")
     return float(value)
 
 

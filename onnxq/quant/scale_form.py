@@ -65,7 +65,7 @@ def better_post_scaled(layer: Layer, *, half: bool, stays: Collection[str] = ())
         text = f"the compiler makes one product of it and {wide!r}, which is float32, and fails"
         return Better(False, Reason("mixed", text))
     if not half and all(_cut_for_products(node) for node in same_operand(layer)):
-        return Better(True, Reason("int8", "cut for other products, it is int8 in this form only"))
+        return Better(True, Reason("int8", "cut for other products, it is quantized in this form only"))
     return Better(False, Reason("float32", "its product is written in float32 in both forms"))
 
 

@@ -40,7 +40,7 @@ def left_float(plan: QuantPlan, why: Mapping[str, str], ops: Mapping[str, str]) 
         if node in why:
             return why[node]
         partner = next(name for name in why if node in wants.along([name]))
-        joint = next((j.because for j in plan.together if node in j.nodes), "it cannot be in int8 alone")
+        joint = next((j.because for j in plan.together if node in j.nodes), "it cannot be quantized alone")
         return joint_reason(why[partner], partner, joint)
 
     sites, groups = _regrouped(plan, _ordered(plan, read.sites))

@@ -136,7 +136,7 @@ def find(model: Model, draft: Draft, values: Callable[[str], Iterable[np.ndarray
             edits.append(edit)
     if not edits and not skipped:
         floats = [info.name for info in model.graph.inputs if is_float(info.dtype)]
-        skipped.update(dict.fromkeys(floats, "no int8 layer reads it"))
+        skipped.update(dict.fromkeys(floats, "no quantized layer reads it"))
     return FoundEdits(tuple(edits), skipped)
 
 

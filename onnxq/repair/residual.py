@@ -19,7 +19,7 @@ from onnxq.repair.engine_bytes import elements, engine_bytes
 
 SUMS = ("Add", "Sub", "Sum")
 
-IN_FLOAT = Reason("residual", "it reads a sum's operand as it is: in int8 the outputs lose by it", "repair")
+IN_FLOAT = Reason("residual", "it reads a sum's operand as it is: else the outputs lose by it", "repair")
 
 _MORE_BYTES = 3  # of an element that is written in half precision beside int8, and read so by the sum
 
@@ -67,7 +67,7 @@ def find(model: Model, plan: QuantPlan) -> ResidualSums:
             extra[edge.node] = extra.get(edge.node, 0.0) + _MORE_BYTES * size
     partners = {name: plan.with_partners([name]) & layers for name in edges}
     for name in [name for name, others in partners.items() if others]:
-        skipped[name] = "layers are in int8 with it only"
+        skipped[name] = "layers are quantized with it only"
         del edges[name]
     costs = {name: extra[name] / moved for name in edges}
     return ResidualSums(edges, costs, skipped)

@@ -504,7 +504,7 @@ def _settings(model: onnx.ModelProto | Path, optimize: bool, threads: int) -> Se
     if optimize and isinstance(model, onnx.ModelProto) and weight_bytes(model) >= LARGE:
         # not those that give convolutions another layout: while it loads, weights are there twice
         settings.level = "extended"
-    if optimize and isinstance(model, onnx.ModelProto) and speaks_half(model, _FLOAT8_TYPES):
+    if optimize and speaks_half(_proto(model), _FLOAT8_TYPES):
         # onnxruntime 1.32 takes a Relu in front of such a QuantizeLinear for one that does nothing, and fails
         # at a Clip there
         settings.config["optimization.disable_specified_optimizers"] = "ReluQuantRewrite;ClipQuantRewrite"
@@ -533,7 +533,7 @@ def _load(
 def _open(
     model: onnx.ModelProto | Path, settings: SessionSettings, data_dir: Path | None, more: onnx.ModelProto
 ) -> Session:
-    risky = settings.level != "off" and _may_crash(model)
+    risky = settings.level != "off" and is_risky(_proto(model))
     if isinstance(model, Path):
         return _session(os.fspath(model), settings, risky)
     added = more.SerializeToString()
@@ -548,11 +548,12 @@ def _open(
         return _session(os.fspath(path), settings, risky)
 
 
-def _may_crash(model: onnx.ModelProto | Path) -> bool:
+def _proto(model: onnx.ModelProto | Path) -> onnx.ModelProto:
+    """The model of a file; an empty one where it cannot be read."""
     try:
-        return is_risky(read(model) if isinstance(model, Path) else model)
+        return read(model) if isinstance(model, Path) else model
     except UserError:  # onnxruntime says what is wrong with the file
-        return False
+        return onnx.ModelProto()
 
 
 def _inline_bytes(model: onnx.ModelProto) -> int:

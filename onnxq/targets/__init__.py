@@ -107,7 +107,8 @@ class Target:
         if name not in self.formats:
             having = [one.name for one in map(load_target, NAMES) if name in one.formats]
             best = DEFAULT if DEFAULT in having else having[-1]
-            hint = f"--format {next(iter(self.formats), 'int8')}, or --target {best}"
+            own = [f"--format {one}, or " for one in self.formats][:1]
+            hint = "".join(own) + f"--target {best}"
             raise UserError(f"{self.title} multiplies nothing in {name}", hint=hint)
         return replace(self, formats={name: self.formats[name]})
 

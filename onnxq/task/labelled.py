@@ -54,10 +54,10 @@ class LabelFigure(DocumentPart):
 
     @property
     def said(self) -> str:
-        """Both figures: `mAP at IoU 0.5: 61.2 % float, 60.8 % int8`."""
+        """Both figures: `mAP at IoU 0.5: 61.2 % float, 60.8 % quantized`."""
         if self.floating is None or self.int8 is None:
             return f"{self.name}: there is nothing to find in the labels"
-        return f"{self.name}: {self.floating:.1f} % float, {self.int8:.1f} % int8"
+        return f"{self.name}: {self.floating:.1f} % float, {self.int8:.1f} % quantized"
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,8 @@ def test_a_mistake_is_found_and_its_right_form_is_not(check: str) -> None:
 def test_every_check_has_a_mistake_a_severity_and_a_line_in_the_docs() -> None:
     linted = {name for name, check in CHECKS.items() if check.kind in ("qdq", "miscompile")}
     of_file = {check.name for check in checks_that_need("file", "pairs")}
-    assert of_file == set(MISTAKES) == linted - {"not-int8"}
+    of_others = {"number-format"}  # the target of these tests has every format
+    assert of_file - of_others == set(MISTAKES) == linted - {"not-int8"} - of_others
     rows = [line.split("|")[1:-1] for line in DOCS.read_text("utf-8").splitlines() if line.startswith("| `")]
     told = {row[0].strip().strip("`"): row[1].strip() for row in rows if row[1].strip() in SEVERITIES}
     assert told == {name: check.severity for name, check in CHECKS.items()}

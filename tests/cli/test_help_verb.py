@@ -28,7 +28,9 @@ MADE = {
     ("check.py", "said.severity.capitalize()"): ("Error", "Warning", "Note"),
     ("data.py", "label"): ("Inputs",),
     ("diff.py", "title"): ("Worse", "Better", "Other", "Within"),
-    ("model.py", "label if number == 0 else ''"): ("Inputs", "Outputs"),
+    ("model.py", "label if number == 0 else ''"): ("Inputs", "Outputs", "Read int8", "Read fp8"),
+    ("plan.py", "plan.format.capitalize()"): ("Int8", "Fp8"),
+    ("short.py", "report.number_format.capitalize()"): ("Int8", "Fp8"),
     ("pieces.py", "label if number == 0 else ''"): ("Inputs", "Outputs"),
     ("first_settings.py", "label if number == 0 else ''"): (),  # whether an option is set
     ("nodes.py", "str(row.index)"): (),  # a number

@@ -115,7 +115,7 @@ def test_a_pair_is_the_same_from_both_nodes() -> None:
     [
         ("q = QuantizeLinear (x, s)", "uint8", (0, 255)),
         ("q = QuantizeLinear <output_dtype = 22> (x, s)", "int4", (-8, 7)),
-        ("q = QuantizeLinear <output_dtype = 17> (x, s)", "float8_e4m3fn", None),
+        ("q = QuantizeLinear <output_dtype = 17> (x, s)", "fp8", None),
         ("q = QuantizeLinear (x, s, z)", "int8", (-128, 127)),
     ],
 )

@@ -352,7 +352,7 @@ def test_what_is_lost_stands_first(measured: dict[str, Any], about: float, named
     document = OpenedReport.of(report).document
     calibration: Any = SimpleNamespace(held_out="", held_out_code="apart", not_verified="")
     body: Any = SimpleNamespace(type="fp32", outputs=())
-    accuracy_section(screen, document.accuracy, calibration, body, document.about_mean)
+    accuracy_section(screen, document.accuracy, calibration, body, document.about_mean, "int8")
     assert [line.text for line in screen.lines if line.text.startswith(f"{said}: look at the data")]
     html = made(report)
     assert html.index('role="alert"') < html.index('class="fact')

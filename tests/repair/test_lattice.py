@@ -266,7 +266,7 @@ def test_float_layers_need_none() -> None:
     layers = "[p] s = Conv (x, w)  [n] z = Conv (s, v)  y = Relu (z)"
     held = {"w": (8, 1, 3, 3), "v": (32, 8, 3, 3)}
     case = Images(net(layers, held, SHAPES[1]), images("0..1", 1))
-    assert case.found() == FoundEdits((), {"x": "no int8 layer reads it"})
+    assert case.found() == FoundEdits((), {"x": "no quantized layer reads it"})
 
 
 def test_statistics_of_what_is_put_in_between() -> None:

@@ -1,16 +1,16 @@
-"""The engine: whether it compiles, what runs in int8, what its kernels move."""
+"""The engine: whether it compiles, what runs as planned, what its kernels move."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from onnxq.analysis.diff.planned import format_of_both
 from onnxq.analysis.diff.rows import BETTER, OTHER, WORSE, Judge
 from onnxq.analysis.reports import number, part_of
 from onnxq.compiled.traffic import traffic
 from onnxq.documents.engine import EnginePart
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.report import Report
-from onnxq.formats import INT8
 from onnxq.run.engine_log import EngineLayer
 
 _COMPILED = "compiled"
@@ -28,16 +28,18 @@ def engine(a: Report, b: Report, judge: Judge) -> None:
     judge.other("compute capability", *(None if part.sm is None else str(part.sm) for part in engines))
     if status != [_COMPILED, _COMPILED]:
         return
-    judge.count("int8 layers", *(number(part.int8) for part in engines))
-    judge.count("planned layers that are not int8", *map(_not_int8, engines), better=-1)
+    name = format_of_both(a, b)
+    judge.count(f"{name} layers", *(number(part.int8) for part in engines))
+    judge.count(f"planned layers that are not {name}", *map(_not_int8, engines), better=-1)
     planned = [
         {layer.node for layer in part_of(PlanPart, report.plan).layers if layer.format != "float"}
         for report in (a, b)
     ]
     missed = [set(part.not_int8) for part in engines]
+    formats = a.number_format, b.number_format
     for node in sorted(missed[0] ^ missed[1]):
         if node in planned[0] and node in planned[1]:
-            runs = ("float" if node in not_run else INT8.name for not_run in missed)
+            runs = ("float" if node in not_run else one for not_run, one in zip(missed, formats, strict=True))
             judge.state(WORSE if node in missed[1] else BETTER, "runs in", *runs, name=node, node=node)
     layers = [part.layers for part in engines]
     if not all(layers):

@@ -1,4 +1,4 @@
-"""Plan and body: which layers are int8, in which type the others compute, and why."""
+"""Plan and body: which layers are quantized, in which type the others compute, and why."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ def plan(a: Report, b: Report, judge: Judge) -> None:
     """The layers with their formats and reasons, and where pairs stand."""
     plans = [part_of(PlanPart, report.plan) for report in (a, b)]
     eligible = [number(part.int8_share_of_eligible_macs) for part in plans]
-    judge.figure("int8 share of eligible work", *eligible, unit="points")
+    name = format_of_both(a, b)
+    judge.figure(f"{name} share of eligible work", *eligible, unit="points")
     whole = [number(part.int8_share_of_all_macs) for part in plans]
-    judge.figure("int8 share of all work", *whole, unit="points")
+    judge.figure(f"{name} share of all work", *whole, unit="points")
     one, other = ({layer.node: layer for layer in part.layers} for part in plans)
     why = [{kept.node: kept.because for kept in part.kept_float} for part in plans]
     total = sum(number(layer.macs) or 0 for layer in (*one.values(), *other.values())) / 2
@@ -57,7 +58,7 @@ def _by_tensor(plan: PlanPart) -> dict[str, Site | OwnPair]:
 
 
 def body(a: Report, b: Report, judge: Judge) -> None:
-    """What is not int8: its type, and what of it stays float32."""
+    """What is not quantized: its type, and what of it stays float32."""
     bodies = [part_of(BodyPart, report.body) for report in (a, b)]
     judge.other("type", *(part.type or None for part in bodies))
     judge.other("type of inputs and outputs", *(part.io or None for part in bodies))
@@ -70,6 +71,11 @@ def body(a: Report, b: Report, judge: Judge) -> None:
     for layer in dict.fromkeys([*bodies[0].post_scaled, *bodies[1].post_scaled]):
         forms = ("behind the product" if layer in part.post_scaled else "one a channel" for part in bodies)
         judge.other("form of weight scales", *forms, name=layer)
+
+
+def format_of_both(a: Report, b: Report) -> str:
+    """The number format of two runs, where it is one; else "quantized"."""
+    return a.number_format if a.number_format == b.number_format else "quantized"
 
 
 def reader(pair: Site | OwnPair) -> str:

@@ -230,7 +230,7 @@ class Judge:
             a: what it is in run A.
             b: what it is in run B.
             share: the layer's share of the multiply-accumulates; None: not known, which counts as much.
-            gained: whether B has it in int8, and A does not.
+            gained: whether B has it quantized, and A does not.
             node: the layer.
             why: why it is float.
         """

@@ -32,9 +32,10 @@ def accuracy_section(
     accuracy: Sequence[OutputOfRun],
     calibration: CalibrationPart,
     body: BodyPart,
-    about_mean: AboutMeanPart | None = None,
+    about_mean: AboutMeanPart | None,
+    format: str,
 ) -> None:
-    """How near the int8 model's outputs are, and on which samples."""
+    """How near the quantized model's outputs are, and on which samples."""
     accuracy = sorted(accuracy, key=nearness)
     if not accuracy:
         no_data = calibration.held_out_code == "none"
@@ -44,14 +45,15 @@ def accuracy_section(
     count = accuracy[0].samples
     alone = calibration.held_out_code != "apart"
     samples = f"{counted(count, 'sample')} kept apart"
-    text = f"int8 against float on {calibration.held_out if alone else samples}; {intervals_line(count)}"
+    on = calibration.held_out if alone else samples
+    text = f"{format} against float on {on}; {intervals_line(count)}"
     if about_mean is not None:
         page.section("Accuracy", about_mean_line(about_mean))
         page.entry(text, style="yellow" if alone else "")
     else:
         page.section("Accuracy", text, "yellow" if alone else "")
     _outputs(page.entry, accuracy, 6)
-    _of_each(page, accuracy, body)
+    _of_each(page, accuracy, body, format)
     _destroyed(page, accuracy, body, about_mean)
     if calibration.not_verified:
         page.entry(calibration.not_verified, style="yellow")
@@ -79,15 +81,15 @@ def about_mean_line(part: AboutMeanPart) -> str:
     return text + (f" ({counted(left_out, 'output')} left out: see the report)" if left_out else "")
 
 
-def _of_each(page: Page, accuracy: Sequence[OutputOfRun], body: BodyPart) -> None:
-    """What int8 and half precision do by themselves, of the output that is furthest off."""
+def _of_each(page: Page, accuracy: Sequence[OutputOfRun], body: BodyPart, format: str) -> None:
+    """What quantization and half precision do by themselves, of the output that is furthest off."""
     by_name = {entry.output: entry for entry in body.outputs}
     worst = next((by_name[one.output] for one in accuracy if one.output in by_name), None)
     if worst is None or worst.int8_db is None:
         return
     alone = "" if worst.body_db is None else f", the {body.type} body alone {decibels(worst.body_db)}"
     page.entry(
-        f"{shorten(worst.output, 40)}: int8 alone {decibels(worst.int8_db)}{alone}; half precision is "
+        f"{shorten(worst.output, 40)}: {format} alone {decibels(worst.int8_db)}{alone}; half precision is "
         "rounded after every node here, in fused kernels less often"
     )
 
@@ -154,5 +156,5 @@ def accuracy_page(comparison: Comparison) -> Page:
     task_section(page, comparison.task)
     data_section(page, comparison.data)
     if comparison.goal is not None:
-        goal_section(page, comparison.goal)
+        goal_section(page, comparison.goal, "quantized")
     return page

@@ -15,7 +15,7 @@ _NAMES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "own": "as t
 _SHOWN = 6
 
 _QUIET = ("between",)
-"""Reasons that are no news: what stands between two int8 layers."""
+"""Reasons that are no news: what stands between two quantized layers."""
 
 
 def body_section(page: Page, body: BodyPart) -> None:

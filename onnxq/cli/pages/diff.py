@@ -30,7 +30,7 @@ def diff_page(diff: RunDiff, *, full: bool) -> Page:
     page.section(
         "Judged",
         f"{versions}; worse by more than {margins['margin_db']:g} dB, {margins['margin_points']:g} points of "
-        f"agreement or int8 share, {margins['margin_percent']:g} % of size or score",
+        f"agreement or quantized share, {margins['margin_percent']:g} % of size or score",
     )
     for note in diff.notes:
         page.section("Note", note, "yellow")

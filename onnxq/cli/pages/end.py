@@ -51,17 +51,17 @@ def end_screen(report: Report, *, estimated: bool = False) -> Page:
     if plan and calibration and body:
         repair_section(page, report.repair)
         body_section(page, body)
-        accuracy_section(page, report.accuracy, calibration, body, report.about_mean)
+        accuracy_section(page, report.accuracy, calibration, body, report.about_mean, plan.format)
         task_section(page, report.task)
         if report.goal is not None:
-            goal_section(page, report.goal)
-        engine_section(page, report.engine)
+            goal_section(page, report.goal, plan.format)
+        engine_section(page, report.engine, plan.format)
         verdict_section(page, report, estimated=estimated)
     if not plan:
         if body:
             body_section(page, body)
             outputs_alone(page, body)
-        size_section(page, report.size, int8=False)
+        size_section(page, report.size, quantized=False)
     for number, file in enumerate(report.files):
         text = f"{file}  {size_text(Path(file).stat().st_size)}"
         page.section("Files" if number == 0 else "", text)

@@ -18,14 +18,15 @@ if TYPE_CHECKING:
     from onnxq.run.trt import Engine
 
 
-def engine_section(page: Page, engine: EnginePart) -> None:
-    """What the compiler made of the result."""
+def engine_section(page: Page, engine: EnginePart, format: str) -> None:
+    """What the compiler made of the result, whose layers are quantized to a format."""
     where = f"({engine.compiler}, sm {engine.sm})"
     if engine.unread:
-        page.section("Engine", f"it compiles {where}; what runs in int8 is not known", "yellow")
+        page.section("Engine", f"it compiles {where}; what runs in {format} is not known", "yellow")
         page.entry(first_lines(engine.unread))
     elif engine.status == "compiled":
-        text = f"{engine.int8} of {counted(engine.planned, 'planned int8 layer')} run in int8 {where}"
+        planned = counted(engine.planned, f"planned {format} layer")
+        text = f"{engine.int8} of {planned} run in {format} {where}"
         page.section("Engine", text, "yellow" if engine.not_int8 else "")
         page.names(engine.not_int8)
         left = engine.regression
@@ -213,7 +214,7 @@ def _time_text(seconds: float) -> str:
 
 
 _WORDS = {
-    "kernels": "kernels", "int8_macs": "int8 MACs", "other_macs": "other MACs",
+    "kernels": "kernels", "int8_macs": "int8 MACs", "fp8_macs": "fp8 MACs", "other_macs": "other MACs",
     "bytes_activations": "bytes of activations", "bytes_conversions": "bytes of conversions",
     "bytes_weights": "bytes of weights", "conversions": "only convert", "quantize": "only quantize",
     "dequantize": "only dequantize", "cast": "only cast", "reformat": "only reformat",

@@ -15,8 +15,8 @@ RAISED = {"agreement": " %", "drop": " of the score"}
 COSTS = {"macs": "multiply-accumulates", "bytes": "bytes", "given": "by the costs given"}
 
 
-def goal_section(page: Page, goal: GoalPart) -> None:
-    """What was asked for, what is reached, and at what price."""
+def goal_section(page: Page, goal: GoalPart, format: str) -> None:
+    """What was asked for, what is reached, and at what price in layers of a number format."""
     gates, search = goal.gates, goal.search
     for number, gate in enumerate(gates):
         page.section("Goal" if number == 0 else "", gate_text(gate), "" if gate.met else "bold red")
@@ -26,9 +26,9 @@ def goal_section(page: Page, goal: GoalPart) -> None:
         if search is not None and before is not None:
             page.entry(f"without layers in float for it: {_figure(before)}")
     if goal.scores is not None:
-        scores_section(page, goal.scores, headed=bool(gates))
+        scores_section(page, goal.scores, format, headed=bool(gates))
     if search is not None:
-        _search(page, search)
+        _search(page, search, format)
     if goal.cut:
         page.entry(goal.cut, style="yellow")
     if goal.kept:
@@ -67,9 +67,9 @@ def gate_text(gate: GateMeasured) -> str:
     return f"{'not decidable' if gate.undecided else 'not met'}: {text}{more}"
 
 
-def scores_section(page: Page, scores: ScoresPart, *, headed: bool) -> None:
-    """The user's scores: of the float model, of int8, and of what is written."""
-    one, other = scores.names or ("float", "int8")
+def scores_section(page: Page, scores: ScoresPart, format: str, *, headed: bool) -> None:
+    """The user's scores: of the float model, of that in a number format, and of what is written."""
+    one, other = scores.names or ("float", format)
     text = f"{shorten(scores.function, 60)}: {one} {scores.floating:.6g}, {other} {scores.int8:.6g}"
     if scores.result is not None and scores.result != scores.int8:
         text += f", with layers in float {scores.result:.6g}"
@@ -85,10 +85,10 @@ def scores_section(page: Page, scores: ScoresPart, *, headed: bool) -> None:
         )
 
 
-def _search(page: Page, search: GoalSearch) -> None:
+def _search(page: Page, search: GoalSearch, format: str) -> None:
     """Which layers went to float, why, and for what."""
     left = search.floats
-    share = f"{100 * search.share_of_int8_macs:.3g} % of the int8 multiply-accumulates"
+    share = f"{100 * search.share_of_int8_macs:.3g} % of the {format} multiply-accumulates"
     if left:
         cost = "" if search.unit == "macs" else f", costs {search.cost:,.6g} ({COSTS[search.unit]})"
         beside = "" if len(left) == 1 else ", with what each gains beside the others"
@@ -118,7 +118,7 @@ def _search(page: Page, search: GoalSearch) -> None:
             f"{raised} more than is asked for was aimed at: the first choice fell short where confirmed"
         )
     if not search.reliable:
-        page.entry("the body's noise is near that of int8: predictions are rough", style="yellow")
+        page.entry(f"the body's noise is near that of {format}: predictions are rough", style="yellow")
 
 
 def _cost(cost: float, unit: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from onnxq.cli.pages.words import FEW, counted, decimal, listed, size_text, type_text
 from onnxq.cli.screen import Page, shorten
-from onnxq.formats import INT8
+from onnxq.formats import FORMATS
 
 if TYPE_CHECKING:
     from onnxq.graph.past import KeyValueCache, Lengths
@@ -105,7 +105,8 @@ def tensor_page(document: TensorSummary) -> Page:
     if pair is None:
         return page
     if pair.scale is not None:
-        page.section("Scale", f"{pair.scale:.9g}, int8 covers +-{INT8.greatest * pair.scale:.6g}")
+        covered = FORMATS[pair.format].greatest * pair.scale
+        page.section("Scale", f"{pair.scale:.9g}, {pair.format} covers +-{covered:.6g}")
     elif pair.axis is not None:
         page.section("Scale", f"one for each channel of axis {pair.axis}")
     else:
@@ -119,5 +120,6 @@ def tensor_page(document: TensorSummary) -> Page:
         page.entry(f"because {reason}")
     for number, reader in enumerate(pair.readers):
         text = f"{reader.node}, input {reader.input}"
-        page.section("Read int8" if number == 0 else "", text)
+        label = f"Read {pair.format}"
+        page.section(label if number == 0 else "", text)
     return page

@@ -1,4 +1,4 @@
-"""The sections on the plan: layers in int8, scales and where they are from, layers in float."""
+"""The sections on the plan: quantized layers, scales and where they are from, layers in float."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FEW_SAMPLES = 32
 
 
 def plan_section(page: Page, report: Report, plan: PlanPart, calibration: CalibrationPart) -> None:
-    """What runs in int8, with which scales, from which data, and what stays in float.
+    """What is quantized, with which scales, from which data, and what stays in float.
 
     Args:
         page: the screen.
@@ -32,7 +32,7 @@ def plan_section(page: Page, report: Report, plan: PlanPart, calibration: Calibr
     """
     deployment_section(page, report.deployment, report.deployments)
     layers_section(page, plan)
-    size_section(page, report.size, int8=bool(plan.sites))
+    size_section(page, report.size, quantized=bool(plan.sites))
     calibration_data_section(page, calibration.data)
     if plan.sites or calibration.cached:
         scales_section(page, plan, calibration)
@@ -43,10 +43,10 @@ def plan_section(page: Page, report: Report, plan: PlanPart, calibration: Calibr
 
 
 def layers_section(page: Page, plan: PlanPart) -> None:
-    """How much of the model runs in int8."""
+    """How much of the model is quantized."""
     layers = plan.layers
     eligible = [layer for layer in layers if layer.eligible]
-    int8 = [layer for layer in layers if layer.quantized]
+    quantized = [layer for layer in layers if layer.quantized]
     share = plan.int8_share_of_eligible_macs
     done = sum(layer.quantized for layer in eligible)
     text = f"{done} of {counted(len(eligible), 'eligible layer')}"
@@ -57,9 +57,10 @@ def layers_section(page: Page, plan: PlanPart) -> None:
     unknown = sum(layer.macs is None for layer in eligible)
     if unknown:
         text += ", whose sizes are not known" if share is None else f" (without {unknown} of unknown size)"
-    extra = len(int8) - done
-    page.section("Int8", text + (f"; {extra} more" if extra else ""), "" if int8 else "yellow")
-    if not (int8 or plan.sites):
+    extra = len(quantized) - done
+    text += f"; {extra} more" if extra else ""
+    page.section(plan.format.capitalize(), text, "" if quantized else "yellow")
+    if not (quantized or plan.sites):
         held = sum(layer.code == "other-codes" for layer in plan.kept_float)
         text = "nothing is quantized: the file is a float model"
         if held:

@@ -27,7 +27,7 @@ def sensitivity_page(report: SensitivityReport, again: Sequence[str]) -> Page:
     """What causes the error; `again`: the flags that `quantize` needs as well."""
     page = Page()
     part = report.sensitivity
-    page.head(f"{report.model}: what causes the error of int8")
+    page.head(f"{report.model}: what causes the error of {part.format}")
     page.section("Target", f"{report.target}, done in {report.seconds:.1f} s")
     settings_section(page, report.config)
     calibration_data_section(page, part.calibration.data)
@@ -38,7 +38,7 @@ def sensitivity_page(report: SensitivityReport, again: Sequence[str]) -> Page:
     _ranked(page, part)
     _best(page, part)
     if part.scores is not None:
-        scores_section(page, part.scores, headed=False)
+        scores_section(page, part.scores, part.format, headed=False)
     for number, file in enumerate(report.files):
         page.section("Files" if number == 0 else "", f"{file}  {size_text(Path(file).stat().st_size)}")
         if not part.best.nodes:
@@ -62,7 +62,7 @@ def _noise(page: Page, part: SensitivityPart) -> None:
     if part.few:
         page.entry(part.few, style="yellow")
     if not part.reliable:
-        page.entry("the body's noise is near that of int8: predictions are rough", style="yellow")
+        page.entry(f"the body's noise is near that of {part.format}: predictions are rough", style="yellow")
     for entry in part.left_out[:FEW]:
         page.entry(f"{shorten(entry.output, 40)} does not count: {entry.why}")
 
@@ -72,7 +72,7 @@ def _ranked(page: Page, part: SensitivityPart) -> None:
     decisions = part.decisions
     page.section("In float", "what each gains by itself, dB; the first ones are measured as well")
     unit = part.unit
-    head = ["left in float", "gain", "measured", "int8 MACs"]
+    head = ["left in float", "gain", "measured", f"{part.format} MACs"]
     head += [f"cost, {COSTS[unit]}"] if unit != "macs" else []
     scored = any(entry.score is not None for entry in decisions)
     head += ["score"] if scored else []
@@ -105,23 +105,23 @@ def _best(page: Page, part: SensitivityPart) -> None:
     best = part.best
     floats = best.nodes
     if not floats:
-        page.section("Best", _nothing(best))
+        page.section("Best", _nothing(best, part.format))
         return
-    share = f"{100 * best.share_of_int8_macs:.3g} % of the int8 MACs"
+    share = f"{100 * best.share_of_int8_macs:.3g} % of the {part.format} MACs"
     page.section("Best", f"{counted(len(floats), 'layer')} together, {share}: {_gain(part)} dB")
     page.names(floats, shown=FEW, level=1)
     before, after = best.verified_before, best.verified
     if after.sqnr_about_mean_db is not None:
         alone = part.calibration.held_out_code == "apart"
         judged = "samples that chose nothing" if alone else "the same samples"
-        int8 = decibels(before.sqnr_about_mean_db, before.interval)
-        page.entry(f"on {judged}, {about_mean_line(after)}; int8 {int8}")
+        was = decibels(before.sqnr_about_mean_db, before.interval)
+        page.entry(f"on {judged}, {about_mean_line(after)}; {part.format} {was}")
 
 
-def _nothing(best: BestFloats) -> str:
+def _nothing(best: BestFloats, format: str) -> str:
     """Why nothing is best."""
     limit, least = best.max_float, best.smallest_share
-    within = f"{100 * limit:.3g} % of the int8 MACs"
+    within = f"{100 * limit:.3g} % of the {format} MACs"
     if least is None or least <= limit:
         return f"none: what takes no more than {within} gains nothing (--max-float)"
     more = math.ceil(1000 * least) / 10

@@ -34,7 +34,7 @@ def short_screen(report: Report) -> Page:
     took = f"for {report.target}, in {report.seconds:.1f} s{settings}"
     page.section("Model", f"{report.model} -> {report.output}, {took}")
     page.section("Repairs", "; ".join(_repairs(report)))
-    page.section("Int8", "; ".join(_int8(report)))
+    page.section(report.number_format.capitalize(), "; ".join(_quantized(report)))
     page.section("Accuracy", "; ".join(_accuracy(report)))
     for gate in report.goal.gates if report.goal is not None else ():
         page.section("Goal", gate_text(gate), "" if gate.met else "bold red")
@@ -69,12 +69,12 @@ def _repairs(report: Report) -> Iterator[str]:
         yield f"accuracy {levels}, by {', '.join(kept)}" if kept else "no step gains accuracy"
 
 
-def _int8(report: Report) -> Iterator[str]:
+def _quantized(report: Report) -> Iterator[str]:
     plan, engine, worth = part_of(PlanPart, report.plan), report.engine, worth_of(report.verdict)
     eligible = [one for one in plan.layers if one.eligible]
     done, of_all = sum(one.quantized for one in eligible), number(plan.int8_share_of_all_macs)
     share = "" if of_all is None else f", {100 * of_all:.1f} % of all multiply-accumulates"
-    yield f"{done} of the {counted(len(eligible), 'layer')} that int8 can make faster{share}"
+    yield f"{done} of the {counted(len(eligible), 'layer')} that {plan.format} can make faster{share}"
     if plan.kept_float:
         yield f"{counted(len(plan.kept_float), 'layer')} in float"
     if engine.status != "compiled":
@@ -82,7 +82,7 @@ def _int8(report: Report) -> Iterator[str]:
         yield "not compiled" + f": {why}" * bool(why)
     elif engine.planned and not engine.unread:
         run = (
-            "all run in int8"
+            f"all run in {plan.format}"
             if engine.int8 == engine.planned
             else f"{engine.int8} of {engine.planned} run in it"
         )

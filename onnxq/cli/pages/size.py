@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from onnxq.documents.changes import FileSizes
 
 
-def size_section(page: Page, size: FileSizes, *, int8: bool) -> None:
+def size_section(page: Page, size: FileSizes, *, quantized: bool) -> None:
     """The sizes of the original and of the result, and what made the result larger.
 
     Args:
         page: the screen.
         size: the sizes.
-        int8: whether something is quantized: then the result is meant to be smaller.
+        quantized: whether something is quantized: then the result is meant to be smaller.
     """
     grown = size.grown if size.after > size.before else ()
     text = f"{size_text(size.before)} -> {size_text(size.after)}"
-    page.section("Size", text, "yellow" if grown and int8 else "")
+    page.section("Size", text, "yellow" if grown and quantized else "")
     for entry in grown[:FEW]:
         name = f"{shorten(entry.name, 40)}: " if entry.name else ""
         page.entry(f"+{size_text(entry.bytes)} {name}{entry.because}")

@@ -1,4 +1,4 @@
-"""What int8 does to the engine, against plain float16: a section of the end screen, and a page of its own."""
+"""What quantization does to the engine, against plain float16: a section and a page of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from onnxq.cli.pages.words import FEW, counted
 from onnxq.cli.screen import Page, shorten
 
 if TYPE_CHECKING:
-    from onnxq.compiled.verdict import Compared, Fastest, Form, Verdict
+    from onnxq.compiled.verdict import Compared, Form, Verdict
     from onnxq.documents.deployment import DeploymentPart, NamedDeployment
     from onnxq.documents.report import Report
 
@@ -56,7 +56,7 @@ def verdict_section(page: Page, report: Report, *, estimated: bool = False) -> N
             _estimate(page, compared(verdict))
     if not several:
         _reading(page, report.deployment)
-    _fastest(page, verdict.fastest)
+    _fastest(page, verdict)
 
 
 def _reading_section(page: Page, report: Report) -> None:
@@ -104,8 +104,9 @@ def _estimate(page: Page, estimate: Compared | None) -> None:
     page.entry(f"times as fast as plain float16, by {ESTIMATE}: {each}", style="dim")
 
 
-def _fastest(page: Page, fastest: Fastest | None) -> None:
+def _fastest(page: Page, verdict: Verdict) -> None:
     """What was left in float for speed."""
+    fastest = verdict.fastest
     if fastest is None:
         return
     if not fastest.layers:
@@ -114,7 +115,7 @@ def _fastest(page: Page, fastest: Fastest | None) -> None:
     page.entry(
         f"{counted(len(fastest.layers), 'layer')} left in float for speed: "
         f"{fastest.ratio_before:.2f} -> {fastest.ratio:.2f} times as fast as float16, by {ESTIMATE}; "
-        f"int8 share {_percent(fastest.int8_before)} -> {_percent(fastest.int8)}"
+        f"{verdict.format} share {_percent(fastest.int8_before)} -> {_percent(fastest.int8)}"
     )
     page.names(fastest.layers)
 
@@ -126,7 +127,7 @@ def _percent(share: float | None) -> str:
 def verdict_page(name: str, verdict: Verdict, *, estimated: bool = False) -> Page:
     """A comparison with plain float16 in both forms; `estimated`: with the estimate of the speed."""
     page = Page()
-    page.head(f"{name}: int8 against plain {verdict.against}")
+    page.head(f"{name}: {verdict.format} against plain {verdict.against}")
     if verdict.reason:
         page.section("Verdict", f"none: {verdict.reason}")
         return page
@@ -141,7 +142,7 @@ def verdict_page(name: str, verdict: Verdict, *, estimated: bool = False) -> Pag
         if worth is not None:
             page.entry(worth.figures)
             page.entry(note)
-        for what, figures in (("fp16", both.fp16), ("int8", both.int8)) if both is not None else ():
+        for what, figures in (("fp16", both.fp16), (verdict.format, both.int8)) if both is not None else ():
             macs = ", ".join(f"{kind} {count / 1e6:,.0f} M" for kind, count in figures.macs.items())
             page.entry(
                 f"{what}: {counted(figures.kernels, 'kernel')}, {figures.moved_mb:.4g} MB of activations, "

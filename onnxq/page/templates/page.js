@@ -42,7 +42,7 @@
     { key: "compiled", title: "compiled", width: 101 },
     { key: "isolated", title: "alone, dB", width: 103, show: level, right: true, first: true, hint: "SQNR of the layer alone, on the float model's values" },
     { key: "accumulated", title: "accum., dB", width: 115, show: level, right: true, first: true, hint: "SQNR with the errors of all layers before it" },
-    { key: "noise", title: "outputs, dB", width: 120, show: level, right: true, hint: "Sensitivity: SQNR of the model's outputs with this layer alone in int8, predicted" },
+    { key: "noise", title: "outputs, dB", width: 120, show: level, right: true, hint: "Sensitivity: SQNR of the model's outputs with this layer alone quantized, predicted" },
     { key: "gain", title: "gain, dB", width: 95, show: level, right: true, hint: "What leaving it in float gains" },
     { key: "clip", title: "threshold", width: 105, show: percent, right: true, hint: "Threshold over the greatest magnitude of what it reads" },
     { key: "macs", title: "MACs", width: 80, show: decimal, right: true },

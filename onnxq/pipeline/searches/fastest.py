@@ -1,4 +1,4 @@
-"""Layers that int8 makes slower by estimate, left in float: kept where the whole is better with them.
+"""Layers that quantization makes slower by estimate, left in float: kept where the whole is better with them.
 
 The estimate does no better than a constant on published latencies (docs/verdict.md): only a GPU tells.
 """
@@ -21,11 +21,11 @@ _ENGINES = 6
 _GAIN = 1.002
 """How many times as fast a model has to be said to be for a trial to be kept."""
 
-SLOWER = "by a rough estimate int8 is slower on every GPU, whatever is left in float: nothing is quantized"
+_SLOWER = "by a rough estimate {} is slower on every GPU, whatever is left in float: nothing is quantized"
 
 
 def _fastest(request: RunRequest, state: RunState) -> RunState:
-    """The model without int8 where int8 loses.
+    """The model in float where quantization loses.
 
     What one layer in float costs the layers around it is not predicted: each trial is compiled.
 
@@ -62,10 +62,11 @@ def _fastest(request: RunRequest, state: RunState) -> RunState:
                 losing = losing[: len(losing) // 2]
         compared = _of(best).verdict.compared
         if compared is not None and compared.high < 1:  # on no GPU is any of it worth it
-            why = {name: Reason("fastest", SLOWER) for name in best.built.draft.plan.planned}
+            slower = _SLOWER.format(first.verdict.format)
+            why = {name: Reason("fastest", slower) for name in best.built.draft.plan.planned}
             again = tried(why, best)
             if again is not None:
-                best = _saying(again, Verdict(SLOWER, first.verdict.form))
+                best = _saying(again, Verdict(slower, first.verdict.form, format=first.verdict.format))
     return _saying(best, replace(_of(best).verdict, fastest=_said(state, best, trials)))
 
 
@@ -94,15 +95,15 @@ def _left_out(request: RunRequest, state: RunState, why: Reason) -> RunState:
 
 
 def _losing(verdict: Verdict) -> list[ComparedLayers]:
-    """Those that int8 makes slower, the ones that lose most first."""
+    """Those that quantization makes slower, the ones that lose most first."""
     return [one for one in verdict.layers if one.ratio < 1]
 
 
 def _because(layers: ComparedLayers, verdict: Verdict) -> Reason:
     gpus = len(verdict.compared.gpus) if verdict.compared is not None else 0
     text = (
-        f"by a rough estimate int8 makes it slower: {layers.ratio:.2f} times as fast as float16 with its "
-        f"conversions, {layers.low:.2f} to {layers.high:.2f} over {count(gpus, 'GPU')}"
+        f"by a rough estimate {verdict.format} makes it slower: {layers.ratio:.2f} times as fast as float16 "
+        f"with its conversions, {layers.low:.2f} to {layers.high:.2f} over {count(gpus, 'GPU')}"
     )
     return Reason("fastest", text)
 

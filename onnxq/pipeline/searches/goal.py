@@ -45,11 +45,11 @@ _CUT_GOAL = "cut the search: what is in float was chosen by prediction, and no f
 _CUT_HALVES = "cut the search: layers were tried by halves only, and fewer in float may do"
 _MISMATCHED = "nothing was searched for: what calibrated is to be as what the function feeds"
 _NOT_RESOLVED = (
-    "{:.3g} % of the int8 multiply-accumulates stay int8: what they gain in float is not told from chance by "
-    "these samples"
+    "{:.3g} % of the {format} multiply-accumulates stay {format}: what they gain in float is not told from "
+    "chance by these samples"
 )
 _WIDE = Reason("goal", "with half precision the goal is missed, and float32 is nearer")
-_NO_INT8 = "no int8 is left in the model: for this goal all of it is in float"
+_ALL_FLOAT = "no {} is left in the model: for this goal all of it is in float"
 
 
 class _Tried(NamedTuple):
@@ -183,7 +183,7 @@ class _GoalSearch:
                     "layer is left in float for it"
                 )
         if not candidate.built.draft.plan.pairs:
-            self._notes.insert(0, _NO_INT8)
+            self._notes.insert(0, _ALL_FLOAT.format(candidate.built.draft.plan.format.name))
         self._searched = Searched(accuracy, met, raised)
         return candidate
 
@@ -219,7 +219,7 @@ class _GoalSearch:
         )
 
     def _worth_it(self, accuracy: Accuracy, met: Met, raised: Mapping[str, float]) -> Met:
-        """The same, unless it gives away int8 for less than the samples resolve; else what does not.
+        """The same, unless it gives away layers for less than the samples resolve; else what does not.
 
         Of the sets that were measured the cheapest is taken that is not surely worse than a much dearer one.
         """
@@ -236,7 +236,8 @@ class _GoalSearch:
             if taken - share(trial.nodes) <= GIVEN_AWAY:
                 break
             if not self._resolved(accuracy, trial.nodes, met.best.nodes):
-                self._kept = _NOT_RESOLVED.format(100 * (taken - share(trial.nodes)))
+                format = self._state.built.draft.plan.format.name
+                self._kept = _NOT_RESOLVED.format(100 * (taken - share(trial.nodes)), format=format)
                 least = min(share(trial.nodes) + GIVEN_AWAY, 1.0 if allowed is None else allowed)
                 accuracy.bounded(least)
                 little = self._met(accuracy, raised)

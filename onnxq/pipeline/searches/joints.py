@@ -1,4 +1,4 @@
-"""Joint decisions that hold only where the outputs are good: attention in int8, behind repair."""
+"""Joint decisions that hold only where the outputs are good: quantized attention, behind repair."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from onnxq.pipeline.searches.scales import SCALES, with_scales
 from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.quant.plan import Joint, QuantPlan
 
-NOT_COMPARED = "what attention in int8 costs the outputs was not measured: no samples, or none that compare"
+NOT_COMPARED = "what quantized attention costs the outputs was not measured: no samples, or none that compare"
 
 _SAMPLES = 16
 
@@ -39,7 +39,7 @@ def tried_of(plan: QuantPlan) -> list[Joint]:
 def below_floor(joints: Sequence[Joint], measure: Measure, cost: Cost) -> dict[str, Reason] | None:
     """The nodes of joint decisions that are in float, each with why, as the outputs are below the floor.
 
-    In int8 a Softmax has one scale for all rows of all heads: where some have one great weight and others
+    Quantized, a Softmax has one scale for all rows of all heads: where some have one great weight and others
     many small ones, the small ones are lost. How much that matters, the outputs tell. While the worst part
     of them has what `policies.JOINTS_FLOOR_DB` says, all stay. Below it those go to float first that gain
     most a byte: as few as the floor takes, or where it is out of reach, those that gain most, as anything
@@ -75,14 +75,14 @@ def below_floor(joints: Sequence[Joint], measure: Measure, cost: Cost) -> dict[s
         if replace(LOUD, least_db=max(LOUD.least_db, prices[best])).refusal(gains[best]):
             return {}
     text = (
-        f"with such layers in int8 the worst output has {worst:.1f} dB of SQNR about its mean, in float "
-        f"{reached[best]:.1f} dB; from {JOINTS_FLOOR_DB:g} dB on they stay in int8"
+        f"with such layers quantized the worst output has {worst:.1f} dB of SQNR about its mean, in float "
+        f"{reached[best]:.1f} dB; from {JOINTS_FLOOR_DB:g} dB on they stay quantized"
     )
     return dict.fromkeys(nested[best], Reason("disagrees", text))
 
 
 def _tried(request: RunRequest, state: RunState) -> RunState:
-    """Without the joint decisions that the outputs do not bear in int8; the rest is searched for anew."""
+    """Without the joint decisions that the outputs do not bear quantized; the rest is searched for anew."""
     built, sampling = state.built, request.sampling
     try:
         with built.job.step("choose"), built.job.limit:

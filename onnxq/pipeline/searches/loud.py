@@ -335,6 +335,10 @@ class _Looking:
 
     # -- words and prices ----------------------------------------------------------------------
 
+    @property
+    def _format(self) -> str:
+        return self._built.draft.plan.format.name
+
     def _share(self, tried: _Set) -> float:
         return _share(self._built.draft.plan, self._accuracy.costs.along(_nodes(tried)))
 
@@ -347,7 +351,7 @@ class _Looking:
         """Why each layer is in float."""
         on = model.sources.on(())
         share, gain = self._share(self._taken), self._heads.gain_db
-        worth = f"{gain:+.1f} dB for {share:.2%} of the int8 work"
+        worth = f"{gain:+.1f} dB for {share:.2%} of the {self._format} work"
         if len(self._taken) > 1:
             worth = f"with the {len(_nodes(self._taken))} layers that are in float for it {worth}"
         reasons: dict[str, Reason] = {}
@@ -359,12 +363,12 @@ class _Looking:
 
     def _named(self, one: _Loud, gain: Gain, share: float, left_float: bool) -> LoudSource:
         nodes, spread = one.decision.nodes, within(gain.interval)
-        told, worth = _told(nodes), f"{gain.db:+.1f} dB{spread} for {share:.2%} of the int8 work"
+        told, worth = _told(nodes), f"{gain.db:+.1f} dB{spread} for {share:.2%} of the {self._format} work"
         if left_float:
             why = f"{told} in float: {one.text}; {worth}"
         else:
             flags = " ".join(f"--keep-float {name!r}" for name in nodes)
-            why = f"{told} in int8: {one.text}; in float {worth} ({flags})"
+            why = f"{told} in {self._format}: {one.text}; in float {worth} ({flags})"
         return LoudSource(
             _name(one.decision), nodes, one.output, one.share, gain.db, share, left_float, why, gain.interval
         )  # fmt: skip

@@ -6,7 +6,7 @@ from onnxq.repair.steps import Proposal, Turn, step
 @step(
     place=1, even=True, edit="onnxq.repair.lattice:Lattice", there="onnxq.repair.lattice:there",
     reserved="always",
-    nothing="no int8 layer reads an input of 8-bit pixels whose values have no codes of their own yet",
+    nothing="no quantized layer reads an input of 8-bit pixels whose values have no codes of their own yet",
 )  # fmt: skip
 def lattice(turn: Turn) -> Proposal:
     """See `onnxq.repair.lattice`."""

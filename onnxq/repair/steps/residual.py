@@ -14,7 +14,7 @@ _UNSURE = 2.0  # so many times the noise that something makes alone it may make 
 
 @step(
     place=4, there="onnxq.repair.residual:there", search=60, reserved="many", least_db=_WORTH_DB,
-    nothing="no sum reads what int8 layers read, or what they make of the noise is not worth float",
+    nothing="no sum reads what quantized layers read, or what they make of the noise is not worth float",
 )  # fmt: skip
 def residual(turn: Turn) -> Proposal:
     """As many sums as may be in float, most noise for the bytes first; see `onnxq.repair.residual`."""

@@ -8,7 +8,7 @@ from onnxq.repair.steps import Proposal, Turn, step
 @step(
     place=6, even=True, goes_with=("bias",), fits=True, reserved="always",
     edit="onnxq.repair.shift:Shift", there="onnxq.repair.shift:there",
-    nothing="no Relu or Clip is read by int8 layers without padding alone",
+    nothing="no Relu or Clip is read by quantized layers without padding alone",
 )  # fmt: skip
 def shift(turn: Turn) -> Proposal:
     """See `onnxq.repair.shift`; biases are fitted with it."""

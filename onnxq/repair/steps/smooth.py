@@ -8,7 +8,7 @@ ALPHAS = (0.5, 0.65)
 
 @step(
     place=3, edit="onnxq.repair.scale:Scale",
-    nothing="there is no normalization or gate in front of int8 layers that a factor could go into",
+    nothing="there is no normalization or gate in front of quantized layers that a factor could go into",
 )  # fmt: skip
 def smooth(turn: Turn) -> Proposal:
     """See `onnxq.repair.smooth`."""

@@ -9,7 +9,7 @@ _MOST_SPLIT = 0.1
 @step(
     place=8, even=True, edit="onnxq.repair.split:HalfSteps", there="onnxq.repair.split:there",
     search=60, reserved="many",
-    nothing="no small tensor is read by int8 layers that could have it twice",
+    nothing="no small tensor is read by quantized layers that could have it twice",
 )  # fmt: skip
 def split(turn: Turn) -> Proposal:
     """As many tensors as may be, the most noise for the work first.
@@ -24,7 +24,7 @@ def split(turn: Turn) -> Proposal:
     total = sum(layer.macs or 0 for layer in draft.plan.layers if layer.quantized)
     work = {edit.tensor: splits.macs.get(edit.tensor, 0) / max(total, 1) for edit in splits.edits}
     dear = {
-        name: f"it adds {100 * share:.1f} % of int8 work"
+        name: f"it adds {100 * share:.1f} % of the quantized work"
         for name, share in work.items()
         if share > _MOST_SPLIT
     }
