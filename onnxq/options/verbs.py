@@ -102,14 +102,14 @@ VERBS: Mapping[str, Verb] = {
     ),
     "sanitize": Verb(
         (*_CALIBRATED, Format, Papers, *_MODEL, Runtime),
-        without=("method", "exact", "samples", "seed", "partial",
+        without=("pairs", "method", "exact", "samples", "seed", "partial",
                  "keep_float", "keep_float_op", "loud", "scale_form", "cache", "plan", *DEPLOYED),
         config=True,
         first=_flags("output target shape assume freeze rules skip prove body calib"),
     ),
     "check": Verb(
         (*_CALIBRATED, *_MODEL, Compilation, Runtime),
-        without=("allow_interface_changes", "gpu", "fastest", "profile_weights"), config=True,
+        without=("allow_interface_changes", "pairs", "gpu", "fastest", "profile_weights"), config=True,
         first=_flags("target calib strict report check shape assume rules no-engine sm"),
     ),
     "inspect": Verb(
@@ -149,8 +149,8 @@ VERBS: Mapping[str, Verb] = {
     "init": Verb((DataPlace,), without=("script",)),
     "help": Verb(),
     "schema": Verb(),
-    "rules list": Verb((Repairs,), without=("target", "enable", "skip", "prove", "allow_interface_changes")),
-    "rules explain": Verb((Repairs,), without=("enable", "skip", "prove", "allow_interface_changes")),
+    "rules list": Verb((Repairs,), without=("target", "enable", "skip", "prove", "pairs", "allow_interface_changes")),
+    "rules explain": Verb((Repairs,), without=("enable", "skip", "prove", "pairs", "allow_interface_changes")),
     "rules page": Verb(),
     "rules test": Verb(),
 }  # fmt: skip

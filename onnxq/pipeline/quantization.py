@@ -43,6 +43,7 @@ from onnxq.pipeline.calibration import (
 from onnxq.pipeline.decision_ranking import MAX_FLOAT, Sensitivity, sensitivity_of
 from onnxq.pipeline.deploying import deployment_parts, worths
 from onnxq.pipeline.engine_part import told_beyond
+from onnxq.pipeline.file_pairs import SCALING
 from onnxq.pipeline.gates import NOTHING, Verified
 from onnxq.pipeline.goal_found import GoalFound
 from onnxq.pipeline.job import Job
@@ -120,6 +121,9 @@ class Quantization:
         self._header = job.target.cache if format.cache or not job.target.explicit else None
         self._format, self._ranks = format, False
         self._file = file
+        taken = job.taken
+        if taken is not None and taken.adopted and taken.exact and self._repair.is_auto:
+            self._repair = AccuracyRepair("none")  # nothing is lost
         if file is not None:
             self._repair = _beside(file, self._repair)
             self._options = replace(options, own_methods=file.methods)
@@ -396,6 +400,7 @@ class Quantization:
         deployments = deployed.deployments
         if file is not None and file.sizes and not deployments[0].name:
             deployments = (replace(deployments[0], usual=file.shapes),)
+        taken = job.taken
         prepared = prepare(
             job, deployments, self._format, options.layers, self._body, file, quantizes=quantizes,
             usual=deployed.usual,
@@ -403,6 +408,7 @@ class Quantization:
         request = RunRequest(
             options, sampling, self._repair, self._pursuit, self._loud, self._compilation, file,
             edits=self._header is None, repairs_of=prepared.steps,
+            undone=SCALING if taken is not None and taken.adopted and self._repair.is_auto else frozenset(),
         )  # fmt: skip
         draft, floats = prepared.draft, prepared.floats
         if file is not None:

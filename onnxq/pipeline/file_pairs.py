@@ -1,0 +1,116 @@
+"""The Q/DQ pairs that a file came with: what becomes of them, and what is said of that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+
+from onnxq.base.reason import Reason
+from onnxq.graph.pairs import Pair
+from onnxq.graph.unquantized import StatedPair
+from onnxq.quant.plan import QuantPlan
+from onnxq.quant.ranges import Range
+from onnxq.quant.weights import Weights
+
+SCALING = frozenset({"lattice", "scale", "smooth", "shift", "split", "thresholds"})
+"""The steps of repair that give tensors other ranges than a file states: not tried unless they are named."""
+
+
+def in_whole_numbers(pair: Pair) -> bool:
+    """Whether the codes of a pair are whole numbers, with a scale for a tensor or a channel."""
+    seen = Pair(pair.quantizer) if pair.dequantizes and pair.quantizer is not None else pair
+    return seen.ends is not None and not pair.block
+
+
+def not_in_blocks(pair: Pair) -> bool:
+    """Whether a pair has a scale for a tensor or a channel."""
+    return not pair.block
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TakenPairs:
+    """The pairs that were taken out of a file.
+
+    Attributes:
+        adopted: whether their ranges are those of the run.
+        stated: what they said.
+        file: the file with them, repaired; it is what `adopt` is compared with.
+        floats: the model without them.
+    """
+
+    adopted: bool
+    stated: tuple[StatedPair, ...]
+    file: onnx.ModelProto
+    floats: onnx.ModelProto
+
+    @property
+    def exact(self) -> bool:
+        """Whether int8 around 0 holds all numbers of their codes."""
+        return all(one.exact for one in self.stated)
+
+    def ranges(self, plan: QuantPlan) -> dict[str, Range]:
+        """The ranges of the activations of a plan, as the pairs said."""
+        found: dict[str, Range] = {}
+        for one in self.stated:
+            if not one.constant:
+                said = Range(float(np.max(one.amax)), Reason("pair", f"the file's pair: {_told(one)}", "model"))
+                found[one.tensor] = max(found.get(one.tensor, said), said, key=lambda entry: entry.amax)
+        return of_groups(found, plan)
+
+    def weights(self, plan: QuantPlan) -> Weights:
+        """What the quantized constants of a plan cover, as the pairs said."""
+        stated = {one.tensor: one for one in self.stated if one.constant and one.exact}
+        weights: Weights = {}
+        for site in plan.sites:
+            one = stated.get(site.tensor) if site.kind == "weight" else None
+            if one is None or one.axis not in (None, site.axis):
+                continue
+            weights[site.tensor, site.axis] = np.asarray(one.amax, np.float32)
+        return weights
+
+    def told(self, plan: QuantPlan, ranges: dict[str, Range]) -> Iterator[str]:
+        """What is said of a run that adopts or drops them."""
+        count = f"the Q/DQ pairs of the file ({len(self.stated)} tensors)"
+        if not self.adopted:
+            yield (
+                f"{count} are taken out (--pairs drop), and the float net is quantized anew; the accuracy is "
+                "against that net, not against the file"
+            )
+            return
+        inexact = [one for one in self.stated if not one.exact]
+        adopted = [name for name in plan.measured if name in ranges]
+        text = f"{count} became int8 around 0 (--pairs adopt), in the ranges that the file states; "
+        if inexact:
+            worst = max(inexact, key=lambda one: one.lost)
+            text += f"{len(inexact)} lose by that, up to {worst.lost:.1f} bits: {worst.tensor!r} ({_told(worst)})"
+        else:
+            text += "that is exact"
+        yield f"{text}; the accuracy is against the file, with its pairs"
+        if new := [name for name in plan.measured if name not in ranges]:
+            yield f"{len(new)} tensors have no pair in the file, {new[0]!r} for one: calibration measures them"
+        del adopted
+
+
+def of_groups(ranges: dict[str, Range], plan: QuantPlan) -> dict[str, Range]:
+    """Ranges, and those of a group's sources by any member."""
+    found = dict(ranges)
+    for group in plan.groups:
+        members = [found[name] for name in group.tensors if name in found]
+        if members:
+            widest = max(members, key=lambda entry: entry.amax)
+            found.update((name, widest) for name in group.sources if name not in found)
+    return found
+
+
+def _told(one: StatedPair) -> str:
+    """What a pair was, and what int8 around 0 makes of it."""
+    zeros = np.unique(one.zero)
+    around = f"around {zeros[0]}" if len(zeros) == 1 else "around several zero points"
+    text = f"{one.format.name} {around}"
+    if one.exact:
+        return f"{text}, the same numbers"
+    bits = max(one.lost, 0.0)
+    return f"{text}; int8 around 0 has {2**one.lost:.3g} times the step, {bits:.1f} bits less"
