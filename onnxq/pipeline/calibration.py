@@ -202,13 +202,13 @@ def prepare(
             job.notes.extend(notes)
     ranges = own.ranges(draft.plan)
     amax = {**own.weights(draft.plan), **draft.patches.amax}
-    if file is None and job.taken is not None:
-        said = job.taken.ranges(draft.plan) if job.taken.adopted else {}
-        job.notes.extend(job.taken.told(draft.plan, said))
-        measured = draft.plan.measured
-        kept = {name: said[name] for name in measured if name in said and name not in ranges}
-        amax = {**(job.taken.weights(draft.plan) if job.taken.adopted else {}), **amax}
-        draft = replace(draft, ranges={**kept, **draft.ranges})
+    taken = job.taken
+    if file is None and taken is not None:
+        said = taken.ranges(draft.plan) if taken.adopted else {}
+        job.notes.extend(taken.told(draft.plan, said))
+        asked = {name: said[name] for name in draft.plan.measured if name in said and name not in ranges}
+        draft = replace(draft, ranges={**asked, **draft.ranges})
+        amax = {**(taken.weights(draft.plan, model) if taken.adopted else {}), **amax}
     draft = replace(draft, patches=replace(draft.patches, amax=amax), body=body)
     job.notes.extend(own.notes)
     if layers and file is not None:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import onnx
 
 from onnxq.base.reason import Reason
+from onnxq.graph.model import Model
 from onnxq.graph.pairs import Pair
 from onnxq.graph.unquantized import StatedPair
+from onnxq.graph.wiring import constant_of
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.ranges import Range
+from onnxq.quant.scales import weight_amax
 from onnxq.quant.weights import Weights
+from onnxq.repair.engine_bytes import engine_bytes
+from onnxq.run.compare import OutputAccuracy
 
 SCALING = frozenset({"lattice", "scale", "smooth", "shift", "split", "thresholds"})
 """The steps of repair that give tensors other ranges than a file states: not tried unless they are named."""
@@ -60,19 +65,25 @@ class TakenPairs:
                 found[one.tensor] = max(found.get(one.tensor, said), said, key=lambda entry: entry.amax)
         return of_groups(found, plan)
 
-    def weights(self, plan: QuantPlan) -> Weights:
-        """What the quantized constants of a plan cover, as the pairs said."""
+    def weights(self, plan: QuantPlan, model: Model) -> Weights:
+        """What the quantized constants of a plan cover, as the pairs said that int8 around 0 holds exactly."""
         stated = {one.tensor: one for one in self.stated if one.constant and one.exact}
-        weights: Weights = {}
+        tensors, weights = model.graph.tensors() if stated else {}, Weights()
         for site in plan.sites:
             one = stated.get(site.tensor) if site.kind == "weight" else None
             if one is None or one.axis not in (None, site.axis):
                 continue
-            weights[site.tensor, site.axis] = np.asarray(one.amax, np.float32)
+            top = weight_amax(np.asarray(constant_of(tensors[site.tensor]), np.float32), site.axis)
+            weights[site.tensor, site.axis] = np.broadcast_to(one.amax.astype(np.float32), top.shape)
         return weights
 
-    def told(self, plan: QuantPlan, ranges: dict[str, Range]) -> Iterator[str]:
-        """What is said of a run that adopts or drops them."""
+    def told(self, plan: QuantPlan, ranges: Mapping[str, Range]) -> Iterator[str]:
+        """What is said of a run that adopts or drops them.
+
+        Args:
+            plan: the plan of the model without them.
+            ranges: those that were adopted, by tensor.
+        """
         count = f"the Q/DQ pairs of the file ({len(self.stated)} tensors)"
         if not self.adopted:
             yield (
@@ -80,21 +91,19 @@ class TakenPairs:
                 "against that net, not against the file"
             )
             return
+        text = f"{count} became int8 around 0 (--pairs adopt), in the ranges that the file states: "
         inexact = [one for one in self.stated if not one.exact]
-        adopted = [name for name in plan.measured if name in ranges]
-        text = f"{count} became int8 around 0 (--pairs adopt), in the ranges that the file states; "
         if inexact:
             worst = max(inexact, key=lambda one: one.lost)
-            text += f"{len(inexact)} lose by that, up to {worst.lost:.1f} bits: {worst.tensor!r} ({_told(worst)})"
+            text += f"{len(inexact)} have other steps, {worst.tensor!r} for one ({_told(worst)})"
         else:
-            text += "that is exact"
-        yield f"{text}; the accuracy is against the file, with its pairs"
+            text += "the same numbers"
+        yield f"{text}; the accuracy is against the file, with its pairs and what they round"
         if new := [name for name in plan.measured if name not in ranges]:
             yield f"{len(new)} tensors have no pair in the file, {new[0]!r} for one: calibration measures them"
-        del adopted
 
 
-def of_groups(ranges: dict[str, Range], plan: QuantPlan) -> dict[str, Range]:
+def of_groups(ranges: Mapping[str, Range], plan: QuantPlan) -> dict[str, Range]:
     """Ranges, and those of a group's sources by any member."""
     found = dict(ranges)
     for group in plan.groups:
@@ -114,3 +123,32 @@ def _told(one: StatedPair) -> str:
         return f"{text}, the same numbers"
     bits = max(one.lost, 0.0)
     return f"{text}; int8 around 0 has {2**one.lost:.3g} times the step, {bits:.1f} bits less"
+
+
+def as_measured(pairs: str, near: Sequence[OutputAccuracy], model: Model, plan: QuantPlan) -> str:
+    """What `--pairs` with another value comes to.
+
+    Args:
+        pairs: that value.
+        near: how near its outputs are to the file's.
+        model: its float model.
+        plan: its plan.
+    """
+    figures = [one.sqnr_db for one in near if one.sqnr_db is not None]
+    plain, moved = engine_bytes(model, QuantPlan()), engine_bytes(model, plan)
+    text = f"--pairs {pairs}: {min(figures):.1f} dB against the file" if figures else f"--pairs {pairs}"
+    return f"{text}, about {moved / plain:.0%} of plain float16's bytes" if plain else text
+
+
+def kept_inexact(count: int, measured: Sequence[str]) -> str:
+    """What is said where pairs are kept that int8 around 0 does not hold.
+
+    Args:
+        count: how many.
+        measured: what else could be done with them, see `as_measured`.
+    """
+    what = "; ".join(measured) or "--pairs adopt takes their ranges in int8, --pairs drop quantizes the float net"
+    return (
+        f"{count} Q/DQ pairs of the file are not int8 around 0: they are kept as float arithmetic, which "
+        f"moves more bytes. {what}"
+    )

@@ -102,6 +102,8 @@ class Job:
         glance: what was seen of the data; None without any.
         parts: those of the outputs, found on samples; None until then.
         pairs: what becomes of the pairs that the file came with, of `onnxq.options.settings.PAIRS`.
+        inexact: how many of them are kept, as nobody asks for anything else, and hold other numbers than int8
+            around 0 does.
         taken: those pairs, where they were taken out; None until then, and where they are kept.
     """
 
@@ -130,6 +132,7 @@ class Job:
     glance: Glance | None = None
     parts: OutputParts | None = None
     pairs: str = "keep"
+    inexact: int = 0
     taken: TakenPairs | None = None
 
     @staticmethod
@@ -175,7 +178,8 @@ class Job:
             source, repairs, inputs, target, rules, model, heard, limit, before, nodes,
             None if why is None else was, whole, stated, phases, began,
         )  # fmt: skip
-        return replace(job, pairs=job._pairs_asked())
+        pairs, inexact = job._pairs_asked()
+        return replace(job, pairs=pairs, inexact=inexact)
 
     def step(self, name: str) -> AbstractContextManager[None]:
         """Times a step and tells the observer."""
@@ -245,19 +249,18 @@ class Job:
         """The rules that are on, but for those of codes that are not around 0."""
         return [rule for rule in self.rules if rule.lacks != "asymmetric-quantization"]
 
-    def _pairs_asked(self) -> str:
-        """What becomes of the file's pairs: what the user says, else `adopt` where that is exact."""
+    def _pairs_asked(self) -> tuple[str, int]:
+        """What becomes of the file's pairs: what the user says, else `adopt` where that is exact; `inexact`."""
         asked, keep = self.repairs.pairs, PAIRS[0]
         if asked == keep or not any(node.op.startswith(QUANTIZED) for node in self.model.graph.nodes):
-            return keep
-        if asked is not None:
-            return asked
-        if not self.target.explicit:
-            return keep
+            return keep, 0
+        if asked is not None or not self.target.explicit:
+            return asked or keep, 0
         model = self._with_pairs(self._file)
         stated = without_pairs(model.to_proto(), model.data_dir, in_whole_numbers)[1]
+        inexact = sum(not one.exact for one in stated)
         native = all(one.native for one in stated)
-        return "adopt" if all(one.exact for one in stated) and not native else keep
+        return "adopt" if not inexact and not native else keep, inexact
 
     def fingerprint(self) -> str:
         """The hash of the model as the user gave it, with what is stated of its inputs."""
@@ -272,6 +275,13 @@ class Job:
     def sanitized(self) -> Job:
         """The job of the model that the rules make; without the file's pairs, where they are not kept."""
         return self._repaired() if self.pairs == PAIRS[0] else self._without_pairs()._repaired()
+
+    def with_pairs(self, pairs: str) -> Job:
+        """The job of the same file and data with something else done with its pairs; nothing is proved."""
+        repairs = replace(self.repairs, pairs=pairs, prove="never")
+        job = Job.of(self.source, repairs, self.inputs, self.observe, None, next(iter(self.target.formats)))
+        job = replace(job, place=self.place, data_names=self.data_names, parts=self.parts)
+        return job.sanitized()
 
     def _without_pairs(self) -> Job:
         """The job of the model without the pairs of the file, as the rules make it that keep pairs."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from onnxq.analysis.reports import number
+from onnxq.base import remarks
 from onnxq.base.plain import extended
 from onnxq.base.reason import code_of
 from onnxq.calib.stats import Stats
@@ -43,7 +44,7 @@ from onnxq.pipeline.calibration import (
 from onnxq.pipeline.decision_ranking import MAX_FLOAT, Sensitivity, sensitivity_of
 from onnxq.pipeline.deploying import deployment_parts, worths
 from onnxq.pipeline.engine_part import told_beyond
-from onnxq.pipeline.file_pairs import SCALING
+from onnxq.pipeline.file_pairs import SCALING, as_measured, kept_inexact
 from onnxq.pipeline.gates import NOTHING, Verified
 from onnxq.pipeline.goal_found import GoalFound
 from onnxq.pipeline.job import Job
@@ -240,6 +241,7 @@ class Quantization:
         sampling = self._sampling(decides=pursuit.goal.is_set)
         as_float = None if job.target.explicit else job.result(job.model.to_proto())
         request, state = self._calibrated(sampling)
+        self._tell_of_pairs(sampling, state.references.verifying)
         state = self._verified(request, searched((*PLANNED, *WRITTEN), request, state))
         state = self._verified(request, searched(COMPILED, request, state))  # the compiler has a say
         job, built, compiled, verified = state.built.job, state.built, state.compiled, state.verified
@@ -286,6 +288,24 @@ class Quantization:
         errors = self._layer_errors(sampling, built, result, details or Details())
         result.report = job.finished(replace(result.report, layer_errors=errors))
         return result
+
+    def _tell_of_pairs(self, sampling: Sampling, file: Recording | None) -> None:
+        """What adopting or dropping the file's pairs comes to, where they are kept and cost float arithmetic.
+
+        Measured as calibrated, without what searches for more; `file`: what the file gives.
+        """
+        job, source, told = self._job, self._source, []
+        if not job.inexact:
+            return
+        measures = source is not None and source.count is not None and file is not None
+        for pairs in ("adopt", "drop") if measures and not job.limit.is_over and not _is_large(job) else ():
+            with remarks.heard(), job.step("pairs"):
+                other = job.with_pairs(pairs)
+                run = Quantization(other, self._options, source, None, self._format, None, None, self._repair)
+                built = run._calibrated(run._sampling(decides=sampling.confirms))[1].built
+            near = verify(built.job, sampling, built.proto, file)
+            told.append(as_measured(pairs, near, built.floats.model, built.draft.plan))
+        job.notes.append(kept_inexact(job.inexact, told))
 
     def _verified(self, request: RunRequest, state: RunState) -> RunState:
         """With how near its outputs are, on samples that decided nothing."""
@@ -565,6 +585,11 @@ def _beside(file: PlanFile, repair: AccuracyRepair) -> AccuracyRepair:
             "leave --repair out, or write the plan anew with it: onnxq plan",
         )
     return repair
+
+
+def _is_large(job: Job) -> bool:
+    """Whether a second model would be too much for the memory."""
+    return weight_bytes(job.model.to_proto(weights=False)) >= LARGE
 
 
 def _recognised(built: Built) -> Int8Operators | None:
