@@ -21,8 +21,8 @@ from onnxq.graph.view import Node, Tensor, every_node
 QUANTIZED = (*QDQ, "QLinear", "QGemm")
 """How the names of operators begin that quantize, dequantize, or compute with codes and scales."""
 
-_CODES = Between(MOVES, joins=True)
-"""What codes go through that are floats then: a Pad would add other values."""
+_CODES = Between((*MOVES, "Clip"), joins=True)
+"""What codes go through that are floats then: a Pad would add other values. PyTorch clips codes of 7 bits."""
 
 _ABOVE_ZERO = ("Relu", "Sigmoid", "HardSigmoid", "Softmax", "Abs", "Exp", "Sqrt")
 _MEANS = ("AveragePool", "GlobalAveragePool", "GlobalMaxPool", "ReduceMean", "ReduceMax", "Resize")
@@ -41,6 +41,7 @@ class StatedPair:
         format: of its codes.
         scale: the size of a step, float64 [] or [channels].
         zero: the code of 0, int64, of the same shape.
+        ends: the least and the greatest code that there is.
         axis: that of the channels; None: there is one scale.
         spread: of a constant of codes, the least and the greatest of them less their zero point; else None.
         constant: whether it is a constant.
@@ -51,6 +52,7 @@ class StatedPair:
     format: NumberFormat
     scale: np.ndarray
     zero: np.ndarray
+    ends: tuple[int, int]
     axis: int | None
     spread: tuple[int, int] | None = None
     constant: bool = False
@@ -61,7 +63,7 @@ class StatedPair:
         """Whether int8 around 0 holds the same numbers, with the same scale."""
         if self.spread is not None:
             return -INT8.greatest <= self.spread[0] and self.spread[1] <= INT8.greatest
-        least, greatest = self.format.ends
+        least, greatest = self.ends
         one = self.constant or not self.scale.ndim  # an activation has one scale
         bits = greatest - least == INT8.ends[1] - INT8.ends[0]
         return one and bits and not self._moved.any()
@@ -74,7 +76,7 @@ class StatedPair:
     @property
     def _moved(self) -> np.ndarray:
         """By how much 0 is away from the middle of the codes."""
-        least, greatest = self.format.ends
+        least, greatest = self.ends
         return self.zero - (least + greatest + 1) // 2
 
     @property
@@ -87,7 +89,7 @@ class StatedPair:
         """
         if self.exact:
             return self.scale * INT8.greatest
-        least, greatest = self.format.ends
+        least, greatest = self.ends
         reach = np.maximum(self.zero - least, greatest - self.zero) * self.scale
         return np.asarray(reach * (INT8.greatest / (INT8.greatest + 0.5)))
 
@@ -139,8 +141,7 @@ def without_pairs(
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     graph = copy.graph
-    held = PairIndex.of(Topology(model, None, data_dir), bodies=False)
-    pairs = {pair.node.outputs[0].name: pair for pair in _taken(held, takes)}
+    taken = _Taken(PairIndex.of(Topology(model, None, data_dir), bodies=False), takes)
     outputs = {info.name for info in graph.output}
     inputs = {info.name for info in graph.input}
     instead: dict[str, str] = {}
@@ -148,24 +149,26 @@ def without_pairs(
     stated: list[StatedPair] = []
     kept = []
     for node in graph.node:
+        clips = node.op_type == "Clip" and node.input[0] in taken.codes
         for index, name in enumerate(node.input):
             node.input[index] = instead.get(name, name)
         source = node.input[0] if node.input else ""
-        pair = pairs.get(node.output[0]) if node.output else None
+        pair = taken.pairs.get(node.output[0]) if node.output else None
         if pair is not None and not pair.dequantizes:
-            cut = "" if source in inputs else _cut(pair)
+            ends = taken.ends(pair)
+            cut = "" if source in inputs else _cut(pair, ends)
             if cut:
                 kept.append(_cutting(node, cut, copy))
                 source = node.output[0]
             else:
                 instead[node.output[0]] = source
             types[source] = _type(pair.scale)
-            stated += _stated(pair, source, cut)
+            stated += _stated(pair, source, ends, cut)
         elif pair is not None:
             made, kind = _dequantized(pair), _type(pair.scale)
             if made is not None:
                 graph.initializer.append(numpy_helper.from_array(made, node.output[0]))
-                stated += _stated(pair, node.output[0])
+                stated += _stated(pair, node.output[0], pair.ends)
             elif types.get(source, kind) != kind:
                 kept.append(
                     onnx.helper.make_node("Cast", [source], [node.output[0]], f"{node.name}_cast", to=kind)
@@ -174,6 +177,8 @@ def without_pairs(
                 kept.append(onnx.helper.make_node("Identity", [source], [node.output[0]], node.name))
             else:
                 instead[node.output[0]] = source
+        elif clips:
+            instead[node.output[0]] = source
         else:
             if source in types:  # what only moves codes moves floats now
                 types.update(dict.fromkeys(node.output, types[source]))
@@ -188,46 +193,78 @@ def without_pairs(
     return copy, tuple(stated)
 
 
-def _taken(held: PairIndex, takes: Callable[[Pair], bool]) -> list[Pair]:
-    """The pairs that can be taken out: each node with all that it is paired with."""
-    makers = {pair.node: _makers(pair) for pair in held.dequantizing}
-    stays = {pair.node for pair in held if not takes(pair)}
-    stays |= {node for node, found in makers.items() if found is None}
-    for pair in held.quantizing:
-        (codes,) = pair.node.outputs[:1]
-        readers = [user for user, _ in readers_of(codes, _CODES)]
-        if any(user not in makers for user in readers) or _reaches_output(codes):
-            stays.add(pair.node)
-    before = -1
-    while len(stays) != before:
-        before = len(stays)
-        for node, found in makers.items():
-            if node in stays or any(maker in stays for maker in found or ()):
-                stays.update((node, *(found or ())))
-    return [pair for pair in held if pair.node not in stays]
+class _Taken:
+    """The pairs that can be taken out: each node with all that it is paired with.
 
+    Attributes:
+        pairs: they, by the name of what the node gives.
+        codes: the names of their codes, moved or not.
+    """
 
-def _makers(pair: Pair) -> Collection[Node] | None:
-    """The QuantizeLinear whose codes a DequantizeLinear reads; none of a constant; None where others make them."""
-    if pair.codes is None or pair.codes.is_constant:
-        return None if pair.codes is None or _dequantized(pair) is None else ()
-    found: dict[Node, None] = {}
-    todo: list[Tensor | None] = [pair.codes]
-    while todo:
-        tensor = todo.pop()
-        maker = tensor.producer if tensor is not None else None
-        if maker is None:
+    def __init__(self, held: PairIndex, takes: Callable[[Pair], bool]) -> None:
+        self.codes: set[str] = set()
+        self._clips: dict[Node, list[Node]] = {}
+        makers = {pair.node: self._makers(pair) for pair in held.dequantizing}
+        stays = {pair.node for pair in held if not takes(pair)}
+        stays |= {node for node, found in makers.items() if found is None}
+        for pair in held.quantizing:
+            readers = [user for user, _ in readers_of(pair.node.outputs[0], _CODES)]
+            if any(user not in makers for user in readers) or _reaches_output(pair.node.outputs[0]):
+                stays.add(pair.node)
+        before = -1
+        while len(stays) != before:
+            before = len(stays)
+            for node, found in makers.items():
+                if node in stays or any(maker in stays for maker in found or ()):
+                    stays.update((node, *(found or ())))
+        self.pairs = {pair.node.outputs[0].name: pair for pair in held if pair.node not in stays}
+
+    def ends(self, pair: Pair) -> tuple[int, int] | None:
+        """The least and the greatest code that a QuantizeLinear gives, as a Clip behind it leaves them."""
+        if pair.ends is None:
             return None
-        if maker.op == QUANTIZE:
-            if not _same(pair, Pair(maker)):
+        least, greatest = pair.ends
+        for clip in self._clips.get(pair.node, ()):
+            low, high = _bounds(clip)
+            least, greatest = max(least, int(low)), min(greatest, int(high))
+        return least, greatest
+
+    def _makers(self, pair: Pair) -> Collection[Node] | None:
+        """The QuantizeLinear whose codes a DequantizeLinear reads; none of a constant; None where others do."""
+        if pair.codes is None or pair.codes.is_constant:
+            return None if pair.codes is None or _dequantized(pair) is None else ()
+        found: dict[Node, None] = {}
+        todo: list[tuple[Tensor | None, tuple[Node, ...]]] = [(pair.codes, ())]
+        while todo:
+            tensor, clips = todo.pop()
+            maker = tensor.producer if tensor is not None else None
+            if tensor is None or maker is None:
                 return None
-            found[maker] = None
-            continue
-        handed = _CODES.handed_on(maker)
-        if not handed:
-            return None
-        todo += handed
-    return found
+            self.codes.add(tensor.name)
+            if maker.op == QUANTIZE:
+                if not _same(pair, Pair(maker)):
+                    return None
+                found[maker] = None
+                self._clips.setdefault(maker, []).extend(clips)
+                continue
+            if maker.op == "Clip":
+                if not all(np.isfinite(_bounds(maker))):
+                    return None
+                clips = (*clips, maker)
+            handed = _CODES.handed_on(maker)
+            if not handed:
+                return None
+            todo += [(one, clips) for one in handed]
+        return found
+
+
+def _bounds(clip: Node) -> tuple[float, float]:
+    """The constants between which a Clip keeps codes; not finite where one is computed."""
+    ends = []
+    for tensor, none in zip(clip.operands(3)[1:], (-(1 << 16), 1 << 16), strict=True):
+        value = none if tensor is None else tensor.scalar
+        ends.append(float("nan") if value is None else float(value))
+    return ends[0], ends[1]
 
 
 def _same(one: Pair, other: Pair) -> bool:
@@ -263,10 +300,12 @@ def _reaches_output(codes: Tensor) -> bool:
     return False
 
 
-def _stated(pair: Pair, tensor: str, cut: str = "") -> Iterator[StatedPair]:
+def _stated(
+    pair: Pair, tensor: str, ends: tuple[int, int] | None, cut: str = ""
+) -> Iterator[StatedPair]:
     """What a pair says of a tensor that products read; nothing where its scales are computed, or of blocks."""
     scales, zeros, format = pair.scales, _zeros(pair), pair.format
-    if scales is None or zeros is None or format is None or pair.ends is None or pair.block:
+    if scales is None or zeros is None or format is None or ends is None or pair.block:
         return
     one = scales.size == 1 and zeros.size == 1
     if one:
@@ -284,12 +323,13 @@ def _stated(pair: Pair, tensor: str, cut: str = "") -> Iterator[StatedPair]:
     source = pair.source
     constant = codes is not None or (source is not None and source.is_constant)
     axis = None if one else pair.axis
-    yield StatedPair(tensor, format, scales, np.broadcast_to(zeros, scales.shape), axis, spread, constant, cut)
+    zeros = np.broadcast_to(zeros, scales.shape)
+    yield StatedPair(tensor, format, scales, zeros, ends, axis, spread, constant, cut)
 
 
-def _cut(pair: Pair) -> str:
+def _cut(pair: Pair, ends: tuple[int, int] | None) -> str:
     """The operator that cuts off what the codes of a QuantizeLinear do below 0, and its source does not."""
-    zeros, scales, ends, source = _zeros(pair), pair.scales, pair.ends, pair.source
+    zeros, scales, source = _zeros(pair), pair.scales, pair.source
     if zeros is None or scales is None or ends is None or source is None or source.is_constant:
         return ""
     if not (zeros == ends[0]).all() or _is_above_zero(source):

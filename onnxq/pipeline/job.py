@@ -197,7 +197,11 @@ class Job:
 
     def _fresh(self) -> Model:
         """The model as the rules are given it, once more: without the pairs that were taken out."""
-        return self._file() if self.taken is None else self._made(self.taken.floats)
+        if self.taken is None:
+            return self._file()
+        model = self._made(self.taken.floats)
+        model.source = self.taken.floats
+        return model
 
     def _file(self) -> Model:
         """The model as the user gave it, once more."""
@@ -291,13 +295,13 @@ class Job:
         floats, stated = without_pairs(file, job.model.data_dir, takes)
         job = replace(job, rules=self.rules, taken=TakenPairs(adopted, stated, file, floats))
         model = job._fresh()
-        whole = None if self.whole is None else WholeModel(job._fresh())
+        whole = None if self.whole is None else WholeModel(model)
         return replace(job, model=model, whole=whole, before=interface(model))
 
     def _repaired(self) -> Job:
         """The job of the model that the rules make."""
         with self.step("sanitize"):
-            done = self.rewrites.changes
+            done = self.rewrites
             job, changes = self._raised()
             written = densify(job.model)
             repair = Sanitizing(
@@ -313,12 +317,14 @@ class Job:
             for name in written:  # a sparse weight is a dense one now
                 proof = job._compared(model, exact=rewrites.exact)
                 changes.append(Change("dense_weights", "upgrade", name, (), (), proof))
-            if job.was_opset is not None and not done:
+            if job.was_opset is not None and self.taken is None:
                 why = "no operator of the model changed between them; onnxruntime does not read the newer one"
                 node = f"opset {job.was_opset} to {model.opset}"
                 proof = Proof("unproven", why=why)
                 changes.insert(0, Change("lower_opset", "upgrade", node, (), (), proof))
-            rewrites.changes[:0] = [*done, *changes]
+            rewrites.changes[:0] = [*done.changes, *changes]
+            rewrites.rejected[:0] = done.rejected
+            rewrites.whole[:0] = done.whole
             return replace(job, model=model, rewrites=rewrites)
 
     def _raised(self) -> tuple[Job, list[Change]]:
