@@ -84,6 +84,9 @@ class TakenPairs:
             plan: the plan of the model without them.
             ranges: those that were adopted, by tensor.
         """
+        if not self.stated:
+            yield "none of the file's Q/DQ pairs can be taken out: others read their codes, or compute their scales"
+            return
         count = f"the Q/DQ pairs of the file ({len(self.stated)} tensors)"
         if not self.adopted:
             yield (

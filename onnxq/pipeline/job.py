@@ -256,7 +256,10 @@ class Job:
     def _pairs_asked(self) -> tuple[str, int]:
         """What becomes of the file's pairs: what the user says, else `adopt` where that is exact; `inexact`."""
         asked, keep = self.repairs.pairs, PAIRS[0]
-        if asked == keep or not any(node.op.startswith(QUANTIZED) for node in self.model.graph.nodes):
+        quantized = any(node.op.startswith(QUANTIZED) for node in self.model.graph.nodes)
+        if asked not in (None, keep) and not quantized:
+            self.notes.append(f"the file has no Q/DQ pairs: --pairs {asked} changes nothing")
+        if asked == keep or not quantized:
             return keep, 0
         if asked is not None or not self.target.explicit:
             return asked or keep, 0
