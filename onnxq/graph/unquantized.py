@@ -1,4 +1,4 @@
-"""A quantized model without its Q/DQ pairs: what it was made of, as far as that can be told, and what they said."""
+"""A quantized model without its Q/DQ pairs: what it was made of, as far as that can be told."""
 
 from __future__ import annotations
 
@@ -80,6 +80,13 @@ class StatedPair:
         return self.zero - (least + greatest + 1) // 2
 
     @property
+    def on_grid(self) -> bool:
+        """Whether int8 around 0 with the same scale holds the same numbers, but for codes of -128."""
+        if self.spread is not None:
+            return INT8.ends[0] <= self.spread[0] and self.spread[1] <= INT8.greatest
+        return self.exact
+
+    @property
     def amax(self) -> np.ndarray:
         """The magnitudes that int8's greatest code is to stand for, float64, of the scale's shape.
 
@@ -87,7 +94,7 @@ class StatedPair:
         range is half a step beyond the greatest code, so that no value is further from its code than half a
         step: twice the scale where all codes are on one side of 0.
         """
-        if self.exact:
+        if self.on_grid:
             return self.scale * INT8.greatest
         least, greatest = self.ends
         reach = np.maximum(self.zero - least, greatest - self.zero) * self.scale
@@ -129,9 +136,9 @@ def without_pairs(
     """A copy of a model without its pairs, whose quantized constants are floats again, and what they said.
 
     Those in subgraphs stay, and those whose codes are read by more than a DequantizeLinear of the same
-    scale. What is left keeps its names. Quantizers leave out a Relu, or a Relu6, in front of a pair whose codes
-    end there too: where a pair cuts off what is below 0, and its source may be, there is one again; not
-    behind an input, whose values are as they are.
+    scale. What is left keeps its names. Quantizers leave out a Relu, or a Relu6, in front of a pair whose
+    codes end there too: where a pair cuts off what is below 0, and its source may be, there is one again;
+    not behind an input, whose values are as they are.
 
     Args:
         model: the model; its pairs are QuantizeLinear and DequantizeLinear, with any zero point.
@@ -230,7 +237,7 @@ class _Taken:
         return least, greatest
 
     def _makers(self, pair: Pair) -> Collection[Node] | None:
-        """The QuantizeLinear whose codes a DequantizeLinear reads; none of a constant; None where others do."""
+        """What makes the codes of a DequantizeLinear; none of a constant; None: no QuantizeLinear."""
         if pair.codes is None or pair.codes.is_constant:
             return None if pair.codes is None or _dequantized(pair) is None else ()
         found: dict[Node, None] = {}
@@ -268,16 +275,14 @@ def _bounds(clip: Node) -> tuple[float, float]:
 
 
 def _same(one: Pair, other: Pair) -> bool:
-    """Whether two nodes have the same scales and zero points."""
-    if one.scale is not None and other.scale is not None and one.scale.name == other.scale.name:
-        same = True
-    else:
-        first, second = one.scales, other.scales
-        same = first is not None and second is not None and np.array_equal(first.ravel(), second.ravel())
-    zeros = [_zeros(pair) for pair in (one, other)]
-    if any(zero is None for zero in zeros):
-        return same and one.zero is not None and other.zero is not None and one.zero.name == other.zero.name
-    return same and np.array_equal(np.unique(zeros[0]), np.unique(zeros[1]))
+    """Whether two nodes have the same scale and zero point: one tensor, or constants of the same values."""
+    for first, second in ((one.scale, other.scale), (one.zero, other.zero)):
+        if first is not None and second is not None and first.name == second.name:
+            continue
+        values, others = (np.zeros(1) if one is None else one.constant for one in (first, second))
+        if values is None or others is None or not np.array_equal(values.ravel(), others.ravel()):
+            return False
+    return True
 
 
 def _zeros(pair: Pair) -> np.ndarray | None:
@@ -300,10 +305,8 @@ def _reaches_output(codes: Tensor) -> bool:
     return False
 
 
-def _stated(
-    pair: Pair, tensor: str, ends: tuple[int, int] | None, cut: str = ""
-) -> Iterator[StatedPair]:
-    """What a pair says of a tensor that products read; nothing where its scales are computed, or of blocks."""
+def _stated(pair: Pair, tensor: str, ends: tuple[int, int] | None, cut: str = "") -> Iterator[StatedPair]:
+    """What a pair says of a tensor; nothing where its scales are computed, or of blocks."""
     scales, zeros, format = pair.scales, _zeros(pair), pair.format
     if scales is None or zeros is None or format is None or ends is None or pair.block:
         return
@@ -329,13 +332,19 @@ def _stated(
 
 def _cut(pair: Pair, ends: tuple[int, int] | None) -> str:
     """The operator that cuts off what the codes of a QuantizeLinear do below 0, and its source does not."""
-    zeros, scales, source = _zeros(pair), pair.scales, pair.source
-    if zeros is None or scales is None or ends is None or source is None or source.is_constant:
+    scales, source = pair.scales, pair.source
+    if scales is None or ends is None or source is None or source.is_constant:
         return ""
-    if not (zeros == ends[0]).all() or _is_above_zero(source):
+    if not _ends_at_zero(pair) or _is_above_zero(source):
         return ""
     top = (ends[1] - ends[0]) * scales
     return "Clip" if np.allclose(top, _SIX, rtol=1e-3) else "Relu"
+
+
+def _ends_at_zero(pair: Pair) -> bool:
+    """Whether the codes of a QuantizeLinear stand for nothing below 0."""
+    zeros = _zeros(pair)
+    return zeros is not None and pair.ends is not None and bool((zeros == pair.ends[0]).all())
 
 
 def _is_above_zero(tensor: Tensor, depth: int = 32) -> bool:
@@ -349,12 +358,18 @@ def _is_above_zero(tensor: Tensor, depth: int = 32) -> bool:
     if node.op in _ABOVE_ZERO:
         return True
     if node.op == "Clip":
-        least = node.operands(2)[1].scalar if node.operands(2)[1] is not None else node.attr("min")
-        return least is not None and least >= 0
+        bound = node.operands(2)[1]
+        least = node.attr("min") if bound is None else bound.scalar
+        return least is not None and bool(least >= 0)
     if node.op == DEQUANTIZE:
         pair = Pair(node)
         zeros, maker = _zeros(pair), pair.quantizer
-        if zeros is not None and maker is not None and pair.ends is not None and (zeros == pair.ends[0]).all():
+        if (
+            zeros is not None
+            and maker is not None
+            and pair.ends is not None
+            and (zeros == pair.ends[0]).all()
+        ):
             return True
         return maker is not None and _is_above_zero(maker.inputs[0], depth - 1)  # type: ignore[arg-type]
     if node.op in _SUMS:

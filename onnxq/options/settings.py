@@ -137,7 +137,10 @@ class Repairs(
     )  # fmt: skip
 
     def _check(self) -> None:
-        for kind, value, known in (("proof level", self.prove, LEVELS), ("choice of pairs", self.pairs, PAIRS)):
+        for kind, value, known in (
+            ("proof level", self.prove, LEVELS),
+            ("choice of pairs", self.pairs, PAIRS),
+        ):
             if value is not None and value not in known:
                 raise unknown_name(kind, value, known)
 

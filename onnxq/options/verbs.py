@@ -72,6 +72,7 @@ _CALIBRATED = (*_DATA, Calibration)
 _QUANTIZED = (*_CALIBRATED, AccuracyRepair, Format)
 _MODEL = (Repairs, Inputs)
 _GATES = ("min_sqnr", "min_agreement", "task", "labels", "max_drop", "time_limit")
+_REPAIRING = ("enable", "skip", "prove", "pairs", "allow_interface_changes")
 _SEARCHED = ("max_float", "costs", "measure", "time_limit")
 
 VERBS: Mapping[str, Verb] = {
@@ -149,8 +150,8 @@ VERBS: Mapping[str, Verb] = {
     "init": Verb((DataPlace,), without=("script",)),
     "help": Verb(),
     "schema": Verb(),
-    "rules list": Verb((Repairs,), without=("target", "enable", "skip", "prove", "pairs", "allow_interface_changes")),
-    "rules explain": Verb((Repairs,), without=("enable", "skip", "prove", "pairs", "allow_interface_changes")),
+    "rules list": Verb((Repairs,), without=("target", *_REPAIRING)),
+    "rules explain": Verb((Repairs,), without=_REPAIRING),
     "rules page": Verb(),
     "rules test": Verb(),
 }  # fmt: skip

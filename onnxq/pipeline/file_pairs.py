@@ -23,6 +23,9 @@ from onnxq.run.compare import OutputAccuracy
 SCALING = frozenset({"lattice", "scale", "smooth", "shift", "split", "thresholds"})
 """The steps of repair that give tensors other ranges than a file states: not tried unless they are named."""
 
+_TOLD = 0.05
+"""So many bits are told of."""
+
 
 def in_whole_numbers(pair: Pair) -> bool:
     """Whether the codes of a pair are whole numbers, with a scale for a tensor or a channel."""
@@ -61,13 +64,15 @@ class TakenPairs:
         found: dict[str, Range] = {}
         for one in self.stated:
             if not one.constant:
-                said = Range(float(np.max(one.amax)), Reason("pair", f"the file's pair: {_told(one)}", "model"))
+                said = Range(
+                    float(np.max(one.amax)), Reason("pair", f"the file's pair: {_told(one)}", "model")
+                )
                 found[one.tensor] = max(found.get(one.tensor, said), said, key=lambda entry: entry.amax)
         return of_groups(found, plan)
 
     def weights(self, plan: QuantPlan, model: Model) -> Weights:
-        """What the quantized constants of a plan cover, as the pairs said that int8 around 0 holds exactly."""
-        stated = {one.tensor: one for one in self.stated if one.constant and one.exact}
+        """What quantized constants of a plan cover, where int8 around 0 holds them with the file's scales."""
+        stated = {one.tensor: one for one in self.stated if one.constant and one.on_grid}
         tensors, weights = model.graph.tensors() if stated else {}, Weights()
         for site in plan.sites:
             one = stated.get(site.tensor) if site.kind == "weight" else None
@@ -85,7 +90,10 @@ class TakenPairs:
             ranges: those that were adopted, by tensor.
         """
         if not self.stated:
-            yield "none of the file's Q/DQ pairs can be taken out: others read their codes, or compute their scales"
+            yield (
+                "none of the file's Q/DQ pairs can be taken out: they are in blocks, their scales are "
+                "computed, or others read their codes"
+            )
             return
         count = f"the Q/DQ pairs of the file ({len(self.stated)} tensors)"
         if not self.adopted:
@@ -97,13 +105,14 @@ class TakenPairs:
         text = f"{count} became int8 around 0 (--pairs adopt), in the ranges that the file states: "
         inexact = [one for one in self.stated if not one.exact]
         if inexact:
-            worst = max(inexact, key=lambda one: one.lost)
-            text += f"{len(inexact)} have other steps, {worst.tensor!r} for one ({_told(worst)})"
+            worst = max(inexact, key=lambda one: (not one.constant, one.lost))
+            text += f"{len(inexact)} are not the same numbers, {worst.tensor!r} for one ({_told(worst)})"
         else:
             text += "the same numbers"
         yield f"{text}; the accuracy is against the file, with its pairs and what they round"
         if new := [name for name in plan.measured if name not in ranges]:
-            yield f"{len(new)} tensors have no pair in the file, {new[0]!r} for one: calibration measures them"
+            count = f"{len(new)} quantized tensors have no pair in the file"
+            yield f"{count}, {new[0]!r} for one: calibration measures them"
 
 
 def of_groups(ranges: Mapping[str, Range], plan: QuantPlan) -> dict[str, Range]:
@@ -124,8 +133,12 @@ def _told(one: StatedPair) -> str:
     text = f"{one.format.name} {around}"
     if one.exact:
         return f"{text}, the same numbers"
-    bits = max(one.lost, 0.0)
-    return f"{text}; int8 around 0 has {2**one.lost:.3g} times the step, {bits:.1f} bits less"
+    if one.on_grid:
+        return f"{text}, the same numbers, but for codes of -128, which become -127"
+    if one.constant:
+        return f"{text}; it is quantized anew"
+    less = f", {one.lost:.1f} bits less" if one.lost >= _TOLD else ""
+    return f"{text}; int8 around 0 has {2**one.lost:.3g} times the step{less}"
 
 
 def as_measured(pairs: str, near: Sequence[OutputAccuracy], model: Model, plan: QuantPlan) -> str:
@@ -150,7 +163,10 @@ def kept_inexact(count: int, measured: Sequence[str]) -> str:
         count: how many.
         measured: what else could be done with them, see `as_measured`.
     """
-    what = "; ".join(measured) or "--pairs adopt takes their ranges in int8, --pairs drop quantizes the float net"
+    what = (
+        "; ".join(measured)
+        or "--pairs adopt takes their ranges in int8, --pairs drop quantizes the float net"
+    )
     return (
         f"{count} Q/DQ pairs of the file are not int8 around 0: they are kept as float arithmetic, which "
         f"moves more bytes. {what}"

@@ -254,7 +254,7 @@ class Job:
         return [rule for rule in self.rules if rule.lacks != "asymmetric-quantization"]
 
     def _pairs_asked(self) -> tuple[str, int]:
-        """What becomes of the file's pairs: what the user says, else `adopt` where that is exact; `inexact`."""
+        """What becomes of the file's pairs: what the user says, or `adopt` where that is exact; `inexact`."""
         asked, keep = self.repairs.pairs, PAIRS[0]
         quantized = any(node.op.startswith(QUANTIZED) for node in self.model.graph.nodes)
         if asked not in (None, keep) and not quantized:
@@ -274,9 +274,9 @@ class Job:
         shapes, assume, freeze = self.statements
         values = {name: np.asarray(value).tolist() for name, value in (freeze or {}).items()}
         sizes = {name: list(shape) for name, shape in (shapes or {}).items()}
-        stated = [sorted(entries.items()) for entries in (sizes, assume or {}, values)]
+        stated: list[object] = [sorted(entries.items()) for entries in (sizes, assume or {}, values)]
         if self.pairs != PAIRS[0]:
-            stated.append(["without pairs"])
+            stated.append("without pairs")
         return fingerprint(self.source, *stated)
 
     def sanitized(self) -> Job:
