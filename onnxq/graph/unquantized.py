@@ -13,7 +13,7 @@ from onnx import numpy_helper
 from onnxq.formats import INT8, NumberFormat, format_of
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
-from onnxq.graph.pairs import DEQUANTIZE, QDQ, QUANTIZE, Between, Pair, PairIndex, readers_of
+from onnxq.graph.pairs import NOTHING, QDQ, QUANTIZE, Between, Pair, PairIndex, pair_of, readers_of
 from onnxq.graph.topology import Topology
 from onnxq.graph.types import elem_type_of
 from onnxq.graph.view import Node, Tensor, every_node
@@ -361,17 +361,11 @@ def _is_above_zero(tensor: Tensor, depth: int = 32) -> bool:
         bound = node.operands(2)[1]
         least = node.attr("min") if bound is None else bound.scalar
         return least is not None and bool(least >= 0)
-    if node.op == DEQUANTIZE:
-        pair = Pair(node)
-        zeros, maker = _zeros(pair), pair.quantizer
-        if (
-            zeros is not None
-            and maker is not None
-            and pair.ends is not None
-            and (zeros == pair.ends[0]).all()
-        ):
-            return True
-        return maker is not None and _is_above_zero(maker.inputs[0], depth - 1)  # type: ignore[arg-type]
+    pair = pair_of(tensor, NOTHING)
+    if pair is not None:
+        maker, source = pair.quantizer, pair.source
+        ends_there = maker is not None and _ends_at_zero(Pair(maker))
+        return ends_there or (source is not None and _is_above_zero(source, depth - 1))
     if node.op in _SUMS:
         return all(one is not None and _is_above_zero(one, depth - 1) for one in node.inputs)
     if node.op == "Resize" and node.attr("mode", "nearest") == "cubic":
