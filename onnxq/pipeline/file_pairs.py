@@ -95,24 +95,22 @@ class TakenPairs:
                 "computed, or others read their codes"
             )
             return
-        count = f"the Q/DQ pairs of the file ({len(self.stated)} tensors)"
         if not self.adopted:
-            yield (
-                f"{count} are taken out (--pairs drop), and the float net is quantized anew; the accuracy is "
-                "against that net, not against the file"
-            )
+            yield f"--pairs drop: the accuracy is against the file's float net, without its {self._count}"
             return
-        text = f"{count} became int8 around 0 (--pairs adopt), in the ranges that the file states: "
         inexact = [one for one in self.stated if not one.exact]
+        same = f"{len(inexact)} are not the same numbers" if inexact else "the numbers are the same"
+        yield f"--pairs adopt: the accuracy is against the file; of its {self._count} {same} in int8"
         if inexact:
             worst = max(inexact, key=lambda one: (not one.constant, one.lost))
-            text += f"{len(inexact)} are not the same numbers, {worst.tensor!r} for one ({_told(worst)})"
-        else:
-            text += "the same numbers"
-        yield f"{text}; the accuracy is against the file, with its pairs and what they round"
+            yield f"of these pairs is that of {worst.tensor!r}: {_told(worst)}"
         if new := [name for name in plan.measured if name not in ranges]:
             count = f"{len(new)} quantized tensors have no pair in the file"
             yield f"{count}, {new[0]!r} for one: calibration measures them"
+
+    @property
+    def _count(self) -> str:
+        return "1 pair" if len(self.stated) == 1 else f"{len(self.stated)} pairs"
 
 
 def of_groups(ranges: Mapping[str, Range], plan: QuantPlan) -> dict[str, Range]:
@@ -152,8 +150,9 @@ def as_measured(pairs: str, near: Sequence[OutputAccuracy], model: Model, plan: 
     """
     figures = [one.sqnr_db for one in near if one.sqnr_db is not None]
     plain, moved = engine_bytes(model, QuantPlan()), engine_bytes(model, plan)
-    text = f"--pairs {pairs}: {min(figures):.1f} dB against the file" if figures else f"--pairs {pairs}"
-    return f"{text}, about {moved / plain:.0%} of plain float16's bytes" if plain else text
+    parts = [f"{min(figures):.1f} dB"] if figures else []
+    parts += [f"{moved / plain:.0%} of float16's bytes"] if plain else []
+    return f"--pairs {pairs}: {', '.join(parts)}" if parts else f"--pairs {pairs}"
 
 
 def kept_inexact(count: int, measured: Sequence[str]) -> str:
@@ -163,11 +162,5 @@ def kept_inexact(count: int, measured: Sequence[str]) -> str:
         count: how many.
         measured: what else could be done with them, see `as_measured`.
     """
-    what = (
-        "; ".join(measured)
-        or "--pairs adopt takes their ranges in int8, --pairs drop quantizes the float net"
-    )
-    return (
-        f"{count} Q/DQ pairs of the file are not int8 around 0: they are kept as float arithmetic, which "
-        f"moves more bytes. {what}"
-    )
+    what = "; ".join(measured) or "--pairs adopt takes their ranges in int8; --pairs drop the float net"
+    return f"{count} of the file's pairs stay float arithmetic. {what}"

@@ -281,7 +281,11 @@ class Job:
 
     def sanitized(self) -> Job:
         """The job of the model that the rules make; without the file's pairs, where they are not kept."""
-        return self._repaired() if self.pairs == PAIRS[0] else self._without_pairs()._repaired()
+        if self.pairs == PAIRS[0]:
+            return self._repaired()
+        job = self._without_pairs()._repaired()
+        job.model.source = self.model.source  # what the report compares sizes with
+        return job
 
     def with_pairs(self, pairs: str) -> Job:
         """The job of the same file and data with something else done with its pairs; nothing is proved."""

@@ -137,6 +137,7 @@ class Quantization:
         """
         job = self._job
         sampling = self._sampling()
+        self._tell_of_pairs(sampling, None)
         if self._source is None and self._given is None:
             deployments = sampling.deployed.deployments if sampling.deployment.is_known else ()
             prepared = prepare(
@@ -292,7 +293,8 @@ class Quantization:
     def _tell_of_pairs(self, sampling: Sampling, file: Recording | None) -> None:
         """What adopting or dropping the file's pairs comes to, where they are kept and cost float arithmetic.
 
-        Measured as calibrated, without what searches for more; `file`: what the file gives.
+        Measured as calibrated, without what searches for more; `file`: what the file gives, None: nothing
+        is measured.
         """
         job, source, told = self._job, self._source, []
         if not job.inexact:
@@ -350,6 +352,7 @@ class Quantization:
         """The samples and the scales of what is ranked: whatever is loud is in int8."""
         self._ranks = True
         sampling = self._sampling(chooses=True)
+        self._tell_of_pairs(sampling, None)
         return sampling, searched(PLANNED, *self._calibrated(sampling))
 
     def _accuracy(self, sampling: Sampling, state: RunState, asked: Asked) -> Accuracy:
