@@ -102,8 +102,8 @@ class Job:
         glance: what was seen of the data; None without any.
         parts: those of the outputs, found on samples; None until then.
         pairs: what becomes of the pairs that the file came with, of `onnxq.options.settings.PAIRS`.
-        inexact: how many of them are kept, as nobody asks for anything else, and hold other numbers than int8
-            around 0 does.
+        inexact: how many of them are kept, as nobody asks for anything else, and become float arithmetic, as
+            int8 around 0 does not hold their numbers.
         taken: those pairs, where they were taken out; None until then, and where they are kept.
     """
 
@@ -265,9 +265,8 @@ class Job:
             return asked or keep, 0
         model = self._with_pairs(self._file)
         stated = without_pairs(model.to_proto(), model.data_dir, in_whole_numbers)[1]
-        inexact = sum(not one.exact for one in stated)
-        native = all(one.native for one in stated)
-        return "adopt" if not inexact and not native else keep, inexact
+        exact, native = (all(getattr(one, name) for one in stated) for name in ("exact", "native"))
+        return "adopt" if exact and not native else keep, sum(not one.on_grid for one in stated)
 
     def fingerprint(self) -> str:
         """The hash of the model as the user gave it, with what is stated of its inputs."""
