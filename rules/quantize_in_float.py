@@ -14,7 +14,7 @@ with a uint8 zero point of 0, with a warning: what is above 127 steps is lost.
     after     q = Cast(Clip(Round(x / scale) + zero, 0, 255))
 
 The numbers are the same, and the layers behind it run in float: int8 is quicker, and takes other scales
-(`onnxq quantize` of the float model). A uint8 pair around 128 becomes int8 (`int8_zero_point`) where
+(`onnxq quantize --pairs adopt`, or `drop`). A uint8 pair around 128 becomes int8 (`int8_zero_point`) where
 nobody else reads the codes.
 """
 

@@ -14,6 +14,7 @@ _WORDS: Mapping[str, str] = {
     "compile": "compiling with TensorRT",
     "confirm": "comparing the outputs again, on samples kept apart",
     "data": "looking at the data",
+    "pairs": "measuring what else could be done with the file's pairs",
     "goal": "looking for what to leave in float",
     "insert": "inserting the Q/DQ pairs",
     "inspect": "looking at the model",

@@ -53,6 +53,7 @@ class _RepairsOfCalibrate(TypedDict, total=False):
     rules: Sequence[PathLike]
     enable: Sequence[str]
     skip: Sequence[str]
+    pairs: Literal["keep", "adopt", "drop"] | None
 
 class _Inputs(TypedDict, total=False):
     inputs: Inputs | Mapping[str, Any] | None
@@ -133,6 +134,15 @@ class _FormatOfPlan(TypedDict, total=False):
     io: Literal["fp16", "bf16", "fp32"] | None
     scale_form: Literal["per-channel", "post-scale", "per-tensor"] | None
 
+class _RepairsOfPlan(TypedDict, total=False):
+    repairs: Repairs | Mapping[str, Any] | None
+    target: PathLike
+    rules: Sequence[PathLike]
+    enable: Sequence[str]
+    skip: Sequence[str]
+    prove: Prove
+    pairs: Literal["keep", "adopt", "drop"] | None
+
 class _Format(TypedDict, total=False):
     format: Format | Mapping[str, Any] | None
     number_format: Literal["int8", "fp8"] | None
@@ -181,10 +191,11 @@ class _CalibrationOfSanitize(TypedDict, total=False):
 
 class _FormatOfSanitize(TypedDict, total=False):
     format: Format | Mapping[str, Any] | None
+    number_format: Literal["int8", "fp8"] | None
     body: Literal["fp16", "bf16", "fp32"] | None
     io: Literal["fp16", "bf16", "fp32"] | None
 
-class _Repairs(TypedDict, total=False):
+class _RepairsOfSanitize(TypedDict, total=False):
     repairs: Repairs | Mapping[str, Any] | None
     target: PathLike
     rules: Sequence[PathLike]
@@ -228,7 +239,7 @@ class DiffOptions(_Margins): ...
 class ExtractOptions(_Runtime): ...
 class LookOptions(_Feeding, _ImageOptions, _InputsOfLook): ...
 class PlanOptions(
-    _Feeding, _ImageOptions, _Calibration, _AccuracyRepair, _FormatOfPlan, _RepairsOfCheck, _Inputs, _Runtime
+    _Feeding, _ImageOptions, _Calibration, _AccuracyRepair, _FormatOfPlan, _RepairsOfPlan, _Inputs, _Runtime
 ): ...
 class QuantizeOptions(
     _Feeding,
@@ -238,7 +249,7 @@ class QuantizeOptions(
     _Format,
     _Goal,
     _DivisionOfQuantize,
-    _RepairsOfCheck,
+    _RepairsOfPlan,
     _Inputs,
     _Compilation,
     _Details,
@@ -246,7 +257,13 @@ class QuantizeOptions(
 ): ...
 class RunPiecesOptions(_Feeding, _ImageOptions, _Runtime): ...
 class SanitizeOptions(
-    _Feeding, _ImageOptions, _CalibrationOfSanitize, _FormatOfSanitize, _Repairs, _InputsOfLook, _Runtime
+    _Feeding,
+    _ImageOptions,
+    _CalibrationOfSanitize,
+    _FormatOfSanitize,
+    _RepairsOfSanitize,
+    _InputsOfLook,
+    _Runtime,
 ): ...
 class SensitivityOptions(
     _Feeding,
@@ -257,7 +274,7 @@ class SensitivityOptions(
     _GoalOfSensitivity,
     _Ranking,
     _DivisionOfQuantize,
-    _RepairsOfCheck,
+    _RepairsOfPlan,
     _Inputs,
     _Runtime,
 ): ...

@@ -34,6 +34,7 @@ LEVELS = ("always", "when-possible", "never")
 BODIES = ("fp16", "bf16", "fp32")
 SCALE_FORMS = ("per-channel", "post-scale", "per-tensor")
 LOUD = ("int8", "float", "auto")
+PAIRS = ("keep", "adopt", "drop")
 NUMBER_FORMATS = ("int8", "fp8")
 """As `onnxq.formats.FORMATS`, which takes long to import."""
 
@@ -105,9 +106,12 @@ class Repairs(
         prove: `always` keeps only changes that are proved, `when-possible` lists the others, `never` proves
             nothing.
         allow_interface_changes: whether rules may give inputs and outputs another type or shape.
+        pairs: what becomes of the Q/DQ pairs that a file came with, of `PAIRS`: `keep` what they compute;
+            `adopt` their ranges in int8 around 0; `drop` them, and quantize the float net anew. None: `adopt`
+            where int8 around 0 holds the same numbers, else `keep`.
 
     Raises:
-        UserError: there is no such proof level.
+        UserError: there is no such proof level, or no such choice of pairs.
     """
 
     target: PathLike = option(
@@ -126,10 +130,19 @@ class Repairs(
     allow_interface_changes: bool = option(
         False, "Let rules give inputs and outputs another type or shape.", FLAG
     )
+    pairs: str | None = option(
+        None, "Q/DQ pairs of the file: keep what they compute, adopt their ranges in int8, or drop them. By "
+        "default adopt where that is exact, else keep.",
+        kinds.one_of("choice of pairs", PAIRS), metavar="WHAT",
+    )  # fmt: skip
 
     def _check(self) -> None:
-        if self.prove not in LEVELS:
-            raise unknown_name("proof level", self.prove, LEVELS)
+        for kind, value, known in (
+            ("proof level", self.prove, LEVELS),
+            ("choice of pairs", self.pairs, PAIRS),
+        ):
+            if value is not None and value not in known:
+                raise unknown_name(kind, value, known)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,7 @@ _CALIBRATED = (*_DATA, Calibration)
 _QUANTIZED = (*_CALIBRATED, AccuracyRepair, Format)
 _MODEL = (Repairs, Inputs)
 _GATES = ("min_sqnr", "min_agreement", "task", "labels", "max_drop", "time_limit")
+_REPAIRING = ("enable", "skip", "prove", "pairs", "allow_interface_changes")
 _SEARCHED = ("max_float", "costs", "measure", "time_limit")
 
 VERBS: Mapping[str, Verb] = {
@@ -102,7 +103,7 @@ VERBS: Mapping[str, Verb] = {
     ),
     "sanitize": Verb(
         (*_CALIBRATED, Format, Papers, *_MODEL, Runtime),
-        without=("method", "exact", "samples", "seed", "partial",
+        without=("pairs", "method", "exact", "samples", "seed", "partial",
                  "number_format", "keep_float", "keep_float_op", "loud", "scale_form", "cache", "plan",
                  *DEPLOYED),
         config=True,
@@ -110,7 +111,7 @@ VERBS: Mapping[str, Verb] = {
     ),
     "check": Verb(
         (*_CALIBRATED, *_MODEL, Compilation, Runtime),
-        without=("allow_interface_changes", "gpu", "fastest", "profile_weights"), config=True,
+        without=("allow_interface_changes", "pairs", "gpu", "fastest", "profile_weights"), config=True,
         first=_flags("target calib strict report check shape assume rules no-engine sm"),
     ),
     "inspect": Verb(
@@ -150,8 +151,8 @@ VERBS: Mapping[str, Verb] = {
     "init": Verb((DataPlace,), without=("script",)),
     "help": Verb(),
     "schema": Verb(),
-    "rules list": Verb((Repairs,), without=("target", "enable", "skip", "prove", "allow_interface_changes")),
-    "rules explain": Verb((Repairs,), without=("enable", "skip", "prove", "allow_interface_changes")),
+    "rules list": Verb((Repairs,), without=("target", *_REPAIRING)),
+    "rules explain": Verb((Repairs,), without=_REPAIRING),
     "rules page": Verb(),
     "rules test": Verb(),
 }  # fmt: skip

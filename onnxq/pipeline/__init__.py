@@ -87,6 +87,7 @@ def sanitize(
         Fault: a fault of onnxq.
     """
     asked = Options.of("sanitize", options)
+    asked = replace(asked, repairs=replace(asked.repairs, pairs="keep"))
     body, stats = asked.format.body, asked.calibration.stats
     if body is None and asked.format.io in (None, "fp32"):
         with remarks.heard(), ort.custom_ops(asked.runtime.ort_ops):
@@ -110,7 +111,7 @@ def sanitize(
 def sanitize_any(model: ModelSource, repairs: Repairs, inputs: Inputs, observe: Observer | None) -> Result:
     """The same as `sanitize`, but a model that nobody takes is not refused."""
     with uncollected():
-        run = Job.of(model, repairs, inputs, observe).sanitized()
+        run = Job.of(model, replace(repairs, pairs="keep"), inputs, observe).sanitized()
         refuse_sizes(run)
         return run.result(run.model.to_proto()).deployed(run.deployments())
 

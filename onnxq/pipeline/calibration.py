@@ -33,6 +33,7 @@ from onnxq.options.method import parameters, searched
 from onnxq.options.parameters import stated
 from onnxq.options.settings import Calibration, Feeding, Format
 from onnxq.pipeline.building import FloatModel
+from onnxq.pipeline.file_pairs import of_groups
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.layer_rules import LayerRules
 from onnxq.pipeline.typical_sizes import measure_open_sizes
@@ -121,7 +122,7 @@ class Prepared:
     Attributes:
         draft: what is going to be quantized, with what a plan file states of it.
         floats: the model without pairs.
-        unedited: the reference without the draft's edits.
+        unedited: the reference without the draft's edits; where a file's pairs are adopted, the file.
         layers: the `[[layer]]` that gives a tensor its range.
         steps: which steps of repair nodes may have that not all may have.
     """
@@ -167,6 +168,8 @@ def prepare(
         job.model.set_typical_input(main.usual, [(one.name, one.weight, one.usual) for one in several])
         floats = FloatModel.of(job)
         unedited = floats.reference
+        if job.taken is not None and job.taken.adopted:
+            unedited = job.runnable(job.part(job.taken.file)[0])
         edits: tuple[FloatEdit, ...] = ()
         if file is not None and file.repair.edits:
             model, edits = edited_as_stated(file, job.model)
@@ -199,6 +202,13 @@ def prepare(
             job.notes.extend(notes)
     ranges = own.ranges(draft.plan)
     amax = {**own.weights(draft.plan), **draft.patches.amax}
+    taken = job.taken
+    if file is None and taken is not None:
+        said = taken.ranges(draft.plan) if taken.adopted else {}
+        job.notes.extend(taken.told(draft.plan, said))
+        asked = {name: said[name] for name in draft.plan.measured if name in said and name not in ranges}
+        draft = replace(draft, ranges={**asked, **draft.ranges})
+        amax = {**(taken.weights(draft.plan, model) if taken.adopted else {}), **amax}
     draft = replace(draft, patches=replace(draft.patches, amax=amax), body=body)
     job.notes.extend(own.notes)
     if layers and file is not None:
@@ -291,7 +301,7 @@ class Given:
         if self.stats is not None and self.stats.origin.model != job.fingerprint():
             raise UserError(
                 f"{str(self.path)!r} holds statistics of another model: its hash has changed, or what "
-                "--shape, --assume and --freeze state of its inputs",
+                "--shape, --assume and --freeze state of its inputs, or --pairs of its pairs",
                 hint="take them again: onnxq calibrate MODEL --calib DATA",
             )
 
@@ -398,10 +408,6 @@ def stated_by(cache: trt_cache.Cache | None, plan: QuantPlan) -> dict[str, Range
     """The ranges that a calibration cache states; those of a group's sources by any member."""
     if cache is None:
         return {}
-    ranges = {name: Range(float(s) * plan.format.greatest, STATED) for name, s in cache.scales.items()}
-    for group in plan.groups:
-        members = [ranges[name] for name in group.tensors if name in ranges]
-        if members:
-            widest = max(members, key=lambda entry: entry.amax)
-            ranges.update((name, widest) for name in group.sources if name not in ranges)
-    return ranges
+    return of_groups(
+        {name: Range(float(s) * plan.format.greatest, STATED) for name, s in cache.scales.items()}, plan
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -221,7 +221,7 @@ def _check(path: Path, asked: _Asked, tell: Observer) -> Checks:
     job, source = None, None
     if asked.plans:
         with uncollected():
-            job = Job.of(path, repairs, inputs, tell)
+            job = Job.of(path, replace(repairs, pairs="keep"), inputs, tell)
             if data is not None:
                 job, source = job.with_data(data, groups.images, groups.feeding)
             job = job.sanitized()

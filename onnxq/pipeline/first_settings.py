@@ -34,6 +34,7 @@ _EXAMPLES: Mapping[str, str] = {
     "resize": "256", "crop": "[224, 224]", "letterbox": "true", "preset": '"imagenet"',
     "stats": '"model.stats.npz"', "keep_float": '["/head/*"]', "keep_float_op": '["Softmax"]',
     "format": '"fp8"', "loud": '"auto"',
+    "pairs": '"adopt"',
     "body": '"fp16"', "io": '"fp32"', "scale_form": '"per-channel"', "plan": '"plan.toml"',
     "profile": '{x = "1x3x224x224:4x3x224x224:8x3x224x224"}', "gpu": '"l4"',
     "profile_weight": "{decode = 0.9}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -42,12 +42,13 @@ from onnxq.graph.pairs import PairIndex
 from onnxq.graph.past import Lengths, caches, lengths
 from onnxq.graph.runnable import runnable_part
 from onnxq.graph.types import bind
-from onnxq.graph.unquantized import QUANTIZED, centre_codes, unquantized
+from onnxq.graph.unquantized import QUANTIZED, centre_codes, unquantized, without_pairs
 from onnxq.graph.upgrade import BLOCKS, upgrade, withdrawn
 from onnxq.graph.validity import check_sizes
 from onnxq.judge.output_parts import OutputParts
-from onnxq.options.settings import Feeding, ImageOptions, Inputs, Profile, Repairs
+from onnxq.options.settings import PAIRS, Feeding, ImageOptions, Inputs, Profile, Repairs
 from onnxq.pipeline.engine_part import engine_not_run
+from onnxq.pipeline.file_pairs import TakenPairs, in_whole_numbers, not_in_blocks
 from onnxq.pipeline.interface import interface, interface_changes
 from onnxq.pipeline.not_taken import deciding_inputs, misread_pairs, plugin_nodes, unsupported
 from onnxq.pipeline.recorded_run import place_of
@@ -102,6 +103,10 @@ class Job:
         data_names: what inputs are called in the data.
         glance: what was seen of the data; None without any.
         parts: those of the outputs, found on samples; None until then.
+        pairs: what becomes of the pairs that the file came with, of `onnxq.options.settings.PAIRS`.
+        inexact: how many of them are kept, as nobody asks for anything else, and become float arithmetic, as
+            int8 around 0 does not hold their numbers.
+        taken: those pairs, where they were taken out; None until then, and where they are kept.
     """
 
     source: ModelSource
@@ -128,6 +133,9 @@ class Job:
     data_names: Mapping[str, str] | None = None
     glance: Glance | None = None
     parts: OutputParts | None = None
+    pairs: str = "keep"
+    inexact: int = 0
+    taken: TakenPairs | None = None
 
     @staticmethod
     def of(
@@ -172,10 +180,12 @@ class Job:
         check_sizes((name, bind(shape, model.assumed)) for name, _, shape in model.inputs)
         if whole is not None and stated + list(inputs.shapes or ()):
             whole = WholeModel(model, fixed, stated=True)
-        return Job(
+        job = Job(
             source, repairs, inputs, target, rules, model, heard, limit, before, nodes,
             None if why is None else was, whole, stated, phases, began,
         )  # fmt: skip
+        pairs, inexact = job._pairs_asked()
+        return replace(job, pairs=pairs, inexact=inexact)
 
     def step(self, name: str) -> AbstractContextManager[None]:
         """Times a step and tells the observer."""
@@ -192,6 +202,14 @@ class Job:
         return self.inputs.shapes, self.inputs.assume, self.inputs.freeze
 
     def _fresh(self) -> Model:
+        """The model as the rules are given it, once more: without the pairs that were taken out."""
+        if self.taken is None:
+            return self._file()
+        model = self._made(self.taken.floats)
+        model.source = self.taken.floats
+        return model
+
+    def _file(self) -> Model:
         """The model as the user gave it, once more."""
         model = Model.open(self.source)
         model.runtime = ort.evaluate
@@ -206,8 +224,10 @@ class Job:
 
     def original(self) -> Path | onnx.ModelProto | Model:
         """The model as the user gave it; opened where something is stated of its inputs."""
+        if self.taken is not None and not self.taken.adopted:
+            return self._fresh()
         if any(self.statements) or self.was_opset is not None:
-            model = self._fresh()
+            model = self._file()
             model.bind_dims(self.statements[1] or {})
             return model
         return self.source if isinstance(self.source, onnx.ModelProto) else Path(self.source)
@@ -226,22 +246,74 @@ class Job:
 
         if not any(node.op.startswith(QUANTIZED) for node in self._fresh().graph.nodes):
             return None
-        rules = [rule for rule in self.rules if rule.lacks != "asymmetric-quantization"]
-        lacks = self.target.lacks_feature
-        model, _ = Sanitizing(rules, lacks, "never", None, opened, lambda _: None).run(opened())
+        model = self._with_pairs(opened)
         return Model(unquantized(model.to_proto(), model.data_dir), None, model.data_dir)
+
+    def _with_pairs(self, opened: Callable[[], Model]) -> Model:
+        """The model as rules make it that write no pair as arithmetic; nothing is proved."""
+        rules, lacks = self._rules_of_pairs, self.target.lacks_feature
+        return Sanitizing(rules, lacks, "never", None, opened, lambda _: None).run(opened())[0]
+
+    @property
+    def _rules_of_pairs(self) -> Sequence[Rule]:
+        """The rules that are on, but for those of codes that are not around 0."""
+        return [rule for rule in self.rules if rule.lacks != "asymmetric-quantization"]
+
+    def _pairs_asked(self) -> tuple[str, int]:
+        """What becomes of the file's pairs: what the user says, or `adopt` where that is exact; `inexact`."""
+        asked, keep = self.repairs.pairs, PAIRS[0]
+        quantized = any(node.op.startswith(QUANTIZED) for node in self.model.graph.nodes)
+        if asked not in (None, keep) and not quantized:
+            self.notes.append(f"the file has no Q/DQ pairs: --pairs {asked} changes nothing")
+        if asked == keep or not quantized:
+            return keep, 0
+        if asked is not None or not self.target.explicit:
+            return asked or keep, 0
+        model = self._with_pairs(self._file)
+        stated = without_pairs(model.to_proto(), model.data_dir, in_whole_numbers)[1]
+        exact, native = (all(getattr(one, name) for one in stated) for name in ("exact", "native"))
+        return "adopt" if exact and not native else keep, sum(not one.on_grid for one in stated)
 
     def fingerprint(self) -> str:
         """The hash of the model as the user gave it, with what is stated of its inputs."""
         shapes, assume, freeze = self.statements
         values = {name: np.asarray(value).tolist() for name, value in (freeze or {}).items()}
         sizes = {name: list(shape) for name, shape in (shapes or {}).items()}
-        stated = [sorted(entries.items()) for entries in (sizes, assume or {}, values)]
+        stated: list[object] = [sorted(entries.items()) for entries in (sizes, assume or {}, values)]
+        if self.pairs != PAIRS[0]:
+            stated.append("without pairs")
         return fingerprint(self.source, *stated)
 
     def sanitized(self) -> Job:
+        """The job of the model that the rules make; without the file's pairs, where they are not kept."""
+        if self.pairs == PAIRS[0]:
+            return self._repaired()
+        job = self._without_pairs()._repaired()
+        job.model.source = self.model.source  # what the report compares sizes with
+        return job
+
+    def with_pairs(self, pairs: str) -> Job:
+        """The job of the same file and data with something else done with its pairs; nothing is proved."""
+        repairs = replace(self.repairs, pairs=pairs, prove="never")
+        job = Job.of(self.source, repairs, self.inputs, self.observe, None, next(iter(self.target.formats)))
+        job = replace(job, place=self.place, data_names=self.data_names, parts=self.parts)
+        return job.sanitized()
+
+    def _without_pairs(self) -> Job:
+        """The job of the model without the pairs of the file, as the rules make it that keep pairs."""
+        job = replace(self, rules=self._rules_of_pairs)._repaired()
+        adopted, file = self.pairs == "adopt", job.model.to_proto()
+        takes = in_whole_numbers if adopted else not_in_blocks
+        floats, stated = without_pairs(file, job.model.data_dir, takes)
+        job = replace(job, rules=self.rules, taken=TakenPairs(adopted, stated, file, floats))
+        model = job._fresh()
+        whole = None if self.whole is None else WholeModel(model)
+        return replace(job, model=model, whole=whole, before=interface(model))
+
+    def _repaired(self) -> Job:
         """The job of the model that the rules make."""
         with self.step("sanitize"):
+            done = self.rewrites
             job, changes = self._raised()
             written = densify(job.model)
             repair = Sanitizing(
@@ -257,12 +329,14 @@ class Job:
             for name in written:  # a sparse weight is a dense one now
                 proof = job._compared(model, exact=rewrites.exact)
                 changes.append(Change("dense_weights", "upgrade", name, (), (), proof))
-            if job.was_opset is not None:
+            if job.was_opset is not None and self.taken is None:
                 why = "no operator of the model changed between them; onnxruntime does not read the newer one"
                 node = f"opset {job.was_opset} to {model.opset}"
                 proof = Proof("unproven", why=why)
                 changes.insert(0, Change("lower_opset", "upgrade", node, (), (), proof))
-            rewrites.changes[:0] = changes
+            rewrites.changes[:0] = [*done.changes, *changes]
+            rewrites.rejected[:0] = done.rejected
+            rewrites.whole[:0] = done.whole
             return replace(job, model=model, rewrites=rewrites)
 
     def _raised(self) -> tuple[Job, list[Change]]:
@@ -434,12 +508,17 @@ class Job:
         """The job of the model in which float32 is what was float16 or bfloat16; `io`: its ends too."""
         was = self.model
         proto = float32.widened(was.to_proto(handover=True), was.data_dir, io=io)
+        return replace(self, model=self._made(proto), wide_io=io)
+
+    def _made(self, proto: onnx.ModelProto) -> Model:
+        """What was made of the model, open, with all that is known of it."""
+        was = self.model
         model = Model(proto, was.path, was.data_dir)
         model.runtime, model.spool = was.runtime, was.spool
         model.set_target(self.target)
         model.assumed, model.interface_changes = was.assumed, was.interface_changes
         model.source = was.source
-        return replace(self, model=model, wide_io=io)
+        return model
 
     def feeds(self, samples: Iterable[Sample]) -> Iterator[Sample]:
         """Samples in the type that the model runs in."""

@@ -165,7 +165,7 @@ def check_plan(file: PlanFile, job: Job) -> None:
         raise file.error(
             ("model", "hash"),
             "the plan is of another model: its hash has changed, or what --shape, --assume and --freeze "
-            "state of its inputs",
+            "state of its inputs, or --pairs of its pairs",
             "write it anew with onnxq plan; or, if its layers and thresholds hold for this model too, write "
             f'hash = "{now}"',
         )

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from onnxq.analysis.reports import number
+from onnxq.base import remarks
 from onnxq.base.plain import extended
 from onnxq.base.reason import code_of
 from onnxq.calib.stats import Stats
@@ -44,6 +45,7 @@ from onnxq.pipeline.calibration import (
 from onnxq.pipeline.decision_ranking import MAX_FLOAT, Sensitivity, sensitivity_of
 from onnxq.pipeline.deploying import deployment_parts, worths
 from onnxq.pipeline.engine_part import told_beyond
+from onnxq.pipeline.file_pairs import SCALING, as_measured, kept_inexact
 from onnxq.pipeline.gates import NOTHING, Verified
 from onnxq.pipeline.goal_found import GoalFound
 from onnxq.pipeline.job import Job
@@ -121,6 +123,9 @@ class Quantization:
         self._header = job.target.cache if format.cache or not job.target.explicit else None
         self._format, self._ranks = format, False
         self._file = file
+        taken = job.taken
+        if taken is not None and taken.adopted and taken.exact and self._repair.is_auto:
+            self._repair = AccuracyRepair("none")  # nothing is lost
         if file is not None:
             self._repair = _beside(file, self._repair)
             self._options = replace(options, own_methods=file.methods)
@@ -133,6 +138,7 @@ class Quantization:
         """
         job = self._job
         sampling = self._sampling()
+        self._tell_of_pairs(sampling, None)
         if self._source is None and self._given is None:
             deployments = sampling.deployed.deployments if sampling.deployment.is_known else ()
             prepared = prepare(
@@ -238,6 +244,7 @@ class Quantization:
         sampling = self._sampling(decides=pursuit.goal.is_set)
         as_float = None if job.target.explicit else job.result(job.model.to_proto())
         request, state = self._calibrated(sampling)
+        self._tell_of_pairs(sampling, state.references.verifying)
         state = self._verified(request, searched((*PLANNED, *WRITTEN), request, state))
         state = self._verified(request, searched(COMPILED, request, state))  # the compiler has a say
         job, built, compiled, verified = state.built.job, state.built, state.compiled, state.verified
@@ -285,6 +292,25 @@ class Quantization:
         result.report = job.finished(replace(result.report, layer_errors=errors))
         return result
 
+    def _tell_of_pairs(self, sampling: Sampling, file: Recording | None) -> None:
+        """What adopting or dropping the file's pairs comes to, where they are kept and cost float arithmetic.
+
+        Measured as calibrated, without what searches for more; `file`: what the file gives, None: nothing
+        is measured.
+        """
+        job, source, told = self._job, self._source, []
+        if not job.inexact:
+            return
+        measures = source is not None and source.count is not None and file is not None
+        for pairs in ("adopt", "drop") if measures and not job.limit.is_over and not _is_large(job) else ():
+            with remarks.heard(), job.step("pairs"):
+                other = job.with_pairs(pairs)
+                run = Quantization(other, self._options, source, None, self._format, None, None, self._repair)
+                built = run._calibrated(run._sampling(decides=sampling.confirms))[1].built
+            near = verify(built.job, sampling, built.proto, file)
+            told.append(as_measured(pairs, near, built.floats.model, built.draft.plan))
+        job.notes.append(kept_inexact(job.inexact, told))
+
     def _verified(self, request: RunRequest, state: RunState) -> RunState:
         """With how near its outputs are, on samples that decided nothing."""
         if state.verified is not None:
@@ -328,6 +354,7 @@ class Quantization:
         """The samples and the scales of what is ranked: whatever is loud is in int8."""
         self._ranks = True
         sampling = self._sampling(chooses=True)
+        self._tell_of_pairs(sampling, None)
         return sampling, searched(PLANNED, *self._calibrated(sampling))
 
     def _accuracy(self, sampling: Sampling, state: RunState, asked: Asked) -> Accuracy:
@@ -398,6 +425,7 @@ class Quantization:
         deployments = deployed.deployments
         if file is not None and file.sizes and not deployments[0].name:
             deployments = (replace(deployments[0], usual=file.shapes),)
+        taken = job.taken
         prepared = prepare(
             job, deployments, self._format, options.layers, self._body, file, quantizes=quantizes,
             usual=deployed.usual,
@@ -405,6 +433,7 @@ class Quantization:
         request = RunRequest(
             options, sampling, self._repair, self._pursuit, self._loud, self._compilation, file,
             edits=self._header is None, repairs_of=prepared.steps,
+            undone=SCALING if taken is not None and taken.adopted and self._repair.is_auto else frozenset(),
         )  # fmt: skip
         draft, floats = prepared.draft, prepared.floats
         if file is not None:
@@ -561,6 +590,11 @@ def _beside(file: PlanFile, repair: AccuracyRepair) -> AccuracyRepair:
             "leave --repair out, or write the plan anew with it: onnxq plan",
         )
     return repair
+
+
+def _is_large(job: Job) -> bool:
+    """Whether a second model would be too much for the memory."""
+    return weight_bytes(job.model.to_proto(weights=False)) >= LARGE
 
 
 def _recognised(built: Built) -> Int8Operators | None:

@@ -41,7 +41,7 @@ def _undone(request: RunRequest, state: RunState) -> RunState:
     now = _worth(again)
     if now is None or again.repair is None or now.ratio >= worth.ratio:
         return state
-    why = f"with all that it would change {worth.said}, {now.ratio:.2f} without"
+    why = f"with all that it would change {worth.format} moves {worth.moves}, {now.ratio:.2f} without"
     told = tuple(_told(one, step, why, again.repair.steps) for one in again.repair.steps)
     return searched((BYTES,), request, replace(again, repair=replace(again.repair, steps=told)))
 
