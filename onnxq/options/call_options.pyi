@@ -191,7 +191,6 @@ class _CalibrationOfSanitize(TypedDict, total=False):
 
 class _FormatOfSanitize(TypedDict, total=False):
     format: Format | Mapping[str, Any] | None
-    number_format: Literal["int8", "fp8"] | None
     body: Literal["fp16", "bf16", "fp32"] | None
     io: Literal["fp16", "bf16", "fp32"] | None
 

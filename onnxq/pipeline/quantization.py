@@ -433,7 +433,7 @@ class Quantization:
         request = RunRequest(
             options, sampling, self._repair, self._pursuit, self._loud, self._compilation, file,
             edits=self._header is None, repairs_of=prepared.steps,
-            undone=SCALING if taken is not None and taken.adopted and self._repair.is_auto else frozenset(),
+            without=SCALING if taken is not None and taken.adopted and self._repair.is_auto else frozenset(),
         )  # fmt: skip
         draft, floats = prepared.draft, prepared.floats
         if file is not None:

@@ -38,6 +38,7 @@ class RunRequest:
         file: the plan that is obeyed.
         edits: whether the float model may be edited.
         repairs_of: which steps of repair nodes may have that not all may have.
+        without: steps of repair that are not tried.
         bytes_over: what an engine moves more than predicted, as a share of what plain float16 moves.
     """
 
@@ -50,6 +51,7 @@ class RunRequest:
     file: PlanFile | None = None
     edits: bool = True
     repairs_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    without: frozenset[str] = frozenset()
     bytes_over: float = 0.0
 
     @property

@@ -208,6 +208,7 @@ class _Repairing:
         built, options = self._built, self._options
         editing = [step.name for step in all_steps().values() if step.edit]
         steps = [step for step in options.steps if self._request.edits or step not in editing]
+        steps = [step for step in steps if step not in self._request.without]
         most = _SHARE * self._before() if options.is_auto else None
         if options.is_auto and samples.count < LEAST:
             why = (
