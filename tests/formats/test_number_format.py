@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from onnx.reference import ReferenceEvaluator
@@ -255,6 +255,7 @@ def test_halfway_and_past_the_greatest() -> None:
     assert_exact(np.concatenate([values, -values]), np.float32(1))
 
 
+@settings(deadline=None)
 @given(
     arrays(np.float32, 64, elements=st.floats(-1e4, 1e4, width=32)),
     st.floats(2**-20, 2**10, width=32).map(np.float32),
