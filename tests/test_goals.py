@@ -488,7 +488,7 @@ def test_the_screen_names_what_a_time_limit_left(monkeypatch: pytest.MonkeyPatch
     said: list[str] = []
     page = Page()
     monkeypatch.setattr(Page, "entry", lambda page, text, *more, **style: said.append(text))
-    goal_section(page, GoalPart(False, (), None, cut="the time limit", kept="q.onnx.part"))
+    goal_section(page, GoalPart(False, (), None, cut="the time limit", kept="q.onnx.part"), "int8")
     assert any("kept in q.onnx.part" in text for text in said)
 
 
