@@ -137,6 +137,19 @@ def test_the_page_repeats_the_command_line(
     assert json.loads(Path("q.report.json").read_text())["sha256"] == report["sha256"]
 
 
+def test_what_sanitize_advises(
+    made: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It compiles nothing: the first lines say what does."""
+    folder, _ = made
+    monkeypatch.chdir(folder)
+    assert run("onnxq sanitize 'a net.onnx' --shape x=1x3x24x24 -o 'a clean.onnx' --no-page") == [0]
+    front = capsys.readouterr().out.partition("a net.onnx -> ")[0]
+    (line,) = (one.strip() for one in front.splitlines() if one.startswith("  onnxq "))
+    assert line == "onnxq check 'a clean.onnx'"
+    assert run(line) == [0], capsys.readouterr().err
+
+
 def test_of_a_call_in_python_no_command_line_is_made_up() -> None:
     result = onnxq.quantize(net(), samples(*[(16, 16)] * 8), compile=False, layer_samples=0, **QUICK)
     page = page_of(OpenedReport.made(result.report))

@@ -262,10 +262,6 @@ def check_body(file: PlanFile, model: Model) -> None:
 def _placed(file: PlanFile, names: _Names, make: MakePlan, notes: list[str]) -> QuantPlan:
     """The plan of the rules, in which the nodes run in what the file says."""
     free = make({}, ())
-    for index, entry in enumerate(file.layers):
-        if entry.format not in ("float", free.format.name):
-            message = f"layers are quantized to {free.format.name} for this target, not to {entry.format}"
-            raise file.error(("layer", index, "format"), message, "give the --target of the plan")
     int8 = {entry.node: index for index, entry in enumerate(file.layers) if entry.format != "float"}
     wanted = int8.keys() - _in_int8(free)
     if wanted:

@@ -34,10 +34,10 @@ from onnxq.options.config import LayerRule
 from onnxq.options.exclusions import refuse_with_stats
 from onnxq.options.grouped import Options
 from onnxq.options.keywords import takes_options
-from onnxq.options.settings import AccuracyRepair, Calibration, Format, Goal, Inputs, Repairs
+from onnxq.options.settings import AccuracyRepair, Calibration, Compilation, Format, Goal, Inputs, Repairs
 from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.pipeline.calibration import Calibrating, Given
-from onnxq.pipeline.compiler import check_compiler
+from onnxq.pipeline.compiler import check_compiler, check_format
 from onnxq.pipeline.decision_ranking import Sensitivity
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.planning import Planned, format_of_plan, take_plan
@@ -159,10 +159,12 @@ def quantize(
         raise UserError("there is no calibration data", hint="give --calib DATA, or --stats FILE")
     _check_goal(asked.goal, target, data is not None)
     if target.explicit:
-        check_compiler(asked.compilation, target.in_format(asked.format.number_format))
+        check_compiler(asked.compilation)
     pursuit = Pursuit(asked.goal, _measurement(state, asked.division.workers, submit))
     pictures = asked.details.pictures
-    with _sanitized(model, data, asked, observe, layers, pursuit, pictures=pictures) as quantization:
+    with _sanitized(
+        model, data, asked, observe, layers, pursuit, pictures=pictures, compilation=asked.compilation
+    ) as quantization:
         return quantization.run(asked.compilation, asked.details, ready)
 
 
@@ -283,8 +285,9 @@ def _sanitized(
     pursuit: Pursuit | None = None,
     *,
     pictures: bool = False,
+    compilation: Compilation | None = None,
 ) -> Iterator[Quantization]:
-    """The quantization of a model that is sanitized."""
+    """The quantization of a model that is sanitized; `compilation`: how it is compiled, None: it is not."""
     calibration, format = asked.calibration, asked.format
     calibrating = Calibrating.of(calibration, layers, asked.feeding)
     file = take_plan(format.plan, asked.repairs.target) if format.plan is not None else None
@@ -296,6 +299,8 @@ def _sanitized(
     with remarks.heard(), ort.custom_ops(asked.runtime.ort_ops):
         with uncollected():
             job = Job.of(model, asked.repairs, asked.inputs, observe, asked.goal.time_limit, number_format)
+            if compilation is not None:
+                check_format(compilation, job.target)
             source = None
             if data is not None:
                 job, source = job.with_data(data, asked.images, asked.feeding, pictures=pictures)

@@ -74,27 +74,35 @@ class Compiled:
         return self.engines.bytes(self.engine)
 
 
-def check_compiler(wanted: Compilation, target: Target | None = None) -> None:
+def check_compiler(wanted: Compilation) -> None:
     """Refuses to compile for what the compiler does not know, before all other work; the default it knows.
 
+    Raises:
+        UserError: it is such, or the GPU of the estimate is not known.
+    """
+    gpus_named(wanted.gpu)
+    if wanted.compile and wanted.sm != Compilation().sm:
+        trt.check_sm(wanted.sm)
+
+
+def check_format(wanted: Compilation, target: Target) -> None:
+    """Refuses to compile for a GPU that has no numbers of the format of the run.
+
     Args:
-        wanted: what is asked of it.
-        target: the target, in the format of the run; None: nothing is quantized.
+        wanted: what is asked of the compiler.
+        target: the target, in that format, which a flag, a plan or the model's own pairs say.
 
     Raises:
-        UserError: it is such, or has no such numbers, or the GPU of the estimate is not known.
+        UserError: it is such.
     """
-    name = next(iter(target.formats), "") if target is not None else ""
-    least = target.limits.get(f"{name}-sm", 0) if target is not None else 0
+    name = next(iter(target.formats), "")
+    least = target.limits.get(f"{name}-sm", 0)
     if wanted.compile and wanted.sm < least:
         raise UserError(
             f"compute capability {wanted.sm / 10:.1f} multiplies nothing in {name}: that came with "
             f"{least / 10:.1f}",
             hint=f"give --sm {least}, or --format int8",
         )
-    gpus_named(wanted.gpu)
-    if wanted.compile and wanted.sm != Compilation().sm:
-        trt.check_sm(wanted.sm)
 
 
 class Engines:

@@ -197,6 +197,22 @@ def test_where_there_is_none(options: dict[str, Any], said: str) -> None:
         quantized(**options)
 
 
+@pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")
+def test_the_gpu_is_refused_whoever_says_the_format(tmp_path: Path) -> None:
+    """A plan, or a file whose pairs are FP8 already."""
+    made = quantized(repair="none", method="minmax")
+    made.save(tmp_path / "digits.onnx")
+    plan = onnxq.plan(
+        DIGITS / "digits.onnx", DIGITS / "calib", number_format="fp8", method="minmax", repair="none"
+    )
+    plan.save(tmp_path / "plan.toml")
+    said = "compute capability 8.0 multiplies nothing in fp8"
+    with pytest.raises(UserError, match=said):
+        quantized(plan=tmp_path / "plan.toml", number_format=None, compile=True, sm=80)
+    with pytest.raises(UserError, match=said):
+        onnxq.quantize(tmp_path / "digits.onnx", DIGITS / "calib", compile=True, sm=80)
+
+
 # -- exactly as ONNX defines it ------------------------------------------------------------------------
 
 
