@@ -213,6 +213,30 @@ def test_the_gpu_is_refused_whoever_says_the_format(tmp_path: Path) -> None:
         onnxq.quantize(tmp_path / "digits.onnx", DIGITS / "calib", compile=True, sm=80)
 
 
+def wide(side: int) -> onnx.ModelProto:
+    """A convolution of `side` x `side` taps."""
+    model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[1, 16, 16, 16] x) => (y) {{ [c] y = Conv <kernel_shape = [{side}, {side}]> (x, w) }}""")
+    weights = np.random.default_rng(0).standard_normal((16, 16, side, side)).astype(np.float32)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    return model
+
+
+@pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")
+@pytest.mark.parametrize(("side", "format", "planned"), [(5, "fp8", 1), (6, "fp8", 0), (6, "int8", 1)])
+def test_a_convolution_of_many_taps_stays_in_float(side: int, format: str, planned: int) -> None:
+    """It is planned where the compiler runs it; in FP8 it runs 32 taps at most."""
+    data = [
+        {"x": np.random.default_rng(seed).standard_normal((1, 16, 16, 16)).astype(np.float32)}
+        for seed in range(4)
+    ]
+    report = onnxq.quantize(
+        wide(side), data, number_format=format, repair="none", method="minmax", layer_samples=0, loud="int8"
+    ).report
+    assert (report.engine.planned, report.engine.int8, report.engine.not_int8) == (planned, planned, ())
+    assert [one.code for one in report.plan.kept_float] == ["wide-kernel"] * (not planned)
+
+
 # -- exactly as ONNX defines it ------------------------------------------------------------------------
 
 

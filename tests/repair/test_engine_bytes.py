@@ -99,6 +99,12 @@ def _kernels(model: Model, folder: Path) -> tuple[Kernel, ...]:
     return merged(kernels_of(engine.layers, {node.name: node.op_type for node in proto.graph.node}))
 
 
+def test_what_is_an_output_too_is_written_once_more_and_read_again() -> None:
+    one = case(f"t = Conv {SAME} (x, w, b)  y = Clip (t, zero, one)", y="t, y")
+    weights = 2 * size("w", "b", "zero", "one")
+    assert engine_bytes(one.model, QuantPlan()) == (4 + 2 + 2) * IMAGE + (2 + 2 + 4) * MAP + 4 * MAP + weights
+
+
 def test_paths_that_part_and_meet_a_thousand_times_are_walked_once() -> None:
     """Each of these SiLUs has two readers of its input: as paths they are 2^1000."""
     silus = "  ".join(f"s{i} = Sigmoid (t{i})  t{i + 1} = Mul (t{i}, s{i})" for i in range(1000))

@@ -451,6 +451,23 @@ def test_a_step_has_a_price_in_bytes(
     assert ("--repair bias,split takes it" in entry.why) == bool(why)
 
 
+@pytest.mark.parametrize(("most", "kept"), [(0.96, True), (0.93, False)])
+def test_a_step_that_does_not_ask_for_room_is_dropped_where_it_passes_float16(
+    most: float, kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(smooth, "find", lambda *_: FoundEdits((Wide("r", "smooth"),)))
+    monkeypatch.setattr(StepSearch, "bytes_of", _at_least_so_many)
+    found = search(Bench({"smooth": 3.0}), "smooth", most_bytes=most)
+    state, _ = found.run()
+    (entry,) = found.ledger
+    assert verdicts(found) == {"smooth": "kept" if kept else "dropped"}
+    assert (state.draft.edits != ()) == kept
+    said = (
+        "the engine would move 0.95 times the bytes of plain float16, 0.90 without; --repair smooth takes it"
+    )
+    assert (said in entry.why) != kept
+
+
 def _at_least_so_many(self: StepSearch, model: Model, plan: Any) -> float:
     return 0.9 + 0.05 * sum(node.op == "GlobalLpPool" for node in model.graph.nodes)
 
