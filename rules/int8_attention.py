@@ -219,7 +219,8 @@ def _fires(plan: str = "y -> l:0", **changed: str) -> Fires:
 
 
 def _skips(because: str = "", limits: Mapping[str, int] | None = None, **changed: str) -> Skips:
-    return Skips(partial(_net, **changed), because=because, limits=limits or {})
+    both = ("one", "two") if because else ()
+    return Skips(partial(_net, **changed), because=because, limits=limits or {}, nodes=both)
 
 
 EXAMPLES = [

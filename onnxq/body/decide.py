@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx
 
-from onnxq.base.reason import Reason
+from onnxq.base.reason import Reason, code_of
 from onnxq.body.bounds import Ranges, is_float32
 from onnxq.body.convert import HalfBody, to_half
 from onnxq.body.emulate import losses
@@ -51,6 +51,19 @@ class Decision:
         """
         stays = {**self.stays, **(further or {})}
         return to_half(model, self.kind, stays, io=self.io, float32_io=self.float32_io, masks=self.masks)
+
+    def in_half(self, model: Model) -> Decision | None:
+        """The same with nothing in float32 for the sake of an output that is near; None where nothing is.
+
+        Args:
+            model: the float32 model that was run to decide it.
+        """
+        stays = {name: why for name, why in self.stays.items() if code_of(why) != "accuracy"}
+        if self.settled is None or len(stays) == len(self.stays):
+            return None
+        half = replace(self, stays=stays)
+        settled = replace(self.settled, body=half.convert(model), stays=stays)
+        return replace(half, settled=settled)
 
 
 def decide(

@@ -12,7 +12,7 @@ from onnxq.quant.grid import difference
 from onnxq.quant.placement import make_plan
 from onnxq.quant.plan import Edge, QuantPlan
 from onnxq.rule.api import Example, Float, Rule, Skip, Skips
-from onnxq.rule.examples import ExampleError, opened
+from onnxq.rule.examples import ExampleError, check_reasons, opened
 
 
 def check_placement(rule: Rule, example: Example, rules: Sequence[Rule]) -> None:
@@ -51,20 +51,19 @@ def check_placement(rule: Rule, example: Example, rules: Sequence[Rule]) -> None
 
 
 def _check_skips(rule: Rule, example: Skips, model: Model) -> None:
-    reasons: list[str] = []
+    reasons: list[tuple[str, str]] = []
     for node in main_nodes(model):
         if node.op not in rule.roots or node.domain:
             continue
         try:
             facts = list(rule(node) or ())
         except Skip as skip:
-            facts, reasons = [], [*reasons, str(skip)]
+            facts, reasons = [], [*reasons, (node.name, str(skip))]
         for fact in facts:
             if not isinstance(fact, Float):
                 raise ExampleError(f"it asks for {fact}")
-            reasons.append(fact.because)
-    if example.because and not any(example.because in reason for reason in reasons):
-        raise ExampleError(f"{example.because!r} is not among its reasons: {reasons}")
+            reasons.append((node.name, fact.because))
+    check_reasons(example, reasons)
 
 
 def _text(lines: Sequence[str]) -> str:

@@ -15,7 +15,7 @@ from onnxq.rewrite.proof import Proof
 from onnxq.rewrite.text import same_text, text_of
 from onnxq.rewrite.whole import WholeModel
 from onnxq.rule.api import ANY, Assuming, Example, Fires, Interface, Rule, Skip, Skips
-from onnxq.rule.examples import ExampleError, opened
+from onnxq.rule.examples import ExampleError, check_reasons, opened
 
 
 def check_rewrite(rule: Rule, example: Example, rules: Sequence[Rule]) -> None:
@@ -42,11 +42,9 @@ def check_rewrite(rule: Rule, example: Example, rules: Sequence[Rule]) -> None:
         what = "" if code_of(proof.why) == AT_FAULT else "its proof fails: "
         raise ExampleError(f"{what}{proof.why}{example_text}")
     if isinstance(example, Skips):
-        reasons = [miss.reason for miss in report.near_misses]
         if fired:
             raise ExampleError(f"it fires on {fired[0].node!r}")
-        if example.because and not any(example.because in reason for reason in reasons):
-            raise ExampleError(f"{example.because!r} is not among its reasons: {reasons}")
+        check_reasons(example, [(miss.node, miss.reason) for miss in report.near_misses])
         return
     if not fired:
         reasons = [miss.reason for miss in report.near_misses]

@@ -249,12 +249,14 @@ class Skips:
         because: a part of the reason that it gives; "" where it is not the pattern at all.
         limits: as in `Fires`.
         after: as in `Fires`.
+        nodes: the names of nodes of which each has this reason; where none is named, any node may have it.
     """
 
     model: str | Callable[[], onnx.ModelProto]
     because: str = ""
     limits: Mapping[str, int] = field(default_factory=dict)
     after: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
 
 
 Example = Fires | Skips

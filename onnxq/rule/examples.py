@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx
 import onnx.parser
 
 from onnxq.base.errors import OnnxqError
 from onnxq.graph.model import Model
-from onnxq.rule.api import Example
+from onnxq.rule.api import Example, Skips
 from onnxq.run import ort, reference
 
 
@@ -15,6 +17,23 @@ class ExampleError(OnnxqError):
     """A rule does not do what its example says."""
 
     exit_code = 1
+
+
+def check_reasons(example: Skips, given: Sequence[tuple[str, str]]) -> None:
+    """Checks why a rule leaves an example alone.
+
+    Args:
+        example: the example.
+        given: the rule's reasons, each behind the name of its node.
+
+    Raises:
+        ExampleError: a reason is missing.
+    """
+    for name in example.nodes or ("",) * bool(example.because):
+        reasons = [reason for node, reason in given if name in ("", node)]
+        if not any(example.because in reason for reason in reasons):
+            of = f" of {name!r}" if name else ""
+            raise ExampleError(f"{example.because!r} is not among its reasons{of}: {reasons}")
 
 
 def opened(example: Example) -> Model:

@@ -151,6 +151,14 @@ def test_a_rule_may_skip_with_a_reason() -> None:
         check_example(rule, Skips(lambda: heads(gather=False), because="too wide"), RULES)
 
 
+def test_each_node_that_an_example_names_has_the_reason() -> None:
+    (rule,) = (rule for rule in RULES if rule.id == "int8_attention")
+    example = next(one for one in rule.examples if isinstance(one, Skips) and one.nodes)
+    check_example(rule, example, RULES)
+    with pytest.raises(ExampleError, match=r"is not among its reasons of 'l': \[\]"):
+        check_example(rule, dataclasses.replace(example, nodes=("one", "l")), RULES)
+
+
 def test_the_lines_of_a_plan() -> None:
     model = Model.open(NETS["concats"]())
     lines = plan_lines(make_plan(model, RULES))

@@ -1,49 +1,111 @@
-"""Steps of repair with which the compiled engine moves more bytes than plain float16: they are undone.
+"""What has the compiled engine move more bytes than plain float16 for a nearer result: it is undone.
 
-What a step costs is predicted from shapes before it is kept. Where the engine says otherwise, repair is made
-once more with less room for it, then with none; all that was fitted beside it is fitted anew.
+That is float32 in the body for the sake of an output, and steps of repair. What a step costs is predicted from
+shapes before it is kept, but the body comes later, and the engine may say otherwise. Two ways back are tried:
+the same with those nodes in half precision; and repair made once more with less room, then with none, all that
+was fitted beside it fitted anew. The one whose file is nearer is taken.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 from onnxq.advice.worth import Worth, worth_of
 from onnxq.base.reason import Reason
+from onnxq.body.decide import Decision
+from onnxq.judge.about_mean import AboutMeanMeter
 from onnxq.pipeline.search import ModelSearch, searched
 from onnxq.pipeline.searches.body import BODY
 from onnxq.pipeline.searches.compile import COMPILE
 from onnxq.pipeline.searches.repair import REPAIR
 from onnxq.pipeline.state import RunRequest, RunState
+from onnxq.pipeline.verifying import runner
 from onnxq.quant.plan import QuantPlan
 from onnxq.repair.engine_bytes import engine_bytes
 from onnxq.repair.ledger import RepairStep, taking
+from onnxq.run import ort
+
+_SAMPLES = 16
+"""How many samples say which file is nearer."""
 
 
 def _wanted(request: RunRequest, state: RunState) -> bool:
     worth = _worth(state)
     if worth is None or not worth.is_more or not request.bounds_bytes:
         return False
-    return state.unrepaired is not None and _dearest(state) is not None
+    return _repairs_dearly(state) or _in_half(state) is not None
 
 
 def _undone(request: RunRequest, state: RunState) -> RunState:
-    """Repaired once more, with less room by what the engine moves more than predicted; then with none."""
+    """The nearest file of those that move fewer bytes; where one moves no more than float16, of these."""
+    found = [one for one in (_with_half_body(request, state), _with_less_room(request, state)) if one]
+    enough = [one for one in found if not _moves_more(one)] or found
+    if not enough[1:]:
+        return enough[0] if enough else state
+    levels = _levels(request, enough)
+    return enough[levels.index(max(levels))]
+
+
+def _with_half_body(request: RunRequest, state: RunState) -> RunState | None:
+    """With no node in float32 for the sake of an output; None where that moves no fewer bytes."""
+    worth, decision, built = _worth(state), _in_half(state), state.built
+    assert worth is not None
+    if decision is None:
+        return None
+    nodes = len(built.draft.body.decision.stays) - len(decision.stays)  # type: ignore[union-attr]
+    body = replace(built.draft.body, decision=decision)
+    half = searched((COMPILE,), request, state.of(built.with_body(body).finished()))
+    now = _worth(half)
+    if now is None or now.ratio >= worth.ratio:
+        return None
+    said = f"{nodes} nodes that would be float32 for the sake of an output are in half precision"
+    note = f"{said}: with them {worth.format} moves {worth.moves}, {now.ratio:.2f} without"
+    return replace(half, built=half.built.with_body(half.built.draft.body.noting(note)))
+
+
+def _in_half(state: RunState) -> Decision | None:
+    """The body with nothing in float32 for the sake of an output; None where nothing is."""
+    decision, floats = state.built.draft.body.decision, state.built.floats
+    return None if decision is None else decision.in_half(floats.model)
+
+
+def _with_less_room(request: RunRequest, state: RunState) -> RunState | None:
+    """Repaired once more, with less room by what the engine moves more than predicted; then with none.
+
+    None where no step moves more, or that moves no fewer bytes.
+    """
     before, step, worth = state.unrepaired, _dearest(state), _worth(state)
-    assert before is not None
-    assert step is not None
+    if before is None or step is None:
+        return None
     assert worth is not None
     over = math.inf if request.bytes_over else worth.ratio - _predicted(state)
     request = replace(request, bytes_over=over)
     again = searched((REPAIR, BODY, COMPILE), request, replace(before, heads=state.heads))
     now = _worth(again)
     if now is None or again.repair is None or now.ratio >= worth.ratio:
-        return state
+        return None
     why = f"with all that it would change {worth.format} moves {worth.moves}, {now.ratio:.2f} without"
     told = tuple(_told(one, step, why, again.repair.steps) for one in again.repair.steps)
     return searched((BYTES,), request, replace(again, repair=replace(again.repair, steps=told)))
+
+
+def _levels(request: RunRequest, states: Sequence[RunState]) -> list[float]:
+    """How near the outputs of each file are, as it is written, on samples that choose, dB."""
+    first = states[0]
+    job, floats = first.built.job, (first.unrepaired or first).built.floats
+    exact = ort.load(floats.reference, data_dir=floats.model.data_dir)
+    outputs = list(exact.outputs)
+    meter = AboutMeanMeter(job.parts_of(outputs), len(states), request.weights)
+    runners = [runner(job, one.built.written.proto, emulate=one.built.emulates) for one in states]
+    sampling = request.sampling
+    with sampling.named():
+        for feeds in itertools.islice(sampling.feeds(sampling.proposing()), _SAMPLES):
+            meter.add(exact.run(feeds, outputs), [one.run(feeds, outputs) for one in runners])
+    levels = [part.sqnr_about_mean_db for part in meter.results()]
+    return [-math.inf if level is None else level for level in levels]
 
 
 def _told(one: RepairStep, undone: RepairStep, why: str, steps: Sequence[RepairStep]) -> RepairStep:
@@ -68,6 +130,15 @@ def _worth(state: RunState) -> Worth | None:
     return None if state.compiled is None else worth_of(state.compiled.verdict)
 
 
+def _moves_more(state: RunState) -> bool:
+    worth = _worth(state)
+    return worth is None or worth.is_more
+
+
+def _repairs_dearly(state: RunState) -> bool:
+    return state.unrepaired is not None and _dearest(state) is not None
+
+
 def _dearest(state: RunState) -> RepairStep | None:
     steps = () if state.repair is None else state.repair.steps
     kept = [step for step in steps if step.verdict == "kept" and step.more_bytes > 0]
@@ -75,7 +146,7 @@ def _dearest(state: RunState) -> RepairStep | None:
 
 
 def _left_out(request: RunRequest, state: RunState, why: Reason) -> RunState:
-    body = state.built.draft.body.noting(f"no step of repair was undone for its bytes: {why}")
+    body = state.built.draft.body.noting(f"nothing was undone for its bytes: {why}")
     return replace(state, built=state.built.with_body(body))
 
 

@@ -1,0 +1,107 @@
+"""What has the compiled engine move more bytes than plain float16 is undone, the nearest way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+from onnx.numpy_helper import from_array
+
+import onnxq
+from onnxq.pipeline import searches
+from onnxq.pipeline.building import Built
+from onnxq.pipeline.searches import bytes as moved_bytes
+from onnxq.pipeline.state import RunRequest, RunState
+from onnxq.run import trt
+
+pytestmark = pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")
+
+SAMPLES = [
+    {"x": np.random.default_rng(seed).standard_normal((1, 16, 24, 24), np.float32)} for seed in range(24)
+]
+
+
+def net(path: Path) -> Path:
+    """Depthwise convolutions, which stay in float, between pointwise ones in int8."""
+    rng = np.random.default_rng(0)
+    body = "".join(
+        f"d{i} = Conv <group = 32, pads = [1, 1, 1, 1]> (p{i}, w{i})  "
+        f"[point{i}] q{i} = Conv (d{i}, v{i})  p{i + 1} = Relu (q{i})  "
+        for i in range(3)
+    )
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 17]> g (float[1, 16, 24, 24] x) => (float[1, 32, 24, 24] y)
+        {{ c = Conv <pads = [1, 1, 1, 1]> (x, w)  p0 = Relu (c)  {body} y = Conv (p3, v) }}"""
+    )
+    shapes = {"w": (32, 16, 3, 3), "v": (32, 32, 1, 1)}
+    shapes |= {f"w{i}": (32, 1, 3, 3) for i in range(3)} | {f"v{i}": (32, 32, 1, 1) for i in range(3)}
+    for name, shape in shapes.items():
+        scale = np.sqrt(2 / np.prod(shape[1:]))
+        model.graph.initializer.append(
+            from_array(np.float32(scale * rng.standard_normal(shape).astype(np.float32)), name)
+        )
+    onnx.save(model, path)
+    return path
+
+
+@pytest.fixture
+def wide_body(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body that is to be so near to float32 that much of it is float32."""
+    monkeypatch.setattr("onnxq.pipeline.searches.body.above_db", lambda gained: 45.0)
+
+
+def quantized(folder: Path, **options: Any) -> Any:
+    return onnxq.quantize(net(folder / "net.onnx"), SAMPLES, **options).report
+
+
+def moved(report: Any) -> float:
+    figures = report.verdict.merged
+    return float(
+        np.divide(*(one.moved_mb + one.weights_mb for one in (figures.int8, figures.fp16)))
+    )
+
+
+def test_a_body_that_moves_more_than_float16_is_in_half_precision(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wide_body: None
+) -> None:
+    after = quantized(tmp_path)
+    monkeypatch.setattr(
+        "onnxq.pipeline.quantization.COMPILED", [one for one in searches.COMPILED if one.name != "bytes"]
+    )
+    before = quantized(tmp_path)
+    assert moved(before) > 1.01
+    assert moved(after) < 0.9
+    assert {one.code for one in before.body.float32} == {"accuracy"}
+    assert not after.body.float32
+    (told,) = after.body.notes
+    assert told == (
+        f"{len(before.body.float32)} nodes that would be float32 for the sake of an output are in half "
+        f"precision: with them int8 moves {moved(before):.2f} times the bytes of plain float16, "
+        f"{moved(after):.2f} without"
+    )
+
+
+@pytest.mark.parametrize("noisy", ["_with_half_body", "_with_less_room"])
+def test_the_nearer_file_is_taken(
+    noisy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wide_body: None
+) -> None:
+    half = moved_bytes._with_half_body
+    quiet = {"_with_half_body", "_with_less_room"} - {noisy}
+
+    def louder(request: RunRequest, state: RunState) -> RunState | None:
+        found = half(request, state)
+        if found is None:
+            return None
+        draft = found.built.draft
+        wide = {name: replace(one, amax=16 * one.amax) for name, one in draft.ranges.items()}
+        built = Built.of(found.built.job, replace(draft, ranges=wide), found.built.floats).finished()
+        return replace(found, built=built)
+
+    monkeypatch.setattr(moved_bytes, noisy, louder)
+    monkeypatch.setattr(moved_bytes, quiet.pop(), half)
+    assert quantized(tmp_path).about_mean.sqnr_about_mean_db > 25
