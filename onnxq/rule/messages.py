@@ -2,7 +2,8 @@
 
 Rules quote the parser's and the compiler's messages in their documentation, as indented lines. A message
 that a user pastes has other names and numbers, so that only words are compared: each counts by how few of
-the quotations have it, and a quotation is found by the part of its own words that the message has.
+the quotations have it. A quotation is found by the part of its own words that the message has; or, where
+only a part of it was pasted, by the part of the message's words that it has.
 """
 
 from __future__ import annotations
@@ -17,16 +18,25 @@ from typing import Literal
 from onnxq.base.plain import DocumentPart
 from onnxq.graph.value import operator_names
 from onnxq.rule.api import Rule
-from onnxq.rule.said import SAID
+from onnxq.rule.said import ANY_NODE, SAID
 from onnxq.targets import Target
 
 _ENOUGH = 0.7
 """The part of a quotation's words that a message has to have."""
 
+_ALL_OF_IT = 0.9
+"""The part of a message's words that a quotation has to have of which the message is a part."""
+
+_OF_ANY = 0.8
+"""What is said of any node counts less than what is known of one."""
+
 _NEAR = 0.9
 """What is as near as this to the best is shown beside it."""
 
 _MOST = 5
+
+_FEW = 3
+"""Operators: a rule for more is for none of them above all."""
 
 _OTHERWISE = "replace it before the export, or cut the model in front of it"
 
@@ -61,7 +71,7 @@ def known_of(message: str, rules: Sequence[Rule], targets: Sequence[Target]) -> 
     quoted = [(rule, line) for rule in rules for line in quotations(rule.doc)]
     lines = [*(line for _, line in quoted), *(line for line, _ in SAID.values())]
     weights = _weights(lines)
-    words, operators = set(_words(message)), set(_operators(message))
+    words, operators = list(dict.fromkeys(_words(message))), set(_operators(message))
     entries = []
     for rule, line in quoted:
         score = _score(line, words, weights)
@@ -69,14 +79,19 @@ def known_of(message: str, rules: Sequence[Rule], targets: Sequence[Target]) -> 
             score *= 1.0 if operators & {*_roots(rule), *_operators(line)} else 0.75
         entries.append(Match("rule", rule.id, line, rule.summary, score))
     for name, (line, advice) in SAID.items():
-        entries.append(Match("advice", name, line, advice, _score(line, words, weights)))
-    entries += _of_operators(operators, rules, targets)
+        score = _score(line, words, weights) * (_OF_ANY if advice == ANY_NODE else 1.0)
+        entries.append(Match("advice", name, line, advice, score))
+    any_node = any(one.summary == ANY_NODE and one.score >= _ENOUGH * _OF_ANY for one in entries)
+    entries += _of_operators(operators, rules, targets, any_node=any_node)
     best: dict[str, Match] = {}
     for match in sorted(entries, key=lambda match: (-match.score, -len(set(_words(match.quoted))))):
         if match.score >= _ENOUGH:
             best.setdefault(match.name, match)
     top = max((match.score for match in best.values()), default=0.0)
-    return [match for match in best.values() if match.score >= _NEAR * top][:_MOST]
+    near = [match for match in best.values() if match.score >= _NEAR * top]
+    if len(near) > _MOST:  # what so many rules quote says nothing of which one
+        near = [match for match in best.values() if match.kind == "advice"] or near
+    return near[:_MOST]
 
 
 def quotations(doc: str) -> list[str]:
@@ -110,13 +125,19 @@ def _weights(lines: Iterable[str]) -> Mapping[str, float]:
     return {word: math.log(1 + len(sets) / count) for word, count in counts.items()}
 
 
-def _score(line: str, words: set[str], weights: Mapping[str, float]) -> float:
+def _score(line: str, words: Sequence[str], weights: Mapping[str, float]) -> float:
+    """How much of a quotation is in a message, or of the message in it."""
     own = set(_words(line))
     whole = math.fsum(weights[word] for word in own)  # in any order the same
-    shared = own & words
-    if not whole or len(shared) < min(2, len(own)):
+    shared = own.intersection(words)
+    if not whole or not shared:
         return 0.0
-    return math.fsum(weights[word] for word in shared) / whole
+    rare = max(weights.values())
+    both = math.fsum(weights[word] for word in shared)
+    asked = math.fsum(weights.get(word, rare) for word in words)
+    if both >= min(rare, whole) and both >= _ALL_OF_IT * asked:
+        return max(both / whole, _ENOUGH)
+    return both / whole if len(shared) >= min(2, len(own)) else 0.0
 
 
 def _operators(message: str) -> Iterator[str]:
@@ -130,12 +151,32 @@ def _roots(rule: Rule) -> set[str]:
     return {root.rpartition(".")[2] for root in rule.roots}
 
 
-def _of_operators(operators: set[str], rules: Sequence[Rule], targets: Sequence[Target]) -> Iterator[Match]:
-    """What is known of an operator that a target does not take, whatever else the message says."""
+def _of_operators(
+    operators: set[str], rules: Sequence[Rule], targets: Sequence[Target], *, any_node: bool
+) -> Iterator[Match]:
+    """What is known of an operator that is not taken, whatever else the message says.
+
+    Args:
+        operators: those that it names.
+        rules: all rules.
+        targets: they say which operators are not taken.
+        any_node: whether the message says that of one of them.
+    """
     advice = {name: text for target in targets for name, text in target.advice.items()}
-    for name in sorted(operators & {one for target in targets for one in target.unsupported}):
-        repairing = [rule for rule in rules if rule.lacks == name]
-        for rule in repairing:
-            yield Match("rule", rule.id, "", rule.summary, 0.9)
-        if not repairing:
+    for name in sorted(operators):
+        lacking = [rule for rule in rules if rule.lacks == name or name in _quoted_of(rule)]
+        if not lacking and any(name in target.unsupported for target in targets):
             yield Match("advice", name, "", advice.get(name, _OTHERWISE), 0.9)
+        some = [rule for rule in rules if rule.stage != "place" and _is_for(rule, name)]
+        for rule in lacking or (some if any_node else ()):  # these repair a form of it, perhaps another one
+            yield Match("rule", rule.id, "", rule.summary, 0.9 if lacking else 0.82)
+
+
+def _is_for(rule: Rule, operator: str) -> bool:
+    """Whether a rule looks at an operator, and at hardly any other."""
+    return operator in _roots(rule) and len(rule.roots) <= _FEW
+
+
+def _quoted_of(rule: Rule) -> set[str]:
+    """The operators of which a rule quotes that nothing imports them."""
+    return {name for line in quotations(rule.doc) for name in re.findall(r"for op: (\w+)", line)}

@@ -1,6 +1,10 @@
 """What TensorRT says of what no rule repairs, and what the user can state or do."""
 
 _AXES = "the axes are an input: onnxq sanitize --freeze AXES=0, by the input's name, and the axis that it is"
+ANY_NODE = (
+    "TensorRT's parser does not take a node: onnxq check MODEL names each of them, and what repairs it; the "
+    "other lines of the message say more"
+)
 _BRANCHES = "where a size decides which branch runs: onnxq sanitize --assume N=1; onnxq check names it"
 
 SAID = {
@@ -39,6 +43,10 @@ SAID = {
         "does not support the value_string and value_strings attributes",
         "TensorRT has no strings: end the model before them with onnxq extract, and name classes on the host",
     ),
+    "no-importer": ("No importer registered for op: ...", ANY_NODE),
+    "no-plugin": ("Plugin not found, are the plugin name, version, and namespace correct?", ANY_NODE),
+    "unsupported-node": ("UNSUPPORTED_NODE: false", ANY_NODE),
+    "parsing": ("While parsing node number 5 [...]:", ANY_NODE),
     "dense_weights": (
         "This version of TensorRT does not support the sparse_value attribute",
         "onnxq sanitize writes sparse weights in full",
