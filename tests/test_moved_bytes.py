@@ -61,9 +61,7 @@ def quantized(folder: Path, **options: Any) -> Any:
 
 def moved(report: Any) -> float:
     figures = report.verdict.merged
-    return float(
-        np.divide(*(one.moved_mb + one.weights_mb for one in (figures.int8, figures.fp16)))
-    )
+    return float(np.divide(*(one.moved_mb + one.weights_mb for one in (figures.int8, figures.fp16))))
 
 
 def test_a_body_that_moves_more_than_float16_is_in_half_precision(

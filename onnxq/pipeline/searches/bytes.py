@@ -1,9 +1,9 @@
 """What has the compiled engine move more bytes than plain float16 for a nearer result: it is undone.
 
-That is float32 in the body for the sake of an output, and steps of repair. What a step costs is predicted from
-shapes before it is kept, but the body comes later, and the engine may say otherwise. Two ways back are tried:
-the same with those nodes in half precision; and repair made once more with less room, then with none, all that
-was fitted beside it fitted anew. The one whose file is nearer is taken.
+That is float32 in the body for the sake of an output, and steps of repair. What a step costs is predicted
+from shapes before it is kept, but the body comes later, and the engine may say otherwise. Two ways back are
+tried: the same with those nodes in half precision; and repair made once more with less room, then with none,
+all that was fitted beside it fitted anew. The one whose file is nearer is taken.
 """
 
 from __future__ import annotations
