@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onnxq.analysis.figures import Metric, divergence, histogram_of
 from onnxq.analysis.octaves import Octaves, octaves
 from onnxq.base.plain import DocumentPart
 from onnxq.base.shown import Shown, Words, count, number
@@ -16,6 +17,7 @@ from onnxq.graph.channels import along, by_channel
 from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import NOTHING, Pair, pair_of
+from onnxq.graph.shared import SharedWeight
 from onnxq.graph.types import is_float, is_static
 from onnxq.graph.view import Tensor, every_node
 from onnxq.judge.sqnr import sqnr_db
@@ -70,6 +72,11 @@ class WeightRow(DocumentPart):
         dead: channels that are dead; None in a channel's row.
         outliers: channels that are outliers, likewise.
         histogram: of the magnitudes of the finite ones; None in a channel's row.
+        mse: the mean of the squared differences.
+        l1: the mean of the |differences|.
+        kl: KL(float || quantized) of both histograms, nats; None in a channel's row.
+        metric: what the user's own function says of both; None where there is none, and in a channel's row.
+        histogram_after: of the quantized weights; None in a channel's row.
     """
 
     layer: str
@@ -96,6 +103,11 @@ class WeightRow(DocumentPart):
     dead: int | None
     outliers: int | None
     histogram: Octaves | None
+    mse: float | None = None
+    l1: float | None = None
+    kl: float | None = None
+    metric: float | None = None
+    histogram_after: Octaves | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +131,14 @@ class WeightTable(Shown, DocumentPart):
 
     Attributes:
         kind: "weights".
-        schema: 1.
+        schema: 2.
         model: the model's file, "" for one in memory.
         against: the quantized model's, "" where there is none.
         compared: with what float weights are compared: "file", the quantized model; "grid", int8 with a scale
             for each channel that holds all of it; "", where there is nothing to compare.
         rows: each layer, then its channels, in the order of the model.
         left: layers that are not among them, or compared with nothing.
+        shared: the weights that several layers read.
     """
 
     kind: str
@@ -135,6 +148,7 @@ class WeightTable(Shown, DocumentPart):
     compared: str
     rows: tuple[WeightRow, ...]
     left: tuple[WeightLeft, ...]
+    shared: tuple[SharedWeight, ...] = ()
 
     def words(self) -> Words:
         """What was compared with what, and the worst layers."""
@@ -151,6 +165,7 @@ class WeightTable(Shown, DocumentPart):
                 )
                 if total
             ),
+            f"{count(len(self.shared), 'weight')} shared by several layers" if self.shared else "",
             f"{count(len(self.left), 'layer')} left out" if self.left else "",
         ]
         rows = [
@@ -187,6 +202,7 @@ def weight_rows(
     against: Model | None = None,
     *,
     channels: bool = True,
+    metric: Metric | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[str, list[WeightRow], list[WeightLeft]]:
     """The rows, what they are compared with, and what is left out.
@@ -195,6 +211,7 @@ def weight_rows(
         model: the model.
         against: the quantized model, None for none. Layers are the same where their nodes' names are.
         channels: whether channels have rows.
+        metric: the user's own figure of a layer.
         progress: is told how many layers are done, and of how many.
     """
     others = {layer.node.name: layer for layer in _layers(against)} if against is not None else {}
@@ -220,7 +237,7 @@ def weight_rows(
         elif held.codes is None:
             other = _on_grid(held, layer.axis)
             compared = "grid"
-        lines = _Rows(layer, held, other)
+        lines = _Rows(layer, held, other, metric)
         rows += map(lines.of, (None, *range(len(lines.values))) if channels else (None,))
     progress(len(layers), len(layers))
     return compared, rows, left
@@ -321,11 +338,13 @@ def _layers(model: Model) -> Iterator[Layer]:
 class _Rows:
     """What the rows of a layer are made of: its weights by channel, and those that they are compared with."""
 
-    def __init__(self, layer: Layer, held: HeldWeights, other: HeldWeights | None) -> None:
+    def __init__(
+        self, layer: Layer, held: HeldWeights, other: HeldWeights | None, metric: Metric | None
+    ) -> None:
         def lines(values: np.ndarray | None) -> np.ndarray | None:
             return None if values is None else by_channel(values, layer.axis)
 
-        self.layer, self.dtype = layer, held.dtype
+        self.layer, self.dtype, self.metric = layer, held.dtype, metric
         self.values = by_channel(held.values, layer.axis)
         self.finite = np.isfinite(self.values)
         sound = np.where(self.finite, self.values, np.float32(0))
@@ -362,6 +381,13 @@ class _Rows:
         figures = _Compared()
         if self.quantized is not None:
             figures = _compared(self.reference[place], self.quantized[place], steps if self.even else None)
+        own, after, kl = None, None, None
+        if whole and self.quantized is not None:
+            after, kl = (
+                octaves(self.quantized),
+                divergence(*map(histogram_of, (self.reference, self.quantized))),
+            )
+            own = None if self.metric is None else self.metric(self.reference, self.quantized)
         ratios = self.over[place][~np.isnan(self.over[place])]
         state = "dead" if bool(self.dead[place].all()) else ""
         if not whole and self.outlier[place].any():
@@ -391,6 +417,11 @@ class _Rows:
             dead=int(self.dead.sum()) if whole else None,
             outliers=int(self.outlier.sum()) if whole else None,
             histogram=octaves(sound) if whole else None,
+            mse=figures.mse,
+            l1=figures.l1,
+            kl=kl,
+            metric=own,
+            histogram_after=after,
         )
 
 
@@ -425,6 +456,8 @@ class _Compared:
     sqnr_db: float | None = None
     max_error: float | None = None
     max_steps: float | None = None
+    mse: float | None = None
+    l1: float | None = None
 
 
 def _compared(one: np.ndarray, other: np.ndarray, steps: np.ndarray | None) -> _Compared:
@@ -434,7 +467,8 @@ def _compared(one: np.ndarray, other: np.ndarray, steps: np.ndarray | None) -> _
     if signal and power:
         cosine = float(np.sum(one * other)) / (math.sqrt(signal) * math.sqrt(power))
     most = None if steps is None else float((gap / steps).max())
-    return _Compared(cosine, sqnr_db(signal, noise), float(gap.max()), most)
+    level = sqnr_db(signal, noise)
+    return _Compared(cosine, level, float(gap.max()), most, noise / gap.size, float(gap.mean()))
 
 
 def order_of_badness(row: WeightRow) -> tuple[float, ...]:

@@ -25,10 +25,7 @@ class _How:
             metavar="FIGURE=X", help="What a figure has to meet, as in sqnr=20 or isolated.max_steps=4."
         ),
     ] = None
-    metric: Annotated[
-        str | None,
-        typer.Option(metavar="X.py:FUNC", help="Your own figure of two arrays, a and b; it is run."),
-    ] = None
+    metric: flags.Metric = None
     samples: Annotated[
         int | None, typer.Option(metavar="N", help="How many samples at most; 64 by default.")
     ] = None

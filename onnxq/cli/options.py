@@ -24,6 +24,10 @@ Operator = Annotated[
 ]
 Channels = Annotated[bool, typer.Option("--channels/--no-channels", help="Rows for channels, too.")]
 AllRows = Annotated[bool, typer.Option("--all", help="Show all rows, not the worst ten.")]
+Metric = Annotated[
+    str | None,
+    typer.Option(metavar="X.py:FUNC", help="Your own figure of two arrays, a and b; it is run."),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that onnxq did not write.")]
 
 

@@ -18,6 +18,7 @@ def weights(
         Path | None,
         typer.Option(metavar="X.int8.onnx", help="The quantized model; else what int8 would make of it."),
     ] = None,
+    metric: flags.Metric = None,
     *,
     rows: flags.ChannelRowFlags,
 ) -> None:
@@ -32,7 +33,13 @@ def weights(
     rows.check(WeightRow, model)
     with screen.progress() as observe:
         found = onnxq.weights(
-            model, against, channels=rows.channels, match=rows.globs, ops=rows.ops, observe=observe
+            model,
+            against,
+            channels=rows.channels,
+            metric=metric,
+            match=rows.globs,
+            ops=rows.ops,
+            observe=observe,
         )
     rows.save(WeightRow, found.rows)
     screen.result(found, lambda: weights_page(found, full=rows.all_rows))

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Unpack
 
-import numpy as np
 import onnx
 
 from onnxq.analysis.changes import Recorded, recorded
@@ -23,7 +22,6 @@ from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.progress import Observer
 from onnxq.base.progress import told as steps
 from onnxq.base.usage import peak_memory_mb
-from onnxq.base.user_code import CodeForm, load_function
 from onnxq.body.emulate import Emulated
 from onnxq.data.samples import Sample, named
 from onnxq.data.sources import DataSource, Source, open_source
@@ -41,6 +39,7 @@ from onnxq.options.grouped import Options, image_options
 from onnxq.options.keywords import takes_options
 from onnxq.options.settings import Feeding, ImageOptions
 from onnxq.pipeline.layer_noise import NOTE, predicted_db
+from onnxq.pipeline.own_metric import own_metric
 from onnxq.pipeline.recorded_run import recorded_run
 from onnxq.pipeline.stage_comparison import How, beside
 from onnxq.run import ort
@@ -48,11 +47,6 @@ from onnxq.run.finding_parts import LOOKS, find_parts
 
 SAMPLES = 64
 """How many samples are run at most, where nobody says."""
-
-_METRIC = CodeForm(
-    "metric script", "def distance(a, b): ...; return a number (a, b: float64 arrays of one shape)",
-    "FILE.py:FUNCTION",
-)  # fmt: skip
 
 
 @takes_options
@@ -111,7 +105,7 @@ def analyze(
     if samples is not None and samples < 1:
         raise UserError(f"{samples} samples are to be run", hint="give at least 1")
     bounds = checked(thresholds or {}, metric is not None)
-    own = _metric(metric)
+    own = own_metric(metric)
     tell = steps(observe)
     asked = _Asked.of(a, b, data, groups.feeding, groups.images)
     with ort.custom_ops(groups.runtime.ort_ops):
@@ -270,29 +264,3 @@ def _bound(shape: Shape | None, other: Shape | None) -> Shape | None:
     return tuple(
         theirs if isinstance(theirs, int) and not isinstance(own, int) else own for own, theirs in pairs
     )
-
-
-def _metric(metric: str | os.PathLike[str] | Metric | None) -> Metric | None:
-    """The user's own figure; what it returns is checked."""
-    if metric is None:
-        return None
-    if not isinstance(metric, str | os.PathLike) and not callable(metric):
-        raise UserError(f"the metric is {metric!r}", hint=f"give a function, or {_METRIC.path_form}")
-    function = load_function(metric, _METRIC) if isinstance(metric, str | os.PathLike) else None
-    call = function.call if function is not None else metric
-    name = str(function) if function is not None else getattr(metric, "__name__", "the metric")
-
-    def measured(a: np.ndarray, b: np.ndarray) -> float:
-        if function is not None:
-            with function.running():
-                value = function.call(a, b)
-        else:
-            value = call(a, b)  # type: ignore[operator]
-        try:
-            return float(value)
-        except (TypeError, ValueError) as error:
-            raise UserError(
-                f"{name} returned {type(value).__name__}, not a number", hint=f"the form is {_METRIC.form}"
-            ) from error
-
-    return measured

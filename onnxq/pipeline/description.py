@@ -24,6 +24,7 @@ from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import QDQ, is_dequantized
 from onnxq.graph.past import KeyValueCache, Lengths, caches, lengths
+from onnxq.graph.shared import SharedWeight, shared_weights
 from onnxq.graph.view import Node, Tensor
 from onnxq.options.flag_words import tells_keywords
 from onnxq.options.settings import Batch, Inputs, Profile
@@ -92,7 +93,7 @@ class ModelSummary(Shown, DocumentPart):
 
     Attributes:
         kind: "model".
-        schema: 1.
+        schema: 2.
         model: its path, None for one in memory.
         bytes: the size of its file, without external data; of one in memory None.
         opset: the version of ONNX's operators.
@@ -109,6 +110,7 @@ class ModelSummary(Shown, DocumentPart):
         lengths: what the dynamic dimensions count, where there are such; else None.
         usual: the shapes of the inputs for which multiply-accumulates are counted, by deployment ("" where
             there is one) and input; empty where no sizes are stated: then a dynamic batch counts as 1.
+        shared: the weights that several layers read.
     """
 
     kind: str
@@ -128,6 +130,7 @@ class ModelSummary(Shown, DocumentPart):
     caches: tuple[KeyValueCache, ...] = ()
     lengths: Lengths | None = None
     usual: Mapping[str, Mapping[str, tuple[int | str | None, ...]]] = field(default_factory=dict)
+    shared: tuple[SharedWeight, ...] = ()
 
     def words(self) -> Words:
         """How large it is, and its largest layers."""
@@ -135,6 +138,7 @@ class ModelSummary(Shown, DocumentPart):
         facts = [
             f"opset {self.opset}, {count(sum(self.ops.values()), 'node')}",
             f"{count(self.weights.count, 'weight')}, {self.weights.bytes:,} B",
+            f"{count(len(self.shared), 'weight')} shared by several layers" if self.shared else "",
             f"{count(len(self.layers), 'float layer')} with weights, {len(eligible)} eligible for int8",
             f"{count(self.qdq['layers'], 'layer')} quantized" if self.qdq["layers"] else "",
             f"{count(len(self.caches), 'cache')} of keys and values" if self.caches else "",
@@ -277,7 +281,7 @@ def describe(
     source, kept = opened.source, caches(opened)
     return ModelSummary(
         kind="model",
-        schema=1,
+        schema=2,
         model=_path(opened),
         bytes=None if opened.path is None else opened.path.stat().st_size,
         opset=opened.opset,
@@ -317,6 +321,7 @@ def describe(
         caches=kept,
         lengths=lengths(opened, kept),
         usual=usual,
+        shared=shared_weights(opened),
     )
 
 

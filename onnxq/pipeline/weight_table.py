@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from onnxq.analysis.choosing_rows import wanted_rows
+from onnxq.analysis.figures import Metric
 from onnxq.analysis.weights import WeightTable, weight_rows
 from onnxq.base.errors import UserError
 from onnxq.base.progress import Observer, told
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
+from onnxq.graph.shared import shared_weights
 from onnxq.options.flag_words import tells_keywords
+from onnxq.pipeline.own_metric import own_metric
 
 __all__ = ["weights"]
 
@@ -21,6 +25,7 @@ def weights(
     against: ModelSource | None = None,
     *,
     channels: bool = True,
+    metric: str | os.PathLike[str] | Metric | None = None,
     match: Sequence[str] = (),
     ops: Sequence[str] = (),
     observe: Observer | None = None,
@@ -32,6 +37,8 @@ def weights(
             with what int8 would make of them; of quantized ones the codes are looked at.
         against: the quantized model.
         channels: whether channels have rows, too.
+        metric: the user's own figure of a layer: a function of its weights and the quantized ones, float64
+            arrays of one shape, which returns a number; or `FILE.py:FUNCTION`, which is run.
         match: patterns: only layers of which the node's or the tensor's name fits one.
         ops: only layers of these operators.
         observe: is told the steps.
@@ -44,8 +51,9 @@ def weights(
     opened, other = Model.open(model), None if against is None else Model.open(against)
     tell("weights", None, None)
     compared, rows, left = weight_rows(
-        opened, other, channels=channels, progress=lambda done, total: tell("weights", done, total)
-    )
+        opened, other, channels=channels, metric=own_metric(metric),
+        progress=lambda done, total: tell("weights", done, total),
+    )  # fmt: skip
     if not rows and not left:
         raise UserError(
             "the model has no layer with constant weights",
@@ -53,4 +61,13 @@ def weights(
         )
     kept = wanted_rows(rows, lambda row: (row.layer, row.weight), lambda row: row.op, match, ops)
     names = [None if one is None else "" if one.path is None else str(one.path) for one in (opened, other)]
-    return WeightTable("weights", 1, names[0] or "", names[1] or "", compared, tuple(kept), tuple(left))
+    return WeightTable(
+        "weights",
+        2,
+        names[0] or "",
+        names[1] or "",
+        compared,
+        tuple(kept),
+        tuple(left),
+        shared_weights(opened),
+    )

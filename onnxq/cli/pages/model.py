@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from onnxq.cli.pages.shared import shared_entries
 from onnxq.cli.pages.words import FEW, counted, decimal, listed, size_text, type_text
 from onnxq.cli.screen import Page, shorten
 from onnxq.formats import FORMATS
@@ -35,6 +36,7 @@ def model_page(document: ModelSummary, *, full: bool) -> Page:
     where = ", external data" if weights.external else ""
     held = f"{weights.count}, {size_text(weights.bytes)}{where}: {listed(weights.dtypes)}"
     page.section("Weights", held if weights.count else "none")
+    shared_entries(page, document.shared, full=full)
     qdq = document.qdq
     page.section(
         "Q/DQ",

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from onnxq.analysis.weights import COMPARED, SORTED, WeightRow, WeightTable, order_of_badness
 from onnxq.base.shown import number
+from onnxq.cli.pages.histograms import range_of, row_of
+from onnxq.cli.pages.shared import shared_entries
 from onnxq.cli.pages.words import counted, in_line
 from onnxq.cli.screen import Page
 
@@ -21,25 +25,30 @@ def weights_page(table: WeightTable, *, full: bool) -> Page:
     layers = sorted((row for row in table.rows if row.channel is None), key=order_of_badness)
     page.head(f"{in_line(table.model)}  {counted(len(layers), 'layer')}")
     page.section("Compared", COMPARED[table.compared].format(in_line(table.against)))
+    own = ("metric",) if any(row.metric is not None for row in layers) else ()
     shown = layers if full else layers[:_SHOWN]
     page.section("Layers", SORTED[table.compared])
     page.table(
-        ("layer", "type", "min", "max", "cosine", "SQNR dB", "steps", "widest", "dead"),
+        ("layer", "type", "min", "max", "cosine", "SQNR dB", "MSE", "L1", "KL", "steps", "widest", "dead", *own),
         [
             (
                 in_line(row.layer, 32), row.dtype, number(row.min), number(row.max),
                 "-" if row.cosine is None else f"{row.cosine:.6f}",
                 "-" if row.sqnr_db is None else f"{row.sqnr_db:.1f}",
+                *(number(one) for one in (row.mse, row.l1, row.kl)),
                 "-" if row.max_steps is None else f"{row.max_steps:.3g}",
                 "-" if row.over_median is None else f"{row.over_median:.3g}x",
                 str(row.dead),
+                *(number(row.metric) for _ in own),
             )
             for row in shown
         ],
     )  # fmt: skip
     if len(layers) > len(shown):
         page.entry(f"+{len(layers) - len(shown)} more (--all, --csv X.csv, --json)", style="dim")
+    _spread(page, table, shown)
     _channels(page, table, full=full)
+    shared_entries(page, table.shared, full=full)
     broken = [row for row in layers if row.nonfinite]
     if broken:
         page.section(
@@ -50,6 +59,21 @@ def weights_page(table: WeightTable, *, full: bool) -> Page:
     for entry in table.left[: None if full else _SHOWN]:
         page.entry(f"{entry.op} {in_line(entry.layer)}: {entry.why}")
     return page
+
+
+def _spread(page: Page, table: WeightTable, rows: Sequence[WeightRow]) -> None:
+    """The histograms of layers, above those of the quantized file."""
+    drawn = [(row.layer, (row.histogram, row.histogram_after)) for row in rows]
+    ends = range_of([one for _, both in drawn for one in both if one is not None])
+    if table.compared != "file" or ends is None:
+        return
+    page.section(
+        "Spread", f"of |weights|, a column an octave, 2^{ends[0]} to 2^{ends[1]}; those of the file below"
+    )
+    for layer, (before, after) in drawn:
+        if before is not None and after is not None:
+            page.entry(f"{in_line(layer, 32):32} |{row_of(before, *ends)}|")
+            page.entry(f"{'':32} |{row_of(after, *ends)}|")
 
 
 def _channels(page: Page, table: WeightTable, *, full: bool) -> None:
