@@ -31,13 +31,16 @@ def check(
         ),
     ] = None,
     force: flags.Force = False,
+    *,
+    choice: flags.ChoiceFlags,
 ) -> int:
     """Say what the target does not take; change nothing.
 
     Also says what sanitize would change, and finds mistakes in existing Q/DQ pairs. Where NVIDIA's compiler
     is installed, and speaks for the target, the model is compiled as it is and as sanitize would write it,
     and the engine is asked about each mistake. With --calib or --stats the scales are looked at too: of the
-    model's own pairs, else those that quantize would begin with. The exit code is 1 where there are errors.
+    model's own pairs, else those that quantize would begin with. The exit code is 1 where there are errors,
+    whatever of them --match and --op have shown.
     """
     from onnxq.base.plain import to_json
     from onnxq.cli.pages.check import check_page
@@ -63,7 +66,7 @@ def check(
     document = to_json(found)
     if report is not None:
         files.save_models(report.parent, {}, None, {report.name: document})
-    screen.show(check_page(found, report))
+    screen.show(check_page(found, report, choice))
     screen.document(document)
     return found.exit_code(strict=strict)
 

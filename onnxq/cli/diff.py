@@ -21,10 +21,10 @@ def diff(
     other: Annotated[
         Path, typer.Argument(metavar="B.report.json", help="That of the run to judge.", show_default=False)
     ],
-    match: flags.Match = None,
     all_rows: Annotated[bool, typer.Option("--all", help="Show all rows, not the first ten.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 where B is worse.")] = False,
     *,
+    choice: flags.ChoiceFlags,
     table: flags.TableFlags,
 ) -> int:
     """Show what a run has otherwise than another one, the worst first.
@@ -38,7 +38,7 @@ def diff(
     from onnxq.cli.pages.diff import diff_page
 
     table.check(RunDifference)
-    found = onnxq.diff(one, other, match=tuple(match or ()), **chosen.keywords())
+    found = onnxq.diff(one, other, match=choice.globs, ops=choice.ops, **chosen.keywords())
     table.save(RunDifference, found.differences)
-    screen.result(found, lambda: diff_page(found, full=all_rows))
+    screen.result(found, lambda: diff_page(found, full=all_rows, choice=choice))
     return int(strict and found.worse > 0)

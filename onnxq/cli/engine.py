@@ -32,7 +32,8 @@ def engine(
         Path | None, typer.Option("--profile-times", metavar="F.json", help=_TIMES)
     ] = None,
     against_fp16: Annotated[bool, typer.Option("--against-fp16", metavar="<bool>", help=_AGAINST)] = False,
-    match: flags.Match = None,
+    *,
+    choice: flags.ChoiceFlags,
 ) -> int:
     """Compile a model and show what became of each node: its precision, its kernel, what is moved.
 
@@ -56,7 +57,7 @@ def engine(
             profiles=chosen.group(settings.Inputs).profiles,
             observe=observe,
         )
-    screen.show(engine_page(document, match or ()))
+    screen.show(engine_page(document, choice))
     if document.verdict is not None:
         estimated = screen.verbose or wanted.gpu is not None
         screen.show(verdict_page(str(model), document.verdict, estimated=estimated))

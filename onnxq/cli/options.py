@@ -12,6 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
+from onnxq.base.patterns import fits
+
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX model.", show_default=False)]
 Output = Annotated[Path | None, typer.Option("-o", "--output", metavar="X.onnx", help="The model to write.")]
 Csv = Annotated[Path | None, typer.Option("--csv", metavar="X.csv", help="Write all rows as CSV.")]
@@ -47,6 +49,29 @@ class ChoiceFlags:
     def ops(self) -> tuple[str, ...]:
         """Of which operators."""
         return tuple(self.op or ())
+
+    @property
+    def said(self) -> str:
+        """What is asked for, in words."""
+        return " and ".join(filter(None, (", ".join(self.globs), ", ".join(self.ops))))
+
+    @property
+    def is_any(self) -> bool:
+        """Whether rows are asked for, and not all."""
+        return bool(self.globs or self.ops)
+
+    def wants(self, names: Iterable[str], op: str) -> bool:
+        """Whether a row is asked for.
+
+        Args:
+            names: what it goes by.
+            op: the operator that it is of, "" of none.
+        """
+        return fits(names, self.globs) and (not self.ops or op in self.ops)
+
+
+ALL_ROWS = ChoiceFlags()
+"""Nothing is asked for: all rows are shown."""
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,8 @@ def sensitivity(
         typer.Option("-o", "--output", metavar="X.toml", help="Settings that take the best, to write."),
     ] = None,
     force: flags.Force = False,
+    *,
+    choice: flags.ChoiceFlags,
 ) -> int:
     """Rank what can be left in float by what that gains, with what it costs.
 
@@ -59,5 +61,5 @@ def sensitivity(
         settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration,
         settings.Format, settings.Repairs, settings.Inputs, settings.Runtime,
     )  # fmt: skip
-    screen.result(report, lambda: sensitivity_page(report, again))
+    screen.result(report, lambda: sensitivity_page(report, again, choice))
     return 0

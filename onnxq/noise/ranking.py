@@ -31,6 +31,8 @@ class DecisionRanked(DocumentPart):
         sources: names of what it removes, the loudest first.
         why: in words.
         score: what the user's function gives with it in float; None where there is none.
+        score_alone: the same with it alone quantized, and all else in float.
+        op: the operator of the first of the nodes; "" where that is not known.
     """
 
     nodes: tuple[str, ...]
@@ -43,6 +45,8 @@ class DecisionRanked(DocumentPart):
     sources: tuple[str, ...]
     why: str
     score: float | None = None
+    score_alone: float | None = None
+    op: str = ""
 
 
 def ranked(

@@ -116,17 +116,19 @@ def sensitivity_of(
     before = verified(accuracy.built)
     after = verified(accuracy.built.in_float(why)) if why else before
     scored = top if pursuit.goal.eval is not None else 0
-    scores = [pursuit.score(accuracy.callable_of(one.nodes), "choose") for one in decisions[:scored]]
-    ranking = [
-        replace(one, score=None if score is None else score.value)
-        for one, score in zip(decisions, scores, strict=False)
-    ]
+    if scored:
+        rest = f"{2 * len(decisions[:scored])} times, twice a decision: all but it in {accuracy.plan.format.name}, and it alone"
+        job.observe(f"score: {rest}", None, None)
+    ranking = [_scored(one, accuracy, pursuit) for one in decisions[:scored]]
+    ops = {node.name: node.op for node in accuracy.built.floats.model.graph.nodes}
     part = extended(
         SensitivityPart,
         accuracy.part(),
         trials=accuracy.trials,
         sqnr_about_mean_db=levels[0],
-        decisions=(*ranking, *decisions[len(ranking) :]),
+        decisions=tuple(
+            replace(one, op=ops.get(one.nodes[0], "")) for one in (*ranking, *decisions[len(ranking) :])
+        ),
         best=BestFloats(
             nodes=tuple(price.nodes[0] for price in prices),
             max_float=MAX_FLOAT if limit is None else limit,
@@ -153,3 +155,10 @@ def _reasons(accuracy: Accuracy, prices: Sequence[DecisionRanked]) -> dict[str, 
     """Why each node is in float, and its price."""
     none = FloatSetTried((), 0.0, 0.0, 0.0)
     return accuracy.reasons(Met(0.0, True, none, none, (), tuple(prices)))
+
+
+def _scored(one: DecisionRanked, accuracy: Accuracy, pursuit: Pursuit) -> DecisionRanked:
+    """The same with the user's scores: it alone in float, and all else in float."""
+    others = accuracy.plan.readers - {*one.nodes}
+    off, on = (pursuit.score(accuracy.callable_of(floats), "choose") for floats in (one.nodes, others))
+    return replace(one, score=off and off.value, score_alone=on and on.value)

@@ -20,6 +20,7 @@ def diff(
     b: str | os.PathLike[str],
     *,
     match: Sequence[str] = (),
+    ops: Sequence[str] = (),
     **options: Unpack[DiffOptions],
 ) -> RunDiff:
     """What run B has otherwise than run A: accuracy, plan, scales, changes, repair, engine, files, settings.
@@ -28,6 +29,7 @@ def diff(
         a: `X.report.json` of run A, by this version of onnxq or an earlier one.
         b: that of run B.
         match: patterns (`*`, `?`, `[...]`): only what is of nodes, tensors or outputs that one of them fits.
+        ops: only what is of nodes of these operators.
         options: `margins`: by how much a figure may be worse before that is said; or its fields as keywords
             of their own: `margin_db=0.2`.
 
@@ -39,4 +41,4 @@ def diff(
         TypeError: there is no such keyword.
     """
     asked = Options.of("diff", options)
-    return compare_reports(open_report(a), open_report(b), asked.margins, match)
+    return compare_reports(open_report(a), open_report(b), asked.margins, match, ops)

@@ -45,7 +45,13 @@ _PARTS: dict[str, tuple[_Compare, _Has]] = {
 """Each part, and which reports have it. Of rows that are equally bad the first part's are first."""
 
 
-def compare_reports(a: OpenedReport, b: OpenedReport, margins: Margins, match: Sequence[str] = ()) -> RunDiff:
+def compare_reports(
+    a: OpenedReport,
+    b: OpenedReport,
+    margins: Margins,
+    match: Sequence[str] = (),
+    ops: Sequence[str] = (),
+) -> RunDiff:
     """What run B has otherwise than run A.
 
     Args:
@@ -53,6 +59,7 @@ def compare_reports(a: OpenedReport, b: OpenedReport, margins: Margins, match: S
         b: that of run B.
         margins: by how much a figure may be worse.
         match: patterns (`*`, `?`, `[...]`): only rows whose name or node one of them fits; empty: all.
+        ops: only rows of nodes of these operators; empty: all.
     """
     judge = Judge(margins)
     compared, missing = [], []
@@ -71,7 +78,14 @@ def compare_reports(a: OpenedReport, b: OpenedReport, margins: Margins, match: S
             missing.append(MissingPart(part, "both", f"it is not understood: {error}"))
             continue
         compared.append(part)
-    rows = [row for row in judge.rows if fits(filter(None, (row.name, row.node)), match)]
+    nodes = [node for report in (a, b) for node in report.document.outline or ()]
+    of = {node.tensor: node.op for node in nodes} | {node.name: node.op for node in nodes}
+    rows = [
+        row
+        for row in judge.rows
+        if fits(filter(None, (row.name, row.node)), match)
+        and (not ops or of.get(row.node or row.name) in ops)
+    ]
     order = {part: place for place, part in enumerate(_PARTS)}
     rows.sort(key=lambda row: (VERDICTS.index(row.verdict), -row.weight, order[row.part]))
     return RunDiff(

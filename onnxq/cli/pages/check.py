@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from onnxq.base.grouped import grouped
 from onnxq.checks.finding import SEVERITIES
+from onnxq.cli.options import ALL_ROWS, ChoiceFlags
 from onnxq.cli.pages.changes import misses_section, rejected_text
 from onnxq.cli.pages.settings import settings_section
 from onnxq.cli.pages.words import FEW, counted, first_lines, listed, tally
@@ -23,8 +24,14 @@ if TYPE_CHECKING:
 _STYLES = {"error": "red", "warning": "yellow", "note": "dim"}
 
 
-def check_page(document: Checks, report: Path | None = None) -> Page:
-    """The findings of `check`, and what `sanitize` would change; `report`: the file that holds all of it."""
+def check_page(document: Checks, report: Path | None = None, choice: ChoiceFlags = ALL_ROWS) -> Page:
+    """The findings of `check`, and what `sanitize` would change.
+
+    Args:
+        document: what was found.
+        report: the file that holds all of it.
+        choice: of which nodes the findings are shown.
+    """
     page = Page()
     where = f"in {report}" if report is not None else "(--report FILE writes all)"
     findings = document.findings
@@ -33,7 +40,10 @@ def check_page(document: Checks, report: Path | None = None) -> Page:
     of = f" ({each})" if each else ""
     page.head(f"{document.model}  ({document.target}): {counted(len(findings), 'finding')}{of}")
     settings_section(page, document.config)
-    _findings(page, findings)
+    shown = [one for one in findings if choice.wants(filter(None, (one.node, one.tensor)), one.op)]
+    if len(shown) < len(findings):
+        page.section("Shown", f"{len(shown)} of {len(findings)}: what is of {choice.said}")
+    _findings(page, shown)
     _measured(page, document.measured)
     changed = tally(change.rule for change in document.changes)
     if changed:
@@ -44,7 +54,8 @@ def check_page(document: Checks, report: Path | None = None) -> Page:
     for change in document.rejected:
         page.entry(rejected_text(change), 1, "red")
     said = {finding.node for finding in findings if finding.kind == "near-miss"}
-    misses_section(page, [miss for miss in document.near_misses if miss.node not in said], where)
+    misses = [miss for miss in document.near_misses if miss.node not in said]
+    misses_section(page, [miss for miss in misses if choice.wants([miss.node], "")], where)
     _compiler(page, document, where)
     if report is not None:
         page.section("Files", str(report))

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from onnxq.analysis.diff.rows import BETTER, OTHER, WITHIN, WORSE, RunDiff, RunDifference
+from onnxq.cli.options import ALL_ROWS, ChoiceFlags
 from onnxq.cli.pages.words import counted
 from onnxq.cli.screen import Page, shorten
 
@@ -14,12 +15,13 @@ _TITLES = {WORSE: "Worse", BETTER: "Better", OTHER: "Other", WITHIN: "Within"}
 _STYLES = {WORSE: "red", BETTER: "green"}
 
 
-def diff_page(diff: RunDiff, *, full: bool) -> Page:
+def diff_page(diff: RunDiff, *, full: bool, choice: ChoiceFlags = ALL_ROWS) -> Page:
     """What a run has otherwise than another one.
 
     Args:
         diff: the difference.
         full: whether all rows are shown.
+        choice: what they are of, where not all were asked for.
     """
     page = Page()
     page.head(f"{diff.a.report} -> {diff.b.report}")
@@ -35,7 +37,8 @@ def diff_page(diff: RunDiff, *, full: bool) -> Page:
     for note in diff.notes:
         page.section("Note", note, "yellow")
     if not diff.differences:
-        page.section("Same", "they do not differ in what is compared")
+        of = f" of {choice.said}" if choice.is_any else ""
+        page.section("Same", f"they do not differ in what is compared{of}")
     for verdict, title in _TITLES.items():
         rows = [row for row in diff.differences if row.verdict == verdict]
         if rows:

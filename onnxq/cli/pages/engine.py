@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from onnxq.base.patterns import fits
+from onnxq.cli.options import ALL_ROWS, ChoiceFlags
 from onnxq.cli.pages.words import counted, decimal, first_lines, listed, size_text
 from onnxq.cli.screen import Page, shorten
 
@@ -42,12 +42,12 @@ def engine_section(page: Page, engine: EnginePart, format: str) -> None:
         page.section("Engine", engine.reason)
 
 
-def engine_page(document: EngineDocument, match: Sequence[str] = ()) -> Page:
+def engine_page(document: EngineDocument, choice: ChoiceFlags = ALL_ROWS) -> Page:
     """An engine: in figures, then what is worst, then node by node.
 
     Args:
         document: what is known of it.
-        match: which nodes are listed, patterns such as "/layer1/*"; none: all but pairs and what is folded.
+        choice: which nodes are listed; where none are asked for, all but pairs and what is folded.
     """
     page = Page()
     engine, reading = document.engine, document.reading
@@ -59,10 +59,10 @@ def engine_page(document: EngineDocument, match: Sequence[str] = ()) -> Page:
     if reading is not None:
         _totals(page, document, reading.totals)
         if document.differences is not None:
-            _side_by_side(page, document, document.differences, match)
+            _side_by_side(page, document, document.differences, choice)
         else:
             _worst(page, reading)
-            _nodes(page, reading, match)
+            _nodes(page, reading, choice)
     if document.other is not None and document.other.reading is None:
         other = document.other.engine
         why = first_lines(other.unread or other.reason) if other else ""
@@ -175,7 +175,7 @@ def _of(names: Sequence[str]) -> str:
     return shorten(names[0], 36) + (f" +{len(names) - 1}" if len(names) > 1 else "") if names else ""
 
 
-def _nodes(page: Page, reading: EngineReading, match: Sequence[str]) -> None:
+def _nodes(page: Page, reading: EngineReading, choice: ChoiceFlags) -> None:
     """Nodes: planned type, type, what their kernel is for, multiply-accumulates, time.
 
     Where none is asked for, those that run, and no Q/DQ pairs.
@@ -185,14 +185,19 @@ def _nodes(page: Page, reading: EngineReading, match: Sequence[str]) -> None:
     shown = [
         node
         for node in reading.nodes
-        if (fits([node.node], match) if match else node.op not in PAIRS and node.role != "folded")
+        if (
+            choice.wants([node.node], node.op)
+            if choice.is_any
+            else node.op not in PAIRS and node.role != "folded"
+        )
     ]
     if not shown:
-        page.section("Nodes", f"none is called {', '.join(match)}" if match else "none runs", "yellow")
+        page.section("Nodes", f"none is of {choice.said}" if choice.is_any else "none runs", "yellow")
         return
     timed = any(node.seconds is not None for node in shown)
     text = f"{len(shown)} of {len(reading.nodes)}"
-    rest = "" if match else ": no pairs, and nothing folded into constants or views (--match lists any)"
+    plain = ": no pairs, and nothing folded into constants or views (--match lists any)"
+    rest = "" if choice.is_any else plain
     page.section("Nodes", text + rest * (len(shown) < len(reading.nodes)))
     head = ("", "planned", "runs", "in", "MACs", *(("time",) if timed else ()))
     page.table(head, [_row(node, timed) for node in shown])
@@ -222,7 +227,7 @@ _WORDS = {
 }  # fmt: skip
 
 
-def _side_by_side(page: Page, document: EngineDocument, both: SideBySide, match: Sequence[str]) -> None:
+def _side_by_side(page: Page, document: EngineDocument, both: SideBySide, choice: ChoiceFlags) -> None:
     """Two engines: figures, then the nodes that are not the same."""
     assert document.other is not None  # there are differences to it
     page.section("Beside", f"{document.other.model} (second column)")
@@ -234,7 +239,7 @@ def _side_by_side(page: Page, document: EngineDocument, both: SideBySide, match:
             for e in figures
         ],
     )
-    shown = [entry for entry in both.nodes if fits([entry.node], match)]
+    shown = [entry for entry in both.nodes if choice.wants([entry.node], entry.op)]
     text = f"{len(both.nodes)} differ, {both.same} do not"
     page.section("Nodes", text)
     if shown:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from onnxq.cli.options import ALL_ROWS, ChoiceFlags
 from onnxq.cli.pages.accuracy import about_mean_line
 from onnxq.cli.pages.data import calibration_data_section
 from onnxq.cli.pages.goal import COSTS, cost_text, scores_section
@@ -19,12 +20,19 @@ from onnxq.judge.about_mean import NAME
 
 if TYPE_CHECKING:
     from onnxq.documents.report import BestFloats, SensitivityPart, SensitivityReport
+    from onnxq.noise.ranking import DecisionRanked
 
 _SHOWN = 12
 
 
-def sensitivity_page(report: SensitivityReport, again: Sequence[str]) -> Page:
-    """What causes the error; `again`: the flags that `quantize` needs as well."""
+def sensitivity_page(report: SensitivityReport, again: Sequence[str], choice: ChoiceFlags = ALL_ROWS) -> Page:
+    """What causes the error.
+
+    Args:
+        report: what was measured.
+        again: the flags that `quantize` needs as well.
+        choice: of which layers the decisions are shown.
+    """
     page = Page()
     part = report.sensitivity
     page.head(f"{report.model}: what causes the error of {part.format}")
@@ -35,7 +43,10 @@ def sensitivity_page(report: SensitivityReport, again: Sequence[str]) -> Page:
         page.entry(note, style="yellow")
     repair_section(page, part.repair)
     _noise(page, part)
-    _ranked(page, part)
+    decisions = [one for one in part.decisions if choice.wants(one.nodes, one.op)]
+    if len(decisions) < len(part.decisions):
+        page.section("Shown", f"{len(decisions)} of {len(part.decisions)}: what is of {choice.said}")
+    _ranked(page, part, decisions)
     _best(page, part)
     if part.scores is not None:
         scores_section(page, part.scores, part.format, headed=False)
@@ -67,15 +78,14 @@ def _noise(page: Page, part: SensitivityPart) -> None:
         page.entry(f"{shorten(entry.output, 40)} does not count: {entry.why}")
 
 
-def _ranked(page: Page, part: SensitivityPart) -> None:
-    """The decisions, the greatest gain first."""
-    decisions = part.decisions
+def _ranked(page: Page, part: SensitivityPart, decisions: Sequence[DecisionRanked]) -> None:
+    """Decisions, the greatest gain first."""
     page.section("In float", "what each gains by itself, dB; the first ones are measured as well")
     unit = part.unit
     head = ["left in float", "gain", "measured", f"{part.format} MACs"]
     head += [f"cost, {COSTS[unit]}"] if unit != "macs" else []
     scored = any(entry.score is not None for entry in decisions)
-    head += ["score"] if scored else []
+    head += ["score", "score alone"] if scored else []
     rows = []
     for entry in decisions[:_SHOWN]:
         measured = entry.measured_gain_db
@@ -86,7 +96,8 @@ def _ranked(page: Page, part: SensitivityPart) -> None:
             f"{100 * entry.share_of_int8_macs:.1f} %",
         ]
         row += [cost_text(entry.cost)] if unit != "macs" else []
-        row += ["" if entry.score is None else f"{entry.score:.6g}"] if scored else []
+        if scored:
+            row += ["" if one is None else f"{one:.6g}" for one in (entry.score, entry.score_alone)]
         rows.append(row)
     page.table(head, rows)
     if len(decisions) > _SHOWN:

@@ -13,6 +13,8 @@ from onnxq.cli.screen import Page
 
 _SHOWN = 10
 
+_TITLES = "layer", "type", "min", "max", "cosine", "SQNR dB", "MSE", "L1", "KL", "steps", "widest", "dead"
+
 
 def weights_page(table: WeightTable, *, full: bool) -> Page:
     """Weights of layers.
@@ -25,11 +27,11 @@ def weights_page(table: WeightTable, *, full: bool) -> Page:
     layers = sorted((row for row in table.rows if row.channel is None), key=order_of_badness)
     page.head(f"{in_line(table.model)}  {counted(len(layers), 'layer')}")
     page.section("Compared", COMPARED[table.compared].format(in_line(table.against)))
-    own = ("metric",) if any(row.metric is not None for row in layers) else ()
+    own = ["metric"] * any(row.metric is not None for row in layers)
     shown = layers if full else layers[:_SHOWN]
     page.section("Layers", SORTED[table.compared])
     page.table(
-        ("layer", "type", "min", "max", "cosine", "SQNR dB", "MSE", "L1", "KL", "steps", "widest", "dead", *own),
+        (*_TITLES, *own),
         [
             (
                 in_line(row.layer, 32), row.dtype, number(row.min), number(row.max),
