@@ -117,8 +117,8 @@ def sensitivity_of(
     after = verified(accuracy.built.in_float(why)) if why else before
     scored = top if pursuit.goal.eval is not None else 0
     if scored:
-        rest = f"{2 * len(decisions[:scored])} times, twice a decision: all but it in {accuracy.plan.format.name}, and it alone"
-        job.observe(f"score: {rest}", None, None)
+        times, name = 2 * len(decisions[:scored]), accuracy.plan.format.name
+        job.observe(f"score: {times} times, twice a decision: it alone in float, and in {name}", None, None)
     ranking = [_scored(one, accuracy, pursuit) for one in decisions[:scored]]
     ops = {node.name: node.op for node in accuracy.built.floats.model.graph.nodes}
     part = extended(
