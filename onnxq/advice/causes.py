@@ -24,6 +24,7 @@ LEAST_HALF = 45.0
 
 _CLEARLY = 6.0  # dB: half the error
 _LOST = 15.0  # dB
+_LOST_BY_WEIGHTS = 6.0  # dB: what the configuration costs the weights of a layer
 _FEW_SAMPLES = 32
 _SAYS_UNLIKE = ("alike", "constant-input", "units", "unnormalized", "normalized-twice")
 """Doubts that explain why a model gives all samples the same answer."""
@@ -54,7 +55,8 @@ def likely(report: Report, goal: tuple[str, ...] = ()) -> tuple[LikelyCause, ...
         goal: flags of a goal that leaves layers in float until the outputs are near; the last resort.
     """
     return (
-        *_mismatch(report), *of_data(report), *_body(report), *_switched_off(report), *_layer(report),
+        *_mismatch(report), *of_data(report), *_body(report), *_switched_off(report), *_stated(report),
+        *_layer(report),
         *_loud(report), *_magnifies(report), *_few(report), *_everywhere(report, goal),
     )  # fmt: skip
 
@@ -147,6 +149,19 @@ def _switched_off(report: Report) -> Iterator[LikelyCause]:
             "loud-off", "what is loud was not looked for (--loud int8)",
             "the noise of each source is measured",
             "let it be looked for", again(report, without=("--loud",)),
+        )  # fmt: skip
+
+
+def _stated(report: Report) -> Iterator[LikelyCause]:
+    """That an entry of the configuration clips weights."""
+    every = part_of(CalibrationPart, report.calibration).weights.values()
+    lost = [one for one in every if one.whole_db - one.db > _LOST_BY_WEIGHTS]
+    for one in sorted(lost, key=lambda one: one.db)[:1]:
+        yield LikelyCause(
+            "stated-weights",
+            f"{one.because} costs the weights of {shorten(one.node)!r} {one.whole_db - one.db:.1f} dB",
+            "weights are quantized by it and by their greatest magnitudes",
+            f"take that entry out of {report.config or 'the configuration'}",
         )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from onnxq.base.plain import DocumentPart
 from onnxq.documents.data import CalibrationData
 from onnxq.judge.comparable import OutputLeftOut
 from onnxq.quant.choice import Choice, Refinement, Trial
+from onnxq.quant.weights import WeightsStated
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +164,7 @@ class CalibrationPart(DocumentPart):
         measured: of `onnxq plan`, that ranges are known; None in other documents.
         before: of tensors whose range, figures and histogram are those before an edit of repair, and whose
             scale and threshold are of what it makes of them: the kind of the edit, by name.
+        weights: what entries of the configuration make of weights, by weight.
     """
 
     method: str
@@ -188,6 +190,7 @@ class CalibrationPart(DocumentPart):
     in_float32: bool
     measured: bool | None = None
     before: Mapping[str, str] = field(default_factory=dict)
+    weights: Mapping[str, WeightsStated] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ class Parameter:
         metavar: what stands for it in the help.
         words: what messages call it; empty: its name.
         hint: what its values mean, for whoever gives another one.
-        auto: the values that `auto` tries; none: the default.
+        auto: the values that `auto` tries, or what says them by the number of samples; none: the default.
         search: the values that `--search` tries; none: it is not searched for.
     """
 
@@ -45,7 +45,7 @@ class Parameter:
     metavar: str = "X"
     words: str = ""
     hint: str = ""
-    auto: Sequence[float] = ()
+    auto: Sequence[float] | Callable[[int], Sequence[float]] = ()
     search: Sequence[float] = ()
 
     def check(self, value: float) -> None:

@@ -43,6 +43,7 @@ from onnxq.quant.plan import VETOES, QuantPlan
 from onnxq.quant.plan_file import PlanFile
 from onnxq.quant.ranges import Range
 from onnxq.quant.thresholds import Method, needs_histogram
+from onnxq.quant.weights import WeightsStated
 from onnxq.run import ort
 from onnxq.run.deployment import Deployment
 from onnxq.run.deployments import main_of
@@ -125,6 +126,7 @@ class Prepared:
         unedited: the reference without the draft's edits; where a file's pairs are adopted, the file.
         layers: the `[[layer]]` that gives a tensor its range.
         steps: which steps of repair nodes may have that not all may have.
+        weights: what entries about weights make of them, by weight.
     """
 
     draft: Draft
@@ -132,6 +134,7 @@ class Prepared:
     unedited: onnx.ModelProto
     layers: Mapping[str, LayerRule]
     steps: Mapping[str, tuple[str, ...]]
+    weights: Mapping[str, WeightsStated]
 
 
 def prepare(
@@ -214,7 +217,7 @@ def prepare(
     if layers and file is not None:
         job.notes.append("the plan is obeyed: [[layer]] counts only for ranges that the plan leaves open")
     ranges = {name: rule for name, rule in {**ranges, **methods}.items() if name not in draft.ranges}
-    return Prepared(draft, floats, unedited, ranges, own.steps)
+    return Prepared(draft, floats, unedited, ranges, own.steps, own.stated)
 
 
 def activations(plan: QuantPlan, floats: FloatModel) -> tuple[str, ...]:

@@ -10,9 +10,13 @@ from onnxq.base.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.graph.wiring import constant_of
 from onnxq.options.config import LayerRule, overrides
+from onnxq.options.parameters import stated
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.ranges import of_layer
-from onnxq.quant.weights import Weights, amax_of
+from onnxq.quant.weights import Weights, WeightsStated, amax_of, kept_db
+
+LOST_DB = 1.0
+"""What an entry may cost weights before it is said."""
 
 
 class LayerRules:
@@ -20,6 +24,7 @@ class LayerRules:
 
     Attributes:
         notes: what the user may not expect.
+        stated: what entries about weights make of them, by weight; once `weights` was asked for.
     """
 
     def __init__(self, model: Model, layers: Sequence[LayerRule]) -> None:
@@ -30,6 +35,7 @@ class LayerRules:
         """
         self._model, self._layers = model, layers
         self.notes: list[str] = []
+        self.stated: dict[str, WeightsStated] = {}
         nodes = {node.name: node for node in model.graph.nodes}
         named = [(node.name, node.op) for node in nodes.values()]
         by_subject = {
@@ -97,11 +103,23 @@ class LayerRules:
                 used.add(rule)
                 values = constant_of(tensors[site.tensor])
                 assert values is not None
-                weights[site.tensor, site.axis] = amax_of(
-                    np.asarray(values, np.float32), site.axis, rule, plan.format
-                )
+                values = np.asarray(values, np.float32)
+                amax = weights[site.tensor, site.axis] = amax_of(values, site.axis, rule, plan.format)
+                made, whole = (kept_db(values, site.axis, one, plan.format) for one in (amax, None))
+                said = f"{of_layer(rule)} ({_said(rule)})"
+                self.stated[site.tensor] = WeightsStated(site.readers[0].node, said, made, whole)
         self._say_idle(set(self._weights.values()) - used, "quantized weight")
+        self._say_lost()
         return weights
+
+    def _say_lost(self) -> None:
+        lost = sorted((one for one in self.stated.values() if one.lost_db > LOST_DB), key=lambda one: one.db)
+        for one in lost[:1]:
+            more = f"; {len(lost) - 1} more lose by such entries" if lost[1:] else ""
+            self.notes.append(
+                f"{one.because} costs the weights of {one.node!r} {one.lost_db:.1f} dB: {one.db:.1f} dB, "
+                f"{one.whole_db:.1f} dB by their greatest magnitudes{more}"
+            )
 
     def _say_idle(self, rules: set[LayerRule], what: str) -> None:
         self.notes += [
@@ -109,6 +127,13 @@ class LayerRules:
             + ("there" if rule.output is not None else "read there")
             for rule in sorted(rules, key=self._layers.index)
         ]
+
+
+def _said(rule: LayerRule) -> str:
+    """What an entry about weights says of their range."""
+    if rule.amax is not None:
+        return f"amax {rule.amax:g}"
+    return " ".join([rule.method or "minmax", *(f"{value:g}" for value in stated(rule).values())])
 
 
 def _output(node: str, outputs: Sequence[object], index: int, rule: LayerRule) -> str:

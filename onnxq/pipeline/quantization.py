@@ -68,6 +68,7 @@ from onnxq.pipeline.verifying import BODY_SAMPLES, references, verify
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.plan_file import PlanFile
 from onnxq.quant.ranges import Range
+from onnxq.quant.weights import WeightsStated
 from onnxq.repair.moved import of_report
 from onnxq.run.compare import OutputAccuracy, Recording
 from onnxq.run.deployment import Deployment
@@ -123,6 +124,7 @@ class Quantization:
         self._header = job.target.cache if format.cache or not job.target.explicit else None
         self._format, self._ranks = format, False
         self._file = file
+        self._weights: Mapping[str, WeightsStated] = {}
         taken = job.taken
         if taken is not None and taken.adopted and taken.exact and self._repair.is_auto:
             self._repair = AccuracyRepair("none")  # nothing is lost
@@ -435,7 +437,7 @@ class Quantization:
             edits=self._header is None, repairs_of=prepared.steps,
             without=SCALING if taken is not None and taken.adopted and self._repair.is_auto else frozenset(),
         )  # fmt: skip
-        draft, floats = prepared.draft, prepared.floats
+        draft, floats, self._weights = prepared.draft, prepared.floats, prepared.weights
         if file is not None:
             check_body(file, floats.model)
         worth = worths(floats.model, deployed.deployments)
@@ -533,6 +535,7 @@ class Quantization:
             not_verified="" if self._job.target.explicit else NOT_VERIFIED.format(self._job.target.title),
             in_float32=self._job.in_float32,
             before={name: kind for name, kind in before.items() if name in tensors},
+            weights=self._weights,
         )
 
     def _of_plan(self, built: Built, stats: Stats) -> Stats:

@@ -172,7 +172,7 @@ def refined_ranges(
     """
     choice = Choice(ranges.default, dict(current), samples=count)
     if count >= _REFINED_WITH:
-        _Refiner(ranges, automatic(ranges.plan.format), samples, measure, choice).run()
+        _Refiner(ranges, automatic(ranges.plan.format, ranges.samples), samples, measure, choice).run()
     return choice.ranges
 
 

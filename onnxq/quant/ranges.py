@@ -70,6 +70,11 @@ class Ranges:
     default: Method = MSE
     _answers: dict[tuple[str, Method], float] = field(default_factory=dict)
 
+    @property
+    def samples(self) -> int:
+        """How many samples calibrated."""
+        return max((len(stats.amaxes) for stats in self.tensors.values()), default=0)
+
     def of(self, tensor: str, method: Method) -> Range:
         """The range of a tensor.
 

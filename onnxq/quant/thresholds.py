@@ -9,7 +9,7 @@ from typing import Any
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.calib.stats import TensorStats
 from onnxq.formats import INT8, NumberFormat
-from onnxq.options.method import CalibrationMethod, methods, names, parameters
+from onnxq.options.method import CalibrationMethod, Parameter, methods, names, parameters
 from onnxq.options.parameters import NamedMethod
 
 NAMES = names()
@@ -59,10 +59,15 @@ class Method(NamedMethod):
         return " ".join([self.name, *(f"{value:.12g}" for value in self.arguments)])
 
 
-def automatic(format: NumberFormat) -> tuple[Method, ...]:
-    """The methods that `auto` tries for a format: those of one candidate before those of several."""
+def automatic(format: NumberFormat, samples: int) -> tuple[Method, ...]:
+    """The methods that `auto` tries: those of one candidate before those of several.
+
+    Args:
+        format: what values are quantized to.
+        samples: how many calibrated.
+    """
     tried = [one for one in methods().values() if one.auto and (format.even or one.format != "even")]
-    candidates = [_each(one, one.parameter.auto if one.parameter else ()) for one in tried]
+    candidates = [_each(one, _tried(one.parameter, samples)) for one in tried]
     return tuple(one for several in sorted(candidates, key=lambda each: len(each) > 1) for one in several)
 
 
@@ -70,6 +75,13 @@ def searched() -> tuple[Method, ...]:
     """The methods whose parameter can be searched for, with each value that the search tries."""
     candidates = [_each(one, one.parameter.search) for one in parameters().values() if one.parameter]
     return tuple(one for several in candidates if len(several) > 1 for one in several)
+
+
+def _tried(parameter: Parameter | None, samples: int) -> Sequence[float]:
+    """The values of a parameter that `auto` tries."""
+    if parameter is None:
+        return ()
+    return parameter.auto(samples) if callable(parameter.auto) else parameter.auto
 
 
 def _each(kind: CalibrationMethod, values: Sequence[float]) -> tuple[Method, ...]:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+
 import numpy as np
 
 from onnxq.base.errors import UserError
+from onnxq.base.plain import DocumentPart
 from onnxq.formats import NumberFormat
+from onnxq.graph.channels import along
+from onnxq.judge.sqnr import power, sqnr_db
 from onnxq.options.config import LayerRule
 from onnxq.options.parameters import stated
-from onnxq.quant.scales import along, quantize_weights, weight_amax
+from onnxq.quant.scales import quantize_weights, weight_amax
 from onnxq.quant.thresholds import Method
 
 Weights = dict[tuple[str, int | None], np.ndarray]
@@ -40,6 +46,44 @@ def amax_of(weights: np.ndarray, axis: int | None, rule: LayerRule, format: Numb
         raise UserError(f"method {named.name} is for activations", hint="for weights give minmax, or amax")
     of_channels: np.ndarray = threshold(weights, axis, top, *named.arguments, **named.asking(format))
     return of_channels
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsStated(DocumentPart):
+    """What an entry of the configuration, `[[layer]] of = "weights"`, makes of a layer's weights.
+
+    Attributes:
+        node: the first layer that reads them.
+        because: which entry, and what it says.
+        db: their signal to rounding and clipping noise, dB; inf where there is none.
+        whole_db: the same by their greatest magnitudes, as weights are where nothing is said.
+    """
+
+    node: str
+    because: str
+    db: float
+    whole_db: float
+
+    @property
+    def lost_db(self) -> float:
+        """What the entry costs them, dB."""
+        return self.whole_db - self.db if math.isfinite(self.db) else 0.0
+
+
+def kept_db(weights: np.ndarray, axis: int | None, amax: np.ndarray | None, format: NumberFormat) -> float:
+    """The signal to noise of quantized weights, dB.
+
+    Args:
+        weights: float32 weights of any shape.
+        axis: the channel axis, None for one of all.
+        amax: the magnitudes of the greatest codes, float32 [channels], or []; None: the greatest magnitudes.
+        format: what they are quantized to.
+    """
+    codes, scales = quantize_weights(weights, axis, amax, format)
+    steps = scales if axis is None else along(scales, axis, weights.ndim)
+    exact = weights.astype(np.float64).reshape(-1)
+    error = format.values(codes, steps).astype(np.float64).reshape(-1) - exact
+    return sqnr_db(power(exact), power(error))
 
 
 def channels(weights: np.ndarray, axis: int | None) -> np.ndarray:

@@ -246,6 +246,6 @@ def test_a_bar_with_the_time_left_on_a_terminal(tmp_path: Path) -> None:
     os.close(ours)
     assert run.wait(30) == 0
     text = shown.decode()
-    assert "calibrate" in text
+    assert "measuring the ranges of tensors" in text
     assert f"/{2000 - HELD_OUT} samples" in text
     assert " s left" in text

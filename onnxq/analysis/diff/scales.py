@@ -29,7 +29,20 @@ def scales(a: Report, b: Report, judge: Judge) -> None:
             judge.other("scale", x, y, name=tensor, node=nodes.get(tensor, ""), why=why)
         else:
             judge.ratio("scale", x, y, name=tensor, node=nodes.get(tensor, ""), why=why)
+    _weights(parts, judge)
     _groups(plans, judge)
+
+
+def _weights(parts: list[CalibrationPart], judge: Judge) -> None:
+    """What `[[layer]]` makes of weights; one that it says nothing of has what their magnitudes give."""
+    one, other = (part.weights for part in parts)
+    for weight in dict.fromkeys([*one, *other]):
+        x, y = one.get(weight), other.get(weight)
+        said = y or x
+        assert said is not None
+        before, after = (number(said.whole_db if end is None else end.db) for end in (x, y))
+        why = said.because if y is not None else f"without {said.because}"
+        judge.figure("SQNR of weights", before, after, unit="dB", name=weight, node=said.node, why=why)
 
 
 def _origin(tensor: str, parts: list[CalibrationPart]) -> str:

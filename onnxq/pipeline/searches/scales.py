@@ -55,10 +55,10 @@ def _widened(inserted: Inserted) -> Iterator[str]:
         )
 
 
-def methods_of(options: Calibrating, plan: QuantPlan) -> Sequence[Method]:
+def methods_of(options: Calibrating, plan: QuantPlan, samples: int) -> Sequence[Method]:
     """The methods that the outputs choose from."""
     own = [one for one in SEARCH if one.name == options.default.name]
-    return own if options.search else automatic(plan.format)
+    return own if options.search else automatic(plan.format, samples)
 
 
 def _wanted(request: RunRequest, state: RunState) -> bool:
@@ -104,7 +104,7 @@ def _choice(request: RunRequest, state: RunState) -> Choice:
         parts = job.parts_of(floats.outputs)
         return noise.measure(floats, measuring, watched.feeds(feeds, len(settings)), settings, parts)
 
-    methods = methods_of(options, built.draft.plan)
+    methods = methods_of(options, built.draft.plan, ranges.samples)
     with sampling.named():
         choice = choose(ranges, methods, samples, tried, prior=default, refine=not options.search)
     if not choice.why and (sampling.parts.shared or not sampling.apart):
