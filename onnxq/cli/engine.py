@@ -15,6 +15,10 @@ from onnxq.options import settings
 _LAYER_INFO = "Read the engine from a file of trtexec --exportLayerInfo, and do not compile."
 _AGAINST = "Compile it in plain float16, too: what int8 moves, in how many kernels."
 _TIMES = "Read times from a file of trtexec --exportProfile, and do not compile."
+_RUNS = "Read what runs take from a file of trtexec --exportTimes."
+_OTHER = "Compile that too, and show what each lost; with --layer-info another engine's such file."
+_OTHER_TIMES = "The --exportProfile of the engine of --compare."
+_OTHER_RUNS = "The --exportTimes of the engine of --compare."
 
 
 def engine(
@@ -23,13 +27,20 @@ def engine(
     model: flags.ModelPath,
     compare: Annotated[
         Path | None,
-        typer.Option("--compare", metavar="OTHER", help="Compile that too, and show what each lost."),
+        typer.Option("--compare", metavar="OTHER", help=_OTHER),
     ] = None,
     layer_info: Annotated[
         Path | None, typer.Option("--layer-info", metavar="F.json", help=_LAYER_INFO)
     ] = None,
     profile_times: Annotated[
         Path | None, typer.Option("--profile-times", metavar="F.json", help=_TIMES)
+    ] = None,
+    run_times: Annotated[Path | None, typer.Option("--run-times", metavar="F.json", help=_RUNS)] = None,
+    compare_profile_times: Annotated[
+        Path | None, typer.Option("--compare-profile-times", metavar="F.json", help=_OTHER_TIMES)
+    ] = None,
+    compare_run_times: Annotated[
+        Path | None, typer.Option("--compare-run-times", metavar="F.json", help=_OTHER_RUNS)
     ] = None,
     against_fp16: Annotated[bool, typer.Option("--against-fp16", metavar="<bool>", help=_AGAINST)] = False,
     *,
@@ -51,6 +62,9 @@ def engine(
             compare=compare,
             layer_info=layer_info,
             profile_times=profile_times,
+            run_times=run_times,
+            compare_profile_times=compare_profile_times,
+            compare_run_times=compare_run_times,
             against_fp16=against_fp16,
             gpu=wanted.gpu,
             sm=wanted.sm,

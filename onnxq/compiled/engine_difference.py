@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from onnxq.base.plain import DocumentPart
@@ -11,7 +12,7 @@ from onnxq.compiled.reading import PAIRS, EngineReading, NodeInEngine
 
 @dataclass(frozen=True, slots=True)
 class NodeDifference(DocumentPart):
-    """A node of two engines in which it is not the same.
+    """A node of two engines in which it is not the same, or takes another time.
 
     Attributes:
         node: its name in the models.
@@ -23,10 +24,13 @@ class NodeDifference(DocumentPart):
         role_one: "own", "fused" or "folded" in the first engine; "absent": its model has no such node.
         role_other: the same of the second.
         macs: its multiply-accumulates, the larger of both.
-        lost_by: "one" or "other": the engine that multiplies in a wider type, or runs in more kernels; ""
-            where neither is worse by that.
+        lost_by: "one" or "other": the engine that multiplies in a wider type, runs in more kernels, or takes
+            longer; "" where neither is worse by that.
         why: what it lost: "type" (multiplies in a wider type), "kernels" (more of them), "fusion" (a kernel
-            of its own, and fused in the other engine), or "" (it is only in one model, or differs otherwise).
+            of its own, and fused in the other engine), "time" (nothing of these, and it takes longer by a
+            fifth), or "" (it is only in one model, or differs otherwise).
+        seconds_one: what its kernel takes in the first engine; None where nobody measured.
+        seconds_other: the same of the second.
     """
 
     node: str
@@ -40,6 +44,8 @@ class NodeDifference(DocumentPart):
     macs: int
     lost_by: str
     why: str
+    seconds_one: float | None = None
+    seconds_other: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +53,7 @@ class FigureDifference(DocumentPart):
     """A figure of two engines.
 
     Attributes:
-        figure: its name, of `EngineTotals`.
+        figure: its name, of `EngineTotals`; "nanoseconds": what all kernels take together, as measured.
         one: of the first engine.
         other: of the second.
         less: the engine in which it is less, "one" or "other", "" where it is the same. (Of `int8_macs`,
@@ -66,7 +72,8 @@ class SideBySide(DocumentPart):
 
     Attributes:
         figures: of each in all.
-        nodes: those in which they differ: what multiplies in another type first, by multiply-accumulates.
+        nodes: those in which they differ: where both were timed, by the time that lies between them; else
+            what multiplies in another type first, by multiply-accumulates.
         same: how many nodes are the same in both.
     """
 
@@ -80,7 +87,10 @@ _FIGURES = (
     "bytes_weights", "conversions", "quantize", "dequantize", "cast", "reformat", "runtime_weights",
     "planned", "as_planned",
 )  # fmt: skip
-_REASONS = ("type", "fusion", "kernels", "")
+_REASONS = ("type", "fusion", "kernels", "time", "")
+
+_SLOWER = 1.2
+"""So many times what a node takes in the other engine is more than measuring varies by."""
 
 
 def engine_difference(one: EngineReading, other: EngineReading) -> SideBySide:
@@ -96,12 +106,26 @@ def engine_difference(one: EngineReading, other: EngineReading) -> SideBySide:
     names = dict.fromkeys((*firsts, *seconds))
     differences = [_difference(firsts.get(name), seconds.get(name)) for name in names]
     differing = [entry for entry in differences if entry is not None]
-    differing.sort(key=lambda entry: (_REASONS.index(entry.why), -entry.macs))
+    differing.sort(key=lambda entry: (-_between(entry), _REASONS.index(entry.why), -entry.macs))
     return SideBySide(
-        figures=tuple(_figure(name, one, other) for name in _FIGURES),
+        figures=(*_times(one, other), *(_figure(name, one, other) for name in _FIGURES)),
         nodes=tuple(differing),
         same=len(differences) - len(differing),
     )
+
+
+def _times(one: EngineReading, other: EngineReading) -> Iterator[FigureDifference]:
+    first, second = one.totals.seconds, other.totals.seconds
+    if first is not None and second is not None:
+        less = "" if first == second else "one" if first < second else "other"
+        yield FigureDifference("nanoseconds", round(1e9 * first), round(1e9 * second), less)
+
+
+def _between(entry: NodeDifference) -> float:
+    """The seconds between both engines; 0 where one was not measured."""
+    if entry.seconds_one is None or entry.seconds_other is None:
+        return 0.0
+    return abs(entry.seconds_one - entry.seconds_other)
 
 
 def _by_name(reading: EngineReading) -> dict[str, NodeInEngine]:
@@ -133,6 +157,8 @@ def _difference(one: NodeInEngine | None, other: NodeInEngine | None) -> NodeDif
         macs=max(node.macs for node in (one, other) if node is not None),
         lost_by=lost_by,
         why=why,
+        seconds_one=one.seconds if one else None,
+        seconds_other=other.seconds if other else None,
     )
 
 
@@ -144,4 +170,10 @@ def _loss(one: NodeInEngine, other: NodeInEngine) -> tuple[str, str]:
         return ("one" if one.role == "own" else "other"), "fusion"
     if one.kernels != other.kernels:
         return ("one" if one.kernels > other.kernels else "other"), "kernels"
+    if (
+        one.seconds
+        and other.seconds
+        and max(one.seconds, other.seconds) > _SLOWER * min(one.seconds, other.seconds)
+    ):
+        return ("one" if one.seconds > other.seconds else "other"), "time"
     return "", ""

@@ -1,6 +1,7 @@
 """Engines as TensorRT itself describes them: the files of `trtexec --exportLayerInfo --exportProfile`.
 
-The first is what its engine inspector says: a layer is an object where the engine was built with
+Beside them `--exportTimes`, a list of runs with the times of each: `read_runs`. The first is what its engine
+inspector says: a layer is an object where the engine was built with
 `--profilingVerbosity=detailed`, else only a name. Types are in words ("Row major linear FP16 format") up to
 TensorRT 10, in `Datatype` since 11. The second is a list: how often it ran, then a name and times for each
 layer.
@@ -13,17 +14,19 @@ import math
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeGuard
 
 from onnxq.base.errors import UserError
 from onnxq.base.grouped import grouped
+from onnxq.base.plain import DocumentPart
 from onnxq.compiled.kernels import Kernel, kernels_of, kind_of_type
 from onnxq.run.engine_log import EngineLayer, EngineTensor, dtype_of, is_unknown, precision_of
 
 _WANTED = "give the file that trtexec --exportLayerInfo=FILE wrote, of an engine built with \
 --profilingVerbosity=detailed"
+_RUNS_WANTED = "give the file that trtexec --exportTimes=FILE wrote"
 _TIMES_WANTED = "give the file that trtexec --exportProfile=FILE wrote"
 
 _NODE = re.compile(r"\[ONNX Layer: ([^\[\]]*)\]")
@@ -77,6 +80,56 @@ def read_exported(
         )
     others = kernels_of([_named(name, ops) for name in rest], ops)
     return (*timed, *(replace(kernel, seconds=waiting[kernel.name].pop(0)) for kernel in others))
+
+
+@dataclass(frozen=True, slots=True)
+class RunTimes(DocumentPart):
+    """What a run takes on a GPU, over the runs of `trtexec --exportTimes`.
+
+    Attributes:
+        file: the file.
+        runs: how many runs there are in it.
+        compute_s: the median of what the GPU computes, seconds.
+        compute_low_s: a quarter of the runs takes less.
+        compute_high_s: a quarter of the runs takes more.
+        latency_s: the median with copies to the GPU and back, seconds; None where the file does not say it.
+    """
+
+    file: str
+    runs: int
+    compute_s: float
+    compute_low_s: float
+    compute_high_s: float
+    latency_s: float | None
+
+
+def read_runs(path: Path) -> RunTimes:
+    """The times of runs.
+
+    Args:
+        path: the file of `trtexec --exportTimes`: a list of objects with `computeMs` and `latencyMs` each.
+
+    Raises:
+        UserError: the file cannot be read or is another one.
+    """
+    document = _document(path, _RUNS_WANTED)
+    if not isinstance(document, list) or not document or not all(isinstance(one, dict) for one in document):
+        raise UserError(f"{path} is no list of runs and their times", hint=_RUNS_WANTED)
+    compute, latency = ([one.get(key) for one in document] for key in ("computeMs", "latencyMs"))
+    if not all(map(_is_time, compute)):
+        raise UserError(f"{path}: a run has no computeMs", hint=_RUNS_WANTED)
+    low, middle, high = (_quantile(compute, share) / 1e3 for share in (0.25, 0.5, 0.75))
+    whole = _quantile(latency, 0.5) / 1e3 if all(map(_is_time, latency)) else None
+    return RunTimes(str(path), len(document), middle, low, high, whole)
+
+
+def _quantile(values: Sequence[Any], share: float) -> float:
+    """By linear interpolation between the nearest two values."""
+    ordered = sorted(map(float, values))
+    place = share * (len(ordered) - 1)
+    before = math.floor(place)
+    after = min(before + 1, len(ordered) - 1)
+    return ordered[before] + (place - before) * (ordered[after] - ordered[before])
 
 
 # --- files ----------------------------------------------------------------------------------------

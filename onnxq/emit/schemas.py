@@ -118,7 +118,7 @@ _KINDS = (
         "two stages of a model, layer by layer"),
     DocumentKind("diff", 1, "onnxq.analysis.diff.rows:RunDiff", ("diff",),
         "what a run has otherwise than another one"),
-    DocumentKind("engine", 1, "onnxq.pipeline.engine_reading:EngineDocument", ("engine",),
+    DocumentKind("engine", 2, "onnxq.pipeline.engine_reading:EngineDocument", ("engine",),
         "what the compiler makes of a model"),
     DocumentKind("verdict", 1, "onnxq.compiled.verdict:Verdict", ("quantize", "engine --against-fp16"),
         "int8's engine beside float16's: a part of other documents"),

@@ -12,7 +12,7 @@ from onnxq.base.plain import DocumentPart
 from onnxq.base.progress import Observer, told
 from onnxq.base.shown import Shown, Words, count
 from onnxq.compiled.engine_difference import SideBySide, engine_difference
-from onnxq.compiled.exported import read_exported
+from onnxq.compiled.exported import RunTimes, read_exported, read_runs
 from onnxq.compiled.gpus import gpus_named
 from onnxq.compiled.reading import EngineReading, operators_of, read, reading_of
 from onnxq.compiled.traffic import Traffic, traffic
@@ -39,6 +39,7 @@ class ReadEngine(DocumentPart):
         traffic: what the kernels move; None where there is no engine, or none that was compiled here.
         reading: what stands in the engine, None where there is none, or its layers are not understood.
         profiles_from: where the shapes of dynamic inputs are from, "" where they were stated or need not be.
+        runs: what runs take, of the file of `trtexec --exportTimes`; None where none was given.
     """
 
     model: str
@@ -46,6 +47,7 @@ class ReadEngine(DocumentPart):
     traffic: Traffic | None
     reading: EngineReading | None
     profiles_from: str
+    runs: RunTimes | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -65,6 +67,7 @@ class EngineDocument(Shown, DocumentPart):
         other: the model that it is compared with and its engine, or None.
         differences: what each of both lost; None where nothing was compared, or one has no engine.
         verdict: what int8 does to it, against plain float16, or None.
+        runs: what its runs take, of the file of `trtexec --exportTimes`; None where none was given.
     """
 
     kind: str
@@ -79,6 +82,7 @@ class EngineDocument(Shown, DocumentPart):
     other: ReadEngine | None
     differences: SideBySide | None
     verdict: Verdict | None = None
+    runs: RunTimes | None = None
 
     def words(self) -> Words:
         """Whether it compiles, what multiplies in which type, and the products that were lost."""
@@ -111,6 +115,9 @@ def engine(
     compare: ModelFile | None = None,
     layer_info: ModelFile | None = None,
     profile_times: ModelFile | None = None,
+    run_times: ModelFile | None = None,
+    compare_profile_times: ModelFile | None = None,
+    compare_run_times: ModelFile | None = None,
     against_fp16: bool = False,
     gpu: str | None = None,
     sm: int = 89,
@@ -124,9 +131,13 @@ def engine(
 
     Args:
         model: the ONNX file.
-        compare: another version of the network, whose engine is set beside it.
+        compare: another version of the network, whose engine is set beside it; with files of trtexec the
+            `--exportLayerInfo` of another engine, whose nodes have the same names.
         layer_info: the file of `trtexec --exportLayerInfo`.
         profile_times: the file of `trtexec --exportProfile`, which has a time for each kernel.
+        run_times: the file of `trtexec --exportTimes`, which has a time for each run.
+        compare_profile_times: `profile_times` of the other engine.
+        compare_run_times: `run_times` of the other engine.
         against_fp16: whether the model without its Q/DQ pairs is compiled in plain float16, too: what does
             int8 move, and in how many kernels?
         gpu: with `against_fp16`, the GPU whose speed is estimated; all that are known without it.
@@ -143,11 +154,14 @@ def engine(
             GPU is not known.
         Fault: a fault of onnxq.
     """
-    if (compare is not None or against_fp16) and (layer_info or profile_times):
+    exported = layer_info is not None or profile_times is not None
+    if exported and (against_fp16 or (compare is not None and Path(compare).suffix == ".onnx")):
         raise UserError(
             "an engine from a GPU is not compared with one that is compiled here: they are of two compilers",
-            hint="leave out --compare and --against-fp16, or --layer-info and --profile-times",
+            hint="give the --exportLayerInfo of a second engine of trtexec to --compare, or leave "
+            "--layer-info and --profile-times out",
         )
+    _check_asked(compare, layer_info, run_times, compare_profile_times, compare_run_times, exported=exported)
     if gpu is not None and not against_fp16:
         raise UserError(
             "the speed is estimated against plain float16, which is not asked for",
@@ -155,12 +169,12 @@ def engine(
         )
     gpus_named(gpu)
     path, tell = Path(model), told(observe)
-    if layer_info is not None or profile_times is not None:
-        files = [Path(file) if file is not None else None for file in (layer_info, profile_times)]
+    other = None
+    if exported:
         opened = Model.open(path)
-        reading = reading_of(read_exported(files[0], files[1], operators_of(opened)), opened)
-        _check_files(path, reading, files[0] or files[1])
-        first, other = ReadEngine(str(path), None, None, reading, ""), None
+        first = _exported(opened, path, layer_info, profile_times, run_times)
+        if compare is not None:
+            other = _exported(opened, Path(compare), compare, compare_profile_times, compare_run_times)
     else:
         first = _compiled(path, sm, profiles, tell, "compile")
         other = _compiled(Path(compare), sm, profiles, tell, "compile: other") if compare else None
@@ -172,7 +186,7 @@ def engine(
     both = other is not None and other.reading is not None and first.reading is not None
     return EngineDocument(
         kind="engine",
-        schema=1,
+        schema=2,
         model=first.model,
         engine=first.engine,
         traffic=first.traffic,
@@ -183,7 +197,56 @@ def engine(
         other=other,
         differences=engine_difference(first.reading, other.reading) if both else None,  # type: ignore[arg-type, union-attr]
         verdict=verdict,
+        runs=first.runs,
     )
+
+
+def _check_asked(
+    compare: ModelFile | None,
+    layer_info: ModelFile | None,
+    run_times: ModelFile | None,
+    *others: ModelFile | None,
+    exported: bool,
+) -> None:
+    """Refuses files of trtexec that nothing would be read for.
+
+    Raises:
+        UserError: there are such; `others`: the times of a second engine.
+    """
+    if run_times is not None and not exported:
+        raise UserError(
+            "the times of runs are of an engine that trtexec built, and none of its files is given",
+            hint="give --layer-info or --profile-times of the same engine, too",
+        )
+    if exported and compare is not None and layer_info is None:
+        raise UserError(
+            "the other engine has a list of layers, and this one has none",
+            hint="give --layer-info, too: the file of trtexec --exportLayerInfo",
+        )
+    if any(others) and not (exported and compare is not None):
+        raise UserError(
+            "the times of another engine are given, and not that engine",
+            hint="give --layer-info A.json, and --compare B.json, the other's --exportLayerInfo",
+        )
+
+
+def _exported(
+    model: Model, name: Path, info: ModelFile | None, times: ModelFile | None, runs: ModelFile | None
+) -> ReadEngine:
+    """An engine as files of trtexec describe it.
+
+    Args:
+        model: the model that it was built from, or another version of it.
+        name: what it is called.
+        info: the file of `--exportLayerInfo`.
+        times: that of `--exportProfile`.
+        runs: that of `--exportTimes`.
+    """
+    layers, profile = (None if file is None else Path(file) for file in (info, times))
+    reading = reading_of(read_exported(layers, profile, operators_of(model)), model)
+    _check_files(model.path or name, reading, layers or profile)
+    timed = None if runs is None else read_runs(Path(runs))
+    return ReadEngine(str(name), None, None, reading, "", timed)
 
 
 def _check_files(model: Path, reading: EngineReading, file: Path | None) -> None:

@@ -12,6 +12,7 @@ from command import Ran, run
 from onnx import numpy_helper, parser
 
 import onnxq
+from onnxq.cli.options import ChoiceFlags
 from onnxq.cli.pages.engine import engine_page
 from onnxq.emit.commands import commands
 from onnxq.targets import load_target
@@ -118,9 +119,10 @@ def test_files_of_trtexec_and_which_nodes(place: Path) -> None:
     assert "0 of 1 layer in the type of their Q/DQ pairs; of 1 the file does not say it" in head
     assert ("last" in nodes, "250 us" in nodes, "product" in nodes) == (True, True, False)
     document = onnxq.engine(place / "int8.onnx", profile_times=place / "times.json")
-    page = engine_page(document, ["[p]*"])
+    page = engine_page(document, ChoiceFlags(["[p]*"]))
     assert [line.text.split()[0] for line in page.lines if "1.5 ms" in line.text] == ["product"]
-    assert any("none is called [z]*" in line.text for line in engine_page(document, ["[z]*"]).lines)
+    none = engine_page(document, ChoiceFlags(["[z]*"], ["Relu"]))
+    assert any("none is of [z]* and Relu" in line.text for line in none.lines)
 
 
 def test_the_other_model_is_rejected(place: Path) -> None:

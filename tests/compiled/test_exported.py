@@ -183,3 +183,65 @@ def test_a_file_that_is_not_there(model: Path, tmp_path: Path) -> None:
         engine(model, layer_info=tmp_path / "none.json")
     with pytest.raises(UserError, match="two compilers"):
         engine(model, layer_info=tmp_path / "none.json", compare=model)
+
+
+def runs(*milliseconds: float) -> list[dict[str, float]]:
+    """What `--exportTimes` writes of each run; keys that are not read are left out but one."""
+    return [{"startComputeMs": 1.0, "computeMs": one, "latencyMs": one + 0.25} for one in milliseconds]
+
+
+def test_two_engines_of_trtexec_side_by_side(model: Path, tmp_path: Path) -> None:
+    half = of_8("Row major linear FP16 format") | {"Weights": {"Type": "Half", "Count": CHANNELS**2 * 9}}
+    slow = [{"count": 10}, {"name": JOINED, "timeMs": 0.5, "averageMs": 0.05}]
+    found = engine(
+        model,
+        layer_info=write(tmp_path, "a.json", {"Layers": [copy(), of_8()]}),
+        profile_times=write(tmp_path, "a.times.json", PROFILE),
+        run_times=write(tmp_path, "a.runs.json", runs(4.0, 1.0, 2.0, 3.0)),
+        compare=write(tmp_path, "b.json", {"Layers": [half]}),
+        compare_profile_times=write(tmp_path, "b.times.json", slow),
+        compare_run_times=write(tmp_path, "b.runs.json", runs(5.0)),
+    )
+    assert found.engine is None
+    assert found.differences is not None
+    assert found.other is not None
+    assert found.differences.figures[0].to_dict() == {
+        "figure": "nanoseconds", "one": 25_000, "other": 50_000, "less": "one",
+    }  # fmt: skip
+    first = found.differences.nodes[0]
+    assert (first.node, first.one, first.other, first.lost_by, first.why) == (
+        "both", "int8", "fp16", "other", "type",
+    )  # fmt: skip
+    # half of its kernel's time: `relu` has the other half
+    assert (first.seconds_one, first.seconds_other) == (pytest.approx(1e-5), pytest.approx(2.5e-5))
+    ours, theirs = found.runs, found.other.runs
+    assert ours is not None
+    assert theirs is not None
+    assert (ours.runs, ours.compute_s, ours.compute_low_s, ours.compute_high_s, ours.latency_s) == (
+        4, 2.5e-3, 1.75e-3, 3.25e-3, 2.75e-3,
+    )  # fmt: skip
+    assert theirs.compute_s == theirs.compute_low_s == theirs.compute_high_s == 5e-3
+
+
+@pytest.mark.parametrize("document", [[], {}, [3], [{"latencyMs": 1.0}], [{"computeMs": "1"}], "no"])
+def test_other_files_are_no_times_of_runs(document: Any, model: Path, tmp_path: Path) -> None:
+    info = write(tmp_path, "a.json", {"Layers": [of_8()]})
+    with pytest.raises(UserError, match=r"runs\.json"):
+        engine(model, layer_info=info, run_times=write(tmp_path, "runs.json", document))
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"run_times": "r.json"}, "none of its files is given"),
+        ({"compare_run_times": "r.json"}, "and not that engine"),
+        ({"layer_info": "a.json", "compare_profile_times": "r.json"}, "and not that engine"),
+        ({"profile_times": "p.json", "compare": "b.json"}, "this one has none"),
+        ({"layer_info": "a.json", "against_fp16": True}, "two compilers"),
+    ],
+)
+def test_times_that_nothing_is_read_for_are_refused(
+    asked: dict[str, Any], says: str, model: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=says):
+        engine(model, **asked)

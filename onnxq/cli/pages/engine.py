@@ -11,6 +11,7 @@ from onnxq.cli.screen import Page, shorten
 
 if TYPE_CHECKING:
     from onnxq.compiled.engine_difference import SideBySide
+    from onnxq.compiled.exported import RunTimes
     from onnxq.compiled.reading import EngineReading, EngineTotals, NodeInEngine, RuntimeWeights
     from onnxq.compiled.traffic import Traffic
     from onnxq.documents.engine import EnginePart
@@ -115,8 +116,19 @@ def _totals(page: Page, document: EngineDocument, totals: EngineTotals) -> None:
         page.section("Moves", ", ".join(moved))
     if totals.seconds is not None:
         page.section("Takes", f"{_time_text(totals.seconds)} a run, all kernels together, as measured")
+    beside = document.other.runs if document.other is not None else None
+    for name, runs in (("Runs", document.runs), ("" if document.runs else "Runs", beside)):
+        if runs is not None:
+            page.section(name, _runs_text(runs))
     if totals.unknown_types:
         page.section("Unknown", f"{', '.join(totals.unknown_types)}: counted as no bytes", "yellow")
+
+
+def _runs_text(runs: RunTimes) -> str:
+    """The median of runs, and between what half of them lies."""
+    low, middle, high = map(_time_text, (runs.compute_low_s, runs.compute_s, runs.compute_high_s))
+    whole = "" if runs.latency_s is None else f"; {_time_text(runs.latency_s)} with copies"
+    return f"{runs.file}: {middle} on the GPU, half of {runs.runs} runs {low} to {high}{whole}"
 
 
 def _moved(traffic: Traffic, judged: bool) -> str:
@@ -219,6 +231,7 @@ def _time_text(seconds: float) -> str:
 
 
 _WORDS = {
+    "nanoseconds": "time",
     "kernels": "kernels", "int8_macs": "int8 MACs", "fp8_macs": "fp8 MACs", "other_macs": "other MACs",
     "bytes_activations": "bytes of activations", "bytes_conversions": "bytes of conversions",
     "bytes_weights": "bytes of weights", "conversions": "only convert", "quantize": "only quantize",
@@ -242,9 +255,10 @@ def _side_by_side(page: Page, document: EngineDocument, both: SideBySide, choice
     shown = [entry for entry in both.nodes if choice.wants([entry.node], entry.op)]
     text = f"{len(both.nodes)} differ, {both.same} do not"
     page.section("Nodes", text)
+    timed = any(entry.seconds_one is not None and entry.seconds_other is not None for entry in shown)
     if shown:
         page.table(
-            ("", "this", "other", "lost by", "what"),
+            ("", "this", "other", "lost by", "what", *(("time", "there") if timed else ())),
             [
                 (
                     shorten(entry.node, 26),
@@ -252,6 +266,10 @@ def _side_by_side(page: Page, document: EngineDocument, both: SideBySide, choice
                     _place(entry.other, entry.role_other, entry.kernels_other),
                     {"one": "this", "other": "other"}.get(entry.lost_by, ""),
                     entry.why,
+                    *(
+                        "" if one is None else _time_text(one)
+                        for one in ((entry.seconds_one, entry.seconds_other) if timed else ())
+                    ),
                 )
                 for entry in shown
             ],
@@ -259,6 +277,8 @@ def _side_by_side(page: Page, document: EngineDocument, both: SideBySide, choice
 
 
 def _figure(name: str, value: int) -> str:
+    if name == "nanoseconds":
+        return _time_text(value / 1e9)
     return size_text(value) if name.startswith("bytes") else decimal(value)
 
 
