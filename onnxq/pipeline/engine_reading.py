@@ -158,8 +158,8 @@ def engine(
     if exported and (against_fp16 or (compare is not None and Path(compare).suffix == ".onnx")):
         raise UserError(
             "an engine from a GPU is not compared with one that is compiled here: they are of two compilers",
-            hint="give the --exportLayerInfo of a second engine of trtexec to --compare, or leave "
-            "--layer-info and --profile-times out",
+            hint="leave out --against-fp16, or --layer-info and --profile-times; --compare takes the "
+            "--exportLayerInfo of a second engine of trtexec",
         )
     _check_asked(compare, layer_info, run_times, compare_profile_times, compare_run_times, exported=exported)
     if gpu is not None and not against_fp16:
