@@ -1,4 +1,4 @@
-"""What is kept in int8, and how near it is: `python -m benchmarks.task [NET ...] [--splits 3] [--judges 300]`.
+"""What is kept in int8, and how near it is: `python -m benchmarks.task [NET ...] [--splits 0 1 2]`.
 
 Each split calibrates on 64 photographs and judges on others. ONNXQ_CORPUS names the folder of nets, and
 ONNXQ_IMAGENET one of photographs; without it, parts of the corpus's photographs of people are taken. A path
@@ -29,6 +29,7 @@ from benchmarks.corpus_data import Pixels
 from benchmarks.repair.printing import table
 from onnxq.graph.model import Model
 from onnxq.judge.about_mean import AboutMeanMeter
+from onnxq.repair.ledger import RepairStep
 from onnxq.run import ort
 from onnxq.run.compare import compare_models
 from onnxq.run.finding_parts import find_parts
@@ -84,7 +85,7 @@ def main() -> int:
         return 1
     corpus = Path(folder)
     entries = {entry["name"]: entry for entry in json.loads((corpus / "manifest.json").read_text("utf-8"))}
-    before = {} if given.against is None else {(one["net"], one["split"]): one for one in _kept(given.against)}
+    before = {(one["net"], one["split"]): one for one in _kept(given.against)}
     rows = []
     names = [name for name in NETS if any(fnmatch.fnmatchcase(name, glob) for glob in given.nets)]
     for name in [*names, *(one for one in given.nets if one.endswith(".onnx"))]:
@@ -107,7 +108,7 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.task")
-    parser.add_argument("nets", nargs="*", default=["*"], metavar="NET", help="those whose names match, or paths")
+    parser.add_argument("nets", nargs="*", default=["*"], metavar="NET", help="by name, or paths")
     parser.add_argument("--splits", nargs="+", type=int, default=[0, 1, 2], metavar="SEED")
     parser.add_argument("--judges", type=int, default=300, help="photographs that judge a split")
     parser.add_argument("--repair", default=None, help="as of onnxq quantize")
@@ -116,8 +117,8 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _kept(path: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))
+def _kept(path: Path | None) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = [] if path is None else json.loads(path.read_text("utf-8"))
     return found
 
 
@@ -148,10 +149,10 @@ def measured(
     task: str | None,
 ) -> Row:
     """What a net keeps in int8 that was made with some samples, on others."""
-    options: dict[str, Any] = {} if repair is None else {"repair": repair}
-    options |= {} if task is None else {"task": task}
+    given = {"seed": split, "repair": repair, "task": task}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     start = sum(os.times()[:4])
-    made = onnxq.quantize(path, calibrating, compile=False, body="fp32", layer_samples=0, seed=split, **options)
+    made = onnxq.quantize(path, calibrating, compile=False, body="fp32", layer_samples=0, **options)
     cpu = sum(os.times()[:4]) - start
     floats, int8, model = ort.load(path), ort.load(made.model), Model.open(path)
     stated = None if task is None else StatedTask.of(task)
@@ -171,8 +172,15 @@ def measured(
         0 if figure is None else figure.whole, "" if figure is None else figure.name,
         0 if figure is None else figure.new, cpu,
         "+".join(one.step for one in steps if one.verdict == "kept"),
-        [f"{one.step} {one.verdict}: {one.why}" for one in steps if " more of " in one.why or "and loses" in one.why],
+        [_said(one) for one in steps if one.answers is not None],
     )  # fmt: skip
+
+
+def _said(step: RepairStep) -> str:
+    answers = step.answers
+    assert answers is not None
+    shown = f": {step.why}" if answers.shown else ""
+    return f"{step.step} {step.verdict} {answers.change:+.4g} of {answers.whole:.0f}{shown}"
 
 
 def _cells(row: Row, before: Mapping[tuple[str, int], Mapping[str, Any]]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 from onnxq.base.errors import UserError
 from onnxq.base.reason import Reason
 from onnxq.judge.acceptance import Gain, Levels
-from onnxq.judge.policies import JOINTS_FLOOR_DB, LOUD, LOUD_PRICE_OF_ONE_DB
+from onnxq.judge.policies import FLOOR_REACHED, JOINTS_FLOOR_DB, LOUD, LOUD_PRICE_OF_ONE_DB
 from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.pipeline.search import ModelSearch, searched
 from onnxq.pipeline.searches.repair import REPAIR
@@ -68,12 +68,13 @@ def below_floor(joints: Sequence[Joint], measure: Measure, cost: Cost) -> dict[s
     levels = measure(nested)
     reached = [one.of_all.worst_output_db or 0.0 for one in levels]
     best = next((place for place, level in enumerate(reached) if level >= JOINTS_FLOOR_DB), None)
+    gains, policy = [Gain.of(base, one) for one in levels], FLOOR_REACHED
     if best is None:
-        gains = [Gain.of(base, one) for one in levels]
         prices = [LOUD_PRICE_OF_ONE_DB * len(nodes) for nodes in nested]
         best = int(np.argmax([gain.db - price for gain, price in zip(gains, prices, strict=True)]))
-        if replace(LOUD, least_db=max(LOUD.least_db, prices[best])).refusal(gains[best]):
-            return {}
+        policy = replace(LOUD, least_db=max(LOUD.least_db, prices[best]))
+    if policy.refusal(gains[best]):
+        return {}
     text = (
         f"with such layers quantized the worst output has {worst:.1f} dB of SQNR about its mean, in float "
         f"{reached[best]:.1f} dB; from {JOINTS_FLOOR_DB:g} dB on they stay quantized"
@@ -86,7 +87,8 @@ def _tried(request: RunRequest, state: RunState) -> RunState:
     built, sampling = state.built, request.sampling
     try:
         with built.job.step("choose"), built.job.limit:
-            accuracy = Accuracy(sampling, built, Asked(weights=request.weights, unit="bytes"))
+            asked = Asked(weights=request.weights, unit="bytes", task=request.task)
+            accuracy = Accuracy(sampling, built, asked)
 
             def measure(sets: Sequence[Collection[str]]) -> Sequence[Levels]:
                 feeds = sampling.feeds(sampling.proposing())
