@@ -261,7 +261,9 @@ def _with_answers(gain: Gain, answers: AnswersChange) -> str:
         return f"it {answers.said}"
     if gain.db < 0 < answers.change:
         return f"it {answers.said}, and the loss of {-gain.db:.2f} dB may be chance"
-    return f"it {'gains' if gain.db > 0 else 'loses'} {abs(gain.db):.2f} dB and {answers.said}"
+    if gain.db < 0:
+        return f"it loses {-gain.db:.2f} dB and {answers.said.removeprefix('loses ')}"
+    return f"it gains {gain.db:.2f} dB and {answers.said}"
 
 
 def lead(gains: np.ndarray) -> float:
