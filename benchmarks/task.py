@@ -180,7 +180,8 @@ def _said(step: RepairStep) -> str:
     answers = step.answers
     assert answers is not None
     shown = f": {step.why}" if answers.shown else ""
-    return f"{step.step} {step.verdict} {answers.change:+.4g} of {answers.whole:.0f}{shown}"
+    what = f"{answers.kept:+.4g} of {answers.whole:.0f}, {answers.new:+.0f} new"
+    return f"{step.step} {step.verdict} {what}{shown}"
 
 
 def _cells(row: Row, before: Mapping[tuple[str, int], Mapping[str, Any]]) -> tuple[str, ...]:

@@ -259,7 +259,7 @@ def _with_answers(gain: Gain, answers: AnswersChange) -> str:
     """What a candidate does in dB, and to answers that are shown to be gained or lost."""
     if abs(gain.db) < LEAST_DB:
         return f"it {answers.said}"
-    if gain.db < 0 < answers.change:
+    if gain.db < 0 < answers.shown:
         return f"it {answers.said}, and the loss of {-gain.db:.2f} dB may be chance"
     if gain.db < 0:
         return f"it loses {-gain.db:.2f} dB and {answers.said.removeprefix('loses ')}"

@@ -20,13 +20,20 @@ class Answers:
 
     Attributes:
         what: what they are, in the plural: `detections`.
-        kept: in each sample, less those that the float model does not give.
-        whole: how many it gives in each.
+        kept: in each sample.
+        whole: how many the float model gives in each.
+        new: how many there are in each that the float model does not give.
     """
 
     what: str
     kept: tuple[float, ...]
     whole: tuple[float, ...]
+    new: tuple[float, ...]
+
+    @property
+    def net(self) -> tuple[float, ...]:
+        """In each sample, how many are kept, less those that are new: either is an error of one."""
+        return tuple(kept - new for kept, new in zip(self.kept, self.new, strict=True))
 
 
 class AnswerCounter(Protocol):
@@ -53,6 +60,7 @@ def over_samples(some: Iterable[Sequence[Answers]]) -> tuple[Answers, ...]:
             each[0].what,
             tuple(kept for one in each for kept in one.kept),
             tuple(whole for one in each for whole in one.whole),
+            tuple(new for one in each for new in one.new),
         )
         for each in zip(*parts, strict=True)
     )
@@ -64,15 +72,18 @@ class AnswersChange(DocumentPart):
 
     Attributes:
         what: what they are, in the plural: `detections`.
-        change: how many more it keeps; of those that the float model does not give, how many fewer it gives.
+        kept: how many more it keeps.
         whole: how many the float model gives.
-        lead: that in standard errors, as if neither kept more; 0 where no answer is another one.
-        interval: where the change lies with other samples; None where too few differ to tell.
+        new: how many more it gives that the float model does not give.
+        lead: what is kept more, less what is new more, in standard errors, as if the two kept the same; 0
+            where no answer is another one.
+        interval: where that difference lies with other samples; None where too few differ to tell.
     """
 
     what: str
-    change: float
+    kept: float
     whole: float
+    new: float
     lead: float
     interval: Interval | None
 
@@ -81,22 +92,26 @@ class AnswersChange(DocumentPart):
         """That of two candidates on the same samples; None where that is not known."""
         if before is None or after is None or before.whole != after.whole or not sum(before.whole):
             return None
-        each = [now - was for was, now in zip(before.kept, after.kept, strict=True)]
+        each = [now - was for was, now in zip(before.net, after.net, strict=True)]
         power = math.sqrt(sum(one**2 for one in each))
-        change, whole = sum(each), sum(before.whole)
         return AnswersChange(
-            before.what, change, whole, change / power if power else 0.0, Interval.of_changes(each)
-        )
+            before.what, sum(after.kept) - sum(before.kept), sum(before.whole),
+            sum(after.new) - sum(before.new), sum(each) / power if power else 0.0, Interval.of_changes(each),
+        )  # fmt: skip
 
     @property
     def shown(self) -> int:
         """1 where answers are shown to be gained, -1 where they are shown to be lost, else 0."""
-        if self.interval is None or abs(self.change) < LEAST_SHARE * self.whole:
+        if self.interval is None or abs(self.kept - self.new) < LEAST_SHARE * self.whole:
             return 0
         return (self.interval.low > 0) - (self.interval.high < 0)
 
     @property
     def said(self) -> str:
-        """`keeps 12 more of 300 detections`, `loses 9 of 412 detections`."""
-        count, of = f"{abs(self.change):,.4g}", f"of {self.whole:,.0f} {self.what}"
-        return f"keeps {count} more {of}" if self.change > 0 else f"loses {count} {of}"
+        """`keeps 12 more of 300 detections`, `loses 9 of 412 detections, with 3 more new ones`."""
+        of = f"of {self.whole:,.0f} {self.what}"
+        kept = f"loses {-self.kept:,.4g} {of}" if self.kept < 0 else f"keeps as many {of}"
+        kept = f"keeps {self.kept:,.4g} more {of}" if self.kept > 0 else kept
+        if not self.new:
+            return kept
+        return f"{kept}, with {abs(self.new):,.4g} {'more' if self.new > 0 else 'fewer'} new ones"

@@ -275,14 +275,18 @@ class _Race:
     def _change(self, candidate: int, other: int) -> AnswersChange | None:
         return self.noise.change(self._alive.index(candidate), self._alive.index(other))
 
+    def _keeps_answers(self, candidate: int) -> bool:
+        change = self._change(candidate, 0)
+        return change is None or change.shown >= 0
+
     def said(self, candidate: int) -> str:
         """What a candidate is shown to do to the answers, beside the prior; "": nothing."""
         change = self._change(candidate, 0) if candidate in self._alive else None
         return change.said if change is not None and change.shown else ""
 
     def _leave_out(self) -> None:
-        """Leaves out what is surely hopeless."""
-        top = max(self._alive, key=lambda i: self.results[i][0])
+        """Leaves out what is surely hopeless beside the best of those that lose no answers."""
+        top = max(filter(self._keeps_answers, self._alive), key=lambda i: self.results[i][0])
         gains = self._gains(top).items()
         kept = [
             n for n, (i, gain) in enumerate(gains) if i == 0 or HOPELESS.refusal(Gain(-gain.db, -gain.lead))

@@ -41,7 +41,7 @@ class CountedTask:
             remark(f"answers decide nothing: the outputs are not read as the task says ({error})")
             self._tells = False
             return ()
-        return [Answers(self._what, (one.kept - one.new,), (one.whole,)) for one in found]
+        return [Answers(self._what, (one.kept,), (one.whole,), (one.new,)) for one in found]
 
 
 def counted(known: KnownTask, outputs: Sequence[str], ordered: Collection[str] = ()) -> CountedTask | None:

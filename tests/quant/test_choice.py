@@ -11,6 +11,7 @@ import pytest
 
 from onnxq.calib.histogram import HistogramCounter
 from onnxq.calib.stats import TensorStats
+from onnxq.judge.answers import Answers
 from onnxq.options.config import LayerRule
 from onnxq.quant.choice import Choice, choose
 from onnxq.quant.plan import Edge, QuantPlan, ScaleGroup, Site
@@ -132,7 +133,7 @@ class Answered(Table):
         for scales in settings:
             amax = float(scales[0]) * 127
             kept = float(any(abs(amax - one) < 0.02 * one for one in self.keeping))
-            keeps.append(Answers("classes", (kept,) * count, (1.0,) * count))
+            keeps.append(Answers("classes", (kept,) * count, (1.0,) * count, (0.0,) * count))
         return replace(noise, answers=tuple(keeps))
 
 

@@ -295,7 +295,7 @@ def test_what_is_shown_to_lose_answers_in_float_stays_in_int8(rest: float) -> No
                 db = float(limited_db((rest + (0.0 if floats else 90.0)) * 5e-4))
                 kept = (0.0,) * lost + (1.0,) * (16 - lost) if floats else (1.0,) * 16
                 about = AboutMeanPart.of(db, {"y": db}, (), 16)
-                each.append(Levels(about, answers=Answers("classes", kept, (1.0,) * 16)))
+                each.append(Levels(about, answers=Answers("classes", kept, (1.0,) * 16, (0.0,) * 16)))
             return each
 
         return below_floor([joint], measure, lambda nodes: 1.0)

@@ -126,7 +126,7 @@ def test_a_step_that_gains_decibels_and_loses_detections_is_refused(tried: Any) 
     assert step.after_db - step.before_db > 2
     assert step.answers.shown == -1
     assert (step.answers.what, step.answers.whole % OBJECTS) == ("detections", 0)
-    gain, lost = step.after_db - step.before_db, -step.answers.change
+    gain, lost = step.after_db - step.before_db, -step.answers.kept
     assert lost > 0.9 * step.answers.whole
     assert step.why == f"it gains {gain:.2f} dB and loses {lost:g} of {step.answers.whole:g} detections"
     unknown = tried(detector(), images(0, 64), clipped)  # the graph does not say what it is for
@@ -141,7 +141,7 @@ def test_a_step_that_keeps_more_is_taken_where_decibels_do_not_tell(tried: Any) 
     assert 0 < loss < 1
     assert step.verdict == "kept"
     assert step.answers.shown == 1
-    more, whole = step.answers.change, step.answers.whole
+    more, whole = step.answers.kept, step.answers.whole
     assert step.why == (
         f"it keeps {more:,g} more of {whole:,g} top-1 classes, and the loss of {loss:.2f} dB may be chance"
     )
@@ -172,7 +172,12 @@ def test_what_is_loud_is_named_by_the_answers_that_it_keeps_in_float() -> None:
 def change(gained: int, lost: int, same: int = 40) -> AnswersChange:
     """Of samples of one answer each."""
     before, after = (
-        Answers("classes", (*first, *second, *[1.0] * same), (1.0,) * (gained + lost + same))
+        Answers(
+            "classes",
+            (*first, *second, *[1.0] * same),
+            (1.0,) * (gained + lost + same),
+            (0.0,) * (gained + lost + same),
+        )
         for first, second in (([0.0] * gained, [1.0] * lost), ([1.0] * gained, [0.0] * lost))
     )
     found = AnswersChange.of(before, after)
@@ -185,12 +190,12 @@ def change(gained: int, lost: int, same: int = 40) -> AnswersChange:
 )
 def test_what_is_shown(gained: int, lost: int, shown: int) -> None:
     found = change(gained, lost)
-    assert (found.shown, found.change, found.whole) == (shown, gained - lost, gained + lost + 40)
+    assert (found.shown, found.kept, found.whole) == (shown, gained - lost, gained + lost + 40)
     assert (found.interval is None) == (gained + lost < 4)
 
 
 def test_a_change_that_is_rounding_is_not_shown() -> None:
-    before, after = (Answers("masks", (0.9 + off,) * 50, (1.0,) * 50) for off in (0.0, 5e-4))
+    before, after = (Answers("masks", (0.9 + off,) * 50, (1.0,) * 50, (0.0,) * 50) for off in (0.0, 5e-4))
     found = AnswersChange.of(before, after)
     assert found is not None
     assert found.interval is not None
@@ -199,14 +204,14 @@ def test_a_change_that_is_rounding_is_not_shown() -> None:
 
 
 def test_what_was_counted_on_other_samples_is_not_compared() -> None:
-    one, other = (Answers("classes", (1.0,) * 9, (whole,) * 9) for whole in (1.0, 2.0))
+    one, other = (Answers("classes", (1.0,) * 9, (whole,) * 9, (0.0,) * 9) for whole in (1.0, 2.0))
     assert AnswersChange.of(one, other) is None
     assert AnswersChange.of(one, None) is None
     assert over_samples([(one,), ()]) == ()  # a sample does not tell
 
 
 def test_the_interval_of_changes_holds_and_tells() -> None:
-    """By chance one side is shown in 2.5 % of cases at most, where a sample changes several answers as well."""
+    """By chance one side is shown in 2.5 % of cases at most, though a sample may change several answers."""
     random = np.random.default_rng(0)
     for several in (False, True):
         shown, count = 0, 600
@@ -276,7 +281,11 @@ def test_levels_count_each_candidate_on_the_same_samples() -> None:
 def test_detections_that_the_float_model_has_not_count_against() -> None:
     counter = CountedTask(["y"], LAYOUT)
     ((one,), (two,)) = (counter([picture(0.4)], [[picture(0.4, count)]], {}) for count in (3, 5))
-    assert (one.kept, two.kept, two.whole) == ((3.0,), (1.0,), (3.0,))
+    assert (one.kept, one.new, two.kept, two.new, two.whole) == ((3,), (0,), (3,), (2,), (3,))
+    samples = [(one,)] * 9, [(two,)] * 9
+    found = AnswersChange.of(*(over_samples(some)[0] for some in samples))
+    assert found is not None
+    assert (found.shown, found.said) == (-1, "keeps as many of 27 detections, with 18 more new ones")
 
 
 def test_answers_are_read_off_outputs_that_have_their_values() -> None:
