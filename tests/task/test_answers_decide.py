@@ -163,7 +163,7 @@ def test_what_is_loud_is_named_by_the_answers_that_it_keeps_in_float() -> None:
         if said:
             assert named.answers is not None
             assert named.answers.shown == 1
-            assert f"in float it {named.answers.said}, +" in named.why
+            assert f"; it {named.answers.said}, +" in named.why
         else:
             assert named.answers is None
             assert " more of " not in named.why
