@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,18 @@ import pytest
 
 import onnxq
 from onnxq.base import remarks
+from onnxq.cli.pages.plan import _choice as choice_entries
+from onnxq.cli.pages.repair import outcome
+from onnxq.cli.screen import Page
+from onnxq.documents.calibration import MethodChosen
 from onnxq.judge.about_mean import AboutMeanGroups
 from onnxq.judge.acceptance import Gain, Levels, Policy, judged
 from onnxq.judge.answers import Answers, AnswersChange, over_samples
 from onnxq.judge.intervals import Interval
 from onnxq.judge.policies import BEST_OF_SEVERAL, FITTED, LOUD, STEP, THRESHOLD
 from onnxq.options.step import Step, steps
+from onnxq.page.ledger import _scales as scales_entries
+from onnxq.quant.choice import Trial
 from onnxq.repair import step_search
 from onnxq.repair.ledger import RepairStep
 from onnxq.repair.turn import Proposal, Turn
@@ -129,6 +136,7 @@ def test_a_step_that_gains_decibels_and_loses_detections_is_refused(tried: Any) 
     gain, lost = step.after_db - step.before_db, -step.answers.kept
     assert lost > 0.9 * step.answers.whole
     assert step.why == f"it gains {gain:.2f} dB and loses {lost:g} of {step.answers.whole:g} detections"
+    assert outcome(step).endswith(f"runs: {step.why}")
     unknown = tried(detector(), images(0, 64), clipped)  # the graph does not say what it is for
     assert (unknown.verdict, unknown.answers) == ("kept", None)
     assert unknown.after_db - unknown.before_db > 2
@@ -145,6 +153,9 @@ def test_a_step_that_keeps_more_is_taken_where_decibels_do_not_tell(tried: Any) 
     assert step.why == (
         f"it keeps {more:,g} more of {whole:,g} top-1 classes, and the loss of {loss:.2f} dB may be chance"
     )
+    assert f"; {step.why};" in outcome(step)
+    nearer = replace(step, after_db=step.before_db + 1, worst=None)
+    assert outcome(nearer).endswith(f"; it keeps {more:,g} more of {whole:,g} top-1 classes")
     unknown = tried(classifier("y"), rows(0, 64), finer)
     assert (unknown.verdict, unknown.answers) == ("dropped", None)
     assert unknown.why == f"it loses {unknown.before_db - unknown.after_db:.2f} dB"
@@ -247,6 +258,17 @@ def test_the_interval_of_changes_holds_and_tells() -> None:
 )  # fmt: skip
 def test_policies(policy: Policy, gain: Gain, why: str) -> None:
     assert policy.refusal(gain) == why
+
+
+def test_the_screen_and_the_page_tell_what_methods_do_to_answers() -> None:
+    trials = Trial("mse", 20.0, 64), Trial("minmax", 21.0, 64, "loses 9 of 64 top-1 classes")
+    chosen = MethodChosen("mse", "", 64, 20.0, (), (), trials, ())
+    page = Page()
+    choice_entries(page, chosen)
+    lines = [line.text for line in page.lines]
+    assert lines[1:] == ["minmax loses 9 of 64 top-1 classes"]
+    notes = [entry.note for entry in scales_entries(chosen)]
+    assert notes == ["on 64 samples", "on 64 samples; it loses 9 of 64 top-1 classes"]
 
 
 LAYOUT = Boxes(CandidateColumns(("y",), 0, 4), CandidateColumns(("y",), 4))
