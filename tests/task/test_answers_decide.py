@@ -24,6 +24,7 @@ from onnxq.judge.intervals import Interval
 from onnxq.judge.policies import BEST_OF_SEVERAL, FITTED, LOUD, STEP, THRESHOLD
 from onnxq.options.step import Step, steps
 from onnxq.page.ledger import _scales as scales_entries
+from onnxq.pipeline.searches import loud
 from onnxq.quant.choice import Trial
 from onnxq.repair import step_search
 from onnxq.repair.ledger import RepairStep
@@ -178,6 +179,22 @@ def test_what_is_loud_is_named_by_the_answers_that_it_keeps_in_float() -> None:
         else:
             assert named.answers is None
             assert " more of " not in named.why
+
+
+def test_a_source_is_named_for_answers_though_decibels_gain_little() -> None:
+    assert loud._matters(Gain(0.2, answers=change(9, 0)))
+    assert not loud._matters(Gain(0.2, answers=change(3, 0)))
+    assert not loud._matters(Gain(0.2))
+
+
+@pytest.mark.parametrize(("gained", "lost", "clear"), [(0, 0, True), (1, 0, True), (0, 2, False)])
+def test_what_seems_to_lose_answers_is_judged_by_more_samples(gained: int, lost: int, clear: bool) -> None:
+    """A clear gain in dB, and answers of which too few change to show anything."""
+    (near, far), count = levels([0.39, 0.3]), gained + lost + 20
+    was = Answers("classes", (*[0.0] * gained, *[1.0] * (lost + 20)), (1.0,) * count, (0.0,) * count)
+    now = replace(was, kept=(*[1.0] * gained, *[0.0] * lost, *[1.0] * 20))
+    found = judged(replace(far, answers=was), replace(near, answers=now), STEP)
+    assert (found.kept, found.clear) == (True, clear)
 
 
 def change(gained: int, lost: int, same: int = 40) -> AnswersChange:
