@@ -1,6 +1,6 @@
 """What is kept in int8, and how near it is: `python -m benchmarks.task [NET ...] [--splits 0 1 2]`.
 
-Each split calibrates on 64 photographs and judges on others. ONNXQ_CORPUS names the folder of nets, and
+Each split calibrates on some photographs and judges on others. ONNXQ_CORPUS names the folder of nets, and
 ONNXQ_IMAGENET one of photographs; without it, parts of the corpus's photographs of people are taken. A path
 is a YOLO of the user's, fed with RGB from 0 to 1. The layout of each net is what its graph says. "kept" is of
 the float net's answers, "new" what only int8 has; "worst dB" is the SQNR about the mean of the worst part of
@@ -41,7 +41,6 @@ NETS = (
     "ultraface_rfb320", "yunet_120x160", "yunet_s_640", "nanodet_m_416_mot", "ortext_fastestdet",
     "CONV_mobilenetv1_0.25_224_keras", "CONV_squeezenet_winml_fp32", "mobilenetv2_0.35_128_flowers_st",
 )  # fmt: skip
-CALIBRATING = 64
 YOLO = Pixels("RGB", 0, 255), 320, "detect:boxes=0:4,scores=4:,cxcywh,BCN"
 """How a YOLO that is given by its path is fed, and what its graph may not say where sizes are dynamic."""
 
@@ -90,12 +89,12 @@ def main() -> int:
     names = [name for name in NETS if any(fnmatch.fnmatchcase(name, glob) for glob in given.nets)]
     for name in [*names, *(one for one in given.nets if one.endswith(".onnx"))]:
         path = Path(name) if name.endswith(".onnx") else corpus / "models" / f"{name}.onnx"
-        count, sample = _pool(corpus, entries.get(name) or path, CALIBRATING + given.judges)
+        count, sample = _pool(corpus, entries.get(name) or path, given.calibrating + given.judges)
         task = None if name in entries else YOLO[2]
         for split in given.splits:
             order = np.random.default_rng(split).permutation(count)
-            judges = order[CALIBRATING : CALIBRATING + given.judges]
-            calibrating = [sample(place) for place in order[:CALIBRATING]]
+            judges = order[given.calibrating : given.calibrating + given.judges]
+            calibrating = [sample(place) for place in order[: given.calibrating]]
             row = measured(path, split, calibrating, map(sample, judges), given.repair, task)
             rows.append(row)
             print(*_cells(row, before), sep="  ", file=sys.stderr, flush=True)
@@ -110,6 +109,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.task")
     parser.add_argument("nets", nargs="*", default=["*"], metavar="NET", help="by name, or paths")
     parser.add_argument("--splits", nargs="+", type=int, default=[0, 1, 2], metavar="SEED")
+    parser.add_argument("--calibrating", type=int, default=64, help="photographs that calibrate")
     parser.add_argument("--judges", type=int, default=300, help="photographs that judge a split")
     parser.add_argument("--repair", default=None, help="as of onnxq quantize")
     parser.add_argument("--json", type=Path, help="keep the rows there")
