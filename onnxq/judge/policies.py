@@ -51,9 +51,6 @@ TOGETHER = Policy(least_db=ANY_DB)
 # The SQNR of the worst part from which on attention is in int8 whatever that costs, where there is no goal.
 JOINTS_FLOOR_DB = 30.0
 
-# Attention in float that brings the outputs up to that: nothing but that no answers are lost.
-FLOOR_REACHED = Policy()
-
 # What is loud in float: what that gains at least, all together, or its price. The best of a dozen sets seems
 # to gain by chance, too: it is sure by two standard errors. No output is to pay much for the others.
 LOUD = Policy(least_db=1.0, sure=2.0, may_lose_db=1.0)

@@ -11,7 +11,7 @@ import numpy as np
 from onnxq.base.errors import UserError
 from onnxq.base.reason import Reason
 from onnxq.judge.acceptance import Gain, Levels
-from onnxq.judge.policies import FLOOR_REACHED, JOINTS_FLOOR_DB, LOUD, LOUD_PRICE_OF_ONE_DB
+from onnxq.judge.policies import JOINTS_FLOOR_DB, LOUD, LOUD_PRICE_OF_ONE_DB
 from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.pipeline.search import ModelSearch, searched
 from onnxq.pipeline.searches.repair import REPAIR
@@ -68,12 +68,13 @@ def below_floor(joints: Sequence[Joint], measure: Measure, cost: Cost) -> dict[s
     levels = measure(nested)
     reached = [one.of_all.worst_output_db or 0.0 for one in levels]
     best = next((place for place, level in enumerate(reached) if level >= JOINTS_FLOOR_DB), None)
-    gains, policy = [Gain.of(base, one) for one in levels], FLOOR_REACHED
     if best is None:
+        gains = [Gain.of(base, one) for one in levels]
         prices = [LOUD_PRICE_OF_ONE_DB * len(nodes) for nodes in nested]
         best = int(np.argmax([gain.db - price for gain, price in zip(gains, prices, strict=True)]))
-        policy = replace(LOUD, least_db=max(LOUD.least_db, prices[best]))
-    if policy.refusal(gains[best]):
+        if replace(LOUD, least_db=max(LOUD.least_db, prices[best])).refusal(gains[best]):
+            return {}
+    elif (answers := Gain.of(base, levels[best]).answers) is not None and answers.shown < 0:
         return {}
     text = (
         f"with such layers quantized the worst output has {worst:.1f} dB of SQNR about its mean, in float "
