@@ -265,8 +265,8 @@ def _units(made: Preparation) -> Iterator[DataWarning]:
         yield DataWarning(
             "units", made.input,
             f"input {made.input!r} is fed {low:.4g} to {high:.4g}, all on one side of 0: {_of_mean(made)}",
-            "how was the model trained? a mean of pixels from 0 to 255 goes with --scale 1, of values from 0 to "
-            "1 with --scale 1/255",
+            "how was the model trained? a mean of pixels from 0 to 255 goes with --scale 1, of values from 0 "
+            "to 1 with --scale 1/255",
             *((("--scale", "--preset"), ("--scale", "1")) if made.scale < 1 < max(made.mean) else ()),
         )  # fmt: skip
     elif max(-low, high) > 256 and made.scale >= 1:

@@ -117,8 +117,8 @@ class LayerRules:
         for one in lost[:1]:
             more = f"; those of {len(lost) - 1} more layers likewise" if lost[1:] else ""
             self.notes.append(
-                f"{one.because} costs the weights of {one.node!r} {one.lost_db:.1f} dB: {one.whole_db:.1f} dB "
-                f"without it, {one.db:.1f} dB with it{more}"
+                f"{one.because} costs the weights of {one.node!r} {one.lost_db:.1f} dB: {one.whole_db:.1f} "
+                f"dB without it, {one.db:.1f} dB with it{more}"
             )
 
     def _say_idle(self, rules: set[LayerRule], what: str) -> None:
