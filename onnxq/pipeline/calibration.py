@@ -24,6 +24,7 @@ from onnxq.draft.body import BodyPlan
 from onnxq.draft.draft import Draft
 from onnxq.draft.edits import FloatEdit
 from onnxq.draft.from_file import draft_of, edited_as_stated
+from onnxq.formats import INT8
 from onnxq.graph.deciders import freeze_hint
 from onnxq.graph.layers import balance
 from onnxq.graph.model import Model
@@ -160,7 +161,7 @@ def prepare(
     Raises:
         UserError: a glob or an entry matches nothing.
     """
-    if job.model.opset < job.model.format.opset:
+    if job.model.opset < job.opset:
         with job.step("upgrade"):
             job.upgrade()
     with job.step("plan"):
@@ -188,15 +189,18 @@ def prepare(
             vetoes.update(in_float(model) if format.loud == "float" else {})
             vetoes.update(own.floats)
 
-        def make(floats: Mapping[str, str], wanted: Collection[str]) -> QuantPlan:
+        def make(
+            floats: Mapping[str, str], wanted: Collection[str], formats: Mapping[str, str]
+        ) -> QuantPlan:
             # plans name the tensors of the model before edits
             vetoed = {**floats, **vetoes}
-            return make_plan(job.model, rules, format.keep_float, vetoed, wanted, format.keep_float_op)
+            ops = format.keep_float_op
+            plan = make_plan(job.model, rules, format.keep_float, vetoed, wanted, ops, formats)
+            return plan.per_tensor() if file is None and format.scale_form == "per-tensor" else plan
 
         methods: Mapping[str, LayerRule] = {}
         if file is None:
-            plan = make({}, ())
-            draft = Draft(plan.per_tensor() if format.scale_form == "per-tensor" else plan)
+            draft = Draft(make({}, (), {}))
         else:
             draft, methods, notes = draft_of(file, edits, model, make)
             job.notes.extend(notes)
@@ -409,5 +413,5 @@ def stated_by(cache: trt_cache.Cache | None, plan: QuantPlan) -> dict[str, Range
     if cache is None:
         return {}
     return of_groups(
-        {name: Range(float(s) * plan.format.greatest, STATED) for name, s in cache.scales.items()}, plan
+        {name: Range(float(s) * INT8.greatest, STATED) for name, s in cache.scales.items()}, plan
     )

@@ -141,7 +141,7 @@ def sensitivity_of(
         scores=pursuit.scores_of(before, after),
         calibration=data,
         repair=repair,
-        format=accuracy.built.draft.plan.format.name,
+        format=accuracy.built.draft.plan.format_names,
     )
     report = extended(
         SensitivityReport, job.run(accuracy.built.floats.model, "sensitivity"), sensitivity=part

@@ -98,7 +98,7 @@ class LayerRules:
                 values = constant_of(tensors[site.tensor])
                 assert values is not None
                 weights[site.tensor, site.axis] = amax_of(
-                    np.asarray(values, np.float32), site.axis, rule, plan.format
+                    np.asarray(values, np.float32), site.axis, rule, site.numbers
                 )
         self._say_idle(set(self._weights.values()) - used, "quantized weight")
         return weights

@@ -24,7 +24,7 @@ from onnxq.documents.plan import Heads, PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import PlanReport
 from onnxq.draft.from_file import check_body, check_shapes
-from onnxq.formats import INT8
+from onnxq.formats import INT8, in_words
 from onnxq.graph.outline import outline
 from onnxq.graph.spans import spans
 from onnxq.graph.spool import LARGE, weight_bytes
@@ -218,7 +218,7 @@ class Quantization:
             int8_share_of_all_macs=plan.int8_share_of_all,
             file=None if self._file is None else str(self._file.path),
             heads=heads,
-            format=plan.format.name,
+            format=plan.format_names,
         )
 
     def run(
@@ -478,7 +478,7 @@ class Quantization:
         method = choice.method if choice is not None else self._options.default
         for name in activations(draft.plan, built.floats):
             if name in ranges.tensors or name in ranges.stated:
-                scales[name] = np.float32(draft.plan.format.scale(ranges.of(name, method).amax))
+                scales[name] = np.float32(INT8.scale(ranges.of(name, method).amax))
         scales_of_groups = draft.scales
         for group in draft.plan.groups:
             if group.id in scales_of_groups:
@@ -601,7 +601,7 @@ def _recognised(built: Built) -> Int8Operators | None:
     """How many of the int8 layers onnxruntime makes int8 operators of; none of a large model."""
     proto, plan = built.written.proto, built.draft.plan
     planned = plan.planned
-    if not planned or plan.format != INT8 or weight_bytes(proto) >= LARGE:
+    if not planned or plan.formats != (INT8,) or weight_bytes(proto) >= LARGE:
         return None
     try:
         operators = int8_operators(proto, built.floats.model.data_dir)
@@ -618,5 +618,5 @@ def _unknown_sizes(job: Job) -> Iterator[str]:
     if dynamic:
         yield (
             f"the sizes of input {dynamic[0]!r} are not known: layers count as large enough for "
-            f"{job.model.format.name}; --shape, --assume or --calib tells them"
+            f"{in_words(job.model.formats)}; --shape, --assume or --calib tells them"
         )

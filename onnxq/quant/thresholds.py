@@ -59,9 +59,10 @@ class Method(NamedMethod):
         return " ".join([self.name, *(f"{value:.12g}" for value in self.arguments)])
 
 
-def automatic(format: NumberFormat) -> tuple[Method, ...]:
-    """The methods that `auto` tries for a format: those of one candidate before those of several."""
-    tried = [one for one in methods().values() if one.auto and (format.even or one.format != "even")]
+def automatic(formats: Sequence[NumberFormat]) -> tuple[Method, ...]:
+    """The methods that `auto` tries for what has some formats: those of one candidate before those of several."""
+    even = all(one.even for one in formats)
+    tried = [one for one in methods().values() if one.auto and (even or one.format != "even")]
     candidates = [_each(one, one.parameter.auto if one.parameter else ()) for one in tried]
     return tuple(one for several in sorted(candidates, key=lambda each: len(each) > 1) for one in several)
 

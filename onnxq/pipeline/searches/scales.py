@@ -58,7 +58,7 @@ def _widened(inserted: Inserted) -> Iterator[str]:
 def methods_of(options: Calibrating, plan: QuantPlan) -> Sequence[Method]:
     """The methods that the outputs choose from."""
     own = [one for one in SEARCH if one.name == options.default.name]
-    return own if options.search else automatic(plan.format)
+    return own if options.search else automatic(plan.formats)
 
 
 def _wanted(request: RunRequest, state: RunState) -> bool:
