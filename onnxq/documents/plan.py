@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from onnxq.base.plain import DocumentPart
@@ -87,6 +89,42 @@ class Heads(DocumentPart):
 
 
 @dataclass(frozen=True, slots=True)
+class FormatTried(DocumentPart):
+    """A number format, or a mix of them, that was tried for the whole model.
+
+    Attributes:
+        format: "int8", "fp8", or "int8 and fp8".
+        layers: how many layers were in each.
+        sqnr_db: of all outputs about their mean, dB, on samples that confirm.
+        worst_output_db: that of the worst output, or part of one.
+        bytes: what the engine moves, predicted from shapes, as a share of what plain float16 moves.
+        verdict: "chosen" or "dropped".
+        why: why.
+    """
+
+    format: str
+    layers: Mapping[str, int]
+    sqnr_db: float | None
+    worst_output_db: float | None
+    bytes: float
+    verdict: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class FormatsTried(DocumentPart):
+    """How the number format of each layer was chosen, where several were asked for.
+
+    Attributes:
+        tried: what was compared; empty where nothing could be.
+        why: what decided.
+    """
+
+    tried: tuple[FormatTried, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PlanPart(DocumentPart):
     """What is quantized, and why.
 
@@ -102,7 +140,8 @@ class PlanPart(DocumentPart):
         int8_share_of_all_macs: that of all of them; None where a size is not known.
         file: the plan file that was obeyed, None for none.
         heads: what became of the last layers; None where that was not asked.
-        format: the number format that layers are quantized to: "int8", "fp8".
+        format: the number formats that layers are quantized to: "int8", "fp8", "int8 and fp8".
+        formats: how that of each layer was chosen; None where one was asked for, or a plan says it.
     """
 
     sites: tuple[Site, ...]
@@ -116,3 +155,15 @@ class PlanPart(DocumentPart):
     file: str | None
     heads: Heads | None
     format: str = INT8.name
+    formats: FormatsTried | None = None
+
+    def in_each(self, without: Collection[str] = ()) -> Mapping[str, int]:
+        """How many layers are in each format, the float ones not counted; `without`: those that do not run so."""
+        counted = (one.format for one in self.layers if one.quantized and one.node not in without)
+        return Counter(counted)
+
+    def in_words(self, without: Collection[str] = ()) -> str:
+        """The same in words, where there are several formats: "12 in int8, 6 in fp8"; else in the one."""
+        each = self.in_each(without)
+        names = self.format.split(" and ")
+        return self.format if len(names) < 2 else ", ".join(f"{each.get(one, 0)} in {one}" for one in names)

@@ -126,6 +126,8 @@ class Prepared:
         unedited: the reference without the draft's edits; where a file's pairs are adopted, the file.
         layers: the `[[layer]]` that gives a tensor its range.
         steps: which steps of repair nodes may have that not all may have.
+        measured: the tensors whose ranges are measured, in any of the formats that are asked for.
+        drafted: the draft whose layers have other number formats, see `RunRequest`.
     """
 
     draft: Draft
@@ -133,6 +135,8 @@ class Prepared:
     unedited: onnx.ModelProto
     layers: Mapping[str, LayerRule]
     steps: Mapping[str, tuple[str, ...]]
+    measured: tuple[str, ...]
+    drafted: Callable[[Mapping[str, str]], tuple[Draft, Mapping[str, LayerRule]]]
 
 
 def prepare(
@@ -189,9 +193,7 @@ def prepare(
             vetoes.update(in_float(model) if format.loud == "float" else {})
             vetoes.update(own.floats)
 
-        def make(
-            floats: Mapping[str, str], wanted: Collection[str], formats: Mapping[str, str]
-        ) -> QuantPlan:
+        def make(floats: Mapping[str, str], wanted: Collection[str], formats: Mapping[str, str]) -> QuantPlan:
             # plans name the tensors of the model before edits
             vetoed = {**floats, **vetoes}
             ops = format.keep_float_op
@@ -204,21 +206,35 @@ def prepare(
         else:
             draft, methods, notes = draft_of(file, edits, model, make)
             job.notes.extend(notes)
-    ranges = own.ranges(draft.plan)
-    amax = {**own.weights(draft.plan), **draft.patches.amax}
-    taken = job.taken
-    if file is None and taken is not None:
-        said = taken.ranges(draft.plan) if taken.adopted else {}
-        job.notes.extend(taken.told(draft.plan, said))
-        asked = {name: said[name] for name in draft.plan.measured if name in said and name not in ranges}
-        draft = replace(draft, ranges={**asked, **draft.ranges})
-        amax = {**(taken.weights(draft.plan, model) if taken.adopted else {}), **amax}
-    draft = replace(draft, patches=replace(draft.patches, amax=amax), body=body)
-    job.notes.extend(own.notes)
+
+    def with_stated(draft: Draft) -> tuple[Draft, Mapping[str, LayerRule], list[str]]:
+        """A draft with what is stated of its ranges; the `[[layer]]` of the others; what is to be said."""
+        ranges, taken = own.ranges(draft.plan), job.taken
+        notes: list[str] = []
+        amax = {**own.weights(draft.plan), **draft.patches.amax}
+        if file is None and taken is not None:
+            said = taken.ranges(draft.plan) if taken.adopted else {}
+            notes += taken.told(draft.plan, said)
+            asked = {name: said[name] for name in draft.plan.measured if name in said and name not in ranges}
+            draft = replace(draft, ranges={**asked, **draft.ranges})
+            amax = {**(taken.weights(draft.plan, model) if taken.adopted else {}), **amax}
+        draft = replace(draft, patches=replace(draft.patches, amax=amax), body=body)
+        left = {name: rule for name, rule in {**ranges, **methods}.items() if name not in draft.ranges}
+        return draft, left, notes
+
+    def drafted(formats: Mapping[str, str]) -> tuple[Draft, Mapping[str, LayerRule]]:
+        return with_stated(Draft(make({}, (), formats)))[:2]
+
+    draft, ranges, said = with_stated(draft)
+    job.notes.extend([*said, *own.notes])
     if layers and file is not None:
         job.notes.append("the plan is obeyed: [[layer]] counts only for ranges that the plan leaves open")
-    ranges = {name: rule for name, rule in {**ranges, **methods}.items() if name not in draft.ranges}
-    return Prepared(draft, floats, unedited, ranges, own.steps)
+    measured = draft.plan.measured
+    for name in [*job.target.formats][1:] if file is None and quantizes else ():
+        other, _ = drafted({layer.node: name for layer in draft.plan.layers})
+        measured = tuple(dict.fromkeys((*measured, *other.plan.measured)))
+        drafted({})  # the graph has the formats of the draft again
+    return Prepared(draft, floats, unedited, ranges, own.steps, measured, drafted)
 
 
 def activations(plan: QuantPlan, floats: FloatModel) -> tuple[str, ...]:

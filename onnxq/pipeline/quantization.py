@@ -20,7 +20,7 @@ from onnxq.documents.calibration import CalibrationPart, MethodChosen, NotCalibr
 from onnxq.documents.changes import NotTaken
 from onnxq.documents.engine import EnginePart
 from onnxq.documents.layer_errors import LayerErrors
-from onnxq.documents.plan import Heads, PlanPart
+from onnxq.documents.plan import FormatsTried, Heads, PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import PlanReport
 from onnxq.draft.from_file import check_body, check_shapes
@@ -57,9 +57,10 @@ from onnxq.pipeline.pursuit import Measurement, Pursuit
 from onnxq.pipeline.ranging import Ranging
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.sampling import Sampling
-from onnxq.pipeline.search import searched
+from onnxq.pipeline.search import ModelSearch, searched
 from onnxq.pipeline.searches import COMPILED, PLANNED, WRITTEN
 from onnxq.pipeline.searches.body import BODY, decided, last_form
+from onnxq.pipeline.searches.formats import in_formats
 from onnxq.pipeline.searches.loud import stated
 from onnxq.pipeline.searches.repair import NO_SAMPLES, enough, stated_part, untried
 from onnxq.pipeline.searches.scales import with_scales
@@ -158,14 +159,14 @@ class Quantization:
             origin = "none yet: there was no data"
             return planned(job, draft, model, deployments, origin, report, settled=False)
         request, state = self._calibrated(sampling)
-        state = searched((*PLANNED, BODY), request, state)
+        state = self._planned((*PLANNED, BODY), request, state)
         built = state.built.finished()
         draft, made = built.draft, built.written
         calibration = self._report(sampling, state, built, None)
         report = extended(
             PlanReport,
             job.run(built.floats.model, "plan"),
-            plan=self._plan_part(draft.plan, state.heads),
+            plan=self._plan_part(draft.plan, state.heads, state.formats),
             calibration=replace(calibration, measured=True),
             **deployment_parts(sampling.deployed.deployments, state.worth),
             repair=state.repair,
@@ -187,7 +188,7 @@ class Quantization:
         repairs = bool(self._repair.steps) and self._job.target.explicit
         if self._repair.is_auto and count is not None and not enough(count):
             repairs = False
-        decides |= self._format.loud == "auto"
+        decides |= self._format.loud == "auto" or self._mixes
         confirms = decides or self._loud == "default"
         return Sampling(
             self._job, self._options, self._source, self._given,
@@ -206,7 +207,22 @@ class Quantization:
         """What the report says of repair where nothing is measured."""
         return untried(self._repair, NO_SAMPLES) if self._repair.steps else None
 
-    def _plan_part(self, plan: QuantPlan, heads: Heads | None) -> PlanPart:
+    def _planned(self, searches: Sequence[ModelSearch], request: RunRequest, state: RunState) -> RunState:
+        """What searches come to; behind those of a plan alone, where several number formats are asked for."""
+        if self._mixes:
+            state, searches = in_formats(PLANNED, request, state), searches[len(PLANNED) :]
+            deployments = request.sampling.deployed.deployments
+            state = replace(state, worth=worths(state.built.floats.model, deployments))
+        return searched(searches, request, state)
+
+    @property
+    def _mixes(self) -> bool:
+        """Whether each layer has the number format that is better for it, of several."""
+        return self._file is None and len(self._job.target.formats) > 1 and len(self._format.formats) > 1
+
+    def _plan_part(
+        self, plan: QuantPlan, heads: Heads | None, formats: FormatsTried | None = None
+    ) -> PlanPart:
         return PlanPart(
             sites=tuple(plan.sites),
             own_pairs_read=tuple(plan.own),
@@ -219,6 +235,7 @@ class Quantization:
             file=None if self._file is None else str(self._file.path),
             heads=heads,
             format=plan.format_names,
+            formats=formats,
         )
 
     def run(
@@ -245,7 +262,7 @@ class Quantization:
         as_float = None if job.target.explicit else job.result(job.model.to_proto())
         request, state = self._calibrated(sampling)
         self._tell_of_pairs(sampling, state.references.verifying)
-        state = self._verified(request, searched((*PLANNED, *WRITTEN), request, state))
+        state = self._verified(request, self._planned((*PLANNED, *WRITTEN), request, state))
         state = self._verified(request, searched(COMPILED, request, state))  # the compiler has a say
         job, built, compiled, verified = state.built.job, state.built, state.compiled, state.verified
         assert compiled is not None
@@ -264,7 +281,7 @@ class Quantization:
         result.report = job.finished(
             replace(
                 result.report,
-                plan=self._plan_part(draft.plan, state.heads),
+                plan=self._plan_part(draft.plan, state.heads, state.formats),
                 calibration=self._report(sampling, state, built, cache),
                 accuracy=_accuracy(built, verified),
                 about_mean=verified.gauge.about_mean if compared else None,
@@ -355,7 +372,7 @@ class Quantization:
         self._ranks = True
         sampling = self._sampling(chooses=True)
         self._tell_of_pairs(sampling, None)
-        return sampling, searched(PLANNED, *self._calibrated(sampling))
+        return sampling, self._planned(PLANNED, *self._calibrated(sampling))
 
     def _accuracy(self, sampling: Sampling, state: RunState, asked: Asked) -> Accuracy:
         accuracy = Accuracy(sampling, state.built, asked)
@@ -432,7 +449,7 @@ class Quantization:
         )  # fmt: skip
         request = RunRequest(
             options, sampling, self._repair, self._pursuit, self._loud, self._compilation, file,
-            edits=self._header is None, repairs_of=prepared.steps,
+            edits=self._header is None, repairs_of=prepared.steps, drafted=prepared.drafted,
             without=SCALING if taken is not None and taken.adopted and self._repair.is_auto else frozenset(),
         )  # fmt: skip
         draft, floats = prepared.draft, prepared.floats
