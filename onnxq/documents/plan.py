@@ -7,6 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from onnxq.base.plain import DocumentPart
+from onnxq.base.shown import count
+from onnxq.documents.engine import EnginePart
 from onnxq.formats import INT8
 from onnxq.judge.intervals import Interval
 from onnxq.quant.plan import Joint, KeptFloat, OwnPair, PlannedLayer, ScaleGroup, Site
@@ -159,11 +161,23 @@ class PlanPart(DocumentPart):
 
     def in_each(self, without: Collection[str] = ()) -> Mapping[str, int]:
         """How many layers are in each format, the float ones not counted; `without`: those that do not run so."""
-        counted = (one.format for one in self.layers if one.quantized and one.node not in without)
-        return Counter(counted)
+        held = (one.format for one in self.layers if one.quantized and one.node not in without)
+        return dict(sorted(Counter(held).items(), key=lambda one: self.format.find(one[0])))
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether layers have several formats."""
+        return len(self.in_each()) > 1
 
     def in_words(self, without: Collection[str] = ()) -> str:
-        """The same in words, where there are several formats: "12 in int8, 6 in fp8"; else in the one."""
+        """The same in words: "12 in int8, 6 in fp8"."""
         each = self.in_each(without)
-        names = self.format.split(" and ")
-        return self.format if len(names) < 2 else ", ".join(f"{each.get(one, 0)} in {one}" for one in names)
+        return ", ".join(f"{each.get(name, 0)} in {name}" for name in self.in_each())
+
+    def said_to_run(self, engine: EnginePart) -> str:
+        """How many of the planned layers run in their format, in words."""
+        if self.is_mixed:
+            planned = count(engine.planned, "planned layer")
+            return f"{engine.int8} of {planned} run as planned: {self.in_words(engine.not_int8)}"
+        planned = count(engine.planned, f"planned {self.format} layer")
+        return f"{engine.int8} of {planned} run in {self.format}"

@@ -26,7 +26,6 @@ from onnxq.quant.patches import Patches
 from onnxq.quant.plan_file import PlanFile
 from onnxq.quant.ranges import Ranges
 
-
 Drafted = Callable[[Mapping[str, str]], tuple[Draft, Mapping[str, LayerRule]]]
 
 

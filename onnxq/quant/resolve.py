@@ -28,7 +28,6 @@ from onnxq.quant.plan import (
 )
 from onnxq.rule.api import Follow, Quantize, Read, Together
 
-
 Key = tuple[Tensor, str]
 """A tensor, and the number format that it is quantized to: it has a pair for each in which it is read."""
 

@@ -17,7 +17,6 @@ from onnxq.base.errors import UserError
 from onnxq.base.joined import Joined
 from onnxq.base.reason import Reason
 from onnxq.documents.plan import FormatsTried, FormatTried
-from onnxq.formats import FORMATS
 from onnxq.judge.acceptance import LEAST_DB, Gain, Levels
 from onnxq.judge.comparable import not_compared
 from onnxq.judge.policies import BYTES_PRICE_DB, MIXED
