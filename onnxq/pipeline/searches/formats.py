@@ -111,6 +111,19 @@ class _Judged:
         )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class _UnitNoise:
+    """What a unit makes of the outputs' noise, in parts of the signal.
+
+    Attributes:
+        gone: what goes with it, beside all others; less than nothing where it undoes some of theirs.
+        most: that, or what it makes alone, where that is more: others need not undo it.
+    """
+
+    gone: float
+    most: float
+
+
 class _Choosing:
     """The choice between formats."""
 
@@ -171,10 +184,10 @@ class _Choosing:
     def _mix(self, base: RunState, other: RunState) -> tuple[RunState | None, str]:
         """What the mix starts from that promises most, and why; None where none promises anything."""
         units = self._units()
-        ours, theirs = (self._noise_of(state, units) for state in (base, other))
-        noise, plan = ours[-1], self._plan(base, other, ())
+        (noise, ours), (_, theirs) = (self._noise_of(state, units) for state in (base, other))
+        plan = self._plan(base, other, ())
         before = self._bytes(self._starts[0].built, plan)
-        quieter = {unit: theirs[place] - ours[place] for place, unit in enumerate(units)}
+        quieter = {unit: theirs[place].most - ours[place].gone for place, unit in enumerate(units)}
         more = {
             unit: self._bytes(self._starts[0].built, self._plan(base, other, [unit])) - before
             for unit in units
@@ -223,12 +236,16 @@ class _Choosing:
                     together.join(first, name)
         return [frozenset(names) for names in together.members().values()]
 
-    def _noise_of(self, state: RunState, units: Sequence[Unit]) -> list[float]:
-        """What each unit makes of the outputs' noise in a candidate; the last is all of it."""
+    def _noise_of(self, state: RunState, units: Sequence[Unit]) -> tuple[float, list[_UnitNoise]]:
+        """The outputs' noise in a candidate, and what each unit makes of it."""
         asked = Asked(samples=_SAMPLES, most=_SOURCES, weights=self._request.weights)
         model = Accuracy(self._sampling, state.built, asked).model
-        whole, *rest = model.noises(model.sources.on_each([(), *units]))
-        return [*(max(0.0, float(whole - less)) for less in rest), float(whole)]
+        on = model.sources.on_each([(), *units])
+        whole, *rest = map(float, model.noises(on))
+        alone = map(float, model.noises(on[0] & ~on[1:]))
+        return whole, [
+            _UnitNoise(whole - left, max(one, whole - left)) for left, one in zip(rest, alone, strict=True)
+        ]
 
     def _formats(self, base: RunState, other: RunState, taken: Sequence[Unit]) -> dict[str, str]:
         """The format of each layer, with some as in the other candidate; one in float has that of its unit."""
