@@ -1,8 +1,8 @@
 """What a mix of int8 and FP8 gains: `python -m benchmarks.mixed [NET ...]`.
 
-Each net is quantized by default (repair and all) in int8, in FP8, and each layer in the better of both, judged
-on samples that no tool saw, and compiled for sm 89: what its merged engine moves of plain float16's bytes.
-Trained: digits and MobileNetV1 of the corpus, a ViT and a text
+Each net is quantized by default, repair and all: in int8, in FP8, each layer in the better of both. It is
+judged on samples that no tool saw, and compiled for sm 89: what its merged engine moves of plain float16's
+bytes. Trained: digits and MobileNetV1 of the corpus, a ViT and a text
 encoder (`benchmarks.repair.encoders`). Random weights: a decoder like Llama of 4 layers, and what `--model`
 names, with normal values or words.
 """

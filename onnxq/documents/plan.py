@@ -160,7 +160,7 @@ class PlanPart(DocumentPart):
     formats: FormatsTried | None = None
 
     def in_each(self, without: Collection[str] = ()) -> Mapping[str, int]:
-        """How many layers are in each format, the float ones not counted; `without`: those that do not run so."""
+        """How many layers are in each format but float; `without`: some that are not counted."""
         held = (one.format for one in self.layers if one.quantized and one.node not in without)
         return dict(sorted(Counter(held).items(), key=lambda one: self.format.find(one[0])))
 

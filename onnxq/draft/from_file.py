@@ -40,8 +40,8 @@ from onnxq.quant.weights import Weights
 from onnxq.run.profiles import check_profile
 
 MakePlan = Callable[[Mapping[str, str], Collection[str], Mapping[str, str]], QuantPlan]
-"""The plan of the rules: the nodes in float, by name with the reason, others that are quantized although rules
-leave them in float, and the number formats of nodes, by name, where it is not the usual one."""
+"""The plan of the rules, with some nodes in float, by name with the reason, others quantized although rules
+leave them in float; and with the number formats of nodes, by name."""
 
 CODE = "plan"
 _FEW = 4

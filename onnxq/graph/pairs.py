@@ -271,7 +271,7 @@ class PairIndex:
 
     @property
     def formats(self) -> tuple[str, ...]:
-        """The formats that the model is quantized to, of `FORMATS`, by name; none where it has no such pair."""
+        """The names of the formats, of `FORMATS`, that pairs of the model have."""
         held = {pair.format.name for pair in self.pairs if pair.format is not None}
         return tuple(name for name in FORMATS if name in held)
 

@@ -482,7 +482,7 @@ class Format(
     """
 
     number_format: str | Sequence[str] | None = option(
-        None, "Number format: int8, fp8 (E4M3, from compute capability 8.9 on), or int8,fp8: each layer's own.",
+        None, "Number format: int8, fp8 (E4M3, from compute capability 8.9 on), or int8,fp8 by layer.",
         kinds.some_of("number format", NUMBER_FORMATS, ()), metavar="FORMAT", flag=("--format",),
     )  # fmt: skip
     keep_float: Sequence[str] = option((), "Names of nodes to keep in float.", TEXTS, metavar="GLOB")

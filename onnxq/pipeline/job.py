@@ -149,7 +149,7 @@ class Job:
         """Loads a model, and applies what the user states about its inputs.
 
         `time_limit`: the seconds after which its searches end; None: they take as long as they take.
-        `formats`: the number formats of its plans, by name; of none: those of the model's own pairs, where the
+        `formats`: the number formats of its plans, by name; none: those of the model's own pairs, where the
         target has them, else the target's first one.
 
         Raises:

@@ -123,7 +123,7 @@ class Resolver:
         self._read()
 
     def _of_several_formats(self) -> set[Node]:
-        """What moves values that are read in several formats: each pair is behind it, of values not rounded."""
+        """What moves values that are read in several formats: the pair of each is behind it."""
         asked: dict[Node, set[str]] = {}
         todo = list(self.activations)
         while todo:

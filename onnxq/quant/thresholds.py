@@ -60,7 +60,7 @@ class Method(NamedMethod):
 
 
 def automatic(formats: Sequence[NumberFormat]) -> tuple[Method, ...]:
-    """The methods that `auto` tries for what has some formats: those of one candidate before those of several."""
+    """The methods that `auto` tries for some formats: those of one candidate before those of several."""
     even = all(one.even for one in formats)
     tried = [one for one in methods().values() if one.auto and (even or one.format != "even")]
     candidates = [_each(one, one.parameter.auto if one.parameter else ()) for one in tried]

@@ -3,7 +3,8 @@
 What is computed element by element runs at the end of the kernel whose result nobody else reads; all else has
 a kernel of its own. What only puts values in another place moves nothing. A tensor that leaves its kernel is
 written once for each type in which it is read, and read by each kernel that reads it: a byte an element where
-a pair is in between, else two. Where number formats meet nothing else is moved: what ends a kernel writes either.
+a pair is in between, else two. Where number formats meet nothing else is moved: what ends a kernel writes
+either.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ _Codes = Mapping[tuple[str, int], str]
 
 
 def _read(node: Node, codes: _Codes) -> Iterator[tuple[Tensor, str]]:
-    """What a node reads, wherever it was put since it was made, and in which type: a number format, or half."""
+    """What a node reads, wherever it was put since it was made, and as what: a number format, or half."""
     for index, tensor in enumerate(node.inputs):
         if tensor is not None and is_float(tensor.dtype):
             yield from _sources(tensor, codes.get((node.name, index), _HALF), codes)

@@ -56,7 +56,8 @@ class Target:
             only. The algorithm is that of `trtexec --calib`.
         limits: the largest sizes that it takes, and the numbers of its kernels, by name.
         formats: the operators that multiply in a number format, by its name; the first one is what plans are
-            made of where nothing else is said of a layer. From which sizes on that gains, limits say: `int8-rows`, `int8-channels`, ...
+            made of where nothing else is said of a layer. From which sizes on that gains, limits say:
+            `int8-rows`, `int8-channels`, ...
         types: the flags of trtexec and of Polygraphy that let it run the types of Q/DQ pairs; empty
             where none is needed.
         strongly_typed: whether it runs each tensor in the type that the file states; the builders of others

@@ -1,8 +1,8 @@
 """Which number format each layer has, where several are asked for: each alone, and a mix of them.
 
-The model is quantized in each format alone, with all that a run searches for. What a layer makes of the noise in
-each of them is known of both noise models; what the engine moves is predicted from shapes. So a mix is found, is
-repaired like any model, and takes the place of the better one where the outputs are nearer by its price.
+The model is quantized in each format alone, with all that a run searches for. What a layer makes of the noise
+in each of them both noise models say; what the engine moves is predicted from shapes. So a mix is found. It
+is repaired like any model, and takes the place of the better one where the outputs are nearer by its price.
 """
 
 from __future__ import annotations
@@ -107,7 +107,8 @@ class _Judged:
         plan, of_all = self.state.built.draft.plan, self.levels.of_all
         layers = {one.name: sum(x.format == one.name for x in plan.layers) for one in plan.formats}
         return FormatTried(
-            plan.format_names, layers, of_all.sqnr_about_mean_db, of_all.worst_output_db, self.bytes, verdict, why
+            plan.format_names, layers, of_all.sqnr_about_mean_db, of_all.worst_output_db, self.bytes,
+            verdict, why,
         )  # fmt: skip
 
 
@@ -167,7 +168,8 @@ class _Choosing:
             return replace(best.state, formats=told)
         gain = Gain.of(best.levels, mix.levels).db
         lost = best.told("dropped", f"the mix gains {gain:.1f} dB on it")
-        return replace(mixed, formats=FormatsTried((mix.told("chosen", why), lost, behind), why))
+        why = f"{why}: {gain:+.1f} dB on all in {name}, for {mix.bytes - best.bytes:+.2f} of float16's bytes"
+        return replace(mixed, formats=FormatsTried((mix.told("chosen", ""), lost, behind), why))
 
     def _judged(self, state: RunState) -> _Judged:
         """How near a candidate is, on samples that chose nothing of it."""
@@ -212,10 +214,8 @@ class _Choosing:
             return None, "each layer is nearer in the other format by the noise that it makes in each"
         names = [node for unit in taken for node in sorted(unit)]
         name = other.built.draft.plan.format_names
-        why = (
-            f"by the noise that each layer makes in each format, {_few(names)} in {name} "
-            f"promise{'s' * (len(names) == 1)} {promised:.1f} dB for their bytes"
-        )
+        verb = "are" if len(names) > 1 else "is"
+        why = f"by the noise that each layer makes in each format, {_few(names)} {verb} in {name}"
         return self._start(base, other, taken), why
 
     def _units(self) -> list[Unit]:
@@ -231,9 +231,9 @@ class _Choosing:
                 readers.setdefault(site.group, []).extend(edge.node for edge in site.readers)
             beside = [[need.edge.node, need.beside] for need in plan.needs if need.beside]
             for nodes in (*readers.values(), *(joint.nodes for joint in plan.together), *beside):
-                first, *others = [name for name in nodes if name in layers] or [""]
-                for name in others:
-                    together.join(first, name)
+                held = [name for name in nodes if name in layers]
+                for name in held[1:]:
+                    together.join(held[0], name)
         return [frozenset(names) for names in together.members().values()]
 
     def _noise_of(self, state: RunState, units: Sequence[Unit]) -> tuple[float, list[_UnitNoise]]:
@@ -248,7 +248,7 @@ class _Choosing:
         ]
 
     def _formats(self, base: RunState, other: RunState, taken: Sequence[Unit]) -> dict[str, str]:
-        """The format of each layer, with some as in the other candidate; one in float has that of its unit."""
+        """The format of each layer, with some as in the other candidate; float ones have a format, too."""
         theirs = {node for unit in taken for node in unit}
         names = [state.built.draft.plan.formats[0].name for state in (base, other)]
         return {layer.node: names[layer.node in theirs] for layer in self._starts[0].built.draft.plan.layers}
