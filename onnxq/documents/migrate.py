@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-
 _FIRST = "int8"
 """The number format of what does not say it."""
 

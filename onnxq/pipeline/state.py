@@ -102,6 +102,7 @@ class RunState:
         verified: how near its outputs are; None: that is not measured yet.
         compiled: what NVIDIA's compiler makes of it; None: that is not known yet.
         formats: how the number format of each layer was chosen; None where one was asked for.
+        alone: what a mix of formats took the place of; None where there is no mix.
     """
 
     built: Built
@@ -119,6 +120,7 @@ class RunState:
     verified: Verified | None = None
     compiled: Compiled | None = None
     formats: FormatsTried | None = None
+    alone: RunState | None = None
 
     def of(self, built: Built) -> RunState:
         """That of another model, of which nothing is measured yet."""

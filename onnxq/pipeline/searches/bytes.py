@@ -37,7 +37,7 @@ def _undone(request: RunRequest, state: RunState) -> RunState:
     assert worth is not None
     over = math.inf if request.bytes_over else worth.ratio - _predicted(state)
     request = replace(request, bytes_over=over)
-    before = replace(before, heads=state.heads, formats=state.formats)
+    before = replace(before, heads=state.heads, formats=state.formats, alone=state.alone)
     again = searched((REPAIR, BODY, COMPILE), request, before)
     now = _worth(again)
     if now is None or again.repair is None or now.ratio >= worth.ratio:

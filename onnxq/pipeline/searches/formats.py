@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from onnxq.advice.worth import Worth, worth_of
 from onnxq.base.errors import UserError
 from onnxq.base.joined import Joined
 from onnxq.base.reason import Reason
@@ -24,6 +25,9 @@ from onnxq.judge.sqnr import limited_db
 from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.pipeline.building import Built
 from onnxq.pipeline.search import ModelSearch, searched
+from onnxq.pipeline.searches.body import BODY
+from onnxq.pipeline.searches.bytes import BYTES
+from onnxq.pipeline.searches.compile import COMPILE
 from onnxq.pipeline.searches.repair import REPAIR
 from onnxq.pipeline.searches.scales import with_scales
 from onnxq.pipeline.state import RunRequest, RunState
@@ -32,7 +36,7 @@ from onnxq.repair.engine_bytes import engine_bytes
 
 _SAMPLES, _SOURCES = 8, 96  # with which the noise is measured, and how many sources are told apart
 _JUDGES = 32  # samples that confirm, at most
-_LITTLE = 0.05  # dB: a mix that promises less is not made
+_LEAST = 1e-6  # dB: what a layer has to promise beside others that may drown it
 
 Unit = frozenset[str]
 """Layers that have one format, as they read one tensor, or are one kernel."""
@@ -169,7 +173,8 @@ class _Choosing:
         gain = Gain.of(best.levels, mix.levels).db
         lost = best.told("dropped", f"the mix gains {gain:.1f} dB on it")
         why = f"{why}: {gain:+.1f} dB on all in {name}, for {mix.bytes - best.bytes:+.2f} of float16's bytes"
-        return replace(mixed, formats=FormatsTried((mix.told("chosen", ""), lost, behind), why))
+        told = FormatsTried((mix.told("chosen", ""), lost, behind), why)
+        return replace(mixed, formats=told, alone=best.state)
 
     def _judged(self, state: RunState) -> _Judged:
         """How near a candidate is, on samples that chose nothing of it."""
@@ -204,11 +209,11 @@ class _Choosing:
                 for some in sets
             ]
             place = int(np.argmax(worths))
-            if worths[place] <= worth + LEAST_DB:
+            if worths[place] <= worth + _LEAST:
                 break
             taken, worth = sets[place], worths[place]
         promised = worth - _worth(noise, 0.0)
-        if not taken or promised < _LITTLE:
+        if not taken or promised < LEAST_DB:
             return None, "no layer is nearer in the other format by the noise that it makes in each"
         if len(taken) == len(more):
             return None, "each layer is nearer in the other format by the noise that it makes in each"
@@ -288,6 +293,42 @@ class _Choosing:
         _in_graph(start)
         made = Built.of(built.job, draft, built.floats)
         return replace(start.of(made), ranges=ranges, choice=base.choice, heads=base.heads, repair=None)
+
+
+def _compiled(request: RunRequest, state: RunState) -> RunState:
+    """The mix, or what it took the place of, where that is better by what its engine moves, too."""
+    alone, mix = state.alone, state
+    assert alone is not None
+    assert mix.formats is not None
+    alone = searched((BODY, COMPILE, BYTES), request, alone)
+    ratios = [None if one is None else one.ratio for one in (_moved(alone), _moved(mix))]
+    if alone.compiled is None or alone.compiled.engine is None or None in ratios:
+        return mix
+    levels = {one.format: one.sqnr_db for one in mix.formats.tried}
+    names = [one.built.draft.plan.format_names for one in (alone, mix)]
+    was, now = (levels.get(name) for name in names)
+    before, after = (ratio or 0.0 for ratio in ratios)
+    if was is None or now is None or now - was > BYTES_PRICE_DB * (after - before):
+        return mix
+    why = f"all in {names[0]}: compiled, the mix moves {after:.2f} of float16's bytes, {before:.2f} without"
+    verdicts = {names[0]: "chosen", names[1]: "dropped"}
+    tried = tuple(replace(one, verdict=verdicts.get(one.format, "dropped")) for one in mix.formats.tried)
+    _in_graph(alone)
+    return replace(alone, formats=FormatsTried(tried, why))
+
+
+def _moved(state: RunState) -> Worth | None:
+    return None if state.compiled is None else worth_of(state.compiled.verdict)
+
+
+def _is_mixed(request: RunRequest, state: RunState) -> bool:
+    """Whether a mix was taken, and compiled, and nothing was left in float for a goal since."""
+    pursued = request.pursuit is not None and request.pursuit.goal.is_set
+    return state.alone is not None and not pursued and _moved(state) is not None
+
+
+MIX = ModelSearch("mix", _is_mixed, _compiled, lambda request, state, why: state)
+"""Whether what the engine moves bears out a mix."""
 
 
 def _runs(state: RunState, node: str) -> str:
