@@ -103,9 +103,17 @@ def edited_as_stated(file: PlanFile, model: Model) -> tuple[Model, tuple[FloatEd
 def _patches(plan: QuantPlan, file: PlanFile, model: Model, amax: Weights, notes: list[str]) -> Patches:
     """What the file says of constants; biases, constants and codes but for layers that are in float now."""
     repair = file.repair
-    patches = Patches(repair.constants, repair.biases, repair.codes, amax)
+    formats = {site.tensor: site.numbers for site in plan.sites if site.kind == "weight"}
+    other = {n for n, codes in repair.codes.items() if n in formats and formats[n].dtype != codes.dtype}
+    codes = {name: held for name, held in repair.codes.items() if name not in other}
+    notes += _listed(
+        "in another format than its codes were fitted for, which are the nearest now", sorted(other)
+    )
+    patches = Patches(repair.constants, repair.biases, codes, amax)
     for kind, key, named in repair.named:
         for index, (name, values) in enumerate(named.items()):
+            if kind == "codes" and name in other:
+                continue
             try:
                 _TAKEN[kind]({name: values}).apply(duplicate(model))
             except UserError as error:

@@ -309,7 +309,8 @@ def test_a_goal_holds_for_the_mix(mix: Any) -> None:
     report = chosen("int8,fp8", min_sqnr=goal, loud=None).report
     assert report.goal.met
     assert report.about_mean.sqnr_about_mean_db >= goal
-    assert report.plan.format == "int8 and fp8"
+    assert report.plan.formats.tried[0].format == "int8 and fp8"  # of which the goal leaves some in float
+    assert [one for one in report.plan.kept_float if one.code == "goal"]
 
 
 def test_steps_for_even_numbers_change_int8_layers_alone() -> None:
@@ -372,3 +373,17 @@ def test_a_tensor_in_two_formats_is_written_twice() -> None:
 
 def vars_of(site: Any) -> dict[str, Any]:
     return {name: getattr(site, name) for name in type(site).__dataclass_fields__}
+
+
+def test_codes_that_were_fitted_for_another_format_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    onnxq.plan(FLOAT, DATA, repair="gptq", method="minmax", loud="int8", prove="never").save(path)
+    text = path.read_text("utf-8")
+    assert "[[codes]]" in text
+    path.write_text(text.replace('format = "int8"', 'format = "fp8"'), "utf-8")
+    made = onnxq.quantize(FLOAT, DATA, plan=path, compile=False, layer_samples=0, prove="never")
+    assert [x.format for x in made.report.plan.layers].count("fp8") == 6
+    assert any(
+        "in another format than its codes were fitted for" in note for note in made.report.calibration.notes
+    )
+    assert made.report.about_mean.worst_output_db > 25
