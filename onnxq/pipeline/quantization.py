@@ -23,6 +23,7 @@ from onnxq.documents.layer_errors import LayerErrors
 from onnxq.documents.plan import FormatsTried, Heads, PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import PlanReport
+from onnxq.draft.draft import Draft
 from onnxq.draft.from_file import check_body, check_shapes
 from onnxq.formats import INT8, in_words
 from onnxq.graph.outline import outline
@@ -150,7 +151,9 @@ class Quantization:
             report = extended(
                 PlanReport,
                 job.run(job.model, "plan"),
-                plan=self._plan_part(draft.plan, stated(model, draft.plan, self._loud)),
+                plan=self._plan_part(
+                    draft.plan, stated(model, draft.plan, self._loud), self._uncompared(draft)
+                ),
                 repair=self._unrepaired(),
                 calibration=NotCalibrated(measured=False, notes=tuple(notes)),
                 **deployment_parts(sampling.deployments, worths(model, sampling.deployments)),
@@ -214,6 +217,11 @@ class Quantization:
             deployments = request.sampling.deployed.deployments
             state = replace(state, worth=worths(state.built.floats.model, deployments))
         return searched(searches, request, state)
+
+    def _uncompared(self, draft: Draft) -> FormatsTried | None:
+        """What is said of number formats where there are no samples to compare them with."""
+        why = f"all in {draft.plan.format_names}: there are no samples to compare formats with (--calib DATA)"
+        return FormatsTried(why=why) if self._mixes else None
 
     @property
     def _mixes(self) -> bool:

@@ -145,9 +145,13 @@ def test_numbers_are_as_onnx_defines_them(made: Any) -> None:
 def test_quantized_again_it_stays_as_it_is(made: Any) -> None:
     images = {"image": np.load(DIGITS / "test.npz")["image"][:64]}
     exact = ort.load(made.model).run(images)[0]
-    again = onnxq.quantize(Path(made.report.output), DATA, compile=False)
-    assert {x.node: x.format for x in again.report.plan.layers if x.quantized} == MIXED
-    assert np.array_equal(ort.load(again.model).run(images)[0], exact)
+    for asked in (None, "int8,fp8"):
+        again = onnxq.quantize(
+            Path(made.report.output), DATA, number_format=asked, compile=False, layer_samples=0, prove="never"
+        )
+        assert {x.node: x.format for x in again.report.plan.layers if x.quantized} == MIXED
+        assert np.array_equal(ort.load(again.model).run(images)[0], exact)
+        assert again.report.plan.formats is None
 
 
 def test_diff_says_which_layers_changed(made: Any, tmp_path: Path) -> None:
@@ -302,6 +306,12 @@ def test_where_one_format_is_better_everywhere_it_is_taken() -> None:
         ("int8", "chosen"), ("fp8", "dropped"),
     ]  # fmt: skip
     assert report.plan.formats.why.startswith("all in int8")
+
+
+def test_without_samples_nothing_is_compared() -> None:
+    part = onnxq.plan(FLOAT, number_format="int8,fp8", prove="never").report.plan
+    assert (part.format, part.formats.tried) == ("int8", ())
+    assert part.formats.why == "all in int8: there are no samples to compare formats with (--calib DATA)"
 
 
 def test_a_goal_holds_for_the_mix(mix: Any) -> None:

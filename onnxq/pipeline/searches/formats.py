@@ -144,8 +144,11 @@ class _Choosing:
             return _left_out(self._request, first, Reason("late", f"{job.limit} is reached"))
         quantized = [state for state in self._alone if state.built.draft.plan.pairs]
         if len(quantized) < len(names):
-            only = quantized[0] if quantized else first
-            return replace(only, formats=FormatsTried(why="in the other format nothing can be quantized"))
+            if not quantized:  # the model's own pairs say it, or there is nothing to quantize
+                return first
+            only = quantized[0]
+            why = f"all in {only.built.draft.plan.format_names}: in the other format nothing can be quantized"
+            return replace(only, formats=FormatsTried(why=why))
         with job.step("formats"):
             try:
                 judged = [self._judged(state) for state in self._alone]
