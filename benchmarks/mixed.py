@@ -58,7 +58,7 @@ def _cases(wanted: Sequence[str], models: Sequence[Path]) -> Iterator[_Case]:
                 f"llama {tokens}", llama(tokens), texts(0, _FITTING, tokens), texts(1, _JUDGING, tokens)
             )
     for path in models:
-        yield _Case(path.stem, path, _made_up(path, 0, _FITTING), _made_up(path, 1, _JUDGING))
+        yield _Case(path.name, path, _made_up(path, 0, _FITTING), _made_up(path, 1, _JUDGING))
 
 
 def _made_up(path: Path, seed: int, count: int) -> list[Feeds]:

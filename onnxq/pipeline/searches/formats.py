@@ -87,7 +87,8 @@ def _of_formats(formats: Mapping[str, str], request: RunRequest, state: RunState
 
 def _in_graph(state: RunState) -> None:
     """Tells the graph the formats of the plan: rules and layers ask it."""
-    formats = {layer.node: layer.format for layer in state.built.draft.plan.layers if layer.quantized}
+    plan = state.built.draft.plan
+    formats = {x.node: x.format if x.quantized else plan.formats[0].name for x in plan.layers}
     for model in (state.built.job.model, state.built.floats.model):
         model.layer_formats = formats
 
@@ -195,14 +196,17 @@ class _Choosing:
         """What the mix starts from that promises most, and why; None where none promises anything."""
         units = self._units()
         (noise, ours), (_, theirs) = (self._noise_of(state, units) for state in (base, other))
-        plan = self._plan(base, other, ())
-        before = self._bytes(self._starts[0].built, plan)
+        before = self._bytes(self._starts[0].built, self._plan(base, other, ()))
         quieter = {unit: theirs[place].most - ours[place].gone for place, unit in enumerate(units)}
-        more = {
-            unit: self._bytes(self._starts[0].built, self._plan(base, other, [unit])) - before
-            for unit in units
-            if any(_runs(base, node) != _runs(other, node) for node in unit)
-        }
+        more: dict[Unit, float] = {}
+        for unit in units:
+            differs = {
+                (was, now) for node in unit if (was := _runs(base, node)) != (now := _runs(other, node))
+            }
+            if any("float" in one for one in differs):
+                more[unit] = self._bytes(self._starts[0].built, self._plan(base, other, [unit])) - before
+            elif differs:  # a code is a byte in any format
+                more[unit] = 0.0
         taken: list[Unit] = []
         worth = _worth(noise, 0.0)
         while left := [unit for unit in more if unit not in taken]:
