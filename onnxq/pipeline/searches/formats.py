@@ -203,6 +203,8 @@ class _Choosing:
             differs = {
                 (was, now) for node in unit if (was := _runs(base, node)) != (now := _runs(other, node))
             }
+            if differs and all(now == "float" for _, now in differs):
+                continue  # whether it gains anything in float is another question
             if any("float" in one for one in differs):
                 more[unit] = self._bytes(self._starts[0].built, self._plan(base, other, [unit])) - before
             elif differs:  # a code is a byte in any format
@@ -302,26 +304,27 @@ class _Choosing:
         return replace(start.of(made), ranges=ranges, choice=base.choice, heads=base.heads, repair=None)
 
 
-def _compiled(request: RunRequest, state: RunState) -> RunState:
+def _compiled(request: RunRequest, mix: RunState) -> RunState:
     """The mix, or what it took the place of, where that is better by what its engine moves, too."""
-    alone, mix = state.alone, state
-    assert alone is not None
+    assert mix.alone is not None
     assert mix.formats is not None
-    alone = searched((BODY, COMPILE, BYTES), request, alone)
-    ratios = [None if one is None else one.ratio for one in (_moved(alone), _moved(mix))]
-    if alone.compiled is None or alone.compiled.engine is None or None in ratios:
+    alone = searched((BODY, COMPILE, BYTES), request, mix.alone)
+    before, after = (_moved(one) for one in (alone, mix))
+    (now, was, *others), name = mix.formats.tried, alone.built.draft.plan.format_names
+    if before is None or after is None or now.sqnr_db is None or was.sqnr_db is None:
         return mix
-    levels = {one.format: one.sqnr_db for one in mix.formats.tried}
-    names = [one.built.draft.plan.format_names for one in (alone, mix)]
-    was, now = (levels.get(name) for name in names)
-    before, after = (ratio or 0.0 for ratio in ratios)
-    if was is None or now is None or now - was > BYTES_PRICE_DB * (after - before):
+    if now.sqnr_db - was.sqnr_db > BYTES_PRICE_DB * (after.ratio - before.ratio):
         return mix
-    why = f"all in {names[0]}: compiled, the mix moves {after:.2f} of float16's bytes, {before:.2f} without"
-    verdicts = {names[0]: "chosen", names[1]: "dropped"}
-    tried = tuple(replace(one, verdict=verdicts.get(one.format, "dropped")) for one in mix.formats.tried)
+    moves = f"compiled, the mix moves {after.ratio:.2f} of float16's bytes, {before.ratio:.2f} without it"
+    dropped = replace(now, verdict="dropped", why=f"{now.sqnr_db - was.sqnr_db:+.1f} dB; {moves}")
     _in_graph(alone)
-    return replace(alone, formats=FormatsTried(tried, why))
+    tried = replace(was, verdict="chosen", why=""), *others, dropped
+    return replace(alone, formats=FormatsTried(tried, f"all in {name}: {moves}"))
+
+
+def _not_held(request: RunRequest, state: RunState, why: Reason) -> RunState:
+    body = state.built.draft.body.noting(f"no mix of formats was held against one alone by its engine: {why}")
+    return replace(state, built=state.built.with_body(body))
 
 
 def _moved(state: RunState) -> Worth | None:
@@ -334,7 +337,7 @@ def _is_mixed(request: RunRequest, state: RunState) -> bool:
     return state.alone is not None and not pursued and _moved(state) is not None
 
 
-MIX = ModelSearch("mix", _is_mixed, _compiled, lambda request, state, why: state)
+MIX = ModelSearch("mix", _is_mixed, _compiled, _not_held)
 """Whether what the engine moves bears out a mix."""
 
 
