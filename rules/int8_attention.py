@@ -64,6 +64,9 @@ def int8_attention(node: Node) -> list[Quantize | Together] | None:
     if found is None or node not in (found.first, found.last):
         return None
     _check_sizes(found)
+    if found.first.format != found.last.format:
+        names = f"{found.first.format.name} and {found.last.format.name}"
+        raise Skip(f"attention in {names}: it is one kernel, in one format")
     for tensor in found.between:
         if len(tensor.users) > 1 or tensor.is_output:
             raise Skip(f"attention whose {tensor.name!r} others read too: no kernel computes it as one")

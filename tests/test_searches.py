@@ -48,7 +48,18 @@ def replaced(monkeypatch: pytest.MonkeyPatch, name: str, **changed: Any) -> None
 
 
 def test_the_order_of_searches() -> None:
-    assert NAMES == ["scales", "repair", "joints", "loud", "goal", "body", "compile", "bytes", "fastest"]
+    assert NAMES == [
+        "scales",
+        "repair",
+        "joints",
+        "loud",
+        "goal",
+        "body",
+        "compile",
+        "bytes",
+        "mix",
+        "fastest",
+    ]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -68,7 +68,10 @@ def _reasons(report: Report) -> Iterator[str]:
         yield f"the worst output has {decibels(level)}{within(about.worst_interval)}"
     engine, plan = report.engine, report.plan
     if isinstance(plan, PlanPart) and engine.status == "compiled":
-        yield f"{engine.int8 or 0} of {counted(engine.planned or 0, 'planned layer')} run in {plan.format}"
+        run = f"{engine.int8 or 0} of {counted(engine.planned or 0, 'planned layer')} run "
+        yield run + (
+            f"as planned: {plan.in_words(engine.not_int8)}" if plan.is_mixed else f"in {plan.format}"
+        )
     elif engine.status == "compiled":
         yield "it compiles"
     worth = worth_of(report.verdict)

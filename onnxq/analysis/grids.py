@@ -9,9 +9,10 @@ import numpy as np
 from onnxq.analysis.reports import part_of
 from onnxq.analysis.tensors import CodeGrid
 from onnxq.documents.calibration import CalibrationPart
+from onnxq.documents.plan import PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import Report
-from onnxq.formats import FORMATS, NumberFormat
+from onnxq.formats import FORMATS, INT8, NumberFormat
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import Pair, PairIndex
 
@@ -32,10 +33,18 @@ def grids_of(model: Model, report: Report | None = None) -> dict[str, CodeGrid]:
             grids.setdefault(tensor.name, grid)
             maker = tensor.producer
             tensor = maker.inputs[0] if maker is not None and maker.op == "Cast" else None
+    formats = _formats(report)
     for name, scale in _scales(report).items():
         assert report is not None  # it has scales
-        grids.setdefault(name, _of_format(scale, 0, FORMATS[report.number_format]))
+        grids.setdefault(name, _of_format(scale, 0, FORMATS[formats.get(name, INT8.name)]))
     return grids
+
+
+def _formats(report: Report | None) -> dict[str, str]:
+    """The number format of each tensor with a scale, by what onnxq wrote."""
+    plan = part_of(PlanPart, None if report is None else report.plan)
+    of_group = {site.group: site.format for site in plan.sites}
+    return {name: of_group[one.id] for one in plan.groups if one.id in of_group for name in one.tensors}
 
 
 def _grid(pair: Pair) -> CodeGrid | None:

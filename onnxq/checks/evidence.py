@@ -13,7 +13,7 @@ from onnxq.calib.stats import TensorStats
 from onnxq.checks.limits import GAIN_DB, POOR_DB
 from onnxq.compiled.reading import EngineReading
 from onnxq.data.warnings import DataWarning
-from onnxq.formats import INT8
+from onnxq.formats import INT8, NumberFormat
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
 from onnxq.graph.pairs import QDQ, PairIndex, is_qdq
@@ -125,23 +125,26 @@ class Evidence:
         usable = stats is not None and stats.histogram is not None and len(stats.histogram.counts)
         return stats if usable and np.isfinite(stats.amax) else None  # type: ignore[union-attr]
 
-    @property
-    def greatest(self) -> int:
-        """The greatest number of the format that the plan quantizes to."""
-        return self.plan.format.greatest
+    def greatest(self, tensor: str) -> int:
+        """The greatest number of the format that a tensor is quantized to, or would be."""
+        return self.numbers(tensor).greatest
+
+    def numbers(self, tensor: str) -> NumberFormat:
+        """The format that a tensor is quantized to, or would be."""
+        return self.plan.numbers_of_tensors.get(tensor, self.plan.usual)
 
     def db(self, tensor: str, threshold: float) -> float:
         """Signal to rounding noise of a measured tensor, dB, under a threshold."""
         histogram = self.tensors[tensor].histogram
         assert histogram is not None
-        return sqnr_at(histogram, threshold, self.plan.format)
+        return sqnr_at(histogram, threshold, self.numbers(tensor))
 
     def best(self, tensor: str) -> float:
         """The threshold with which a measured tensor has the least noise."""
         if tensor not in self._best:
             stats = self.tensors[tensor]
             assert stats.histogram is not None
-            self._best[tensor] = mse_threshold(stats.histogram, stats.amax, self.plan.format)
+            self._best[tensor] = mse_threshold(stats.histogram, stats.amax, self.numbers(tensor))
         return self._best[tensor]
 
     def loss(self, tensor: str, threshold: float) -> tuple[float, float] | None:

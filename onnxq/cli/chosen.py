@@ -124,9 +124,9 @@ class Chosen:
     # -- data ----------------------------------------------------------------------------------
 
     def made(self, model: Path) -> Path:
-        """Where the quantized model is written by default: `X.int8.onnx`, by the number format."""
-        format = self.group(Format).number_format or NUMBER_FORMATS[0]
-        return Path(f"{model.stem}.{format}.onnx")
+        """Where the quantized model is written by default: `X.int8.onnx`, by the number formats."""
+        formats = self.group(Format).formats or NUMBER_FORMATS[:1]
+        return Path(f"{model.stem}.{'-'.join(formats)}.onnx")
 
     @property
     def place(self) -> DataPlace:

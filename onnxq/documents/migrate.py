@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+_FIRST = "int8"
+"""The number format of what does not say it."""
+
 
 def brought_up(document: dict[str, Any]) -> dict[str, Any]:
     """A document of a run, or an analysis, in today's words. What is not as it should be stays as it is.
@@ -25,8 +28,11 @@ def brought_up(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plan(plan: dict[str, Any]) -> dict[str, Any]:
-    """A layer said whether it is int8, and now says its format."""
-    layers = plan.get("layers")
+    """A layer said whether it is int8, and now says its format; so does a pair, which had that of all."""
+    layers, sites, format = plan.get("layers"), plan.get("sites"), plan.get("format", _FIRST)
+    if isinstance(sites, list):
+        held = [{"format": format, **one} if isinstance(one, dict) else one for one in sites]
+        plan = {**plan, "sites": held}
     if not isinstance(layers, list):
         return plan
     return {**plan, "layers": [_layer(one) if isinstance(one, dict) else one for one in layers]}
@@ -35,7 +41,7 @@ def _plan(plan: dict[str, Any]) -> dict[str, Any]:
 def _layer(layer: dict[str, Any]) -> dict[str, Any]:
     if layer.get("format"):
         return layer
-    return {**layer, "format": "int8" if layer.get("int8") else "float"}
+    return {**layer, "format": _FIRST if layer.get(_FIRST) else "float"}
 
 
 def _body(body: dict[str, Any]) -> dict[str, Any]:

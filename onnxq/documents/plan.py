@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from onnxq.base.plain import DocumentPart
+from onnxq.base.shown import count
+from onnxq.documents.engine import EnginePart
 from onnxq.formats import INT8
 from onnxq.judge.answers import AnswersChange
 from onnxq.judge.intervals import Interval
@@ -91,6 +95,42 @@ class Heads(DocumentPart):
 
 
 @dataclass(frozen=True, slots=True)
+class FormatTried(DocumentPart):
+    """A number format, or a mix of them, that was tried for the whole model.
+
+    Attributes:
+        format: "int8", "fp8", or "int8 and fp8".
+        layers: how many layers were in each.
+        sqnr_db: of all outputs about their mean, dB, on samples that confirm.
+        worst_output_db: that of the worst output, or part of one.
+        bytes: what the engine moves, predicted from shapes, as a share of what plain float16 moves.
+        verdict: "chosen" or "dropped".
+        why: why.
+    """
+
+    format: str
+    layers: Mapping[str, int]
+    sqnr_db: float | None
+    worst_output_db: float | None
+    bytes: float
+    verdict: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class FormatsTried(DocumentPart):
+    """How the number format of each layer was chosen, where several were asked for.
+
+    Attributes:
+        tried: what was compared; empty where nothing could be.
+        why: what decided.
+    """
+
+    tried: tuple[FormatTried, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PlanPart(DocumentPart):
     """What is quantized, and why.
 
@@ -106,7 +146,8 @@ class PlanPart(DocumentPart):
         int8_share_of_all_macs: that of all of them; None where a size is not known.
         file: the plan file that was obeyed, None for none.
         heads: what became of the last layers; None where that was not asked.
-        format: the number format that layers are quantized to: "int8", "fp8".
+        format: the number formats that layers are quantized to: "int8", "fp8", "int8 and fp8".
+        formats: how that of each layer was chosen; None where one was asked for, or a plan says it.
     """
 
     sites: tuple[Site, ...]
@@ -120,3 +161,27 @@ class PlanPart(DocumentPart):
     file: str | None
     heads: Heads | None
     format: str = INT8.name
+    formats: FormatsTried | None = None
+
+    def in_each(self, without: Collection[str] = ()) -> Mapping[str, int]:
+        """How many layers are in each format but float; `without`: some that are not counted."""
+        held = (one.format for one in self.layers if one.quantized and one.node not in without)
+        return dict(sorted(Counter(held).items(), key=lambda one: self.format.find(one[0])))
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether layers have several formats."""
+        return len(self.in_each()) > 1
+
+    def in_words(self, without: Collection[str] = ()) -> str:
+        """The same in words: "12 in int8, 6 in fp8"."""
+        each = self.in_each(without)
+        return ", ".join(f"{each.get(name, 0)} in {name}" for name in self.in_each())
+
+    def said_to_run(self, engine: EnginePart) -> str:
+        """How many of the planned layers run in their format, in words."""
+        if self.is_mixed:
+            planned = count(engine.planned, "planned layer")
+            return f"{engine.int8} of {planned} run as planned: {self.in_words(engine.not_int8)}"
+        planned = count(engine.planned, f"planned {self.format} layer")
+        return f"{engine.int8} of {planned} run in {self.format}"

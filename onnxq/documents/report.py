@@ -34,7 +34,7 @@ from onnxq.rewrite.changes import Assumption, Change, NearMiss
 from onnxq.rewrite.whole import WholeProof
 from onnxq.task.meter import TaskPart
 
-REPORT_SCHEMA = 6
+REPORT_SCHEMA = 7
 """What is written. A report of schema 1 has no `kind`, and no fields for what was left out."""
 
 
@@ -100,7 +100,7 @@ class Report(Run):
 
     Attributes:
         kind: "report".
-        schema: 6.
+        schema: 7.
         nodes_before: how many nodes the original had.
         assumptions: what changes rely on.
         changes: the changes that were kept, in order.
@@ -186,7 +186,7 @@ class PlanReport(Run):
 
     Attributes:
         kind: "plan".
-        schema: 6.
+        schema: 7.
         plan: what would be quantized.
         calibration: what calibration found, or that there was none.
         repair: what repair of accuracy did; None where it was not asked for.
@@ -261,7 +261,7 @@ class SensitivityReport(Run):
 
     Attributes:
         kind: "sensitivity".
-        schema: 6.
+        schema: 7.
         sensitivity: what causes the error.
     """
 

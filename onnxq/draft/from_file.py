@@ -39,8 +39,9 @@ from onnxq.quant.scales import weight_amax
 from onnxq.quant.weights import Weights
 from onnxq.run.profiles import check_profile
 
-MakePlan = Callable[[Mapping[str, str], Collection[str]], QuantPlan]
-"""The plan of the rules, with some nodes in float, by name with the reason, and others in int8."""
+MakePlan = Callable[[Mapping[str, str], Collection[str], Mapping[str, str]], QuantPlan]
+"""The plan of the rules, with some nodes in float, by name with the reason, others quantized although rules
+leave them in float; and with the number formats of nodes, by name."""
 
 CODE = "plan"
 _FEW = 4
@@ -102,9 +103,17 @@ def edited_as_stated(file: PlanFile, model: Model) -> tuple[Model, tuple[FloatEd
 def _patches(plan: QuantPlan, file: PlanFile, model: Model, amax: Weights, notes: list[str]) -> Patches:
     """What the file says of constants; biases, constants and codes but for layers that are in float now."""
     repair = file.repair
-    patches = Patches(repair.constants, repair.biases, repair.codes, amax)
+    formats = {site.tensor: site.numbers for site in plan.sites if site.kind == "weight"}
+    other = {n for n, codes in repair.codes.items() if n in formats and formats[n].dtype != codes.dtype}
+    codes = {name: held for name, held in repair.codes.items() if name not in other}
+    notes += _listed(
+        "in another format than its codes were fitted for, which are the nearest now", sorted(other)
+    )
+    patches = Patches(repair.constants, repair.biases, codes, amax)
     for kind, key, named in repair.named:
         for index, (name, values) in enumerate(named.items()):
+            if kind == "codes" and name in other:
+                continue
             try:
                 _TAKEN[kind]({name: values}).apply(duplicate(model))
             except UserError as error:
@@ -261,18 +270,23 @@ def check_body(file: PlanFile, model: Model) -> None:
 
 def _placed(file: PlanFile, names: _Names, make: MakePlan, notes: list[str]) -> QuantPlan:
     """The plan of the rules, in which the nodes run in what the file says."""
-    free = make({}, ())
     int8 = {entry.node: index for index, entry in enumerate(file.layers) if entry.format != "float"}
+    formats = {entry.node: entry.format for entry in file.layers if entry.format != "float"}
+    free = make({}, (), formats)
     wanted = int8.keys() - _in_int8(free)
     if wanted:
-        free = make({}, wanted)
+        free = make({}, wanted, formats)
+    between: list[str] = []
     for node in sorted(wanted - _in_int8(free), key=int8.__getitem__):
         kept = {entry.node: entry.because for entry in free.kept_float}
         if code_of(kept.get(node, "")) == "keep-float":
             continue
+        if len(free.formats) > 1 and node not in {layer.node for layer in free.layers}:
+            between.append(node)  # it moves what is read in several formats
+            continue
         why = kept.get(node, f"no rule quantizes this {names.nodes[node]}")
         hint = 'give it format = "float", or leave it out'
-        message = f"node {node!r} cannot be {free.format.name}: {why}"
+        message = f"node {node!r} cannot be {formats[node]}: {why}"
         raise file.error(("layer", int8[node], "format"), message, hint)
     floats = {
         entry.node: Reason(CODE, entry.because or "the plan says so", "user")
@@ -291,8 +305,8 @@ def _placed(file: PlanFile, names: _Names, make: MakePlan, notes: list[str]) -> 
     for node in lost:
         if node in layers:
             why = next((entry.because for entry in plan.kept_float if entry.node == node), "")
-            notes.append(f"the plan has {node!r} in {plan.format.name}, and it is float: {why}")
-    idle = [node for node in lost if node not in layers]
+            notes.append(f"the plan has {node!r} in {formats[node]}, and it is float: {why}")
+    idle = [*between, *(node for node in lost if node not in layers)]
     notes += _listed("in float too, since nothing that is quantized needs it", idle)
     notes += _halves(file, plan)
     order = {name: place for place, name in enumerate(names.nodes)}
@@ -318,42 +332,51 @@ def _with_why(entry: KeptFloat, whys: Mapping[str, str]) -> KeptFloat:
 
 def _grouped(plan: QuantPlan, file: PlanFile, notes: list[str]) -> QuantPlan:
     """The plan with the scale groups of the file; what it does not name stays with its group."""
-    old = plan.shared
+    old, numbers = plan.shared, {number: one.name for number, one in plan.numbers_of.items()}
     names = {name for group in old for name in group.tensors}
+    held = {(name, numbers[group.id]) for group in old for name in group.tensors}
     listed = {entry.name for entry in file.tensors}
-    groups = Joined[str]()
+    groups = Joined[tuple[str, str]]()  # tensors, and the format in which they are read
     for group in old:
         for name in group.tensors:
-            groups.add(name)
+            groups.add((name, numbers[group.id]))
     for group in old:
+        format = numbers[group.id]
         for name in group.tensors:
             if name not in listed:
-                groups.join(group.tensors[0], name, "; ".join(group.reasons))
+                groups.join((group.tensors[0], format), (name, format), "; ".join(group.reasons))
     for entry in file.groups:
-        first, *others = [name for name in entry.share if name in names] or [""]
-        for name in others:
-            groups.join(first, name, "; ".join(entry.because) or "the plan says so")
+        for format in dict.fromkeys(numbers.values()):
+            first, *others = [(name, format) for name in entry.share if (name, format) in held] or [("", "")]
+            for other in others:
+                groups.join(first, other, "; ".join(entry.because) or "the plan says so")
     idle = [name for entry in file.groups for name in entry.share if name not in names]
     idle += [name for name in listed if name not in names and name not in idle]
     notes += _listed("named by the plan, and not read quantized", sorted(idle))
     members = groups.members()
-    if {frozenset(group.tensors) for group in old} == set(map(frozenset, members.values())):
+    before = {frozenset((name, numbers[group.id]) for name in group.tensors) for group in old}
+    if before == set(map(frozenset, members.values())):
         return plan
-    moved = {name for group in old for name in group.tensors if name not in group.sources}
-    whole = {name: set(group.tensors) for group in old for name in group.tensors}
+    of_old = {(name, numbers[group.id]): group for group in old for name in group.tensors}
     reasons = groups.reasons()
     new: list[ScaleGroup] = []
-    for root, tensors in members.items():
-        repeated = {name for name in tensors if name in moved and whole[name].issubset(tensors)}
+    number: dict[tuple[str, str], int] = {}
+    for root, keys in members.items():
+        tensors = tuple(name for name, _ in keys)
+        repeated = {
+            name for key in keys for name in key[:1]
+            if name not in of_old[key].sources and set(of_old[key].tensors).issubset(tensors)
+        }  # fmt: skip
         whys = dict.fromkeys(filter(None, reasons.get(root, ())))
         sources = tuple(name for name in tensors if name not in repeated)
-        new.append(ScaleGroup(len(new), tuple(tensors), sources, tuple(whys) if len(tensors) > 1 else ()))
-    number = {name: group.id for group in new for name in group.tensors}
+        number.update(dict.fromkeys(keys, len(new)))
+        new.append(ScaleGroup(len(new), tensors, sources, tuple(whys) if len(tensors) > 1 else ()))
     sites = []
     for site in plan.sites:
         if site.kind == "weight":
             new.append(ScaleGroup(len(new), (site.tensor,), (site.tensor,), ()))
-        sites.append(replace(site, group=number[site.tensor] if site.kind == "activation" else new[-1].id))
+        group_id = number[site.tensor, site.format] if site.kind == "activation" else new[-1].id
+        sites.append(replace(site, group=group_id))
     return replace(plan, sites=tuple(sites), groups=tuple(new))
 
 
@@ -406,7 +429,7 @@ def _of_tensors(
                 f"give the {key} there, or take it out of the [[group]]",
             )
         if entry.amax is not None:
-            if plan.format.scale(entry.amax) == 1 and entry.amax < 1:
+            if plan.numbers_of_tensors[entry.name].scale(entry.amax) == 1 and entry.amax < 1:
                 notes.append(f"tensor {entry.name!r} has an amax of {entry.amax:g}: it counts as always zero")
             ranges[entry.name] = Range(entry.amax, Reason(CODE, entry.because or "the plan says so", "user"))
         else:

@@ -44,7 +44,8 @@ def file_of(
     weights = {**_amax_of_weights(plan, model), **draft.patches.amax}
     groups = {group.id: group for group in plan.groups}
     activations = [site for site in plan.sites if site.kind == "activation"]
-    tensors = [_tensor_entry(site, groups[site.group], draft.ranges) for site in activations]
+    of_names = {site.tensor: site for site in reversed(activations)}  # with one range in several formats
+    tensors = [_tensor_entry(site, groups[site.group], draft.ranges) for site in [*of_names.values()][::-1]]
     used = [groups[number] for number in dict.fromkeys(site.group for site in activations)]
     unread = {name for group in used for name in group.sources}.difference(s.tensor for s in activations)
     tensors += [
@@ -87,8 +88,10 @@ def _layer_entries(
     layers = {layer.node: layer for layer in plan.layers}
     inputs: dict[str, list[int]] = {}
     whys: dict[str, str] = {}
+    formats: dict[str, str] = {}
     for pair in plan.pairs:
         for edge in pair.readers:
+            formats.setdefault(edge.node, pair.format if isinstance(pair, Site) else plan.usual.name)
             inputs.setdefault(edge.node, []).append(edge.input)
             whys.setdefault(edge.node, "" if len(pair.readers) > 1 else str(pair.because))
     entries = []
@@ -103,7 +106,7 @@ def _layer_entries(
             half = tuple(sorted(inputs.get(node, ())))
             entries.append(LayerEntry(node, op, "float", kept.get(node, ""), half, note=note))
         elif node in inputs:
-            format = plan.format.name
+            format = formats[node]
             entries.append(LayerEntry(node, op, format, whys[node] or f"it reads what is {format} anyway"))
     return tuple(entries)
 

@@ -86,13 +86,13 @@ class SchemaList(Shown, DocumentPart):
 
 
 _KINDS = (
-    DocumentKind("report", 6, "onnxq.documents.report:Report", ("quantize", "sanitize"),
+    DocumentKind("report", 7, "onnxq.documents.report:Report", ("quantize", "sanitize"),
         "what a run did and found: X.report.json"),
     DocumentKind("advised", 1, "onnxq.documents.advised:Advised", ("advise",),
         "what was tried because of the advice"),
-    DocumentKind("plan", 6, "onnxq.documents.report:PlanReport", ("plan",),
+    DocumentKind("plan", 7, "onnxq.documents.report:PlanReport", ("plan",),
         "what would be quantized, and why"),
-    DocumentKind("sensitivity", 6, "onnxq.documents.report:SensitivityReport", ("sensitivity",),
+    DocumentKind("sensitivity", 7, "onnxq.documents.report:SensitivityReport", ("sensitivity",),
         "what can be left in float, ranked"),
     DocumentKind("calibration", 3, "onnxq.documents.statistics:StatisticsTaken", ("calibrate",),
         "the statistics that were taken"),

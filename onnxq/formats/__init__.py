@@ -5,6 +5,7 @@ Which operators take which one, and from what sizes on it gains, targets say (`o
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 import ml_dtypes
@@ -12,7 +13,7 @@ import numpy as np
 
 from onnxq.formats.number_format import NumberFormat
 
-__all__ = ["FORMATS", "FP8", "INT8", "LayerFormat", "NumberFormat", "format_of"]
+__all__ = ["FORMATS", "FP8", "INT8", "LayerFormat", "NumberFormat", "format_of", "in_words"]
 
 INT8 = NumberFormat("int8", np.dtype(np.int8), reads=("uint8",))
 
@@ -24,6 +25,12 @@ FORMATS = {INT8.name: INT8, FP8.name: FP8}
 
 LayerFormat = Literal["float", "int8", "fp8"]
 """What a layer multiplies in; `float` is whatever float type the model has there."""
+
+
+def in_words(names: Iterable[str]) -> str:
+    """Several formats in a sentence: "int8 and fp8", in the order of `FORMATS`."""
+    found = set(names)
+    return " and ".join(name for name in FORMATS if name in found)
 
 
 def format_of(dtype: np.dtype) -> NumberFormat:

@@ -270,10 +270,10 @@ class PairIndex:
         return (pair for pair in self.pairs if pair.dequantizes)
 
     @property
-    def format(self) -> NumberFormat:
-        """The format that the model is quantized to, by its first pair of one; int8 where there is none."""
-        held = (pair.format for pair in self.pairs)
-        return next((one for one in held if one is not None and one.name in FORMATS), INT8)
+    def formats(self) -> tuple[str, ...]:
+        """The names of the formats, of `FORMATS`, that pairs of the model have."""
+        held = {pair.format.name for pair in self.pairs if pair.format is not None}
+        return tuple(name for name in FORMATS if name in held)
 
     def behind(self, name: str, between: Between = MOVED) -> Pair | None:
         """The pair that a tensor of the main graph comes from; None where there is none."""
@@ -351,6 +351,12 @@ def is_quantized_constant(tensor: Tensor) -> bool:
     """Whether a tensor is dequantized from a constant: of codes, or of floats that are quantized."""
     pair = pair_of(tensor)
     return pair is not None and pair.is_constant
+
+
+def own_format(node: Node) -> str:
+    """The number format of the codes that the model itself gives a product; "" where it gives none."""
+    held = (pair.format for tensor in node.operands(2) if tensor is not None and (pair := pair_of(tensor)))
+    return next((one.name for one in held if one is not None and one.name in FORMATS), "")
 
 
 def other_codes(tensor: Tensor, format: NumberFormat = INT8) -> str:

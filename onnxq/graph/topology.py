@@ -65,6 +65,7 @@ class Topology:
         lacks: whether the target lacks an operator or a feature.
         limits: what the target takes at most and its kernels need at least, by name.
         formats: the operators that the target multiplies in a number format, by its name.
+        layer_formats: the number format of nodes, by name, that is another than the first of these.
         refined: tensors whose shapes inference does not find by itself, by id.
         runtime: runs a model that has no inputs, for constant folding; None folds shapes only.
     """
@@ -84,6 +85,7 @@ class Topology:
         self.workloads: tuple[WorkShare, ...] = ()
         self.interface_changes: list[Any] = []
         self.set_target(load_target(DEFAULT))
+        self.layer_formats: Mapping[str, str] = {}
         self.asked_limits: dict[str, int] = {}  # those that somebody looked at
         self.known: dict[int, tuple[Any, np.ndarray | None]] = {}
         self.computed: dict[int, tuple[Any, np.ndarray]] = {}
@@ -364,10 +366,9 @@ class Topology:
         self.limits: Mapping[str, int] = target.limits
         self.formats: Mapping[str, Sequence[str]] = target.formats
 
-    @property
-    def format(self) -> NumberFormat:
-        """What layers are quantized to."""
-        return FORMATS[next(iter(self.formats))]
+    def format_of(self, node: str) -> NumberFormat:
+        """What a node is quantized to, by its name."""
+        return FORMATS[self.layer_formats.get(node) or next(iter(self.formats))]
 
     def bind_dims(self, sizes: Mapping[str, int]) -> None:
         """Gives dimension symbols a size, everywhere."""

@@ -260,8 +260,8 @@ class Node:
 
     @property
     def format(self) -> NumberFormat:
-        """What layers are quantized to."""
-        return self.model.format
+        """What the node is quantized to."""
+        return self.model.format_of(self.name)
 
     def kernel_limit(self, kind: str) -> int | None:
         """What kernels of that format need or take: `rows`, `attention-keys`, ...; None: nothing is said."""

@@ -46,6 +46,11 @@ THRESHOLD = Policy(least_db=ANY_DB, sure=2.7, by_answers=False)
 # All of these together: each of them was sure.
 TOGETHER = Policy(least_db=ANY_DB)
 
+# -- number formats: whether a mix takes the place of the better of them alone ----------------------
+
+# All together nearer, by its price of bytes and by more than chance; no output pays more than half a dB.
+MIXED = replace(STEP, sure=0.5, sure_alike=2.5)
+
 # -- layers in int8 or float -----------------------------------------------------------------------
 
 # The SQNR of the worst part from which on attention is in int8 whatever that costs, where there is no goal.

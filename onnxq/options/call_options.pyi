@@ -126,7 +126,7 @@ class _AccuracyRepair(TypedDict, total=False):
 
 class _FormatOfPlan(TypedDict, total=False):
     format: Format | Mapping[str, Any] | None
-    number_format: Literal["int8", "fp8"] | None
+    number_format: str | Sequence[str] | None
     keep_float: Sequence[str]
     keep_float_op: Sequence[str]
     loud: Literal["int8", "float", "auto"] | None
@@ -145,7 +145,7 @@ class _RepairsOfPlan(TypedDict, total=False):
 
 class _Format(TypedDict, total=False):
     format: Format | Mapping[str, Any] | None
-    number_format: Literal["int8", "fp8"] | None
+    number_format: str | Sequence[str] | None
     keep_float: Sequence[str]
     keep_float_op: Sequence[str]
     loud: Literal["int8", "float", "auto"] | None
@@ -205,7 +205,7 @@ class _RepairsOfSanitize(TypedDict, total=False):
 
 class _FormatOfSensitivity(TypedDict, total=False):
     format: Format | Mapping[str, Any] | None
-    number_format: Literal["int8", "fp8"] | None
+    number_format: str | Sequence[str] | None
     keep_float: Sequence[str]
     keep_float_op: Sequence[str]
     loud: Literal["int8", "float", "auto"] | None

@@ -460,8 +460,8 @@ class Format(
     """What is quantized, and what is written.
 
     Attributes:
-        number_format: what layers are quantized to, of `onnxq.formats.FORMATS`; None: that of
-            the model's own pairs, else the target's first.
+        number_format: what layers are quantized to, of `onnxq.formats.FORMATS`; several, in a list or with
+            commas: each layer to one of them. None: what the model's own pairs are, else the target's first.
         keep_float: names of nodes to keep in float, as globs.
         keep_float_op: operators to keep in float.
         loud: what loud layers run in, of `LOUD`, which make much of the outputs' noise: `auto` leaves them in
@@ -481,9 +481,9 @@ class Format(
             or loud layers are to be something else than a plan has them.
     """
 
-    number_format: str | None = option(
-        None, "Number format: int8, or fp8 (E4M3, from compute capability 8.9 on).",
-        kinds.one_of("number format", NUMBER_FORMATS), metavar="FORMAT", flag=("--format",),
+    number_format: str | Sequence[str] | None = option(
+        None, "Number format: int8, fp8 (E4M3, from compute capability 8.9 on), or int8,fp8 by layer.",
+        kinds.some_of("number format", NUMBER_FORMATS, ()), metavar="FORMAT", flag=("--format",),
     )  # fmt: skip
     keep_float: Sequence[str] = option((), "Names of nodes to keep in float.", TEXTS, metavar="GLOB")
     keep_float_op: Sequence[str] = option((), "Operators to keep in float.", TEXTS, metavar="TYPE")
@@ -510,13 +510,22 @@ class Format(
     cache: bool = option(False, "Also write X.cache, for TensorRT's implicit quantization.", FLAG)
     plan: PathLike | None = option(None, "A plan to obey, which `onnxq plan` wrote.", PATH, metavar="X.toml")
 
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """The number formats that are asked for, in the order of `NUMBER_FORMATS`; none where none is."""
+        return tuple(name for name in NUMBER_FORMATS if name in self._named)
+
+    @property
+    def _named(self) -> tuple[str, ...]:
+        said = self.number_format or ()
+        return tuple(part.strip() for part in said.split(",")) if isinstance(said, str) else tuple(said)
+
     def loud_where(self, settled: bool) -> str:
         """What is asked of loud layers, else `default`; `settled`: something else says what is in float."""
         return self.loud or ("int8" if settled else "default")
 
     def _check(self) -> None:
         for kind, value, known in (
-            ("number format", self.number_format, NUMBER_FORMATS),
             ("body", self.body, BODIES),
             ("io", self.io, BODIES),
             ("scale form", self.scale_form, SCALE_FORMS),
@@ -524,6 +533,8 @@ class Format(
         ):
             if value is not None and value not in known:
                 raise unknown_name(kind, value, known)
+        if self.number_format is not None:
+            kinds.check_some("number format", self._named, NUMBER_FORMATS, ())
         if self.loud not in (None, "int8") and self.plan is not None:
             raise UserError(
                 f"a plan is to be obeyed, which states what is in float, and --loud is to be {self.loud}",

@@ -251,7 +251,7 @@ class _Known:
         self, report: Report, analysis: Analysis | LayerErrors | None, kernels: Sequence[KernelRow]
     ) -> None:
         plan, self._kernels, self._engine = part_of(PlanPart, report.plan), kernels, report.engine
-        self._format = plan.format
+        self._formats = [site.format for site in plan.sites]
         self._kept = {one.node: one for one in plan.kept_float}
         self._planned = {one.node: one for one in plan.layers}
         self._not_int8 = frozenset(report.engine.not_int8)
@@ -290,7 +290,7 @@ class _Known:
         read = tuple(dict.fromkeys(self._reads.get(name, ())))
         pairs = [self.tensors[at] for at in read]
         kernels = tuple(self._in_kernels.get(name, ()))
-        unplanned = "float" if name in self._kept else self._format if read else ""
+        unplanned = "float" if name in self._kept else self._formats[read[0]] if read else ""
         format = unplanned if planned is None else planned.format
         clips = [clip for one in pairs if (clip := _clip(one)) is not None]
         ops = (one.op for one in (planned, kept, node, error) if one is not None)

@@ -230,6 +230,8 @@ def _shares(plan: PlanPart) -> Iterator[Fact]:
         yield Fact(f"In {plan.format}, of eligible work", percent(eligible), "of multiply-accumulates")
     if whole is not None:
         yield Fact(f"In {plan.format}, of all work", percent(whole), "of multiply-accumulates")
+    if plan.formats is not None:
+        yield Fact("Number formats", plan.format, plan.formats.why)
 
 
 def _engine(report: Report, near: tuple[Judged, ...]) -> list[Fact]:
@@ -239,7 +241,10 @@ def _engine(report: Report, near: tuple[Judged, ...]) -> list[Fact]:
             return [Fact(label, "yes", f"what runs in {format} is not known: {engine.unread}", OPEN)]
         planned, done = engine.planned or 0, engine.int8 or 0
         where = f"{engine.compiler}, sm {'' if engine.sm is None else engine.sm}"
+        plan = part_of(PlanPart, report.plan)
         value = f"yes, {done} of {planned} planned layers in {format}"
+        if plan.is_mixed:
+            value = f"yes, {done} of {planned} planned layers as planned: {plan.in_words(engine.not_int8)}"
         tone = OPEN if done < planned else "" if _is_lost(near) else GOOD  # what is lost is not good to ship
         return [Fact(label, value, where, tone)]
     if engine.status == "failed":

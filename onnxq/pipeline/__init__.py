@@ -20,7 +20,7 @@ from onnxq.calib.shards import check_main
 from onnxq.calib.stats_file import StatsFile
 from onnxq.calib.trt_cache import is_cache
 from onnxq.data.sources import DataSource
-from onnxq.formats import INT8
+from onnxq.formats import INT8, in_words
 from onnxq.graph.load import ModelSource
 from onnxq.noise.measure import Submit
 from onnxq.options.call_options import (
@@ -40,7 +40,7 @@ from onnxq.pipeline.calibration import Calibrating, Given
 from onnxq.pipeline.compiler import check_compiler, check_format
 from onnxq.pipeline.decision_ranking import Sensitivity
 from onnxq.pipeline.job import Job
-from onnxq.pipeline.planning import Planned, format_of_plan, take_plan
+from onnxq.pipeline.planning import Planned, formats_of_plan, take_plan
 from onnxq.pipeline.pursuit import Measurement, Pursuit
 from onnxq.pipeline.quantization import Quantization, obeying
 from onnxq.pipeline.result import Result
@@ -293,12 +293,12 @@ def _sanitized(
     file = take_plan(format.plan, asked.repairs.target) if format.plan is not None else None
     stats = calibration.stats
     given = Given.read(stats, partial=calibration.partial) if stats is not None else None
-    number_format = format.number_format
+    formats = format.formats
     if file is not None:
-        number_format = format_of_plan(file, number_format)
+        formats = formats_of_plan(file, formats)
     with remarks.heard(), ort.custom_ops(asked.runtime.ort_ops):
         with uncollected():
-            job = Job.of(model, asked.repairs, asked.inputs, observe, asked.goal.time_limit, number_format)
+            job = Job.of(model, asked.repairs, asked.inputs, observe, asked.goal.time_limit, formats)
             if compilation is not None:
                 check_format(compilation, job.target)
             source = None
@@ -349,9 +349,9 @@ def _measurement(
 
 
 def _check_cache(target: Target, format: Format) -> None:
-    if format.cache and format.number_format not in (None, INT8.name):
+    if format.cache and format.formats not in ((), (INT8.name,)):
         raise UserError(
-            f"a calibration cache is of int8, and the format is to be {format.number_format}",
+            f"a calibration cache is of int8, and the format is to be {in_words(format.formats)}",
             hint="leave --cache out: the scales are in the model's Q/DQ pairs",
         )
     if format.cache and target.cache is None:

@@ -24,6 +24,7 @@ from onnxq.draft.body import BodyPlan
 from onnxq.draft.draft import Draft
 from onnxq.draft.edits import FloatEdit
 from onnxq.draft.from_file import draft_of, edited_as_stated
+from onnxq.formats import INT8
 from onnxq.graph.deciders import freeze_hint
 from onnxq.graph.layers import balance
 from onnxq.graph.model import Model
@@ -127,6 +128,8 @@ class Prepared:
         layers: the `[[layer]]` that gives a tensor its range.
         steps: which steps of repair nodes may have that not all may have.
         weights: what entries about weights make of them, by weight.
+        measured: the tensors whose ranges are measured, in any of the formats that are asked for.
+        drafted: the draft whose layers have other number formats, see `RunRequest`.
     """
 
     draft: Draft
@@ -135,6 +138,8 @@ class Prepared:
     layers: Mapping[str, LayerRule]
     steps: Mapping[str, tuple[str, ...]]
     weights: Mapping[str, WeightsStated]
+    measured: tuple[str, ...]
+    drafted: Callable[[Mapping[str, str]], tuple[Draft, Mapping[str, LayerRule]]]
 
 
 def prepare(
@@ -163,7 +168,7 @@ def prepare(
     Raises:
         UserError: a glob or an entry matches nothing.
     """
-    if job.model.opset < job.model.format.opset:
+    if job.model.opset < job.opset:
         with job.step("upgrade"):
             job.upgrade()
     with job.step("plan"):
@@ -191,33 +196,49 @@ def prepare(
             vetoes.update(in_float(model) if format.loud == "float" else {})
             vetoes.update(own.floats)
 
-        def make(floats: Mapping[str, str], wanted: Collection[str]) -> QuantPlan:
+        def make(floats: Mapping[str, str], wanted: Collection[str], formats: Mapping[str, str]) -> QuantPlan:
             # plans name the tensors of the model before edits
             vetoed = {**floats, **vetoes}
-            return make_plan(job.model, rules, format.keep_float, vetoed, wanted, format.keep_float_op)
+            ops = format.keep_float_op
+            plan = make_plan(job.model, rules, format.keep_float, vetoed, wanted, ops, formats)
+            return plan.per_tensor() if file is None and format.scale_form == "per-tensor" else plan
 
         methods: Mapping[str, LayerRule] = {}
         if file is None:
-            plan = make({}, ())
-            draft = Draft(plan.per_tensor() if format.scale_form == "per-tensor" else plan)
+            draft = Draft(make({}, (), {}))
         else:
             draft, methods, notes = draft_of(file, edits, model, make)
             job.notes.extend(notes)
-    ranges = own.ranges(draft.plan)
-    amax = {**own.weights(draft.plan), **draft.patches.amax}
-    taken = job.taken
-    if file is None and taken is not None:
-        said = taken.ranges(draft.plan) if taken.adopted else {}
-        job.notes.extend(taken.told(draft.plan, said))
-        asked = {name: said[name] for name in draft.plan.measured if name in said and name not in ranges}
-        draft = replace(draft, ranges={**asked, **draft.ranges})
-        amax = {**(taken.weights(draft.plan, model) if taken.adopted else {}), **amax}
-    draft = replace(draft, patches=replace(draft.patches, amax=amax), body=body)
-    job.notes.extend(own.notes)
+
+    def with_stated(draft: Draft) -> tuple[Draft, Mapping[str, LayerRule], list[str]]:
+        """A draft with what is stated of its ranges; the `[[layer]]` of the others; what is to be said."""
+        ranges, taken = own.ranges(draft.plan), job.taken
+        notes: list[str] = []
+        amax = {**own.weights(draft.plan), **draft.patches.amax}
+        if file is None and taken is not None:
+            said = taken.ranges(draft.plan) if taken.adopted else {}
+            notes += taken.told(draft.plan, said)
+            asked = {name: said[name] for name in draft.plan.measured if name in said and name not in ranges}
+            draft = replace(draft, ranges={**asked, **draft.ranges})
+            amax = {**(taken.weights(draft.plan, model) if taken.adopted else {}), **amax}
+        draft = replace(draft, patches=replace(draft.patches, amax=amax), body=body)
+        left = {name: rule for name, rule in {**ranges, **methods}.items() if name not in draft.ranges}
+        return draft, left, notes
+
+    def drafted(formats: Mapping[str, str]) -> tuple[Draft, Mapping[str, LayerRule]]:
+        return with_stated(Draft(make({}, (), formats)))[:2]
+
+    draft, ranges, said = with_stated(draft)
+    job.notes.extend([*said, *own.notes])
+    stated = dict(own.stated)  # other drafts have their own
     if layers and file is not None:
         job.notes.append("the plan is obeyed: [[layer]] counts only for ranges that the plan leaves open")
-    ranges = {name: rule for name, rule in {**ranges, **methods}.items() if name not in draft.ranges}
-    return Prepared(draft, floats, unedited, ranges, own.steps, own.stated)
+    measured = draft.plan.measured
+    for name in [*job.target.formats][1:] if file is None and quantizes else ():
+        other, _ = drafted({layer.node: name for layer in draft.plan.layers})
+        measured = tuple(dict.fromkeys((*measured, *other.plan.measured)))
+        drafted({})  # the graph has the formats of the draft again
+    return Prepared(draft, floats, unedited, ranges, own.steps, stated, measured, drafted)
 
 
 def activations(plan: QuantPlan, floats: FloatModel) -> tuple[str, ...]:
@@ -412,5 +433,5 @@ def stated_by(cache: trt_cache.Cache | None, plan: QuantPlan) -> dict[str, Range
     if cache is None:
         return {}
     return of_groups(
-        {name: Range(float(s) * plan.format.greatest, STATED) for name, s in cache.scales.items()}, plan
+        {name: Range(float(s) * INT8.greatest, STATED) for name, s in cache.scales.items()}, plan
     )

@@ -58,7 +58,8 @@ class Compiled:
         plan = built.draft.plan
         if self.engine is None:
             return engine_not_run(self.why, len(plan.planned))
-        return engine_part(self.engine, built.written.proto, plan.planned, self.regressed, plan.format.name)
+        planned = {layer.node: layer.format for layer in plan.layers if layer.quantized}
+        return engine_part(self.engine, built.written.proto, planned, self.regressed)
 
     def verdicts(self, built: Built) -> tuple[Verdict, ...]:
         """The verdict for each of several deployments; empty where there is one."""
@@ -86,18 +87,19 @@ def check_compiler(wanted: Compilation) -> None:
 
 
 def check_format(wanted: Compilation, target: Target) -> None:
-    """Refuses to compile for a GPU that has no numbers of the format of the run.
+    """Refuses to compile for a GPU that has no numbers of a format of the run.
 
     Args:
         wanted: what is asked of the compiler.
-        target: the target, in that format, which a flag, a plan or the model's own pairs say.
+        target: the target, in those formats, which a flag, a plan or the model's own pairs say.
 
     Raises:
         UserError: it is such.
     """
-    name = next(iter(target.formats), "")
-    least = target.limits.get(f"{name}-sm", 0)
-    if wanted.compile and wanted.sm < least:
+    for name in target.formats if wanted.compile else ():
+        least = target.limits.get(f"{name}-sm", 0)
+        if wanted.sm >= least:
+            continue
         raise UserError(
             f"compute capability {wanted.sm / 10:.1f} multiplies nothing in {name}: that came with "
             f"{least / 10:.1f}",
@@ -148,7 +150,7 @@ class Engines:
         try:
             return judged()
         except Exception as error:
-            return Verdict(_not_compared(error), self._form, format=built.draft.plan.format.name)
+            return Verdict(_not_compared(error), self._form, format=built.draft.plan.format_names)
 
     def verdicts(self, built: Built, engine: trt.Engine, main_verdict: Verdict) -> tuple[Verdict, ...]:
         """The verdict in each deployment, of both models with its usual sizes; none where there is one.

@@ -117,7 +117,7 @@ def sensitivity_of(
     after = verified(accuracy.built.in_float(why)) if why else before
     scored = top if pursuit.goal.eval is not None else 0
     if scored:
-        times, name = 2 * len(decisions[:scored]), accuracy.plan.format.name
+        times, name = 2 * len(decisions[:scored]), accuracy.plan.format_names
         job.observe(f"score: {times} times, twice a decision: it alone in float, and in {name}", None, None)
     ranking = [_scored(one, accuracy, pursuit) for one in decisions[:scored]]
     ops = {node.name: node.op for node in accuracy.built.floats.model.graph.nodes}
@@ -143,7 +143,7 @@ def sensitivity_of(
         scores=pursuit.scores_of(before, after),
         calibration=data,
         repair=repair,
-        format=accuracy.built.draft.plan.format.name,
+        format=accuracy.built.draft.plan.format_names,
     )
     report = extended(
         SensitivityReport, job.run(accuracy.built.floats.model, "sensitivity"), sensitivity=part

@@ -437,7 +437,7 @@ def _quantization(name: str, model: Path) -> ScaleOfTensor | None:
         group=group,
         because=sites[0].because if sites else None,
         readers=tuple(reader for site in sites for reader in site.readers),
-        format=plan.format,
+        format=sites[0].format if sites else plan.format.split()[0],
     )
 
 

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import onnx
 
+from onnxq.base.grouped import grouped
 from onnxq.documents.engine import EnginePart, Regressed
-from onnxq.formats import INT8
 from onnxq.graph.twins import twins
 from onnxq.run import trt
+from onnxq.run.engine_log import EngineLayer
 from onnxq.targets import Target
 
 
 def engine_part(
     engine: trt.Engine,
     model: onnx.ModelProto,
-    planned: Sequence[str],
+    planned: Mapping[str, str],
     regression: Regressed | None = None,
-    format: str = INT8.name,
 ) -> EnginePart:
     """What the compiler made of a model, for the report.
 
@@ -29,17 +29,18 @@ def engine_part(
     Args:
         engine: the outcome of compiling.
         model: what was compiled.
-        planned: names of the nodes that are meant to run in the format.
+        planned: names of the nodes that are meant to run in a number format, each with its name.
         regression: why the model did not compile, and the original does. With its node in float it may
             compile after all.
-        format: the name of what is multiplied there.
     """
-    runs = trt.int8_of(engine, planned, format)
+    runs: dict[str, EngineLayer | None] = {}
+    for format, names in grouped((format, name) for name, format in planned.items()).items():
+        runs.update(trt.int8_of(engine, names, format))
     alike = twins(model) if engine.layers and None in runs.values() else {}
     for name in [name for name, layer in runs.items() if layer is None]:
-        types = trt.int8_of(engine, alike.get(name, ()), format)
+        types = trt.int8_of(engine, alike.get(name, ()), planned[name])
         runs[name] = next(filter(None, types.values()), None)
-    int8 = [name for name, layer in runs.items() if layer is not None and layer.multiplies(format)]
+    int8 = [name for name, layer in runs.items() if layer is not None and layer.multiplies(planned[name])]
     return EnginePart(
         status=engine.status,
         regressed=regression is not None and engine.status == "failed",

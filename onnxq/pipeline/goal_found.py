@@ -62,7 +62,7 @@ class Searched:
     def missing(self, goal: Goal) -> list[str]:
         """Why nothing meets a goal."""
         accuracy, met, sentences = self.accuracy, self.met, []
-        format = accuracy.built.draft.plan.format.name
+        format = accuracy.built.draft.plan.format_names
         if goal.max_float is not None and not met.met:
             taken = accuracy.costs.share(met.best.nodes)
             sentences.append(

@@ -29,7 +29,7 @@ from onnxq.data.warnings import DataDoubts
 from onnxq.documents.changes import ChangesCounted, ExactProduct, FileSizes
 from onnxq.documents.data import DataPlaced
 from onnxq.documents.report import REPORT_SCHEMA, Nothing, Report, Run
-from onnxq.formats import INT8
+from onnxq.formats import FORMATS
 from onnxq.graph import float32
 from onnxq.graph.deciders import freeze_hint
 from onnxq.graph.dense import densify
@@ -144,13 +144,13 @@ class Job:
         inputs: Inputs,
         observe: Observer | None,
         time_limit: float | None = None,
-        format: str | None = None,
+        formats: Sequence[str] = (),
     ) -> Job:
         """Loads a model, and applies what the user states about its inputs.
 
         `time_limit`: the seconds after which its searches end; None: they take as long as they take.
-        `format`: the number format of its plans; None: that of the model's own pairs, where the target has
-        it, else the target's first one.
+        `formats`: the number formats of its plans, by name; none: those of the model's own pairs, where the
+        target has them, else the target's first one.
 
         Raises:
             UserError: it or an option cannot be used.
@@ -158,7 +158,9 @@ class Job:
         began, phases = (time.perf_counter(), cpu_seconds()), dict[str, float]()
         limit = TimeLimit(time_limit)
         heard = limit.observing(told(observe))
-        target = load_target(repairs.target).in_format(format)
+        target = load_target(repairs.target)
+        if formats:
+            target = target.in_formats(formats)
         rules = select(load_rules(repairs.rules), repairs.enable, repairs.skip)
         with _timed(heard, phases, "load"):
             model = Model.open(source)
@@ -170,9 +172,9 @@ class Job:
                     hint=f"export it with an older opset, or upgrade onnxruntime ({newer})",
                 )
             model.runtime = ort.evaluate
-            held = PairIndex.of(model).format.name
-            if format is None and held != INT8.name and held in target.formats:
-                target = target.in_format(held)
+            if not formats:
+                held = PairIndex.of(model).formats
+                target = target.in_formats([name for name in held if name in target.formats])
             model.set_target(target)
         before, nodes = interface(model), sum(len(graph.nodes) for graph in model.graphs())
         whole = WholeModel(model) if repairs.prove != "never" else None
@@ -295,7 +297,7 @@ class Job:
     def with_pairs(self, pairs: str) -> Job:
         """The job of the same file and data with something else done with its pairs; nothing is proved."""
         repairs = replace(self.repairs, pairs=pairs, prove="never")
-        job = Job.of(self.source, repairs, self.inputs, self.observe, None, next(iter(self.target.formats)))
+        job = Job.of(self.source, repairs, self.inputs, self.observe, None, [*self.target.formats])
         job = replace(job, place=self.place, data_names=self.data_names, parts=self.parts)
         return job.sanitized()
 
@@ -525,9 +527,14 @@ class Job:
         cast = self.in_float32 or self.wide_io
         return as_float32(samples, float16=self.wide_io) if cast else iter(samples)
 
+    @property
+    def opset(self) -> int:
+        """The first that has the Q/DQ pairs of its plans."""
+        return max(FORMATS[name].opset for name in self.target.formats)
+
     def upgrade(self) -> None:
         """Raises the opset where it is too old for Q/DQ, and compares the model before and after."""
-        was, opset, lost = self.model.opset, self.model.format.opset, withdrawn(self.model)
+        was, opset, lost = self.model.opset, self.opset, withdrawn(self.model)
         upgrade(self.model, opset)
         proof = Proof("unproven", why="proofs are off")
         if lost:

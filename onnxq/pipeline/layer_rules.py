@@ -104,8 +104,8 @@ class LayerRules:
                 values = constant_of(tensors[site.tensor])
                 assert values is not None
                 values = np.asarray(values, np.float32)
-                amax = weights[site.tensor, site.axis] = amax_of(values, site.axis, rule, plan.format)
-                made, whole = (kept_db(values, site.axis, one, plan.format) for one in (amax, None))
+                amax = weights[site.tensor, site.axis] = amax_of(values, site.axis, rule, site.numbers)
+                made, whole = (kept_db(values, site.axis, one, site.numbers) for one in (amax, None))
                 said = f"{of_layer(rule)} ({_said(rule)})"
                 self.stated[site.tensor] = WeightsStated(site.readers[0].node, said, made, whole)
         self._say_idle(set(self._weights.values()) - used, "quantized weight")

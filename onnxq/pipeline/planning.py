@@ -129,29 +129,24 @@ def take_plan(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> P
     return file
 
 
-def format_of_plan(file: PlanFile, asked: str | None) -> str | None:
-    """The number format of a plan's layers; None: it quantizes none.
+def formats_of_plan(file: PlanFile, asked: Sequence[str]) -> tuple[str, ...]:
+    """The number formats of a plan's layers; of none where it quantizes none.
 
-    `asked`: the one that the user asks for; None: none.
+    `asked`: those that the user asks for.
 
     Raises:
-        UserError: the plan has another one, several, or one that is not known.
+        UserError: the plan has another one, or one that is not known.
     """
-    found = asked
     for index, entry in enumerate(file.layers):
-        if entry.format in ("float", found):
-            continue
         where = "layer", index, "format"
-        if entry.format not in FORMATS:
+        if entry.format not in (*FORMATS, "float"):
             error = unknown_name("number format", entry.format, (*FORMATS, "float"))
             raise file.error(where, str(error), error.hint)
-        if found is not None:
-            message = f"{entry.node!r} is to be in {entry.format}, and " + (
-                f"--format is {found}" if asked else f"others are in {found}"
-            )
-            raise file.error(where, message, "give all layers of a plan one format, or float")
-        found = entry.format
-    return found
+        if asked and entry.format not in (*asked, "float"):
+            message = f"{entry.node!r} is to be in {entry.format}, and --format is {','.join(asked)}"
+            raise file.error(where, message, "leave --format out: the plan says it layer by layer")
+    held = {entry.format for entry in file.layers}
+    return tuple(name for name in FORMATS if name in held) or tuple(asked)
 
 
 def check_plan(file: PlanFile, job: Job) -> None:

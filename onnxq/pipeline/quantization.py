@@ -20,11 +20,12 @@ from onnxq.documents.calibration import CalibrationPart, MethodChosen, NotCalibr
 from onnxq.documents.changes import NotTaken
 from onnxq.documents.engine import EnginePart
 from onnxq.documents.layer_errors import LayerErrors
-from onnxq.documents.plan import Heads, PlanPart
+from onnxq.documents.plan import FormatsTried, Heads, PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import PlanReport
+from onnxq.draft.draft import Draft
 from onnxq.draft.from_file import check_body, check_shapes
-from onnxq.formats import INT8
+from onnxq.formats import INT8, in_words
 from onnxq.graph.outline import outline
 from onnxq.graph.spans import spans
 from onnxq.graph.spool import LARGE, weight_bytes
@@ -57,9 +58,10 @@ from onnxq.pipeline.pursuit import Measurement, Pursuit
 from onnxq.pipeline.ranging import Ranging
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.sampling import Sampling
-from onnxq.pipeline.search import searched
+from onnxq.pipeline.search import ModelSearch, searched
 from onnxq.pipeline.searches import COMPILED, PLANNED, WRITTEN
 from onnxq.pipeline.searches.body import BODY, decided, last_form
+from onnxq.pipeline.searches.formats import in_formats
 from onnxq.pipeline.searches.loud import stated
 from onnxq.pipeline.searches.repair import NO_SAMPLES, enough, stated_part, untried
 from onnxq.pipeline.searches.scales import with_scales
@@ -151,7 +153,9 @@ class Quantization:
             report = extended(
                 PlanReport,
                 job.run(job.model, "plan"),
-                plan=self._plan_part(draft.plan, stated(model, draft.plan, self._loud)),
+                plan=self._plan_part(
+                    draft.plan, stated(model, draft.plan, self._loud), self._uncompared(draft)
+                ),
                 repair=self._unrepaired(),
                 calibration=NotCalibrated(measured=False, notes=tuple(notes)),
                 **deployment_parts(sampling.deployments, worths(model, sampling.deployments)),
@@ -160,14 +164,14 @@ class Quantization:
             origin = "none yet: there was no data"
             return planned(job, draft, model, deployments, origin, report, settled=False)
         request, state = self._calibrated(sampling)
-        state = searched((*PLANNED, BODY), request, state)
+        state = self._planned((*PLANNED, BODY), request, state)
         built = state.built.finished()
         draft, made = built.draft, built.written
         calibration = self._report(sampling, state, built, None)
         report = extended(
             PlanReport,
             job.run(built.floats.model, "plan"),
-            plan=self._plan_part(draft.plan, state.heads),
+            plan=self._plan_part(draft.plan, state.heads, state.formats),
             calibration=replace(calibration, measured=True),
             **deployment_parts(sampling.deployed.deployments, state.worth),
             repair=state.repair,
@@ -189,7 +193,7 @@ class Quantization:
         repairs = bool(self._repair.steps) and self._job.target.explicit
         if self._repair.is_auto and count is not None and not enough(count):
             repairs = False
-        decides |= self._format.loud == "auto"
+        decides |= self._format.loud == "auto" or self._mixes
         confirms = decides or self._loud == "default"
         return Sampling(
             self._job, self._options, self._source, self._given,
@@ -208,7 +212,27 @@ class Quantization:
         """What the report says of repair where nothing is measured."""
         return untried(self._repair, NO_SAMPLES) if self._repair.steps else None
 
-    def _plan_part(self, plan: QuantPlan, heads: Heads | None) -> PlanPart:
+    def _planned(self, searches: Sequence[ModelSearch], request: RunRequest, state: RunState) -> RunState:
+        """What searches come to; behind those of a plan alone, where several number formats are asked for."""
+        if self._mixes:
+            state, searches = in_formats(PLANNED, request, state), searches[len(PLANNED) :]
+            deployments = request.sampling.deployed.deployments
+            state = replace(state, worth=worths(state.built.floats.model, deployments))
+        return searched(searches, request, state)
+
+    def _uncompared(self, draft: Draft) -> FormatsTried | None:
+        """What is said of number formats where there are no samples to compare them with."""
+        why = f"all in {draft.plan.format_names}: there are no samples to compare formats with (--calib DATA)"
+        return FormatsTried(why=why) if self._mixes else None
+
+    @property
+    def _mixes(self) -> bool:
+        """Whether each layer has the number format that is better for it, of several."""
+        return self._file is None and len(self._job.target.formats) > 1 and len(self._format.formats) > 1
+
+    def _plan_part(
+        self, plan: QuantPlan, heads: Heads | None, formats: FormatsTried | None = None
+    ) -> PlanPart:
         return PlanPart(
             sites=tuple(plan.sites),
             own_pairs_read=tuple(plan.own),
@@ -220,7 +244,8 @@ class Quantization:
             int8_share_of_all_macs=plan.int8_share_of_all,
             file=None if self._file is None else str(self._file.path),
             heads=heads,
-            format=plan.format.name,
+            format=plan.format_names,
+            formats=formats,
         )
 
     def run(
@@ -247,7 +272,7 @@ class Quantization:
         as_float = None if job.target.explicit else job.result(job.model.to_proto())
         request, state = self._calibrated(sampling)
         self._tell_of_pairs(sampling, state.references.verifying)
-        state = self._verified(request, searched((*PLANNED, *WRITTEN), request, state))
+        state = self._verified(request, self._planned((*PLANNED, *WRITTEN), request, state))
         state = self._verified(request, searched(COMPILED, request, state))  # the compiler has a say
         job, built, compiled, verified = state.built.job, state.built, state.compiled, state.verified
         assert compiled is not None
@@ -266,7 +291,7 @@ class Quantization:
         result.report = job.finished(
             replace(
                 result.report,
-                plan=self._plan_part(draft.plan, state.heads),
+                plan=self._plan_part(draft.plan, state.heads, state.formats),
                 calibration=self._report(sampling, state, built, cache),
                 accuracy=_accuracy(built, verified),
                 about_mean=verified.gauge.about_mean if compared else None,
@@ -357,7 +382,7 @@ class Quantization:
         self._ranks = True
         sampling = self._sampling(chooses=True)
         self._tell_of_pairs(sampling, None)
-        return sampling, searched(PLANNED, *self._calibrated(sampling))
+        return sampling, self._planned(PLANNED, *self._calibrated(sampling))
 
     def _accuracy(self, sampling: Sampling, state: RunState, asked: Asked) -> Accuracy:
         accuracy = Accuracy(sampling, state.built, asked)
@@ -434,7 +459,7 @@ class Quantization:
         )  # fmt: skip
         request = RunRequest(
             options, sampling, self._repair, self._pursuit, self._loud, self._compilation, file,
-            edits=self._header is None, repairs_of=prepared.steps,
+            edits=self._header is None, repairs_of=prepared.steps, drafted=prepared.drafted,
             without=SCALING if taken is not None and taken.adopted and self._repair.is_auto else frozenset(),
         )  # fmt: skip
         draft, floats, self._weights = prepared.draft, prepared.floats, prepared.weights
@@ -485,7 +510,7 @@ class Quantization:
         method = choice.method if choice is not None else self._options.default
         for name in activations(draft.plan, built.floats):
             if name in ranges.tensors or name in ranges.stated:
-                scales[name] = np.float32(draft.plan.format.scale(ranges.of(name, method).amax))
+                scales[name] = np.float32(INT8.scale(ranges.of(name, method).amax))
         scales_of_groups = draft.scales
         for group in draft.plan.groups:
             if group.id in scales_of_groups:
@@ -609,7 +634,7 @@ def _recognised(built: Built) -> Int8Operators | None:
     """How many of the int8 layers onnxruntime makes int8 operators of; none of a large model."""
     proto, plan = built.written.proto, built.draft.plan
     planned = plan.planned
-    if not planned or plan.format != INT8 or weight_bytes(proto) >= LARGE:
+    if not planned or plan.formats != (INT8,) or weight_bytes(proto) >= LARGE:
         return None
     try:
         operators = int8_operators(proto, built.floats.model.data_dir)
@@ -626,5 +651,5 @@ def _unknown_sizes(job: Job) -> Iterator[str]:
     if dynamic:
         yield (
             f"the sizes of input {dynamic[0]!r} are not known: layers count as large enough for "
-            f"{job.model.format.name}; --shape, --assume or --calib tells them"
+            f"{in_words(job.model.formats)}; --shape, --assume or --calib tells them"
         )

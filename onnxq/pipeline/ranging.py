@@ -58,15 +58,15 @@ class Ranging:
         held = Stats({}, np.zeros(0, np.int64))
         if given is not None and given.stats is not None:
             held = given.stats.stats
-        wanted = plan.measured
+        wanted = prepared.measured
         if cache:
             wanted = tuple(dict.fromkeys((*wanted, *activations(plan, prepared.floats))))
         stated = {*self._stated(plan), *(n for n, rule in prepared.layers.items() if rule.amax is not None)}
-        held.require_values([name for name in plan.measured if name not in stated])
+        held.require_values([name for name in wanted if name not in stated])
         missing = [name for name in wanted if name not in held.tensors and name not in stated]
         if self._sampling.source is None:
-            fixed = self._fixed(plan.measured)
-            self._refuse([name for name in missing if name in plan.measured and name not in fixed])
+            fixed = self._fixed(prepared.measured)
+            self._refuse([name for name in missing if name in prepared.measured and name not in fixed])
             return held
         parts = self._sampling.parts
         again = parts is not None and parts.used is not None  # not an iterator

@@ -135,7 +135,8 @@ def _commands(result: Result, output: Path, cache: Path | None) -> tuple[str, ..
     target = load_target(told.target)
     implicit = cache is not None and not target.explicit
     types = target.types if told.plan else ()
-    types = tuple(flags.replace("--int8", f"--{told.number_format}") for flags in types)
+    formats = " ".join(f"--{name}" for name in told.number_format.split(" and "))
+    types = tuple(flags.replace("--int8", formats) for flags in types)
     if told.body and told.body.type == "bf16":
         types = tuple(flags.replace("--fp16", "--bf16") for flags in types)
     first, *more = list(result.deployments.values()) or [result.profiles]

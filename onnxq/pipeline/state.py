@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from onnxq.base.errors import Fault
 from onnxq.calib.stats import Stats
-from onnxq.documents.plan import Heads
+from onnxq.documents.plan import FormatsTried, Heads
 from onnxq.documents.repair import RepairPart
+from onnxq.draft.draft import Draft
+from onnxq.options.config import LayerRule
 from onnxq.options.settings import AccuracyRepair, Compilation
 from onnxq.pipeline.building import Built
 from onnxq.pipeline.calibration import Calibrating
@@ -23,6 +26,12 @@ from onnxq.quant.patches import Patches
 from onnxq.quant.plan_file import PlanFile
 from onnxq.quant.ranges import Ranges
 from onnxq.task.known import NO_TASK, KnownTask
+
+Drafted = Callable[[Mapping[str, str]], tuple[Draft, Mapping[str, LayerRule]]]
+
+
+def _as_it_is(formats: Mapping[str, str]) -> tuple[Draft, Mapping[str, LayerRule]]:
+    raise Fault("nothing says what other formats make of the model")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +51,8 @@ class RunRequest:
         without: steps of repair that are not tried.
         bytes_over: what an engine moves more than predicted, as a share of what plain float16 moves.
         task: what the model is for: what loses its answers is not taken.
+        drafted: the draft whose layers have these number formats, by name, without measured ranges; and the
+            `[[layer]]` that gives a tensor its range.
     """
 
     options: Calibrating
@@ -56,6 +67,7 @@ class RunRequest:
     without: frozenset[str] = frozenset()
     bytes_over: float = 0.0
     task: KnownTask = NO_TASK
+    drafted: Drafted = _as_it_is
 
     @property
     def bounds_bytes(self) -> bool:
@@ -92,6 +104,8 @@ class RunState:
         goal: what came of the goal; None where none was searched for.
         verified: how near its outputs are; None: that is not measured yet.
         compiled: what NVIDIA's compiler makes of it; None: that is not known yet.
+        formats: how the number format of each layer was chosen; None where one was asked for.
+        alone: what a mix of formats took the place of; None where there is no mix.
     """
 
     built: Built
@@ -108,6 +122,8 @@ class RunState:
     goal: GoalFound | None = None
     verified: Verified | None = None
     compiled: Compiled | None = None
+    formats: FormatsTried | None = None
+    alone: RunState | None = None
 
     def of(self, built: Built) -> RunState:
         """That of another model, of which nothing is measured yet."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
@@ -16,10 +16,10 @@ from onnxq.compiled.gpus import Gpu, gpus, gpus_named
 from onnxq.compiled.kernels import kernels_of
 from onnxq.compiled.verdict import Form, Verdict, judge
 from onnxq.emit import files
-from onnxq.formats import LayerFormat
+from onnxq.formats import INT8, LayerFormat, NumberFormat, in_words
 from onnxq.graph.layers import multiplies
 from onnxq.graph.model import Model
-from onnxq.graph.pairs import QDQ, PairIndex, is_dequantized
+from onnxq.graph.pairs import QDQ, PairIndex, is_dequantized, own_format
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.graph.unquantized import unquantized
 from onnxq.graph.view import Node, Tensor
@@ -143,10 +143,10 @@ def verdict_of(
         form: which engines are the target's.
         over: the GPUs for which the speed is estimated; None: all that are known.
     """
-    format = plan.format.name
+    format = plan.format_names
     if plain.proto is None or not plan.planned:
         return Verdict(plain.why or NO_LAYERS, form, format=format)
-    where, over = gpus() if over is None else over, having(format, gpus() if over is None else over)
+    where, over = gpus() if over is None else over, having(plan.formats, gpus() if over is None else over)
     if not over:
         return Verdict(f"{where[0].title} multiplies nothing in {format}", form, format=format)
     if plain.sizes is not None and int8.status == "compiled":
@@ -201,18 +201,18 @@ def against_fp16(
     quantized = onnx.load(model)
     if not any(node.op_type in QDQ for node in quantized.graph.node):
         return Verdict(NO_LAYERS, form)
-    format = PairIndex.of(opened).format
+    formats = PairIndex.of(opened).formats
     if trt.installed() is None:
-        return Verdict(trt.compile_engine(model).reason, form, format=format.name)
+        return Verdict(trt.compile_engine(model).reason, form, format=in_words(formats))
     dynamic = {name for name, _, shape in opened.inputs if not all(isinstance(d, int) for d in shape or "?")}
     usual = {name: profile for name, profile in (profiles or {}).items() if name in dynamic}
     float_model = Model.open(unquantized(quantized))
     plain = plain_of(float_model, io=False, profiles=usual)
     if plain.proto is None:
-        return Verdict(plain.why, form, format=format.name)
+        return Verdict(plain.why, form, format=in_words(formats))
     names = {node.name for node in float_model.graph.nodes}
     products = tuple(
-        PlannedLayer(node.name, node.op, None, True, True, cast(LayerFormat, format.name))
+        PlannedLayer(node.name, node.op, None, True, True, cast(LayerFormat, own_format(node) or INT8.name))
         for node in (Node(opened, raw) for raw in opened.graph.nodes)
         if multiplies(node) and node.name in names and all(map(_dequantized, node.operands(2)))
     )
@@ -224,12 +224,12 @@ def against_fp16(
             int8, fp16 = trt.compile_engines([model, path], sm=sm, profiles=usual)
         else:
             int8 = trt.Engine("compiled", "", "", sm)  # compiled below, with fixed sizes
-    return verdict_of(plain, fp16, int8, quantized, QuantPlan(layers=products, format=format), form, over)
+    return verdict_of(plain, fp16, int8, quantized, QuantPlan(layers=products), form, over)
 
 
-def having(format: str, over: Sequence[Gpu]) -> tuple[Gpu, ...]:
-    """Those of some GPUs that multiply in a number format."""
-    least = load_target(DEFAULT).limits.get(f"{format}-sm", 0)
+def having(formats: Iterable[NumberFormat], over: Sequence[Gpu]) -> tuple[Gpu, ...]:
+    """Those of some GPUs that multiply in number formats."""
+    least = max(load_target(DEFAULT).limits.get(f"{one.name}-sm", 0) for one in formats)
     return tuple(gpu for gpu in over if gpu.sm >= least)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from onnxq.advice.worth import worth_of
+from onnxq.analysis.reports import part_of
 from onnxq.base.shown import Words, count, decibels
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.report import PlanReport, Report, SensitivityReport
@@ -49,8 +50,7 @@ def _engine(report: Report) -> Iterator[str]:
     """What the compiler says of it, and what int8 moves."""
     engine, worth = report.engine, worth_of(report.verdict)
     if engine.status == "compiled":
-        name = report.number_format
-        yield f"{engine.int8} of {engine.planned} planned {name} layers run in {name}"
+        yield part_of(PlanPart, report.plan).said_to_run(engine)
     elif report.plan:
         yield f"engine: {engine.status}" + (f" ({engine.reason})" if engine.reason else "")
     if worth is not None:
@@ -70,7 +70,8 @@ def planned_words(report: PlanReport) -> Words:
     plan = report.plan
     quantized = sum(layer.quantized for layer in plan.layers)
     head = f"plan of {report.model or 'a model in memory'}, for {report.target}"
-    facts = [f"{quantized} of {count(len(plan.layers), 'layer')} in {plan.format}", _share(plan)]
+    each = f" ({plan.in_words()})" if plan.is_mixed else ""
+    facts = [f"{quantized} of {count(len(plan.layers), 'layer')} in {plan.format}{each}", _share(plan)]
     return Words(head, facts, _COLUMNS, list(_floats(plan))[:_ROWS])
 
 

@@ -20,6 +20,7 @@ from onnxq.judge.answers import AnswersChange
 from onnxq.judge.comparable import CONSTANT, NOT_COMPARED, UNCHANGED, OutputLeftOut
 from onnxq.judge.policies import HOPELESS, INSTEAD_OF_PRIOR, PROMISING, THRESHOLD, TOGETHER
 from onnxq.quant.mse import sqnr_at
+from onnxq.quant.plan import ScaleGroup
 from onnxq.quant.ranges import Range, Ranges, scales_of
 from onnxq.quant.thresholds import Method, automatic, searched
 from onnxq.run.noise import Noise
@@ -177,7 +178,7 @@ def refined_ranges(
     """
     choice = Choice(ranges.default, dict(current), samples=count)
     if count >= _REFINED_WITH:
-        _Refiner(ranges, automatic(ranges.plan.format, ranges.samples), samples, measure, choice).run()
+        _Refiner(ranges, automatic(ranges.plan.formats, ranges.samples), samples, measure, choice).run()
     return choice.ranges
 
 
@@ -363,7 +364,7 @@ class _Refiner:
         used = {site.group for site in self._ranges.plan.sites if site.kind == "activation"}
         groups = [g for g in self._ranges.plan.groups if g.id in used]
         free = [g for g in groups if all(self._ranges.is_free(name) for name in g.sources)]
-        quality = {g.id: self._quality(g.sources) for g in free}
+        quality = {g.id: self._quality(g) for g in free}
         worst = sorted(free, key=lambda g: quality[g.id])[: max(2, round(_WORST * len(groups)))]
         found: list[_Variant] = []
         for group in worst:
@@ -376,13 +377,13 @@ class _Refiner:
                     found.append(_Variant(group.id, group.sources, before, after, method))
         return found[:_VARIANTS]
 
-    def _quality(self, sources: Iterable[str]) -> float:
+    def _quality(self, group: ScaleGroup) -> float:
         """The least SQNR of a group's tensors, dB."""
-        levels = []
-        for name in sources:
+        levels, numbers = [], self._ranges.plan.numbers_of[group.id]
+        for name in group.sources:
             histogram = self._ranges.tensors[name].histogram
             if histogram is not None:
-                levels.append(sqnr_at(histogram, self._choice.ranges[name].amax, self._ranges.plan.format))
+                levels.append(sqnr_at(histogram, self._choice.ranges[name].amax, numbers))
         return min(levels, default=np.inf)
 
     def _tested(self, variants: Sequence[_Variant]) -> list[tuple[_Variant, float]]:

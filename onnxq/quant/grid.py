@@ -49,7 +49,8 @@ def difference(model: Model, plan: QuantPlan) -> str:
     for group in groups:
         for name in group.sources:
             like = computed[name] if name in computed else fed[name]
-            numbers = np.concatenate([-plan.format.magnitudes[::-1], [0.0], plan.format.magnitudes])
+            magnitudes = plan.numbers_of[group.id].magnitudes
+            numbers = np.concatenate([-magnitudes[::-1], [0.0], magnitudes])
             codes = numbers[rng.integers(0, len(numbers), like.shape)]
             fed[name] = (codes * scales[group.id]).astype(np.float32).astype(like.dtype)
     expected, given = _run(before, fed), _run(after, fed)

@@ -10,7 +10,6 @@ import numpy as np
 import onnx
 
 from onnxq.base.errors import UserError
-from onnxq.formats import NumberFormat
 from onnxq.graph.duplicate import duplicate
 from onnxq.graph.model import Model
 from onnxq.graph.types import elem_type_of
@@ -72,20 +71,22 @@ def _insert_pairs(
     """Inserts the pairs; returns the name of the constant that holds the scale of each group."""
     nodes = {node.name: node for node in model.graph.nodes}
     tensors = model.graph.tensors()
-    zero = model.new_constant("onnxq_zero_point", np.array(0, plan.format.dtype))
+    zeros: dict[str, Any] = {}
     added: list[Any] = []
     shared: dict[int, Any] = {}
     for site in plan.sites:
         source = tensors[site.tensor]
         if site.kind == "weight":
-            out = _weight(model, site, source, plan.format, patches, added)
+            out = _weight(model, site, source, patches, added)
         else:
             if site.group not in shared:
                 name = f"{site.tensor}_scale"
                 shared[site.group] = model.new_constant(name, np.array(scales[site.group]))
             for edge in site.readers[:1]:  # an edit may have put nodes between the tensor and its readers
                 source = nodes[edge.node].inputs[edge.input]
-            out = _activation(model, source, shared[site.group], zero, added)
+            if site.format not in zeros:
+                zeros[site.format] = model.new_constant("onnxq_zero_point", np.array(0, site.numbers.dtype))
+            out = _activation(model, source, shared[site.group], zeros[site.format], added)
         for edge in site.readers:
             replace_input(nodes[edge.node], edge.input, out)
     for pair in plan.own:
@@ -135,10 +136,8 @@ def _activation(model: Model, source: Any, scale: Any, zero: Any, added: list[An
     return _as(model, out, source, added)
 
 
-def _weight(
-    model: Model, site: Site, source: Any, format: NumberFormat, patches: Patches, added: list[Any]
-) -> Any:
-    constant = constant_of(source)
+def _weight(model: Model, site: Site, source: Any, patches: Patches, added: list[Any]) -> Any:
+    constant, format = constant_of(source), site.numbers
     assert constant is not None
     with np.errstate(over="ignore"):
         weights = np.asarray(constant, np.float32)

@@ -8,10 +8,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.grouped import grouped
 from onnxq.base.reason import Reason, code_of
+from onnxq.formats import FORMATS
 from onnxq.graph.fold import fixed_tensors
 from onnxq.graph.layers import layer_of, multiplies
 from onnxq.graph.model import Model
-from onnxq.graph.pairs import is_dequantized
+from onnxq.graph.pairs import is_dequantized, own_format
 from onnxq.graph.view import Node, main_nodes
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.resolve import Resolver
@@ -29,6 +30,7 @@ def make_plan(
     vetoes: Mapping[str, str] | None = None,
     wanted: Collection[str] = (),
     keep_float_op: Sequence[str] = (),
+    formats: Mapping[str, str] | None = None,
 ) -> QuantPlan:
     """Asks the placement rules and resolves what they say.
 
@@ -39,6 +41,8 @@ def make_plan(
         vetoes: names of nodes that have to stay in float, and why.
         wanted: names of nodes that are quantized although rules leave them in float, if they can be.
         keep_float_op: operators to keep in float.
+        formats: the number formats of nodes, by name, that are others than the target's first. A product of
+            codes that the model itself has keeps theirs.
 
     Q/DQ pairs that the model has stay as they are; what they quantize gets no other pair.
 
@@ -47,6 +51,8 @@ def make_plan(
             quantizes.
     """
     nodes = [*main_nodes(model)]
+    own = {node.name: held for node in nodes if multiplies(node) and (held := own_format(node))}
+    model.layer_formats = {**(formats or {}), **{n: held for n, held in own.items() if held in model.formats}}
     wishes: list[Quantize] = []
     follows: dict[Node, list[Follow]] = {}
     reads: list[Read] = []
@@ -85,7 +91,7 @@ def make_plan(
     for wish in wishes:
         resolver.want(wish)
     resolver.follow()
-    return resolver.plan(nodes, together, model.format)
+    return resolver.plan(nodes, together, FORMATS[next(iter(model.formats))])
 
 
 def _as_layer(node: Node) -> list[Quantize]:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from onnxq.base.grouped import grouped
 from onnxq.base.plain import DocumentPart
 from onnxq.base.reached import reached
 from onnxq.base.reason import Reason, by_of, code_of
-from onnxq.formats import INT8, LayerFormat, NumberFormat
+from onnxq.formats import FORMATS, INT8, LayerFormat, NumberFormat, in_words
 
 VETOES = ("keep-float", "layer", "plan")
 """The codes of the user's own vetoes: by flag, by configuration, by a plan."""
@@ -61,6 +62,7 @@ class Site(DocumentPart):
         axis: the channel axis for a scale a channel, None for one scale.
         group: the group whose scale it has.
         because: why.
+        format: the number format of its codes, by name.
     """
 
     tensor: str
@@ -69,6 +71,12 @@ class Site(DocumentPart):
     axis: int | None
     group: int
     because: str
+    format: str = INT8.name
+
+    @property
+    def numbers(self) -> NumberFormat:
+        """The format itself."""
+        return FORMATS[self.format]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +178,7 @@ class Joint(DocumentPart):
     tried: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class QuantPlan:
     """What is going to be quantized, and why.
 
@@ -183,7 +191,7 @@ class QuantPlan:
         other_macs: multiply-accumulates of recurrent layers, None where a size is not known.
         together: the joint decisions that hold.
         needs: why edges read pairs, as far as it is known: else because their nodes are quantized.
-        format: what its sites are quantized to, and its layers multiply in.
+        usual: what layers are quantized to where nothing else is said of them.
     """
 
     sites: tuple[Site, ...] = ()
@@ -194,11 +202,41 @@ class QuantPlan:
     other_macs: int | None = 0
     together: tuple[Joint, ...] = ()
     needs: tuple[Need, ...] = ()
-    format: NumberFormat = INT8
+    usual: NumberFormat = INT8
+
+    @cached_property
+    def formats(self) -> tuple[NumberFormat, ...]:
+        """What its layers multiply in, and its pairs are made of; of an empty plan the usual one."""
+        names = {site.format for site in self.sites} | {layer.format for layer in self.layers}
+        return tuple(one for one in FORMATS.values() if one.name in names) or (self.usual,)
+
+    @property
+    def format_names(self) -> str:
+        """The same in words: "int8", "fp8", "int8 and fp8"."""
+        return in_words(one.name for one in self.formats)
+
+    @cached_property
+    def numbers_of(self) -> Mapping[int, NumberFormat]:
+        """The format of each scale group that has pairs."""
+        return {site.group: site.numbers for site in self.sites}
+
+    @cached_property
+    def numbers_of_tensors(self) -> Mapping[str, NumberFormat]:
+        """The format of each activation that has a scale, or counts for one.
+
+        Of one that has pairs of several formats it is that of evenly spaced numbers, which need a threshold.
+        """
+        numbers: dict[str, NumberFormat] = {}
+        of_group = self.numbers_of
+        for group in self.shared:
+            for name in (*group.sources, *group.tensors):
+                if name not in numbers or of_group[group.id].even:
+                    numbers[name] = of_group[group.id]
+        return numbers
 
     @property
     def planned(self) -> tuple[str, ...]:
-        """The names of the layers that are not to run in float."""
+        """The names of the layers that are not to run in float, in the order of the model."""
         return tuple(layer.node for layer in self.layers if layer.quantized)
 
     @property

@@ -68,7 +68,7 @@ class Ranges:
     fixed: Mapping[str, Range] = field(default_factory=dict)
     layers: Mapping[str, LayerRule] = field(default_factory=dict)
     default: Method = MSE
-    _answers: dict[tuple[str, Method], float] = field(default_factory=dict)
+    _answers: dict[tuple[str, Method, str], float] = field(default_factory=dict)
 
     @property
     def samples(self) -> int:
@@ -97,7 +97,7 @@ class Ranges:
     def _by(self, tensor: str, method: Method) -> Range:
         """The range that a method gives a tensor."""
         amax = self.measured(tensor, method)
-        if is_zero(self.tensors[tensor], self._answers[tensor, method]):
+        if is_zero(self.tensors[tensor], self._answer(tensor, method)):
             return Range(amax, Reason("zeros", f"the greatest magnitude: {method} is 0"))
         return Range(amax, Reason("method", str(method)))
 
@@ -112,10 +112,15 @@ class Ranges:
                 f"nothing is known of the range of tensor {tensor!r}",
                 hint="give calibration data, or statistics of this model taken with the same flags",
             )
-        stats = self.tensors[tensor]
-        if (tensor, method) not in self._answers:
-            self._answers[tensor, method] = answer(stats, method, self.plan.format)
-        return bounded_by(stats, self._answers[tensor, method])
+        return bounded_by(self.tensors[tensor], self._answer(tensor, method))
+
+    def _answer(self, tensor: str, method: Method) -> float:
+        """What a method itself says of the statistics of a tensor, in the format that the plan gives it."""
+        numbers = self.plan.numbers_of_tensors.get(tensor, self.plan.usual)
+        key = tensor, method, numbers.name
+        if key not in self._answers:
+            self._answers[key] = answer(self.tensors[tensor], method, numbers)
+        return self._answers[key]
 
     def all(self, method: Method) -> dict[str, Range]:
         """The ranges of all tensors that the plan measures."""

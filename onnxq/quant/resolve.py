@@ -28,6 +28,9 @@ from onnxq.quant.plan import (
 )
 from onnxq.rule.api import Follow, Quantize, Read, Together
 
+Key = tuple[Tensor, str]
+"""A tensor, and the number format that it is quantized to: it has a pair for each in which it is read."""
+
 
 class Resolver:
     """Turns facts into sites: one pair a tensor, groups by what only moves values."""
@@ -47,14 +50,14 @@ class Resolver:
         self.follows = follows
         self.reads = reads
         self.vetoes = vetoes
-        self.groups = Joined[str]()
-        self.activations: dict[Tensor, str] = {}
+        self.groups = Joined[Key]()
+        self.activations: dict[Key, str] = {}
         self.own: dict[Tensor, tuple[Tensor, list[Edge], str]] = {}
-        self.weights: dict[tuple[Tensor, int | None], list[Edge]] = {}
-        self.why: dict[tuple[Tensor, int | None], str] = {}
-        self.readers: dict[Tensor, list[Edge]] = {}
+        self.weights: dict[tuple[Tensor, int | None, str], list[Edge]] = {}
+        self.why: dict[tuple[Tensor, int | None, str], str] = {}
+        self.readers: dict[Key, list[Edge]] = {}
         self.edges: set[Edge] = set()
-        self.moved: set[Tensor] = set()
+        self.moved: set[Key] = set()
         self.needs: dict[Need, None] = {}
 
     def want(self, wish: Quantize) -> None:
@@ -64,18 +67,21 @@ class Resolver:
             return
         edge = Edge(wish.node.name, wish.input)
         self.needs[Need(edge, beside="" if wish.beside is None else wish.beside.name)] = None
+        reader = wish.node if wish.beside is None or multiplies(wish.node) else wish.beside
+        format = reader.format.name
         if tensor.is_constant:
             # a scale of shape [1] is another thing to TensorRT than a scalar
             one = wish.axis is not None and tensor.shape is not None and tensor.shape[wish.axis] == 1
-            key = tensor, None if one else wish.axis
+            key = tensor, None if one else wish.axis, format
             self.weights.setdefault(key, []).append(edge)
             self.edges.add(edge)
             self.why.setdefault(key, wish.because)
         elif is_float(tensor.dtype):
-            self._quantize(tensor, edge, wish.because)
+            self._quantize((tensor, format), edge, wish.because)
 
-    def _quantize(self, tensor: Tensor, edge: Edge, because: str) -> None:
-        """Lets an edge read a tensor quantized: by the model's own pair where it has one."""
+    def _quantize(self, key: Key, edge: Edge, because: str) -> None:
+        """Lets an edge read a tensor quantized to a format: by the model's own pair where it has one."""
+        tensor = key[0]
         if is_dequantized(tensor) or tensor in self.fixed:  # what depends on no input is as good as constant
             return
         self.edges.add(edge)
@@ -83,82 +89,102 @@ class Resolver:
         if own is not None:
             self.own.setdefault(tensor, (own, [], because))[1].append(edge)
             return
-        if tensor not in self.activations:
-            self.activations[tensor] = because
-            self.groups.add(tensor.name)
-        edges = self.readers.setdefault(tensor, [])
+        if key not in self.activations:
+            self.activations[key] = because
+            self.groups.add(key)
+        edges = self.readers.setdefault(key, [])
         if edge not in edges:
             edges.append(edge)
 
     def follow(self) -> None:
         """Carries quantization back through what only moves values, then adds opportune readers."""
-        todo = deque(self.activations)
+        todo, several = deque(self.activations), self._of_several_formats()
         while todo:
-            tensor = todo.popleft()
+            tensor, format = todo.popleft()
             producer = tensor.producer
-            if producer is None or producer in self.vetoes:
+            if producer is None or producer in self.vetoes or producer in several:
                 continue
             follows = self.follows.get(producer, ())
             sources = [producer.inputs[fact.input] for fact in follows]
             for fact, source in zip(follows, sources, strict=True):
                 if source is None or source.is_constant or not is_float(source.dtype):
                     continue
-                planned = source in self.activations
+                planned = (source, format) in self.activations
                 edge = Edge(producer.name, fact.input)
                 self.needs[Need(edge, of=tensor.name)] = None
-                self._quantize(source, edge, fact.because)
-                if source not in self.activations:
+                self._quantize((source, format), edge, fact.because)
+                if (source, format) not in self.activations:
                     continue  # the model's own pair has its own scale
-                self.groups.join(tensor.name, source.name, f"{fact.because} ({producer.name})")
+                self.groups.join((tensor, format), (source, format), f"{fact.because} ({producer.name})")
                 if not planned:
-                    todo.append(source)
-            if sources and all(source in self.activations for source in sources):
-                self.moved.add(tensor)  # all its values are its sources'
+                    todo.append((source, format))
+            if sources and all((source, format) in self.activations for source in sources):
+                self.moved.add((tensor, format))  # all its values are its sources'
         self._read()
+
+    def _of_several_formats(self) -> set[Node]:
+        """What moves values that are read in several formats: the pair of each is behind it."""
+        asked: dict[Node, set[str]] = {}
+        todo = list(self.activations)
+        while todo:
+            tensor, format = todo.pop()
+            producer = tensor.producer
+            if producer is None or producer not in self.follows or format in asked.get(producer, ()):
+                continue
+            asked.setdefault(producer, set()).add(format)
+            sources = (producer.inputs[fact.input] for fact in self.follows[producer])
+            todo += [(source, format) for source in sources if source is not None]
+        return {node for node, formats in asked.items() if len(formats) > 1}
 
     def _read(self) -> None:
         """Adds those who read what is quantized anyway: a layer where that makes both operands quantized."""
-        sources = ((read, read.node.inputs[read.input]) for read in self.reads)
+        of_tensor = grouped((tensor, (tensor, format)) for tensor, format in self.activations)
         quantized = (
-            (read.node, (read, source))
-            for read, source in sources
-            if source is not None and source in self.activations and read.node not in self.vetoes
+            (read.node, (read, key))
+            for read in self.reads
+            if (source := read.node.inputs[read.input]) is not None
+            for key in of_tensor.get(source, ())
+            if read.node not in self.vetoes and (not multiplies(read.node) or key[1] == read.node.format.name)
         )
         for node, reads in grouped(quantized).items():
             edges = {Edge(node.name, read.input) for read, _ in reads}
             if not multiplies(node) or is_whole(node, self.edges | edges):
-                for read, source in reads:
+                taken = set[Edge]()
+                for read, key in reads:
                     edge = Edge(node.name, read.input)
-                    self.needs[Need(edge, of=source.name)] = None
-                    self._quantize(source, edge, read.because)
+                    if edge not in taken:  # of several formats it reads the first
+                        taken.add(edge)
+                        self.needs[Need(edge, of=key[0].name)] = None
+                        self._quantize(key, edge, read.because)
 
-    def plan(self, nodes: Sequence[Node], together: Sequence[Together], format: NumberFormat) -> QuantPlan:
+    def plan(self, nodes: Sequence[Node], together: Sequence[Together], usual: NumberFormat) -> QuantPlan:
         """The plan: groups, sites, layers, and what stays in float."""
-        moved = {tensor.name for tensor in self.moved}
         groups: list[ScaleGroup] = []
-        number: dict[str, int] = {}
+        number: dict[Key, int] = {}
         whys = self.groups.reasons()
         for index, (root, members) in enumerate(self.groups.members().items()):
             reasons = tuple(dict.fromkeys(whys.get(root, ())))
-            sources = tuple(name for name in members if name not in moved) or tuple(members)
-            groups.append(ScaleGroup(index, tuple(members), sources, reasons))
-            number.update((name, index) for name in members)
+            sources = [key for key in members if key not in self.moved] or members
+            names = tuple(tensor.name for tensor, _ in members)
+            groups.append(ScaleGroup(index, names, tuple(tensor.name for tensor, _ in sources), reasons))
+            number.update((key, index) for key in members)
         order = {node.name: position for position, node in enumerate(nodes)}
         sites = [
             Site(
-                tensor.name,
+                key[0].name,
                 "activation",
-                tuple(sorted(self.readers[tensor], key=lambda e: (order[e.node], e.input))),
+                tuple(sorted(self.readers[key], key=lambda e: (order[e.node], e.input))),
                 None,
-                number[tensor.name],
+                number[key],
                 because,
+                key[1],
             )
-            for tensor, because in self.activations.items()
+            for key, because in self.activations.items()
         ]
-        for (tensor, axis), edges in self.weights.items():
+        for (tensor, axis, format), edges in self.weights.items():
             groups.append(ScaleGroup(len(groups), (tensor.name,), (tensor.name,), ()))
-            why = self.why[tensor, axis]
-            sites.append(Site(tensor.name, "weight", tuple(edges), axis, len(groups) - 1, why))
+            why = self.why[tensor, axis, format]
+            sites.append(Site(tensor.name, "weight", tuple(edges), axis, len(groups) - 1, why, format))
         own = [OwnPair(t.name, out.name, tuple(e), why) for t, (out, e, why) in self.own.items()]
         layers = {node: _planned(node, self.edges) for node in nodes if multiplies(node)}
         kept = [
@@ -179,7 +205,7 @@ class Resolver:
             None if None in others else sum(filter(None, others)),
             tuple(Joint(tuple(n.name for n in one.nodes), one.because, one.tried) for one in together),
             tuple(self.needs),
-            format,
+            usual,
         )
 
     def _why_float(self, node: Node) -> str:

@@ -20,11 +20,10 @@ def activation_scales(plan: QuantPlan, amax: Mapping[str, float]) -> dict[int, n
     Returns:
         The scale, by group.
     """
-    used = {site.group for site in plan.sites if site.kind == "activation"}
+    numbers = plan.numbers_of
     return {
-        group.id: np.float32(plan.format.scale(max(amax[name] for name in group.sources)))
-        for group in plan.groups
-        if group.id in used
+        group.id: np.float32(numbers[group.id].scale(max(amax[name] for name in group.sources)))
+        for group in plan.shared
     }
 
 

@@ -59,14 +59,15 @@ class Method(NamedMethod):
         return " ".join([self.name, *(f"{value:.12g}" for value in self.arguments)])
 
 
-def automatic(format: NumberFormat, samples: int) -> tuple[Method, ...]:
+def automatic(formats: Sequence[NumberFormat], samples: int) -> tuple[Method, ...]:
     """The methods that `auto` tries: those of one candidate before those of several.
 
     Args:
-        format: what values are quantized to.
+        formats: what values are quantized to.
         samples: how many calibrated.
     """
-    tried = [one for one in methods().values() if one.auto and (format.even or one.format != "even")]
+    even = all(one.even for one in formats)
+    tried = [one for one in methods().values() if one.auto and (even or one.format != "even")]
     candidates = [_each(one, _tried(one.parameter, samples)) for one in tried]
     return tuple(one for several in sorted(candidates, key=lambda each: len(each) > 1) for one in several)
 

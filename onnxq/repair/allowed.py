@@ -33,6 +33,18 @@ def permitted(proposed: FoundEdits, model: Model, plan: QuantPlan, barred: Colle
     return replace(proposed, edits=edits, skipped={**proposed.skipped, **out})
 
 
+def of_even(proposed: FoundEdits, plan: QuantPlan) -> FoundEdits:
+    """What is proposed for evenly spaced numbers, but for edits of tensors that are quantized to others."""
+    others = {site.tensor: site.format for site in plan.sites if not site.numbers.even}
+    out = {
+        edit.tensor: f"the numbers of {others[edit.tensor]} are not evenly spaced"
+        for edit in proposed.edits
+        if edit.tensor in others
+    }
+    edits = tuple(edit for edit in proposed.edits if edit.tensor not in out)
+    return replace(proposed, edits=edits, skipped={**proposed.skipped, **out})
+
+
 def _around(tensor: Tensor, layers: Collection[str]) -> set[str]:
     """The layers around a tensor: those that make it, and those that read it, with others between them."""
 

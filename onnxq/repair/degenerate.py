@@ -61,7 +61,7 @@ def find(model: Model, draft: Draft) -> Degenerate:
         if not live.size or not np.isfinite(live).all():
             continue
         median = float(np.median(live))
-        floor = np.float32(max(_NEGLIGIBLE * median, _LEAST_SCALE * draft.plan.format.greatest))
+        floor = np.float32(max(_NEGLIGIBLE * median, _LEAST_SCALE * site.numbers.greatest))
         small = (amax > 0) & (amax < floor)
         if small.any():
             floors[site.tensor, site.axis] = np.where(small, floor, amax).astype(np.float32)

@@ -3,13 +3,14 @@
 What is computed element by element runs at the end of the kernel whose result nobody else reads; all else has
 a kernel of its own. What only puts values in another place moves nothing. A tensor that leaves its kernel is
 written once for each type in which it is read, and read by each kernel that reads it: a byte an element where
-a pair is in between, else two.
+a pair is in between, else two. Where number formats meet nothing else is moved: what ends a kernel writes
+either.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from onnxq.graph.model import Model
 from onnxq.graph.moves import REARRANGES
@@ -18,8 +19,9 @@ from onnxq.graph.view import Node, Tensor, main_nodes
 from onnxq.quant.plan import QuantPlan
 from onnxq.repair.activation import ELEMENTWISE
 
-_CODES, _HALF, _WHOLE = 1, 2, 4
-"""Bytes of an element: of int8, of a body in half precision, of inputs and outputs."""
+_HALF, _WHOLE = "half", "whole"
+_BYTES = {_HALF: 2, _WHOLE: 4}
+"""Bytes of an element: of a body in half precision, of inputs and outputs; of a number format it is one."""
 
 _IN_PLACE = frozenset({*REARRANGES, "Concat"} - {"Transpose"})
 
@@ -31,10 +33,10 @@ def engine_bytes(model: Model, plan: QuantPlan) -> int:
         model: the float model, with its edits.
         plan: what is quantized in it; an empty one: nothing, which is plain float16.
     """
-    codes = frozenset((edge.node, edge.input) for site in plan.sites for edge in site.readers)
+    codes = {(edge.node, edge.input): site.format for site in plan.sites for edge in site.readers}
     products, kernels = set[int](), dict[str, int]()
     layers = set(plan.planned)
-    reads, writes = set[tuple[Tensor, int, int]](), set[tuple[Tensor, int]]()
+    reads, writes = set[tuple[Tensor, str, int]](), set[tuple[Tensor, str]]()
     for place, node in enumerate(main_nodes(model)):
         if node.op == "Concat":  # what follows an int8 product runs at its end, but for what writes a part
             made = ((source, source.producer) for source, _ in _read(node, codes))
@@ -46,19 +48,19 @@ def engine_bytes(model: Model, plan: QuantPlan) -> int:
         kernel = kernels[node.name] = place if kernel is None else kernel
         if node.name in layers:
             products.add(kernel)
-        for source, width in _read(node, codes):
+        for source, kind in _read(node, codes):
             maker = source.producer
-            if width == _CODES or maker is None or kernels.get(maker.name) != kernel:
-                reads.add((source, width, kernel))
-    for source, width, _ in reads:
+            if kind not in _BYTES or maker is None or kernels.get(maker.name) != kernel:
+                reads.add((source, kind, kernel))
+    for source, kind, _ in reads:
         if not source.is_constant:
-            writes.add((source, width))
+            writes.add((source, kind))
             if source.producer is None:  # an input, of which a kernel of its own makes that
                 writes.add((source, _WHOLE))
     for raw in model.graph.outputs:
         writes.update((source, _WHOLE) for source, _ in _sources(Tensor(model, raw), _WHOLE, codes))
-    every = [(source, width) for source, width, _ in reads] + sorted(writes, key=lambda one: one[0].name)
-    return sum(width * (elements(source) or 0) for source, width in every)
+    every = [(source, kind) for source, kind, _ in reads] + [*writes]
+    return sum(_BYTES.get(kind, 1) * (elements(source) or 0) for source, kind in every)
 
 
 def elements(tensor: Tensor) -> int | None:
@@ -68,27 +70,27 @@ def elements(tensor: Tensor) -> int | None:
     return math.prod(numbers) if shape is not None and len(numbers) == len(shape) else None
 
 
-_Codes = Collection[tuple[str, int]]
+_Codes = Mapping[tuple[str, int], str]
 
 
-def _read(node: Node, codes: _Codes) -> Iterator[tuple[Tensor, int]]:
-    """What a node reads, wherever it was put since it was made, and how many bytes of each element."""
+def _read(node: Node, codes: _Codes) -> Iterator[tuple[Tensor, str]]:
+    """What a node reads, wherever it was put since it was made, and as what: a number format, or half."""
     for index, tensor in enumerate(node.inputs):
         if tensor is not None and is_float(tensor.dtype):
-            yield from _sources(tensor, _CODES if (node.name, index) in codes else _HALF, codes)
+            yield from _sources(tensor, codes.get((node.name, index), _HALF), codes)
 
 
-def _sources(tensor: Tensor, width: int, codes: _Codes) -> Iterator[tuple[Tensor, int]]:
-    todo = [(tensor, width)]
+def _sources(tensor: Tensor, kind: str, codes: _Codes) -> Iterator[tuple[Tensor, str]]:
+    todo = [(tensor, kind)]
     while todo:
-        one, width = todo.pop()
+        one, kind = todo.pop()
         maker = one.producer
         if maker is None or maker.op not in _IN_PLACE:
-            yield one, width
+            yield one, kind
             continue
         for index, moved in enumerate(maker.inputs if maker.op == "Concat" else maker.inputs[:1]):
             if moved is not None:
-                todo.append((moved, _CODES if (maker.name, index) in codes else width))
+                todo.append((moved, codes.get((maker.name, index), kind)))
 
 
 def _ended_by(node: Node, kernels: Mapping[str, int], codes: _Codes) -> int | None:
@@ -96,8 +98,8 @@ def _ended_by(node: Node, kernels: Mapping[str, int], codes: _Codes) -> int | No
     size = elements(node.outputs[0])
     makers = [
         source.producer
-        for source, width in _read(node, codes)
-        if width != _CODES and elements(source) == size and _is_alone(source, node)
+        for source, kind in _read(node, codes)
+        if kind in _BYTES and elements(source) == size and _is_alone(source, node)
     ]
     return max((kernels[one.name] for one in makers if one is not None and one.name in kernels), default=None)
 

@@ -344,7 +344,7 @@ class _Work:
         self._used: list[int] = []
         self._data = stream.codes(layer.node, 0)
         self.no_codes = ""
-        self._format = fit._draft.plan.format
+        self._format = layer.site.numbers
         self._plain = self._data is not None and self._data.plain(self._format)
         if not self._plain:
             self.no_codes = f"its input has no {self._format.name} codes around 0"

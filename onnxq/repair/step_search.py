@@ -26,7 +26,7 @@ from onnxq.judge.policies import BEST_OF_SEVERAL, BYTES_PRICE_DB, FITTED, NEAR_D
 from onnxq.options.step import Step, steps
 from onnxq.quant.patches import Patches
 from onnxq.quant.plan import Edge, QuantPlan
-from onnxq.repair.allowed import permitted
+from onnxq.repair.allowed import of_even, permitted
 from onnxq.repair.apart import apart, heads
 from onnxq.repair.engine_bytes import engine_bytes
 from onnxq.repair.fit import Fitted
@@ -459,8 +459,8 @@ class StepSearch:
 
     def _unfit(self, step: Step, draft: Draft) -> str:
         """Why a step cannot be tried at all; "" where it can."""
-        if step.even and not draft.plan.format.even:
-            return f"the numbers of {draft.plan.format.name} are not evenly spaced"
+        if step.even and not any(one.even for one in draft.plan.formats):
+            return f"the numbers of {draft.plan.format_names} are not evenly spaced"
         missing = [name for name in step.goes_with if name not in self._names]
         return f"it goes with {', '.join(missing)} only, which is not asked for" if missing else ""
 
@@ -568,7 +568,8 @@ class _Turn(Turn):
 
     def permitted(self, proposed: FoundEdits) -> FoundEdits:
         barred = {node for node, names in self.draft.barred.items() if self._step.name in names}
-        return permitted(proposed, self.model, self.draft.plan, barred)
+        left = permitted(proposed, self.model, self.draft.plan, barred)
+        return of_even(left, self.draft.plan) if self._step.even else left
 
     def edits(self, *proposed: FoundEdits, draft: Draft | None = None) -> Proposal:
         every = [self.permitted(one) for one in proposed]

@@ -56,7 +56,8 @@ class Target:
             only. The algorithm is that of `trtexec --calib`.
         limits: the largest sizes that it takes, and the numbers of its kernels, by name.
         formats: the operators that multiply in a number format, by its name; the first one is what plans are
-            made of. From which sizes on that gains, limits say: `int8-rows`, `int8-channels`, ...
+            made of where nothing else is said of a layer. From which sizes on that gains, limits say:
+            `int8-rows`, `int8-channels`, ...
         types: the flags of trtexec and of Polygraphy that let it run the types of Q/DQ pairs; empty
             where none is needed.
         strongly_typed: whether it runs each tensor in the type that the file states; the builders of others
@@ -96,21 +97,21 @@ class Target:
         """Whether the compiler that can be installed here speaks for it."""
         return self.compiler != "none"
 
-    def in_format(self, name: str | None) -> Target:
-        """The same, whose plans are made of a number format; None: of its first one.
+    def in_formats(self, names: Sequence[str]) -> Target:
+        """The same, whose plans are made of some number formats; of none: of its first one.
 
         Raises:
             UserError: it multiplies in no such format.
         """
-        if name is None:
-            return self
-        if name not in self.formats:
-            having = [one.name for one in map(load_target, NAMES) if name in one.formats]
-            best = DEFAULT if DEFAULT in having else having[-1]
-            own = [f"--format {one}, or " for one in self.formats][:1]
-            hint = "".join(own) + f"--target {best}"
-            raise UserError(f"{self.title} multiplies nothing in {name}", hint=hint)
-        return replace(self, formats={name: self.formats[name]})
+        for name in names:
+            if name not in self.formats:
+                having = [one.name for one in map(load_target, NAMES) if name in one.formats]
+                best = DEFAULT if DEFAULT in having else having[-1]
+                own = [f"--format {one}, or " for one in self.formats][:1]
+                hint = "".join(own) + f"--target {best}"
+                raise UserError(f"{self.title} multiplies nothing in {name}", hint=hint)
+        asked = names or [*self.formats][:1]
+        return replace(self, formats={name: ops for name, ops in self.formats.items() if name in asked})
 
     def lacks_feature(self, name: str) -> bool:
         """Whether it lacks a feature or an operator."""

@@ -45,7 +45,7 @@ def again(draft: Draft, model: Model, folder: Path) -> Draft:
     file = read_plan(folder / "plan.toml")
     after, edits = edited_as_stated(file, model)
     read, _, _ = draft_of(
-        file, edits, after, lambda floats, wanted: make_plan(model, RULES, (), floats, wanted)
+        file, edits, after, lambda floats, wanted, formats: make_plan(model, RULES, (), floats, wanted)
     )
     return read
 

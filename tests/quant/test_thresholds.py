@@ -158,7 +158,7 @@ def test_percentiles_of_anything(values: list[float], zeros: int, percentile: fl
 def test_auto_tries_averages_over_no_more_samples_than_there_are(
     samples: int, constants: list[float]
 ) -> None:
-    tried = [one for one in automatic(INT8, samples) if one.name == "average"]
+    tried = [one for one in automatic([INT8], samples) if one.name == "average"]
     assert [one.constant for one in tried] == constants
 
 

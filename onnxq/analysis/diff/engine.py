@@ -36,10 +36,15 @@ def engine(a: Report, b: Report, judge: Judge) -> None:
         for report in (a, b)
     ]
     missed = [set(part.not_int8) for part in engines]
-    formats = a.number_format, b.number_format
+    formats = [
+        {layer.node: layer.format for layer in part_of(PlanPart, report.plan).layers} for report in (a, b)
+    ]
     for node in sorted(missed[0] ^ missed[1]):
         if node in planned[0] and node in planned[1]:
-            runs = ("float" if node in not_run else one for not_run, one in zip(missed, formats, strict=True))
+            runs = (
+                "float" if node in not_run else one[node]
+                for not_run, one in zip(missed, formats, strict=True)
+            )
             judge.state(WORSE if node in missed[1] else BETTER, "runs in", *runs, name=node, node=node)
     layers = [part.layers for part in engines]
     if not all(layers):

@@ -28,7 +28,7 @@ def mixes_scores(evidence: Evidence, node: Node) -> tuple[str, str, float] | Non
     if (
         threshold is None
         or evidence.tensors[widest].amax < APART
-        or evidence.greatest / threshold >= SCORE_CODES
+        or evidence.greatest(of_score) / threshold >= SCORE_CODES
     ):
         return None
     return of_score, widest, threshold

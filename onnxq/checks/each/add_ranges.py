@@ -33,7 +33,7 @@ def add_ranges(evidence: Evidence) -> Iterator[Said]:
             "leave what reads the sum in float, or find out why the branches are so unlike: "
             + (keep_float(evidence, readers) or evidence.command),
             tensor=small,
-            consequence=f"one step of the sum is {threshold / evidence.greatest:.3g}: "
+            consequence=f"one step of the sum is {threshold / evidence.greatest(node.outputs[0].name):.3g}: "
             f"the smaller has {left:.1f} dB",
             db=left,
         )  # fmt: skip

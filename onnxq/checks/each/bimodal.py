@@ -19,7 +19,7 @@ def bimodal(evidence: Evidence) -> Iterator[Said]:
         modes = two_modes(stats.histogram)
         if modes is None or threshold < modes[1]:
             continue
-        (low, high, share), most = modes, evidence.greatest
+        (low, high, share), most = modes, evidence.greatest(name)
         node, op = evidence.reader(name)
         yield Said(
             node, op,

@@ -16,7 +16,7 @@ def boxes_with_scores(evidence: Evidence) -> Iterator[Said]:
         if mixed is None:
             continue
         score, other, threshold = mixed
-        values = 1 + int(evidence.greatest / threshold + 0.5)
+        values = 1 + int(evidence.greatest(score) / threshold + 0.5)
         reach = evidence.tensors[other].amax
         yield Said(
             node.name, node.op,
@@ -24,5 +24,5 @@ def boxes_with_scores(evidence: Evidence) -> Iterator[Said]:
             "end the model in front of it, with an output for each, or divide the boxes by the size of the "
             f"image; else leave the output in float: {evidence.command}",
             tensor=score,
-            consequence=f"one step is {threshold / evidence.greatest:.3g}: a score is one of {values}",
+            consequence=f"one step is {threshold / evidence.greatest(score):.3g}: a score is one of {values}",
         )  # fmt: skip

@@ -23,10 +23,10 @@ def coarse_outputs(evidence: Evidence) -> Iterator[Said]:
             left = evidence.db(name, threshold)
             if left < OUTPUT_DB:
                 yield Said(
-                    node.name, node.op, f"output {output.name!r} is rounded to int8",
+                    node.name, node.op, f"output {output.name!r} is rounded to {evidence.numbers(name).name}",
                     f"leave the pair in front of the output out; onnxq places none there: {evidence.command}",
                     tensor=output.name,
-                    consequence=f"one step is {threshold / evidence.greatest:.3g}: "
+                    consequence=f"one step is {threshold / evidence.greatest(name):.3g}: "
                     f"{left:.1f} dB, by this pair alone",
                     db=left,
                 )  # fmt: skip

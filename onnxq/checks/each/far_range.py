@@ -22,7 +22,7 @@ def far_ranges(evidence: Evidence) -> Iterator[Said]:
         now, own = evidence.db(name, threshold), evidence.db(name, evidence.best(name))
         if now >= POOR_DB:
             continue
-        (node, op), codes = evidence.reader(name), evidence.greatest
+        (node, op), codes = evidence.reader(name), evidence.greatest(name)
         advice = f"choose scales by the error, not by the range: {evidence.command} --method mse"
         if own - now < GAIN_DB:
             advice = (

@@ -24,7 +24,7 @@ def outlier_channels(evidence: Evidence) -> Iterator[Said]:
         rest = float(amax[order[count]])
         if not rest or float(amax[order[count - 1]]) < OUTLIER * rest or threshold < OUTLIER / 2 * rest:
             continue
-        (node, op), codes = evidence.reader(name), evidence.greatest
+        (node, op), codes = evidence.reader(name), evidence.greatest(name)
         listed = ", ".join(map(str, sorted(order[:count].tolist())[:4])) + ", ..." * (count > 4)
         yield Said(
             node, op,

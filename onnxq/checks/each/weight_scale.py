@@ -48,16 +48,17 @@ def _ranges(evidence: Evidence, layer: Layer) -> tuple[str, np.ndarray, float] |
         site = next((s for s in evidence.plan.sites if s.tensor == layer.weight.name), None)
         if evidence.own_pairs or site is None or site.axis is not None or site.kind != "weight":
             return None
-        name, values, step = layer.weight.name, layer.weight.constant, 0.0
+        name, values, step, greatest = layer.weight.name, layer.weight.constant, 0.0, 0
     elif pair is not None and pair.codes is not None:
         codes, scales = pair.codes, pair.scales
         if scales is None or scales.size != 1 or codes.constant is None:
             return None
         name, values, step = codes.name, codes.constant, float(scales.reshape(-1)[0])
+        greatest = evidence.plan.usual.greatest if pair.format is None else pair.format.greatest
     else:
         return None
     if values is None or values.ndim <= layer.axis:
         return None
     others = tuple(axis for axis in range(values.ndim) if axis != layer.axis)
     own = np.abs(values.astype(np.float64)).max(axis=others) * (step or 1.0)
-    return name, own, evidence.greatest * step if step else float(own.max(initial=0.0))
+    return name, own, greatest * step if step else float(own.max(initial=0.0))

@@ -55,7 +55,7 @@ def end_screen(report: Report, *, estimated: bool = False) -> Page:
         task_section(page, report.task)
         if report.goal is not None:
             goal_section(page, report.goal, plan.format)
-        engine_section(page, report.engine, plan.format)
+        engine_section(page, report.engine, plan)
         verdict_section(page, report, estimated=estimated)
     if not plan:
         if body:

@@ -15,20 +15,19 @@ if TYPE_CHECKING:
     from onnxq.compiled.reading import EngineReading, EngineTotals, NodeInEngine, RuntimeWeights
     from onnxq.compiled.traffic import Traffic
     from onnxq.documents.engine import EnginePart
+    from onnxq.documents.plan import PlanPart
     from onnxq.pipeline.engine_reading import EngineDocument
     from onnxq.run.trt import Engine
 
 
-def engine_section(page: Page, engine: EnginePart, format: str) -> None:
-    """What the compiler made of the result, whose layers are quantized to a format."""
+def engine_section(page: Page, engine: EnginePart, plan: PlanPart) -> None:
+    """What the compiler made of the result of a plan."""
     where = f"({engine.compiler}, sm {engine.sm})"
     if engine.unread:
-        page.section("Engine", f"it compiles {where}; what runs in {format} is not known", "yellow")
+        page.section("Engine", f"it compiles {where}; what runs in {plan.format} is not known", "yellow")
         page.entry(first_lines(engine.unread))
     elif engine.status == "compiled":
-        planned = counted(engine.planned, f"planned {format} layer")
-        text = f"{engine.int8} of {planned} run in {format} {where}"
-        page.section("Engine", text, "yellow" if engine.not_int8 else "")
+        page.section("Engine", f"{plan.said_to_run(engine)} {where}", "yellow" if engine.not_int8 else "")
         page.names(engine.not_int8)
         left = engine.regression
         if left is not None:

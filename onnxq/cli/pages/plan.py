@@ -14,7 +14,7 @@ from onnxq.cli.screen import Page, shorten
 
 if TYPE_CHECKING:
     from onnxq.documents.calibration import CalibrationPart, MethodChosen
-    from onnxq.documents.plan import Heads, PlanPart
+    from onnxq.documents.plan import FormatsTried, Heads, PlanPart
     from onnxq.documents.report import Report
     from onnxq.quant.plan import KeptFloat, Site
 
@@ -59,13 +59,28 @@ def layers_section(page: Page, plan: PlanPart) -> None:
         text += ", whose sizes are not known" if share is None else f" (without {unknown} of unknown size)"
     extra = len(quantized) - done
     text += f"; {extra} more" if extra else ""
+    text += f"; {plan.in_words()}" if plan.is_mixed else ""
     page.section(plan.format.capitalize(), text, "" if quantized else "yellow")
+    _formats(page, plan.formats)
     if not (quantized or plan.sites):
         held = sum(layer.code == "other-codes" for layer in plan.kept_float)
         text = "nothing is quantized: the file is a float model"
         if held:
             text = f"nothing more is quantized: {counted(held, 'layer')} of codes that the model has"
         page.entry(text, style="yellow")
+
+
+def _formats(page: Page, formats: FormatsTried | None) -> None:
+    """How the number format of each layer was chosen, where several were asked for."""
+    if formats is None:
+        return
+    page.section("Formats", formats.why)
+    for one in formats.tried:
+        level = "" if one.sqnr_db is None else f"{one.sqnr_db:.1f} dB, "
+        layers = ", ".join(f"{number} in {name}" for name, number in one.layers.items())
+        page.entry(
+            f"{one.format} ({layers}): {level}{one.bytes:.2f} of float16's bytes, predicted; {one.verdict}"
+        )
 
 
 def scales_section(page: Page, plan: PlanPart, calibration: CalibrationPart) -> None:

@@ -78,15 +78,16 @@ def _quantized(report: Report) -> Iterator[str]:
     yield f"{done} of the {counted(len(eligible), 'layer')} that {plan.format} can make faster{share}"
     if plan.kept_float:
         yield f"{counted(len(plan.kept_float), 'layer')} in float"
+    if plan.formats is not None:
+        yield plan.formats.why
     if engine.status != "compiled":
         why = shorten(engine.reason.strip().partition("\n")[0], _WIDE)
         yield "not compiled" + f": {why}" * bool(why)
     elif engine.planned and not engine.unread:
-        run = (
-            f"all run in {plan.format}"
-            if engine.int8 == engine.planned
-            else f"{engine.int8} of {engine.planned} run in it"
-        )
+        how = f"as planned: {plan.in_words(engine.not_int8)}" if plan.is_mixed else f"in {plan.format}"
+        run = f"all run {how}"
+        if engine.int8 != engine.planned:
+            run = f"{engine.int8} of {engine.planned} run {how if plan.is_mixed else 'in it'}"
         yield f"compiled: {run}"
     if worth is not None:
         yield f"moves {worth.moves}"

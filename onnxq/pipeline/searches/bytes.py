@@ -85,7 +85,8 @@ def _with_less_room(request: RunRequest, state: RunState) -> RunState | None:
     assert worth is not None
     over = math.inf if request.bytes_over else worth.ratio - _predicted(state)
     request = replace(request, bytes_over=over)
-    again = searched((REPAIR, BODY, COMPILE), request, replace(before, heads=state.heads))
+    before = replace(before, heads=state.heads, formats=state.formats, alone=state.alone)
+    again = searched((REPAIR, BODY, COMPILE), request, before)
     now = _worth(again)
     if now is None or again.repair is None or now.ratio >= worth.ratio:
         return None

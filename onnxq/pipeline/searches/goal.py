@@ -183,7 +183,7 @@ class _GoalSearch:
                     "layer is left in float for it"
                 )
         if not candidate.built.draft.plan.pairs:
-            self._notes.insert(0, _ALL_FLOAT.format(candidate.built.draft.plan.format.name))
+            self._notes.insert(0, _ALL_FLOAT.format(candidate.built.draft.plan.format_names))
         self._searched = Searched(accuracy, met, raised)
         return candidate
 
@@ -236,7 +236,7 @@ class _GoalSearch:
             if taken - share(trial.nodes) <= GIVEN_AWAY:
                 break
             if not self._resolved(accuracy, trial.nodes, met.best.nodes):
-                format = self._state.built.draft.plan.format.name
+                format = self._state.built.draft.plan.format_names
                 self._kept = _NOT_RESOLVED.format(100 * (taken - share(trial.nodes)), format=format)
                 least = min(share(trial.nodes) + GIVEN_AWAY, 1.0 if allowed is None else allowed)
                 accuracy.bounded(least)

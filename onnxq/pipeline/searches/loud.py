@@ -341,7 +341,7 @@ class _Looking:
 
     @property
     def _format(self) -> str:
-        return self._built.draft.plan.format.name
+        return self._built.draft.plan.format_names
 
     def _share(self, tried: _Set) -> float:
         return _share(self._built.draft.plan, self._accuracy.costs.along(_nodes(tried)))

@@ -59,7 +59,7 @@ def _widened(inserted: Inserted) -> Iterator[str]:
 def methods_of(options: Calibrating, plan: QuantPlan, samples: int) -> Sequence[Method]:
     """The methods that the outputs choose from."""
     own = [one for one in SEARCH if one.name == options.default.name]
-    return own if options.search else automatic(plan.format, samples)
+    return own if options.search else automatic(plan.formats, samples)
 
 
 def _wanted(request: RunRequest, state: RunState) -> bool:

@@ -1,0 +1,372 @@
+"""Which number format each layer has, where several are asked for: each alone, and a mix of them.
+
+The model is quantized in each format alone, with all that a run searches for. What a layer makes of the noise
+in each of them both noise models say; what the engine moves is predicted from shapes. So a mix is found. It
+is repaired like any model, and takes the place of the better one where the outputs are nearer by its price.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from onnxq.advice.worth import Worth, worth_of
+from onnxq.base.errors import UserError
+from onnxq.base.joined import Joined
+from onnxq.base.reason import Reason
+from onnxq.documents.plan import FormatsTried, FormatTried
+from onnxq.judge.acceptance import LEAST_DB, Gain, Levels
+from onnxq.judge.comparable import not_compared
+from onnxq.judge.policies import BYTES_PRICE_DB, MIXED
+from onnxq.judge.sqnr import limited_db
+from onnxq.pipeline.accuracy import Accuracy, Asked
+from onnxq.pipeline.building import Built
+from onnxq.pipeline.search import ModelSearch, searched
+from onnxq.pipeline.searches.body import BODY
+from onnxq.pipeline.searches.bytes import BYTES
+from onnxq.pipeline.searches.compile import COMPILE
+from onnxq.pipeline.searches.repair import REPAIR
+from onnxq.pipeline.searches.scales import with_scales
+from onnxq.pipeline.state import RunRequest, RunState
+from onnxq.quant.plan import QuantPlan
+from onnxq.repair.engine_bytes import engine_bytes
+
+_SAMPLES, _SOURCES = 8, 96  # with which the noise is measured, and how many sources are told apart
+_JUDGES = 32  # samples that confirm, at most
+_LEAST = 1e-6  # dB: what a layer has to promise beside others that may drown it
+
+Unit = frozenset[str]
+"""Layers that have one format, as they read one tensor, or are one kernel."""
+
+
+def in_formats(searches: Sequence[ModelSearch], request: RunRequest, state: RunState) -> RunState:
+    """The run in each number format that is asked for, and in a mix; the one that is best.
+
+    Args:
+        searches: what is searched for in each of them.
+        request: what is asked for.
+        state: what it starts from, all in the first format.
+    """
+    job, names = state.built.job, [*state.built.job.target.formats]
+    starts = [state, *(_all_in(name, request, state) for name in names[1:])]
+    alone = []
+    for name, start in zip(names, starts, strict=True):
+        _in_graph(start)
+        job.observe(f"all in {name}", None, None)
+        alone.append(searched(searches, request, start))
+        if job.limit.is_over:
+            break
+    choosing = ModelSearch(
+        "formats", lambda *_: True, lambda request, _: _Choosing(request, starts, alone).run(), _left_out
+    )
+    found = searched((choosing,), request, alone[0])
+    _in_graph(found)
+    return found
+
+
+def _left_out(request: RunRequest, state: RunState, why: Reason) -> RunState:
+    name = state.built.draft.plan.format_names
+    return replace(state, formats=FormatsTried(why=f"all in {name}: no other format was compared: {why}"))
+
+
+def _all_in(name: str, request: RunRequest, state: RunState) -> RunState:
+    """What a run in one format starts from."""
+    return _of_formats({layer.node: name for layer in state.built.draft.plan.layers}, request, state)
+
+
+def _of_formats(formats: Mapping[str, str], request: RunRequest, state: RunState) -> RunState:
+    """What a run starts from whose layers have these formats, by name."""
+    draft, rules = request.drafted(formats)
+    ranges = replace(state.ranges, plan=draft.plan, layers=rules)
+    built = with_scales(state.built.job, request.options, draft, state.built.floats, ranges)
+    return replace(state.of(built), ranges=ranges)
+
+
+def _in_graph(state: RunState) -> None:
+    """Tells the graph the formats of the plan: rules and layers ask it."""
+    plan = state.built.draft.plan
+    formats = {x.node: x.format if x.quantized else plan.formats[0].name for x in plan.layers}
+    for model in (state.built.job.model, state.built.floats.model):
+        model.layer_formats = formats
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """A candidate, how near it is on the samples that confirm, and what its engine moves."""
+
+    state: RunState
+    levels: Levels
+    bytes: float
+
+    @property
+    def worth(self) -> float:
+        """In dB: the outputs, less the price of the bytes."""
+        assert self.levels.sqnr_db is not None
+        return self.levels.sqnr_db - BYTES_PRICE_DB * self.bytes
+
+    def told(self, verdict: str, why: str) -> FormatTried:
+        """What is said of it."""
+        plan, of_all = self.state.built.draft.plan, self.levels.of_all
+        layers = {one.name: sum(x.format == one.name for x in plan.layers) for one in plan.formats}
+        return FormatTried(
+            plan.format_names, layers, of_all.sqnr_about_mean_db, of_all.worst_output_db, self.bytes,
+            verdict, why,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _UnitNoise:
+    """What a unit makes of the outputs' noise, in parts of the signal.
+
+    Attributes:
+        gone: what goes with it, beside all others; less than nothing where it undoes some of theirs.
+        most: that, or what it makes alone, where that is more: others need not undo it.
+    """
+
+    gone: float
+    most: float
+
+
+class _Choosing:
+    """The choice between formats."""
+
+    def __init__(self, request: RunRequest, starts: Sequence[RunState], alone: Sequence[RunState]) -> None:
+        self._request, self._sampling, self._starts, self._alone = request, request.sampling, starts, alone
+        self._plain = max(1, engine_bytes(starts[0].built.job.model, QuantPlan()))
+
+    def run(self) -> RunState:
+        """The best of all."""
+        first, job = self._alone[0], self._alone[0].built.job
+        names = [*job.target.formats]
+        if len(self._alone) < len(names):
+            return _left_out(self._request, first, Reason("late", f"{job.limit} is reached"))
+        quantized = [state for state in self._alone if state.built.draft.plan.pairs]
+        if len(quantized) < len(names):
+            if not quantized:  # the model's own pairs say it, or there is nothing to quantize
+                return first
+            only = quantized[0]
+            why = f"all in {only.built.draft.plan.format_names}: in the other format nothing can be quantized"
+            return replace(only, formats=FormatsTried(why=why))
+        with job.step("formats"):
+            try:
+                judged = [self._judged(state) for state in self._alone]
+            except UserError as error:
+                return _left_out(self._request, first, Reason("not-measured", str(error)))
+            if any(one.levels.sqnr_db is None for one in judged):
+                return _left_out(self._request, first, Reason("not-measured", not_compared()))
+            best = max(judged, key=lambda one: one.worth)
+            other = next(one for one in judged if one is not best)
+            start, why = self._mix(best.state, other.state)
+        name, behind = best.state.built.draft.plan.format_names, other.told("dropped", _behind(other, best))
+        if start is None:
+            told = FormatsTried(
+                (best.told("chosen", ""), behind), f"all in {name}, and no mix was tried: {why}"
+            )
+            return replace(best.state, formats=told)
+        mixed = searched((REPAIR,), self._request, start)
+        with job.step("formats"):
+            mix = self._judged(mixed)
+        refused = _refused(best, mix)
+        if refused:
+            tried = best.told("chosen", ""), behind, mix.told("dropped", refused)
+            told = FormatsTried(tried, f"all in {name}: a mix is no better, {refused}")
+            return replace(best.state, formats=told)
+        gain = Gain.of(best.levels, mix.levels).db
+        lost = best.told("dropped", f"the mix gains {gain:.1f} dB on it")
+        why = f"{why}: {gain:+.1f} dB on all in {name}, for {mix.bytes - best.bytes:+.2f} of float16's bytes"
+        told = FormatsTried((mix.told("chosen", ""), lost, behind), why)
+        return replace(mixed, formats=told, alone=best.state)
+
+    def _judged(self, state: RunState) -> _Judged:
+        """How near a candidate is, on samples that chose nothing of it."""
+        accuracy = Accuracy(self._sampling, state.built, Asked(weights=self._request.weights))
+        samples = self._sampling.feeds(self._sampling.confirming())
+        (levels,) = accuracy.levels([()], itertools.islice(samples, _JUDGES))
+        return _Judged(state, levels, self._bytes(state.built, state.built.draft.plan))
+
+    def _bytes(self, built: Built, plan: QuantPlan) -> float:
+        return engine_bytes(built.floats.model, plan) / self._plain
+
+    # -- the mix ---------------------------------------------------------------------------------
+
+    def _mix(self, base: RunState, other: RunState) -> tuple[RunState | None, str]:
+        """What the mix starts from that promises most, and why; None where none promises anything."""
+        units = self._units()
+        (noise, ours), (_, theirs) = (self._noise_of(state, units) for state in (base, other))
+        before = self._bytes(self._starts[0].built, self._plan(base, other, ()))
+        quieter = {unit: theirs[place].most - ours[place].gone for place, unit in enumerate(units)}
+        more: dict[Unit, float] = {}
+        for unit in units:
+            differs = {
+                (was, now) for node in unit if (was := _runs(base, node)) != (now := _runs(other, node))
+            }
+            if differs and all(now == "float" for _, now in differs):
+                continue  # whether it gains anything in float is another question
+            if any("float" in one for one in differs):
+                more[unit] = self._bytes(self._starts[0].built, self._plan(base, other, [unit])) - before
+            elif differs:  # a code is a byte in any format
+                more[unit] = 0.0
+        taken: list[Unit] = []
+        worth = _worth(noise, 0.0)
+        while left := [unit for unit in more if unit not in taken]:
+            sets = [[*taken, unit] for unit in left]
+            worths = [
+                _worth(noise + sum(quieter[one] for one in some), sum(more[one] for one in some))
+                for some in sets
+            ]
+            place = int(np.argmax(worths))
+            if worths[place] <= worth + _LEAST:
+                break
+            taken, worth = sets[place], worths[place]
+        promised = worth - _worth(noise, 0.0)
+        if not taken or promised < LEAST_DB:
+            return None, "no layer is nearer in the other format by the noise that it makes in each"
+        if len(taken) == len(more):
+            return None, "each layer is nearer in the other format by the noise that it makes in each"
+        names = [node for unit in taken for node in sorted(unit)]
+        name = other.built.draft.plan.format_names
+        verb = "are" if len(names) > 1 else "is"
+        why = f"by the noise that each layer makes in each format, {_few(names)} {verb} in {name}"
+        return self._start(base, other, taken), why
+
+    def _units(self) -> list[Unit]:
+        """The layers that go together, in the order of the model."""
+        together = Joined[str]()
+        for start in self._starts:
+            plan = start.built.draft.plan
+            layers = [layer.node for layer in plan.layers if layer.quantized]
+            for name in layers:
+                together.add(name)
+            readers: dict[int, list[str]] = {}
+            for site in plan.sites:
+                readers.setdefault(site.group, []).extend(edge.node for edge in site.readers)
+            beside = [[need.edge.node, need.beside] for need in plan.needs if need.beside]
+            for nodes in (*readers.values(), *(joint.nodes for joint in plan.together), *beside):
+                held = [name for name in nodes if name in layers]
+                for name in held[1:]:
+                    together.join(held[0], name)
+        return [frozenset(names) for names in together.members().values()]
+
+    def _noise_of(self, state: RunState, units: Sequence[Unit]) -> tuple[float, list[_UnitNoise]]:
+        """The outputs' noise in a candidate, and what each unit makes of it."""
+        asked = Asked(samples=_SAMPLES, most=_SOURCES, weights=self._request.weights)
+        model = Accuracy(self._sampling, state.built, asked).model
+        on = model.sources.on_each([(), *units])
+        whole, *rest = map(float, model.noises(on))
+        alone = map(float, model.noises(on[0] & ~on[1:]))
+        return whole, [
+            _UnitNoise(whole - left, max(one, whole - left)) for left, one in zip(rest, alone, strict=True)
+        ]
+
+    def _formats(self, base: RunState, other: RunState, taken: Sequence[Unit]) -> dict[str, str]:
+        """The format of each layer, with some as in the other candidate; float ones have a format, too."""
+        theirs = {node for unit in taken for node in unit}
+        names = [state.built.draft.plan.formats[0].name for state in (base, other)]
+        return {layer.node: names[layer.node in theirs] for layer in self._starts[0].built.draft.plan.layers}
+
+    def _floats(
+        self, plan: QuantPlan, base: RunState, other: RunState, taken: Sequence[Unit]
+    ) -> dict[str, str]:
+        """The layers that the candidate leaves in float from which they are, with why."""
+        theirs = {node for unit in taken for node in unit}
+        why: dict[str, str] = {}
+        for state, own in ((base, False), (other, True)):
+            kept = {entry.node: entry.because for entry in state.built.draft.plan.kept_float}
+            why |= {n: kept[n] for n in plan.planned if n in kept and (n in theirs) == own}
+        return why
+
+    def _plan(self, base: RunState, other: RunState, taken: Sequence[Unit]) -> QuantPlan:
+        draft, _ = self._request.drafted(self._formats(base, other, taken))
+        model = self._starts[0].built.floats.model
+        return draft.in_float(self._floats(draft.plan, base, other, taken), model).plan
+
+    def _start(self, base: RunState, other: RunState, taken: Sequence[Unit]) -> RunState:
+        """What the mix starts from: the scales of each layer as the outputs chose them in its candidate."""
+        start = _of_formats(self._formats(base, other, taken), self._request, self._starts[0])
+        built = start.built
+        draft = built.draft.in_float(self._floats(built.draft.plan, base, other, taken), built.floats.model)
+        known = {}
+        for state in (base, other):
+            scaled = state.unrepaired or state
+            if not scaled.built.draft.edits:
+                known[scaled.built.draft.plan.formats[0].name] = scaled.built.draft.ranges
+        numbers = draft.plan.numbers_of_tensors
+        chosen = {
+            name: known.get(numbers[name].name, {}).get(name, one) for name, one in draft.ranges.items()
+        }
+        draft = replace(draft, ranges=chosen)
+        ranges = replace(start.ranges, plan=draft.plan)
+        _in_graph(start)
+        made = Built.of(built.job, draft, built.floats)
+        return replace(start.of(made), ranges=ranges, choice=base.choice, heads=base.heads, repair=None)
+
+
+def _compiled(request: RunRequest, mix: RunState) -> RunState:
+    """The mix, or what it took the place of, where that is better by what its engine moves, too."""
+    assert mix.alone is not None
+    assert mix.formats is not None
+    alone = searched((BODY, COMPILE, BYTES), request, mix.alone)
+    before, after = (_moved(one) for one in (alone, mix))
+    (now, was, *others), name = mix.formats.tried, alone.built.draft.plan.format_names
+    if before is None or after is None or now.sqnr_db is None or was.sqnr_db is None:
+        return mix
+    if now.sqnr_db - was.sqnr_db > BYTES_PRICE_DB * (after.ratio - before.ratio):
+        return mix
+    moves = f"compiled, the mix moves {after.ratio:.2f} of float16's bytes, {before.ratio:.2f} without it"
+    dropped = replace(now, verdict="dropped", why=f"{now.sqnr_db - was.sqnr_db:+.1f} dB; {moves}")
+    _in_graph(alone)
+    tried = replace(was, verdict="chosen", why=""), *others, dropped
+    return replace(alone, formats=FormatsTried(tried, f"all in {name}: {moves}"))
+
+
+def _not_held(request: RunRequest, state: RunState, why: Reason) -> RunState:
+    body = state.built.draft.body.noting(f"no mix of formats was held against one alone by its engine: {why}")
+    return replace(state, built=state.built.with_body(body))
+
+
+def _moved(state: RunState) -> Worth | None:
+    return None if state.compiled is None else worth_of(state.compiled.verdict)
+
+
+def _is_mixed(request: RunRequest, state: RunState) -> bool:
+    """Whether a mix was taken, and compiled, and nothing was left in float for a goal since."""
+    pursued = request.pursuit is not None and request.pursuit.goal.is_set
+    return state.alone is not None and not pursued and _moved(state) is not None
+
+
+MIX = ModelSearch("mix", _is_mixed, _compiled, _not_held)
+"""Whether what the engine moves bears out a mix."""
+
+
+def _runs(state: RunState, node: str) -> str:
+    """What a layer runs in."""
+    return next((layer.format for layer in state.built.draft.plan.layers if layer.node == node), "float")
+
+
+def _worth(noise: float, more: float) -> float:
+    """In dB: a noise, less the price of more bytes."""
+    return float(limited_db(max(noise, 0.0))) - BYTES_PRICE_DB * more
+
+
+def _behind(other: _Judged, best: _Judged) -> str:
+    """Why a format alone is behind another one."""
+    db = Gain.of(other.levels, best.levels).db
+    return (
+        f"all in {best.state.built.draft.plan.format_names} is {db:+.1f} dB at {best.bytes:.2f} of the bytes"
+    )
+
+
+def _refused(best: _Judged, mix: _Judged) -> str:
+    """Why a mix is not taken; "" where it is."""
+    if mix.levels.sqnr_db is None:
+        return not_compared()
+    least = max(LEAST_DB, BYTES_PRICE_DB * (mix.bytes - best.bytes))
+    return replace(MIXED, least_db=least).refusal(Gain.of(best.levels, mix.levels))
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"{names[0]!r}{more}"
