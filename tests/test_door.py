@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
-from command import run
+from command import run, run_alone
 
 from onnxq.base import door
 
@@ -115,3 +115,11 @@ def test_who_reads_files_by_themselves() -> None:
         if ast.unparse(node) != "lists.read_text"  # by the door
     }
     assert found == set(READS)
+
+
+def test_python_of_the_folder_is_not_run(place: Path) -> None:
+    for name in ("onnx", "numpy", "typer", "json", "tomllib"):
+        (place / f"{name}.py").write_text(f"raise SystemExit('{name}.py was run')")
+    ran = run_alone(place, "inspect", "net.onnx")
+    assert ran.code == 0, ran.err
+    assert "net.onnx" in ran.out
