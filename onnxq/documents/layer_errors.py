@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from onnxq.base.plain import DocumentPart
 from onnxq.documents.analysis import Cause, Figures, LayerError, NonFinite, WorstOutputs
@@ -82,6 +82,8 @@ class LayerErrors(DocumentPart):
         nonfinite: the first operator of each model that makes NaN or Inf.
         worst: the sample whose outputs are furthest off; None where no output is compared.
         notes: what the reader may not expect.
+        ranges: the least and the greatest finite value of each compared tensor in the original, on the same
+            samples, by the name in the result and in its order; inputs first.
     """
 
     why_not: str = ""
@@ -92,6 +94,7 @@ class LayerErrors(DocumentPart):
     nonfinite: tuple[NonFinite, ...] = ()
     worst: WorstOutputs | None = None
     notes: tuple[str, ...] = ()
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 def lines_of(rows: Sequence[LayerError]) -> tuple[ErrorLine, ...]:

@@ -96,6 +96,8 @@ class TensorLine:
         counts: the histogram's counts, as text; "" for none.
         channels: how many channels a weight has, 0 for what has one scale.
         scales: some of their scales, sorted, as text.
+        widest: of a weight the channel with the greatest value; None where it is not known.
+        widest_counts: the counts of that channel, as text; "" for none.
         edited: the repair whose edit the scale is of; "" where it is of the tensor as it is.
         before: whether what was seen, and the histogram, are of the tensor before that edit.
     """
@@ -116,6 +118,8 @@ class TensorLine:
     counts: str
     channels: int
     scales: str
+    widest: int | None
+    widest_counts: str
     edited: str
     before: bool
 
@@ -352,8 +356,9 @@ def _tensors(report: Report) -> Iterator[TensorLine]:
         low, high = calibration.ranges.get(name, (None, None))
         threshold = part_of(Threshold, calibration.thresholds.get(name))
         seen = part_of(TensorMoments, calibration.statistics.get(name))
-        drawn = part_of(DrawnHistogram, calibration.histograms.get(name))
         variance, profile = number(seen.variance), profiles.get(name)
+        drawn = calibration.histograms.get(name) or (None if profile is None else profile.drawn)
+        drawn = part_of(DrawnHistogram, drawn)
         yield TensorLine(
             name=name,
             kind=site.kind,
@@ -371,6 +376,8 @@ def _tensors(report: Report) -> Iterator[TensorLine]:
             counts=drawn.counts,
             channels=0 if profile is None else profile.channels,
             scales="" if profile is None else profile.values,
+            widest=None if profile is None else profile.widest,
+            widest_counts="" if profile is None else profile.of_widest,
             edited=calibration.before.get(name) or edits.get(name, ""),
             before=name in calibration.before,
         )

@@ -168,7 +168,7 @@ def _measured(
     return LayerErrors(
         samples=compared.samples, rows=lines_of(compared.rows), drift=compared.drift,
         drift_db=compared.drift_db, nonfinite=compared.nonfinite, worst=compared.worst,
-        notes=(*notes, *compared.notes),
+        notes=(*notes, *compared.notes), ranges=compared.ranges,
     )  # fmt: skip
 
 

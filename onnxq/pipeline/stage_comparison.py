@@ -82,6 +82,7 @@ class StageComparison:
         nonfinite: who makes NaN or Inf.
         worst: the worst sample.
         notes: what the reader may not expect.
+        ranges: the ends of each compared tensor of the reference, by the name in the other and in its order.
     """
 
     samples: int
@@ -93,6 +94,7 @@ class StageComparison:
     nonfinite: tuple[NonFinite, ...]
     worst: WorstOutputs | None
     notes: tuple[str, ...]
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 def beside(
@@ -159,6 +161,11 @@ def beside(
         nonfinite=comparison.nonfinite(),
         worst=None if walk.worst is None else _side_by_side(walk.worst, matching),
         notes=tuple(walk.notes),
+        ranges={
+            name: walk.ranges[name]
+            for name in (*one.inputs, *(entry.b for entry in matching.pairs))
+            if name in walk.ranges and math.isfinite(walk.ranges[name][0])
+        },
     )
 
 

@@ -198,7 +198,13 @@
       const high = most ? 120 * Math.log1p(count) / most : 0;
       drawing.append(svg("rect", { x: at * wide, y: 130 - high, width: wide * 0.9, height: high }));
     });
-    drawing.append(svg("title", {}, "How often magnitudes occur, by their logarithm; the line is the threshold"));
+    (tensor.widest_counts ? tensor.widest_counts.split(" ").map(Number) : []).forEach((count, at) => {
+      const high = most ? 120 * Math.log1p(count) / most : 0;
+      drawing.append(svg("rect", { class: "widest", x: at * wide, y: 130 - high, width: wide * 0.9, height: high }));
+    });
+    drawing.append(svg("title", {}, tensor.kind === "weight"
+      ? "How often magnitudes of weights occur, by their logarithm; in the other color: the channel with the greatest"
+      : "How often magnitudes occur, by their logarithm; the line is the threshold"));
     if (tensor.amax !== null && tensor.top && !tensor.before) {
       const x = Math.min(638, 640 * tensor.amax / tensor.top);
       drawing.append(svg("line", { class: "threshold", x1: x, x2: x, y1: 0, y2: 130 }));
@@ -231,7 +237,7 @@
       ["scale shared with", group ? shown(group.tensors.filter((name) => name !== tensor.name).join(", "), 600) : ""],
       ["shared because", group ? shown(group.reasons.join("; "), 600) : ""],
     ]));
-    if (tensor.counts) part.append(element("p", `magnitudes from 0 to ${figure(tensor.top)}, how often (logarithmic)${tensor.before ? `, before ${tensor.edited}` : "; line: threshold"}`, "quiet"), histogram(tensor));
+    if (tensor.counts) part.append(element("p", `magnitudes from 0 to ${figure(tensor.top)}, how often (logarithmic)${tensor.before ? `, before ${tensor.edited}` : tensor.widest === null ? "; line: threshold" : `; in the other color: channel ${tensor.widest}, which has the greatest`}`, "quiet"), histogram(tensor));
     if (spread.length > 1) part.append(element("p", "scales of the channels, from the least to the greatest", "quiet"), profile(tensor));
     return part;
   }
