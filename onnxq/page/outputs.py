@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from onnxq.analysis.reports import number
 from onnxq.page.samples import ShownPicture, shown
-from onnxq.page.words import counted, figure, level, percent
+from onnxq.page.words import counted, figure, file_name, level, percent
 from onnxq.task.output_pictures import OUTPUTS, SAMPLES, OutputPictures, PictureBeside
 
 _DRAWN = {
@@ -23,7 +23,7 @@ class PicturesRow:
     """A sample.
 
     Attributes:
-        where: the sample.
+        where: the sample, a file without its folder.
         off: how far the result is off in it.
         pictures: float, result, difference.
     """
@@ -80,4 +80,4 @@ def _row(one: PictureBeside) -> PicturesRow | None:
     changed = number(one.changed)
     off = level(number(one.sqnr_db)) if changed is None else f"{percent(changed, 2)} of the pixels change"
     first, second, third = (picture for picture in drawn if picture is not None)
-    return PicturesRow(one.where, off, (first, second, third))
+    return PicturesRow(file_name(one.where), off, (first, second, third))

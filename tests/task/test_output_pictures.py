@@ -219,6 +219,8 @@ def test_a_run_has_what_onnxruntime_gives(stereo: tuple[onnxq.Result, dict[str, 
     for png, value in ((one.reference, want), (one.result, given)):
         levels = np.clip((value - want.min()) * 255 / (want.max() - want.min()), 0, 255)
         assert np.abs(decoded(png) - levels).max() < 0.51 + 1e-3
+    apart = np.abs(given - want) * 255 / sheet.most
+    assert np.abs(decoded(one.difference) - apart).max() < 0.6
     html = html_of(page_of(OpenedReport.made(result.report)))
     beside = html[html.index('<table class="beside">') :]
     beside = beside[: beside.index("</table>")]
