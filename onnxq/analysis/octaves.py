@@ -10,6 +10,7 @@ import numpy as np
 
 from onnxq.base.plain import DocumentPart
 from onnxq.calib.histogram import Histogram, HistogramCounter
+from onnxq.graph.channels import by_channel
 
 WhichChannels = Literal["worst", "all"]
 """Of which channels there are histograms."""
@@ -100,15 +101,50 @@ class ChannelOctaves:
         moved[:, 1 : _SHOWN + 1 - by] = self._counts[:, by + 1 :]
         self._counts, self._last = moved, last
 
-    def of(self, channel: int, zeros: int) -> Octaves:
-        """Those of a channel; `zeros`: how many of its values are 0."""
-        below, *counts = self._counts[channel].tolist()
+    def of(self, channel: int | None, zeros: int = 0) -> Octaves:
+        """Those of a channel, or of all; `zeros`: how many of its values are 0, which else are below."""
+        own = self._counts.sum(0) if channel is None else self._counts[channel]
+        below, *counts = own.tolist()
         held = [place for place, count in enumerate(counts) if count]
         if not held:
             return Octaves(zeros, below - zeros, (), ())
         first = self._last - _SHOWN + 1 - _BIAS
         edges = tuple(2.0 ** (first + place) for place in range(held[0], held[-1] + 2))
         return Octaves(zeros, below - zeros, edges, tuple(counts[held[0] : held[-1] + 1]))
+
+
+class ChannelSpread:
+    """Channels over samples: their octaves, and the greatest magnitude of each."""
+
+    def __init__(self, axis: int) -> None:
+        """Of none yet; `axis`: that of the channels."""
+        self._axis = axis
+        self._tops = np.zeros(0, np.float32)
+        self._octaves: ChannelOctaves | None = None
+        self._differ = False
+
+    def add(self, values: np.ndarray) -> None:
+        """Adds a sample's values; where their channels differ in number, nothing is known any more."""
+        if values.ndim <= self._axis or not values.size or self._differ:
+            return
+        lines = by_channel(np.asarray(values, np.float32), self._axis)
+        tops = np.maximum(lines.max(1), -lines.min(1))
+        if not np.isfinite(tops).all():
+            tops = np.abs(np.where(np.isfinite(lines), lines, 0)).max(1)
+        if self._octaves is None:
+            self._octaves, self._tops = ChannelOctaves(len(lines)), np.zeros(len(lines), np.float32)
+        if len(lines) != len(self._tops):
+            self._differ = True
+            return
+        self._octaves.add(lines, float(tops.max()))
+        self._tops = np.maximum(self._tops, tops)
+
+    def widest(self, count: int) -> dict[int | None, Octaves]:
+        """The octaves of all channels, and of those with the greatest values; empty where it is not known."""
+        if self._octaves is None or self._differ or len(self._tops) < 2:
+            return {}
+        first = np.argsort(-self._tops, kind="stable")[:count]
+        return {channel: self._octaves.of(channel) for channel in (None, *map(int, first))}
 
 
 @functools.lru_cache(maxsize=16)

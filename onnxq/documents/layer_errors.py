@@ -70,6 +70,21 @@ class ErrorLine(DocumentPart):
 
 
 @dataclass(frozen=True, slots=True)
+class ChannelDrawn(DocumentPart):
+    """How magnitudes of a channel are spread, or those of all channels; zeros are left out.
+
+    Attributes:
+        channel: which one, from 0; None: all.
+        first: the power of two with which the first octave begins.
+        counts: how many values are in each octave, in decimal, with blanks between.
+    """
+
+    channel: int | None
+    first: int
+    counts: str
+
+
+@dataclass(frozen=True, slots=True)
 class LayerErrors(DocumentPart):
     """What the result's layers err on some of the samples that verify.
 
@@ -84,6 +99,8 @@ class LayerErrors(DocumentPart):
         notes: what the reader may not expect.
         ranges: the least and the greatest finite value of each compared tensor in the original, on the same
             samples, by the name in the result and in its order; inputs first.
+        channels: histograms of all channels of the quantized tensors in the original, and of the two with the
+            greatest values, by the name in the result.
     """
 
     why_not: str = ""
@@ -95,6 +112,7 @@ class LayerErrors(DocumentPart):
     worst: WorstOutputs | None = None
     notes: tuple[str, ...] = ()
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    channels: Mapping[str, tuple[ChannelDrawn, ...]] = field(default_factory=dict)
 
 
 def lines_of(rows: Sequence[LayerError]) -> tuple[ErrorLine, ...]:

@@ -374,6 +374,26 @@ def _(facts: Facts) -> None:
     assert f"{least:.3g} {names[0]} {names[-1]}" in told
 
 
+@asked("Is its range that of one channel?", "layers")
+def _(facts: Facts) -> None:
+    """The octaves of all channels, and of the two with the greatest values, on the samples of the errors by layer."""
+    samples, checked = facts.held[: facts.report["layer_errors"]["samples"]], 0
+    for tensor in facts.page.data["tensors"]:
+        if tensor["octaves"]:
+            values = facts.tensor(FLOAT, tensor["name"])[samples]
+            lines = np.abs(values.reshape(len(samples), values.shape[1], -1)).astype(np.float64)
+            tops = lines.max((0, 2))
+            assert [one[0] for one in tensor["octaves"]] == [None, *np.argsort(-tops, kind="stable")[:2]]
+            for channel, first, counts in tensor["octaves"]:
+                own = lines if channel is None else lines[:, channel]
+                found = np.array(counts.split(), int)
+                edges = 2.0 ** np.arange(first, first + len(found) + 1)
+                assert np.array_equal(found, np.histogram(own, edges)[0])
+                assert edges[-2] <= own.max() < edges[-1]
+            checked += 1
+    assert checked > 3
+
+
 @asked("What do its weights hold?", "layers")
 def _(facts: Facts) -> None:
     """All of them in equal parts from 0 to the greatest, and the channel that has it."""

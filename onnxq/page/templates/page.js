@@ -211,6 +211,21 @@
     }
     return drawing;
   }
+  function octaves(rows) {
+    const parsed = rows.map(([channel, first, counts]) => ({ channel, first, counts: counts.split(" ").map(Number) }));
+    const first = Math.min(...parsed.map((row) => row.first)), last = Math.max(...parsed.map((row) => row.first + row.counts.length));
+    const wide = 540 / (last - first), high = parsed.length * 22;
+    const drawing = svg("svg", { class: "octaves", viewBox: `0 0 640 ${high}`, role: "img" });
+    parsed.forEach((row, line) => {
+      const most = Math.max(...row.counts), label = svg("text", { x: 0, y: line * 22 + 15 });
+      label.textContent = row.channel === null ? "all" : `channel ${row.channel}`;
+      drawing.append(label);
+      row.counts.forEach((count, at) => { if (count) drawing.append(
+        svg("rect", { x: 100 + (row.first + at - first) * wide, y: line * 22, width: wide * 0.94, height: 19, opacity: 0.12 + 0.88 * count / most })); });
+    });
+    drawing.append(svg("title", {}, `How magnitudes are spread: a column is an octave, from 2^${first} to 2^${last}`));
+    return drawing;
+  }
   function profile(tensor) {
     const values = tensor.scales.split(" ").map(Number), most = Math.max(...values) || 1, wide = 640 / values.length;
     const drawing = svg("svg", { class: "histogram", viewBox: "0 0 640 130", preserveAspectRatio: "none", role: "img" });
@@ -238,6 +253,7 @@
       ["shared because", group ? shown(group.reasons.join("; "), 600) : ""],
     ]));
     if (tensor.counts) part.append(element("p", `magnitudes from 0 to ${figure(tensor.top)}, how often (logarithmic)${tensor.before ? `, before ${tensor.edited}` : tensor.widest === null ? "; line: threshold" : `; in the other color: channel ${tensor.widest}, which has the greatest`}`, "quiet"), histogram(tensor));
+    if (tensor.octaves.length) part.append(element("p", "channels with the greatest values: a column an octave of the magnitude, the darker the more", "quiet"), octaves(tensor.octaves));
     if (spread.length > 1) part.append(element("p", "scales of the channels, from the least to the greatest", "quiet"), profile(tensor));
     return part;
   }
