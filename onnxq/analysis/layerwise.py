@@ -10,6 +10,7 @@ import numpy as np
 
 from onnxq.analysis.figures import Means, Metric, Operand, TensorMeter
 from onnxq.analysis.match import Matched
+from onnxq.analysis.octaves import ChannelSpread
 from onnxq.analysis.parts import Part, PartRunner, can_pass, parts_of
 from onnxq.analysis.stages import Saved, Stage
 from onnxq.base.errors import UserError
@@ -85,6 +86,7 @@ class Walk:
         worst: the worst sample; None where no output is matched.
         notes: what the user may not expect.
         groups: in how many parts each stage ran.
+        spreads: the channels of A's tensors, by the name in B; of those that are asked for.
     """
 
     found: dict[str, Measured]
@@ -94,6 +96,7 @@ class Walk:
     worst: WorstSample | None = None
     notes: list[str] = field(default_factory=list)
     groups: int = 1
+    spreads: dict[str, ChannelSpread] = field(default_factory=dict)
 
     def widen(self, name: str, values: np.ndarray) -> None:
         """Adds values to the range of a tensor."""
@@ -198,6 +201,7 @@ class Walker:
         threads: int = 0,
         by_parts: bool = False,
         parts: OutputParts | None = None,
+        axes: Mapping[str, int] | None = None,
     ) -> None:
         """Cuts and loads them.
 
@@ -214,11 +218,12 @@ class Walker:
             by_parts: whether all samples run through a part before the next one is loaded, for few samples
                 of heavy models: the weights of one part are in memory then.
             parts: in which the outputs of A are judged; None: each as a whole.
+            axes: the axis of the channels of tensors whose spread is wanted, by the name in B.
 
         Raises:
             UserError: onnxruntime does not take one of them.
         """
-        self._a, self._b = a, b
+        self._a, self._b, self._axes = a, b, axes or {}
         self._pairs, self._histogram, self._metric = tuple(pairs), histogram, metric
         self._parts = judged_in(a, pairs, parts)
         groups = grouped(a, pairs, budget, WEIGHTS if by_parts else None)
@@ -269,7 +274,8 @@ class Walker:
         names = [*dict.fromkeys([*(entry.b for entry in self._pairs), *ends])]
         measured = {name: Measured(self._meter(), self._meter()) for name in names}
         means = Means(MEANS, ends)
-        walk = Walk(measured, means, groups=len(self._groups))
+        spreads = {name: ChannelSpread(axis) for name, axis in self._axes.items()}
+        walk = Walk(measured, means, groups=len(self._groups), spreads=spreads)
         begun = (self._begun(place, sample) for place, sample in enumerate(samples))
         if self._runners is None:
             passed = self._part_by_part(begun, walk, pace)
@@ -278,6 +284,8 @@ class Walker:
         for passing in passed:
             for name in self._a.inputs:
                 walk.widen(name, np.asarray(passing.sample.feeds[name]))
+                if name in walk.spreads:
+                    walk.spreads[name].add(np.asarray(passing.sample.feeds[name]))
             self._judge(passing.sample, walk, passing.ends)
             walk.samples = passing.place + 1
             tell(walk.samples)
@@ -333,6 +341,8 @@ class Walker:
                 raise
             one.theirs.update(values)
         for entry in group:
+            if entry.b in walk.spreads:
+                walk.spreads[entry.b].add(one.fed[entry.b])
             other = as_tensor(one.theirs[entry.b])
             ours, theirs_alone = one.fed[entry.b], alone.get(entry.b)
             nsr = self._add(one.sample, entry.b, ours, other, theirs_alone, walk)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnxq.analysis.octaves import Octaves, octaves_of
+from onnxq.analysis.octaves import ChannelOctaves, Octaves, WhichChannels, octaves_of
 from onnxq.base.plain import DocumentPart
 from onnxq.base.shown import Shown, Words, count, number, percent
 from onnxq.calib.histogram import Histogram, HistogramCounter, Scratch
@@ -21,6 +21,9 @@ SATURATED = 0.5
 
 TAIL = 1e-4
 """The share of the greatest magnitudes that `p9999` leaves out."""
+
+WORST = 2
+"""The channels of a tensor, the worst, whose histograms are kept where not all are asked for."""
 
 _ROWS = 10
 _STATES = ("dead", "constant", "saturated")
@@ -96,7 +99,8 @@ class TensorRow(DocumentPart):
         dead: channels that are dead.
         constant: channels that are constant.
         saturated: channels that are saturated.
-        histogram: of the magnitudes; of whole tensors.
+        histogram: of the magnitudes; of whole tensors and of the worst channels, or all. Of a channel the
+            octaves are among the 24 greatest of the tensor.
         codes: how often each code occurs, from `first_code` on; of whole tensors, where it was asked for.
         first_code: the code of codes[0].
     """
@@ -253,6 +257,7 @@ class TensorTally:
         self._ends = np.zeros((2, 0), np.float32)  # least and greatest
         self._sums: list[list[int]] = [[], []]  # of values and of squares, by channel
         self._counter = HistogramCounter(1 << 12, _SCRATCH)
+        self._octaves: ChannelOctaves | None = None
         self._codes: np.ndarray | None = None
         if codes and grid is not None and not grid.reach:
             self._codes = np.zeros(grid.greatest - grid.least + 1, np.int64)
@@ -278,8 +283,10 @@ class TensorTally:
         """The magnitudes of all finite values."""
         return self._counter.histogram()
 
-    def rows(self, written: Written, *, channels: bool = True) -> list[TensorRow]:
-        """The row of the tensor, and those of its channels."""
+    def rows(
+        self, written: Written, *, channels: bool = True, histograms: WhichChannels = "worst"
+    ) -> list[TensorRow]:
+        """The row of the tensor, and those of its channels; `histograms`: which of these have one."""
         table, histogram = self._counts, self.histogram
         lines = [self._line(place, written) for place in range(len(table))] if self.axis is not None else []
         tops = np.abs(self._ends).max(0) if self._ends.size else np.zeros(0)
@@ -305,7 +312,18 @@ class TensorTally:
             first_code=None if codes is None or self.grid is None else self.grid.least,
             **{s: states.count(s) if lines else None for s in ("dead", "constant", "saturated")},
         )
-        return [whole, *(lines if channels else ())]
+        return [whole, *(self._spread(lines, histograms) if channels else ())]
+
+    def _spread(self, lines: list[TensorRow], which: WhichChannels) -> list[TensorRow]:
+        """Channels with their histograms."""
+        if self._octaves is None:
+            return lines
+        places = range(len(lines))
+        worst = sorted(places, key=lambda place: channel_order(lines[place]))[:WORST]
+        for place in places if which == "all" else worst:
+            zeros = int(self._counts[place, _ZEROS])
+            lines[place] = _with(lines[place], histogram=self._octaves.of(place, zeros))
+        return lines
 
     def _read(self, lines: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[list[int]]]:
         finite = np.isfinite(lines)
@@ -328,6 +346,10 @@ class TensorTally:
         wide = sound.astype(np.float64)
         sums = [units(wide.sum(1)), units(np.einsum("cn,cn->c", wide, wide))]
         self._counter.add(lines if full else lines[finite])
+        if self.axis is not None:
+            self._octaves = self._octaves or ChannelOctaves(len(lines))
+            ends = np.stack([low, high])
+            self._octaves.add(lines, float(np.abs(ends[np.isfinite(ends)]).max(initial=0)))
         return counts, np.stack([low, high]), sums
 
     def _grid_counts(self, lines: np.ndarray, finite: np.ndarray, counts: np.ndarray) -> None:
@@ -365,7 +387,7 @@ class TensorTally:
 
     def _collapse(self) -> None:
         """Tells channels apart no longer."""
-        self.axis, self.collapsed = None, True
+        self.axis, self.collapsed, self._octaves = None, True, None
         if len(self._counts):
             self._counts, self._ends, self._sums = self._reduced(slice(None))
 
@@ -411,7 +433,7 @@ class TensorTally:
         )  # fmt: skip
 
 
-_SCRATCH = Scratch(1 << 12)
+_SCRATCH = Scratch(1 << 14)
 _LARGEST = float(np.finfo(np.float32).max)
 _VALUES, _FINITE, _NAN, _ZEROS, _AT_LOW, _AT_HIGH, _CLIPPED, _SATURATED = range(8)
 
@@ -489,6 +511,17 @@ def order_of_badness(row: TensorRow) -> tuple[float, ...]:
         -round(row.clipped or 0.0, 3),
         row.dominated,
         -float(row.clipped or 0.0),
+    )
+
+
+def channel_order(row: TensorRow) -> tuple[float, ...]:
+    """Sorts channels, the worst first: not finite, saturated, clipped, then those that the range is for."""
+    top = max(abs(row.min or 0.0), abs(row.max or 0.0))
+    return (
+        -float(bool(row.nan) or bool(row.inf)),
+        -float(row.state == "saturated"),
+        -round(row.clipped or 0.0, 3),
+        -top,
     )
 
 

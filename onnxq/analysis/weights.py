@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnxq.analysis.figures import Metric, divergence, histogram_of
-from onnxq.analysis.octaves import Octaves, octaves
+from onnxq.analysis.octaves import Octaves, WhichChannels, octaves
 from onnxq.base.plain import DocumentPart
 from onnxq.base.shown import Shown, Words, count, number
 from onnxq.formats import INT8, format_of
@@ -71,7 +71,7 @@ class WeightRow(DocumentPart):
             the figures are of the float weights times it. None: there is none. Of a layer: None.
         dead: channels that are dead; None in a channel's row.
         outliers: channels that are outliers, likewise.
-        histogram: of the magnitudes of the finite ones; None in a channel's row.
+        histogram: of the magnitudes of the finite ones; of layers and of channels that are outliers, or all.
         mse: the mean of the squared differences.
         l1: the mean of the |differences|.
         kl: KL(float || quantized) of both histograms, nats; None in a channel's row.
@@ -202,6 +202,7 @@ def weight_rows(
     against: Model | None = None,
     *,
     channels: bool = True,
+    histograms: WhichChannels = "worst",
     metric: Metric | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[str, list[WeightRow], list[WeightLeft]]:
@@ -211,6 +212,7 @@ def weight_rows(
         model: the model.
         against: the quantized model, None for none. Layers are the same where their nodes' names are.
         channels: whether channels have rows.
+        histograms: of which of them there are histograms: of outliers, or of all.
         metric: the user's own figure of a layer.
         progress: is told how many layers are done, and of how many.
     """
@@ -237,7 +239,7 @@ def weight_rows(
         elif held.codes is None:
             other = _on_grid(held, layer.axis)
             compared = "grid"
-        lines = _Rows(layer, held, other, metric)
+        lines = _Rows(layer, held, other, metric, histograms)
         rows += map(lines.of, (None, *range(len(lines.values))) if channels else (None,))
     progress(len(layers), len(layers))
     return compared, rows, left
@@ -339,12 +341,17 @@ class _Rows:
     """What the rows of a layer are made of: its weights by channel, and those that they are compared with."""
 
     def __init__(
-        self, layer: Layer, held: HeldWeights, other: HeldWeights | None, metric: Metric | None
+        self,
+        layer: Layer,
+        held: HeldWeights,
+        other: HeldWeights | None,
+        metric: Metric | None,
+        histograms: WhichChannels,
     ) -> None:
         def lines(values: np.ndarray | None) -> np.ndarray | None:
             return None if values is None else by_channel(values, layer.axis)
 
-        self.layer, self.dtype, self.metric = layer, held.dtype, metric
+        self.layer, self.dtype, self.metric, self.histograms = layer, held.dtype, metric, histograms
         self.values = by_channel(held.values, layer.axis)
         self.finite = np.isfinite(self.values)
         sound = np.where(self.finite, self.values, np.float32(0))
@@ -416,7 +423,7 @@ class _Rows:
             gain=None if channel is None else self.gains[channel],
             dead=int(self.dead.sum()) if whole else None,
             outliers=int(self.outlier.sum()) if whole else None,
-            histogram=octaves(sound) if whole else None,
+            histogram=octaves(sound) if whole or state == "outlier" or self.histograms == "all" else None,
             mse=figures.mse,
             l1=figures.l1,
             kl=kl,

@@ -126,8 +126,9 @@ class HistogramCounter:
         """An empty one.
 
         Args:
-            block: how many values are counted at a time.
-            scratch: memory that counters which take turns can share, of at least so many values.
+            block: how many values are kept until they are counted.
+            scratch: memory that counters which take turns can share, of at least so many values: as many are
+                counted at a time.
         """
         self._waiting = np.empty(0, np.uint32)
         self._filled = 0
@@ -146,8 +147,9 @@ class HistogramCounter:
             self._waiting[self._filled : self._filled + len(bits)] = bits
             self._filled += len(bits)
             return
-        for start in range(0, len(bits), self._block):
-            self._count(bits[start : start + self._block])
+        step = len(self._scratch.codes)
+        for start in range(0, len(bits), step):
+            self._count(bits[start : start + step])
 
     def settle(self) -> None:
         """Counts what waits, and gives its memory back."""

@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from onnxq.base.patterns import fits
+
+if TYPE_CHECKING:
+    from onnxq.analysis.octaves import WhichChannels
 
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX model.", show_default=False)]
 Output = Annotated[Path | None, typer.Option("-o", "--output", metavar="X.onnx", help="The model to write.")]
@@ -114,6 +117,11 @@ class RowFlags(TableFlags, _Shown, ChoiceFlags):
 @dataclass(frozen=True)
 class ChannelRowFlags(RowFlags, _OfChannels):
     """Rows of tensors, and of their channels."""
+
+    @property
+    def histograms(self) -> WhichChannels:
+        """Of which channels there are histograms."""
+        return "all" if self.all_rows else "worst"
 
 
 def names(*entries: str) -> list[str]:

@@ -50,8 +50,8 @@ def statistics(
     with screen.progress() as observe:
         found = onnxq.statistics(
             model, None if stats is not None else chosen.source(), stats=stats, against=against,
-            samples=samples, channels=rows.channels, integers=integers, match=rows.globs,
-            ops=rows.ops, **chosen.keywords(), observe=observe,
+            samples=samples, channels=rows.channels, histograms=rows.histograms, integers=integers,
+            match=rows.globs, ops=rows.ops, **chosen.keywords(), observe=observe,
         )  # fmt: skip
     rows.save(TensorRow, found.rows)
     screen.result(found, lambda: tensors_page(found, full=rows.all_rows))

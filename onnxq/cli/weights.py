@@ -36,6 +36,7 @@ def weights(
             model,
             against,
             channels=rows.channels,
+            histograms=rows.histograms,
             metric=metric,
             match=rows.globs,
             ops=rows.ops,

@@ -23,6 +23,7 @@ class Glance:
     """Looks at the first samples that a source gives, each once, however often it is read.
 
     Attributes:
+        pictures: whether small pictures are kept.
         norms: what the model knows of its inputs from training, by their names.
         look: what the float model says of how its pictures are prepared, found by others.
     """
@@ -31,6 +32,7 @@ class Glance:
         self, model: Model, inputs: list[InputSpec], source: Source, *, pictures: bool = False
     ) -> None:
         """Of a source for these inputs of a model, which is as the user gave it; `pictures`: keep some."""
+        self.pictures = pictures
         self._album = Album() if pictures else None
         self._inputs, self._source = inputs, source
         self._known_survey: Survey | None = None

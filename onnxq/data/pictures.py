@@ -6,11 +6,15 @@ import base64
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from onnxq.base.plain import DocumentPart
 from onnxq.data.samples import Sample
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 MOST, SIDE, BYTES = 8, 64, 40_000
 """Pictures of an input, pixels of their longer side, and characters of all pictures, at most."""
@@ -98,39 +102,71 @@ def layout_of(array: np.ndarray) -> str | None:
     return None
 
 
-def _small(image: np.ndarray, layout: str) -> np.ndarray:
-    """An image as float64 [height, width, channels], each side `SIDE` at most: means of blocks of it."""
-    pixels = (image.transpose(1, 2, 0) if layout == "NCHW" else image).astype(np.float64)
-    pixels = np.nan_to_num(pixels, nan=0.0, posinf=0.0, neginf=0.0)
-    step = -(-max(pixels.shape[:2]) // SIDE)
+def shrunk(pixels: np.ndarray, side: int, by: Literal["mean", "max", "first"] = "mean") -> np.ndarray:
+    """A picture `[height, width, channels]` of sides of `side` at most: of blocks of it the mean, say.
+
+    Blocks at the end are filled up with the pixels of the edge.
+    """
+    step = -(-max(pixels.shape[:2]) // side)
     if step == 1:
         return pixels
-    steps = tuple(min(step, side) for side in pixels.shape[:2])
-    high, wide = (side // one for side, one in zip(pixels.shape[:2], steps, strict=True))
-    blocks = pixels[: high * steps[0], : wide * steps[1]]
-    means: np.ndarray = blocks.reshape(high, steps[0], wide, steps[1], -1).mean(axis=(1, 3))
-    return means
+    if by == "first":
+        return pixels[::step, ::step]
+    high, wide = (-(-size // step) for size in pixels.shape[:2])
+    ends = [(0, -size % step) for size in pixels.shape[:2]]
+    blocks = np.pad(pixels, [*ends, (0, 0)], "edge").reshape(high, step, wide, step, -1)
+    found: np.ndarray = blocks.mean((1, 3)) if by == "mean" else blocks.max((1, 3))
+    return found
+
+
+def drawn(pixels: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Values as bytes: `low` is 0, `high` 255, what is beyond is at the end."""
+    span = high - low if high > low else 1.0
+    return np.clip(np.rint((pixels - low) * (255 / span)), 0, 255).astype(np.uint8)
+
+
+def png_of(pixels: np.ndarray, palette: Sequence[int] = ()) -> str:
+    """A PNG file, base64.
+
+    Args:
+        pixels: bytes, `[height, width]`, or `[height, width, channels]` of 1 or 3 channels.
+        palette: the red, green and blue of 256 colors, which bytes of one channel stand for; empty: greys.
+    """
+    from PIL.Image import fromarray
+
+    image = fromarray(pixels[:, :, 0] if pixels.shape[2:] == (1,) else pixels)
+    if palette:
+        image.putpalette(palette)
+    return _encoded(image)
+
+
+def _encoded(image: Image) -> str:
+    file = io.BytesIO()
+    image.save(file, "PNG", optimize=True)
+    return base64.b64encode(file.getvalue()).decode("ascii")
+
+
+def _small(image: np.ndarray, layout: str) -> np.ndarray:
+    """An image as float64 [height, width, channels], each side `SIDE` at most."""
+    pixels = (image.transpose(1, 2, 0) if layout == "NCHW" else image).astype(np.float64)
+    return shrunk(np.nan_to_num(pixels, nan=0.0, posinf=0.0, neginf=0.0), SIDE)
 
 
 def _sheet(name: str, layout: str, kept: Sequence[tuple[Sample, np.ndarray]], most: int) -> PictureSheet:
     low = min(float(pixels.min()) for _, pixels in kept)
     high = max(float(pixels.max()) for _, pixels in kept)
-    span = high - low if high > low else 1.0
-    drawn = [np.clip(np.rint((pixels - low) * (255 / span)), 0, 255).astype(np.uint8) for _, pixels in kept]
+    bytes_of = [drawn(pixels, low, high) for _, pixels in kept]
     pictures: list[Picture] = []
     for side in _SIDES:
-        pictures = [_png(sample, pixels, side) for (sample, _), pixels in zip(kept, drawn, strict=True)]
+        pictures = [_png(sample, pixels, side) for (sample, _), pixels in zip(kept, bytes_of, strict=True)]
         if sum(len(one.png) for one in pictures) <= most:
             break
-    return PictureSheet(name, layout, int(drawn[0].shape[2]), low, high, tuple(pictures))
+    return PictureSheet(name, layout, int(bytes_of[0].shape[2]), low, high, tuple(pictures))
 
 
 def _png(sample: Sample, pixels: np.ndarray, side: int) -> Picture:
-    from PIL import Image
+    from PIL.Image import fromarray
 
-    image = Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
+    image = fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
     image.thumbnail((side, side))
-    file = io.BytesIO()
-    image.save(file, "PNG", optimize=True)
-    png = base64.b64encode(file.getvalue()).decode("ascii")
-    return Picture(sample.index, sample.where, image.width, image.height, png)
+    return Picture(sample.index, sample.where, image.width, image.height, _encoded(image))

@@ -123,16 +123,22 @@ class DrawnHistogram(DocumentPart):
 
 @dataclass(frozen=True, slots=True)
 class ScaleProfile(DocumentPart):
-    """The scales of a weight's channels.
+    """The scales of a weight's channels, and what the weight holds.
 
     Attributes:
         channels: how many there are.
-        values: 32 of them at most, sorted, evenly spaced by rank, the least and the greatest included; in
+        values: 32 scales at most, sorted, evenly spaced by rank, the least and the greatest included; in
             decimal, with blanks between.
+        drawn: the histogram of the weights as they are written; None where they are in another file.
+        widest: the channel with the greatest of them, from 0; None likewise.
+        of_widest: the counts of that channel, as those of `drawn`; "" likewise.
     """
 
     channels: int
     values: str
+    drawn: DrawnHistogram | None = None
+    widest: int | None = None
+    of_widest: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from onnxq.base.plain import DocumentPart
 from onnxq.documents.analysis import Cause, Figures, LayerError, NonFinite, WorstOutputs
@@ -70,6 +70,21 @@ class ErrorLine(DocumentPart):
 
 
 @dataclass(frozen=True, slots=True)
+class ChannelDrawn(DocumentPart):
+    """How magnitudes of a channel are spread, or those of all channels; zeros are left out.
+
+    Attributes:
+        channel: which one, from 0; None: all.
+        first: the power of two with which the first octave begins.
+        counts: how many values are in each octave, in decimal, with blanks between.
+    """
+
+    channel: int | None
+    first: int
+    counts: str
+
+
+@dataclass(frozen=True, slots=True)
 class LayerErrors(DocumentPart):
     """What the result's layers err on some of the samples that verify.
 
@@ -82,6 +97,10 @@ class LayerErrors(DocumentPart):
         nonfinite: the first operator of each model that makes NaN or Inf.
         worst: the sample whose outputs are furthest off; None where no output is compared.
         notes: what the reader may not expect.
+        ranges: the least and the greatest finite value of each compared tensor in the original, on the same
+            samples, by the name in the result and in its order; inputs first.
+        channels: histograms of all channels of the quantized tensors in the original, and of the two with the
+            greatest values, by the name in the result.
     """
 
     why_not: str = ""
@@ -92,6 +111,8 @@ class LayerErrors(DocumentPart):
     nonfinite: tuple[NonFinite, ...] = ()
     worst: WorstOutputs | None = None
     notes: tuple[str, ...] = ()
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    channels: Mapping[str, tuple[ChannelDrawn, ...]] = field(default_factory=dict)
 
 
 def lines_of(rows: Sequence[LayerError]) -> tuple[ErrorLine, ...]:

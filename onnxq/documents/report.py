@@ -33,6 +33,7 @@ from onnxq.noise.ranking import DecisionRanked
 from onnxq.rewrite.changes import Assumption, Change, NearMiss
 from onnxq.rewrite.whole import WholeProof
 from onnxq.task.meter import TaskPart
+from onnxq.task.output_pictures import OutputPictures
 
 REPORT_SCHEMA = 7
 """What is written. A report of schema 1 has no `kind`, and no fields for what was left out."""
@@ -128,6 +129,7 @@ class Report(Run):
         commands: commands that build an engine, for a shell.
         layer_errors: the errors of the layers on a few samples; None of sanitize, and where there are none.
         pictures: small pictures of samples as the model is fed them.
+        output_pictures: outputs that are pictures, in the samples in which they are furthest off.
         outline: the nodes of the float model; None of sanitize.
         weight_scales: the scales of the weights, by weight; None of sanitize.
         profiles: the least, the usual and the greatest shape of each dynamic input, by input.
@@ -164,6 +166,7 @@ class Report(Run):
     commands: tuple[str, ...]
     layer_errors: LayerErrors | None = None
     pictures: tuple[PictureSheet, ...] = ()
+    output_pictures: tuple[OutputPictures, ...] = ()
     outline: tuple[NodeOutline, ...] | None = None
     weight_scales: Mapping[str, ScaleProfile] | None = None
     profiles: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)

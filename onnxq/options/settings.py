@@ -652,7 +652,8 @@ class Details(Group, title=Papers.TITLE, table=Papers.TABLE, examples=("--layer-
             accumulated; 0: on none. None: 4, and fewer or none where they would take more than 15 % of the
             run, by the clock or of the processors, or the model is large.
         pictures: whether some samples, as the model is fed them, are kept in the report as small pictures,
-            40 kB at most, where they look like images.
+            40 kB at most, where they look like images, and the worst of the outputs that are pictures beside
+            the float model's, 240 kB at most.
 
     Raises:
         UserError: a value makes no sense.
@@ -663,7 +664,7 @@ class Details(Group, title=Papers.TITLE, table=Papers.TABLE, examples=("--layer-
         metavar="N",
     )  # fmt: skip
     pictures: bool = option(
-        True, "Keep no pictures of samples in the report and its page.", NOT, flag=("--no-pictures",)
+        True, "Keep no pictures of samples and outputs in the report and its page.", NOT, flag=("--no-pictures",)
     )
 
     def _check(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 WIDTH, HEIGHT = 1000, 220
@@ -70,6 +70,7 @@ def chart(
     *,
     zero: bool = False,
     steps: bool = False,
+    bend: float = 0.0,
 ) -> Chart | None:
     """A chart of series of one length; None where they have fewer than two values.
 
@@ -80,8 +81,10 @@ def chart(
         unit: of the values, for the marks.
         zero: whether the axis begins at 0.
         steps: whether a value holds until the next place.
+        bend: the magnitude from which on the axis is logarithmic, to both sides of 0; 0: it is linear.
     """
-    finite = [v for _, values in series for v in values if v is not None and math.isfinite(v)]
+    shown = series if not bend else [(name, [_bent(v, bend) for v in values]) for name, values in series]
+    finite = [v for _, values in shown for v in values if v is not None and math.isfinite(v)]
     if len(finite) < 2:
         return None
     low, high = (0.0 if zero else min(finite)), max(finite)
@@ -93,22 +96,29 @@ def chart(
         return round(HEIGHT - 10 - (value - low) * scale, 1)
 
     lines = []
-    for name, values in series:
+    for name, values in shown:
         across = WIDTH / max(1, len(values) - (0 if steps else 1))
-        lines.append(Stroke(name, _path(_thinned(values), across, y, steps)))
+        lines.append(Stroke(name, _path(_thinned(values, abs if bend else float.__neg__), across, y, steps)))
     marks = [low + (high - low) * part / (_MARKS - 1) for part in reversed(range(_MARKS))]
-    return Chart(title, tuple(lines), tuple(Mark(y(m), f"{m:.3g}{unit}") for m in marks), *ends)
+    told = [(mark, math.sinh(mark) * bend if bend else mark) for mark in marks]
+    return Chart(title, tuple(lines), tuple(Mark(y(m), f"{value:.3g}{unit}") for m, value in told), *ends)
 
 
-def _thinned(values: Sequence[float | None]) -> list[tuple[int, float | None]]:
-    """The places and values of a curve; of very many the least of each few, which is what one looks for."""
+def _bent(value: float | None, bend: float) -> float | None:
+    return None if value is None else math.asinh(value / bend)
+
+
+def _thinned(
+    values: Sequence[float | None], notable: Callable[[float], float]
+) -> list[tuple[int, float | None]]:
+    """The places and values of a curve; of very many the most notable of each few."""
     every = -(-len(values) // _MOST)
     if every == 1:
         return list(enumerate(values))
     points: list[tuple[int, float | None]] = []
     for start in range(0, len(values), every):
-        here = [(v, p) for p, v in enumerate(values[start : start + every], start) if v is not None]
-        points.append((min(here)[1], min(here)[0]) if here else (start, None))
+        here = [(p, v) for p, v in enumerate(values[start : start + every], start) if v is not None]
+        points.append(max(here, key=lambda point: notable(point[1])) if here else (start, None))
     return points
 
 

@@ -6,14 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from onnxq.analysis.reports import number
+from onnxq.analysis.reports import number, part_of
 from onnxq.compiled.verdict import Verdict
 from onnxq.documents.analysis import Analysis, Figures, LayerError
+from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.layer_errors import ErrorLine, LayerErrors, ShortFigures
 from onnxq.documents.report import Report
 from onnxq.page.charts import Chart, chart
 from onnxq.page.kernels import KernelRow, KindOfKernel, kinds_of, memory_along
-from onnxq.page.words import counted, level, size
+from onnxq.page.words import counted, figure, level, size
 
 _MOST_DB = 120.0
 
@@ -24,6 +25,7 @@ class DepthView:
 
     Attributes:
         errors: the curve of errors, None where no analysis is given.
+        ranges: the curves of the least and the greatest value of each tensor, None where none is known.
         drift: where the error passes its threshold first, "" for nowhere.
         memory: the curve of memory, None where there is no engine.
         peak: the greatest of it, in words.
@@ -32,6 +34,7 @@ class DepthView:
     """
 
     errors: Chart | None
+    ranges: Chart | None
     drift: str
     memory: Chart | None
     peak: str
@@ -43,7 +46,7 @@ def depth_view(
     report: Report, analysis: Analysis | LayerErrors | None, kernels: Sequence[KernelRow]
 ) -> DepthView | None:
     """What there is along the network; None where nothing is."""
-    errors, drift = _errors(analysis)
+    (errors, drift), ranges = _errors(analysis), _ranges(report)
     along = memory_along(report.engine)
     memory = chart(
         "memory of activations, MB, kernel by kernel",
@@ -52,7 +55,7 @@ def depth_view(
         zero=True,
         steps=True,
     )
-    if errors is None and not kernels:
+    if errors is None and ranges is None and not kernels:
         return None
     moved = sum(kernel.moved for kernel in kernels) or 1.0
     total = (
@@ -66,7 +69,7 @@ def depth_view(
         at = kernels[place].nodes
         peak = f"{size(along[place])} at most, at kernel {place + 1} of {len(along)}"
         peak += f" ({at[0]})" if at else ""
-    return DepthView(errors, drift, memory, peak, kinds_of(kernels), total)
+    return DepthView(errors, ranges, drift, memory, peak, kinds_of(kernels), total)
 
 
 def _form(verdict: Verdict | None) -> str:
@@ -79,6 +82,35 @@ def _form(verdict: Verdict | None) -> str:
         f" as built by TensorRT-RTX; merged, as TensorRT builds on a GPU, {size(moved * 1e6)}: it does what "
         "follows a product in the product's kernel, and that figure is the verdict's"
     )
+
+
+def _ranges(report: Report) -> Chart | None:
+    """The ends of all tensors that were compared with those of the result, else of those that calibrated."""
+    errors, calibration = (
+        part_of(LayerErrors, report.layer_errors),
+        part_of(CalibrationPart, report.calibration),
+    )
+    if errors.ranges:
+        found, of = errors.ranges, counted(errors.samples or 0, "sample")
+    else:
+        found, of = calibration.ranges, f"{counted(calibration.samples or 0, 'sample')} that calibrated"
+    known = [(name, number(low), number(high)) for name, (low, high) in found.items()]
+    tops = [max(abs(low), abs(high)) for _, low, high in known if low is not None and high is not None]
+    sound = sorted(top for top in tops if 0 < top < math.inf)
+    if not sound:
+        return None
+    return chart(
+        f"range of each tensor of the float model, in the order of the model, on {of}; from "
+        f"{figure(_bend(sound))} on logarithmic",
+        [("greatest", [high for _, _, high in known]), ("least", [low for _, low, _ in known])],
+        (known[0][0], known[-1][0]),
+        bend=_bend(sound),
+    )
+
+
+def _bend(tops: Sequence[float]) -> float:
+    """Where the axis bends: a tenth of what nearly all tensors reach; `tops`: sorted."""
+    return tops[len(tops) // 20] / 10
 
 
 def _errors(analysis: Analysis | LayerErrors | None) -> tuple[Chart | None, str]:

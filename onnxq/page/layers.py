@@ -96,6 +96,10 @@ class TensorLine:
         counts: the histogram's counts, as text; "" for none.
         channels: how many channels a weight has, 0 for what has one scale.
         scales: some of their scales, sorted, as text.
+        octaves: of an activation all channels (null) and those with the greatest values: which one, the power
+            of two with which the first octave begins, and the counts of octaves, as text.
+        widest: of a weight the channel with the greatest value; None where it is not known.
+        widest_counts: the counts of that channel, as text; "" for none.
         edited: the repair whose edit the scale is of; "" where it is of the tensor as it is.
         before: whether what was seen, and the histogram, are of the tensor before that edit.
     """
@@ -116,6 +120,9 @@ class TensorLine:
     counts: str
     channels: int
     scales: str
+    octaves: tuple[tuple[int | None, int, str], ...]
+    widest: int | None
+    widest_counts: str
     edited: str
     before: bool
 
@@ -346,14 +353,16 @@ def _clip(tensor: TensorLine) -> float | None:
 
 def _tensors(report: Report) -> Iterator[TensorLine]:
     calibration, profiles = part_of(CalibrationPart, report.calibration), report.weight_scales or {}
+    errors = part_of(LayerErrors, report.layer_errors)
     edits = {edit.tensor: edit.kind for edit in part_of(RepairPart, report.repair).edits}
     for site in part_of(PlanPart, report.plan).sites:
         name = site.tensor
         low, high = calibration.ranges.get(name, (None, None))
         threshold = part_of(Threshold, calibration.thresholds.get(name))
         seen = part_of(TensorMoments, calibration.statistics.get(name))
-        drawn = part_of(DrawnHistogram, calibration.histograms.get(name))
         variance, profile = number(seen.variance), profiles.get(name)
+        drawn = calibration.histograms.get(name) or (None if profile is None else profile.drawn)
+        drawn = part_of(DrawnHistogram, drawn)
         yield TensorLine(
             name=name,
             kind=site.kind,
@@ -371,6 +380,9 @@ def _tensors(report: Report) -> Iterator[TensorLine]:
             counts=drawn.counts,
             channels=0 if profile is None else profile.channels,
             scales="" if profile is None else profile.values,
+            octaves=tuple((one.channel, one.first, one.counts) for one in errors.channels.get(name, ())),
+            widest=None if profile is None else profile.widest,
+            widest_counts="" if profile is None else profile.of_widest,
             edited=calibration.before.get(name) or edits.get(name, ""),
             before=name in calibration.before,
         )

@@ -22,6 +22,7 @@ from onnxq.page.kernels import kernels_of
 from onnxq.page.layers import LayersView, layers_view
 from onnxq.page.ledger import LedgerView, ledger_view
 from onnxq.page.next_steps import NextStep, next_steps
+from onnxq.page.outputs import PicturesView, pictures_of
 from onnxq.page.reproduce import ReproduceView, reproduce_view
 from onnxq.page.run_diff import RunDiffView, run_diff_view
 from onnxq.page.samples import SheetView, sheets_of
@@ -47,6 +48,7 @@ class ReportPage:
         subtitle: what it was made of, and for what.
         advice: whether to ship it, and why.
         verdict: the figures.
+        pictured: outputs that are pictures.
         sheets: what the data looked like.
         next: what to do next.
         run_diff: another run beside it.
@@ -64,6 +66,7 @@ class ReportPage:
     subtitle: str
     advice: Advice
     verdict: VerdictView
+    pictured: tuple[PicturesView, ...]
     sheets: tuple[SheetView, ...]
     next: tuple[NextStep, ...]
     run_diff: RunDiffView | None
@@ -108,6 +111,7 @@ def page_of(
         subtitle=", ".join(part for part in made if part),
         advice=advice,
         verdict=verdict_view(document),
+        pictured=pictures_of(document.output_pictures),
         sheets=sheets_of(document.pictures),
         next=next_steps(report, advice, analysed=layers is not None and layers.analysed),
         run_diff=run_diff_view(compare, report) if compare is not None else None,

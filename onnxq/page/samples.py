@@ -61,9 +61,12 @@ def _sheet(one: PictureSheet) -> SheetView:
 
 
 def _picture(one: Picture) -> ShownPicture | None:
-    if not _PNG.fullmatch(one.png) or not one.width or not one.height:
-        return None
     caption = f"sample {one.sample}" + (f", {one.where}" if one.where else "")
-    return ShownPicture(
-        caption, min(one.width, 256), min(one.height, 256), f"data:image/png;base64,{one.png}"
-    )
+    return shown(caption, one.width, one.height, one.png)
+
+
+def shown(caption: str, width: int, height: int, png: str) -> ShownPicture | None:
+    """A PNG file, base64, as a picture; None of what is none."""
+    if not _PNG.fullmatch(png) or not width or not height:
+        return None
+    return ShownPicture(caption, min(width, 256), min(height, 256), f"data:image/png;base64,{png}")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 import onnx
 
 from onnxq.base.reason import code_of
+from onnxq.calib.histogram import HistogramCounter
 from onnxq.calib.stats import Stats, TensorStats
 from onnxq.documents.calibration import DrawnHistogram, MethodChosen, RowsSampled, ScaleProfile
+from onnxq.graph.channels import by_channel
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.ranges import Range
 
@@ -53,20 +56,61 @@ def drawn(entry: TensorStats) -> DrawnHistogram | None:
 
 
 _RANKS = 32
+_WEIGHT_BINS = 32
+_ROOM = 1 << 20  # weights that are taken at a time
 
 
 def weight_scales(proto: onnx.ModelProto, plan: QuantPlan) -> dict[str, ScaleProfile]:
     """The scales of the weights of a written model, by weight; of those that stand in the file itself."""
-    wanted = {f"{site.tensor}_scale": site.tensor for site in plan.sites if site.kind == "weight"}
+    wanted = {f"{site.tensor}_scale": site for site in plan.sites if site.kind == "weight"}
+    inside = {
+        tensor.name: tensor
+        for tensor in proto.graph.initializer
+        if tensor.data_location != onnx.TensorProto.EXTERNAL
+    }
+    codes = {node.input[1]: node.input[0] for node in proto.graph.node if len(node.input) > 1}
     profiles = {}
-    for tensor in proto.graph.initializer:
-        inside = tensor.data_location != onnx.TensorProto.EXTERNAL
-        if tensor.name in wanted and inside and len(tensor.dims) and tensor.dims[0]:
-            values = np.sort(onnx.numpy_helper.to_array(tensor).astype(np.float64), axis=None)
-            ranks = np.unique(np.linspace(0, len(values) - 1, _RANKS).round().astype(int))
-            text = " ".join(f"{value:.4g}" for value in values[ranks])
-            profiles[wanted[tensor.name]] = ScaleProfile(len(values), text)
+    for name, site in wanted.items():
+        tensor = inside.get(name)
+        if tensor is None or not len(tensor.dims) or not tensor.dims[0]:
+            continue
+        scales = onnx.numpy_helper.to_array(tensor).astype(np.float64)
+        values = np.sort(scales, axis=None)
+        ranks = np.unique(np.linspace(0, len(values) - 1, _RANKS).round().astype(int))
+        text = " ".join(f"{value:.4g}" for value in values[ranks])
+        held = inside.get(codes.get(name, ""))
+        profile = ScaleProfile(len(values), text)
+        if held is not None and site.axis is not None and scales.ndim == 1:
+            profile = _with_histogram(profile, onnx.numpy_helper.to_array(held), scales, site.axis)
+        profiles[site.tensor] = profile
     return profiles
+
+
+def _with_histogram(profile: ScaleProfile, codes: np.ndarray, scales: np.ndarray, axis: int) -> ScaleProfile:
+    """With what weights hold; `codes` are symmetric, and one of `scales` is for each index of `axis`."""
+    lines = by_channel(codes, axis)
+    if not codes.size or len(lines) != len(scales):
+        return profile
+    factors = scales[:, None].astype(np.float32)
+    step = max(1, _ROOM // lines.shape[1])
+
+    def magnitudes(place: int) -> np.ndarray:
+        some = slice(place, place + step)
+        return np.asarray(np.abs(lines[some].astype(np.float32)) * factors[some])
+
+    tops = np.concatenate([magnitudes(place).max(1) for place in range(0, len(lines), step)])
+    widest, top = int(tops.argmax()), float(tops.max())
+    if not 0 < top < math.inf:
+        return profile
+    counter = HistogramCounter()
+    for place in range(0, len(lines), step):
+        counter.add(magnitudes(place))
+    own = HistogramCounter()
+    own.add(np.abs(lines[widest].astype(np.float32)) * factors[widest])
+    all_of_it, channel = (
+        " ".join(map(str, one.histogram().coarse(top, _WEIGHT_BINS).tolist())) for one in (counter, own)
+    )
+    return replace(profile, drawn=DrawnHistogram(top, all_of_it), widest=widest, of_widest=channel)
 
 
 _TAIL = 1e-4  # the share above a percentile of 99.99

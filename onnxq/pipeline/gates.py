@@ -21,6 +21,7 @@ from onnxq.options.settings import Goal
 from onnxq.run.compare import Meter, OutputAccuracy
 from onnxq.task.known import NO_TASK, HeardTask, KnownTask
 from onnxq.task.labels import Labels
+from onnxq.task.output_pictures import OutputAlbum
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +151,14 @@ class Verified:
         gauge: of the goal's figures.
         gates: what is asked for, with what was measured.
         score: the user's; None where there is none.
+        album: pictures of the outputs; None where none are kept.
     """
 
     accuracy: Sequence[OutputAccuracy]
     gauge: Gauge
     gates: Sequence[GateMeasured] = ()
     score: SampleScores | None = None
+    album: OutputAlbum | None = None
 
     @property
     def met(self) -> bool:

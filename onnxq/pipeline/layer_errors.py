@@ -6,6 +6,7 @@ It costs a small share of the run, or it is of fewer samples, or left out.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +14,16 @@ from pathlib import Path
 import onnx
 
 from onnxq.analysis.changes import recorded
+from onnxq.analysis.octaves import ChannelSpread
+from onnxq.analysis.reports import part_of
 from onnxq.analysis.stages import Stage
+from onnxq.analysis.tensor_pass import written_tensors
+from onnxq.analysis.tensors import WORST
 from onnxq.base import interrupts, remarks
 from onnxq.base.errors import UserError, fault_of
 from onnxq.base.heap import collected
-from onnxq.documents.layer_errors import LayerErrors, lines_of
+from onnxq.documents.layer_errors import ChannelDrawn, LayerErrors, lines_of
+from onnxq.documents.plan import PlanPart
 from onnxq.documents.report import Report
 from onnxq.graph.external import externalize
 from onnxq.graph.load import read
@@ -147,7 +153,7 @@ def _measured(
     def tell(step: str, done: int | None) -> None:
         job.observe("layers", done, None if done is None else count)
 
-    how = How(histogram=False, by_parts=True, parts=job.parts)
+    how = How(histogram=False, by_parts=True, parts=job.parts, axes=_axes(job, report))
     if limited:
         how = replace(how, pace=Allowance(job.spent).pace)
     with interrupts.Folder() as name:
@@ -168,8 +174,26 @@ def _measured(
     return LayerErrors(
         samples=compared.samples, rows=lines_of(compared.rows), drift=compared.drift,
         drift_db=compared.drift_db, nonfinite=compared.nonfinite, worst=compared.worst,
-        notes=(*notes, *compared.notes),
+        notes=(*notes, *compared.notes), ranges=compared.ranges,
+        channels={name: drawn for name, spread in compared.spreads.items() if (drawn := _drawn(spread))},
     )  # fmt: skip
+
+
+def _axes(job: Job, report: Report) -> dict[str, int]:
+    """The axes of the channels of quantized activations."""
+    wanted = {site.tensor for site in part_of(PlanPart, report.plan).sites if site.kind == "activation"}
+    written = written_tensors(job.model)
+    return {one.tensor: one.axis for one in written if one.tensor in wanted and one.axis is not None}
+
+
+def _drawn(spread: ChannelSpread) -> tuple[ChannelDrawn, ...]:
+    """All channels, and those with the greatest values; none where all is 0."""
+    found = spread.widest(WORST)
+    return tuple(
+        ChannelDrawn(channel, round(math.log2(own.edges[0])), " ".join(map(str, own.counts)))
+        for channel, own in found.items()
+        if own.counts
+    )
 
 
 def _stage(source: Path | onnx.ModelProto | Model, folder: Path) -> Stage:

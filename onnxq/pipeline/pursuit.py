@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,6 +25,8 @@ from onnxq.pipeline.verifying import runner, verify
 from onnxq.run import ort
 from onnxq.run.compare import Recording
 from onnxq.task.known import KnownTask
+from onnxq.task.output_pictures import OutputAlbum
+from onnxq.task.pictured import PicturedOutput, pictured_outputs
 from onnxq.task.stated import StatedTask
 
 
@@ -65,6 +67,7 @@ class Pursuit:
         self.bound: BoundGoal | None = None
         self.floats: dict[Part, SampleScores] = {}
         self._fed: Fed | None = None
+        self._pictured: Sequence[PicturedOutput] = ()
 
     def begin(self, job: Job, prepared: Prepared) -> None:
         """Scores the float model, and looks whether names exist: before the long work begins.
@@ -78,9 +81,10 @@ class Pursuit:
             if self.goal.is_set or self._score is not None:
                 raise UserError("no part of the model runs in onnxruntime: there is no goal to be measured")
             return
-        self.bound = BoundGoal.of(
-            self.goal, outputs, job.model.outputs, KnownTask.of(self._task, job.model, outputs)
-        )
+        task = KnownTask.of(self._task, job.model, outputs)
+        self.bound = BoundGoal.of(self.goal, outputs, job.model.outputs, task)
+        if job.glance is not None and job.glance.pictures:
+            self._pictured = pictured_outputs(job.model, outputs, task.layout)
         if self.goal.min_sqnr is not None:
             _check_floats(self.goal, outputs, job)
         if isinstance(self._costs, dict):
@@ -132,17 +136,17 @@ class Pursuit:
         emulate = built.emulates
         proto = built.written.proto if emulate else built.proto
         gauge = bound.gauge(job.parts_of(expected.outputs))
-        accuracy = verify(
-            job, sampling, proto, expected, emulate=emulate, meters=gauge.meters, confirms=confirms
-        )
+        album = OutputAlbum(expected.outputs, self._pictured) if self._pictured and not confirms else None
+        meters = [*gauge.meters, *([] if album is None else [album])]
+        accuracy = verify(job, sampling, proto, expected, emulate=emulate, meters=meters, confirms=confirms)
         if self._score is None:
-            return Verified(accuracy, gauge, bound.gates(gauge))
+            return Verified(accuracy, gauge, bound.gates(gauge), album=album)
         part: Part = "choose" if confirms else "verify"
         if score is None:
             with job.step("score"):
                 score = self._score(callable_of(runner(job, proto, emulate=emulate), job), part)
         gates = bound.gates(gauge, (self.floats[part], score), self._score.name)
-        return Verified(accuracy, gauge, gates, score)
+        return Verified(accuracy, gauge, gates, score, album)
 
     @property
     def same_score(self) -> bool:

@@ -311,6 +311,7 @@ class Quantization:
                 verdict=compiled.verdict,
                 unsupported=(*result.report.unsupported, *against),
                 pictures=tuple(job.sheets()),
+                output_pictures=() if verified.album is None else verified.album.sheets(),
                 layer_errors=LayerErrors("the run ended before"),
             )
         )

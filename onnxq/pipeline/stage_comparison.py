@@ -15,6 +15,7 @@ from onnxq.analysis.filters import Filter
 from onnxq.analysis.layerwise import NotAlone, Pace, Walk, Walker, WorstSample, judged_in
 from onnxq.analysis.match import Matched, Matching, match, match_saved
 from onnxq.analysis.nonfinite import first_maker
+from onnxq.analysis.octaves import ChannelSpread
 from onnxq.analysis.quantizers import Quantizer, quantizers_of
 from onnxq.analysis.segments import segment_of
 from onnxq.analysis.stages import Saved, Stage
@@ -55,6 +56,7 @@ class How:
         by_parts: whether all samples run through a part before the next one is loaded; see `Walker`.
         parts: in which the outputs of the reference are judged; None: each as a whole.
         pace: hears how far that is; see `Walker.walk`.
+        axes: the axis of the channels of tensors whose spread is wanted, by the name in the other.
     """
 
     isolated: bool = True
@@ -66,6 +68,7 @@ class How:
     by_parts: bool = False
     parts: OutputParts | None = None
     pace: Pace = lambda share, samples: None
+    axes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,8 @@ class StageComparison:
         nonfinite: who makes NaN or Inf.
         worst: the worst sample.
         notes: what the reader may not expect.
+        ranges: the ends of each compared tensor of the reference, by the name in the other and in its order.
+        spreads: the channels of those that were asked for, likewise.
     """
 
     samples: int
@@ -93,6 +98,8 @@ class StageComparison:
     nonfinite: tuple[NonFinite, ...]
     worst: WorstOutputs | None
     notes: tuple[str, ...]
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    spreads: Mapping[str, ChannelSpread] = field(default_factory=dict)
 
 
 def beside(
@@ -127,7 +134,7 @@ def beside(
     def walked(alone: bool) -> Walk:
         walker = Walker(
             one, other, matching.pairs, isolated=alone, histogram=how.histogram, metric=how.metric,
-            maps=told.maps, by_parts=how.by_parts, parts=how.parts,
+            maps=told.maps, by_parts=how.by_parts, parts=how.parts, axes=how.axes,
         )  # fmt: skip
         return walker.walk(itertools.chain([first], read), lambda done: tell("compare", done), how.pace)
 
@@ -159,6 +166,12 @@ def beside(
         nonfinite=comparison.nonfinite(),
         worst=None if walk.worst is None else _side_by_side(walk.worst, matching),
         notes=tuple(walk.notes),
+        ranges={
+            name: walk.ranges[name]
+            for name in (*one.inputs, *(entry.b for entry in matching.pairs))
+            if name in walk.ranges and math.isfinite(walk.ranges[name][0])
+        },
+        spreads=walk.spreads,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Unpack
 
 from onnxq.analysis.choosing_rows import wanted_rows
 from onnxq.analysis.grids import grids_of
+from onnxq.analysis.octaves import WhichChannels
 from onnxq.analysis.tensor_pass import TensorPass, written_tensors
 from onnxq.analysis.tensors import CodeGrid, TensorRow, TensorTable, Written, lacks_of_file, row_of_stats
 from onnxq.base.errors import UserError, unknown_name
@@ -39,6 +40,7 @@ def statistics(
     against: ModelSource | None = None,
     samples: int | None = None,
     channels: bool = True,
+    histograms: WhichChannels = "worst",
     integers: bool = False,
     match: Sequence[str] = (),
     ops: Sequence[str] = (),
@@ -55,6 +57,7 @@ def statistics(
             beside its file tells the scales of tensors that have no pair of their own.
         samples: how many samples at most; None: all.
         channels: whether channels have rows, too.
+        histograms: of which channels there are histograms: of the two worst of each tensor, or of all.
         integers: whether codes are counted, of tensors that have a scale.
         match: patterns: only tensors of which one fits the name, or that of the node that writes them.
         ops: only tensors that these operators write; `input` for the inputs.
@@ -94,7 +97,7 @@ def statistics(
         skipped = _run(work, opened, data, samples, asked, observe)
     rows: list[TensorRow] = []
     for one in wanted:
-        rows += work.tallies[one.tensor].rows(one, channels=channels)
+        rows += work.tallies[one.tensor].rows(one, channels=channels, histograms=histograms)
     return TensorTable(
         "statistics", 1, name, "data", scales, work.samples, tuple(rows), work.not_finite(),
         tuple(_lacks(rows, wanted, work, channels=channels, integers=integers)), tuple(skipped),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from onnxq.analysis.choosing_rows import wanted_rows
 from onnxq.analysis.figures import Metric
+from onnxq.analysis.octaves import WhichChannels
 from onnxq.analysis.weights import WeightTable, weight_rows
 from onnxq.base.errors import UserError
 from onnxq.base.progress import Observer, told
@@ -25,6 +26,7 @@ def weights(
     against: ModelSource | None = None,
     *,
     channels: bool = True,
+    histograms: WhichChannels = "worst",
     metric: str | os.PathLike[str] | Metric | None = None,
     match: Sequence[str] = (),
     ops: Sequence[str] = (),
@@ -37,6 +39,7 @@ def weights(
             with what int8 would make of them; of quantized ones the codes are looked at.
         against: the quantized model.
         channels: whether channels have rows, too.
+        histograms: of which channels there are histograms: of those that are outliers, or of all.
         metric: the user's own figure of a layer: a function of its weights and the quantized ones, float64
             arrays of one shape, which returns a number; or `FILE.py:FUNCTION`, which is run.
         match: patterns: only layers of which the node's or the tensor's name fits one.
@@ -51,7 +54,7 @@ def weights(
     opened, other = Model.open(model), None if against is None else Model.open(against)
     tell("weights", None, None)
     compared, rows, left = weight_rows(
-        opened, other, channels=channels, metric=own_metric(metric),
+        opened, other, channels=channels, histograms=histograms, metric=own_metric(metric),
         progress=lambda done, total: tell("weights", done, total),
     )  # fmt: skip
     if not rows and not left:

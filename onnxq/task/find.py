@@ -189,12 +189,12 @@ def _of_cells(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
         sizes = one.shape
         if sizes is None or len(sizes) != 3 or sizes[1] not in cells:
             return None
-        key = (sizes[2], _is_probability(one))
+        key = (sizes[2], is_probability(one))
         groups.setdefault(key, []).append((cells[int(sizes[1] or 0)], _said(one)))
     strides = sorted({stride for some in groups.values() for stride, _ in some})
     if len(strides) < 2:
         return None
-    single = [one for one in floats if one.shape is not None and one.shape[2] == 1 and _is_probability(one)]
+    single = [one for one in floats if one.shape is not None and one.shape[2] == 1 and is_probability(one)]
     boxes = [some for (size, is_share), some in groups.items() if not is_share and isinstance(size, int)
              and size % 4 == 0 and size != _LANDMARKS]  # fmt: skip
     scores = [some for (_, is_share), some in groups.items() if is_share]
@@ -254,7 +254,7 @@ def _boxes_and_scores(tensors: Sequence[Tensor], floats: Sequence[Tensor]) -> Ta
             "",
             f"the graph does not say what boxes {box.name!r} are: corners, centres or distances from priors",
         )
-    if not _is_probability(scores[0]):
+    if not is_probability(scores[0]):
         return TaskFound("", f"the scores {scores[0].name!r} are no probabilities")
     node = _maker(scores[0])
     background = ",background=0" if node is not None and node.op == "Softmax" else ""
@@ -274,7 +274,7 @@ def _columns(floats: Sequence[Tensor]) -> TaskFound | None:
     name = _said(large[0]) if len(floats) > 1 else ""
     for operands, by_column in _joins(large[0]):
         widths = [_width(one, by_column) for one in operands]
-        probable = [_is_probability(one) for one in operands]
+        probable = [is_probability(one) for one in operands]
         turned = by_column and _turned(large[0], operands)
         order = ",BCN" if by_column != turned else ""
         end = _end(large[0], widths, by_column != turned)
@@ -433,7 +433,7 @@ def _maker(tensor: Tensor, scaled: Sequence[str] = ()) -> Node | None:
     return None
 
 
-def _is_probability(tensor: Tensor) -> bool:
+def is_probability(tensor: Tensor) -> bool:
     """Whether a Sigmoid or a Softmax makes all of its values, or a slice of what one does."""
     todo: list[Tensor | None] = [tensor]
     for _ in range(_FAR):

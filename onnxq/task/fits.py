@@ -320,11 +320,17 @@ def mask_of(inputs: Sequence[Described]) -> str | None:
 
 def image_of(inputs: Sequence[Described]) -> Image | None:
     """The only input that is a picture, `[batch, channels, height, width]` or with the channels last."""
+    found = images_of(inputs)
+    return found[0] if len(found) == 1 else None
+
+
+def images_of(inputs: Sequence[Described], channels: Sequence[int] = _PICTURE) -> list[Image]:
+    """All inputs that are such pictures; `channels`: how many they may have."""
     found = []
     for name, _, shape in inputs:
         if shape is not None and len(shape) == 4:
-            if shape[1] in _PICTURE:
+            if shape[1] in channels:
                 found.append(Image(name, 2))
-            elif shape[3] in _PICTURE:
+            elif shape[3] in channels:
                 found.append(Image(name, 1))
-    return found[0] if len(found) == 1 else None
+    return found

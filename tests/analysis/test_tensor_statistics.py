@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import io
 import math
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import onnx
@@ -18,6 +21,7 @@ import onnxq
 from onnxq.analysis import tensor_pass
 from onnxq.analysis.tensors import CodeGrid, TensorRow, TensorTable, TensorTally, Written
 from onnxq.calib.stats_file import merge_files, read
+from onnxq.emit.table_csv import table_csv
 from onnxq.run import ort
 
 CONVS = """<ir_version: 8, opset_import: ["" : 17]>
@@ -105,6 +109,69 @@ def test_figures_are_those_of_numpy(text: str, shape: tuple[int, ...], dtype: ty
         assert row.histogram.counts == tuple(counts)
         below = np.count_nonzero((magnitudes < row.histogram.edges[0]) & (magnitudes > 0))
         assert (row.histogram.zeros, row.histogram.below) == (np.count_nonzero(magnitudes == 0), below)
+
+
+def spread_of(values: np.ndarray) -> np.ndarray:
+    """How many magnitudes lie in each octave, by the exponent."""
+    exponents = np.frexp(np.abs(values[np.isfinite(values) & (values != 0)]).astype(np.float64))[1]
+    return np.bincount(exponents + 160, minlength=320)
+
+
+@pytest.mark.parametrize("side", [4, 48], ids=["together", "one-by-one"])  # as channels are counted
+def test_histograms_of_channels_are_those_of_numpy(side: int) -> None:
+    """Of all where they are asked for, else of the worst two; below are those under the tensor's octaves."""
+    parts = [feeds["x"] for feeds in samples(4, side, side)]
+    for power, part in zip((-3, 20, 0, 5, -30), parts, strict=True):  # the octaves move up
+        part *= np.float32(2.0**power)
+        part[0, 1, 0] = 0.0
+    parts[0][0, 2, 0, 0], parts[1][0, 2, 0, 1] = np.nan, -np.inf
+    written = Written("x", "float32", "", "input", 1)
+
+    def rows_of(some: list[np.ndarray], which: Literal["worst", "all"]) -> list[TensorRow]:
+        tally = TensorTally(1)
+        for part in some:
+            tally.add(part)
+        return tally.rows(written, histograms=which)
+
+    whole, *channels = rows_of(parts, "all")
+    assert whole.histogram is not None
+    values = np.concatenate(parts)
+    lowest = math.log2(whole.histogram.edges[-1]) - 24
+    assert math.log2(whole.histogram.edges[0]) == lowest  # there are values below
+    for channel, row in enumerate(channels):
+        own, found = values[:, channel], row.histogram
+        assert found is not None
+        wanted, first = spread_of(own), round(math.log2(found.edges[0]))
+        assert first >= lowest
+        start = first + 1 + 160
+        assert list(found.counts) == wanted[start : start + len(found.counts)].tolist()
+        assert found.below == wanted[:start].sum() > 0
+        assert found.zeros == np.count_nonzero(own == 0)
+        assert wanted[start + len(found.counts) :].sum() == 0
+    assert [row.histogram for row in rows_of(parts[::-1], "all")] == [
+        row.histogram for row in (whole, *channels)
+    ]
+    some = rows_of(parts, "worst")[1:]
+    tops = np.abs(np.where(np.isfinite(values), values, 0)).max((0, 2, 3))
+    rest = max((place for place in range(4) if place != 2), key=lambda place: tops[place])
+    assert [row.channel for row in some if row.histogram is not None] == sorted([2, rest])
+    assert all(row.histogram == channels[row.channel or 0].histogram for row in some if row.histogram)
+
+
+def test_rows_are_in_the_order_of_the_model(tmp_path: Path) -> None:
+    """So that their least and greatest values are the curve of ranges along it."""
+    model, data = net(CONVS), samples(4, 8, 8)
+    table = onnxq.statistics(model, data)
+    assert [row.tensor for row in table.rows if row.channel is None] == ["x", "a", "b", "g", "h", "y"]
+    values = dumped(model, data)
+    lines = list(csv.DictReader(io.StringIO(table_csv(TensorRow, table.rows))))
+    curve = [
+        (line["tensor"], float(line["min"]), float(line["max"])) for line in lines if not line["channel"]
+    ]
+    assert curve == [
+        (name, min(part.min() for part in values[name]), max(part.max() for part in values[name]))
+        for name in ("x", "a", "b", "g", "h", "y")
+    ]
 
 
 def test_codes_and_clipped_are_those_of_quantizelinear(tmp_path: Path) -> None:

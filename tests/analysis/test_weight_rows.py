@@ -173,6 +173,16 @@ def test_planted_rows_and_channels_are_found() -> None:
     assert found == {("conv", 3): "dead", ("conv", 5): "outlier"}
     whole = next(row for row in rows if row.layer == "conv")
     assert (whole.dead, whole.outliers) == (1, 1)
+    drawn = [row.channel for row in rows if row.layer == "conv" and row.histogram is not None]
+    assert drawn == [None, 5]  # the outlier; of all where that is asked for
+    every = [row for row in onnxq.weights(net(held), histograms="all").rows if row.layer == "conv"]
+    for row in every:
+        own = held["w"] if row.channel is None else held["w"][row.channel]
+        assert row.histogram is not None
+        assert row.histogram.zeros == np.count_nonzero(own == 0)
+        assert row.histogram.zeros + row.histogram.below + sum(row.histogram.counts) == own.size
+        if row.histogram.counts:
+            assert row.histogram.edges[-2] <= np.abs(own).max() < row.histogram.edges[-1]
 
 
 def test_a_wrong_weight_is_the_worst() -> None:

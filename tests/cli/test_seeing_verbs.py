@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -86,3 +87,25 @@ def test_what_cannot_be_ends_with_2(arguments: tuple[str, ...], words: str, fold
     assert ran.code == 2
     assert words in ran.err
     assert "Traceback" not in ran.err
+
+
+def test_histograms_are_drawn_with_letters(folder: Path, onnxq: Run) -> None:
+    """Of the worst two channels of a tensor, and with --all of each one; a letter an octave."""
+    asked = ("statistics", "net.onnx", "--calib", "data.npy", "--match", "x")
+    for more in ((), ("--all",)):
+        found = onnxq(*asked, *more, "-q", "--json").json()["rows"]
+        drawn = re.findall(r"^ +(x|channel \d+) +\|(.*)\|", onnxq(*asked, *more).out, re.MULTILINE)
+        channels = [row for row in found if row["channel"] is not None]
+        kept = {f"channel {row['channel']}": row["histogram"] for row in channels if row["histogram"]}
+        assert len(kept) == (len(channels) if more else 2) < 9
+        assert len(drawn) == 1 + len(kept)
+        edges = found[0]["histogram"]["edges"]
+        for name, letters in drawn:
+            assert len(letters) == len(edges) - 1
+            own = found[0]["histogram"] if name == "x" else kept[name]
+            place = edges.index(own["edges"][0])
+            assert [letter != " " for letter in letters[place:]][: len(own["counts"])] == [
+                count > 0 for count in own["counts"]
+            ]
+    weights = onnxq("weights", "net.onnx").out
+    assert re.search(r"Spread +of \|weights\|, .*\n +\S+ +\|[ .:=+*#%@-]+\|", weights)

@@ -353,6 +353,77 @@ def _(facts: Facts) -> None:
     assert f"{ends[0]} {ends[-1]}" in text
 
 
+@asked("How wide is each tensor, along the network?", "depth")
+def _(facts: Facts) -> None:
+    """The least and the greatest value that numpy finds in what the float model gives, in its order."""
+    errors = facts.report["layer_errors"]
+    samples = facts.held[: errors["samples"]]
+    names = [*errors["ranges"]]
+    made = ["image", *(name for node in facts.model.graph.node for name in node.output)]
+    assert names == sorted(names, key=made.index)
+    for name, ends in errors["ranges"].items():
+        values = pixels() if name == "image" else facts.tensor(FLOAT, name)
+        assert ends == pytest.approx([values[samples].min(), values[samples].max()], rel=1e-5, abs=1e-6)
+    assert len(names) > 10
+    text = facts.page.said_in("depth")
+    assert f"in the order of the model, on {len(samples)} samples" in text
+    most = max(high for _, high in errors["ranges"].values())
+    least = min(low for low, _ in errors["ranges"].values())
+    told = text[text.index("greatest least") :]
+    assert told.startswith(f"greatest least {most:.3g} ")
+    assert f"{least:.3g} {names[0]} {names[-1]}" in told
+
+
+@asked("Is its range that of one channel?", "layers")
+def _(facts: Facts) -> None:
+    """The octaves of all channels, and of the two with the greatest values, on the samples of the errors by layer."""
+    samples, checked = facts.held[: facts.report["layer_errors"]["samples"]], 0
+    for tensor in facts.page.data["tensors"]:
+        if tensor["octaves"]:
+            values = facts.tensor(FLOAT, tensor["name"])[samples]
+            lines = np.abs(values.reshape(len(samples), values.shape[1], -1)).astype(np.float64)
+            tops = lines.max((0, 2))
+            assert [one[0] for one in tensor["octaves"]] == [None, *np.argsort(-tops, kind="stable")[:2]]
+            for channel, first, counts in tensor["octaves"]:
+                own = lines if channel is None else lines[:, channel]
+                found = np.array(counts.split(), int)
+                edges = 2.0 ** np.arange(first, first + len(found) + 1)
+                assert np.array_equal(found, np.histogram(own, edges)[0])
+                assert edges[-2] <= own.max() < edges[-1]
+            checked += 1
+    assert checked > 3
+
+
+@asked("What do its weights hold?", "layers")
+def _(facts: Facts) -> None:
+    """All of them in equal parts from 0 to the greatest, and the channel that has it."""
+    checked = 0
+    for tensor in facts.page.data["tensors"]:
+        if tensor["kind"] == "weight":
+            node = next(
+                one for one in facts.model.graph.node
+                if one.op_type == "DequantizeLinear" and one.output[0].startswith(tensor["name"])
+            )  # fmt: skip
+            codes, scales = (facts.weights[name] for name in node.input[:2])
+            lines = np.abs(np.moveaxis(codes, tensor["axis"], 0).reshape(scales.size, -1) * scales[:, None])
+            assert tensor["top"] == pytest.approx(lines.max(), rel=1e-4)
+            assert tensor["widest"] == lines.max(1).argmax()
+            for counts, values in (
+                (tensor["counts"], lines),
+                (tensor["widest_counts"], lines[tensor["widest"]]),
+            ):
+                found = np.array(counts.split(), int)
+                assert (len(found), found.sum()) == (32, values.size)
+                edges = np.arange(33) * tensor["top"] / 32
+                exact = np.histogram(np.minimum(values, tensor["top"]), edges)[0]
+                near = (
+                    np.abs(values[..., None] - edges).min(-1) < edges[1] * 0.04
+                )  # bins of 2^-10 are moved whole
+                assert np.abs(np.cumsum(found) - np.cumsum(exact)).max() <= near.sum()
+            checked += 1
+    assert checked == sum(int8 for _, int8 in facts.products.values())
+
+
 @asked("Is it the weights?", "layers")
 def _(facts: Facts) -> None:
     """The scales of the channels are those of the file, from the least to the greatest."""

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import time
@@ -22,6 +23,7 @@ from onnxq.cli.pages.accuracy import accuracy_section
 from onnxq.cli.screen import Page
 from onnxq.documents.analysis import Analysis
 from onnxq.documents.reading import read_plain
+from onnxq.page.charts import chart
 from onnxq.page.graphs import graph_drawing
 from onnxq.page.making import html_of, page_of
 from onnxq.rewrite.change_sketch import SketchedNode
@@ -195,6 +197,37 @@ def _named(name: str) -> dict[str, Any]:
     report["engine"]["compiler"] = report["calibration"]["method"] = name
     report["commands"], report["files"], report["notes"] = [name], [name], [name]
     return report
+
+
+def test_an_axis_of_magnitudes_is_logarithmic_but_near_zero() -> None:
+    """Each factor of ten takes the same room, to both sides; gaps are gaps, and of many points peaks stay."""
+    drawn = chart("ranges", [("greatest", [1.0, 10.0, 100.0, 1000.0, None, -1000.0])], ("a", "b"), bend=0.01)
+    assert drawn is not None
+    points = [tuple(map(float, at.split())) for at in re.split("[ML]", drawn.lines[0].path)[1:]]
+    assert [x for x, _ in points] == [0, 200, 400, 600, 1000]
+    heights = [y for _, y in points]
+    steps = [one - other for one, other in itertools.pairwise(heights[:4])]
+    assert steps == pytest.approx([steps[0]] * 3, abs=0.2)
+    assert (heights[3], heights[4]) == (10, 210)
+    assert [mark.text for mark in drawn.marks][:: len(drawn.marks) - 1] == ["1e+03", "-1e+03"]
+    many = [1.0] * 20_000
+    many[12_345], many[777] = 50.0, -40.0
+    drawn = chart("ranges", [("both", many)], ("a", "b"), bend=1.0)
+    assert drawn is not None
+    told = [float(at.split()[1]) for at in re.split("[ML]", drawn.lines[0].path)[1:]]
+    assert (len(told) <= 1500, min(told), max(told)) == (True, 10, 210)
+
+
+def test_ranges_are_drawn_of_what_calibrated_where_no_layer_was_measured() -> None:
+    report = synthetic(12)
+    tensors = [*report["calibration"]["ranges"]]
+    text = Read(made(report)).said_in("depth")
+    assert "in the order of the model, on 80 samples that calibrated" in text
+    assert f"{tensors[0]} {tensors[-1]}" in text
+    report["layer_errors"] = {"samples": 2, "ranges": {"a": [-3.0, 5.0], "b": [0.0, "inf"], "c": [-1.0, 7.0]}}
+    text = Read(made(report)).said_in("depth")
+    assert "in the order of the model, on 2 samples; from" in text
+    assert re.search(r"greatest least 7 .* -3 a c", text)
 
 
 def test_five_thousand_layers() -> None:

@@ -6,9 +6,13 @@ import math
 from collections.abc import Sequence
 
 from onnxq.analysis.octaves import Octaves
+from onnxq.cli.screen import Page
 
 _SHADES = " .:-=+*#%@"
 """From none to the most; a column that is not empty has a dot at least."""
+
+_WIDE = 32
+"""Letters of a name in front of a histogram."""
 
 
 def range_of(drawn: Sequence[Octaves]) -> tuple[int, int] | None:
@@ -33,3 +37,8 @@ def row_of(octaves: Octaves, first: int, last: int) -> str:
         count = octaves.counts[place] if 0 <= place < len(octaves.counts) else 0
         row.append(_SHADES[math.ceil(count / most * (len(_SHADES) - 1))] if most else " ")
     return "".join(row)
+
+
+def entry_of(page: Page, name: str, octaves: Octaves, ends: tuple[int, int], note: str = "") -> None:
+    """An entry with a histogram behind a name; `ends`: as of `range_of`."""
+    page.entry(f"{name:{_WIDE}} |{row_of(octaves, *ends)}|{'  ' * bool(note)}{note}")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onnxq.analysis.tensors import TensorRow, TensorTable, order_of_badness
+from onnxq.analysis.tensors import TensorRow, TensorTable, channel_order, order_of_badness
+from onnxq.base.grouped import grouped
 from onnxq.base.shown import number, percent
+from onnxq.cli.pages.histograms import entry_of, range_of
 from onnxq.cli.pages.words import counted, in_line
 from onnxq.cli.screen import Page
 
 _SHOWN = 10
+_DRAWN = 5  # tensors whose histograms are drawn
 _NARROWER = 0.5
 _STATES = ("dead", "constant", "saturated")
 
@@ -50,6 +53,7 @@ def tensors_page(table: TensorTable, *, full: bool) -> Page:
     if len(tensors) > len(shown):
         page.entry(f"+{len(tensors) - len(shown)} more (--all, --csv X.csv, --json)", style="dim")
     _dominated(page, shown)
+    _spread(page, table, shown, full=full)
     _states(page, table.rows, full=full)
     _codes(page, shown)
     for lack in table.lacks:
@@ -75,6 +79,24 @@ def _dominated(page: Page, rows: Sequence[TensorRow]) -> None:
         if row.without_channel is not None and row.without_channel <= _NARROWER:
             parts.append(f"{row.without_channel:.2g} without channel {row.top_channel}")
         page.entry(f"{in_line(row.tensor)}: {', '.join(parts)}")
+
+
+def _spread(page: Page, table: TensorTable, rows: Sequence[TensorRow], *, full: bool) -> None:
+    """The histograms of tensors, and those of their worst channels, or of all."""
+    channels = grouped((row.tensor, row) for row in table.rows if row.channel is not None and row.histogram)
+    drawn = [row for row in rows if row.histogram is not None][: None if full else _DRAWN]
+    ends = range_of([row.histogram for row in drawn if row.histogram is not None])
+    if ends is None:
+        return
+    some = "" if full or not channels else "; of each tensor the worst channels, --all draws all"
+    page.section("Spread", f"of |values|, a column an octave, 2^{ends[0]} to 2^{ends[1]}{some}")
+    for row in drawn:
+        assert row.histogram is not None
+        entry_of(page, in_line(row.tensor, 32), row.histogram, ends)
+        own = channels.get(row.tensor, ())
+        for one in own if full else sorted(own, key=channel_order):
+            assert one.histogram is not None
+            entry_of(page, f"  channel {one.channel}", one.histogram, ends, one.state)
 
 
 def _states(page: Page, rows: Sequence[TensorRow], *, full: bool) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onnxq.analysis.weights import COMPARED, SORTED, WeightRow, WeightTable, order_of_badness
+from onnxq.base.grouped import grouped
 from onnxq.base.shown import number
-from onnxq.cli.pages.histograms import range_of, row_of
+from onnxq.cli.pages.histograms import entry_of, range_of
 from onnxq.cli.pages.shared import shared_entries
 from onnxq.cli.pages.words import counted, in_line
 from onnxq.cli.screen import Page
 
 _SHOWN = 10
+_WORST = 2  # channels of a layer, the furthest out
 
 _TITLES = "layer", "type", "min", "max", "cosine", "SQNR dB", "MSE", "L1", "KL", "steps", "widest", "dead"
 
@@ -48,7 +50,7 @@ def weights_page(table: WeightTable, *, full: bool) -> Page:
     )  # fmt: skip
     if len(layers) > len(shown):
         page.entry(f"+{len(layers) - len(shown)} more (--all, --csv X.csv, --json)", style="dim")
-    _spread(page, table, shown)
+    _spread(page, table, shown, full=full)
     _channels(page, table, full=full)
     shared_entries(page, table.shared, full=full)
     broken = [row for row in layers if row.nonfinite]
@@ -63,19 +65,26 @@ def weights_page(table: WeightTable, *, full: bool) -> Page:
     return page
 
 
-def _spread(page: Page, table: WeightTable, rows: Sequence[WeightRow]) -> None:
-    """The histograms of layers, above those of the quantized file."""
-    drawn = [(row.layer, (row.histogram, row.histogram_after)) for row in rows]
-    ends = range_of([one for _, both in drawn for one in both if one is not None])
-    if table.compared != "file" or ends is None:
+def _spread(page: Page, table: WeightTable, rows: Sequence[WeightRow], *, full: bool) -> None:
+    """The histograms of layers, above those of the quantized file, and of their channels."""
+    after = {row.layer: row.histogram_after for row in rows if table.compared == "file"}
+    channels = grouped((row.layer, row) for row in table.rows if row.channel is not None and row.histogram)
+    drawn = [row.histogram for row in rows] + [*after.values()]
+    ends = range_of([one for one in drawn if one is not None])
+    if ends is None:
         return
-    page.section(
-        "Spread", f"of |weights|, a column an octave, 2^{ends[0]} to 2^{ends[1]}; those of the file below"
-    )
-    for layer, (before, after) in drawn:
-        if before is not None and after is not None:
-            page.entry(f"{in_line(layer, 32):32} |{row_of(before, *ends)}|")
-            page.entry(f"{'':32} |{row_of(after, *ends)}|")
+    below = "; those of the file below" if after else ""
+    page.section("Spread", f"of |weights|, a column an octave, 2^{ends[0]} to 2^{ends[1]}{below}")
+    for row in rows:
+        if row.histogram is not None:
+            entry_of(page, in_line(row.layer, 32), row.histogram, ends)
+        quantized = after.get(row.layer)
+        if quantized is not None:
+            entry_of(page, "", quantized, ends)
+        own = sorted(channels.get(row.layer, ()), key=lambda one: -(one.over_median or 0.0))
+        for one in own[: None if full else _WORST]:
+            if one.histogram is not None:
+                entry_of(page, f"  channel {one.channel}", one.histogram, ends, one.state)
 
 
 def _channels(page: Page, table: WeightTable, *, full: bool) -> None:

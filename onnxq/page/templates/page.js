@@ -198,11 +198,32 @@
       const high = most ? 120 * Math.log1p(count) / most : 0;
       drawing.append(svg("rect", { x: at * wide, y: 130 - high, width: wide * 0.9, height: high }));
     });
-    drawing.append(svg("title", {}, "How often magnitudes occur, by their logarithm; the line is the threshold"));
+    (tensor.widest_counts ? tensor.widest_counts.split(" ").map(Number) : []).forEach((count, at) => {
+      const high = most ? 120 * Math.log1p(count) / most : 0;
+      drawing.append(svg("rect", { class: "widest", x: at * wide, y: 130 - high, width: wide * 0.9, height: high }));
+    });
+    drawing.append(svg("title", {}, tensor.kind === "weight"
+      ? "How often magnitudes of weights occur, by their logarithm; in the other color: the channel with the greatest"
+      : "How often magnitudes occur, by their logarithm; the line is the threshold"));
     if (tensor.amax !== null && tensor.top && !tensor.before) {
       const x = Math.min(638, 640 * tensor.amax / tensor.top);
       drawing.append(svg("line", { class: "threshold", x1: x, x2: x, y1: 0, y2: 130 }));
     }
+    return drawing;
+  }
+  function octaves(rows) {
+    const parsed = rows.map(([channel, first, counts]) => ({ channel, first, counts: counts.split(" ").map(Number) }));
+    const first = Math.min(...parsed.map((row) => row.first)), last = Math.max(...parsed.map((row) => row.first + row.counts.length));
+    const wide = 540 / (last - first), high = parsed.length * 22;
+    const drawing = svg("svg", { class: "octaves", viewBox: `0 0 640 ${high}`, role: "img" });
+    parsed.forEach((row, line) => {
+      const most = Math.max(...row.counts), label = svg("text", { x: 0, y: line * 22 + 15 });
+      label.textContent = row.channel === null ? "all" : `channel ${row.channel}`;
+      drawing.append(label);
+      row.counts.forEach((count, at) => { if (count) drawing.append(
+        svg("rect", { x: 100 + (row.first + at - first) * wide, y: line * 22, width: wide * 0.94, height: 19, opacity: 0.12 + 0.88 * count / most })); });
+    });
+    drawing.append(svg("title", {}, `How magnitudes are spread: a column is an octave, from 2^${first} to 2^${last}`));
     return drawing;
   }
   function profile(tensor) {
@@ -231,7 +252,8 @@
       ["scale shared with", group ? shown(group.tensors.filter((name) => name !== tensor.name).join(", "), 600) : ""],
       ["shared because", group ? shown(group.reasons.join("; "), 600) : ""],
     ]));
-    if (tensor.counts) part.append(element("p", `magnitudes from 0 to ${figure(tensor.top)}, how often (logarithmic)${tensor.before ? `, before ${tensor.edited}` : "; line: threshold"}`, "quiet"), histogram(tensor));
+    if (tensor.counts) part.append(element("p", `magnitudes from 0 to ${figure(tensor.top)}, how often (logarithmic)${tensor.before ? `, before ${tensor.edited}` : tensor.widest === null ? "; line: threshold" : `; in the other color: channel ${tensor.widest}, which has the greatest`}`, "quiet"), histogram(tensor));
+    if (tensor.octaves.length) part.append(element("p", "channels with the greatest values: a column an octave of the magnitude, the darker the more", "quiet"), octaves(tensor.octaves));
     if (spread.length > 1) part.append(element("p", "scales of the channels, from the least to the greatest", "quiet"), profile(tensor));
     return part;
   }
