@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 BROWSER := $(VENV)/.browser
 SAMPLES := .venv-samples/.installed
 
-.PHONY: help run test test-deep test-all deep check constructs test-oldest test-newest ends bench bench-accuracy bench-calib bench-engine bench-repair bench-surgery bench-peers same-bytes counts page-shots samples golden options schemas modules words clean
+.PHONY: help run test test-deep test-all deep check constructs test-oldest test-newest ends bench bench-accuracy bench-calib bench-engine bench-repair bench-surgery bench-peers same-bytes counts page-shots samples golden options schemas modules words symptoms clean
 
 help: ## these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -140,6 +140,9 @@ modules: $(STAMP) ## write docs/modules.md again: what each module says of itsel
 
 words: $(STAMP) ## write docs/words.md again: the words of the screens
 	ONNXQ_GOLDEN=1 $(PY) -m pytest -n 0 tests/cli/test_help_verb.py
+
+symptoms: $(STAMP) ## write docs/symptoms.md again: what is seen, why, what repairs it, what that costs
+	ONNXQ_GOLDEN=1 $(PY) -m pytest -n 0 tests/advice/test_symptoms.py
 
 clean: ## remove the environments and what `make run` wrote
 	rm -rf $(VENV) .venv-oldest .venv-newest .venv-samples .venv-peers .venv-ppq .venv-aimet .venv-surgery out

@@ -15,6 +15,7 @@ __version__ = VERSION
 
 # What there is, and where; `make options` writes it for type checkers, into `__init__.pyi`.
 _PLACES = {
+    "onnxq.advice.symptoms": ("SymptomTable", "symptoms"),
     "onnxq.analysis.diff.rows": ("RunDiff",),
     "onnxq.analysis.memory": ("ModelMemory",),
     "onnxq.analysis.nodes": ("ModelNodes",),

@@ -1,5 +1,7 @@
 """What onnxq gives. `make options` writes this file."""
 
+from onnxq.advice.symptoms import SymptomTable as SymptomTable
+from onnxq.advice.symptoms import symptoms as symptoms
 from onnxq.analysis.diff.rows import RunDiff as RunDiff
 from onnxq.analysis.memory import ModelMemory as ModelMemory
 from onnxq.analysis.nodes import ModelNodes as ModelNodes
@@ -122,6 +124,7 @@ __all__ = [
     "SchemaList",
     "Sensitivity",
     "StatsFile",
+    "SymptomTable",
     "TensorSummary",
     "TensorTable",
     "UserError",
@@ -159,6 +162,7 @@ __all__ = [
     "sensitivity",
     "split",
     "statistics",
+    "symptoms",
     "try_rules",
     "weights",
 ]

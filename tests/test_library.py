@@ -47,10 +47,11 @@ NET = """<ir_version: 8, opset_import: ["" : 17]>
 # The functions of verbs that are not called as these, or have several.
 FUNCTIONS = {
     "run": ["run_pieces"], "data": ["look"], "calibrate": ["calibrate", "merge_stats"],
+    "engine": ["engine", "draw"],
     "inspect": ["inspect", "describe", "describe_tensor", "draw"],
     "list": ["list_rules"], "explain": ["explain_rule", "explain_message"], "test": ["try_rules"],
     "page": ["rules_page"], "schema": ["list_schemas", "schema"],
-    "help": ["explain_word"], "advise": ["quantize"],
+    "help": ["explain_word", "symptoms"], "advise": ["quantize"],
 }  # fmt: skip
 
 
@@ -63,7 +64,7 @@ PLAIN = {"bar", "draw", "rules_page", "schema"}
 QUICK = {
     "bar", "describe", "describe_tensor", "diff", "draw", "explain_message", "explain_rule", "explain_word",
     "inspect",
-    "list_rules", "list_schemas", "merge_stats", "rules_page", "schema",
+    "list_rules", "list_schemas", "merge_stats", "rules_page", "schema", "symptoms",
 }  # fmt: skip
 
 # Flags about the screen and the exit code, which a function has not; CSV is the rows of what it returns.
@@ -76,8 +77,8 @@ RENAMED = {
     ("help", "show"): "open", ("advise", "budget"): "",
     ("calibrate", "merge"): "parts", ("inspect", "tensor"): "name", ("inspect", "nodes"): "match",
     ("inspect", "dot"): "found", ("inspect", "csv"): "", ("inspect", "force"): "",
-    ("check", "report"): "", ("check", "force"): "", ("engine", "match"): "", ("page", "output"): "",
-    ("engine", "op"): "", ("check", "match"): "", ("check", "op"): "", ("sensitivity", "match"): "",
+    ("check", "report"): "", ("check", "force"): "", ("engine", "dot"): "found", ("engine", "force"): "",
+    ("page", "output"): "", ("check", "match"): "", ("check", "op"): "", ("sensitivity", "match"): "",
     ("sensitivity", "op"): "",
     ("statistics", "force"): "", ("weights", "force"): "", ("memory", "force"): "",
     ("analyze", "force"): "", ("diff", "force"): "",
@@ -373,6 +374,7 @@ def returned(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     found["list_rules"] = onnxq.list_rules()
     found["list_schemas"] = onnxq.list_schemas()
     found["explain_word"] = onnxq.explain_word()
+    found["symptoms"] = onnxq.symptoms()
     found["explain_rule"] = onnxq.explain_rule("fold_batchnorm")
     found["explain_message"] = onnxq.explain_message("No importer registered for op: NonZero")
     (place / "rules").mkdir()

@@ -107,8 +107,10 @@ def known(message: str) -> list[str]:
     schemas: onnxq.SchemaList = onnxq.list_schemas()
     onnxq.schema(schemas.documents[0].kind)
     words: onnxq.Glossary = onnxq.explain_word("SQNR")
+    seen: onnxq.SymptomTable = onnxq.symptoms("NaN")
     return [
         words.entries[0].text,
+        seen.entries[0].repair,
         text.rule.doc,
         *(match.summary for match in found.known),
         str(tried.failed),

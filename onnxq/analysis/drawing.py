@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from onnxq.analysis.nodes import PAIR, ModelNodes, NodeLink, NodeRow, NodeTensor, links
+from onnxq.analysis.nodes import PAIR, ModelNodes, NodeRow, NodeTensor, links
+from onnxq.base.dot import COLORS, arrow, framed, outside, quoted
 from onnxq.base.grouped import grouped
 from onnxq.formats import INT8
 from onnxq.graph.types import shape_text
 
-FIRST_LINE = "digraph onnx {  // by onnxq"
-"""By which a drawing is known as one of onnxq."""
-
-_COLORS = {"narrow": "#b7e1a1", PAIR: "#ffd27f", "half": "#bcd9f5", "float": "#ffffff", "other": "#e6e6e6"}
-"""Of 8 bits and less, of pairs, of 16-bit floats, of wider floats, of all else."""
-
 _NARROW = (INT8.name, *INT8.reads, "int4", "uint4", "float8", "float4")
-_WIDEST = 96
 
 
 def drawing(listing: ModelNodes) -> str:
@@ -25,22 +19,15 @@ def drawing(listing: ModelNodes) -> str:
     A node has its constants in it, an arrow the type and shape of its tensor. What leads out of the piece is
     dashed. No name of the model is anything but text there, whatever characters it has.
     """
-    lines = [
-        FIRST_LINE,
-        '  graph [rankdir=TB, fontname="Helvetica", labelloc=t, label=' + _quoted(_title(listing)) + "];",
-        '  node [shape=box, style="filled,rounded", fillcolor="#ffffff", fontname="Helvetica", fontsize=10];',
-        '  edge [fontname="Helvetica", fontsize=9];',
-    ]
+    lines = []
     inside = grouped((row.graph, row) for row in listing.nodes)
     for number, (path, rows) in enumerate(inside.items()):
         if path:
-            lines.append(f"  subgraph cluster_{number} {{ label={_quoted([path])}; style=dashed;")
-        lines += [f"  n{row.index} [label={_quoted(_label(row))}, fillcolor={_color(row)}];" for row in rows]
+            lines.append(f"  subgraph cluster_{number} {{ label={quoted([path])}; style=dashed;")
+        lines += [f"  n{row.index} [label={quoted(_label(row))}, fillcolor={_color(row)}];" for row in rows]
         if path:
             lines.append("  }")
-    lines += _arrows(listing)
-    lines.append("}")
-    return "\n".join(lines) + "\n"
+    return framed(_title(listing), [*lines, *_arrows(listing)])
 
 
 def _arrows(listing: ModelNodes) -> Iterator[str]:
@@ -49,34 +36,26 @@ def _arrows(listing: ModelNodes) -> Iterator[str]:
     listed = links(listing.graphs, listing.nodes)
     inputs: dict[tuple[str, str], str] = {}
     for link in listed:
-        if link.source >= 0:
-            yield f"  n{link.source} -> n{link.reader} [{_arrow(link, shown)}];"
-            continue
-        key = (shown[link.reader].graph, link.tensor.name)
-        if key not in inputs:
-            inputs[key] = f"i{len(inputs)}"
-            look = "shape=ellipse" if link.tensor.kind == "input" else 'shape=plaintext, style=""'
-            yield f"  {inputs[key]} [label={_quoted([link.tensor.name])}, {look}];"
-        dashed = "" if link.tensor.kind == "input" else ", style=dashed"
-        yield f"  {inputs[key]} -> n{link.reader} [{_arrow(link, shown)}{dashed}];"
+        source, written = f"n{link.source}", shown.get(link.source)
+        if written is None:
+            key = (shown[link.reader].graph, link.tensor.name)
+            source = inputs.get(key, f"i{len(inputs)}")
+            if key not in inputs:
+                inputs[key] = source
+                yield outside(source, link.tensor.name, ends=link.tensor.kind == "input")
+        codes = written is not None and written.op == "QuantizeLinear"
+        dashed = written is None and link.tensor.kind != "input"
+        yield arrow(source, f"n{link.reader}", _type(link.tensor), codes=codes, dashed=dashed)
     read = {(link.source, link.tensor.name) for link in listed}
     count = 0
     for row in listing.nodes:
         for tensor in row.outputs:
-            if not tensor.name or (tensor.kind != "output" and (row.index, tensor.name) in read):
+            ends = tensor.kind == "output"
+            if not tensor.name or (not ends and (row.index, tensor.name) in read):
                 continue
-            look = "shape=ellipse" if tensor.kind == "output" else 'shape=plaintext, style=""'
-            dashed = "" if tensor.kind == "output" else ", style=dashed"
-            yield f"  o{count} [label={_quoted([tensor.name])}, {look}];"
-            yield f"  n{row.index} -> o{count} [label={_quoted([_type(tensor)])}{dashed}];"
+            yield outside(f"o{count}", tensor.name, ends=ends)
+            yield arrow(f"n{row.index}", f"o{count}", _type(tensor), dashed=not ends)
             count += 1
-
-
-def _arrow(link: NodeLink, shown: Mapping[int, NodeRow]) -> str:
-    source = shown.get(link.source)
-    codes = source is not None and source.op == "QuantizeLinear"
-    strong = ', color="#3a8f1d", penwidth=2' if codes else ""
-    return f"label={_quoted([_type(link.tensor)])}{strong}"
 
 
 def _label(row: NodeRow) -> list[str]:
@@ -115,23 +94,10 @@ def _color(row: NodeRow) -> str:
         color = "half"
     else:
         color = kind if kind == PAIR else "float" if kind in ("float32", "float64") else "other"
-    return f'"{_COLORS[color]}"'
+    return f'"{COLORS[color]}"'
 
 
 def _title(listing: ModelNodes) -> list[str]:
     around = f", {listing.depth} around {listing.around}" if listing.around is not None else ""
     chosen = f"{len(listing.nodes)} of {listing.total} nodes{around}"
     return [listing.model or "a model", chosen, "green: 8 bits, orange: Q/DQ, blue: 16-bit float"]
-
-
-def _quoted(lines: list[str]) -> str:
-    """Lines as a string of DOT: no character of a name means anything to Graphviz, or to a terminal."""
-    return '"' + "\\n".join(map(_escaped, lines)) + '"'
-
-
-def _escaped(text: str) -> str:
-    if len(text) > _WIDEST:
-        text = f"{text[: _WIDEST // 2]}...{text[-_WIDEST // 2 :]}"
-    plain = "".join(char if char.isprintable() else "?" for char in text)
-    # & begins an entity and \ an escape (\N is the node's name) inside of a label
-    return plain.replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"')

@@ -18,6 +18,7 @@ _TIMES = "Read times from a file of trtexec --exportProfile, and do not compile.
 _RUNS = "Read what runs take from a file of trtexec --exportTimes."
 _OTHER = "Compile that too, and show what each lost; with --layer-info another engine's such file."
 _OTHER_TIMES = "The --exportProfile of the engine of --compare."
+_DOT = "Draw its kernels, for Graphviz: dot -Tsvg E.dot; --match and --op choose."
 _OTHER_RUNS = "The --exportTimes of the engine of --compare."
 
 
@@ -43,6 +44,8 @@ def engine(
         Path | None, typer.Option("--compare-run-times", metavar="F.json", help=_OTHER_RUNS)
     ] = None,
     against_fp16: Annotated[bool, typer.Option("--against-fp16", metavar="<bool>", help=_AGAINST)] = False,
+    dot: Annotated[Path | None, typer.Option(metavar="E.dot", help=_DOT)] = None,
+    force: flags.Force = False,
     *,
     choice: flags.ChoiceFlags,
 ) -> int:
@@ -51,11 +54,15 @@ def engine(
     NVIDIA's compiler needs no GPU for that. Without --profile it compiles for the profiles in the report
     that onnxq wrote beside the model. The exit code is 1 where it rejects a model.
     """
+    import onnxq
     from onnxq.cli.pages.engine import engine_page
     from onnxq.cli.pages.verdict import verdict_page
+    from onnxq.emit.files import save_file
     from onnxq.pipeline.engine_reading import engine as read_engine
 
     wanted = chosen.group(settings.Compilation)
+    if dot is not None:
+        flags.check_dot_output(dot, model, force=force)
     with screen.progress() as observe:
         document = read_engine(
             model,
@@ -71,7 +78,10 @@ def engine(
             profiles=chosen.group(settings.Inputs).profiles,
             observe=observe,
         )
-    screen.show(engine_page(document, choice))
+    drawn = dot if document.reading is not None else None
+    if drawn is not None:
+        save_file(drawn, onnxq.draw(document, match=choice.globs, ops=choice.ops).encode("utf-8"))
+    screen.show(engine_page(document, choice, drawn=drawn))
     if document.verdict is not None:
         estimated = screen.verbose or wanted.gpu is not None
         screen.show(verdict_page(str(model), document.verdict, estimated=estimated))

@@ -21,14 +21,20 @@ def help(
         bool, typer.Option("--open", help="Show the page that says more in your browser.")
     ] = False,
 ) -> None:
-    """Explain a word of the screens: SQNR, eligible, body, held out.
+    """Explain a word of the screens: SQNR, eligible, body, held out; or list symptoms.
 
     In one to three sentences, with the page of the documentation that says more. The documentation is in the
-    repository, not in the installed package: --open needs it beside.
+    repository, not in the installed package: --open needs it beside. `onnxq help symptoms` lists what is
+    seen, why, what repairs it and what that costs; `onnxq help symptoms NaN` what has that text in it.
     """
     import onnxq
-    from onnxq.cli.pages.glossary import glossary_page, word_page
+    from onnxq.cli.pages.glossary import glossary_page, symptoms_page, word_page
 
+    if word and word[0].casefold() == "symptoms":
+        table = onnxq.symptoms(" ".join(word[1:]) or None)
+        screen.show(symptoms_page(table, all_of=len(word) == 1))
+        screen.document(table)
+        return
     found = onnxq.explain_word(" ".join(word) if word else None, open=show)
     screen.show(word_page(found.entries[0]) if word else glossary_page(found))
     screen.document(found)

@@ -97,7 +97,7 @@ def _show_nodes(screen: Screen, chosen: Chosen, model: Path, choice: _Choice, wr
     if choice.depth is not None and choice.around is None:
         raise UserError("--depth says how near, and nothing says to what", hint="give --around NAME")
     if written.dot is not None:
-        _check_dot_output(written.dot, model, force=written.force)
+        flags.check_dot_output(written.dot, model, force=written.force)
     written.check(NodeRow, model)
     found = onnxq.inspect(
         model, match=choice.globs, ops=choice.ops, around=choice.around,
@@ -107,20 +107,3 @@ def _show_nodes(screen: Screen, chosen: Chosen, model: Path, choice: _Choice, wr
         save_file(written.dot, onnxq.draw(found).encode("utf-8"))
     written.save(NodeRow, found.nodes)
     screen.result(found, lambda: nodes_page(found, drawn=written.dot, full=written.all_rows))
-
-
-def _check_dot_output(path: Path, model: Path, *, force: bool) -> None:
-    """Refuses a path for a drawing; an earlier one is replaced.
-
-    Raises:
-        UserError: see `onnxq.emit.files.check_output`.
-    """
-    from onnxq.analysis.drawing import FIRST_LINE
-    from onnxq.emit.files import check_output
-
-    try:
-        with path.open("rb") as file:
-            ours = file.read(len(FIRST_LINE)) == FIRST_LINE.encode()
-    except OSError:
-        ours = False
-    check_output(path, model, force=force or ours, record=path)

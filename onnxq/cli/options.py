@@ -99,6 +99,23 @@ class TableFlags:
             save_csv(self.csv, kind, rows)
 
 
+def check_dot_output(path: Path, model: Path, *, force: bool) -> None:
+    """Refuses a path for a drawing; an earlier one is replaced.
+
+    Raises:
+        UserError: see `onnxq.emit.files.check_output`.
+    """
+    from onnxq.base.dot import FIRST_LINE
+    from onnxq.emit.files import check_output
+
+    try:
+        with path.open("rb") as file:
+            ours = file.read(len(FIRST_LINE)) == FIRST_LINE.encode()
+    except OSError:
+        ours = False
+    check_output(path, model, force=force or ours, record=path)
+
+
 @dataclass(frozen=True)
 class _Shown:
     all_rows: AllRows = False

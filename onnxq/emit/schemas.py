@@ -142,6 +142,8 @@ _KINDS = (
         "what the examples of rules showed"),
     DocumentKind("words", 1, "onnxq.documents.glossary:Glossary", ("help",),
         "words of the screens, explained"),
+    DocumentKind("symptoms", 1, "onnxq.advice.symptoms:SymptomTable", ("help symptoms",),
+        "what is seen, why, what repairs it, what that costs"),
     DocumentKind("schemas", 1, "onnxq.emit.schemas:SchemaList", ("schema",),
         "the kinds of documents"),
     DocumentKind("error", 2, "onnxq.documents.ended:ErrorEnd", ("any verb that fails",),

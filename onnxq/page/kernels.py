@@ -23,6 +23,8 @@ class KernelRow:
         nodes: the ONNX nodes that it lists.
         moved: bytes of activations that it reads and writes; a size that is not known counts as 1.
         weights: bytes of constants that it reads.
+        reads: the places of the kernels whose results it reads.
+        writes: types and shapes of what it writes.
     """
 
     name: str
@@ -31,6 +33,8 @@ class KernelRow:
     nodes: tuple[str, ...]
     moved: float
     weights: float
+    reads: tuple[int, ...]
+    writes: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +60,24 @@ class KindOfKernel:
 
 def kernels_of(engine: EnginePart) -> tuple[KernelRow, ...]:
     """The kernels of an engine, in the order in which they run."""
-    return tuple(
-        KernelRow(
-            name=one.name,
-            kind=one.kind,
-            precision=one.precision or "",
-            nodes=one.nodes,
-            moved=sum(map(_bytes, (*one.inputs, *one.outputs))),
-            weights=sum(map(_bytes, one.constants)),
+    writers: dict[str, int] = {}
+    rows = []
+    for place, one in enumerate(engine.layers):
+        read = {writers[tensor.name] for tensor in one.inputs if tensor.name in writers}
+        writers |= {tensor.name: place for tensor in one.outputs}
+        rows.append(
+            KernelRow(
+                name=one.name,
+                kind=one.kind,
+                precision=one.precision or "",
+                nodes=one.nodes,
+                moved=sum(map(_bytes, (*one.inputs, *one.outputs))),
+                weights=sum(map(_bytes, one.constants)),
+                reads=tuple(sorted(read)),
+                writes=", ".join(map(_type, one.outputs)),
+            )
         )
-        for one in engine.layers
-    )
+    return tuple(rows)
 
 
 def kinds_of(kernels: Sequence[KernelRow]) -> tuple[KindOfKernel, ...]:
@@ -103,3 +114,7 @@ def memory_along(engine: EnginePart) -> tuple[float, ...]:
 def _bytes(tensor: EngineTensor) -> float:
     """What a tensor takes; 0 of a type that is not known."""
     return math.prod(max(size, 1) for size in tensor.shape) * BITS.get(tensor.dtype, 0) / 8
+
+
+def _type(tensor: EngineTensor) -> str:
+    return f"{tensor.dtype} {'x'.join('?' if size < 0 else str(size) for size in tensor.shape)}"

@@ -1,14 +1,17 @@
-"""A model's graph node by node, for a person and as a drawing."""
+"""A model's graph node by node, for a person; a drawing of it, or of an engine."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from onnxq.analysis.drawing import drawing
+from onnxq.analysis.kernel_drawing import kernel_drawing
 from onnxq.analysis.nodes import ModelNodes, nodes_of
+from onnxq.base.errors import UserError
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.options.flag_words import tells_keywords
+from onnxq.pipeline.engine_reading import EngineDocument
 
 __all__ = ["draw", "inspect"]
 
@@ -45,6 +48,22 @@ def inspect(
     return nodes_of(opened, match=match, ops=ops, around=around, depth=depth)
 
 
-def draw(found: ModelNodes) -> str:
-    """What `inspect` found as a drawing, in Graphviz's DOT: `dot -Tsvg`."""
-    return drawing(found)
+def draw(found: ModelNodes | EngineDocument, *, match: Sequence[str] = (), ops: Sequence[str] = ()) -> str:
+    """What `inspect` or `engine` found as a drawing, in Graphviz's DOT: `dot -Tsvg`.
+
+    Args:
+        found: the nodes; or the engine, whose kernels are drawn.
+        match: of an engine, patterns: only kernels of which one fits the name, or that of a node in it.
+        ops: of an engine, only kernels that run a node of one of these operators.
+
+    Raises:
+        UserError: there is no engine, no kernel is left, or there are more than 2000; or nodes that `inspect`
+            has chosen already are to be chosen here.
+    """
+    if isinstance(found, ModelNodes):
+        if match or ops:
+            raise UserError("the nodes are chosen by `inspect`", hint="give match and ops there")
+        return drawing(found)
+    if found.reading is None:
+        raise UserError(f"there are no kernels of {found.model} to draw", hint="see .engine.reason for why")
+    return kernel_drawing(found.reading, found.model, match=match, ops=ops)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -171,3 +172,75 @@ def test_int8_is_judged_at_the_sizes_of_the_profile(tmp_path: Path) -> None:
     assert document.verdict is not None
     assert document.verdict.merged is not None
     assert document.verdict.merged.int8.macs == {"int8": 32 * 64 * 64, "fp32": 32 * 64 * 64}
+
+
+# --- the engine drawn ---------------------------------------------------------------------------
+
+
+def test_the_kernels_are_drawn(place: Path) -> None:
+    """As nodes with what is merged into them, types and sizes on the arrows, and names as text alone."""
+    pytest.importorskip("tensorrt_rtx")
+    ran = run(place, "engine", "int8.onnx", "--dot", "all.dot", "--json")
+    assert ran.code == 0, ran.err
+    drawn = (place / "all.dot").read_text("utf-8")
+    kernels = [kernel for kernel in ran.json()["reading"]["kernels"] if kernel["kind"] != "wait"]
+    boxes = [line for line in drawn.splitlines() if re.match(r"  k\d+ \[", line)]
+    assert len(boxes) == len(kernels) > 1
+    (product,) = (line for line in boxes if "MatMul  product" in line)
+    assert 'fillcolor="#b7e1a1"' in product
+    assert re.search(r'  i\d+ -> k\d+ \[label="fp32 \[16, 64\], 4.1 kB"\];', drawn)
+    assert re.search(r'  k\d+ -> k\d+ \[label="int8 .16, 64., 1.02 kB", color="#3a8f1d", pen', drawn)
+    assert all(char.isprintable() or char == "\n" for char in drawn)
+    assert "drawn: all.dot" in " ".join(ran.err.split())
+    again = run(place, "engine", "int8.onnx", "--dot", "all.dot", "--match", "product")
+    assert again.code == 0, again.err
+    piece = (place / "all.dot").read_text("utf-8")
+    assert 1 <= len(re.findall(r"^  k\d+ \[", piece, re.MULTILINE)) < len(kernels)
+    assert "style=dashed" in piece
+
+
+def _exported(place: Path, count: int, *, detailed: bool = True) -> tuple[str, ...]:
+    """Files of trtexec of so many kernels, one after the other."""
+
+    def tensor(number: int) -> dict[str, object]:
+        return {"Name": f"t{number}", "Dimensions": [1, 64], "Datatype": "Half"}
+
+    layers = [
+        {
+            "Name": f"k{number}", "LayerType": "gemm", "Metadata": "[ONNX Layer: product]",
+            **({"Inputs": [tensor(number)], "Outputs": [tensor(number + 1)]} if detailed else {}),
+        }
+        for number in range(count)
+    ]  # fmt: skip
+    (place / "many.json").write_text(json.dumps({"Layers": layers, "Bindings": []}))
+    times = [{"count": 10}, *({"name": f"k{number}", "averageMs": 0.25} for number in range(count))]
+    (place / "many.times.json").write_text(json.dumps(times))
+    return ("--layer-info", "many.json", "--profile-times", "many.times.json", "--dot", "many.dot")
+
+
+def test_an_engine_of_trtexec_is_drawn_with_its_times(place: Path) -> None:
+    ran = run(place, "engine", "int8.onnx", *_exported(place, 3))
+    assert ran.code == 0, ran.err
+    drawn = (place / "many.dot").read_text("utf-8")
+    assert drawn.count("matmul fp16, 250 us") == 3
+    assert '  k0 -> k1 [label="fp16 [1, 64], 128 B"];' in drawn
+    assert '  k1 -> k2 [label="fp16 [1, 64], 128 B"];' in drawn
+    assert drawn.count('fillcolor="#bcd9f5"') == 3
+    assert run(place, "engine", "int8.onnx", *_exported(place, 3, detailed=False)).code == 0
+    assert "  k0 -> k1 [style=dotted];" in (place / "many.dot").read_text("utf-8")
+
+
+def test_what_is_too_large_to_be_drawn_names_the_flag(place: Path) -> None:
+    (place / "many.dot").unlink(missing_ok=True)
+    ran = run(place, "engine", "int8.onnx", *_exported(place, 2001))
+    assert ran.code == 2
+    text = " ".join(ran.err.split())
+    assert "2001 kernels, and has 2000 at most" in text
+    assert "--match" in text
+    assert not (place / "many.dot").exists()
+    assert run(place, "engine", "int8.onnx", *_exported(place, 2000)).code == 0
+    ran = run(place, "engine", "int8.onnx", *_exported(place, 3), "--match", "nothing*")
+    assert (ran.code, "no kernel fits 'nothing*'" in ran.err) == (2, True)
+    (place / "mine.dot").write_text("mine")
+    ran = run(place, "engine", "int8.onnx", *_exported(place, 3)[:-1], "mine.dot")
+    assert (ran.code, (place / "mine.dot").read_text()) == (2, "mine")

@@ -186,6 +186,27 @@ def test_a_real_run(visit: Callable[..., Visit], real: Path) -> None:
     assert narrow.page.locator("#layer").bounding_box()["width"] <= 390
 
 
+def test_the_kernels_as_they_run(visit: Callable[..., Visit], small: Path) -> None:
+    """Their rows exist once somebody opens them, and name the kernels that they read of."""
+    seen = visit(small)
+    rows = seen.page.locator("#schedule tbody tr")
+    assert rows.count() == 0
+    seen.page.click("#schedule summary")
+    kernels = json.loads(seen.page.locator("#data").text_content())["kernels"]
+    held = [dict(zip(kernels["fields"], row, strict=True)) for row in kernels["rows"]]
+    assert rows.count() == len(held) > 1
+    cells = [[cell.strip() for cell in row.locator("td").all_text_contents()] for row in rows.all()[:3]]
+    assert [row[:3] for row in cells] == [
+        [str(at + 1), kernel["kind"], kernel["precision"]] for at, kernel in enumerate(held[:3])
+    ]
+    assert cells[1][4] == ", ".join(str(at + 1) for at in held[1]["reads"]) == "1"
+    assert cells[1][5] == held[1]["writes"]
+    assert seen.complaints == []
+    narrow = visit(small, viewport=NARROW)
+    narrow.page.click("#schedule summary")
+    assert overflow(narrow) <= 0
+
+
 # -- the table -------------------------------------------------------------------------------------
 def test_filters(visit: Callable[..., Visit], small: Path) -> None:
     seen, known = visit(small), layers_of(small)

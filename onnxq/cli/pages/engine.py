@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnxq.cli.options import ALL_ROWS, ChoiceFlags
@@ -42,12 +43,15 @@ def engine_section(page: Page, engine: EnginePart, plan: PlanPart) -> None:
         page.section("Engine", engine.reason)
 
 
-def engine_page(document: EngineDocument, choice: ChoiceFlags = ALL_ROWS) -> Page:
+def engine_page(
+    document: EngineDocument, choice: ChoiceFlags = ALL_ROWS, *, drawn: Path | None = None
+) -> Page:
     """An engine: in figures, then what is worst, then node by node.
 
     Args:
         document: what is known of it.
         choice: which nodes are listed; where none are asked for, all but pairs and what is folded.
+        drawn: the drawing of its kernels that was written, or None.
     """
     page = Page()
     engine, reading = document.engine, document.reading
@@ -67,6 +71,8 @@ def engine_page(document: EngineDocument, choice: ChoiceFlags = ALL_ROWS) -> Pag
         other = document.other.engine
         why = first_lines(other.unread or other.reason) if other else ""
         page.section("Other", f"{document.other.model}: {why}", "red")
+    if drawn is not None:
+        page.plain(f"drawn: {drawn}, for dot -Tsvg {drawn}")
     return page
 
 

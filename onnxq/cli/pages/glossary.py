@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from onnxq.base.grouped import grouped
+from onnxq.cli.pages.words import counted
 from onnxq.cli.screen import Page
 
 if TYPE_CHECKING:
+    from onnxq.advice.symptoms import SymptomTable
     from onnxq.documents.glossary import Glossary, GlossaryWord
 
 
@@ -26,4 +29,27 @@ def glossary_page(glossary: Glossary) -> Page:
     page = Page()
     page.head("The words of the screens: onnxq help WORD explains one")
     page.plain(", ".join(word.name for word in glossary.entries))
+    return page
+
+
+def symptoms_page(table: SymptomTable, *, all_of: bool) -> Page:
+    """What is seen, why, what repairs it, and what that costs.
+
+    Args:
+        table: they.
+        all_of: whether none were chosen: then what rules repair is counted only.
+    """
+    from onnxq.advice.symptoms import GROUPS
+
+    page = Page()
+    for group, entries in grouped((one.group, one) for one in table.entries).items():
+        title, more = GROUPS[group]
+        page.head(f"{title} (docs/{more})")
+        if group == "rule" and all_of:
+            page.plain(f"{counted(len(entries), 'rule')}: onnxq rules explain --message TEXT finds them")
+            continue
+        for one in entries:
+            page.plain(f"{one.seen}  ({one.code})")
+            for word, text in (("cause", one.cause), ("repair", one.repair), ("costs", one.costs)):
+                page.plain(f"  {word}: {text}", style="dim")
     return page

@@ -32,6 +32,25 @@
   const number = (value) => value === "inf" ? Infinity : value === "-inf" ? -Infinity : value;
   const some = (value) => value !== null && value !== "";
 
+  // -- the kernels, in rows that exist once somebody looks ------------------------------------------
+  const schedule = document.getElementById("schedule");
+  if (schedule) schedule.addEventListener("toggle", () => {
+    const room = schedule.querySelector("tbody");
+    if (!schedule.open || room.childElementCount) return;
+    room.append(...kernels.map(({ kind, precision, nodes, reads, writes, moved, name }, at) => {
+      const row = document.createElement("tr");
+      const more = nodes.length > 6 ? ` +${nodes.length - 6}` : "";
+      const merged = nodes.slice(0, 6).map((node) => named(node, 60)).join(" + ") + more;
+      for (const [text, look] of [[at + 1, "number"], [kind], [precision], [merged || named(name, 60)],
+        [reads.map((from) => from + 1).join(", ")], [short(writes)], [bytes(moved), "number"]]) {
+        const cell = row.insertCell();
+        cell.textContent = text;
+        if (look) cell.className = look;
+      }
+      return row;
+    }));
+  });
+
   // -- the table -------------------------------------------------------------------------------
   const narrow = innerWidth < 600;
   // in sight: at 1280 pixels all up to "threshold", on a telephone the errors
