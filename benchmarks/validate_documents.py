@@ -231,6 +231,7 @@ def of_rules() -> Iterator[tuple[str, list[object]]]:
     yield "message", ["rules", "explain", "--message", "Unsupported ONNX data type: DOUBLE"]
     yield "schemas", ["schema"]
     yield "words", ["help"]
+    yield "symptoms", ["help", "symptoms"]
     yield "error", ["schema", "nothing"]
 
 

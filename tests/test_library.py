@@ -95,7 +95,7 @@ GROUPED = {
 IN_PYTHON = {
     "quantize": {"layers", "ready", "state", "submit"}, "sensitivity": {"layers", "state", "submit"},
     "advise": {"layers", "ready", "state", "submit"}, "plan": {"layers"},
-    "analyze": {"histogram"}, "check": {"again"},
+    "statistics": {"histograms"}, "weights": {"histograms"}, "analyze": {"histogram"}, "check": {"again"},
 }  # fmt: skip
 
 

@@ -25,5 +25,5 @@ def test_only_what_is_the_same_of_the_same_is_alike() -> None:
 def test_a_layer_that_is_merged_into_its_twin_is_what_that_is() -> None:
     layer = trt.EngineLayer("k", "gemm", "int8", (), (), (), ("b", "q_dq"), "")
     engine = trt.Engine("compiled", "", "c", 89, layers=(layer,))
-    part = engine_part(engine, onnx.parser.parse_model(MODEL), ["a", "b", "c"])
+    part = engine_part(engine, onnx.parser.parse_model(MODEL), dict.fromkeys("abc", "int8"))
     assert (part.planned, part.int8, part.not_int8) == (3, 2, ("c",))
