@@ -1,12 +1,13 @@
 """`python -m onnxq`, and the command itself."""
 
+import os
 import sys
-
-from onnxq.base.errors import UserError
 
 
 def main() -> None:
     """Runs the command line and exits with its exit code."""
+    from onnxq.base.errors import UserError
+
     try:
         from onnxq.cli.app import main as run
     except (
@@ -18,4 +19,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    # of `python -m` the folder that one is in comes first: no onnx.py of a user's is to be run
+    sys.path[:] = [place for place in sys.path if os.path.abspath(place) != os.getcwd()]
     main()

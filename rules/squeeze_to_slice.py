@@ -72,8 +72,8 @@ def _explain_squeeze_all(node: Node) -> None:
     dynamic = [str(dim) for dim in source.shape or ("?",) if not isinstance(dim, int)]
     if dynamic:
         raise Skip(
-            f"it squeezes without axes, and {', '.join(dynamic)} may or may not be 1: "
-            "export torch.squeeze with an axis, or give the sizes with --shape"
+            f"the Squeeze names no axes, and {', '.join(dynamic)} may or may not be 1: give the sizes "
+            f"(--shape INPUT=1x3x64), or export torch.squeeze with an axis"
         )
 
 

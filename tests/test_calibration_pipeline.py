@@ -18,6 +18,9 @@ import pytest
 from PIL import Image
 
 import onnxq
+from onnxq.advice.causes import likely
+from onnxq.analysis.diff.rows import Judge
+from onnxq.analysis.diff.scales import scales
 from onnxq.base.errors import UserError
 from onnxq.calib import trt_cache
 from onnxq.calib.histogram import HistogramCounter
@@ -25,7 +28,7 @@ from onnxq.calib.stats import TensorStats
 from onnxq.graph.model import Model
 from onnxq.judge.output_parts import OutputParts
 from onnxq.options.config import LayerRule
-from onnxq.options.settings import Calibration
+from onnxq.options.settings import Calibration, Margins
 from onnxq.pipeline import calibration, verifying
 from onnxq.pipeline.searches import scales as choosing
 from onnxq.quant.choice import SEARCH
@@ -927,9 +930,37 @@ def test_layers_about_weights() -> None:
     assert (least <= most * (1 + 1e-6)).all()
     # the least of 16 that 90 % do not exceed is the 15th
     np.testing.assert_allclose(amax_in(result.model, "w2"), np.sort(np.abs(w2), axis=1)[:, 14], rtol=1e-6)
+    stated = result.report.calibration.weights
+    assert {name: (one.node, one.because) for name, one in stated.items()} == {
+        "w1": ("c1", "[[layer]] 1 (mse)"), "w2": ("c2", "[[layer]] 2 (percentile 90)"),
+    }  # fmt: skip
+
+    def level(weights: np.ndarray, amax: np.ndarray) -> float:
+        scale = (amax / np.float32(127)).reshape(-1, 1)
+        error = np.clip(np.rint(weights / scale), -127, 127) * scale - weights
+        return float(10 * np.log10((weights**2).sum() / (error.astype(np.float64) ** 2).sum()))
+
+    for name, weights in (("w1", w1), ("w2", w2)):
+        assert stated[name].db == pytest.approx(level(weights, amax_in(result.model, name)), abs=1e-3)
+        assert stated[name].whole_db == pytest.approx(level(weights, np.abs(weights).max(axis=1)), abs=1e-3)
+    lost = stated["w2"]
+    assert lost.lost_db > 10
     assert result.report["calibration"]["notes"] == [
-        "[[layer]] 4 changes nothing: no quantized weight is read there"
+        "[[layer]] 4 changes nothing: no quantized weight is read there",
+        f"[[layer]] 2 (percentile 90) costs the weights of 'c2' {lost.lost_db:.1f} dB: {lost.whole_db:.1f} "
+        f"dB without it, {lost.db:.1f} dB with it",
     ]
+    plain = quantize(two_outputs(), positive(), method="minmax").report
+    judge = Judge(Margins())
+    scales(plain, result.report, judge)
+    row = next(one for one in judge.rows if one.name == "w2")
+    assert (row.verdict, row.what, row.node, row.why) == (
+        "worse", "SQNR of weights", "c2", "[[layer]] 2 (percentile 90)",
+    )  # fmt: skip
+    assert (row.a, row.b) == (lost.whole_db, lost.db)
+    cause = next(one for one in likely(result.report) if one.code == "stated-weights")
+    assert cause.said.startswith("[[layer]] 2 (percentile 90) costs the weights of 'c2'")
+    assert not [one for one in likely(plain) if one.code == "stated-weights"]
 
 
 def test_a_fixed_range_of_weights() -> None:

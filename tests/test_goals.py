@@ -21,7 +21,9 @@ from noise_nets import outlier_channel
 
 import onnxq
 from onnxq.base.errors import UserError
+from onnxq.cli.options import ChoiceFlags
 from onnxq.cli.pages.goal import goal_section
+from onnxq.cli.pages.sensitivity import sensitivity_page
 from onnxq.cli.screen import Page
 from onnxq.data.samples import InputSpec
 from onnxq.data.sources import Source, open_source
@@ -31,6 +33,7 @@ from onnxq.judge.acceptance import Levels
 from onnxq.judge.paired import SampleScores
 from onnxq.noise.goal import Met
 from onnxq.noise.search import Search
+from onnxq.options.settings import CallableModel
 from onnxq.pipeline.accuracy import MOST, Accuracy
 from onnxq.pipeline.building import Built
 from onnxq.pipeline.sampling import Sampling
@@ -393,6 +396,39 @@ def test_sensitivity_names_the_planted_layer_and_writes_settings(tmp_path: Path)
     assert kept == set(part["best"]["float"])
     level = again.report["about_mean"]["sqnr_about_mean_db"]
     assert level == pytest.approx(part["best"]["verified"]["sqnr_about_mean_db"], abs=0.3)
+
+
+def test_sensitivity_scores_a_decision_alone_in_float_and_alone_quantized() -> None:
+    """Each score is the one of the model with exactly these nodes in float."""
+    asked: list[float] = []
+
+    def score(model: CallableModel) -> float:
+        fed = [{INPUT: one} for one in SAMPLES[:4]]
+        error = [np.square(model(one)[OUTPUT] - FLOAT.run(one, [OUTPUT])[0]).sum() for one in fed]
+        asked.append(-float(np.mean(error)))
+        return asked[-1]
+
+    options = {name: value for name, value in COMMON.items() if name != "compile"}
+    said: list[str] = []
+    found = onnxq.sensitivity(
+        MODEL, DATA, top=2, eval=score, observe=lambda step, done, total: said.append(step), **options
+    )
+    first, second, third, _ = found.report.sensitivity.decisions
+    assert "score: 4 times, twice a decision: it alone in float, and in int8" in said
+    assert first.nodes == (node_of(CULPRIT),)
+    assert (first.op, second.op) == ("Conv", "Conv")
+    # the culprit alone in int8 is far off; with all but it in int8 the model is near
+    assert first.score is not None
+    assert first.score_alone is not None
+    assert second.score_alone is not None
+    assert first.score_alone < 4 * first.score < 0
+    assert second.score_alone > first.score_alone
+    assert (third.score, third.score_alone) == (None, None)
+    rows = [line.text for line in sensitivity_page(found.report, (), ChoiceFlags([second.nodes[0]])).lines]
+    assert any(f"1 of {len(found.report.sensitivity.decisions)}: what is of" in row for row in rows)
+    assert not any(row.strip().startswith(first.nodes[0]) and "+" in row for row in rows)
+    every = [line.text for line in sensitivity_page(found.report, (), ChoiceFlags(None, ["Relu"])).lines]
+    assert any(f"0 of {len(found.report.sensitivity.decisions)}" in row for row in every)
 
 
 def test_exit_codes_of_the_command_line(tmp_path: Path) -> None:

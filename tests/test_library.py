@@ -77,6 +77,8 @@ RENAMED = {
     ("calibrate", "merge"): "parts", ("inspect", "tensor"): "name", ("inspect", "nodes"): "match",
     ("inspect", "dot"): "found", ("inspect", "csv"): "", ("inspect", "force"): "",
     ("check", "report"): "", ("check", "force"): "", ("engine", "match"): "", ("page", "output"): "",
+    ("engine", "op"): "", ("check", "match"): "", ("check", "op"): "", ("sensitivity", "match"): "",
+    ("sensitivity", "op"): "",
     ("statistics", "force"): "", ("weights", "force"): "", ("memory", "force"): "",
     ("analyze", "force"): "", ("diff", "force"): "",
 }  # fmt: skip
@@ -92,7 +94,7 @@ GROUPED = {
 IN_PYTHON = {
     "quantize": {"layers", "ready", "state", "submit"}, "sensitivity": {"layers", "state", "submit"},
     "advise": {"layers", "ready", "state", "submit"}, "plan": {"layers"},
-    "analyze": {"histogram"}, "check": {"again"},
+    "analyze": {"histogram"}, "check": {"again"}, "statistics": {"histograms"}, "weights": {"histograms"},
 }  # fmt: skip
 
 

@@ -78,9 +78,9 @@ def test_a_body_that_moves_more_than_float16_is_in_half_precision(
     assert not after.body.float32
     (told,) = after.body.notes
     assert told == (
-        f"{len(before.body.float32)} nodes that would be float32 for the sake of an output are in half "
-        f"precision: with them int8 moves {moved(before):.2f} times the bytes of plain float16, "
-        f"{moved(after):.2f} without"
+        f"float32 would bring the outputs nearer in {len(before.body.float32)} nodes, and is not worth its "
+        f"bytes: with it int8 moves {moved(before):.2f} times the bytes of plain float16, "
+        f"{moved(after):.2f} times without"
     )
 
 

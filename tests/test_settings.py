@@ -28,6 +28,7 @@ NOT_IN_A_FILE = {
     "merge",  # another task of `calibrate`
     "report", "sheet",  # what `check` and `data` write
     "checks",  # what `check` runs of the user's
+    "match", "op",  # which rows are shown
 }  # fmt: skip
 
 VALUES = {  # a value in TOML for each key, and what is read of it

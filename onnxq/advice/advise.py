@@ -17,6 +17,9 @@ from onnxq.task.meter import TaskPart
 _ANSWERS: dict[str, Answer] = {"bad": "do-not-ship", "open": "not-known"}
 _ALSO = 2
 
+_LITTLE = 0.9
+"""Of the bytes of float16: who moves more gains little."""
+
 
 def advise(report: Report) -> Advice:
     """What to do about what a run made.
@@ -70,4 +73,4 @@ def _reasons(report: Report) -> Iterator[str]:
         yield "it compiles"
     worth = worth_of(report.verdict)
     if worth is not None:
-        yield worth.said
+        yield worth.said + ": little to gain, time both" * (worth.ratio > _LITTLE)

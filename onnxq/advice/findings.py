@@ -14,7 +14,7 @@ from onnxq.advice.worth import HELPS_READING, reading, worth_of
 from onnxq.analysis.reports import number, part_of
 from onnxq.base.grouped import grouped
 from onnxq.base.shown import counted, decibels, shorten, within
-from onnxq.documents.accuracy import GoalPart
+from onnxq.documents.accuracy import GateMeasured, GoalPart
 from onnxq.documents.advice import AdviceFinding, LikelyCause
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.plan import PlanPart
@@ -290,8 +290,10 @@ def _quantized(report: Report) -> Iterator[AdviceFinding]:
         if held:
             said = f"nothing more is quantized: {counted(held, 'layer')} of codes that the model has"
         if met:
-            said = f"the goal is met ({met[0].what}), but by the float model: no layer is left in {format}"
-        act = f"{format} is not for it at this goal: make it in plain float16"
+            said = (
+                f"{format} does not reach the goal{_alone(report, met[0])}: all layers were put back in float"
+            )
+        act = "ask for less, or make it in plain float16"
         half = LikelyCause("float16", "", "", act, in_float16(report))
         yield AdviceFinding("no-int8", "bad", said, (*_ineligible(report), *(half,) * bool(met)))
         return
@@ -305,6 +307,15 @@ def _quantized(report: Report) -> Iterator[AdviceFinding]:
                          "the engine's list of kernels says what each layer became", "see the kernels",
                          shlex.join(["onnxq", "engine", report.output or "X.onnx"])),),
         )  # fmt: skip
+
+
+def _alone(report: Report, gate: GateMeasured) -> str:
+    """What the model has with all of its plan quantized, of what was asked for."""
+    default = part_of(GoalPart, report.goal).default
+    had = next((number(one.measured) for one in default if (one.kind, one.of) == (gate.kind, gate.of)), None)
+    wanted = number(gate.goal)
+    most = "at most" if gate.kind == "drop" else "at least"
+    return "" if had is None or wanted is None else f" ({gate.what}: {had:.4g}, {most} {wanted:g} asked for)"
 
 
 def _bytes(report: Report) -> Iterator[AdviceFinding]:

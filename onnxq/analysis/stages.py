@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from onnxq.base import door
 from onnxq.base.errors import UserError
 from onnxq.data.samples import InputSpec
 from onnxq.graph.constants import SourceValues
@@ -181,7 +182,7 @@ def _is_report(path: Path) -> bool:
     if not path.name.endswith(".report.json"):
         return False
     try:
-        return "onnxq" in json.loads(path.read_text("utf-8"))
+        return "onnxq" in json.loads(door.content(path))
     except (OSError, ValueError, TypeError):
         return False
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from onnxq.base import door
 from onnxq.base.errors import UserError, in_short
 
 
@@ -22,7 +23,7 @@ def read_json(path: Path, what: str, hint: str) -> Any:
         UserError: it cannot be read, or is no JSON.
     """
     try:
-        return json.loads(path.read_bytes())
+        return json.loads(door.content(path))
     except OSError as error:
         raise UserError(f"cannot read {str(path)!r}: {error.strerror or error}", hint=hint) from error
     except (

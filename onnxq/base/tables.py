@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from onnxq.base import door
 from onnxq.base.errors import UserError, in_short, unknown_name
 
 T = TypeVar("T")
@@ -45,7 +46,7 @@ def load(path: Path, build: Callable[[Mapping[str, Any], str], T]) -> T:
     """
     where, document = repr(str(path)), ""
     try:
-        document = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+        document = door.text(path, "utf-8-sig").replace("\r\n", "\n")
         data = tomllib.loads(document)
     except OSError as error:
         raise UserError(f"cannot read {where}: {error.strerror or error}", hint="check the path") from error

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from onnxq.base import door
 from onnxq.base.errors import UserError, unknown_name
 
 
@@ -139,7 +140,7 @@ def run_file(path: Path, asked: CodeForm) -> dict[str, Any]:
         UserError: it cannot be read, or its code raises an error.
     """
     try:
-        code = path.read_bytes()
+        code = door.content(path)
     except OSError as error:
         raise UserError(
             f"cannot read the {asked.what} {str(path)!r}: {error.strerror or error}",

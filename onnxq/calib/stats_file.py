@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from onnxq.base import interrupts
+from onnxq.base import door, interrupts
 from onnxq.base.errors import UserError, in_short
 from onnxq.base.plain import to_json
 from onnxq.base.shown import Shown, Words, number
@@ -335,7 +335,7 @@ def read(path: Path, *, hint: str = _HINT) -> StatsFile:
         UserError: it is not there, is no such file, or is damaged.
     """
     try:
-        return _parse(path.read_bytes())
+        return _parse(door.content(path))
     except OSError as error:
         raise UserError(f"cannot read {str(path)!r}: {error.strerror}", hint="check the path") from error
     except Exception as error:  # zipfile, zlib, json and numpy have a dozen classes for damage
@@ -348,6 +348,7 @@ def _arrays(content: bytes) -> dict[str, np.ndarray]:
     if not content.startswith(b"PK"):
         raise ValueError("it is no .npz archive")
     arrays = {}
+    door.check_archive(content)
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         for name in archive.files:
             try:

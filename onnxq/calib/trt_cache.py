@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from onnxq.base import door
 from onnxq.base.errors import UserError
 
 _MAGIC = b"TRT-"
@@ -47,8 +48,7 @@ class Cache:
 def is_cache(path: Path) -> bool:
     """Whether a file begins as a calibration cache does."""
     try:
-        with path.open("rb") as file:
-            return file.read(len(_BOM + _MAGIC)).removeprefix(_BOM).startswith(_MAGIC)
+        return door.begins(path, len(_BOM + _MAGIC)).removeprefix(_BOM).startswith(_MAGIC)
     except OSError:
         return False
 
@@ -61,7 +61,7 @@ def read_cache(path: Path) -> Cache:
     """
     where = repr(str(path))
     try:
-        header, *lines = path.read_bytes().decode("utf-8-sig").split("\n")
+        header, *lines = door.text(path, "utf-8-sig").split("\n")
     except OSError as error:
         raise UserError(f"cannot read {where}: {error.strerror or error}", hint="check the path") from error
     except UnicodeDecodeError as error:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from onnxq.base import door
 from onnxq.base.errors import UserError
 from onnxq.base.grouped import grouped
 from onnxq.base.plain import DocumentPart
@@ -137,7 +138,7 @@ def _quantile(values: Sequence[Any], share: float) -> float:
 
 def _document(path: Path, hint: str) -> Any:
     try:
-        return json.loads(path.read_text("utf-8", errors="replace"), strict=False)
+        return json.loads(door.text(path, errors="replace"), strict=False)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}", hint=hint) from error
     except (ValueError, RecursionError) as error:

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from onnxq.base import door
 from onnxq.base.errors import UserError
 
 
@@ -63,7 +64,7 @@ def read_text(path: Path) -> str:
         UserError: it cannot be read, or is no text.
     """
     try:
-        return path.read_text("utf-8-sig")
+        return door.text(path, "utf-8-sig")
     except OSError as error:
         raise UserError(
             f"cannot read {str(path)!r}: {error.strerror}", hint="check the file's permissions"

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from onnxq.base import door
 from onnxq.base.errors import UserError, unknown_name
 
 INPUT = re.compile(r"input_(\d+)\.pb")
@@ -25,7 +26,7 @@ def read_tensor(path: Path) -> tuple[str, np.ndarray]:
         UserError: the file cannot be read, or holds something else.
     """
     try:
-        data = path.read_bytes()
+        data = door.content(path)
     except OSError as error:
         raise UserError(
             f"cannot read {str(path)!r}: {error.strerror}", hint="check the file's permissions"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -247,15 +248,25 @@ def _model_scaling(
             yield DataWarning("unnormalized", name, text, do)
 
 
+def _of_mean(made: Preparation) -> str:
+    """What the mean is of, beside what pixels are scaled to."""
+    scale = "1/255" if math.isclose(255 * made.scale, 1, rel_tol=1e-6) else f"{made.scale:.4g}"
+    if made.scale < 1 < max(made.mean):
+        return (
+            f"a mean of {max(made.mean):g} is of pixels from 0 to 255, and these are scaled by {scale} first"
+        )
+    return f"the mean is of values of another size than scale {scale} makes"
+
+
 def _units(made: Preparation) -> Iterator[DataWarning]:
     """A mean and a std for pixels from 0 to 255 where there are values from 0 to 1, or the other way."""
     low, high = made.range
     if low > 0 or high < 0:
         yield DataWarning(
             "units", made.input,
-            f"input {made.input!r} is fed {low:.4g} to {high:.4g}, all on one side of 0: the mean is of "
-            f"values of another size than scale {made.scale:.4g} makes",
-            "a mean of pixels from 0 to 255 goes with --scale 1, of values from 0 to 1 with --scale 1/255",
+            f"input {made.input!r} is fed {low:.4g} to {high:.4g}, all on one side of 0: {_of_mean(made)}",
+            "how was the model trained? a mean of pixels from 0 to 255 goes with --scale 1, of values from 0 "
+            "to 1 with --scale 1/255",
             *((("--scale", "--preset"), ("--scale", "1")) if made.scale < 1 < max(made.mean) else ()),
         )  # fmt: skip
     elif max(-low, high) > 256 and made.scale >= 1:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from onnxq.base.plain import DocumentPart
 from onnxq.formats import INT8
+from onnxq.judge.answers import AnswersChange
 from onnxq.judge.intervals import Interval
 from onnxq.quant.plan import Joint, KeptFloat, OwnPair, PlannedLayer, ScaleGroup, Site
 
@@ -21,6 +22,8 @@ class LoudSource(DocumentPart):
         noise_share: which part of that output's noise it makes, 0 to 1; beyond where it undoes other noise.
         gain_db: by how much the SQNR about the mean rises with them in float, dB, on samples that choose.
         interval: where that lies with other samples, dB; None where too few tell.
+        answers: what is kept then of the float model's answers beyond what is kept in int8; None where the
+            task is not known.
         share: what they take from the int8 share of the eligible multiply-accumulates, 0 to 1.
         left_float: whether they are left in float.
         why: in words.
@@ -35,6 +38,7 @@ class LoudSource(DocumentPart):
     left_float: bool
     why: str
     interval: Interval | None = None
+    answers: AnswersChange | None = None
 
 
 @dataclass(frozen=True, slots=True)

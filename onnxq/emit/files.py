@@ -13,7 +13,7 @@ from typing import Any
 
 import onnx
 
-from onnxq.base import interrupts
+from onnxq.base import door, interrupts
 from onnxq.base.errors import UserError
 from onnxq.base.escapes import escaped
 from onnxq.graph.constants import external_range, tensor_bytes
@@ -64,6 +64,8 @@ def check_output(
         UserError: it is the input or holds its weights, a folder, in a folder that does not exist or
             cannot be written, or an existing file that onnxq did not write.
     """
+    if not output.name:  # as of -o ''
+        raise UserError(f"the output {str(output)!r} is a folder", hint="give a file name with -o")
     try:
         _check_output(output, source, force, record or report_path(output), cache, page)
     except OSError as error:  # a name that is too long, a folder that must not be searched
@@ -222,7 +224,7 @@ def _is_ours(path: Path, record: Path) -> bool:
     if path.stat().st_size == 0 or is_page(path):
         return True
     try:
-        return "onnxq" in json.loads(record.read_text("utf-8"))
+        return "onnxq" in json.loads(door.content(record))
     except (OSError, ValueError, TypeError, RecursionError):
         return False
 

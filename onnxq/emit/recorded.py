@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from onnxq.base import door
 from onnxq.base.errors import UserError
 from onnxq.base.typed import Unlike
 from onnxq.documents.reading import REPORT_HINT, read_plain
@@ -29,7 +30,7 @@ def recorded_profiles(model: Path) -> tuple[list[dict[str, Profile]], str]:
     if path == model or not path.is_file():
         return [], ""
     try:
-        document = json.loads(path.read_text("utf-8"))
+        document = json.loads(door.content(path))
         named = sorted(document.get("deployments") or (), key=lambda one: -float(one["weight"]))
         several = [one["profiles"] for one in named] or [document.get("profiles") or {}]
         profiles: list[dict[str, Profile]] = [
@@ -71,7 +72,7 @@ def report_beside(model: Path) -> Report | None:
 def _beside(model: Path) -> dict[str, Any] | None:
     path = report_path(model)
     try:
-        document = None if path == model else json.loads(path.read_text("utf-8"))
+        document = None if path == model else json.loads(door.content(path))
     except (OSError, ValueError, RecursionError):
         return None
     known = isinstance(document, dict) and document.get("kind", "report") == "report"

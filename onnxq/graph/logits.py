@@ -41,7 +41,7 @@ def at_logits(model: onnx.ModelProto, *, copy: bool = False) -> onnx.ModelProto:
     if copy and places:
         model = copy_model(model)
     taken = {name for node in model.graph.node for name in (*node.input, *node.output)}
-    for place, (axis, kind) in sorted(places.items(), reverse=True):
+    for place, (axis, kind, _) in sorted(places.items(), reverse=True):
         node = model.graph.node[place]
         given, out = node.input[0], node.output[0]
         mean, axes, masked, zero, one, finite, counted, sum_, share = (
@@ -70,14 +70,19 @@ def at_logits(model: onnx.ModelProto, *, copy: bool = False) -> onnx.ModelProto:
     return model
 
 
-def _softmaxes(model: onnx.ModelProto) -> dict[int, tuple[int, int]]:
-    """The places of the Softmax nodes behind which a sample has one row of classes: axis and type of each."""
+def at_logits_of(model: onnx.ModelProto) -> frozenset[str]:
+    """The outputs that `at_logits` makes those in front of a Softmax: in the same order, of other values."""
+    return frozenset(output for _, _, output in _softmaxes(model).values())
+
+
+def _softmaxes(model: onnx.ModelProto) -> dict[int, tuple[int, int, str]]:
+    """The Softmax nodes behind which a sample has one row of classes, by place: axis, type and output."""
     makers = {name: place for place, node in enumerate(model.graph.node) for name in node.output}
     readers: dict[str, int] = {}
     for node in model.graph.node:
         for name in node.input:
             readers[name] = readers.get(name, 0) + 1
-    found: dict[int, tuple[int, int]] = {}
+    found: dict[int, tuple[int, int, str]] = {}
     for output in model.graph.output:
         shape = [
             dim.dim_value if dim.HasField("dim_value") else None for dim in output.type.tensor_type.shape.dim
@@ -97,7 +102,7 @@ def _softmaxes(model: onnx.ModelProto) -> dict[int, tuple[int, int]]:
             continue
         node = model.graph.node[place]
         axis = next((attr.i for attr in node.attribute if attr.name == "axis"), -1)
-        found[place] = axis, output.type.tensor_type.elem_type
+        found[place] = axis, output.type.tensor_type.elem_type, output.name
     return found
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from onnxq.base.plain import DocumentPart
-from onnxq.graph.layers import layer_of
+from onnxq.graph.layers import WEIGHTED
 from onnxq.graph.model import Model
 from onnxq.graph.moves import REARRANGES
-from onnxq.graph.view import Node, Tensor, every_node
+from onnxq.graph.pairs import NOTHING, pair_of
+from onnxq.graph.view import Tensor, every_node
 
-_ALONG = frozenset({*REARRANGES, "Cast", "DequantizeLinear", "QuantizeLinear"})
+_ALONG = frozenset({*REARRANGES, "Cast"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +39,14 @@ def shared_weights(model: Model) -> tuple[SharedWeight, ...]:
     constants: dict[str, Tensor] = {}
     multiplied = set[str]()
     for node in every_node(model):
-        layer = layer_of(node, quantized=True)
-        held = layer.weight if layer is not None else _table(node)
-        constant = None if held is None else _origin(held)
-        if constant is not None:
-            readers.setdefault(constant.name, []).append(node.name)
-            constants[constant.name] = constant
-            multiplied |= {constant.name} if layer is not None else set()
+        if node.domain or node.op not in (*WEIGHTED, "Gather"):
+            continue
+        for held in node.inputs[: 1 if node.op == "Gather" else 2]:
+            constant = None if held is None else _origin(held)
+            if constant is not None:
+                readers.setdefault(constant.name, []).append(node.name)
+                constants[constant.name] = constant
+                multiplied |= {constant.name} if node.op != "Gather" else set()
     return tuple(
         SharedWeight(
             name, str(constants[name].dtype), tuple(constants[name].shape or ()),  # type: ignore[arg-type]
@@ -55,16 +57,15 @@ def shared_weights(model: Model) -> tuple[SharedWeight, ...]:
     )  # fmt: skip
 
 
-def _table(node: Node) -> Tensor | None:
-    """What a Gather looks up in."""
-    return node.inputs[0] if node.op == "Gather" and not node.domain else None
-
-
 def _origin(tensor: Tensor) -> Tensor | None:
     """The constant that a tensor is, in another form at most; None where it is computed."""
     while not tensor.is_constant:
-        maker = tensor.producer
-        if maker is None or maker.domain or maker.op not in _ALONG or maker.inputs[0] is None:
+        maker, pair, held = tensor.producer, pair_of(tensor, NOTHING), None
+        if pair is not None:
+            held = pair.source or pair.codes
+        elif maker is not None and not maker.domain and maker.op in _ALONG:
+            held = maker.inputs[0]
+        if held is None:
             return None
-        tensor = maker.inputs[0]
+        tensor = held
     return tensor

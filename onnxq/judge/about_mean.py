@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from onnxq.base.plain import DocumentPart
+from onnxq.judge.answers import AnswerCounter, Answers, over_samples
 from onnxq.judge.comparable import OutputLeftOut, as_tensor, without_masks
 from onnxq.judge.intervals import GROUPS, Interval
 from onnxq.judge.output_parts import OutputParts
@@ -113,8 +114,11 @@ class AboutMeanMeter:
         outputs: Sequence[str] | OutputParts,
         candidates: int = 1,
         weights: Mapping[str, float] | None = None,
+        counter: AnswerCounter | None = None,
     ) -> None:
         """For outputs of these names, or in these parts, each of which is like an output of its own.
+
+        `counter`: counts the answers that are kept, too; None: nobody asks.
 
         Raises:
             UserError: an output that is weighed does not exist.
@@ -125,6 +129,7 @@ class AboutMeanMeter:
         self._noise = np.zeros((candidates, len(self._outputs)))
         self._samples = 0
         self._equal = True
+        self._counter, self._kept = counter, list[Sequence[Answers]]()  # of each sample, by candidate
 
     @property
     def equal(self) -> bool:
@@ -136,11 +141,18 @@ class AboutMeanMeter:
         """How many samples it heard."""
         return self._samples
 
+    @property
+    def answers(self) -> Sequence[Answers]:
+        """How many answers each candidate keeps; none where that is not known."""
+        return over_samples(self._kept)
+
     def add(
         self, reference: Sequence[Any], candidates: Sequence[Sequence[Any]], feeds: Feeds | None = None
     ) -> None:
-        """Adds a sample: the float outputs, those of each candidate; what is fed does not matter."""
+        """Adds a sample: the float outputs, those of each candidate, what is fed: answers may hang on it."""
         self._samples += 1
+        if self._counter is not None:
+            self._kept.append(self._counter(reference, candidates, feeds or {}))
         heard = [self._parts.split(candidate) for candidate in candidates]
         for place, value in enumerate(self._parts.split(reference)):
             exact, given = as_tensor(value), [as_tensor(candidate[place]) for candidate in heard]
@@ -158,6 +170,7 @@ class AboutMeanMeter:
             found._equal &= one._equal
             found._signals = [a.joined(b) for a, b in zip(found._signals, one._signals, strict=True)]
             found._noise += one._noise
+            found._kept += one._kept
         return found
 
     def results(self) -> list[AboutMeanPart]:
@@ -198,14 +211,15 @@ class AboutMeanGroups:
         weights: Mapping[str, float] | None = None,
         groups: int = GROUPS,
         candidates: int = 1,
+        counter: AnswerCounter | None = None,
     ) -> None:
         """As a meter; `groups`: so many, 8 where outputs are large.
 
         Raises:
             UserError: an output that is weighed does not exist.
         """
-        self.meters = [AboutMeanMeter(outputs, candidates, weights)]
-        self._of, self._most, self._samples = (outputs, candidates, weights), groups, 0
+        self._of, self._most, self._samples = (outputs, candidates, weights, counter), groups, 0
+        self.meters = [AboutMeanMeter(*self._of)]
         self._found: AboutMeanPart | None = None
 
     def add(
@@ -216,7 +230,7 @@ class AboutMeanGroups:
             most = _REMEMBERED // max(1, sum(as_tensor(value).size for value in reference))
             more = min(self._most, max(_FEWEST, most)) - 1
             self.meters += [AboutMeanMeter(*self._of) for _ in range(more)]
-        self.meters[self._samples % len(self.meters)].add(reference, candidates)
+        self.meters[self._samples % len(self.meters)].add(reference, candidates, feeds)
         self._samples, self._found = self._samples + 1, None
 
     @property

@@ -10,6 +10,7 @@ import numpy as np
 
 from onnxq.base.plain import DocumentPart
 from onnxq.judge.about_mean import AboutMeanMeter, AboutMeanPart, without_each
+from onnxq.judge.answers import Answers, AnswersChange
 from onnxq.judge.comparable import not_compared
 from onnxq.judge.intervals import Interval, standard_error
 from onnxq.judge.sqnr import nsr_of
@@ -26,6 +27,11 @@ CLEAR = 3.0
 LITTLE_DB = 0.25
 """A standard error of less, of what is kept or gains nothing: whatever more samples say, little is lost."""
 
+SHOWN = 2.0
+"""Standard errors: a loss of decibels that is more is none of chance, whatever else is gained."""
+
+_SEEMS = 1.0  # standard errors by which answers seem to be lost: more samples are to say
+
 _GROUPS_TELL = 6  # so many groups of samples, counted alike, tell whether nearly all of them are nearer
 
 
@@ -38,11 +44,13 @@ class Levels:
         without: the SQNR of all outputs together without each group of samples, dB; empty where there are too
             few groups, or where a level is not known.
         each: that of each group alone, dB; empty likewise.
+        answers: how many of the float model's answers are kept, by sample; None where that is not known.
     """
 
     of_all: AboutMeanPart
     without: tuple[float, ...] = ()
     each: tuple[float, ...] = ()
+    answers: Answers | None = None
 
     @staticmethod
     def of(groups: Sequence[AboutMeanMeter]) -> Levels:
@@ -54,14 +62,18 @@ class Levels:
         """Those of groups of samples, of each candidate."""
         some = [one for one in groups if one.samples]
         first, *more = some or list(groups[:1])
-        of_all = first.joined(more).results()
+        joined = first.joined(more)
+        of_all, answers = joined.results(), joined.answers
+        kept = answers or (None,) * len(of_all)
         if len(some) < 3:
-            return list(map(Levels, of_all))
+            return [Levels(a, answers=b) for a, b in zip(of_all, kept, strict=True)]
         without, each = (
             zip(*([part.sqnr_about_mean_db for part in one.results()] for one in dealt), strict=True)
             for dealt in (without_each(some), some)
         )
-        return [Levels(a, _known(b), _known(c)) for a, b, c in zip(of_all, without, each, strict=True)]
+        return [
+            Levels(a, _known(b), _known(c), d) for a, b, c, d in zip(of_all, without, each, kept, strict=True)
+        ]
 
     @property
     def sqnr_db(self) -> float | None:
@@ -105,6 +117,7 @@ class Gain:
         worst: the output to which it adds most noise; None where it adds none.
         price: that noise, as a share of what it takes off all outputs; infinite where that is nothing.
         interval: where `db` lies with other samples, dB; None of too few.
+        answers: what is kept of the float model's answers beyond that; None where that is not known.
     """
 
     db: float
@@ -113,6 +126,7 @@ class Gain:
     worst: OutputLowered | None = None
     price: float = 0.0
     interval: Interval | None = None
+    answers: AnswersChange | None = None
 
     @staticmethod
     def of(before: Levels, after: Levels) -> Gain:
@@ -128,12 +142,16 @@ class Gain:
         less = nsr_of(before.sqnr_db) - nsr_of(after.sqnr_db)
         price = added / less if less > 0 else math.inf
         leading = db / error if error else float(np.copysign(np.inf, db))
-        return Gain(db, leading, alike, worst, price, Interval.of_change(db, without))
+        answers = AnswersChange.of(before.answers, after.answers)
+        return Gain(db, leading, alike, worst, price, Interval.of_change(db, without), answers)
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
     """What is asked of a candidate that would take the place of what is there.
+
+    Answers that are shown to be lost refuse it, whatever decibels say. Where these do not tell, as what they
+    gain or lose may be chance, answers that are shown to be gained take it.
 
     Attributes:
         least_db: by how much all outputs together are to be nearer, dB; less than 0: how much they may lose.
@@ -141,6 +159,7 @@ class Policy:
         sure_alike: or by more than how many where groups of samples count alike.
         may_lose_db: how much a single output may lose, dB,
         price: unless the noise that it gains is no more than this share of what all outputs together lose.
+        by_answers: whether answers take it; not of so many candidates that one seems to gain them by chance.
     """
 
     least_db: float = -math.inf
@@ -148,9 +167,27 @@ class Policy:
     sure_alike: float = math.inf
     may_lose_db: float = math.inf
     price: float = 0.0
+    by_answers: bool = True
 
     def refusal(self, gain: Gain) -> str:
         """Why a candidate is not taken; "" where it is."""
+        if gain.answers is not None and gain.answers.shown < 0:
+            return _with_answers(gain, gain.answers)
+        if not self._has_answers(gain) and (why := self._refusal_by_db(gain)):
+            return why
+        lowered = gain.worst
+        if lowered is not None and lowered.change_db < -self.may_lose_db and gain.price > self.price:
+            return f"output {lowered.output!r} loses {-lowered.change_db:.2f} dB"
+        return ""
+
+    def _has_answers(self, gain: Gain) -> bool:
+        """Whether answers are shown to be gained where decibels do not tell; no price is paid for them."""
+        gained = self.by_answers and gain.answers is not None and gain.answers.shown > 0
+        priced = self.least_db > LEAST_DB and gain.db < self.least_db
+        return gained and gain.lead > -SHOWN and not priced
+
+    def _refusal_by_db(self, gain: Gain) -> str:
+        """Why decibels of all outputs together do not take it; "" where they do."""
         if gain.db < min(self.least_db, LEAST_DB):
             return "it gains nothing" if gain.db > -LEAST_DB else f"it loses {-gain.db:.2f} dB"
         if gain.db < self.least_db:
@@ -158,9 +195,6 @@ class Policy:
         if gain.lead <= self.sure and gain.lead_alike <= self.sure_alike:
             error = gain.db / gain.lead if gain.lead else math.inf
             return f"a gain of {gain.db:.2f} dB may be chance: the standard error is {error:.2f} dB"
-        lowered = gain.worst
-        if lowered is not None and lowered.change_db < -self.may_lose_db and gain.price > self.price:
-            return f"output {lowered.output!r} loses {-lowered.change_db:.2f} dB"
         return ""
 
 
@@ -174,6 +208,7 @@ class Judgement:
         gain_db: by how much it is nearer, over all outputs; -inf where that is not known.
         worst: the output to which it adds most noise; None where it adds none.
         clear: whether more samples of the kind would hardly say otherwise, or little of it.
+        answers: what it keeps of the float model's answers beyond that; None where that is not known.
     """
 
     kept: bool
@@ -181,6 +216,7 @@ class Judgement:
     gain_db: float
     worst: OutputLowered | None = None
     clear: bool = True
+    answers: AnswersChange | None = None
 
 
 def judged(before: Levels, after: Levels, policy: Policy) -> Judgement:
@@ -201,14 +237,33 @@ def judged(before: Levels, after: Levels, policy: Policy) -> Judgement:
     clear = gain.lead < -CLEAR or gain.db == 0 if why else gain.lead > CLEAR
     if not why or gain.db <= 0:
         clear = clear or abs(gain.db) < LITTLE_DB * abs(gain.lead)
-    return Judgement(not why, why or _told(gain), gain.db, gain.worst, clear)
+    answers = gain.answers
+    if answers is not None and not why:
+        clear = clear and answers.lead > -_SEEMS
+    elif answers is not None and answers.shown < 0:
+        clear = clear or answers.lead < -CLEAR
+    return Judgement(not why, why or _told(gain), gain.db, gain.worst, clear, answers)
 
 
 def _told(gain: Gain) -> str:
     """What a candidate that is kept does."""
+    answers = gain.answers
+    if answers is not None and answers.shown > 0:
+        return _with_answers(gain, answers)
     if gain.db > -LEAST_DB:
         return f"it gains {gain.db:.2f} dB"
     return f"it is fitted with many rows, and the loss of {-gain.db:.2f} dB may be chance"
+
+
+def _with_answers(gain: Gain, answers: AnswersChange) -> str:
+    """What a candidate does in dB, and to answers that are shown to be gained or lost."""
+    if abs(gain.db) < LEAST_DB:
+        return f"it {answers.said}"
+    if gain.db < 0 < answers.shown:
+        return f"it {answers.said}, and the loss of {-gain.db:.2f} dB may be chance"
+    if gain.db < 0:
+        return f"it loses {-gain.db:.2f} dB and {answers.said.removeprefix('loses ')}"
+    return f"it gains {gain.db:.2f} dB and {answers.said}"
 
 
 def lead(gains: np.ndarray) -> float:

@@ -82,11 +82,7 @@ class Interval(DocumentPart):
         """
         if share is None or trials < LEAST_GROUPS:
             return None
-        square = _NORMAL**2
-        middle = (share + square / (2 * trials)) / (1 + square / trials)
-        spread = math.sqrt(share * (1 - share) / trials + square / (4 * trials**2))
-        half = _NORMAL * spread / (1 + square / trials)
-        return Interval(max(0.0, middle - half), min(1.0, middle + half))
+        return _score(share, trials, _NORMAL)
 
     @staticmethod
     def of_ratio(parts: Sequence[float], wholes: Sequence[float]) -> Interval | None:
@@ -154,9 +150,40 @@ class Interval(DocumentPart):
         half = _student(len(without) - 1) * error
         return Interval(change - half, change + half)
 
+    @staticmethod
+    def of_changes(changes: Sequence[float]) -> Interval | None:
+        """That of the sum of what each sample changes, of two candidates on the same samples.
+
+        Samples that change nothing say nothing: it is the share of gains among those that do, by the score of
+        a binomial (McNemar 1947), with Student's quantile. A sample of several answers may change several
+        alike: there are as many trials as weigh like the samples do, (sum |d|)^2 / sum d^2 (Kish 1965), which
+        are the samples where each changes one.
+
+        Args:
+            changes: what each sample gains.
+
+        Returns:
+            None of fewer than 4 trials.
+        """
+        sizes, powers = sum(map(abs, changes)), sum(one**2 for one in changes)
+        trials = sizes**2 / powers if powers else 0.0
+        if trials < LEAST_GROUPS:
+            return None
+        share = _score((1 + sum(changes) / sizes) / 2, trials, _student(trials - 1))
+        return Interval((2 * share.low - 1) * sizes, (2 * share.high - 1) * sizes)
+
     def times(self, factor: float) -> Interval:
         """The same in other units."""
         return Interval(factor * self.low, factor * self.high)
+
+
+def _score(share: float, trials: float, quantile: float) -> Interval:
+    """The interval of a binomial's share by its score, of a quantile of the normal or Student's."""
+    square = quantile**2
+    middle = (share + square / (2 * trials)) / (1 + square / trials)
+    spread = math.sqrt(share * (1 - share) / trials + square / (4 * trials**2))
+    half = quantile * spread / (1 + square / trials)
+    return Interval(max(0.0, middle - half), min(1.0, middle + half))
 
 
 def standard_error(without: Sequence[float] | np.ndarray) -> float:

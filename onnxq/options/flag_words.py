@@ -40,6 +40,7 @@ _ELSEWHERE = {
     "strict": "there is no exit code: look at what it returns",
     "all": _SCREEN,
     "match": _SCREEN,
+    "op": _SCREEN,
     "nodes": "call onnxq.inspect",
     "tensor": "call onnxq.describe_tensor",
     "dot": "call onnxq.draw with what onnxq.inspect returns",

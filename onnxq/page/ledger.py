@@ -148,7 +148,7 @@ def _surgery(stages: Sequence[WholeProof]) -> Iterator[LedgerEntry]:
 def _scales(choice: MethodChosen | None) -> Iterator[LedgerEntry]:
     for trial in () if choice is None else choice.trials:
         verdict = "kept" if choice is not None and trial.method == choice.method else "dropped"
-        note = f"on {trial.samples or 0} samples"
+        note = f"on {trial.samples or 0} samples" + (f"; it {trial.answers}" if trial.answers else "")
         yield _entry("scales", f"ranges by {trial.method}", number(trial.sqnr_db), note, verdict)
 
 

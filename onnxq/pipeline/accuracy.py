@@ -38,7 +38,8 @@ from onnxq.quant.measuring import MeasuringCopy
 from onnxq.quant.wants import Wants
 from onnxq.run.ort import Feeds
 from onnxq.run.piecewise import Setting
-from onnxq.task.known import KnownTask
+from onnxq.task.counted import counted
+from onnxq.task.known import NO_TASK, KnownTask
 from onnxq.task.meter import TaskMeter
 
 SAMPLES = 64
@@ -74,6 +75,7 @@ class Asked:
         submit: where the work goes instead.
         most: how many sources are all measured; of more, two thirds of that, in all stages together.
         loud: where no block makes so great a share of the noise, blocks are all that is measured; 0: never.
+        task: what the model is for, whose answers levels count.
     """
 
     samples: int = SAMPLES
@@ -86,6 +88,7 @@ class Asked:
     submit: Submit | None = None
     most: int = MOST
     loud: float = 0.0
+    task: KnownTask = NO_TASK
 
 
 class Accuracy:
@@ -322,9 +325,10 @@ class Accuracy:
             groups: how many groups there are at most.
         """
         weights = self._asked.weights if weights is None else weights
-        dealt = AboutMeanGroups(self._parts, weights, groups, len(sets))
-        for _, exact, outputs in self._outputs(sets, samples, self.copy.outputs):
-            dealt.add(exact, outputs)
+        counter = counted(self._asked.task, self.copy.outputs)
+        dealt = AboutMeanGroups(self._parts, weights, groups, len(sets), counter)
+        for feeds, exact, outputs in self._outputs(sets, samples, self.copy.outputs):
+            dealt.add(exact, outputs, feeds)
         return Levels.of_each(dealt.groups)
 
     def sqnr_db(self, sets: Sequence[Collection[str]]) -> list[float]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from onnxq.base import door
 from onnxq.base.errors import UserError, in_short, unknown_name
 from onnxq.graph.model import Model
 from onnxq.options.settings import UNITS
@@ -29,7 +30,7 @@ def read_costs(costs: str | os.PathLike[str] | Mapping[str, float]) -> str | dic
     path = Path(costs)
     hint = 'the form is {"node": 1.5, ...}; or give ' + " or ".join(UNITS)
     try:
-        document = json.loads(path.read_text("utf-8"))
+        document = json.loads(door.content(path))
     except OSError as error:
         near = [entry.name for entry in sorted(path.parent.glob("*.json"))] if path.parent.is_dir() else []
         near += UNITS

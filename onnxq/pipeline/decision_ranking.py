@@ -160,5 +160,6 @@ def _reasons(accuracy: Accuracy, prices: Sequence[DecisionRanked]) -> dict[str, 
 def _scored(one: DecisionRanked, accuracy: Accuracy, pursuit: Pursuit) -> DecisionRanked:
     """The same with the user's scores: it alone in float, and all else in float."""
     others = accuracy.plan.readers - {*one.nodes}
-    off, on = (pursuit.score(accuracy.callable_of(floats), "choose") for floats in (one.nodes, others))
-    return replace(one, score=off and off.value, score_alone=on and on.value)
+    scores = [pursuit.score(accuracy.callable_of(floats), "choose") for floats in (one.nodes, others)]
+    off, on = (None if score is None else score.value for score in scores)
+    return replace(one, score=off, score_alone=on)

@@ -115,10 +115,10 @@ class LayerRules:
     def _say_lost(self) -> None:
         lost = sorted((one for one in self.stated.values() if one.lost_db > LOST_DB), key=lambda one: one.db)
         for one in lost[:1]:
-            more = f"; {len(lost) - 1} more lose by such entries" if lost[1:] else ""
+            more = f"; those of {len(lost) - 1} more layers likewise" if lost[1:] else ""
             self.notes.append(
-                f"{one.because} costs the weights of {one.node!r} {one.lost_db:.1f} dB: {one.db:.1f} dB, "
-                f"{one.whole_db:.1f} dB by their greatest magnitudes{more}"
+                f"{one.because} costs the weights of {one.node!r} {one.lost_db:.1f} dB: {one.whole_db:.1f} "
+                f"dB without it, {one.db:.1f} dB with it{more}"
             )
 
     def _say_idle(self, rules: set[LayerRule], what: str) -> None:

@@ -74,7 +74,7 @@ from onnxq.run.compare import OutputAccuracy, Recording
 from onnxq.run.deployment import Deployment
 from onnxq.run.fusions import int8_operators
 from onnxq.run.ort import RunError
-from onnxq.task.known import KnownTask
+from onnxq.task.known import NO_TASK, KnownTask
 
 NOT_VERIFIED = (
     "measured with Q/DQ pairs of the cache's scales, in onnxruntime; not verified: which layers {0} runs in "
@@ -444,7 +444,8 @@ class Quantization:
         worth = worths(floats.model, deployed.deployments)
         if self._pursuit is not None:
             self._pursuit.begin(job, prepared)
-        self._look_at_data(job, sampling, prepared)
+        request = replace(request, task=self._task(job, prepared))
+        self._look_at_data(job, sampling, prepared, request.task)
         with job.step("calibrate"):
             ranging = Ranging(job, options, sampling, self._given, prepared, bounded(prepared))
             stats = ranging.statistics(cache=self._header is not None)
@@ -459,14 +460,18 @@ class Quantization:
         part = stated_part(built) if request.states_repair else None
         return request, RunState(built, ranges, stats, stats, expected, worth, repair=part)
 
-    def _look_at_data(self, job: Job, sampling: Sampling, prepared: Prepared) -> None:
+    def _task(self, job: Job, prepared: Prepared) -> KnownTask:
+        """What is known of the model's task."""
+        if self._pursuit is not None and self._pursuit.bound is not None:
+            return self._pursuit.bound.task
+        outputs = [info.name for info in prepared.unedited.graph.output]
+        return KnownTask.of(None, job.model, outputs) if outputs else NO_TASK
+
+    def _look_at_data(self, job: Job, sampling: Sampling, prepared: Prepared, known: KnownTask) -> None:
         """Asks the float model whether its pictures are prepared as it was trained."""
         floats = prepared.unedited
         if job.glance is None or sampling.source is None or not floats.graph.output:
             return
-        bound = None if self._pursuit is None else self._pursuit.bound
-        outputs = [info.name for info in floats.graph.output]
-        known = KnownTask.of(None, job.model, outputs) if bound is None else bound.task
         model, count = AsTrained.of(floats, job.model, known.layout, job.glance.norms), sampling.source.count
         with job.step("data"):
             samples, doubts = job.feeds(sampling.fitting(MOST)), job.doubts().doubts

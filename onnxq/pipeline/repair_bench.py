@@ -17,7 +17,7 @@ from onnxq.data.samples import Sample
 from onnxq.draft.affine import ChannelMap
 from onnxq.draft.draft import Draft
 from onnxq.graph.cut import extract_between
-from onnxq.graph.logits import at_logits
+from onnxq.graph.logits import at_logits, at_logits_of
 from onnxq.graph.model import Model
 from onnxq.graph.spool import weight_bytes
 from onnxq.judge.about_mean import AboutMeanGroups, AboutMeanMeter
@@ -43,6 +43,7 @@ from onnxq.rewrite.whole import Differs
 from onnxq.run import noise, ort
 from onnxq.run.compare import Recording
 from onnxq.run.ort import Feeds
+from onnxq.task.counted import counted
 
 _IN_MEMORY, _KEPT = 1 << 23, 1 << 28
 """Bytes of samples that are kept in memory, and in files; more of them are read again each time."""
@@ -94,6 +95,7 @@ class _Bench:
         self._exact: dict[Sequence[int], Recording] = {}
         self._outputs = [info.name for info in built.floats.reference.graph.output]
         self._parts = self._job.parts_of(self._outputs)
+        self._counter = counted(request.task, self._outputs, at_logits_of(built.floats.reference))
         self._fitters: dict[int | None, Fitter] = {}
         self._heard: list[tuple[tuple[Model, Draft, Patches], ort.Session]] = []  # those of the last two
         every = range(samples.count)
@@ -157,12 +159,12 @@ class _Bench:
     ) -> list[AboutMeanMeter]:
         """What groups of some samples, and so many of them, say of a model."""
         floats = self._floats(places)
-        groups = AboutMeanGroups(self._parts, self._weights, GROUPS)
+        groups = AboutMeanGroups(self._parts, self._weights, GROUPS, counter=self._counter)
         for feeds in self._samples.feeds(places[:most]):
             self._job.limit.check()
             exact = floats.run(feeds)
             taken = {name: array for name, array in feeds.items() if name in session.inputs}
-            groups.add(exact, [session.run(taken, floats.outputs)])
+            groups.add(exact, [session.run(taken, floats.outputs)], feeds)
             self._ran += 1
         return groups.meters
 
@@ -278,7 +280,7 @@ class _Bench:
 
         def measure(feeds: Iterable[Feeds], scales: Sequence[Mapping[int, np.float32]]) -> noise.Noise:
             settings = [Candidate(scales=one) for one in scales]
-            return noise.measure(exact, copy, feeds, settings, self._parts)
+            return noise.measure(exact, copy, feeds, settings, self._parts, self._counter)
 
         refined = refined_ranges(ranges, current, samples, measure, len(self._refining))
         self._ran += copy.piecewise.runs

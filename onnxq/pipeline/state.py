@@ -22,6 +22,7 @@ from onnxq.quant.choice import Choice
 from onnxq.quant.patches import Patches
 from onnxq.quant.plan_file import PlanFile
 from onnxq.quant.ranges import Ranges
+from onnxq.task.known import NO_TASK, KnownTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class RunRequest:
         repairs_of: which steps of repair nodes may have that not all may have.
         without: steps of repair that are not tried.
         bytes_over: what an engine moves more than predicted, as a share of what plain float16 moves.
+        task: what the model is for: what loses its answers is not taken.
     """
 
     options: Calibrating
@@ -53,6 +55,7 @@ class RunRequest:
     repairs_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     without: frozenset[str] = frozenset()
     bytes_over: float = 0.0
+    task: KnownTask = NO_TASK
 
     @property
     def bounds_bytes(self) -> bool:

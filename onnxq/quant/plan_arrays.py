@@ -8,6 +8,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from onnxq.base import door
+
 
 def pack(lists: Mapping[str, np.ndarray]) -> tuple[str, bytes]:
     """The hash of lists, and the archive that holds them.
@@ -33,6 +35,7 @@ def unpack(content: bytes, digest: str) -> dict[str, np.ndarray]:
         ValueError: it is none, or holds others.
     """
     try:
+        door.check_archive(content)
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             parts = np.split(file["values"], np.cumsum(file["sizes"])[:-1])
             lists = dict(zip(file["names"].tolist(), parts, strict=True))
@@ -58,6 +61,7 @@ def unpack_arrays(content: bytes, digest: str) -> dict[str, np.ndarray]:
         ValueError: it is none, or holds others.
     """
     try:
+        door.check_archive(content)
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             arrays = {name: file[f"a{number}"] for number, name in enumerate(file["names"].tolist())}
     except Exception as error:  # as above

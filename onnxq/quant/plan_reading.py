@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from onnxq.base import door
 from onnxq.base.tables import (
     At,
     Keys,
@@ -297,7 +298,7 @@ def _read_beside(
     file = path.parent / name
     hint = "it belongs to the plan: put it beside it again, or write both anew with onnxq plan"
     try:
-        content = file.read_bytes()
+        content = door.content(file)
     except (OSError, ValueError) as error:  # a name with a zero byte
         why = getattr(error, "strerror", None) or error
         raise At((key,), f"cannot read {str(file)!r}: {why}", hint) from error

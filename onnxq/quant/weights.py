@@ -10,11 +10,10 @@ import numpy as np
 from onnxq.base.errors import UserError
 from onnxq.base.plain import DocumentPart
 from onnxq.formats import NumberFormat
-from onnxq.graph.channels import along
 from onnxq.judge.sqnr import power, sqnr_db
 from onnxq.options.config import LayerRule
 from onnxq.options.parameters import stated
-from onnxq.quant.scales import quantize_weights, weight_amax
+from onnxq.quant.scales import along, quantize_weights, weight_amax
 from onnxq.quant.thresholds import Method
 
 Weights = dict[tuple[str, int | None], np.ndarray]
@@ -80,7 +79,7 @@ def kept_db(weights: np.ndarray, axis: int | None, amax: np.ndarray | None, form
         format: what they are quantized to.
     """
     codes, scales = quantize_weights(weights, axis, amax, format)
-    steps = scales if axis is None else along(scales, axis, weights.ndim)
+    steps = along(scales, axis, weights.ndim)
     exact = weights.astype(np.float64).reshape(-1)
     error = format.values(codes, steps).astype(np.float64).reshape(-1) - exact
     return sqnr_db(power(exact), power(error))

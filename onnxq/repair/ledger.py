@@ -8,6 +8,7 @@ from typing import Literal
 
 from onnxq.base.plain import DocumentPart
 from onnxq.judge.acceptance import OutputLowered
+from onnxq.judge.answers import AnswersChange
 
 Verdict = Literal["kept", "dropped", "not-applicable", "left-out", "failed"]
 """`left-out`: for its effort, the time, or by the user; `failed`: a fault of ours, which is undone."""
@@ -49,6 +50,8 @@ class RepairStep(DocumentPart):
         more_bytes: what the engine moves more with it, weights included, as a share of what plain float16
             moves: predicted from shapes.
         skipped: the layers that it left as they are.
+        answers: what it keeps of the float model's answers beyond what is kept without it, on the samples
+            that judged it; None where it was not measured, or the task is not known.
     """
 
     step: str
@@ -62,3 +65,4 @@ class RepairStep(DocumentPart):
     rows: int = 0
     more_bytes: float = 0.0
     skipped: tuple[LayerSkipped, ...] = ()
+    answers: AnswersChange | None = None

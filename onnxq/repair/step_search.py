@@ -309,6 +309,7 @@ class StepSearch:
             {**proposal.skipped, **best.fitted.skipped},
             after_db=best.levels(both).sqnr_db,
             worst=decision.worst,
+            answers=decision.answers,
             changed={**proposal.changed, **best.fitted.changed},
             rows=best.fitted.rows,
             more_bytes=round(self._more_bytes(state, best), 4),

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from onnxq.judge.answers import AnswerCounter, Answers, AnswersChange, over_samples
 from onnxq.judge.comparable import (
     CONSTANT,
     NOT_COMPARED,
@@ -68,11 +69,13 @@ class Noise:
             candidate's output is not finite. Both are 0 where an output is no float, or differs in
             shape for any candidate, and then it does not count.
         outputs: the outputs.
+        answers: how many of the float model's answers each candidate keeps; none where that is not known.
     """
 
     signal: np.ndarray
     noise: np.ndarray
     outputs: Outputs
+    answers: tuple[Answers, ...] = ()
 
     @property
     def counts(self) -> np.ndarray:
@@ -138,11 +141,17 @@ class Noise:
             np.concatenate([self.signal, later.signal]),
             np.concatenate([self.noise, later.noise], axis=1),
             self.outputs.joined(later.outputs),
+            over_samples(one.answers for one in (self, later) if len(one.signal)),
         )
 
     def of(self, candidates: Sequence[int]) -> Noise:
         """That of some of the candidates; which outputs count stays."""
-        return replace(self, noise=self.noise[list(candidates)])
+        answers = tuple(self.answers[place] for place in candidates) if self.answers else ()
+        return replace(self, noise=self.noise[list(candidates)], answers=answers)
+
+    def change(self, candidate: int, base: int = 0) -> AnswersChange | None:
+        """What a candidate keeps of the answers beyond another one; None where that is not known."""
+        return AnswersChange.of(self.answers[base], self.answers[candidate]) if self.answers else None
 
     def _ratios(self, noise: np.ndarray) -> np.ndarray:
         """The NSR over all samples, [candidates, outputs that count]."""
@@ -194,6 +203,7 @@ def measure(
     samples: Iterable[Mapping[str, np.ndarray]],
     settings: Sequence[_Setting],
     parts: OutputParts | None = None,
+    counter: AnswerCounter | None = None,
 ) -> Noise:
     """Runs a float model once on each sample, and a quantized one with each setting.
 
@@ -203,23 +213,28 @@ def measure(
         samples: feeds of the float model.
         settings: what makes a candidate of it.
         parts: in which the outputs are judged; None: each as a whole.
+        counter: counts the answers that are kept, too; None: nobody asks.
 
     Raises:
         RunError: a model does not run.
     """
     heard = OutputParts.of(parts or reference.outputs)
-    rows = []
+    rows, kept = [], list[Sequence[Answers]]()
     for feeds in samples:
-        wanted = [as_tensor(value) for value in heard.split(reference.run(feeds))]
+        exact = reference.run(feeds)
+        wanted = [as_tensor(value) for value in heard.split(exact)]
         taken = {name: array for name, array in feeds.items() if name in candidates.inputs}
-        given = [heard.split(one) for one in candidates.run_each(taken, settings, reference.outputs)]
+        ran = candidates.run_each(taken, settings, reference.outputs)
+        if counter is not None:
+            kept.append(counter(exact, ran, feeds))
+        given = [heard.split(one) for one in ran]
         rows.append([_powers(ours, [as_tensor(g[i]) for g in given]) for i, ours in enumerate(wanted)])
     table = np.array(rows, np.float64).reshape(len(rows), len(heard.parts), 3 + len(settings))
     signal, low, high = np.moveaxis(table[..., :3], 2, 0)
     noise = np.moveaxis(table[..., 3:], 2, 0)
     changed = (noise.sum(1) > ROUNDING * signal.sum(0)).any(0)
     outputs = Outputs(heard.names, low.min(0, initial=np.inf), high.max(0, initial=-np.inf), changed)
-    return Noise(signal, noise, outputs)
+    return Noise(signal, noise, outputs, over_samples(kept))
 
 
 def _powers(reference: np.ndarray, candidates: Sequence[np.ndarray]) -> list[float]:

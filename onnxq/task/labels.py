@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from onnxq.base import door
 from onnxq.base.errors import UserError
 from onnxq.base.json_file import read_json
 from onnxq.data.fed_sample import FedSample
@@ -242,6 +243,7 @@ def _once(known: dict[str, T], name: str, value: T, path: Path) -> None:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text("utf-8")
+        return door.text(path)
     except (OSError, UnicodeError) as error:
-        raise UserError(f"cannot read {str(path)!r}: {error}", hint="give a text file of labels") from error
+        why = error.strerror if isinstance(error, OSError) else error
+        raise UserError(f"cannot read {str(path)!r}: {why}", hint="give a text file of labels") from error

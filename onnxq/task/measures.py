@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from onnxq.base.errors import UserError
 from onnxq.judge.comparable import as_tensor
-from onnxq.task.boxes import NONE, matched
+from onnxq.task.boxes import NONE, Detections, matched
 from onnxq.task.detections import LEAST, detections
 from onnxq.task.layout import Boxes, Classes, Layout, PixelClasses, Spans, Tokens
 
@@ -76,6 +77,14 @@ def counts(layout: Layout, reference: Named, candidate: Named, feeds: Feeds) -> 
             return _masks(layout, reference, candidate)
         case Boxes():
             return _boxes(layout, reference, candidate, feeds)
+
+
+def agreed(layout: Layout, reference: Named, candidates: Sequence[Named], feeds: Feeds) -> list[Count]:
+    """What a sample keeps with each candidate, of the first of `kinds`; see `counts`."""
+    if not isinstance(layout, Boxes):
+        return [counts(layout, reference, one, feeds)[0] for one in candidates]
+    wanted = _wanted(layout, reference, feeds, SCORES[0])
+    return [_kept(wanted, _given(layout, one, feeds, SCORES[0]), SCORES[0]) for one in candidates]
 
 
 def _classes(layout: Classes, reference: Named, candidate: Named) -> list[Count]:
@@ -173,26 +182,33 @@ def mean_iou(wanted: np.ndarray, given: np.ndarray) -> float:
 
 
 def _boxes(layout: Boxes, reference: Named, candidate: Named, feeds: Feeds) -> list[Count]:
+    wanted, given = _wanted(layout, reference, feeds), _given(layout, candidate, feeds)
+    return [_kept(wanted, given, score) for score in SCORES]
+
+
+def _wanted(layout: Boxes, reference: Named, feeds: Feeds, least: float = LEAST) -> list[Detections]:
     try:
-        wanted = detections(layout, reference, feeds)
+        return detections(layout, reference, feeds, least)
     except (ValueError, IndexError) as error:
         raise UserError(
             f"the outputs are not those of the layout of boxes: {error}", hint="state another one with --task"
         ) from error
+
+
+def _given(layout: Boxes, candidate: Named, feeds: Feeds, least: float = LEAST) -> list[Detections]:
     try:
-        given = detections(layout, candidate, feeds)
+        return detections(layout, candidate, feeds, least)
     except (ValueError, IndexError):  # of another shape
-        given = []
-    given += [NONE] * (len(wanted) - len(given))
-    found = []
-    for score in SCORES:
-        kept = whole = new = 0
-        for one, other in zip(wanted, given[: len(wanted)], strict=True):
-            mine, theirs = one.over(score), other.over(score)
-            again = int((matched(mine, theirs) >= 0).sum())
-            kept, whole, new = kept + again, whole + len(mine.scores), new + len(theirs.scores) - again
-        found.append(Count(kept, whole, new))
-    return found
+        return []
+
+
+def _kept(wanted: Sequence[Detections], given: Sequence[Detections], score: float) -> Count:
+    kept = whole = new = 0
+    for one, other in zip_longest(wanted, given[: len(wanted)], fillvalue=NONE):
+        mine, theirs = one.over(score), other.over(score)
+        again = int((matched(mine, theirs) >= 0).sum())
+        kept, whole, new = kept + again, whole + len(mine.scores), new + len(theirs.scores) - again
+    return Count(kept, whole, new)
 
 
 def _no(output: str, value: np.ndarray, wanted: str) -> UserError:

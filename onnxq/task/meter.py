@@ -71,7 +71,8 @@ class TaskFigure(DocumentPart):
             return f"There are no {what}s{over} in the float model's outputs: nothing can be kept"
         ends = ""
         if self.interval is not None:
-            ends = f", 95 % interval {self.interval.low:.1f} to {self.interval.high:.1f}"
+            by = "" if self.kind in ("top1", "top5") else " by sample"
+            ends = f", 95 % interval{by} {self.interval.low:.1f} to {self.interval.high:.1f}"
         plural = "" if self.whole == 1 else "s"
         head = f"Of {self.whole:,.0f} {what}{plural}{over}"
         if self.kind == "masks":

@@ -279,7 +279,7 @@ def no_int8(code: str, *, met: bool) -> Callable[[dict[str, Any]], object]:
 
 def test_a_goal_that_left_no_int8_is_met_by_the_float_model(plain: dict[str, Any]) -> None:
     advice = of(plain, no_int8("few-channels", met=True))
-    assert advice.because == "the goal is met (SQNR), but by the float model: no layer is left in int8"
+    assert advice.because == "int8 does not reach the goal: all layers were put back in float"
     assert "left in float for the goal" in advice.cause  # though the other layer has more of the work
     assert advice.command.endswith("--body fp16")
     other = of(plain, no_int8("few-channels", met=False))
@@ -374,10 +374,7 @@ def test_a_goal_that_only_floats_meet_says_so_first(tmp_path: Path) -> None:
     save(tmp_path)
     ran = run(tmp_path, *QUANTIZE, "--min-sqnr", "60", "-o", "q.onnx")
     said = " ".join(ran.out.split())
-    assert said.startswith(
-        "Do not ship it: the goal is met (SQNR about the mean), but by the float model: no layer is left in "
-        "int8 2 layers, 100 % of the work: left in float for the goal"
-    )
+    assert said.startswith("Do not ship it: int8 does not reach the goal (SQNR about the mean: ")
 
 
 def test_strict_refuses_what_is_not_to_be_shipped(tmp_path: Path) -> None:

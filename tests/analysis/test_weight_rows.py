@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -11,7 +12,11 @@ import pytest
 from onnx import helper, numpy_helper
 
 import onnxq
+from onnxq.analysis.figures import divergence, histogram_of
+from onnxq.analysis.octaves import octaves
 from onnxq.analysis.weights import WeightRow, WeightTable
+from onnxq.base.errors import UserError
+from onnxq.cli.pages.weights import weights_page
 
 TEXT = """<ir_version: 9, opset_import: ["" : 19]>
     net (float[N, 4, 8, 8] x) => (float[N, 6] y) {
@@ -67,6 +72,8 @@ def check(row: WeightRow, one: np.ndarray, other: np.ndarray, steps: np.ndarray)
     assert row.cosine == pytest.approx((a * b).sum() / np.sqrt((a * a).sum() * (b * b).sum()), rel=RELATIVE)
     level = 10 * math.log10((a * a).sum() / ((a - b) ** 2).sum())
     assert row.sqnr_db == pytest.approx(level, rel=1e-9)
+    assert row.mse == pytest.approx(((a - b) ** 2).mean(), rel=RELATIVE)
+    assert row.l1 == pytest.approx(np.abs(a - b).mean(), rel=RELATIVE)
 
 
 def grid(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -85,7 +92,7 @@ def test_figures_are_those_of_numpy(how: str) -> None:
             n: (np.clip(c.astype(int) + (c % 2), -127, 127).astype(np.int8), s) for n, (c, s) in codes.items()
         }
     table = onnxq.weights(net(held), quantized(codes) if how == "file" else None)
-    assert (table.kind, table.schema, table.compared, table.left) == ("weights", 1, how, ())
+    assert (table.kind, table.schema, table.compared, table.left) == ("weights", 2, how, ())
     rows = by_place(table)
     for layer, name in (("conv", "w"), ("gemm", "v")):
         one, (code, scales) = held[name], codes[name]
@@ -94,15 +101,35 @@ def test_figures_are_those_of_numpy(how: str) -> None:
         whole = rows[layer, None]
         check(whole, one, other, steps)
         assert whole.codes == len(np.unique(code))
+        assert whole.kl == divergence(histogram_of(one), histogram_of(other))
+        assert whole.metric is None
+        assert whole.histogram_after == octaves(other)
         assert whole.histogram is not None
         assert sum(whole.histogram.counts) + whole.histogram.below + whole.histogram.zeros == one.size
         tops = np.abs(one.reshape(len(one), -1)).max(1).astype(np.float64)
         for channel in range(len(one)):
             row = rows[layer, channel]
-            assert row.gain is None
+            assert (row.gain, row.kl, row.histogram_after) == (None, None, None)
             check(row, one[channel], other[channel], steps[channel])
             assert row.scale == scales[channel]
             assert row.over_median == tops[channel] / np.median(np.delete(tops, channel))
+
+
+def test_the_users_own_figure_and_the_histograms_of_both(tmp_path: Path) -> None:
+    held = weights()
+    other = quantized({name: grid(values) for name, values in held.items()})
+    (tmp_path / "own.py").write_text("def worst(a, b):\n    return abs(a - b).max()\n")
+    for metric in (f"{tmp_path / 'own.py'}:worst", lambda a, b: float(np.abs(a - b).max())):
+        table = onnxq.weights(net(held), other, metric=metric)
+        rows = by_place(table)
+        assert rows["conv", None].metric == rows["conv", None].max_error
+        assert rows["conv", 0].metric is None
+    text = [line.text for line in weights_page(table, full=False).lines]
+    assert any("metric" in line for line in text)
+    spread = [line for line in text if "|" in line and "|w" not in line]
+    assert len(spread) == 2 * 2
+    with pytest.raises(UserError, match="not a number"):
+        onnxq.weights(net(held), other, metric=lambda a, b: "far")
 
 
 def test_an_int8_model_alone_shows_its_codes() -> None:

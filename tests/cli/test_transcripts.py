@@ -20,7 +20,7 @@ _VARIES = (
     (re.compile(r"tensorrt-rtx \d[\d.]*"), "tensorrt-rtx <n>"),
     (re.compile(r"NVIDIA's compiler was .*(\n {15}.*)*"), "NVIDIA's compiler was <asked, or why not>"),
     (re.compile(r"\b[\d.]+ [kM]?B\b"), "<n> B"),
-    (re.compile(r"\b[\d.]+(?=\n {15}[kM]?B\b)"), "<n>"),
+    (re.compile(r"\b[\d.]+(?=\n +[kM]?B\b)"), "<n>"),
     (re.compile(re.escape(str(ROOT))), "<onnxq>"),
     (re.compile(r"(?<![\d.])\d+\.\d+(e[+-]\d+)?(?= (s|dB|of)\b|,|$)", re.MULTILINE), "<n>"),
     (re.compile(r"(?<= of )\d+\.\d+"), "<n>"),

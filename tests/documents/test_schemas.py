@@ -129,6 +129,7 @@ def test_a_schema_is_strict_and_knows_what_json_lacks() -> None:
     entry: dict[str, Any] = {
         "nodes": ["a"], "removes": None, "gain_db": 1.5, "measured_gain_db": None, "alone_db": "inf",
         "cost": 2, "share_of_int8_macs": None, "sources": [], "why": "", "score": "-inf",
+        "score_alone": None, "op": "",
     }  # fmt: skip
     valid = jsonschema.Draft202012Validator(ranked).is_valid
     assert valid(entry)

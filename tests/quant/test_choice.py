@@ -11,6 +11,7 @@ import pytest
 
 from onnxq.calib.histogram import HistogramCounter
 from onnxq.calib.stats import TensorStats
+from onnxq.judge.answers import Answers
 from onnxq.options.config import LayerRule
 from onnxq.quant.choice import Choice, choose
 from onnxq.quant.plan import Edge, QuantPlan, ScaleGroup, Site
@@ -118,6 +119,55 @@ def test_what_may_be_chance_is_not_chosen(spread: float, samples: int, method: M
     assert found.samples == samples
     levels = {t.method: t.sqnr_db for t in found.trials}
     assert levels["percentile 50"] > levels["minmax"]
+
+
+@dataclass
+class Answered(Table):
+    """Beside that, one answer a sample, which is kept where the threshold of group 0 is one of some."""
+
+    keeping: Sequence[float] = ()
+
+    def __call__(self, samples: Iterable[Any], settings: Sequence[Mapping[int, np.float32]]) -> Noise:
+        noise, keeps = super().__call__(samples, settings), []
+        count = len(noise.signal)
+        for scales in settings:
+            amax = float(scales[0]) * 127
+            kept = float(any(abs(amax - one) < 0.02 * one for one in self.keeping))
+            keeps.append(Answers("classes", (kept,) * count, (1.0,) * count, (0.0,) * count))
+        return replace(noise, answers=tuple(keeps))
+
+
+def test_a_method_that_loses_answers_is_not_chosen() -> None:
+    """Half the greatest is nearest by far; a 1 dB behind that the next one keeps what the prior does."""
+    methods = [MINMAX, HALF, Method("percentile", 60.0)]
+    for keeping, method in (
+        ((1000.0, 500.0, 600.0), HALF),
+        ((1000.0, 600.0), methods[2]),
+        ((1000.0,), MINMAX),
+    ):
+        table = Answered({0: 500.0}, keeping=keeping)
+        found = choose(ranges_of(1), methods, given(40), table, prior=MINMAX, refine=False)
+        assert found.method == method
+        said = {trial.method: trial.answers for trial in found.trials}
+        lost = "" if method == HALF else "loses 40 of 40 classes"
+        assert (said["percentile 50"], said["minmax"]) == (lost, "")
+
+
+def test_a_method_that_keeps_more_is_chosen_where_its_gain_may_be_chance() -> None:
+    for keeping, method, said in (((), MINMAX, ""), ((500.0,), HALF, "keeps 64 more of 64 classes")):
+        table = Answered({0: 500.0}, spread=5.6, keeping=keeping)
+        found = choose(ranges_of(1), [HALF, MINMAX], given(100), table, prior=MINMAX, refine=False)
+        assert found.method == method
+        assert {trial.method: trial.answers for trial in found.trials} == {
+            "percentile 50": said,
+            "minmax": "",
+        }
+
+
+def test_a_threshold_that_loses_answers_is_not_taken() -> None:
+    for keeping, tensors in (((1000.0, 500.0), [("t0",), ("t1",)]), ((1000.0,), [("t1",)])):
+        table = Answered(all_but(t0=500.0, t1=100.0), keeping=keeping)
+        assert [entry.tensors for entry in refined(table).refined] == tensors
 
 
 def test_what_is_behind_by_chance_is_tried_further() -> None:

@@ -17,6 +17,7 @@ from onnxq.body.convert import to_half
 from onnxq.graph.model import Model
 from onnxq.judge.about_mean import AboutMeanPart
 from onnxq.judge.acceptance import Levels
+from onnxq.judge.answers import Answers
 from onnxq.judge.policies import LOUD
 from onnxq.judge.sqnr import limited_db
 from onnxq.pipeline.searches import joints
@@ -281,6 +282,26 @@ def test_below_the_floor_as_few_are_in_float_as_it_takes(
     found = below_floor(every, measure, lambda nodes: bytes_of[int(min(nodes)[1:])])
     assert found is not None
     assert set(found) == {name for place in taken_back for name in names[place]}
+
+
+@pytest.mark.parametrize("rest", [0.5, 30.0], ids=["reached", "out of reach"])
+def test_what_is_shown_to_lose_answers_in_float_stays_in_int8(rest: float) -> None:
+    joint = Joint(("a", "b"), "one", tried=True)
+
+    def found(lost: int) -> Any:
+        def measure(sets: Sequence[Iterable[str]]) -> list[Levels]:
+            each = []
+            for floats in map(set, sets):
+                db = float(limited_db((rest + (0.0 if floats else 90.0)) * 5e-4))
+                kept = (0.0,) * lost + (1.0,) * (16 - lost) if floats else (1.0,) * 16
+                about = AboutMeanPart.of(db, {"y": db}, (), 16)
+                each.append(Levels(about, answers=Answers("classes", kept, (1.0,) * 16, (0.0,) * 16)))
+            return each
+
+        return below_floor([joint], measure, lambda nodes: 1.0)
+
+    assert set(found(lost=0)) == {"a", "b"}
+    assert found(lost=8) == {}
 
 
 def test_it_stays_in_int8_where_the_outputs_are_good_whatever_float_would_gain(

@@ -17,9 +17,10 @@ from onnxq.base.errors import UserError
 from onnxq.base.reason import code_of
 from onnxq.calib.histogram import HistogramCounter
 from onnxq.calib.stats import TensorStats
+from onnxq.formats import INT8
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.ranges import Ranges
-from onnxq.quant.thresholds import NAMES, Method, needs_histogram, threshold
+from onnxq.quant.thresholds import NAMES, Method, automatic, needs_histogram, threshold
 
 RNG = np.random.default_rng(0)
 
@@ -148,6 +149,17 @@ def test_percentiles_of_anything(values: list[float], zeros: int, percentile: fl
 
 
 # -- the user's parameters -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("samples", "constants"),
+    [(1, [0.5]), (2, [0.5]), (16, [0.1, 0.5]), (40, [0.05, 0.1, 0.5]), (100, [0.01, 0.05, 0.1, 0.5])],
+)
+def test_auto_tries_averages_over_no_more_samples_than_there_are(
+    samples: int, constants: list[float]
+) -> None:
+    tried = [one for one in automatic(INT8, samples) if one.name == "average"]
+    assert [one.constant for one in tried] == constants
 
 
 def test_methods_are_data() -> None:

@@ -79,12 +79,12 @@ def compare_reports(
             continue
         compared.append(part)
     nodes = [node for report in (a, b) for node in report.document.outline or ()]
-    of = {node.tensor: node.op for node in nodes} | {node.name: node.op for node in nodes}
+    operators = {node.tensor: node.op for node in nodes} | {node.name: node.op for node in nodes}
     rows = [
         row
         for row in judge.rows
         if fits(filter(None, (row.name, row.node)), match)
-        and (not ops or of.get(row.node or row.name) in ops)
+        and (not ops or operators.get(row.node or row.name) in ops)
     ]
     order = {part: place for place, part in enumerate(_PARTS)}
     rows.sort(key=lambda row: (VERDICTS.index(row.verdict), -row.weight, order[row.part]))

@@ -117,9 +117,9 @@ def _totals(page: Page, document: EngineDocument, totals: EngineTotals) -> None:
     if totals.seconds is not None:
         page.section("Takes", f"{_time_text(totals.seconds)} a run, all kernels together, as measured")
     beside = document.other.runs if document.other is not None else None
-    for name, runs in (("Runs", document.runs), ("" if document.runs else "Runs", beside)):
-        if runs is not None:
-            page.section(name, _runs_text(runs))
+    runs = [one for one in (document.runs, beside) if one is not None]
+    for place, one in enumerate(runs):
+        page.section("" if place else "Runs", _runs_text(one))
     if totals.unknown_types:
         page.section("Unknown", f"{', '.join(totals.unknown_types)}: counted as no bytes", "yellow")
 

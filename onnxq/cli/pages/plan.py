@@ -122,6 +122,9 @@ def _choice(page: Page, choice: MethodChosen) -> None:
         several = len(choice.outputs) > 1
         of = f", the mean of {len(choice.outputs)} outputs" if several else ""
         page.entry(f"output SQNR on {counted(choice.samples, 'sample')}{apart}{of}, dB: {tried}")
+        for one in choice.trials:
+            if one.answers:
+                page.entry(f"{one.method} {one.answers}")
     if choice.refined:
         page.entry(
             f"{counted(len(choice.refined), 'scale')} of the worst tensors chosen one by one: "

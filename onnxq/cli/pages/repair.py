@@ -86,6 +86,8 @@ def outcome(step: RepairStep) -> str:
     text += f": {changed}" if changed else ""
     if step.after_db < step.before_db:  # more samples than these judged
         text += f"; {step.why.split(';')[0]}"
+    elif step.answers is not None and step.answers.shown > 0:
+        text += f"; it {step.answers.said}"
     if step.worst is not None and step.worst.change_db < -0.05:
         text += f"; {shorten(step.worst.output, 40)} {step.worst.change_db:.2f} dB"
     return text

@@ -66,7 +66,8 @@ def _repairs(report: Report) -> Iterator[str]:
     if repair is not None and repair.before_db is not None and repair.after_db is not None:
         kept = [one.step for one in repair.steps if one.verdict == "kept"]
         levels = f"{decibels(repair.before_db)} -> {decibels(repair.after_db)}"
-        yield f"accuracy {levels}, by {', '.join(kept)}" if kept else "no step gains accuracy"
+        made = f"accuracy of {report.number_format} {levels}"
+        yield f"{made}, by {', '.join(kept)}" if kept else "no step gains accuracy"
 
 
 def _quantized(report: Report) -> Iterator[str]:

@@ -61,8 +61,10 @@ def _with_half_body(request: RunRequest, state: RunState) -> RunState | None:
     now = _worth(half)
     if now is None or now.ratio >= worth.ratio:
         return None
-    said = f"{nodes} nodes that would be float32 for the sake of an output are in half precision"
-    note = f"{said}: with them {worth.format} moves {worth.moves}, {now.ratio:.2f} without"
+    note = (
+        f"float32 would bring the outputs nearer in {nodes} nodes, and is not worth its bytes: with it "
+        f"{worth.format} moves {worth.moves}, {now.ratio:.2f} times without"
+    )
     return replace(half, built=half.built.with_body(half.built.draft.body.noting(note)))
 
 

@@ -74,6 +74,8 @@ def below_floor(joints: Sequence[Joint], measure: Measure, cost: Cost) -> dict[s
         best = int(np.argmax([gain.db - price for gain, price in zip(gains, prices, strict=True)]))
         if replace(LOUD, least_db=max(LOUD.least_db, prices[best])).refusal(gains[best]):
             return {}
+    elif (answers := Gain.of(base, levels[best]).answers) is not None and answers.shown < 0:
+        return {}
     text = (
         f"with such layers quantized the worst output has {worst:.1f} dB of SQNR about its mean, in float "
         f"{reached[best]:.1f} dB; from {JOINTS_FLOOR_DB:g} dB on they stay quantized"
@@ -86,7 +88,8 @@ def _tried(request: RunRequest, state: RunState) -> RunState:
     built, sampling = state.built, request.sampling
     try:
         with built.job.step("choose"), built.job.limit:
-            accuracy = Accuracy(sampling, built, Asked(weights=request.weights, unit="bytes"))
+            asked = Asked(weights=request.weights, unit="bytes", task=request.task)
+            accuracy = Accuracy(sampling, built, asked)
 
             def measure(sets: Sequence[Collection[str]]) -> Sequence[Levels]:
                 feeds = sampling.feeds(sampling.proposing())

@@ -32,6 +32,7 @@ from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.quant.heads import eligible_heads
 from onnxq.quant.plan import QuantPlan
 from onnxq.repair.engine_bytes import engine_bytes
+from onnxq.task.known import NO_TASK, KnownTask
 
 _NAMED = 3  # loud sources, of each view
 
@@ -83,6 +84,7 @@ def offered(
     weights: Mapping[str, float] | None,
     asked: str,
     refit: Refit | None = None,
+    task: KnownTask = NO_TASK,
 ) -> tuple[dict[str, Reason], Heads]:
     """Which loud layers are left in float, as that gains the outputs enough, measured.
 
@@ -98,6 +100,7 @@ def offered(
         weights: what outputs weigh; None: all the same.
         asked: `auto`, or `default`: where an output is poor, and for less than 1 %.
         refit: fits the others anew to layers in float; None: nothing is fitted.
+        task: what the model is for: a source whose freeing is shown to keep more answers is named, too.
 
     Returns:
         Why each layer is in float, and what was found. Where it cannot be measured all stays as it is.
@@ -110,7 +113,7 @@ def offered(
         return {}, replace(heads, why="not looked for: the model is large; --loud auto does")
     try:
         with built.job.step("loud"), built.job.limit:
-            return _Looking(sampling, built, weights, heads, refit).run()
+            return _Looking(sampling, built, weights, heads, refit, task).run()
     except UserError as error:
         return {}, replace(heads, why=f"not measured: {error}")
 
@@ -143,10 +146,11 @@ class _Looking:
         weights: Mapping[str, float] | None,
         heads: Heads,
         refit: Refit | None,
+        task: KnownTask,
     ) -> None:
         self._sampling, self._built, self._heads, self._refit = sampling, built, heads, refit
         self._effort = _EFFORTS[heads.asked]
-        self._asked = replace(self._effort.asked, weights=weights)
+        self._asked = replace(self._effort.asked, weights=weights, task=task)
         self._accuracy = Accuracy(sampling, built, self._asked)
         self._anew: dict[tuple[str, ...], Accuracy] = {}
         self._taken: _Set = ()
@@ -206,10 +210,10 @@ class _Looking:
         fresh = {one.name for one in self._heads.loud}
         for place, (one, tried, as_is) in enumerate(zip(loud, alone, plain[len(nested) :], strict=True)):
             told = _name(one.decision) in fresh or one.decision in before
-            if told or (place and as_is.db < policies.LOUD.least_db):  # a fit for the loudest in any case
+            if told or (place and not _matters(as_is)):  # a fit for the loudest in any case
                 continue
             gained = gain(tried)
-            if gained.db >= policies.LOUD.least_db:
+            if _matters(gained):
                 share = self._share((one.decision,))
                 named = self._named(one, gained, share, one.decision in self._taken)
                 self._heads = replace(self._heads, loud=(*self._heads.loud, named))
@@ -364,13 +368,16 @@ class _Looking:
     def _named(self, one: _Loud, gain: Gain, share: float, left_float: bool) -> LoudSource:
         nodes, spread = one.decision.nodes, within(gain.interval)
         told, worth = _told(nodes), f"{gain.db:+.1f} dB{spread} for {share:.2%} of the {self._format} work"
+        if gain.answers is not None and gain.answers.shown > 0:
+            worth = f"it {gain.answers.said}, {worth}"
         if left_float:
             why = f"{told} in float: {one.text}; {worth}"
         else:
             flags = " ".join(f"--keep-float {name!r}" for name in nodes)
             why = f"{told} in {self._format}: {one.text}; in float {worth} ({flags})"
         return LoudSource(
-            _name(one.decision), nodes, one.output, one.share, gain.db, share, left_float, why, gain.interval
+            _name(one.decision), nodes, one.output, one.share, gain.db, share, left_float, why, gain.interval,
+            gain.answers,
         )  # fmt: skip
 
 
@@ -390,6 +397,12 @@ def _gain_of(before: Levels, after: Levels, output: str) -> Gain | None:
     if not output:
         return gain
     return replace(gain, db=now[output] - was[output]) if output in was and output in now else None
+
+
+def _matters(gain: Gain) -> bool:
+    """Whether what freeing a loud source gains is worth its name: in dB, or in answers."""
+    more_answers = gain.answers is not None and gain.answers.shown > 0
+    return gain.db >= policies.LOUD.least_db or more_answers
 
 
 def _bears(before: Levels, after: Levels) -> bool:
@@ -432,7 +445,7 @@ def _offered(request: RunRequest, state: RunState) -> RunState:
     if request.loud not in _EFFORTS:
         return replace(state, heads=stated(built.floats.model, built.draft.plan, request.loud))
     with refitting(request, state) as refit:
-        why, heads = offered(request.sampling, built, request.weights, request.loud, refit)
+        why, heads = offered(request.sampling, built, request.weights, request.loud, refit, request.task)
     if why:  # without repair the scales stay what the outputs chose
         repaired = state.unrepaired is not None
         state = anew(request, state, why) if repaired else state.of(built.in_float(why))

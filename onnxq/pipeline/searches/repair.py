@@ -53,6 +53,11 @@ METHOD = (
     "what is written is fitted to more of these samples, and those that verify judge the end alone"
 )
 
+BY_ANSWERS = (
+    "; a step that is shown to lose answers of the model's task is dropped, whatever it gains in dB, and one "
+    "that is shown to keep more is kept where what it does in dB may be chance"
+)
+
 _SHARE = 0.75
 """Of the runs of the model that all else takes: so many repair takes at most, as fits are more work."""
 
@@ -182,6 +187,8 @@ class _Repairing:
         self._request, self._state = request, state
         self._built, self._options, self._sampling = state.built, request.repair, request.sampling
         self.part = _nothing_done(request.repair)
+        if request.task.layout is not None:
+            self.part = replace(self.part, method=self.part.method + BY_ANSWERS)
         self.ledger: list[RepairStep] = []
 
     def run(self) -> RunState:

@@ -23,6 +23,7 @@ from onnxq.quant.plan import QuantPlan
 from onnxq.quant.ranges import Ranges
 from onnxq.quant.thresholds import Method, automatic
 from onnxq.run import noise
+from onnxq.task.counted import counted
 
 
 def with_scales(job: Job, options: Calibrating, draft: Draft, floats: FloatModel, ranges: Ranges) -> Built:
@@ -92,7 +93,7 @@ def _choice(request: RunRequest, state: RunState) -> Choice:
     if floats is None or sampling.parts is None:
         return Choice(default, ranges.all(default), why="there was no data to choose with")
     measuring = built.copy()
-    watched = _Watched(job, sampling)
+    watched, counter = _Watched(job, sampling), counted(request.task, floats.outputs)
 
     def samples() -> Iterator[Mapping[str, np.ndarray]]:
         watched.again()
@@ -102,7 +103,7 @@ def _choice(request: RunRequest, state: RunState) -> Choice:
     def tried(feeds: Iterable[Any], scales: Sequence[Mapping[int, np.float32]]) -> noise.Noise:
         settings = [Candidate(scales=one) for one in scales]
         parts = job.parts_of(floats.outputs)
-        return noise.measure(floats, measuring, watched.feeds(feeds, len(settings)), settings, parts)
+        return noise.measure(floats, measuring, watched.feeds(feeds, len(settings)), settings, parts, counter)
 
     methods = methods_of(options, built.draft.plan, ranges.samples)
     with sampling.named():
