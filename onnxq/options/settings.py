@@ -664,10 +664,7 @@ class Details(Group, title=Papers.TITLE, table=Papers.TABLE, examples=("--layer-
         metavar="N",
     )  # fmt: skip
     pictures: bool = option(
-        True,
-        "Keep no pictures of samples and outputs in the report and its page.",
-        NOT,
-        flag=("--no-pictures",),
+        True, "Keep no pictures of samples and outputs in the report.", NOT, flag=("--no-pictures",)
     )
 
     def _check(self) -> None:
