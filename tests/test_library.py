@@ -77,7 +77,8 @@ RENAMED = {
     ("help", "show"): "open", ("advise", "budget"): "",
     ("calibrate", "merge"): "parts", ("inspect", "tensor"): "name", ("inspect", "nodes"): "match",
     ("inspect", "dot"): "found", ("inspect", "csv"): "", ("inspect", "force"): "",
-    ("check", "report"): "", ("check", "force"): "", ("engine", "dot"): "found", ("engine", "force"): "", ("page", "output"): "",
+    ("check", "report"): "", ("check", "force"): "", ("engine", "dot"): "found", ("engine", "force"): "",
+    ("page", "output"): "",
     ("statistics", "force"): "", ("weights", "force"): "", ("memory", "force"): "",
     ("analyze", "force"): "", ("diff", "force"): "",
 }  # fmt: skip

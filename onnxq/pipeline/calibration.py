@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
@@ -191,14 +191,14 @@ def prepare(
             vetoes.update(in_float(model) if format.loud == "float" else {})
             vetoes.update(own.floats)
 
-        def make(floats: Mapping[str, str], wanted: Collection[str]) -> QuantPlan:
+        def make(floats: Mapping[str, str], wanted: Mapping[str, Sequence[int]]) -> QuantPlan:
             # plans name the tensors of the model before edits
             vetoed = {**floats, **vetoes}
             return make_plan(job.model, rules, format.keep_float, vetoed, wanted, format.keep_float_op)
 
         methods: Mapping[str, LayerRule] = {}
         if file is None:
-            plan = make({}, ())
+            plan = make({}, {})
             draft = Draft(plan.per_tensor() if format.scale_form == "per-tensor" else plan)
         else:
             draft, methods, notes = draft_of(file, edits, model, make)

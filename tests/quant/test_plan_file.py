@@ -457,7 +457,7 @@ WRONG = {
     ),
     "inputs of int8": (
         change("layer", "first", "because", "inputs = [0]\nbecause"),
-        "'first' is int8, and inputs is said of layers in float only",
+        "node 'first' is int8, and no sum: what it reads is not chosen",
     ),
     "inputs": (
         change("layer", "first", '"int8"', '"float"\ninputs = [0]'),
