@@ -46,7 +46,6 @@ the inputs that a sum reads quantized."""
 
 CODE = "plan"
 _FEW = 4
-_IDLE = "named by the plan, and not read quantized (an Add reads what inputs = [0, 1] in its [[layer]] says)"
 _REPAIRED = (
     "names are those of the repaired model: give the --rules, --enable and --skip that it was made with"
 )
@@ -364,7 +363,8 @@ def _grouped(plan: QuantPlan, file: PlanFile, notes: list[str]) -> QuantPlan:
             groups.join(first, name, "; ".join(entry.because) or "the plan says so")
     idle = [name for entry in file.groups for name in entry.share if name not in names]
     idle += [name for name in listed if name not in names and name not in idle]
-    notes += _listed(_IDLE, sorted(idle))
+    said = _listed("named by the plan, and not read quantized", sorted(idle))
+    notes += [f"{note}; an Add reads what inputs = [0, 1] in its [[layer]] says" for note in said]
     members = groups.members()
     if {frozenset(group.tensors) for group in old} == set(map(frozenset, members.values())):
         return plan
