@@ -8,7 +8,7 @@ into int8 gets the pairs that a layer needs.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -32,6 +32,7 @@ from onnxq.options.parameters import stated
 from onnxq.options.settings import Format
 from onnxq.quant.fits import fits_of, within
 from onnxq.quant.patches import Patches
+from onnxq.quant.placement import SUMS
 from onnxq.quant.plan import KeptFloat, QuantPlan, ScaleGroup, Site
 from onnxq.quant.plan_file import BodyEntry, PlanFile
 from onnxq.quant.ranges import Range
@@ -39,9 +40,10 @@ from onnxq.quant.scales import weight_amax
 from onnxq.quant.weights import Weights
 from onnxq.run.profiles import check_profile
 
-MakePlan = Callable[[Mapping[str, str], Collection[str], Mapping[str, str]], QuantPlan]
-"""The plan of the rules, with some nodes in float, by name with the reason, others quantized although rules
-leave them in float; and with the number formats of nodes, by name."""
+MakePlan = Callable[[Mapping[str, str], Mapping[str, Sequence[int]], Mapping[str, str]], QuantPlan]
+"""The plan of the rules, with some nodes in float, by name with the reason, and others quantized although
+rules leave them in float, by name with the inputs that a sum reads quantized; and with the number formats of
+nodes, by name."""
 
 CODE = "plan"
 _FEW = 4
@@ -270,12 +272,21 @@ def check_body(file: PlanFile, model: Model) -> None:
 
 def _placed(file: PlanFile, names: _Names, make: MakePlan, notes: list[str]) -> QuantPlan:
     """The plan of the rules, in which the nodes run in what the file says."""
-    int8 = {entry.node: index for index, entry in enumerate(file.layers) if entry.format != "float"}
     formats = {entry.node: entry.format for entry in file.layers if entry.format != "float"}
-    free = make({}, (), formats)
-    wanted = int8.keys() - _in_int8(free)
+    free = make({}, {}, formats)
+    int8 = {entry.node: index for index, entry in enumerate(file.layers) if entry.format != "float"}
+    sums = {node: file.layers[index].inputs for node, index in int8.items() if file.layers[index].inputs}
+    _check_sums(file, sums, names, int8)
+    wanted = (int8.keys() - _in_int8(free)) | sums.keys()
     if wanted:
-        free = make({}, wanted, formats)
+        asked = {node: sums.get(node, ()) for node in sorted(wanted, key=int8.__getitem__)}
+        free = make({}, asked, formats)
+    for node, inputs in sums.items():
+        missed = sorted(set(inputs) - set(free.asked.get(node, ())))
+        if missed and node in free.readers:
+            message = f"input {missed[0]} of {node!r} cannot be read in {free.format_names}"
+            hint = "the model quantizes it already, or it depends on no input"
+            raise file.error(("layer", int8[node], "inputs"), message, hint)
     between: list[str] = []
     for node in sorted(wanted - _in_int8(free), key=int8.__getitem__):
         kept = {entry.node: entry.because for entry in free.kept_float}
@@ -317,6 +328,24 @@ def _placed(file: PlanFile, names: _Names, make: MakePlan, notes: list[str]) -> 
     return replace(plan, kept_float=tuple(sorted(kept_float, key=lambda entry: order[entry.node])))
 
 
+def _check_sums(
+    file: PlanFile, sums: Mapping[str, Sequence[int]], names: _Names, places: Mapping[str, int]
+) -> None:
+    """Refuses inputs of what is no sum, or has not so many that are computed."""
+    nodes = {node.name: Node(names.model, node) for node in names.model.graph.nodes}
+    for name, inputs in sums.items():
+        node, at = nodes[name], ("layer", places[name], "inputs")
+        if node.op not in SUMS:
+            format = file.layers[places[name]].format
+            message = f"node {name!r} is {format}, and no sum: what it reads is not chosen"
+            raise file.error(at, message, "inputs is said of layers in float, and of an Add or a Sum")
+        for index in inputs:
+            tensor = node.inputs[index] if index < len(node.inputs) else None
+            if tensor is None or tensor.is_constant:
+                what = "no input" if tensor is None else "a constant for input"
+                raise file.error(at, f"node {name!r} has {what} {index}", "the first input is 0")
+
+
 def _in_int8(plan: QuantPlan) -> frozenset[str]:
     """The nodes that a file calls int8."""
     layers = {layer.node for layer in plan.layers}
@@ -352,7 +381,8 @@ def _grouped(plan: QuantPlan, file: PlanFile, notes: list[str]) -> QuantPlan:
                 groups.join(first, other, "; ".join(entry.because) or "the plan says so")
     idle = [name for entry in file.groups for name in entry.share if name not in names]
     idle += [name for name in listed if name not in names and name not in idle]
-    notes += _listed("named by the plan, and not read quantized", sorted(idle))
+    said = _listed("named by the plan, and not read quantized", sorted(idle))
+    notes += [f"{note}; an Add reads what inputs = [0, 1] in its [[layer]] says" for note in said]
     members = groups.members()
     before = {frozenset((name, numbers[group.id]) for name in group.tensors) for group in old}
     if before == set(map(frozenset, members.values())):

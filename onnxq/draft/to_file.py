@@ -94,6 +94,7 @@ def _layer_entries(
             formats.setdefault(edge.node, pair.format if isinstance(pair, Site) else plan.usual.name)
             inputs.setdefault(edge.node, []).append(edge.input)
             whys.setdefault(edge.node, "" if len(pair.readers) > 1 else str(pair.because))
+    asked = plan.asked
     entries = []
     for node, op in nodes:
         layer = layers.get(node)
@@ -107,7 +108,8 @@ def _layer_entries(
             entries.append(LayerEntry(node, op, "float", kept.get(node, ""), half, note=note))
         elif node in inputs:
             format = formats[node]
-            entries.append(LayerEntry(node, op, format, whys[node] or f"it reads what is {format} anyway"))
+            why = whys[node] or f"it reads what is {format} anyway"
+            entries.append(LayerEntry(node, op, format, why, asked.get(node, ())))
     return tuple(entries)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
@@ -196,7 +196,9 @@ def prepare(
             vetoes.update(in_float(model) if format.loud == "float" else {})
             vetoes.update(own.floats)
 
-        def make(floats: Mapping[str, str], wanted: Collection[str], formats: Mapping[str, str]) -> QuantPlan:
+        def make(
+            floats: Mapping[str, str], wanted: Mapping[str, Sequence[int]], formats: Mapping[str, str]
+        ) -> QuantPlan:
             # plans name the tensors of the model before edits
             vetoed = {**floats, **vetoes}
             ops = format.keep_float_op
@@ -205,7 +207,7 @@ def prepare(
 
         methods: Mapping[str, LayerRule] = {}
         if file is None:
-            draft = Draft(make({}, (), {}))
+            draft = Draft(make({}, {}, {}))
         else:
             draft, methods, notes = draft_of(file, edits, model, make)
             job.notes.extend(notes)
@@ -226,7 +228,7 @@ def prepare(
         return draft, left, notes
 
     def drafted(formats: Mapping[str, str]) -> tuple[Draft, Mapping[str, LayerRule]]:
-        return with_stated(Draft(make({}, (), formats)))[:2]
+        return with_stated(Draft(make({}, {}, formats)))[:2]
 
     draft, ranges, said = with_stated(draft)
     job.notes.extend([*said, *own.notes])

@@ -43,6 +43,7 @@ from onnxq.pipeline.calibration import (
     activations,
     prepare,
 )
+from onnxq.pipeline.chosen_sums import told_of_sums
 from onnxq.pipeline.decision_ranking import MAX_FLOAT, Sensitivity, sensitivity_of
 from onnxq.pipeline.deploying import deployment_parts, worths
 from onnxq.pipeline.engine_part import told_beyond
@@ -288,6 +289,7 @@ class Quantization:
         result = (as_float or job.result(made.proto, made.model)).deployed(sampling.deployments)
         result.cache = cache
         engine, against = self._compiler_part(state, result.report.unsupported)
+        job.notes.extend(told_of_sums(built, engine))
         result.report = job.finished(
             replace(
                 result.report,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.grouped import grouped
@@ -22,13 +22,18 @@ from onnxq.rule.told import told
 
 _USERS_VETO = "--keep-float"
 
+AS_STATED = "the plan says which inputs it reads quantized"
+
+SUMS = ("Add", "Sum")
+"""What may be told which inputs it reads quantized."""
+
 
 def make_plan(
     model: Model,
     rules: Sequence[Rule],
     keep_float: Sequence[str] = (),
     vetoes: Mapping[str, str] | None = None,
-    wanted: Collection[str] = (),
+    wanted: Mapping[str, Sequence[int]] | None = None,
     keep_float_op: Sequence[str] = (),
     formats: Mapping[str, str] | None = None,
 ) -> QuantPlan:
@@ -39,7 +44,8 @@ def make_plan(
         rules: the rules that are on; those of stage `place` are asked.
         keep_float: names of nodes to keep in float, as globs.
         vetoes: names of nodes that have to stay in float, and why.
-        wanted: names of nodes that are quantized although rules leave them in float, if they can be.
+        wanted: names of nodes that are quantized although rules leave them in float, if they can be; with
+            the inputs that a sum reads quantized, and no other ones, or none: those that the rules name.
         keep_float_op: operators to keep in float.
         formats: the number formats of nodes, by name, that are others than the target's first. A product of
             codes that the model itself has keeps theirs.
@@ -58,15 +64,18 @@ def make_plan(
     reads: list[Read] = []
     together: list[Together] = []
     skipped: dict[Node, Reason] = {}
-    forced = vetoes or {}
+    forced, wanted = vetoes or {}, wanted or {}
     refused = {node: forced[node.name] for node in nodes if node.name in forced}
     named = [(f"{_USERS_VETO} {glob}", _of_name(nodes, glob)) for glob in keep_float]
     named += [(f"{_USERS_VETO}-op {op}", _of_operator(nodes, op)) for op in keep_float_op]
     refused.update(_user_vetoes(named))
     by_root = grouped((root, rule) for rule in rules if rule.stage == "place" for root in rule.roots)
     for node in nodes:
+        wishes += [Quantize(node, index, because=AS_STATED) for index in wanted.get(node.name, ())]
         for rule in by_root.get(node.op, ()) if not node.domain else ():
             for fact in _facts(rule, node, skipped):
+                if isinstance(fact, Quantize | Read) and wanted.get(fact.node.name):
+                    continue
                 if isinstance(fact, Quantize):
                     wishes.append(fact)
                 elif isinstance(fact, Follow):

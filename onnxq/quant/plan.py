@@ -249,6 +249,15 @@ class QuantPlan:
         """The names of the nodes that read pairs by this plan."""
         return frozenset(edge.node for pair in self.pairs for edge in pair.readers)
 
+    @property
+    def asked(self) -> dict[str, tuple[int, ...]]:
+        """The inputs that nodes other than layers ask to read quantized by themselves, as a plan states."""
+        read = {edge for pair in self.pairs for edge in pair.readers}
+        layers = {layer.node for layer in self.layers}
+        by_themselves = [need.edge for need in self.needs if not need.of and not need.beside]
+        edges = dict.fromkeys(edge for edge in by_themselves if edge in read and edge.node not in layers)
+        return {node: tuple(sorted(some)) for node, some in grouped((e.node, e.input) for e in edges).items()}
+
     def with_partners(self, nodes: Iterable[str]) -> frozenset[str]:
         """Nodes, and those that cannot stay quantized without them."""
         partners = grouped((node, joint.nodes) for joint in self.together for node in joint.nodes)

@@ -14,6 +14,12 @@
     format = "float"
     because = "boxes lose precision"
 
+    [[layer]]
+    node = "/block/Add"
+    op = "Add"
+    format = "int8"
+    inputs = [0, 1]
+
     [body]
     type = "fp16"
     io = "fp32"
@@ -86,6 +92,7 @@ _HEAD = """\
 # The quantization plan of {model}. Edit it, then: onnxq quantize {model} --plan {plan}
 #
 # [[layer]]   A node in a number format, or in "float". Any other node may be added, with format = "float".
+#             inputs = [0, 1] of an Add are those that it reads quantized, whatever else is.
 # [[tensor]]  A quantized activation, for values from -amax to amax. Without amax it is measured, which needs
 #             --calib or --stats: by the run's method, or by method = "entropy" or another one of its own.
 # [[group]]   Tensors with one scale, the widest. One in no group has a scale of its own.
@@ -108,7 +115,8 @@ class LayerEntry:
         op: its operator; "": the file does not say.
         format: `int8`, `fp8` or `float`.
         because: why.
-        inputs: those that it reads quantized although it does not run in that format.
+        inputs: those that a layer in float reads quantized; of a sum those that it is to read quantized, and
+            no other ones.
         scales: the form of its weights' scales, `post-scale` or "": as [[weight]] says.
         note: what a reader of the file may want to know.
     """

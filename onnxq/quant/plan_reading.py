@@ -154,10 +154,6 @@ def _plan(path: Path, data: Mapping[str, Any], document: str) -> PlanFile:
     sizes = read_table(top.get("shapes", {}), dict.fromkeys(top.get("shapes", ()), _sizes), ("shapes",))
     shares = read_table(top.get("shares", {}), dict.fromkeys(top.get("shares", ()), number(1)), ("shares",))
     layers = [LayerEntry(**{"op": "", **v}) for v in _entries(top, "layer", _LAYER, "node", "format")]
-    for index, layer in enumerate(layers):
-        if layer.inputs and layer.format != "float":
-            message = f"node {layer.node!r} is {layer.format}, and inputs is said of layers in float only"
-            raise At(("layer", index, "inputs"), message, "leave it out")
     tensors = [
         TensorEntry(**_consistent(i, v)) for i, v in enumerate(_entries(top, "tensor", _TENSOR, "name"))
     ]

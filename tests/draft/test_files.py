@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnx.parser
+import onnx_graphsurgeon as gs
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "quant"))
@@ -22,7 +23,7 @@ from onnxq.draft.from_file import draft_of, edited_as_stated
 from onnxq.draft.to_file import file_of
 from onnxq.graph.model import Model
 from onnxq.quant.insert import insert
-from onnxq.quant.placement import make_plan
+from onnxq.quant.placement import SUMS, make_plan
 from onnxq.quant.plan_file import PlanFile
 from onnxq.quant.plan_reading import read_plan
 from onnxq.quant.ranges import Range
@@ -74,6 +75,28 @@ def test_random_nets(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", list(NETS))
 def test_planned_nets(name: str, tmp_path: Path) -> None:
     stays(Model.open(NETS[name]()), tmp_path, 0)
+
+
+def test_sums_whose_inputs_a_plan_chooses(tmp_path: Path) -> None:
+    """Written with them, read with them; also where layers around them go to float."""
+    compared = 0
+    for seed in range(30):
+        model, rng = Model.open(random_net(seed)), np.random.default_rng(seed)
+        sums = [node for node in model.graph.nodes if node.op in SUMS]
+        asked = {}
+        for node in sums:
+            free = [at for at, tensor in enumerate(node.inputs) if not isinstance(tensor, gs.Constant)]
+            asked[node.name] = tuple(sorted(set(rng.choice(free, rng.integers(1, len(free) + 1)).tolist())))
+        plan = make_plan(model, RULES, wanted=asked)
+        ranges = {name: Range(float(rng.uniform(1, 9)), Reason("method", "mse")) for name in plan.measured}
+        draft, layers = Draft(plan, ranges), [layer.node for layer in plan.layers]
+        for names in ([], *([name] for name in layers)):
+            left = draft.in_float({name: Reason("goal", "it gains") for name in names}, model)
+            read = again(left, model, tmp_path)
+            assert bytes_of(read, model) == bytes_of(left, model), (seed, names)
+            assert read.plan.asked == left.plan.asked
+            compared += bool(left.plan.asked)
+    assert compared > 20
 
 
 PIXELS = """<ir_version: 8, opset_import: ["" : 17]>

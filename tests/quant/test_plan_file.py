@@ -318,7 +318,8 @@ class TestEdits:
 
     def test_what_changes_nothing_is_said(self, tmp_path: Path) -> None:
         path = put(tmp_path, written(), change("tensor", "x", '"x"', '"c"'))
-        assert "named by the plan, and not read quantized: 'c'" in notes(quantize(net(), data(), plan=path))
+        told = "named by the plan, and not read quantized: 'c'; an Add reads what inputs = [0, 1]"
+        assert told in notes(quantize(net(), data(), plan=path))
 
     def test_a_method_that_nothing_uses_is_said(self, tmp_path: Path) -> None:
         found = quantize(net(), data(), plan=put(tmp_path, written()), method="entropy")
@@ -457,7 +458,7 @@ WRONG = {
     ),
     "inputs of int8": (
         change("layer", "first", "because", "inputs = [0]\nbecause"),
-        "'first' is int8, and inputs is said of layers in float only",
+        "node 'first' is int8, and no sum: what it reads is not chosen",
     ),
     "inputs": (
         change("layer", "first", '"int8"', '"float"\ninputs = [0]'),
