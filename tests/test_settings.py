@@ -9,6 +9,7 @@ import shlex
 from pathlib import Path
 
 import numpy as np
+import onnx.parser
 import pytest
 import typer
 
@@ -174,6 +175,12 @@ def test_a_keyword_of_a_wrong_type_is_named(name: str) -> None:
         for n, p in parameters.items()
         if p.default is p.empty
     }
+    if "found" in needed:
+        needed["found"] = onnxq.inspect(
+            onnx.parser.parse_model(
+                '<ir_version: 8, opset_import: ["" : 17]> g (float x) => (y) { y = Abs (x) }'
+            )
+        )
     for keyword in parameters.keys() - needed.keys():
         wrong = type("Wrong", (), {"__repr__": lambda self: "<wrong>"})()
         with pytest.raises(UserError, match=f"^{keyword} is <wrong>, not ") as caught:

@@ -43,7 +43,7 @@ _ELSEWHERE = {
     "op": _SCREEN,
     "nodes": "call onnxq.inspect",
     "tensor": "call onnxq.describe_tensor",
-    "dot": "call onnxq.draw with what onnxq.inspect returns",
+    "dot": "call onnxq.draw with what this returns, or onnxq.inspect",
     "merge": "call onnxq.merge_stats",
     "target": "it does the same for each target",
     "message": "call onnxq.explain_message",

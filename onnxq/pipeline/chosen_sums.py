@@ -26,17 +26,26 @@ def told_of_sums(built: Built, engine: EnginePart) -> list[str]:
     model = built.written.model
     kernels = kernels_of(engine.layers, operators_of(model))
     nodes = {node.name: node for node in main_nodes(model)}
+    pairs = built.draft.plan.pairs
+    alone = {(e.node, e.input) for pair in pairs if len(pair.readers) == 1 for e in pair.readers}
     return [
         f"the plan has {name!r} read its input {index} quantized: {said}"
         for name, inputs in asked.items()
         if name in nodes
         for index in inputs
-        for said in _said(nodes[name], index, kernels)
+        for said in _said(nodes[name], index, kernels, alone=(name, index) in alone)
     ]
 
 
-def _said(node: Node, index: int, kernels: Sequence[Kernel]) -> Iterator[str]:
-    """What is to be said of an input of a sum; nothing where a kernel of the sum reads its codes."""
+def _said(node: Node, index: int, kernels: Sequence[Kernel], *, alone: bool) -> Iterator[str]:
+    """What is to be said of an input of a sum; nothing where a kernel of the sum reads its codes.
+
+    Args:
+        node: the sum.
+        index: the input.
+        kernels: the engine's.
+        alone: whether nothing else reads the pair.
+    """
     tensor = node.inputs[index]
     pair = None if tensor is None else pair_of(tensor)
     quantizer = None if pair is None else pair.quantizer
@@ -48,7 +57,7 @@ def _said(node: Node, index: int, kernels: Sequence[Kernel]) -> Iterator[str]:
         yield f"the compiler makes nothing of it, the kernel of the sum rounds itself what it reads ({read})"
     elif not any(tensor.dtype in CODES for kernel in own for tensor in kernel.inputs):
         yield "the compiler makes nothing of it, the sum runs in float"
-    else:
+    elif alone:
         for kernel in kernels:
             if quantizer.name in kernel.nodes and kernel.is_conversion and kernel.inputs:
                 yield f"a kernel more only quantizes for it, and moves {size(kernel.moved)}"

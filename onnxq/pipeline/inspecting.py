@@ -48,6 +48,7 @@ def inspect(
     return nodes_of(opened, match=match, ops=ops, around=around, depth=depth)
 
 
+@tells_keywords
 def draw(found: ModelNodes | EngineDocument, *, match: Sequence[str] = (), ops: Sequence[str] = ()) -> str:
     """What `inspect` or `engine` found as a drawing, in Graphviz's DOT: `dot -Tsvg`.
 

@@ -12,7 +12,13 @@ import pytest
 
 import onnxq
 from onnxq.base.errors import UserError
+from onnxq.compiled.kernels import kernels_of
+from onnxq.compiled.reading import operators_of
+from onnxq.graph.model import Model
+from onnxq.graph.view import main_nodes
+from onnxq.pipeline.chosen_sums import _said
 from onnxq.run import trt
+from onnxq.run.engine_log import EngineLayer, EngineTensor
 
 NET = """<ir_version: 8, opset_import: ["" : 17]>
     net (float[1, 32, 16, 16] x) => (float[1, 32, 16, 16] y) {
@@ -107,3 +113,42 @@ def test_what_the_compiler_makes_nothing_of_is_told(place: Path) -> None:
     assert any("b_QuantizeLinear" in kernel.nodes for kernel in kernels)
     plain = onnxq.quantize(place / "net.onnx", SAMPLES, plan=place / "plan.toml", **OPTIONS)
     assert not any("quantized: " in note for note in plain.report.calibration.notes)
+
+
+@pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")
+def test_a_pair_that_others_read_too_is_no_cost_of_the_sum(place: Path) -> None:
+    """The kernel that quantizes `x` is the convolution's as well, and the sum reads its codes."""
+    file = stated(place, "lone", 'op = "Add"\nformat = "int8"\ninputs = [1]')
+    made = onnxq.quantize(place / "net.onnx", SAMPLES, plan=file, **OPTIONS)
+    (kernel,) = (one for one in made.report.engine.layers if "lone" in one.nodes and one.inputs)
+    assert "int8" in {tensor.dtype for tensor in kernel.inputs}
+    assert not any("'lone'" in note for note in made.report.calibration.notes)
+
+
+_APART = ("b_QuantizeLinear", "fp16_b", "int8_b")
+
+
+def _layer(nodes: str, reads: str, writes: str) -> EngineLayer:
+    tensors = [(EngineTensor(text, text.split("_")[0], (1, 32, 16, 16)),) for text in (reads, writes)]
+    return EngineLayer(
+        f"kernel of {nodes}", "kgen", None, tensors[0], (), tensors[1], tuple(nodes.split()), ""
+    )
+
+
+@pytest.mark.parametrize(
+    ("layers", "said"),
+    [
+        ((_APART, ("sum", "int8_b", "int8_s")), "only quantizes for it, and moves 24.6 kB"),
+        ((_APART, ("sum", "fp16_b", "int8_s")), "the sum runs in float"),
+        ((("b_QuantizeLinear sum", "fp16_b", "int8_s"),), "rounds itself what it reads (fp16)"),
+        ((("b b_QuantizeLinear", "int8_q", "int8_b"), ("sum", "int8_b", "int8_s")), ""),
+    ],
+)
+def test_what_is_told_of_kernels(place: Path, layers: tuple[tuple[str, str, str], ...], said: str) -> None:
+    file = stated(place, "sum", 'op = "Add"\nformat = "int8"\ninputs = [0]')
+    made = onnxq.quantize(place / "net.onnx", SAMPLES, plan=file, compile=False, **OPTIONS)
+    model = Model.open(made.model)
+    kernels = kernels_of([_layer(*layer) for layer in layers], operators_of(model))
+    (node,) = (one for one in main_nodes(model) if one.name == "sum")
+    told = list(_said(node, 0, kernels, alone=True))
+    assert [said in one for one in told] == [True] * bool(said)
