@@ -204,10 +204,10 @@ def _task(task: TaskPart | None) -> Iterator[Fact]:
         return
     for one in task.figures:
         share = number(one.percent)
-        value = "none to keep" if share is None else f"{decimal(share)} %{within(one.interval)}"
+        value = "none to keep" if share is None else f"{percent(share / 100)}{within(one.interval)}"
         yield Fact(f"{one.name[0].upper()}{one.name[1:]}", value, one.said)
     for by in () if task.labels is None else task.labels.figures:
-        change = f"{decimal(number(by.floating))} % → {decimal(number(by.int8))} %"
+        change = f"{figure(number(by.floating))} % → {figure(number(by.int8))} %"
         yield Fact(
             f"By the labels: {by.name}", change, counted(task.labels.samples if task.labels else 0, "sample")
         )
