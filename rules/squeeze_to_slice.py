@@ -219,17 +219,17 @@ EXAMPLES = [
     Skips(
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[B, N, 8] x) => (y) { y = Squeeze (x) }""",
-        because="without axes",
+        because="names no axes",
     ),
     Skips(
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[B, 1, N] x) => (y) { y = Squeeze (x) }""",
-        because="without axes, and B, N may",
+        because="names no axes, and B, N may",
     ),
     Skips(
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[] x) => (y) { y = Squeeze (x) }""",
-        because="without axes, and ? may",
+        because="names no axes, and ? may",
     ),
     Fires(_HEAD.replace('"" : 17', '"" : 13') % (_WEIGHTS, "Gemm (r, w)"), gone="If"),
     Fires(

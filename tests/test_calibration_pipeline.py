@@ -409,6 +409,7 @@ def test_the_best_method_is_chosen_on_other_samples(roles: Roles, outliers: int,
             samples=40,
             method=name,
             percentile=float(value[0]) if name == "percentile" else 99.99,
+            constant=float(value[0]) if name == "average" else 0.01,
         )
         assert set(roles.calibrated) == used
         alone[trial["method"]] = noise(model, by_itself.model, others)
