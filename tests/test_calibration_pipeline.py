@@ -461,7 +461,7 @@ def test_refinement_gives_one_tensor_another_threshold(roles: Roles) -> None:
     quantize(model, data)
     for one in data:
         one["x"][0, 10, 4, 5] = 3000
-    for i in roles.calibrated[::2]:
+    for i in roles.calibrated:
         data[i]["x"][0, 3, 4, 5] = 1e5
     roles.chose.clear()
     result = quantize(model, data)

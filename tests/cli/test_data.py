@@ -216,7 +216,7 @@ def test_samples_tell_how_far_they_are() -> None:
     errors = [("layers", done, 3) for done in (1, 2, 3)]
     assert [step for step in found if step not in fits] == [
         *(("calibrate", done, 15) for done in range(1, 16)),
-        *(("choose: 6 methods", done, 36) for done in range(6, 37, 6)),
+        *(("choose: 7 methods", done, 42) for done in range(7, 43, 7)),
         *(("verify", done, 3) for done in range(1, 4)),
         *errors,
     ]
