@@ -42,7 +42,8 @@ def verbs() -> dict[str, set[str]]:
     found = {}
     for name, command in group.commands.items():  # type: ignore[attr-defined]
         inner = getattr(command, "commands", {"": command})
-        found[name] = {word for one in inner.values() for option in one.params for word in option.opts}
+        options = [option for one in inner.values() for option in one.params]
+        found[name] = {word for option in options for word in (*option.opts, *option.secondary_opts)}
         found[name] |= {"-h", "--help"}
     return found
 
