@@ -1,4 +1,4 @@
-"""Files of the user's come in by one door: no pipe is waited for, no device is read for ever."""
+"""Documents of the user's come in by one door: no pipe is waited for, no device is read for ever."""
 
 from __future__ import annotations
 
@@ -55,6 +55,11 @@ def test_what_is_no_file_is_refused_at_once(line: str, file: str, place: Path) -
         (place / "pipe").rename(place / "pipe.toml")
     ran = run(place, *line.format(*[file] * line.count("{}")).split())
     assert ran.code == 2, ran.err
+    said = (
+        "it is a pipe, and no file", "it is a device, and no file", "is not a file", "there is no data file",
+        "No such file",  # /dev/zero.toml
+    )  # fmt: skip
+    assert any(text in " ".join(ran.err.split()) for text in said), ran.err
     assert "Traceback" not in ran.err
 
 

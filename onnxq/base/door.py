@@ -1,4 +1,6 @@
-"""The door by which files of the user's come in: regular ones, of a size that is bounded, read once.
+"""The door by which documents of the user's come in: regular files, of a size that is bounded, read once.
+
+Models, samples and images are opened where they are looked for, which is where files are.
 
 A pipe would have a run wait for ever, and a device has no end. Who reads a file says what it should be; here
 is what may be wrong with any. All is told as an `OSError`, whose `strerror` is for people.

@@ -245,3 +245,23 @@ def test_times_that_nothing_is_read_for_are_refused(
 ) -> None:
     with pytest.raises(UserError, match=says):
         engine(model, **asked)
+
+
+def test_nodes_stand_by_the_time_that_lies_between_the_engines(model: Path, tmp_path: Path) -> None:
+    """Of nodes in the same type, those that take a fifth longer somewhere are told, the most first."""
+
+    def layers(folder: Path, name: str, **milliseconds: float) -> tuple[Path, Path]:
+        info = [of_8() | {"Name": one, "Metadata": f"[ONNX Layer: {one}]"} for one in milliseconds]
+        times = [{"count": 1}, *({"name": one, "averageMs": took} for one, took in milliseconds.items())]
+        return write(folder, f"{name}.json", info), write(folder, f"{name}.times.json", times)
+
+    names = [node.name for node in onnx.load(model).graph.node if node.op_type in ("Conv", "Relu")][:3]
+    assert len(names) == 3
+    ours = layers(tmp_path, "a", **dict(zip(names, (1.0, 1.0, 3.0), strict=True)))
+    theirs = layers(tmp_path, "b", **dict(zip(names, (1.1, 1.5, 1.0), strict=True)))
+    found = engine(
+        model, layer_info=ours[0], profile_times=ours[1], compare=theirs[0], compare_profile_times=theirs[1]
+    ).differences
+    assert found is not None
+    told = [(one.node, one.lost_by, one.why) for one in found.nodes if one.why]
+    assert told == [(names[2], "one", "time"), (names[1], "other", "time")]

@@ -16,7 +16,9 @@ from dataclasses import replace
 from onnxq.advice.worth import Worth, worth_of
 from onnxq.base.reason import Reason
 from onnxq.body.decide import Decision
-from onnxq.judge.about_mean import AboutMeanMeter
+from onnxq.judge.about_mean import AboutMeanGroups
+from onnxq.judge.acceptance import GROUPS, Levels, judged
+from onnxq.judge.policies import TOGETHER
 from onnxq.pipeline.search import ModelSearch, searched
 from onnxq.pipeline.searches.body import BODY
 from onnxq.pipeline.searches.compile import COMPILE
@@ -27,6 +29,7 @@ from onnxq.quant.plan import QuantPlan
 from onnxq.repair.engine_bytes import engine_bytes
 from onnxq.repair.ledger import RepairStep, taking
 from onnxq.run import ort
+from onnxq.task.counted import counted
 
 _SAMPLES = 16
 """How many samples say which file is nearer."""
@@ -41,12 +44,13 @@ def _wanted(request: RunRequest, state: RunState) -> bool:
 
 def _undone(request: RunRequest, state: RunState) -> RunState:
     """The nearest file of those that move fewer bytes; where one moves no more than float16, of these."""
-    found = [one for one in (_with_half_body(request, state), _with_less_room(request, state)) if one]
+    found = [one for one in (_with_less_room(request, state), _with_half_body(request, state)) if one]
     enough = [one for one in found if not _moves_more(one)] or found
     if not enough[1:]:
         return enough[0] if enough else state
-    levels = _levels(request, enough)
-    return enough[levels.index(max(levels))]
+    less, half = enough
+    before, after = _levels(request, enough)
+    return half if judged(before, after, TOGETHER).kept else less
 
 
 def _with_half_body(request: RunRequest, state: RunState) -> RunState | None:
@@ -95,20 +99,20 @@ def _with_less_room(request: RunRequest, state: RunState) -> RunState | None:
     return searched((BYTES,), request, replace(again, repair=replace(again.repair, steps=told)))
 
 
-def _levels(request: RunRequest, states: Sequence[RunState]) -> list[float]:
-    """How near the outputs of each file are, as it is written, on samples that choose, dB."""
+def _levels(request: RunRequest, states: Sequence[RunState]) -> list[Levels]:
+    """How near the outputs of each file are, as it is written, on samples that choose."""
     first = states[0]
     job, floats = first.built.job, (first.unrepaired or first).built.floats
     exact = ort.load(floats.reference, data_dir=floats.model.data_dir)
     outputs = list(exact.outputs)
-    meter = AboutMeanMeter(job.parts_of(outputs), len(states), request.weights)
+    counter = counted(request.task, outputs)
+    dealt = AboutMeanGroups(job.parts_of(outputs), request.weights, GROUPS, len(states), counter)
     runners = [runner(job, one.built.written.proto, emulate=one.built.emulates) for one in states]
     sampling = request.sampling
     with sampling.named():
         for feeds in itertools.islice(sampling.feeds(sampling.proposing()), _SAMPLES):
-            meter.add(exact.run(feeds, outputs), [one.run(feeds, outputs) for one in runners])
-    levels = [part.sqnr_about_mean_db for part in meter.results()]
-    return [-math.inf if level is None else level for level in levels]
+            dealt.add(exact.run(feeds, outputs), [one.run(feeds, outputs) for one in runners], feeds)
+    return Levels.of_each(dealt.groups)
 
 
 def _told(one: RepairStep, undone: RepairStep, why: str, steps: Sequence[RepairStep]) -> RepairStep:

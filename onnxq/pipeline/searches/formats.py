@@ -182,7 +182,9 @@ class _Choosing:
 
     def _judged(self, state: RunState) -> _Judged:
         """How near a candidate is, on samples that chose nothing of it."""
-        accuracy = Accuracy(self._sampling, state.built, Asked(weights=self._request.weights))
+        accuracy = Accuracy(
+            self._sampling, state.built, Asked(weights=self._request.weights, task=self._request.task)
+        )
         samples = self._sampling.feeds(self._sampling.confirming())
         (levels,) = accuracy.levels([()], itertools.islice(samples, _JUDGES))
         return _Judged(state, levels, self._bytes(state.built, state.built.draft.plan))
