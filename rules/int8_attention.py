@@ -11,8 +11,7 @@ the one for half precision. NVIDIA's documentation of TensorRT 10 says the same.
 - at least 2 queries, and no more keys and queries than the target's table says
 - an int8 layer reads the output, moved at most; nobody else reads the scores or their Softmax
 
-In FP8 it is one kernel for heads of 16 to 256 channels, a multiple of 16, from 32 keys and queries on, measured
-up to 4,096.
+In FP8 it is one kernel for heads of 4 to 256 channels, from 32 keys and queries on, measured up to 4,096.
 
 In int8 it stays while the outputs are good: all weights have one scale, in which the many small ones of one
 head may be lost beside the great one of another. FP8 has as many bits for small ones.
@@ -40,7 +39,7 @@ from onnxq.rule import (
     place,
 )
 
-_HEADS = {"int8": (16, 32, 64), "fp8": range(16, 257, 16)}  # channels, by the format
+_HEADS = {"int8": (16, 32, 64), "fp8": range(4, 257)}  # channels, by the format
 _LEAST = {"fp8": 32}  # keys and queries
 _SCORED = ("Add", "Sum", "Sub", "Mul", "Div", "Where", "Max", "Min", "Neg")
 _SHAPED = ("Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze")
@@ -155,7 +154,7 @@ def _check_sizes(found: _Attention) -> None:
     (*_, queries, channels), (*_, keys), (*_, width) = sizes
     format = found.last.format.name
     if channels not in _HEADS[format] or width != channels:
-        some = "16, 32 or 64" if format == "int8" else "multiples of 16 up to 256"
+        some = "16, 32 or 64" if format == "int8" else "4 to 256"
         raise Skip(
             f"attention of {channels} channels a head, {width} of the values: {format} kernels have {some}"
         )
