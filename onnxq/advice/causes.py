@@ -105,6 +105,13 @@ def of_bytes(report: Report, ratio: float) -> Iterator[LikelyCause]:
         report: the report.
         ratio: what it moves, as a share of what float16 moves.
     """
+    body = part_of(BodyPart, report.body)
+    if body.type == "fp32" and given(report, "--body"):
+        yield LikelyCause(
+            "wide-body", f"what is not {report.number_format} stays float32, as asked (--body fp32)",
+            "a float32 value is twice as long as one of float16", "let it be float16",
+            again(report, without=("--body",)),
+        )  # fmt: skip
     steps = part_of(RepairPart, report.repair).steps if report.repair is not None else ()
     kept = [one for one in steps if one.verdict == "kept"]
     for step in sorted((one for one in kept if number(one.more_bytes)), key=lambda one: -one.more_bytes):
@@ -117,7 +124,7 @@ def of_bytes(report: Report, ratio: float) -> Iterator[LikelyCause]:
             f"leave {step.step} out",
             again(report, without=("--repair",), more=("--repair", rest or "none")),
         )  # fmt: skip
-    wide = {one.node for one in part_of(BodyPart, report.body).float32}
+    wide = {one.node for one in body.float32}
     layers = report.verdict.layers if report.verdict is not None else ()
     more = {one.layers: (number(one.int8_mb) or 0.0) - (number(one.fp16_mb) or 0.0) for one in layers}
     for layer in sorted(layers, key=lambda one: -more[one.layers])[:1]:

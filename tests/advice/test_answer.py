@@ -151,6 +151,15 @@ def test_what_moves_the_bytes_is_the_step_that_does_and_then_the_layer(plain: di
     finding = next(one for one in of(plain, change).findings if one.code == "bytes")
     assert [cause.code for cause in finding.causes] == ["step", "bytes-layer", "float16"]
     step, layer, _ = finding.causes
+
+    def wide(report: dict[str, Any]) -> None:
+        change(report)
+        report["body"]["type"] = "fp32"
+
+    assert [cause.code for cause in finding.causes] == [one.code for one in of(plain, wide).findings[0].causes]
+    asked = of(plain, lambda report: (wide(report), report["asked"].append(["--body", "fp32"])))
+    assert asked.findings[0].causes[0].code == "wide-body"
+    assert "--body" not in asked.command
     assert "split makes 0.20 of these 1.10, for +2.0 dB" in step.said
     assert shlex.split(step.command)[-2:] == ["--repair", "bias"]
     assert step.command.count("--repair") == 1
