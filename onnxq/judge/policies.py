@@ -69,6 +69,9 @@ LOUD_PRICE_DB, LOUD_PRICE_OF_ONE_DB = 50.0, 0.1
 # Which part of them may go to float for it where nobody asks: as good as none of the speed.
 LOUD_MOST = 0.01
 
+# The same where an output is bad without: what is beyond costs twice the price.
+LOUD_MOST_OF_BAD = 0.05
+
 # Which part of an output's noise one source makes that is loud.
 LOUD_SHARE = 0.3
 

@@ -344,6 +344,17 @@ def test_what_is_loud_gains_what_it_does_when_the_others_are_fitted_to_it() -> N
     assert source["gain_db"] == pytest.approx(by_hand - int8, abs=1.5)
 
 
+def test_more_than_one_percent_is_in_float_only_where_an_output_is_bad() -> None:
+    """The head is 2.6 % of the work; at 20.8 dB it is named, at 18.1 it is in float."""
+    fair, bad = (report_of(spiked(spike=spike, rest=0)) for spike in (20, 30))
+    assert in_float(fair) == {}
+    (named,) = fair["plan"]["heads"]["loud"]
+    assert (named["name"], named["left_float"]) == ("head", False)
+    assert named["gain_db"] > 9
+    assert set(in_float(bad)) == {"head"}
+    assert 0.01 < bad["plan"]["heads"]["share"] < 0.05
+
+
 def test_repair_begins_anew_behind_what_is_loud() -> None:
     """As if the head had been in float by hand."""
     options = {**COMMON, "repair": ["bias"], "method": "minmax"}

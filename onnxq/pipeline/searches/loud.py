@@ -45,7 +45,8 @@ class _Effort:
         asked: how the noise is measured.
         samples: how many samples choose and confirm, at most.
         sets: how many sets are tried, at most: each has a decision more than the one before.
-        most: which share of the eligible multiply-accumulates may go to float, 0 to 1.
+        most: which share of the eligible multiply-accumulates may go to float, 0 to 1;
+        most_of_bad: and where an output is bad without, for twice the price of what is beyond.
         good_db: the SQNR of the worst output from which on nothing is looked for, dB.
     """
 
@@ -53,13 +54,15 @@ class _Effort:
     samples: int
     sets: int
     most: float = 1.0
+    most_of_bad: float = 1.0
     good_db: float = math.inf
 
 
 _EFFORTS = {
     "auto": _Effort(Asked(samples=16, most=MOST), 16, 24),
     "default": _Effort(
-        Asked(samples=4, most=36, loud=policies.LOUD_SHARE), 8, 4, policies.LOUD_MOST, policies.GOOD_DB
+        Asked(samples=4, most=36, loud=policies.LOUD_SHARE), 8, 4,
+        policies.LOUD_MOST, policies.LOUD_MOST_OF_BAD, policies.GOOD_DB,
     ),
 }
 
@@ -93,6 +96,7 @@ def offered(
     multiply-accumulates that it takes from int8. What is fitted made up for their noise: it is fitted anew to
     that set in float, and to each loud source that is named, and what they gain then is told. Other samples
     have to confirm that. An output that is lost is heard alone, too; the worst output is never to be worse.
+    By default that is at most 1 % of them, or 5 % for twice the price where an output is bad (below 20 dB).
 
     Args:
         sampling: gives the samples.
@@ -154,6 +158,7 @@ class _Looking:
         self._accuracy = Accuracy(sampling, built, self._asked)
         self._anew: dict[tuple[str, ...], Accuracy] = {}
         self._taken: _Set = ()
+        self._most = self._effort.most
         self._refused = ""
 
     def run(self) -> tuple[dict[str, Reason], Heads]:
@@ -166,6 +171,7 @@ class _Looking:
             return {}, replace(self._heads, why=why)
         model = self._accuracy.model
         share = max(0.0, float(model.loudness().max()))
+        self._most = self._effort.most if worst >= policies.BAD_DB else self._effort.most_of_bad
         asked = () if model.sources.parts else (policies.BAD_DB, policies.ENOUGH_FOR_ALL_DB)
         goals = tuple(map(self._foreseen, asked))  # of blocks it is not known which layer needs it
         self._heads = replace(self._heads, noise_share=share, foreseen=goals)
@@ -292,19 +298,22 @@ class _Looking:
     def _nested(self, view: NoiseModel) -> list[_Set]:
         """Sets, each with the decision more that gains most above its price, as predicted.
 
-        None takes more than may be taken. Where it was asked for, the first is there though it gains nothing.
+        None takes more than may be taken, which is little once outputs are no longer bad. Where it was asked for, the first is there though it gains nothing.
         """
         nested: list[_Set] = []
         current = self._taken
         while len(nested) < self._effort.sets:
             more = [(*current, one) for one in self._accuracy.decisions if one not in current]
-            more = [one for one in more if self._share(one) <= self._effort.most]
+            more = [one for one in more if self._share(one) <= self._most]
             if not more:
                 break
             now, *levels = limited_db(
                 view.noises(view.sources.on_each([_nodes(one) for one in (current, *more)]))
             )
             above = [level - now - self._price(one) for level, one in zip(levels, more, strict=True)]
+            if current and now >= policies.BAD_DB:  # no longer bad
+                little = [self._share(one) <= self._effort.most for one in more]
+                above = [one if may else -math.inf for one, may in zip(above, little, strict=True)]
             best = int(np.argmax(above))
             pays = above[best] + self._price(current) > 0 and (now < policies.GOOD_DB or not current)
             if not pays and (nested or self._heads.asked != "auto"):
@@ -348,8 +357,9 @@ class _Looking:
 
     def _price(self, tried: _Set) -> float:
         """What a set has to gain, dB."""
-        of_each = policies.LOUD_PRICE_OF_ONE_DB * len(_nodes(tried))
-        return policies.LOUD_PRICE_DB * self._share(tried) + of_each
+        of_each, share = policies.LOUD_PRICE_OF_ONE_DB * len(_nodes(tried)), self._share(tried)
+        beyond = max(0.0, share - self._effort.most)
+        return policies.LOUD_PRICE_DB * (share + beyond) + of_each
 
     def _reasons(self, model: NoiseModel) -> dict[str, Reason]:
         """Why each layer is in float."""
