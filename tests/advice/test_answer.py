@@ -156,7 +156,8 @@ def test_what_moves_the_bytes_is_the_step_that_does_and_then_the_layer(plain: di
         change(report)
         report["body"]["type"] = "fp32"
 
-    assert [cause.code for cause in finding.causes] == [one.code for one in of(plain, wide).findings[0].causes]
+    (own,) = [one for one in of(plain, wide).findings if one.code == "bytes"]
+    assert [cause.code for cause in own.causes] == ["step", "bytes-layer", "float16"]
     asked = of(plain, lambda report: (wide(report), report["asked"].append(["--body", "fp32"])))
     assert asked.findings[0].causes[0].code == "wide-body"
     assert "--body" not in asked.command

@@ -6,6 +6,7 @@ import functools
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from onnxq.formats import FP8, INT8
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import PairIndex
 from onnxq.graph.view import Tensor
+from onnxq.pipeline.searches import formats as mixes
 from onnxq.quant.plan import QuantPlan
 from onnxq.repair.engine_bytes import engine_bytes
 from onnxq.run import ort, trt
@@ -292,6 +294,27 @@ def test_the_mix_is_nearer_than_either(mix: Any) -> None:
     assert {one.verdict for one in others} == {"dropped"}
     assert re.search(r"'l\d' and \d more are in int8: \+\d+.\d dB on all in fp8", report.plan.formats.why)
     assert report.engine.int8 == report.engine.planned == 9 or trt.installed() is None
+
+
+@compiled
+def test_a_mix_whose_engine_moves_too_much_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was predicted from shapes is held against the engine that is there."""
+    alone, moved = chosen("fp8"), mixes._moved
+
+    def heavier(state: Any) -> Any:
+        worth = moved(state)
+        return worth and replace(worth, ratio=worth.ratio + (state.alone is not None) * 10)
+
+    monkeypatch.setattr(mixes, "_moved", heavier)
+    made = chosen("int8,fp8", compile=True)
+    formats = made.report.plan.formats
+    assert formats.why.startswith("all in fp8: compiled, the mix moves 10.")
+    assert [(one.format, one.verdict) for one in formats.tried][0] == ("fp8", "chosen")
+    assert [(one.format, one.verdict) for one in formats.tried][-1] == ("int8 and fp8", "dropped")
+    assert {one.format for one in made.report.plan.layers} == {"fp8"}
+    assert made.report.engine.int8 == made.report.engine.planned == 9
+    (feeds, *_) = tailed()[1]
+    assert np.array_equal(ort.load(made.model).run(feeds)[0], ort.load(alone.model).run(feeds)[0])
 
 
 def test_no_sample_that_verifies_chose(mix: Any) -> None:

@@ -61,8 +61,12 @@ class _Effort:
 _EFFORTS = {
     "auto": _Effort(Asked(samples=16, most=MOST), 16, 24),
     "default": _Effort(
-        Asked(samples=4, most=36, loud=policies.LOUD_SHARE), 8, 4,
-        policies.LOUD_MOST, policies.LOUD_MOST_OF_BAD, policies.GOOD_DB,
+        Asked(samples=4, most=36, loud=policies.LOUD_SHARE),
+        8,
+        4,
+        policies.LOUD_MOST,
+        policies.LOUD_MOST_OF_BAD,
+        policies.GOOD_DB,
     ),
 }
 
@@ -298,7 +302,8 @@ class _Looking:
     def _nested(self, view: NoiseModel) -> list[_Set]:
         """Sets, each with the decision more that gains most above its price, as predicted.
 
-        None takes more than may be taken, which is little once outputs are no longer bad. Where it was asked for, the first is there though it gains nothing.
+        None takes more than may be taken, which is little once outputs are no longer bad. Where it was asked
+        for, the first is there though it gains nothing.
         """
         nested: list[_Set] = []
         current = self._taken
