@@ -466,8 +466,8 @@ class Format(
         keep_float_op: operators to keep in float.
         loud: what loud layers run in, of `LOUD`, which make much of the outputs' noise: `auto` leaves them in
             float where that gains 1 dB and its price, measured on other samples than chose them. None:
-            likewise where an output is poor, for less than 1 % of the int8 work, or up to 5 % where it is bad,
-            and unless a plan or a goal says what is in float. `float`: all heads are, the last layers
+            likewise where an output is poor, for less than 1 % of the int8 work, or up to 5 % where one is
+            bad, and unless a plan or a goal says what is in float. `float`: all heads are, the last layers
             (`onnxq.quant.heads`).
         body: the type of what is not quantized, of `BODIES`; None: `fp16` for a float32 model and a target
             that runs the types that the file states, else what the model has.
