@@ -93,8 +93,9 @@ GROUPED = {
 
 # Keywords for what the command line takes from `onnxq.toml`, keeps in a file of its own, or always does.
 IN_PYTHON = {
-    "quantize": {"layers", "ready", "state", "submit"}, "sensitivity": {"layers", "state", "submit"},
-    "advise": {"layers", "ready", "state", "submit"}, "plan": {"layers"},
+    "calibrate": {"executor"}, "quantize": {"executor", "layers", "ready", "state", "submit"},
+    "sensitivity": {"executor", "layers", "state", "submit"},
+    "advise": {"executor", "layers", "ready", "state", "submit"}, "plan": {"layers"},
     "statistics": {"histograms"}, "weights": {"histograms"}, "analyze": {"histogram"}, "check": {"again"},
 }  # fmt: skip
 

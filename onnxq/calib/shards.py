@@ -7,6 +7,7 @@ by several processes and the merged shards of a scheduler are the same as one ru
 from __future__ import annotations
 
 import contextlib
+import itertools
 import multiprocessing
 import pickle
 import re
@@ -18,12 +19,13 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import onnx
 
 from onnxq.base import interrupts
 from onnxq.base.errors import Fault, OnnxqError, UserError
+from onnxq.base.executors import Parcel, Submit, submitted
 from onnxq.base.heap import steady_heap
 from onnxq.calib.collect import NoSamples, Request, Watch, collect
 from onnxq.calib.stats import Stats
@@ -162,7 +164,7 @@ def gather(
 
 def gather_from(
     work: Work,
-    source: Source,
+    source: Telling,
     samples: Iterable[Sample],
     *,
     keep: Path | None = None,
@@ -217,44 +219,133 @@ def gather_with_workers(
         UserError: as `collect`, in any of them; or one of them does not begin, or is killed.
     """
     shares = [share for number in range(workers) if (share := indices[number::workers])]
-    task = _Task(work, data, shares, checkpoints, ort.custom_libraries())
     with interrupts.Folder() as name, _Workers() as started:
-        _hand_over(task, Path(name))
+        _hand_over(work, Path(name))
+        Path(name, "shares").write_bytes(pickle.dumps(_Shares(data, shares, checkpoints)))
         for number in range(len(shares)):
             started.start(Path(name), number)
         started.follow(progress)
     return [read(checkpoints.path(number + 1)) for number in range(len(shares))]
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    """What the workers do: each has a share of the samples."""
+def gather_with_executor(
+    work: Work,
+    source: Source,
+    indices: Sequence[int],
+    submit: Submit,
+    keep: Path,
+    progress: Callable[[int], None],
+) -> StatsFile:
+    """The statistics of some samples, which are read here and run elsewhere.
 
-    work: Work
+    Args:
+        work: the pass.
+        source: the data.
+        indices: the samples.
+        submit: gives tasks away, each of a few samples, with the model.
+        keep: a file for what is done so far.
+        progress: hears how many samples are done.
+
+    Raises:
+        UserError: as `collect`, in any of them; or the executor loses a task time and again.
+    """
+    done, taken, kept_at = gather(work, source, ()), 0, time.monotonic()
+    with interrupts.Folder() as name:
+        _hand_over(work, Path(name), travels=True)
+        parcel = Parcel.of(Path(name))
+        samples = source.good(indices)
+        blocks = iter(lambda: list(itertools.islice(samples, _BLOCK)), [])
+        for count, part in submitted(
+            submit, _gather_elsewhere, ((len(some), (parcel, some)) for some in blocks)
+        ):
+            for where, why in part.skipped:
+                source.skip(where, why)
+            done, taken = merge_files([done, part]), taken + count
+            progress(taken)
+            if time.monotonic() - kept_at > _KEPT_EACH:
+                write(done, keep)
+                kept_at = time.monotonic()
+    return replace(done, lines=tuple(source.lines), skipped=tuple(sorted(source.skipped)))
+
+
+def _gather_elsewhere(parcel: Parcel, samples: Sequence[Sample]) -> StatsFile:
+    """The statistics of samples that came along with the pass."""
+    with parcel.opened() as folder:
+        work, libraries = _taken_over(folder)
+        with ort.custom_ops(libraries):
+            return gather_from(work, _Told([], []), samples)
+
+
+class Telling(Protocol):
+    """What samples are told to, and tells of them: a source."""
+
+    @property
+    def lines(self) -> Sequence[str]:
+        """As `Source.lines`."""
+        ...
+
+    @property
+    def skipped(self) -> Sequence[tuple[str, str]]:
+        """As `Source.skipped`."""
+        ...
+
+    def skip(self, where: str, why: str) -> None:
+        """As `Source.skip`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What is told where the source is not."""
+
+    lines: list[str]
+    skipped: list[tuple[str, str]]
+
+    def skip(self, where: str, why: str) -> None:
+        self.skipped.append((where, why))
+
+
+_BLOCK = 8
+"""Samples of a task: to load the model takes as long as to run some."""
+
+_KEPT_EACH = 10.0
+"""Seconds after which what is done is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shares:
+    """What the processes do: each has a share of the samples."""
+
     data: DataArguments
     shares: Sequence[Sequence[int]]
     checkpoints: Checkpoints
-    libraries: Sequence[str]
 
 
 _INLINE = 1 << 28  # bytes of weights from which they go into a file of their own: protobuf's limit is 2 GiB
 
 
-def _hand_over(task: _Task, folder: Path) -> None:
-    """Writes a task to a folder. A pipe waits for its reader, and a worker may be gone before it reads."""
-    model, data_dir = task.work.model, task.work.data_dir
+def _hand_over(work: Work, folder: Path, *, travels: bool = False) -> None:
+    """Writes a pass to a folder. A pipe waits for its reader, and a worker may be gone before it reads.
+
+    Args:
+        work: the pass.
+        folder: where to.
+        travels: whether the folder goes to another machine: with it go the weights beside the model.
+    """
+    model, data_dir = work.model, work.data_dir
     inline = (tensor for tensor in tensors(model.graph) if tensor.data_location != onnx.TensorProto.EXTERNAL)
-    if sum(map(tensor_bytes, inline)) > _INLINE:
-        model, data_dir = externalize(model, folder / "weights", data_dir), folder
+    if sum(map(tensor_bytes, inline)) > _INLINE or (travels and data_dir is not None):
+        model, data_dir = externalize(model, folder / "weights", data_dir), None
     (folder / "model.onnx").write_bytes(model.SerializeToString())
-    work = replace(task.work, model=onnx.ModelProto(), data_dir=data_dir)
-    (folder / "task").write_bytes(pickle.dumps(replace(task, work=work)))
+    bare = replace(work, model=onnx.ModelProto(), data_dir=data_dir)
+    (folder / "work").write_bytes(pickle.dumps((bare, ort.custom_libraries())))
 
 
-def _taken_over(folder: Path) -> _Task:
-    task: _Task = pickle.loads((folder / "task").read_bytes())
+def _taken_over(folder: Path) -> tuple[Work, Sequence[str]]:
+    """The pass, and the libraries of custom operators."""
+    bare, libraries = pickle.loads((folder / "work").read_bytes())
     model = onnx.load(folder / "model.onnx", load_external_data=False)
-    return replace(task, work=replace(task.work, model=model))
+    return replace(bare, model=model, data_dir=bare.data_dir or folder), libraries
 
 
 _PATIENCE = 1.2  # seconds that workers have to keep what they did; for a signal two are all there are
@@ -364,14 +455,16 @@ def _work(folder: Path, number: int, pipe: Connection) -> None:
     with contextlib.suppress(KeyboardInterrupt), pipe:  # what was done is kept
         pipe.send(0)
         try:
-            _do_share(_taken_over(folder), number, pipe)
+            _do_share(folder, number, pipe)
             pipe.send(None)
         except OnnxqError as error:
             pipe.send(error)
 
 
-def _do_share(task: _Task, number: int, pipe: Connection) -> None:
-    share, data, last = task.shares[number], task.data, 0.0
+def _do_share(folder: Path, number: int, pipe: Connection) -> None:
+    work, libraries = _taken_over(folder)
+    given: _Shares = pickle.loads((folder / "shares").read_bytes())
+    share, data, last = given.shares[number], given.data, 0.0
 
     def progress(done: int) -> None:
         nonlocal last
@@ -379,9 +472,9 @@ def _do_share(task: _Task, number: int, pipe: Connection) -> None:
             pipe.send(done)
             last = time.monotonic()
 
-    with ort.custom_ops(task.libraries):
+    with ort.custom_ops(libraries):
         source = open_source(data.data, data.inputs, options=data.images, skip_bad=data.skip_bad)
-        gather(task.work, source, share, keep=task.checkpoints.path(number + 1), progress=progress)
+        gather(work, source, share, keep=given.checkpoints.path(number + 1), progress=progress)
 
 
 def check_division(shard: tuple[int, int], workers: int) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from onnxq.base.executors import Parcel
 from onnxq.graph.constants import tensor_bytes
 from onnxq.graph.external import externalize
 from onnxq.graph.load import tensors
@@ -174,6 +175,12 @@ def measure_elsewhere(folder: str, feeds: Sequence[Mapping[str, np.ndarray]], fi
         return measure_block(model, task, feeds, first)
 
 
+def measure_of_parcel(parcel: Parcel, feeds: Sequence[Mapping[str, np.ndarray]], first: int) -> Sums:
+    """As `measure_elsewhere`, of a task whose folder came along."""
+    with parcel.opened() as folder:
+        return measure_elsewhere(str(folder), feeds, first)
+
+
 @lru_cache(maxsize=1)
 def _taken_over(folder: str) -> tuple[PiecewiseModel, Task, tuple[str, ...]]:
     place = Path(folder)
@@ -181,4 +188,5 @@ def _taken_over(folder: str) -> tuple[PiecewiseModel, Task, tuple[str, ...]]:
     model, floats = (
         onnx.load(place / f"{name}.onnx", load_external_data=False) for name in ("model", "floats")
     )
-    return replace(recipe, model=model, floats=floats).made(), task, libraries
+    data_dir = None if recipe.data_dir is None else place
+    return replace(recipe, model=model, floats=floats, data_dir=data_dir).made(), task, libraries

@@ -9,20 +9,26 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from onnxq.base import interrupts
 from onnxq.base.errors import UserError
+from onnxq.base.executors import Parcel, Submit, submitted
 from onnxq.judge.comparable import OutputLeftOut, not_compared
 from onnxq.judge.output_parts import OutputParts
-from onnxq.noise.block import Sums, Task, hand_over, measure_block, measure_elsewhere
+from onnxq.noise.block import (
+    Sums,
+    Task,
+    hand_over,
+    measure_block,
+    measure_elsewhere,
+    measure_of_parcel,
+)
 from onnxq.noise.gram import Effort, NoiseModel, bend_of, noises
 from onnxq.noise.sources import Sources
 from onnxq.noise.state import State
@@ -39,15 +45,6 @@ BUDGET = 1 << 15
 
 _SETS = 6  # that are measured as well, at most
 _EACH = 6  # of so many sources one
-_AHEAD = 8  # blocks that an executor is given before the first of them is done
-
-
-class Submit(Protocol):
-    """`submit` of an executor whose workers import onnxq and read this machine's files."""
-
-    def __call__(self, work: Callable[..., Any], /, *args: Any) -> Future[Any]:
-        """Has a function run somewhere."""
-        ...
 
 
 def measure_noise(
@@ -78,7 +75,7 @@ def measure_noise(
             are exact.
         state: a file that keeps what is done, for a run that goes on; one of other content is replaced.
         workers: how many processes.
-        submit: where the work goes instead.
+        submit: of an executor, where the work goes instead, with all that it needs.
         progress: hears how many runs of a source on a sample are done, and of how many.
         total: how many samples there are, where that is known.
 
@@ -134,28 +131,15 @@ def _measured(
     with interrupts.Folder() as name:
         hand_over(copy.recipe, task, Path(name))
         if submit is not None:
-            yield from _submitted(name, blocks, submit, _AHEAD)
+            parcel = Parcel.of(Path(name))
+            yield from submitted(submit, measure_of_parcel, _tasks(parcel, blocks))
             return
         with Workers(workers, name) as processes:
-            yield from _submitted(name, blocks, processes.submit, workers + 1)
+            yield from submitted(processes.submit, measure_elsewhere, _tasks(name, blocks), workers + 1)
 
 
-def _submitted(
-    folder: str, blocks: Iterator[tuple[int, Block]], submit: Submit, ahead: int
-) -> Iterator[tuple[Block, Sums]]:
-    open_: deque[tuple[Block, Future[Any]]] = deque()
-    try:
-        for first, block in blocks:
-            open_.append((block, submit(measure_elsewhere, folder, block, first)))
-            if len(open_) >= ahead:
-                block, future = open_.popleft()
-                yield block, future.result()
-        while open_:
-            block, future = open_.popleft()
-            yield block, future.result()
-    finally:
-        for _, future in open_:
-            future.cancel()
+def _tasks(where: object, blocks: Iterator[tuple[int, Block]]) -> Iterator[tuple[Block, tuple[Any, ...]]]:
+    return ((block, (where, block, first)) for first, block in blocks)
 
 
 def _model(

@@ -14,6 +14,7 @@ from typing import Any, Unpack
 
 from onnxq.base import remarks
 from onnxq.base.errors import UserError
+from onnxq.base.executors import Executor, Submit, submit_of
 from onnxq.base.heap import uncollected
 from onnxq.base.progress import Observer
 from onnxq.calib.shards import check_main
@@ -22,7 +23,6 @@ from onnxq.calib.trt_cache import is_cache
 from onnxq.data.sources import DataSource
 from onnxq.formats import INT8, in_words
 from onnxq.graph.load import ModelSource
-from onnxq.noise.measure import Submit
 from onnxq.options.call_options import (
     CalibrateOptions,
     PlanOptions,
@@ -123,6 +123,7 @@ def quantize(
     *,
     layers: Sequence[LayerRule] = (),
     state: str | os.PathLike[str] | None = None,
+    executor: Executor | None = None,
     submit: Submit | None = None,
     ready: Callable[[Result], object] = lambda result: None,
     observe: Observer | None = None,
@@ -140,7 +141,9 @@ def quantize(
             None: `stats` or `plan` is all there is.
         layers: what is different for some layers, see `onnxq.options.config`.
         state: a file that keeps what is measured for the goal: a call that was interrupted goes on there.
-        submit: `submit` of an executor that measures for the goal in the place of `workers`.
+        executor: what measures for the goal in the place of `workers`: an object whose `submit(function,
+            *arguments)` answers an object with `result()`, of `concurrent.futures` or Dask.
+        submit: the same by its `submit` alone.
         ready: is given the result as soon as it is final, before the errors of its layers are measured:
             who saves it there has it, whatever ends the call after that.
         observe: is told the steps.
@@ -160,7 +163,7 @@ def quantize(
     _check_goal(asked.goal, target, data is not None)
     if target.explicit:
         check_compiler(asked.compilation)
-    pursuit = Pursuit(asked.goal, _measurement(state, asked.division.workers, submit))
+    pursuit = Pursuit(asked.goal, _measurement(state, asked.division.workers, submit_of(executor, submit)))
     pictures = asked.details.pictures
     with _sanitized(
         model, data, asked, observe, layers, pursuit, pictures=pictures, compilation=asked.compilation
@@ -233,6 +236,7 @@ def sensitivity(
     *,
     layers: Sequence[LayerRule] = (),
     state: str | os.PathLike[str] | None = None,
+    executor: Executor | None = None,
     submit: Submit | None = None,
     observe: Observer | None = None,
     **options: Unpack[SensitivityOptions],
@@ -245,6 +249,7 @@ def sensitivity(
             any method of calibration.
         layers: as in `quantize`.
         state: as in `quantize`.
+        executor: as in `quantize`.
         submit: as in `quantize`.
         observe: is told the steps.
         options: as in `quantize`; where `max_float` says nothing it is 5 %.
@@ -257,7 +262,7 @@ def sensitivity(
     asked = _asked("sensitivity", options)
     if data is None:
         raise UserError("there are no samples to measure noise with", hint="give --calib DATA")
-    pursuit = Pursuit(asked.goal, _measurement(state, asked.division.workers, submit))
+    pursuit = Pursuit(asked.goal, _measurement(state, asked.division.workers, submit_of(executor, submit)))
     with _sanitized(model, data, asked, observe, layers, pursuit) as quantization:
         return quantization.sensitivity(asked.ranking.top)
 
@@ -368,6 +373,7 @@ def calibrate(
     output: str | os.PathLike[str],
     *,
     force: bool = False,
+    executor: Executor | None = None,
     observe: Observer | None = None,
     **options: Unpack[CalibrateOptions],
 ) -> StatsFile:
@@ -381,6 +387,7 @@ def calibrate(
             go: not in shards, not by several workers, and anew after an interruption.
         output: the file to write, `X.stats.npz`.
         force: replace a file that holds no statistics; the model itself is never replaced.
+        executor: as in `quantize`; its tasks bring the model and the samples.
         observe: is told the steps.
         options: as in `quantize`; `samples` are those of all shards together.
 
@@ -394,6 +401,7 @@ def calibrate(
     """
     asked = Options.of("calibrate", options)
     check_main(asked.division.workers)
+    submit = submit_of(executor, None)
     with ort.custom_ops(asked.runtime.ort_ops):
         with uncollected():
             job = Job.of(model, asked.repairs, asked.inputs, observe)
@@ -402,4 +410,4 @@ def calibrate(
             job = job.sanitized()
             refuse_sizes(job)
         calibrating = Calibrating.of(asked.calibration, (), asked.feeding)
-        return take_statistics(job, calibrating, source, data, asked.images, output, asked.division)
+        return take_statistics(job, calibrating, source, data, asked.images, output, asked.division, submit)

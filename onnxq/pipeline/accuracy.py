@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from onnxq.base.errors import UserError
+from onnxq.base.executors import Submit
 from onnxq.base.reason import Reason
 from onnxq.body.decide import Decision as BodyDecision
 from onnxq.body.emulate import Emulated
@@ -26,7 +27,7 @@ from onnxq.noise.breakdown import breakdown
 from onnxq.noise.decisions import Costs, FloatDecision, Unit, decisions_of
 from onnxq.noise.goal import FloatSetTried, Measured, Met, meet_score, meet_sqnr
 from onnxq.noise.gram import NoiseModel
-from onnxq.noise.measure import Submit, measure_noise
+from onnxq.noise.measure import measure_noise
 from onnxq.noise.ranking import DecisionRanked, ranked
 from onnxq.noise.search import Search
 from onnxq.noise.sources import Sources

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from onnxq.base.errors import UserError
+from onnxq.base.executors import Submit
 from onnxq.documents.accuracy import ScoresPart
 from onnxq.documents.report import Report
 from onnxq.judge.paired import SampleScores
-from onnxq.noise.measure import Submit
 from onnxq.options.settings import CallableModel, Goal
 from onnxq.pipeline.accuracy import STAGES, Asked
 from onnxq.pipeline.building import Built

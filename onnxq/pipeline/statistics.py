@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from onnxq.base.errors import UserError
+from onnxq.base.executors import Submit
 from onnxq.calib.collect import Request
 from onnxq.calib.probes import makers
 from onnxq.calib.shards import (
@@ -18,6 +19,7 @@ from onnxq.calib.shards import (
     check_division,
     gather,
     gather_from,
+    gather_with_executor,
     gather_with_workers,
     shard_of,
 )
@@ -53,6 +55,7 @@ def take_statistics(
     images: ImageOptions | None,
     output: str | os.PathLike[str],
     division: Division,
+    submit: Submit | None = None,
 ) -> StatsFile:
     """Takes statistics of a sanitized model and writes them; see `onnxq.calibrate`.
 
@@ -66,7 +69,7 @@ def take_statistics(
         _check_undivided(shard, workers)
         done = _of_stream(job, options, source)
     else:
-        if workers > 1 and not isinstance(data, str | os.PathLike):
+        if submit is None and workers > 1 and not isinstance(data, str | os.PathLike):
             raise UserError(
                 f"{workers} workers cannot read the data", hint="each has to open it itself: give a path"
             )
@@ -74,7 +77,7 @@ def take_statistics(
         indices = shard_of(parts.calibrating, *shard)
         work = _work(job, options, source, parts, next(source.read(parts.calibrating)), workers)
         arguments = DataArguments(data, job.input_specs(), images, options.skip_bad)
-        done = _gathered(job, work, source, arguments, indices, workers, path)
+        done = _gathered(job, work, source, arguments, indices, workers, path, submit)
         left_out = sorted({*indices}.difference(done.stats.indices.tolist()))
         done = replace(done, left_out=tuple(left_out))
     if done.skipped and not done.stats.samples:
@@ -248,6 +251,7 @@ def _gathered(
     indices: Sequence[int],
     workers: int,
     output: Path,
+    submit: Submit | None,
 ) -> StatsFile:
     """The statistics of all samples of a shard: of those that were done before, and of the others."""
     checkpoints = Checkpoints(output)
@@ -270,7 +274,9 @@ def _gathered(
         return merge_files(parts)
     try:
         with job.step("calibrate"):
-            if workers == 1:
+            if submit is not None:
+                parts.append(gather_with_executor(work, source, rest, submit, checkpoints.path(1), progress))
+            elif workers == 1:
                 parts.append(gather(work, source, rest, keep=checkpoints.path(1), progress=progress))
             else:
                 parts += gather_with_workers(work, data, rest, workers, checkpoints, progress)

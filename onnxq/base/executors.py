@@ -1,0 +1,175 @@
+"""Executors of the user's: processes or machines that work for a call, and what a task takes there."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from onnxq.base import interrupts
+from onnxq.base.errors import OnnxqError, UserError
+
+Tag = TypeVar("Tag")
+
+_TRIES = 3
+"""How often a task is given away: what runs it may die."""
+
+_AHEAD = 8
+"""Tasks that are given away before the first of them is done, at least."""
+
+
+class Submitted(Protocol):
+    """What an executor answers at once: a future."""
+
+    def result(self) -> Any:
+        """What the function gave; raises what it raised, or what became of it."""
+        ...
+
+
+class Submit(Protocol):
+    """`submit` of an executor."""
+
+    def __call__(self, work: Callable[..., Any], /, *args: Any) -> Submitted:
+        """Has a function run somewhere where onnxq can be imported."""
+        ...
+
+
+class Executor(Protocol):
+    """What runs functions elsewhere: of `concurrent.futures`, Dask's client, or an adapter of your own."""
+
+    def submit(self, work: Callable[..., Any], /, *args: Any) -> Submitted:
+        """As `Submit`."""
+        ...
+
+
+def submit_of(executor: Executor | None, submit: Submit | None) -> Submit | None:
+    """What gives tasks away, of the two names that it goes by; None where nothing does.
+
+    Raises:
+        UserError: both are given, or the executor is none.
+    """
+    if executor is None:
+        return submit
+    if submit is not None:
+        raise UserError("executor and submit are two names of one thing", hint="give one of them")
+    found = getattr(executor, "submit", None)
+    if not callable(found):
+        raise UserError(
+            f"executor is a {type(executor).__name__}, which has no submit",
+            hint="give an object whose submit(function, *arguments) answers an object with result(), as of "
+            "concurrent.futures",
+        )
+    return found  # type: ignore[no-any-return]
+
+
+def submitted(
+    submit: Submit,
+    work: Callable[..., Any],
+    tasks: Iterable[tuple[Tag, tuple[Any, ...]]],
+    ahead: int = _AHEAD,
+) -> Iterator[tuple[Tag, Any]]:
+    """Gives tasks away, some at a time, and what each gives, in their order.
+
+    A task that is lost, as what ran it has died, is given away again; the others are not done again.
+
+    Args:
+        submit: gives one away.
+        work: a function of a module.
+        tasks: what each is called, and the arguments; read as far ahead as that goes.
+        ahead: how many are given away at once.
+
+    Raises:
+        OnnxqError: one of them raises it.
+        UserError: one was lost time and again.
+    """
+    waiting: deque[tuple[Tag, tuple[Any, ...], Submitted | Exception]] = deque()
+
+    def given(args: tuple[Any, ...]) -> Submitted | Exception:
+        try:
+            return submit(work, *args)
+        except OnnxqError:
+            raise
+        except Exception as error:  # the executor's own: it is told where it is the last try
+            return error
+
+    def first() -> tuple[Tag, Any]:
+        tag, args, answer = waiting.popleft()
+        for last in (False,) * (_TRIES - 1) + (True,):
+            try:
+                if isinstance(answer, Exception):
+                    raise answer
+                return tag, answer.result()
+            except OnnxqError:
+                raise
+            except Exception as error:
+                if last:
+                    raise _lost(error) from error
+                answer = given(args)
+        raise AssertionError
+
+    try:
+        for tag, args in tasks:
+            waiting.append((tag, args, given(args)))
+            if len(waiting) >= ahead:
+                yield first()
+        while waiting:
+            yield first()
+    finally:
+        for _, _, answer in waiting:
+            with contextlib.suppress(Exception):
+                answer.cancel()  # type: ignore[union-attr]
+
+
+def _lost(error: Exception) -> UserError:
+    said = str(error) or "it said nothing"
+    return UserError(
+        f"the executor lost a task {_TRIES} times: {type(error).__name__}: {said}",
+        hint="what runs it may have run out of memory, or cannot import onnxq; what was done is kept",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """The files of a folder by their content, which a task takes along: elsewhere this machine's are not.
+
+    Attributes:
+        digest: of their names and contents, as hexadecimal digits.
+        files: the content of each, by its path in the folder.
+    """
+
+    digest: str
+    files: Mapping[str, bytes] = field(repr=False)
+
+    @staticmethod
+    def of(folder: Path) -> Parcel:
+        """That of a folder, subfolders included."""
+        names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+        files = {name: (folder / name).read_bytes() for name in names}
+        hashing = hashlib.sha256()
+        for name, content in files.items():
+            hashing.update(f"{name} {len(content)} ".encode("utf-8", "surrogateescape"))
+            hashing.update(content)
+        return Parcel(hashing.hexdigest(), files)
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[Path]:
+        """The folder, where the task runs: one thread at a time; the last one is kept for the next task."""
+        with _one_at_a_time:
+            if self.digest not in _unpacked:
+                _unpacked.clear()
+                folder = interrupts.Folder()
+                for name, content in self.files.items():
+                    path = Path(folder.name, name)
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(content)
+                _unpacked[self.digest] = folder
+            yield Path(_unpacked[self.digest].name)
+
+
+_one_at_a_time = threading.Lock()
+_unpacked: dict[str, interrupts.Folder] = {}

@@ -1,0 +1,169 @@
+"""An executor in the place of processes: the same bytes, wherever tasks run, whatever becomes of them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import subprocess
+import sys
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import onnxq
+from onnxq.base.errors import UserError
+from onnxq.base.executors import Parcel
+
+DIGITS = Path(__file__).parents[2] / "sample_models" / "digits"
+SAMPLES = 24
+ELSEWHERE = """
+import pickle, sys
+work, args = pickle.load(sys.stdin.buffer)
+sys.stdout.buffer.write(pickle.dumps(work(*args)))
+"""
+
+
+class Faulty:
+    """Does the work here, and loses some of it: `lost` says which submissions."""
+
+    def __init__(self, *lost: int) -> None:
+        self.lost, self.count, self.done = lost, 0, 0
+
+    def submit(self, work: Any, /, *args: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        if self.count in self.lost:
+            future.set_exception(ConnectionError("the machine is gone"))
+        else:
+            future.set_result(work(*args))
+            self.done += 1
+        self.count += 1
+        return future
+
+
+class Elsewhere:
+    """Runs each task in a Python of its own, in a folder of its own, which is given nothing but the task."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def submit(self, work: Any, /, *args: Any) -> Future[Any]:
+        sent = pickle.dumps((work, args))
+        root = str(Path(onnxq.__file__).parents[1])
+        assert str(self.folder.parent / "model").encode() not in sent
+        command = [sys.executable, "-c", ELSEWHERE]
+        ran = subprocess.run(
+            command, input=sent, cwd=self.folder, env={"PYTHONPATH": root}, check=True, capture_output=True
+        )
+        future: Future[Any] = Future()
+        future.set_result(pickle.loads(ran.stdout))
+        return future
+
+
+def taken(path: Path, model: Any = DIGITS / "digits.onnx", **options: Any) -> bytes:
+    onnxq.calibrate(model, DIGITS / "calib", path, samples=SAMPLES, **options)
+    return path.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    return taken(tmp_path_factory.mktemp("alone") / "x.stats.npz")
+
+
+def test_processes_and_threads_give_the_bytes_of_one_run(alone: bytes, tmp_path: Path) -> None:
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as processes:
+        assert taken(tmp_path / "p.stats.npz", executor=processes) == alone
+    with ThreadPoolExecutor(3) as threads:
+        assert taken(tmp_path / "t.stats.npz", executor=threads) == alone
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["p.stats.npz", "t.stats.npz"]
+
+
+def test_a_task_that_is_lost_is_done_again_and_no_other(alone: bytes, tmp_path: Path) -> None:
+    faulty = Faulty(1, 3)
+    assert taken(tmp_path / "x.stats.npz", executor=faulty) == alone
+    assert (faulty.count, faulty.done) == (5, 3)  # three tasks, two of them twice
+
+
+def test_what_is_lost_time_and_again_is_told_and_what_is_done_is_no_loss(
+    alone: bytes, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.stats.npz"
+    with pytest.raises(UserError, match="lost a task 3 times: ConnectionError: the machine is gone"):
+        taken(path, executor=Faulty(*range(100)))
+    assert not path.exists()
+    assert taken(path) == alone
+
+
+def test_a_task_brings_all_that_it_needs(alone: bytes, tmp_path: Path) -> None:
+    """Weights beside the model included: nothing of this machine's is read."""
+    inside, elsewhere = tmp_path / "model", tmp_path / "elsewhere"
+    inside.mkdir()
+    elsewhere.mkdir()
+    model = onnx.load(DIGITS / "digits.onnx")
+    onnx.save(model, inside / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    assert taken(tmp_path / "here.stats.npz", inside / "m.onnx") == taken(
+        tmp_path / "there.stats.npz", inside / "m.onnx", executor=Elsewhere(elsewhere)
+    )
+
+
+def test_bad_samples_are_left_out_as_by_one_run(tmp_path: Path) -> None:
+    good = np.random.default_rng(0).random((18, *input_shape()), np.float32)
+    bad = good.copy()
+    bad[7] = np.nan
+    data = [{input_name(): sample} for sample in bad]
+    found = []
+    for name, options in (("a", {}), ("b", {"executor": Faulty(0)})):
+        path = tmp_path / f"{name}.stats.npz"
+        onnxq.calibrate(DIGITS / "digits.onnx", data, path, skip_bad=True, **options)
+        found.append(path.read_bytes())
+    assert found[0] == found[1]
+
+
+def input_name() -> str:
+    return onnx.load(DIGITS / "digits.onnx").graph.input[0].name
+
+
+def input_shape() -> tuple[int, ...]:
+    dims = onnx.load(DIGITS / "digits.onnx").graph.input[0].type.tensor_type.shape.dim
+    return tuple(dim.dim_value or 1 for dim in dims)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"executor": 3}, "executor is a int, which has no submit"),
+        ({"executor": Faulty(), "submit": Faulty().submit}, "two names of one thing"),
+    ],
+)
+def test_what_is_no_executor(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        onnxq.quantize(DIGITS / "digits.onnx", DIGITS / "calib", min_sqnr=20, **options)
+
+
+def test_a_goal_is_measured_by_an_executor_to_the_same_bits() -> None:
+    options: dict[str, Any] = {
+        "samples": 48, "repair": "none", "method": "minmax", "min_sqnr": 45, "compile": False,
+        "layer_samples": 0, "prove": "never",
+    }  # fmt: skip
+    here = Faulty(1)
+    made = [
+        onnxq.quantize(DIGITS / "digits.onnx", DIGITS / "calib", **options, **more).model.SerializeToString(
+            deterministic=True
+        )
+        for more in ({}, {"executor": here})
+    ]
+    assert made[0] == made[1]
+    assert here.done > 1
+
+
+def test_a_parcel_is_known_by_its_content(tmp_path: Path) -> None:
+    for name, text in (("a", "1"), ("b", "1"), ("c", "2")):
+        (tmp_path / name / "sub").mkdir(parents=True)
+        (tmp_path / name / "sub/x").write_text(text, "utf-8")
+    a, b, c = (Parcel.of(tmp_path / name) for name in "abc")
+    assert a.digest == b.digest != c.digest
+    with c.opened() as folder:
+        assert (folder / "sub/x").read_text("utf-8") == "2"
