@@ -27,6 +27,7 @@ READ = ("quantize", "sensitivity", "calibrate", "sanitize", "check", "data")  # 
 NOT_IN_A_FILE = {
     "output", "force", "as_json", "config", "help", "help_all",
     "merge",  # another task of `calibrate`
+    "form",  # of what `check` prints
     "report", "sheet",  # what `check` and `data` write
     "checks",  # what `check` runs of the user's
     "match", "op",  # which rows are shown

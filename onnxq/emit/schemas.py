@@ -96,7 +96,7 @@ _KINDS = (
         "what can be left in float, ranked"),
     DocumentKind("calibration", 3, "onnxq.documents.statistics:StatisticsTaken", ("calibrate",),
         "the statistics that were taken"),
-    DocumentKind("checks", 2, "onnxq.pipeline.checking:Checks", ("check",),
+    DocumentKind("checks", 3, "onnxq.pipeline.checking:Checks", ("check",),
         "what is wrong with a model"),
     DocumentKind("model", 2, "onnxq.pipeline.description:ModelSummary", ("inspect",),
         "what a model holds"),

@@ -33,6 +33,7 @@ _ELSEWHERE = {
     "csv": "what it returns has the rows, as dataclasses",
     "no_page": "give .save(PATH, page=False) of what it returns",
     "json": "what it returns is that document",
+    "as": "give nothing: .to_dict(), .sarif() and .annotations() of what it returns are the forms",
     "quiet": "nothing is printed; observe= is told the steps",
     "verbose": "an exception has its traceback",
     "config": "only the command line reads onnxq.toml: give its options as keywords",
