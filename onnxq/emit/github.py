@@ -28,4 +28,4 @@ def annotated(findings: Sequence[Finding], model: Path) -> Iterator[str]:
 
 
 def _escaped(text: str, table: Mapping[str, str]) -> str:
-    return text.translate(str.maketrans({**table}))
+    return "".join(table.get(char, char) for char in text)
