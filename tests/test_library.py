@@ -250,7 +250,7 @@ def test_flags_and_keywords_are_the_same(verb: str) -> None:
     saved = [
         inspect.signature(kind.save).parameters for kind in map(returned_type, names) if hasattr(kind, "save")
     ]
-    written = flags & {"output", "force", "page"} - set(parameters) if saved else set()
+    written = flags & {"output", "force", "page", "deploy"} - set(parameters) if saved else set()
     assert all({"path" if name == "output" else name} <= {*saved[0], "path"} for name in written)
     pixels = set(read_options(ImageOptions)) & flags
     assert not pixels or "images" in parameters

@@ -64,6 +64,7 @@ VALUES = {  # a value in TOML for each key, and what is read of it
     "profile_weight": ("{decode = 0.9}", {"decode": 0.9}),
     "gpu": ('"l4"', "l4"), "fastest": ("true", True),
     "layer_samples": ("16", 16), "no_pictures": ("true", False),
+    "deploy": ('"triton"', "triton"),
 }  # fmt: skip
 
 OPTIONS = [(group, name, said) for group in GROUPS for name, said in read_options(group).items()]

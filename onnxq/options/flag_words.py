@@ -31,6 +31,7 @@ _ELSEWHERE = {
     "force": _SAVE,
     "report": "what it returns is the report",
     "csv": "what it returns has the rows, as dataclasses",
+    "deploy": "give .save(PATH, deploy=...) of what it returns",
     "no_page": "give .save(PATH, page=False) of what it returns",
     "json": "what it returns is that document",
     "as": "give nothing: .to_dict(), .sarif() and .annotations() of what it returns are the forms",

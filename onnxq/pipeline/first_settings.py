@@ -41,7 +41,7 @@ _EXAMPLES: Mapping[str, str] = {
     "min_sqnr": "30", "min_agreement": '"99"', "task": '"detect:yolov8"', "labels": '"labels.json"',
     "max_drop": "0.5", "eval": '"score.py:top1"',
     "max_float": '"5%"', "weigh": "{logits = 2}", "time_limit": "600", "steps": '["bias", "shift"]',
-    "layer_samples": "16",
+    "layer_samples": "16", "deploy": '"triton"',
 }  # fmt: skip
 """What stands for options that have no value by default."""
 
