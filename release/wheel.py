@@ -2,9 +2,9 @@
 
     python -m release.wheel [--trt]
 
-Says no where the wheel is not the same when it is built again, or out of the sdist; where it does not install,
-or does not quantize a model far from this folder. The environments are removed again; what was built stays in
-`out/dist`.
+Says no where the wheel is not the same when it is built again, or out of the sdist; where it does not
+install, or does not quantize a model far from this folder. The environments are removed again; what was built
+stays in `out/dist`.
 """
 
 from __future__ import annotations

@@ -34,6 +34,9 @@ def sarif(findings: Sequence[Finding], model: Path) -> dict[str, Any]:
     driver = {"name": "onnxq", "version": VERSION, "rules": [_rule(name) for name in rules]}
     run = {
         "tool": {"driver": driver},
+        "automationDetails": {
+            "id": f"onnxq/{place['uri']}/"
+        },  # GitHub keeps the logs of several models apart
         "artifacts": [{"location": place, "roles": ["analysisTarget"]}],
         "invocations": [{"executionSuccessful": True}],
         "results": [_result(one, rules.index(one.check), place) for one in findings],

@@ -67,6 +67,7 @@ DRIVER = object_of("name", name=WORD, version=WORD, rules=list_of(RULE))
 RUN = object_of(
     "tool results",
     tool=object_of("driver", driver=DRIVER),
+    automationDetails=object_of("", id=WORD),
     artifacts=list_of(object_of("", location=URI, roles=list_of(WORD))),
     invocations=list_of(object_of("executionSuccessful", executionSuccessful={"type": "boolean"})),
     results=list_of(RESULT),
