@@ -1,4 +1,4 @@
-"""`onnxq check` of several models, for hooks and actions: `python -m onnxq.cli.each_model [FLAGS --] PATH...`.
+"""`onnxq check` of several models, for hooks: `python -m onnxq.cli.each_model [FLAGS --] PATH...`.
 
 A path may be a glob. The exit code is the worst one. What stands in front of "--" are flags of `check`, and
 `--into DIR`: then each model's standard output is a file there.
