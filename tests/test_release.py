@@ -84,7 +84,8 @@ def models(tmp_path: Path) -> Path:
 def acted(folder: Path, step: str, **inputs: str) -> subprocess.CompletedProcess[str]:
     """Runs a step of the action, as GitHub's runner does."""
     variables = {
-        **os.environ, "PYTHONPATH": str(ROOT), "RUNNER_TEMP": str(folder / "temp"), "ONNXQ_RUN": sys.executable,
+        **os.environ, "PYTHONPATH": str(ROOT), "RUNNER_TEMP": str(folder / "temp"),
+        "ONNXQ_RUN": sys.executable,
         "GITHUB_ACTION_PATH": str(ROOT), "GITHUB_OUTPUT": str(folder / "output"),
         **{f"ONNXQ_{name.upper()}": value for name, value in inputs.items()},
     }  # fmt: skip
