@@ -162,17 +162,22 @@ def list_schemas() -> SchemaList:
 
 @tells_keywords
 def schema(kind: str) -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of a kind of document.
+    """The JSON Schema (draft 2020-12) of a kind of document, or that of a file to edit (draft 7).
 
     Every field is there, and no other one. A number is null where it is NaN, and the text "inf" or "-inf"
     where it is infinite.
 
     Args:
-        kind: what the document's field `kind` says, "report" say; `onnxq schema` lists them.
+        kind: what the document's field `kind` says, "report" say; `onnxq schema` lists them. Of files that
+            users edit "onnxq.toml" or "plan.toml", for their editors.
 
     Raises:
         UserError: there is no such kind.
     """
+    if kind in ("onnxq.toml", "plan.toml"):
+        from onnxq.emit.toml_schema import TOML_SCHEMAS
+
+        return TOML_SCHEMAS[kind]()
     if kind not in KINDS:
         raise unknown_name("kind of document", kind, sorted(KINDS))
     entry = KINDS[kind]
