@@ -35,7 +35,7 @@ def executed(path: Path, home: Path) -> list[Any]:
     }  # fmt: skip
     notebook = nbformat.read(path, as_version=4)
     client = nbclient.NotebookClient(
-        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}
+        notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}
     )
     client.execute(env=variables)
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
