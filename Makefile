@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 BROWSER := $(VENV)/.browser
 SAMPLES := .venv-samples/.installed
 
-.PHONY: help run test test-deep test-all deep check constructs test-oldest test-newest ends bench bench-accuracy bench-calib bench-engine bench-repair bench-surgery bench-peers same-bytes counts page-shots samples golden options schemas modules words symptoms clean
+.PHONY: help run test test-deep test-all deep check constructs test-oldest test-newest ends bench bench-accuracy bench-calib bench-engine bench-repair bench-surgery bench-peers same-bytes counts page-shots samples golden options schemas modules words symptoms wheel sbom clean
 
 help: ## these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -144,5 +144,19 @@ words: $(STAMP) ## write docs/words.md again: the words of the screens
 symptoms: $(STAMP) ## write docs/symptoms.md again: what is seen, why, what repairs it, what that costs
 	ONNXQ_GOLDEN=1 $(PY) -m pytest -n 0 tests/advice/test_symptoms.py
 
+wheel: $(STAMP) ## build wheel and sdist, twice, and try the wheel on every Python of PATH, with NVIDIA's compiler
+	$(PY) -m release.wheel --trt
+
+# Of an environment that has the versions of constraints.txt: the same list on every machine of one kind.
+sbom: wheel ## list what an installation holds, with licences, as CycloneDX: out/onnxq.cdx.json
+	rm -rf .venv-sbom
+	$(PYTHON) -m venv .venv-sbom/tool
+	.venv-sbom/tool/bin/pip install --quiet 'cyclonedx-bom==7.*'
+	$(PYTHON) -m venv .venv-sbom/onnxq
+	.venv-sbom/onnxq/bin/pip install --quiet -c constraints.txt "$$(ls out/dist/onnxq-*.whl)[trt]"
+	.venv-sbom/onnxq/bin/pip uninstall --quiet --yes pip setuptools
+	.venv-sbom/tool/bin/cyclonedx-py environment --output-reproducible --of JSON -o out/onnxq.cdx.json .venv-sbom/onnxq/bin/python
+	$(PY) -m release.licences out/onnxq.cdx.json
+
 clean: ## remove the environments and what `make run` wrote
-	rm -rf $(VENV) .venv-oldest .venv-newest .venv-samples .venv-peers .venv-ppq .venv-aimet .venv-surgery out
+	rm -rf $(VENV) .venv-oldest .venv-newest .venv-samples .venv-peers .venv-ppq .venv-aimet .venv-surgery .venv-sbom out

@@ -77,7 +77,8 @@ RENAMED = {
     ("help", "show"): "open", ("advise", "budget"): "",
     ("calibrate", "merge"): "parts", ("inspect", "tensor"): "name", ("inspect", "nodes"): "match",
     ("inspect", "dot"): "found", ("inspect", "csv"): "", ("inspect", "force"): "",
-    ("check", "report"): "", ("check", "force"): "", ("engine", "dot"): "found", ("engine", "force"): "",
+    ("check", "report"): "", ("check", "form"): "", ("check", "force"): "",
+    ("engine", "dot"): "found", ("engine", "force"): "",
     ("page", "output"): "", ("check", "match"): "", ("check", "op"): "", ("sensitivity", "match"): "",
     ("sensitivity", "op"): "",
     ("statistics", "force"): "", ("weights", "force"): "", ("memory", "force"): "",
@@ -250,7 +251,7 @@ def test_flags_and_keywords_are_the_same(verb: str) -> None:
     saved = [
         inspect.signature(kind.save).parameters for kind in map(returned_type, names) if hasattr(kind, "save")
     ]
-    written = flags & {"output", "force", "page"} - set(parameters) if saved else set()
+    written = flags & {"output", "force", "page", "deploy"} - set(parameters) if saved else set()
     assert all({"path" if name == "output" else name} <= {*saved[0], "path"} for name in written)
     pixels = set(read_options(ImageOptions)) & flags
     assert not pixels or "images" in parameters

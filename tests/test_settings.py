@@ -27,6 +27,7 @@ READ = ("quantize", "sensitivity", "calibrate", "sanitize", "check", "data")  # 
 NOT_IN_A_FILE = {
     "output", "force", "as_json", "config", "help", "help_all",
     "merge",  # another task of `calibrate`
+    "form",  # of what `check` prints
     "report", "sheet",  # what `check` and `data` write
     "checks",  # what `check` runs of the user's
     "match", "op",  # which rows are shown
@@ -63,6 +64,7 @@ VALUES = {  # a value in TOML for each key, and what is read of it
     "profile_weight": ("{decode = 0.9}", {"decode": 0.9}),
     "gpu": ('"l4"', "l4"), "fastest": ("true", True),
     "layer_samples": ("16", 16), "no_pictures": ("true", False),
+    "deploy": ('"triton"', "triton"),
 }  # fmt: skip
 
 OPTIONS = [(group, name, said) for group in GROUPS for name, said in read_options(group).items()]

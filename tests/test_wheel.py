@@ -6,6 +6,7 @@ import ast
 import os
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -119,3 +120,19 @@ def test_the_wheel_is_typed(environment: Path, tmp_path: Path) -> None:
     assert len({line.split(":")[1] for line in errors}) == 2, ran.stdout + ran.stderr
     assert 'Module has no attribute "quantise"' in ran.stdout
     assert '"Goal" has no attribute "no_such"' in ran.stdout
+
+
+def test_it_is_the_same_when_it_is_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Byte for byte, at another time and of the sdist."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "315532800")
+    monkeypatch.chdir(ROOT)
+    first = tmp_path / "first"
+    of_tree = first / backend.build_wheel(str(first))
+    with tarfile.open(tmp_path / backend.build_sdist(str(tmp_path))) as packed:
+        packed.extractall(tmp_path, filter="data")
+    (unpacked,) = tmp_path.glob("onnxq-*/")
+    monkeypatch.chdir(unpacked)
+    again = tmp_path / "again"
+    of_sdist = again / backend.build_wheel(str(again))
+    assert of_sdist.name == of_tree.name == f"onnxq-{onnxq.__version__}-py3-none-any.whl"
+    assert of_sdist.read_bytes() == of_tree.read_bytes()

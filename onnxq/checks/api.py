@@ -27,6 +27,18 @@ NEEDS: Mapping[Need, str] = {
 
 _KINDS: Mapping[str, str] = {"pairs": "qdq", "data": "data"}
 
+AT_NODE = "onnxq inspect MODEL --around NODE"
+COMMANDS: Mapping[Need, str] = {
+    "file": AT_NODE,
+    "pairs": "onnxq quantize FLOAT.onnx DATA",
+    "plan": "onnxq quantize MODEL DATA",
+    "data": "onnxq quantize MODEL DATA",
+    "engine": "onnxq engine MODEL --match NODE",
+    "target": AT_NODE,
+    "runtime": "onnxq rules explain --message REASON",
+}
+"""What goes on from a finding of a check that states no command: each word in capitals is filled in."""
+
 
 @dataclass(frozen=True, slots=True)
 class Said:
@@ -71,6 +83,7 @@ class Check:
         kind: the group of its findings, `Finding.kind`.
         lacks: the feature of the target's table that a repair rule of `onnxq sanitize` makes up for.
         parser: what NVIDIA's parser or builder says of it, as a regular expression; "": nothing.
+        command: what goes on from a finding, as in `COMMANDS`, where the advice has no command.
         judge: how the engine is asked about a finding; None: it cannot tell.
         is_cause: whether it is why a scale does not suit a tensor: of each tensor the first that applies is
             told.
@@ -85,6 +98,7 @@ class Check:
     kind: str
     lacks: str = ""
     parser: str = ""
+    command: str = ""
     judge: Judge | None = None
     is_cause: bool = False
     function: Function | None = None
@@ -112,6 +126,7 @@ def stated(
     kind: str = "",
     lacks: str = "",
     parser: str = "",
+    command: str = "",
     judge: Judge | None = None,
     is_cause: bool = False,
 ) -> Check:
@@ -129,7 +144,8 @@ def stated(
             f"the check {name!r} has severity {severity!r}", hint=f"there are {', '.join(SEVERITIES)}"
         )
     kind = kind or _KINDS.get(needs, name)
-    return Check(name, what, needs, severity, kind, lacks, parser, judge, is_cause)
+    command = command or COMMANDS[needs]
+    return Check(name, what, needs, severity, kind, lacks, parser, command, judge, is_cause)
 
 
 def check(name: str, what: str, **options: Any) -> Callable[[Function], Check]:

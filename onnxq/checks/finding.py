@@ -35,6 +35,8 @@ class Finding(DocumentPart):
         db: the signal to rounding noise of the tensor under its scale, dB, where it is measured; of a check
             of yours what that states.
         confirmed: whether the compiled engine shows the consequence; None: it was not asked, or cannot tell.
+        command: the command with which one goes on; a file that onnxq does not know is `FLOAT.onnx` in it,
+            data are `DATA`.
     """
 
     kind: str
@@ -48,6 +50,7 @@ class Finding(DocumentPart):
     advice: str
     db: float | None = None
     confirmed: bool | None = None
+    command: str = ""
 
 
 def exit_code(findings: Iterable[Finding], *, strict: bool = False) -> int:

@@ -43,17 +43,22 @@ def advise(
     best so far is always what is written; ends with the command that makes it again.
     """
     from onnxq.cli.pages.advised import advised_page
+    from onnxq.cli.quantize import repairs_of
     from onnxq.documents.advised import Advised
     from onnxq.emit.files import check_output
+    from onnxq.emit.serving import check_servers, serving_path
+    from onnxq.targets import load_target
 
     most = _budget(budget)
     path = output or chosen.made(model)
-    page = chosen.group(Papers).page
-    check_output(path, model, force=force, page=page)
+    papers = chosen.group(Papers)
+    check_servers(papers.servers, load_target(repairs_of(chosen).target))
+    beside = [serving_path(path, name) for name in papers.servers]
+    check_output(path, model, force=force, page=papers.page, beside=beside)
     parts = [part for part in chosen.asked(model, output, force=force)[1:] if part[0] != "--budget"]
     first = [word for part in parts for word in part]
     with screen.progress() as observe:
-        tried = _Tries(path, model, most, observe, page=page)
+        tried = _Tries(path, model, most, observe, papers)
         tried.all(first)
     found = Advised("advised", 1, str(path), tried.best, tuple(tried.attempts), tuple(tried.left))
     screen.result(found, lambda: advised_page(found))
@@ -85,12 +90,12 @@ class _Tries:
         left: what was not tried.
     """
 
-    def __init__(self, path: Path, model: Path, most: _Most, observe: Observer, *, page: bool) -> None:
+    def __init__(self, path: Path, model: Path, most: _Most, observe: Observer, papers: Papers) -> None:
         self.attempts: list[Attempt] = []
         self.left: list[Untried] = []
         self.best = 0
         self._path, self._model, self._most, self._observe = path, model, most, observe
-        self._since, self._page = time.monotonic(), page
+        self._since, self._papers = time.monotonic(), papers
 
     def all(self, first: list[str]) -> None:
         """Tries a command line, and then what is advised of the best so far.
@@ -146,7 +151,8 @@ class _Tries:
             return None
         self.best = len(self.attempts) - 1
         with interrupts.held_back():
-            result.save(self._path, force=True, page=self._page)
+            papers = self._papers
+            result.save(self._path, force=True, page=papers.page, deploy=papers.servers or None)
             self.attempts[self.best] = attempt(command, why, result.report, result.advice)
         interrupts.stands(f"{self._path} is written, the best so far: {command}")
         return result

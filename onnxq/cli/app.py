@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-import onnxq
 from onnxq.base import interrupts, remarks
 from onnxq.base.heap import steady_heap
 from onnxq.cli.panels import PanelledCommand
@@ -18,6 +17,7 @@ from onnxq.cli.peer_flags import OTHERS, SAME, in_our_words
 from onnxq.cli.rules import rules
 from onnxq.cli.screen import Screen
 from onnxq.cli.verb import Interrupted, Quiet, Verbose, report_error, verb
+from onnxq.cli.versions import versions
 from onnxq.options.option import of_today
 from onnxq.options.verbs import VERBS
 
@@ -42,7 +42,7 @@ app.add_typer(rules)
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(f"onnxq {onnxq.__version__}")
+        print("\n".join(versions()))
         raise typer.Exit
 
 
@@ -52,7 +52,7 @@ def _root(
     quiet: Quiet = False,
     verbose: Verbose = False,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show all versions.")
     ] = False,
 ) -> None:
     context.obj = {"quiet": quiet, "verbose": verbose}

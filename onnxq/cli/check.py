@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from onnxq.base.errors import UserError, unknown_name
 from onnxq.cli import options as flags
 from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
 from onnxq.options import settings
+
+if TYPE_CHECKING:
+    from onnxq.pipeline.checking import Checks
+
+
+_FORMS: Mapping[str, Callable[[Checks], list[str]]] = {
+    "github": lambda found: found.annotations(),
+    "sarif": lambda found: [json.dumps(found.sarif(), indent=1)],
+}
+"""What is printed for programs of others."""
+
+_ALL_FORMS = ("text", "json", *_FORMS)
+
+
+def _forms(incomplete: str) -> list[str]:
+    """The forms that begin so, for the shell to complete."""
+    return [name for name in _ALL_FORMS if name.startswith(incomplete)]
 
 
 def check(
@@ -21,6 +41,15 @@ def check(
     report: Annotated[
         Path | None, typer.Option("-o", "--report", metavar="FILE", help="Write all that is found, as JSON.")
     ] = None,
+    form: Annotated[
+        str,
+        typer.Option(
+            "--as",
+            metavar="FORM",
+            help="What standard output is: text, json, github (annotations) or sarif.",
+            autocompletion=_forms,
+        ),
+    ] = "text",
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 on warnings too.")] = False,
     checks: Annotated[
         list[str] | None,
@@ -40,13 +69,14 @@ def check(
     is installed, and speaks for the target, the model is compiled as it is and as sanitize would write it,
     and the engine is asked about each mistake. With --calib or --stats the scales are looked at too: of the
     model's own pairs, else those that quantize would begin with. The exit code is 1 where there are errors,
-    whatever of them --match and --op have shown.
+    whatever of them --match and --op have shown. Each form has all findings, with the node, the reason and
+    the command with which one goes on; but for text, prose goes to standard error.
     """
-    from onnxq.base.plain import to_json
     from onnxq.cli.pages.check import check_page
     from onnxq.emit import files
     from onnxq.pipeline.checking import check as find
 
+    _speak(screen, form)
     if report is not None:
         files.check_output(report, model, force=force, record=report)
     stats, with_data = _data(chosen)
@@ -63,12 +93,29 @@ def check(
             observe=observe,
         )
     found = replace(found, config=chosen.settings_file)
-    document = to_json(found)
     if report is not None:
-        files.save_models(report.parent, {}, None, {report.name: document})
+        files.save_models(report.parent, {}, None, {report.name: found.to_dict()})
     screen.show(check_page(found, report, choice))
-    screen.document(document)
+    if form in _FORMS:
+        screen.output(_FORMS[form](found))
+    screen.document(found)
     return found.exit_code(strict=strict)
+
+
+def _speak(screen: Screen, form: str) -> None:
+    """Has the screen be for people or programs, as it is asked for.
+
+    Raises:
+        UserError: there is no such form, or another one is asked for by --json.
+    """
+    if form not in _ALL_FORMS:
+        raise unknown_name("form", form, _ALL_FORMS)
+    if screen.json and form in _FORMS:
+        raise UserError(
+            f"standard output is to be JSON (--json) and {form} (--as)", hint="leave one of them out"
+        )
+    if form != "text":
+        screen.for_programs(json=form == "json")
 
 
 _OF_QUANTIZE = (

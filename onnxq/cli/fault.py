@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
-import platform
 import shlex
 import shutil
 import sys
@@ -12,10 +10,9 @@ import tempfile
 import traceback
 from pathlib import Path
 
-import onnxq
 from onnxq.base.errors import Fault, OnnxqError, cause_of
+from onnxq.cli.versions import versions
 
-_PACKAGES = ("onnx", "onnxruntime", "onnx-graphsurgeon", "numpy", "ml_dtypes", "polygraphy", "tensorrt-rtx")
 _SMALL = 16 << 20
 
 
@@ -36,9 +33,7 @@ def save(error: BaseException) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="onnxq-fault-"))
     lines = [
         f"command   {shlex.join(['onnxq', *sys.argv[1:]])}",
-        f"onnxq     {onnxq.__version__}",
-        f"python    {platform.python_version()} on {platform.platform()}",
-        *(f"{name:<18} {_version(name)}" for name in _PACKAGES),
+        *versions(),
     ]
     if isinstance(error, Fault) and error.reproducer:
         lines.append(f"see also  {error.reproducer}")
@@ -49,10 +44,3 @@ def save(error: BaseException) -> Path:
         if is_model and os.path.getsize(argument) <= _SMALL:
             shutil.copy(argument, folder)
     return folder
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"

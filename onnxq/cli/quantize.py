@@ -40,6 +40,7 @@ def quantize(
     from onnxq.cli.pages.end import end_screen
     from onnxq.cli.pages.short import short_screen
     from onnxq.emit.files import check_output
+    from onnxq.emit.serving import check_servers, serving_path
     from onnxq.targets import load_target
 
     repairs, compilation = repairs_of(chosen), chosen.group(Compilation)
@@ -48,12 +49,16 @@ def quantize(
     path = output or chosen.made(model)
     if strict:
         _check_strict(target, no_engine=not compilation.compile)
-    page = chosen.group(Papers).page
-    check_output(path, model, force=force, cache=format.cache or not target.explicit, page=page)
+    papers = chosen.group(Papers)
+    check_servers(papers.servers, target)
+    check_output(
+        path, model, force=force, cache=format.cache or not target.explicit, page=papers.page,
+        beside=[serving_path(path, name) for name in papers.servers],
+    )  # fmt: skip
     data, keywords = given(chosen)
     state = path.with_name(f"{path.name}.part") if chosen.group(Goal).is_set else None
     asked = chosen.asked(model, output, force=force)
-    saving = _Saving(path, asked, chosen.settings_file, state, page=page, force=force)
+    saving = _Saving(path, asked, chosen.settings_file, state, papers, force=force)
     with kept(state), screen.progress() as observe:
         result = onnxq.quantize(model, data, **keywords, state=state, ready=saving.final, observe=observe)
         saving.rest(result)
@@ -100,7 +105,7 @@ class _Saving:
     asked: list[list[str]]
     config: str | None
     state: Path | None
-    page: bool
+    papers: Papers
     force: bool
 
     def final(self, result: Result) -> None:
@@ -112,18 +117,18 @@ class _Saving:
         result.report = replace(result.report, config=self.config, asked=asked)
         if self.state is not None:
             result.report = tell_cut(result.report, self.state)
-        save_made(result, self.path, force=self.force, page=self.page)
+        save_made(result, self.path, self.papers, force=self.force)
         goal = result.report.goal
         if self.state is not None and (goal is None or not goal.cut):  # else it goes on when repeated
             forget(self.state)
-        self._stands("the errors of layers and" if self.page else "the errors of layers")
+        self._stands("the errors of layers and" if self.papers.page else "the errors of layers")
 
     def rest(self, result: Result) -> None:
         """Saves what came after it, and the page."""
         from onnxq.pipeline.result import save_page, save_told
 
         save_told(result)
-        if self.page:
+        if self.papers.page:
             self._stands()
             save_page(result)
         interrupts.stands("")
@@ -132,7 +137,7 @@ class _Saving:
         from onnxq.emit.files import report_path
 
         command = f"onnxq report {shlex.quote(str(report_path(self.path)))}"
-        page = [f"the page, which {command} writes"] if self.page else []
+        page = [f"the page, which {command} writes"] if self.papers.page else []
         interrupts.stands(f"{self.path} and its report are written; missing: {' '.join([*missing, *page])}")
 
 

@@ -27,10 +27,14 @@ def sanitize(
     import onnxq
     from onnxq.cli.pages.end import end_screen
     from onnxq.emit.files import check_output
+    from onnxq.emit.serving import check_servers, serving_path
+    from onnxq.targets import load_target
 
     path = output or Path(f"{model.stem}.clean.onnx")
-    page = chosen.group(settings.Papers).page
-    check_output(path, model, force=force, page=page)
+    papers, target = chosen.group(settings.Papers), load_target(chosen.group(settings.Repairs).target)
+    check_servers(papers.servers, target)
+    beside = [serving_path(path, name) for name in papers.servers]
+    check_output(path, model, force=force, page=papers.page, beside=beside)
     format = chosen.group(settings.Format)
     typed = format.body is not None or format.io not in (None, "fp32")
     if not typed and (chosen.flags(settings.DataPlace) or chosen.flags(settings.Calibration)):
@@ -43,6 +47,6 @@ def sanitize(
             observe=observe,
         )
         result.report = replace(result.report, config=chosen.settings_file)
-        result.save(path, force=force, page=page)
+        result.save(path, force=force, page=papers.page, deploy=papers.servers or None)
     report = result.report
     screen.result(report, lambda: end_screen(report))

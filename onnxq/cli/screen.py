@@ -10,7 +10,7 @@ import stat
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
@@ -116,6 +116,21 @@ class Screen:
         for line in page.lines:
             for text in _laid_out(line, width):
                 _write(self._prose, text)
+
+    def for_programs(self, *, json: bool) -> None:
+        """From now on standard output is for programs, and prose goes to standard error.
+
+        Args:
+            json: whether it is onnxq's JSON document, that of an error too.
+        """
+        self.json = json
+        self._prose = self._errors
+
+    def output(self, lines: Iterable[str]) -> None:
+        """Prints lines for programs on standard output, as they are."""
+        with _open_pipe(sys.stdout):
+            for line in lines:
+                print(line, flush=True)
 
     def result(self, document: Any, page: Callable[[], Page]) -> None:
         """Prints what a run found: a page, which -q leaves out, and the document."""

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,7 @@ def check_output(
     record: Path | None = None,
     cache: bool = False,
     page: bool = False,
+    beside: Sequence[Path] = (),
 ) -> None:
     """Refuses an output path before any work is done.
 
@@ -59,6 +60,7 @@ def check_output(
         record: the document that tells that onnxq wrote it; the model's report by default.
         cache: whether a calibration cache is written beside it.
         page: whether a page is written beside the record.
+        beside: what else is written.
 
     Raises:
         UserError: it is the input or holds its weights, a folder, in a folder that does not exist or
@@ -67,7 +69,7 @@ def check_output(
     if not output.name:  # as of -o ''
         raise UserError(f"the output {str(output)!r} is a folder", hint="give a file name with -o")
     try:
-        _check_output(output, source, force, record or report_path(output), cache, page)
+        _check_output(output, source, force, record or report_path(output), cache, page, beside)
     except OSError as error:  # a name that is too long, a folder that must not be searched
         raise UserError(
             f"cannot write {str(output)!r}: {error.strerror}", hint="give another path with -o"
@@ -75,8 +77,9 @@ def check_output(
 
 
 def _check_output(
-    output: Path, source: Path | None, force: bool, record: Path, cache: bool, page: bool
-) -> None:
+    output: Path, source: Path | None, force: bool, record: Path, cache: bool, page: bool,
+    beside: Sequence[Path],
+) -> None:  # fmt: skip
     if source is not None and output.exists() and source.exists() and output.samefile(source):
         raise UserError(f"the output {str(output)!r} is the input", hint="give another path with -o")
     if output.is_dir():
@@ -99,7 +102,7 @@ def _check_output(
         )
     caches = [cache_path(output)] if cache else []
     pages = [page_path(record)] if page else []
-    for path in (output, output.with_name(output.name + ".data"), *caches, *pages, record):
+    for path in (output, output.with_name(output.name + ".data"), *caches, *pages, *beside, record):
         if path.exists() and source is not None and _holds_weights_of(source, path):
             raise UserError(
                 f"{str(path)!r} holds weights of the input {str(source)!r}", hint="give another path with -o"

@@ -96,7 +96,7 @@ _KINDS = (
         "what can be left in float, ranked"),
     DocumentKind("calibration", 3, "onnxq.documents.statistics:StatisticsTaken", ("calibrate",),
         "the statistics that were taken"),
-    DocumentKind("checks", 2, "onnxq.pipeline.checking:Checks", ("check",),
+    DocumentKind("checks", 3, "onnxq.pipeline.checking:Checks", ("check",),
         "what is wrong with a model"),
     DocumentKind("model", 2, "onnxq.pipeline.description:ModelSummary", ("inspect",),
         "what a model holds"),
@@ -162,17 +162,22 @@ def list_schemas() -> SchemaList:
 
 @tells_keywords
 def schema(kind: str) -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of a kind of document.
+    """The JSON Schema (draft 2020-12) of a kind of document, or that of a file to edit (draft 7).
 
     Every field is there, and no other one. A number is null where it is NaN, and the text "inf" or "-inf"
     where it is infinite.
 
     Args:
-        kind: what the document's field `kind` says, "report" say; `onnxq schema` lists them.
+        kind: what the document's field `kind` says, "report" say; `onnxq schema` lists them. Of files that
+            users edit "onnxq.toml" or "plan.toml", for their editors.
 
     Raises:
         UserError: there is no such kind.
     """
+    if kind in ("onnxq.toml", "plan.toml"):
+        from onnxq.emit.toml_schema import TOML_SCHEMAS
+
+        return TOML_SCHEMAS[kind]()
     if kind not in KINDS:
         raise unknown_name("kind of document", kind, sorted(KINDS))
     entry = KINDS[kind]

@@ -235,7 +235,7 @@ def settle_method(values: dict[str, Any], at: tuple[str | int, ...], whose: str 
             raise At((*at, name), message, "leave one of them out")
 
 
-_LAYER: Mapping[str, Reader] = {
+LAYER_READERS: Mapping[str, Reader] = {
     "match": texts,
     "op": _patterns,
     "of": choice("kind of operand", ("inputs", "weights")),
@@ -247,6 +247,7 @@ _LAYER: Mapping[str, Reader] = {
     "because": text,
     **parameter_readers(),
 }
+"""What reads each key of a `[[layer]]`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,12 +305,17 @@ def _config(path: Path, data: Mapping[str, Any], named: bool) -> Config:
     return Config(path, found, layers)
 
 
+def deployment_readers() -> dict[str, Reader]:
+    """What reads each key of a `[[deployment]]`."""
+    kinds = {key: _places()["inputs"][key].said.kind for key in ("batch", "profile")}
+    readers = {key: kind.of_file for key, kind in kinds.items()}
+    return {"name": text, "weight": number(_FLOAT32_MAX), **readers}
+
+
 def _deploy(index: int, table: Mapping[str, Any], inputs: dict[str, Any]) -> None:
     """Adds what a `[[deployment]]` says to what is said of the inputs: by its name."""
     at = ("deployment", index)
-    kinds = {key: _places()["inputs"][key].said.kind for key in ("batch", "profile")}
-    readers = {key: kind.of_file for key, kind in kinds.items()}
-    values = read_table(table, {"name": text, "weight": number(_FLOAT32_MAX), **readers}, at)
+    values = read_table(table, deployment_readers(), at)
     name, title = values.get("name", ""), f"[[deployment]] {index + 1}"
     if not name or "/" in name:
         why = f"has a slash in its name {name!r}" if name else "has no name"
@@ -343,7 +349,7 @@ def _beside(path: Path, value: Any) -> Any:
 
 def _layer(path: Path, index: int, table: Mapping[str, Any]) -> LayerRule:
     at = ("layer", index - 1)
-    values = read_table(table, _LAYER, at)
+    values = read_table(table, LAYER_READERS, at)
     sets = [key for key in ("format", "repair", "amax", "method", *parameters()) if key in values]
     if not sets:
         raise At(at, f"[[layer]] {index} sets nothing", 'give format = "float", a method, amax or repair')

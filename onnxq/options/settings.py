@@ -38,6 +38,8 @@ PAIRS = ("keep", "adopt", "drop")
 NUMBER_FORMATS = ("int8", "fp8")
 """As `onnxq.formats.FORMATS`, which takes long to import."""
 
+SERVERS = ("triton", "deepstream", "trtexec")
+
 PathLike = str | os.PathLike[str]
 Prove = Literal["always", "when-possible", "never"]
 Color = Literal["rgb", "bgr", "gray"]
@@ -634,14 +636,34 @@ class Outcome(Group, title=Compilation.TITLE, table="engine"):
 
 
 @dataclass(frozen=True, slots=True)
-class Papers(Group, title="Report", table="report", examples=("--no-page",)):
+class Papers(Group, title="Report", table="report", examples=("--deploy triton", "--no-page")):
     """What is written beside the model and its report.
 
     Attributes:
         page: whether `X.report.html`, the report as a page, is written.
+        deploy: for whom a file is written, of `SERVERS`; several, in a list or with commas. None: for nobody.
+
+    Raises:
+        UserError: there is no such server.
     """
 
     page: bool = option(True, "Do not write the report as a page, X.report.html.", NOT, flag=("--no-page",))
+    deploy: str | Sequence[str] | None = option(
+        None, f"Also write what serves the engine: some of {', '.join(SERVERS)}.",
+        kinds.some_of("server", SERVERS, ()), metavar="SERVER[,SERVER]",
+    )  # fmt: skip
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """For whom a file is written, in the order of `SERVERS`."""
+        said = self.deploy or ()
+        named = said.split(",") if isinstance(said, str) else said
+        return tuple(name for name in SERVERS if name in map(str.strip, named))
+
+    def _check(self) -> None:
+        if self.deploy is not None:
+            said = self.deploy.split(",") if isinstance(self.deploy, str) else self.deploy
+            kinds.check_some("server", tuple(map(str.strip, said)), SERVERS, ())
 
 
 @dataclass(frozen=True, slots=True)

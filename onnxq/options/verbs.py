@@ -112,7 +112,7 @@ VERBS: Mapping[str, Verb] = {
     "check": Verb(
         (*_CALIBRATED, *_MODEL, Compilation, Runtime),
         without=("allow_interface_changes", "pairs", "gpu", "fastest", "profile_weights"), config=True,
-        first=_flags("target calib strict report check shape assume rules no-engine sm"),
+        first=_flags("target calib strict as report check shape assume rules no-engine"),
     ),
     "inspect": Verb(
         (Inputs,), without=("assume", "freeze"),

@@ -16,6 +16,7 @@ from onnxq.base.shown import Shown, Words, count
 from onnxq.base.version import VERSION
 from onnxq.checks import Check, Need
 from onnxq.checks.answers import RuntimeAnswer, TargetAnswer, repairs_of
+from onnxq.checks.command import Checked, commanded
 from onnxq.checks.finding import SEVERITIES, Finding, by_severity, exit_code
 from onnxq.checks.lint import advised, confirmed_lint, explains, seen_in
 from onnxq.checks.load import checks_that_need, found_by
@@ -23,6 +24,8 @@ from onnxq.checks.own import found_by_own, load_own
 from onnxq.checks.subject import subject_of
 from onnxq.data.sources import DataSource
 from onnxq.documents.report import Report
+from onnxq.emit.github import annotated
+from onnxq.emit.sarif import sarif
 from onnxq.graph.model import Model
 from onnxq.options.call_options import CheckOptions
 from onnxq.options.grouped import Options
@@ -39,7 +42,7 @@ from onnxq.pipeline.stated_sizes import refuse_sizes
 from onnxq.rewrite.changes import Assumption, Change, NearMiss
 from onnxq.rule.load import load_rules
 from onnxq.run import ort, trt
-from onnxq.targets import Target, load_target
+from onnxq.targets import DEFAULT, Target, load_target
 
 _ROWS = 10
 _REPEATS = ("parser", "compiler")
@@ -88,7 +91,7 @@ class Checks(Shown, DocumentPart):
 
     Attributes:
         kind: "checks".
-        schema: 2.
+        schema: 3.
         onnxq: the version.
         model: the path of the model, None for one in memory.
         target: what it is checked for.
@@ -132,6 +135,14 @@ class Checks(Shown, DocumentPart):
         rows = [(one.severity, one.node, one.op, one.reason, one.advice) for one in bad[:_ROWS]]
         head = f"check of {self.model}, for {self.target}: {'findings' if bad else 'nothing is wrong'}"
         return Words(head, (*each, engine), ("severity", "node", "operator", "what", "do"), rows)
+
+    def sarif(self) -> dict[str, Any]:
+        """The findings as a SARIF 2.1.0 log, for code scanning."""
+        return sarif(self.findings, Path(self.model or "model.onnx"))
+
+    def annotations(self) -> list[str]:
+        """The findings as lines that GitHub Actions shows beside the file."""
+        return list(annotated(self.findings, Path(self.model or "model.onnx")))
 
     def exit_code(self, *, strict: bool = False) -> int:
         """1 where there is an error, or with `strict` a warning; notes never count."""
@@ -196,15 +207,25 @@ class _Asked:
         return self.data is not None or self.given is not None
 
     @property
+    def place(self) -> str:
+        """Where the data are, "DATA" where that has no name."""
+        named = isinstance(self.data, str | os.PathLike)
+        return os.fspath(self.data) if named else "DATA"  # type: ignore[arg-type]
+
+    @property
     def flags(self) -> str:
         """The flags that name data and statistics, and those to repeat, for a command to paste."""
         words = []
         if self.data is not None or self.groups.calibration.stats is None:
-            named = isinstance(self.data, str | os.PathLike)
-            words += ["--calib", os.fspath(self.data) if named else "DATA"]  # type: ignore[arg-type]
+            words += ["--calib", self.place]
         if self.groups.calibration.stats is not None:
             words += ["--stats", os.fspath(self.groups.calibration.stats)]
         return shlex.join([*words, *self.again])
+
+    def checked(self, model: Path) -> Checked:
+        """What is checked, for commands."""
+        target = os.fspath(self.groups.repairs.target)
+        return Checked(str(model), "" if target == DEFAULT else target, self.place, self.flags)
 
 
 _Engines = tuple[trt.Engine, trt.Engine] | None
@@ -256,7 +277,7 @@ def _check(path: Path, asked: _Asked, tell: Observer) -> Checks:
     findings += found_by_own(asked.own, subjects)
     return Checks(
         kind="checks",
-        schema=2,
+        schema=3,
         onnxq=VERSION,
         model=report.model,
         target=report.target,
@@ -264,7 +285,7 @@ def _check(path: Path, asked: _Asked, tell: Observer) -> Checks:
         ir_version=report.ir_version,
         compiler=compiler,
         engine=_tried(*engines, beyond) if engines is not None else None,
-        findings=tuple(by_severity(_once_a_node(findings))),
+        findings=tuple(commanded(by_severity(_once_a_node(findings)), asked.checked(path))),
         changes=report.changes,
         rejected=report.rejected,
         near_misses=report.near_misses,

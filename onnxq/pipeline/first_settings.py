@@ -17,6 +17,7 @@ from onnxq.base.plain import DocumentPart
 from onnxq.base.progress import Observer, told
 from onnxq.base.shown import Shown, Words
 from onnxq.emit import files
+from onnxq.emit.toml_schema import TITLE, settings_schema
 from onnxq.options.flag_words import tells_keywords
 from onnxq.options.option import NOT, Option, read_options
 from onnxq.options.settings import GROUPS
@@ -41,7 +42,7 @@ _EXAMPLES: Mapping[str, str] = {
     "min_sqnr": "30", "min_agreement": '"99"', "task": '"detect:yolov8"', "labels": '"labels.json"',
     "max_drop": "0.5", "eval": '"score.py:top1"',
     "max_float": '"5%"', "weigh": "{logits = 2}", "time_limit": "600", "steps": '["bias", "shift"]',
-    "layer_samples": "16",
+    "layer_samples": "16", "deploy": '"triton"',
 }  # fmt: skip
 """What stands for options that have no value by default."""
 
@@ -96,6 +97,8 @@ def init(
 ) -> FirstSettings:
     """Writes a commented `onnxq.toml` for a model and its data; all that it sets is where the data are.
 
+    Its JSON Schema is written beside it, `onnxq.toml.schema.json`, for editors that know `#:schema`.
+
     Args:
         model: the model's path.
         data: that of the data, as in `onnxq.quantize`, of which the first 64 samples are looked at.
@@ -124,6 +127,12 @@ def init(
     doubts = tuple(f"{one.text}; {one.hint}" for one in seen.warnings) if seen is not None else ()
     title = f"Settings of onnxq for {summary.model}. What is a comment is so without it."
     lines = [*_comment(title), *_lines(filled, suggested, doubts)]
+    form = path.with_name(f"{path.name}.schema.json")
+    if _is_form(form):  # else it is the user's, and stays
+        text = json.dumps(settings_schema(), indent=1, ensure_ascii=False)
+        files.save_file(form, f"{text}\n".encode())
+        if form.name.isprintable() and not form.name.count(" "):
+            lines.insert(0, f"#:schema ./{form.name}")
     files.save_file(path, ("\n".join(lines) + "\n" + _LAYER).encode("utf-8"))
     return FirstSettings(
         kind="settings",
@@ -135,6 +144,16 @@ def init(
         suggested=suggested,
         doubts=doubts,
     )
+
+
+def _is_form(path: Path) -> bool:
+    """Whether the schema for editors may be written there: nothing is, or an earlier one."""
+    try:
+        return f'"title": "{TITLE}"' in path.read_text("utf-8")
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError):
+        return False
 
 
 def _lines(filled: Mapping[str, str], suggested: Mapping[str, str], doubts: tuple[str, ...]) -> Iterator[str]:

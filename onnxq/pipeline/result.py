@@ -13,10 +13,14 @@ import onnx
 from onnxq.advice.advise import advise
 from onnxq.base.shown import Shown, Words
 from onnxq.documents.advice import Advice
+from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.report import Report
 from onnxq.emit import files
 from onnxq.emit.commands import commands
+from onnxq.emit.served import Served, bindings
+from onnxq.emit.serving import check_servers, serving_path, serving_text
 from onnxq.graph.spool import Spool
+from onnxq.options.settings import Papers
 from onnxq.pipeline.words import result_words
 from onnxq.pipeline.written_page import page_text
 from onnxq.run.deployment import Deployment
@@ -65,49 +69,58 @@ class Result(Shown):
         self.deployments = {one.name: one.profiles for one in deployments if one.name}
         return self
 
-    def save(self, path: str | os.PathLike[str], *, force: bool = False, page: bool = True) -> list[Path]:
+    def save(
+        self, path: str | os.PathLike[str], *, force: bool = False, page: bool = True,
+        deploy: str | Sequence[str] | None = None,
+    ) -> list[Path]:  # fmt: skip
         """Writes `X.onnx` (`X.onnx.data`), `X.report.json`, `X.report.html`, and any `X.cache`.
 
         Args:
             path: the model's path.
             force: replace a file that onnxq did not write.
             page: write the report as a page too. One that cannot be made is left out, with a remark.
+            deploy: write for these servers too, of "triton", "deepstream", "trtexec" (docs/usage.md).
 
         Returns:
             The files written.
 
         Raises:
-            UserError: the path is the input, or cannot be written.
+            UserError: the path is the input, or cannot be written; or there is no such server.
         """
-        save_made(self, path, force=force, page=page)
+        save_made(self, path, Papers(page=page, deploy=deploy), force=force)
         if page:
             save_page(self)
         return sorted(map(Path, self.report.files))
 
 
-def save_made(
-    result: Result, path: str | os.PathLike[str], *, force: bool = False, page: bool = True
-) -> None:
+def save_made(result: Result, path: str | os.PathLike[str], papers: Papers, *, force: bool = False) -> None:
     """Writes all of a result but its page; one of an earlier run goes, as it is not of this model.
 
     Args:
         result: the result.
         path: the model's path.
+        papers: what is written beside it; the page is to come.
         force: replace a file that onnxq did not write.
-        page: whether a page is to come.
 
     Raises:
         UserError: the path is the input, or cannot be written.
     """
     output, told = Path(path), result.report
-    files.check_output(output, result.source, force=force, cache=result.cache is not None, page=page)
+    serving = {name: serving_path(output, name) for name in papers.servers}
+    check_servers(papers.servers, load_target(told.target))
+    files.check_output(
+        output, result.source, force=force, cache=result.cache is not None, page=papers.page,
+        beside=list(serving.values()),
+    )  # fmt: skip
     data = [output.with_name(output.name + ".data")] if files.needs_data_file(result.model) else []
     cache = files.cache_path(output) if result.cache is not None else None
     record = files.report_path(output)
     result.report = replace(
         told,
         output=str(output),
-        files=tuple(str(file) for file in (output, *data, cache, record) if file is not None),
+        files=tuple(
+            str(file) for file in (output, *data, cache, *serving.values(), record) if file is not None
+        ),
         commands=_commands(result, output, cache),
         profiles={name: tuple(map(tuple, shapes)) for name, shapes in result.profiles.items()},
     )
@@ -118,7 +131,9 @@ def save_made(
         return result.report.to_dict()
 
     documents: dict[str, Any] = {record.name: report}
-    if page:
+    served = _served(result, output)
+    documents |= {file.name: serving_text(name, served) for name, file in serving.items()}
+    if papers.page:
         documents[files.page_path(record).name] = None
     if cache is not None:
         documents[cache.name] = result.cache
@@ -127,6 +142,23 @@ def save_made(
 
 def _advised(result: Result) -> None:
     result.report = replace(result.report, advice=advise(result.report))
+
+
+def _served(result: Result, output: Path) -> Served:
+    """The engine of a saved result, for who serves it."""
+    told, graph = result.report, result.model.graph
+    constants = {one.name for one in graph.initializer}
+    dims = [*told.deployment.dimensions, *(dim for one in told.deployments for dim in one.dimensions)]
+    data = told.calibration.data if isinstance(told.calibration, CalibrationPart) else None
+    return Served(
+        model=output,
+        inputs=bindings([one for one in graph.input if one.name not in constants]),
+        outputs=bindings(graph.output),
+        profiles=tuple(filter(None, result.deployments.values() or [result.profiles])),
+        batch=frozenset(dim.name for dim in dims if dim.batch),
+        images=data.images if data is not None else (),
+        build=told.commands[0],
+    )
 
 
 def _commands(result: Result, output: Path, cache: Path | None) -> tuple[str, ...]:

@@ -145,6 +145,13 @@ _FITTED: Mapping[str, str] = {"bias": "node", "constant": "name", "codes": "weig
 """Tables of what is fitted, and the key of what each is about."""
 
 
+TABLES: Mapping[str, Mapping[str, Reader]] = {
+    "": _TOP, "model": _MODEL, "layer": _LAYER, "tensor": _TENSOR, "group": _GROUP, "weight": _WEIGHT,
+    "body": _BODY, "float32": _FLOAT32, **{kind: {key: text} for kind, key in _FITTED.items()},
+}  # fmt: skip
+"""What reads each key of each table; of the others any key is taken. The table "" is the top of the file."""
+
+
 def _plan(path: Path, data: Mapping[str, Any], document: str) -> PlanFile:
     if "version" not in data:
         raise At((), "this is no plan: it has no version", "write one with onnxq plan MODEL -o plan.toml")

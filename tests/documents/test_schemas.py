@@ -21,6 +21,7 @@ from onnxq.base.errors import UserError
 from onnxq.base.plain import to_json
 from onnxq.base.typed import Unlike, typed
 from onnxq.emit import schemas
+from onnxq.emit.toml_schema import TOML_SCHEMAS
 
 SCHEMAS = {kind: onnxq.schema(kind) for kind in schemas.KINDS}
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "schemas"
@@ -61,6 +62,8 @@ def written() -> None:
         text = json.dumps(SCHEMAS[kind.kind], indent=1) + "\n"
         published(kind.kind).write_text(text, encoding="utf-8")
         known.setdefault(kind.kind, {}).setdefault(str(kind.number), schemas.fingerprint(kind.kind))
+    for name, made in TOML_SCHEMAS.items():
+        published(name).write_text(json.dumps(made(), indent=1) + "\n", encoding="utf-8")
     KEPT.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
@@ -72,9 +75,16 @@ def test_the_published_schema_is_that_of_the_type(kind: str) -> None:
     assert json.loads(published(kind).read_text("utf-8")) == now, "make schemas"
 
 
+@pytest.mark.parametrize("name", TOML_SCHEMAS)
+def test_the_published_schema_of_a_file_to_edit_is_what_reads_it(name: str) -> None:
+    now = onnxq.schema(name)
+    jsonschema.Draft7Validator.check_schema(now)
+    assert json.loads(published(name).read_text("utf-8")) == now, "make schemas"
+
+
 def test_nothing_else_is_published() -> None:
     assert {path.name for path in FOLDER.iterdir()} == {
-        *(published(kind).name for kind in schemas.KINDS),
+        *(published(kind).name for kind in (*schemas.KINDS, *TOML_SCHEMAS)),
         KEPT.name,
     }
 

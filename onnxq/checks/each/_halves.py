@@ -3,3 +3,4 @@
 from __future__ import annotations
 
 BOTH = "quantize both or neither; onnxq quantize MODEL --calib DATA adds the missing pair"
+COMPLETE = "onnxq quantize MODEL DATA"

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 from onnxq.checks import Said, Subject, check
 from onnxq.checks.each._attention import attentions
+from onnxq.checks.each._halves import COMPLETE
 from onnxq.checks.engine import in_float
 
 
 @check(
     "half-product", "a product of two activations of which one is quantized", needs="pairs", judge=in_float,
+    command=COMPLETE,
 )  # fmt: skip
 def half_products(subject: Subject) -> Iterator[Said]:
     """A product of two activations, one of them quantized; that of attention is judged with its partner."""

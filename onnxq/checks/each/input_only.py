@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from onnxq.checks import Product, Said, Subject, check
-from onnxq.checks.each._halves import BOTH
+from onnxq.checks.each._halves import BOTH, COMPLETE
 from onnxq.checks.engine import in_float
 from onnxq.graph.layers import WEIGHTED
 from onnxq.graph.pairs import QUANTIZE, Pair, pairs_of
 from onnxq.graph.view import Node
 
 
-@check("input-only", "a quantized input, float weights", needs="pairs", judge=in_float)
+@check(
+    "input-only", "a quantized input, float weights", needs="pairs", judge=in_float,
+    command=COMPLETE,
+)  # fmt: skip
 def input_only(subject: Subject) -> Iterator[Said]:
     """A quantized input, float weights, and nobody else who has use for the pair."""
     for product in subject.products:

@@ -7,7 +7,12 @@ from collections.abc import Iterator
 from onnxq.checks import Evidence, Said, check
 
 
-@check("not-measured", "the data could not be run through the model", needs="data")
+@check(
+    "not-measured",
+    "the data could not be run through the model",
+    needs="data",
+    command="onnxq data MODEL SAMPLES",
+)
 def not_measured(evidence: Evidence) -> Iterator[Said]:
     """Why nothing was measured."""
     if evidence.problem is not None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from onnxq.checks import Evidence, Said, check
+from onnxq.checks.api import AT_NODE
 from onnxq.graph.view import Node, main_nodes
 
 _ARITHMETIC = (
@@ -17,7 +18,12 @@ _ARITHMETIC = (
 _SMALL = 64  # values: shape arithmetic is as long as a shape
 
 
-@check("odd-type", "double precision, strings, or arithmetic in int64", needs="data")
+@check(
+    "odd-type",
+    "double precision, strings, or arithmetic in int64",
+    needs="data",
+    command=AT_NODE,
+)
 def odd_types(evidence: Evidence) -> Iterator[Said]:
     """Double precision, strings, and arithmetic on int64 tensors that are no shapes; one finding a type."""
     first: dict[str, Node] = {}

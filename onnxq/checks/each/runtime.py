@@ -6,9 +6,13 @@ from collections.abc import Iterator
 
 from onnxq.checks import Said, check
 from onnxq.checks.answers import RuntimeAnswer
+from onnxq.checks.api import AT_NODE
 
 
-@check("runtime", "onnxruntime does not take the file: nothing can be measured", needs="runtime")
+@check(
+    "runtime", "onnxruntime does not take the file: nothing can be measured", needs="runtime",
+    command=AT_NODE,
+)  # fmt: skip
 def runtime(answer: RuntimeAnswer) -> Iterator[Said]:
     """That it does not, and whether it takes the repair."""
     if answer.taken.original is None:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from onnxq.checks import stated
+from onnxq.checks.api import AT_NODE, stated
 
-FAILED_CHECK = stated("failed-check", "a check that failed: a fault of onnxq", needs="data", severity="note")
+FAILED_CHECK = stated(
+    "failed-check",
+    "a check that failed: a fault of onnxq",
+    needs="data",
+    severity="note",
+    command=AT_NODE,
+)
 OWN_CHECK = stated(
-    "own-check", "what a function of yours finds, where it is no check", needs="plan", kind="own"
+    "own-check",
+    "what a function of yours finds, where it is no check",
+    needs="plan",
+    kind="own",
+    command=AT_NODE,
 )
 BROKEN_CHECK = stated(
     "broken-check",
@@ -14,4 +24,5 @@ BROKEN_CHECK = stated(
     needs="plan",
     severity="error",
     kind="own",
+    command=AT_NODE,
 )

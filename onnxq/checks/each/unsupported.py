@@ -8,7 +8,10 @@ from onnxq.checks import Said, check
 from onnxq.checks.answers import TargetAnswer
 
 
-@check("unsupported", "an operator, type or feature that the target lacks", needs="target", severity="error")
+@check(
+    "unsupported", "an operator, type or feature that the target lacks", needs="target", severity="error",
+    command="onnxq split MODEL --at-op OP",
+)  # fmt: skip
 def unsupported(answer: TargetAnswer) -> Iterator[Said]:
     """Each node once, with the advice of the rule that knows it."""
     stays = {entry.node for entry in answer.report.unsupported}

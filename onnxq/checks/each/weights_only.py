@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from onnxq.checks import Said, Subject, check
-from onnxq.checks.each._halves import BOTH
+from onnxq.checks.each._halves import BOTH, COMPLETE
 from onnxq.checks.engine import makes_weights
 from onnxq.graph.pairs import pairs_of
 from onnxq.graph.view import Node, Tensor
@@ -19,7 +19,10 @@ _STOPS = (
 _MOST_STOPS = 4
 
 
-@check("weights-only", "quantized weights, a float input", needs="pairs", judge=makes_weights)
+@check(
+    "weights-only", "quantized weights, a float input", needs="pairs", judge=makes_weights,
+    command=COMPLETE,
+)  # fmt: skip
 def weights_only(subject: Subject) -> Iterator[Said]:
     """Quantized weights, a float input. int4 weights are meant so, and have kernels."""
     for product in subject.products:

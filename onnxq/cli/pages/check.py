@@ -65,17 +65,20 @@ def check_page(document: Checks, report: Path | None = None, choice: ChoiceFlags
 def _findings(page: Page, findings: Sequence[Finding]) -> None:
     """The findings, alike ones together: what is wrong, what comes of it, what to do, where."""
     groups = grouped(
-        (replace(finding, kind="", check="", node="", tensor="", db=None), finding.node)
+        (replace(finding, kind="", check="", node="", tensor="", db=None, command=""), finding)
         for finding in findings
     )
-    for said, nodes in groups.items():
+    for said, found in groups.items():
         text = f"{said.op or 'the model'}: {first_lines(said.reason)}"
         page.section(said.severity.capitalize(), text, _STYLES[said.severity])
         if said.consequence:
             page.entry(f"{said.consequence} (the engine shows it)" if said.confirmed else said.consequence)
         if said.advice:
             page.entry(f"-> {said.advice}" if said.consequence else said.advice)
-        page.names([node for node in nodes if node], shown=FEW)
+        page.names([one.node for one in found if one.node], shown=FEW)
+        command = found[0].command
+        if command and command not in said.advice:
+            page.code(command, "Command")
 
 
 def _measured(page: Page, measured: MeasuredForChecks | None) -> None:

@@ -1,0 +1,70 @@
+"""The command with which one goes on from a finding, filled in with what it is about."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from onnxq.checks.api import AT_NODE
+from onnxq.checks.finding import Finding
+from onnxq.checks.load import CHECKS
+
+_SANITIZE = "onnxq sanitize"
+_WHOLE = "onnxq inspect MODEL"
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What was checked, for command lines.
+
+    Attributes:
+        model: the path of the model.
+        target: the value of `--target`; "" for the one that commands have without it.
+        data: where the data are.
+        flags: those of `quantize` that name data and statistics, and others that it is to be given again.
+    """
+
+    model: str
+    target: str = ""
+    data: str = "DATA"
+    flags: str = "--calib DATA"
+
+
+def commanded(findings: Iterable[Finding], checked: Checked) -> list[Finding]:
+    """Findings with their commands.
+
+    What the advice itself says to run comes first: `quantize` with its flags, or `sanitize` where a rule
+    repairs it. Else the check says it.
+
+    Args:
+        findings: the findings, of whatever check.
+        checked: what was checked.
+    """
+    return [dataclasses.replace(one, command=_of(one, checked)) for one in findings]
+
+
+def _of(finding: Finding, checked: Checked) -> str:
+    quoted = shlex.quote(checked.model)
+    _, said, flags = finding.advice.partition(f"onnxq quantize {quoted}")
+    if said:
+        command = said + flags.partition("; ")[0]
+    else:
+        template = _template(finding)
+        known = {
+            "MODEL": quoted, "NODE": shlex.quote(finding.node), "OP": shlex.quote(finding.op),
+            "SAMPLES": f"--calib {shlex.quote(checked.data)}", "DATA": checked.flags,
+            "REASON": shlex.quote(finding.reason.partition(": ")[2] or finding.reason),
+        }  # fmt: skip
+        command = " ".join(known.get(word, word) for word in template.split())
+    takes_target = command.startswith(("onnxq quantize", _SANITIZE)) and "--target" not in command
+    return f"{command} --target {shlex.quote(checked.target)}" if checked.target and takes_target else command
+
+
+def _template(finding: Finding) -> str:
+    if _SANITIZE in finding.advice:
+        return f"{_SANITIZE} MODEL"
+    check = CHECKS.get(finding.check)  # None of the user's own
+    template = AT_NODE if check is None else check.command
+    return _WHOLE if "NODE" in template and not finding.node else template

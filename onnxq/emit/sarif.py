@@ -1,0 +1,85 @@
+"""Findings as SARIF 2.1.0, which code scanning reads.
+
+Source: Static Analysis Results Interchange Format (SARIF) Version 2.1.0, OASIS Standard. A result is of
+a file; the node is its logical location. A model has no lines, and GitHub shows only results with one: 1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from onnxq.base.plain import to_json
+from onnxq.base.version import VERSION
+from onnxq.checks.finding import Finding
+from onnxq.checks.load import CHECKS
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_PROPERTIES = ("op", "tensor", "consequence", "advice", "command", "confirmed", "db")
+
+
+def sarif(findings: Sequence[Finding], model: Path) -> dict[str, Any]:
+    """A SARIF log of one run.
+
+    Args:
+        findings: the findings.
+        model: the file that they are of; relative paths are to the folder that one is in.
+    """
+    rules = list(dict.fromkeys(one.check for one in findings))
+    place = {"uri": _uri(model)}
+    driver = {"name": "onnxq", "version": VERSION, "rules": [_rule(name) for name in rules]}
+    run = {
+        "tool": {"driver": driver},
+        "automationDetails": {
+            "id": f"onnxq/{place['uri']}/"
+        },  # GitHub keeps the logs of several models apart
+        "artifacts": [{"location": place, "roles": ["analysisTarget"]}],
+        "invocations": [{"executionSuccessful": True}],
+        "results": [_result(one, rules.index(one.check), place) for one in findings],
+    }
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def in_words(finding: Finding) -> str:
+    """A finding in a line: where, what is wrong, what comes of it, what to do."""
+    about = ": ".join(filter(None, (finding.op, finding.node)))
+    wrong = "; ".join(filter(None, (finding.reason, finding.consequence)))
+    text = f"{wrong} -> {finding.advice}" if finding.advice else wrong
+    return f"{about}: {text}" if about else text
+
+
+def _rule(name: str) -> dict[str, Any]:
+    check = CHECKS.get(name)  # None of the user's own
+    if check is None:
+        return {"id": name}
+    return {
+        "id": name,
+        "shortDescription": {"text": check.what},
+        "defaultConfiguration": {"level": check.severity},
+        "help": {"text": f"onnxq help symptoms {name}"},
+    }
+
+
+def _result(finding: Finding, rule: int, place: dict[str, str]) -> dict[str, Any]:
+    where: dict[str, Any] = {"physicalLocation": {"artifactLocation": place, "region": {"startLine": 1}}}
+    if finding.node:
+        where["logicalLocations"] = [{"fullyQualifiedName": finding.node, "kind": "node"}]
+    same = "\0".join((finding.check, finding.node, finding.tensor))
+    return {
+        "ruleId": finding.check,
+        "ruleIndex": rule,
+        "level": finding.severity,
+        "message": {"text": in_words(finding)},
+        "locations": [where],
+        "partialFingerprints": {"primaryLocationLineHash": hashlib.sha256(same.encode()).hexdigest()[:16]},
+        "properties": {name: to_json(getattr(finding, name)) for name in _PROPERTIES},
+    }
+
+
+def _uri(path: Path) -> str:
+    """A path as the reference of a URI."""
+    return path.as_uri() if path.is_absolute() else quote(os.fsencode(path.as_posix()))
