@@ -152,6 +152,23 @@ def aimet(model: Path, samples: Path, output: Path) -> None:
     onnx.save(made, output)
 
 
+def aimet_default(model: Path, samples: Path, output: Path) -> None:
+    """AIMET's simulation as its guide writes it, exported as Q/DQ pairs."""
+    from aimet_onnx.quantsim import QuantizationSimModel
+
+    simulated = QuantizationSimModel(onnx.load(model), providers=["CPUExecutionProvider"])
+    simulated.compute_encodings([dict(np.load(path)) for path in sorted(samples.glob("*.npz"))])
+    onnx.save(simulated.to_onnx_qdq(), output)
+
+
+def quark(model: Path, samples: Path, output: Path) -> None:
+    """Quark's configuration of 8 bits for activations and weights, with its own choices."""
+    from quark.onnx import A8W8_QCONFIG, Config, ModelQuantizer
+
+    quantizer = ModelQuantizer(Config(global_quant_config=A8W8_QCONFIG))
+    quantizer.quantize_model(str(model), str(output), _Reader(samples))
+
+
 def _opset(model: onnx.ModelProto) -> int:
     return max((entry.version for entry in model.opset_import if not entry.domain), default=1)
 
@@ -163,13 +180,14 @@ def main() -> None:
         "nncf": "nncf",
         "ppq": "esp_ppq.api",
         "aimet": "aimet_onnx.quantsim",
+        "quark": "quark.onnx",
     }.get(tool.split("-")[0])
     if loaded is not None:
         importlib.import_module(loaded)  # loading is not its work
     tools = {
         "modelopt": modelopt, "modelopt-default": modelopt_default, "modelopt-max": modelopt_max,
         "onnxruntime": onnxruntime, "onnxruntime-default": onnxruntime_default, "nncf": nncf,
-        "ppq": ppq, "aimet": aimet,
+        "ppq": ppq, "aimet": aimet, "aimet-default": aimet_default, "quark": quark,
     }  # fmt: skip
     start, spent = time.perf_counter(), time.process_time()
     tools[tool](Path(model), Path(samples), Path(output))
