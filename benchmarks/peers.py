@@ -163,10 +163,9 @@ def aimet_default(model: Path, samples: Path, output: Path) -> None:
 
 def quark(model: Path, samples: Path, output: Path) -> None:
     """Quark's configuration of 8 bits for activations and weights, with its own choices."""
-    from quark.onnx import A8W8_QCONFIG, Config, ModelQuantizer
+    from quark.onnx import A8W8_QCONFIG, ModelQuantizer
 
-    quantizer = ModelQuantizer(Config(global_quant_config=A8W8_QCONFIG))
-    quantizer.quantize_model(str(model), str(output), _Reader(samples))
+    ModelQuantizer(A8W8_QCONFIG).quantize_model(str(model), str(output), _Reader(samples))
 
 
 def _opset(model: onnx.ModelProto) -> int:

@@ -33,6 +33,7 @@ ELSEWHERE = {
     "trtexec": "it needs TensorRT and a GPU",
     "tritonserver": "it needs a GPU",
     "deepstream-app": "it needs a GPU",
+    "dot": "Graphviz is no part of onnxq",
     "polygraphy": "it runs TensorRT on a GPU",
     "docker": "it starts containers",
     "mkdocs": "it is what `make docs` runs",

@@ -9,10 +9,21 @@ import sys
 import tomllib
 from pathlib import Path
 
+import numpy as np
 from documentation.blocks import ROOT, Block
 
 SAMPLES = ROOT / "sample_models"
 _IMAGES = 24
+_SCORE = """
+import numpy as np
+
+with np.load("sample_models/digits/test.npz") as test:
+    images, labels = test["image"][:100], test["labels"][:100]
+
+
+def top1(model, part):
+    return 100.0 * (model({"image": images})["logits"].argmax(1) == labels)
+"""
 
 
 def fill(folder: Path, name: str) -> None:
@@ -20,8 +31,9 @@ def fill(folder: Path, name: str) -> None:
 
     Args:
         folder: an empty one.
-        name: `digits`: model.onnx and some of its images in images/ and data/; `detector`: detector.onnx and
-            images/, of the sample that detects; `nothing`. The sample models are always there.
+        name: `digits`: model.onnx, some of its images in images/ and data/, and score.py, which scores it;
+            `stereo`: model.onnx and images/, of the sample of two images; `nothing`. The sample models
+            are always there.
     """
     (folder / "sample_models").symlink_to(SAMPLES)
     if name == "digits":
@@ -30,10 +42,13 @@ def fill(folder: Path, name: str) -> None:
             (folder / target).mkdir()
             for path in sorted((SAMPLES / "digits" / "calib").glob("*.png"))[:_IMAGES]:
                 shutil.copy(path, folder / target)
-    elif name == "detector":
-        shutil.copy(SAMPLES / "detector" / "detector.onnx", folder / "detector.onnx")
+        (folder / "score.py").write_text(_SCORE, "utf-8")
+    elif name == "stereo":
+        shutil.copy(SAMPLES / "stereo" / "stereo.onnx", folder / "model.onnx")
         (folder / "images").mkdir()
-        shutil.copy(SAMPLES / "detector" / "calib.npz", folder / "images" / "calib.npz")
+        with np.load(SAMPLES / "stereo" / "calib.npz") as arrays:
+            for side in ("left", "right"):
+                np.save(folder / "images" / side, arrays[side])
     elif name != "nothing":
         raise ValueError(f"a page starts from {name!r}, and that is not known")
 

@@ -6,8 +6,8 @@ import ast
 from pathlib import Path
 
 import pytest
-from documentation.blocks import PAGES, ROOT, Block, blocks, elsewhere
-from documentation.folder import fill, read_toml, run_block, start_of
+from documentation.blocks import PAGES, ROOT, Block, blocks, elsewhere, start_of
+from documentation.folder import fill, read_toml, run_block
 
 ALL = [block for page in PAGES for block in blocks(page)]
 RUN = {"console", "python", "toml"}
