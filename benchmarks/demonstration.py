@@ -1,4 +1,4 @@
-"""One trained CNN, quantized by six tools as each does by default; which files TensorRT-RTX takes, and what onnxq makes of them.
+"""One trained CNN, quantized by seven tools as each does by default; which files TensorRT-RTX takes, and what onnxq makes of them.
 
     python -m benchmarks.demonstration --environments .venv-demonstration --install
 
@@ -12,6 +12,7 @@ int8 there, which no runtime on a CPU shows, so that `onnxq check` speaks of it.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import subprocess
 import sys
@@ -54,8 +55,14 @@ TOOLS = {
     "aimet": Tool("AIMET", "aimet-default", ("aimet-onnx==2.42.*",), "aimet-onnx"),
     "quark": Tool("Quark", "quark", ("amd-quark==0.13.*", "torch", "onnxruntime"), "amd-quark"),
     "ppq": Tool("esp-ppq", "ppq", ("torch", "esp-ppq==1.3.*", "onnxruntime"), "esp-ppq"),
-    "modelopt": Tool("Model-Optimizer", "modelopt-default", ("nvidia-modelopt[onnx]==0.47.*", "sympy"), "nvidia-modelopt"),
-}
+    "inc": Tool(
+        "onnx-neural-compressor", "neural-compressor", ("onnx-neural-compressor==1.0", "prettytable"),
+        "onnx-neural-compressor",
+    ),
+    "modelopt": Tool(
+        "Model-Optimizer", "modelopt-default", ("nvidia-modelopt[onnx]==0.47.*", "sympy"), "nvidia-modelopt"
+    ),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -163,6 +170,11 @@ def _quantized(tool: Tool, python: str, folder: Path) -> Path | None:
 
 
 def _judged(tool: str, file: Path) -> Row:
+    with contextlib.chdir(file.parent):  # as a user types it, beside the file and its external data
+        return _judged_here(tool, Path(file.name))
+
+
+def _judged_here(tool: str, file: Path) -> Row:
     found = onnxq.check(file)
     errors: dict[str, int] = {}
     for one in found.findings:
@@ -220,6 +232,7 @@ def _as_built(model: onnx.ModelProto) -> onnx.ModelProto | None:
         if values.dtype == np.uint8 and not np.any(values):
             tensor.CopyFrom(onnx.numpy_helper.from_array(values.astype(np.int8), tensor.name))
             changed = True
+    del model.graph.value_info[:]  # it states the types as they were
     return model if changed else None
 
 
@@ -243,7 +256,7 @@ def _table(rows: list[Row]) -> str:
         errors = ", ".join(f"{count} `{name}`" for name, count in row.errors.items()) or "none"
         lines.append(
             f"| {row.tool} | {row.codes} | {row.top1:.2f} %"
-            + ("" if row.as_built is None else f", as built {row.as_built:.2f} %")
+            + (f", as built {row.as_built:.2f} %" if row.compiles and row.as_built is not None else "")
             + f" | {'takes it' if row.compiles else 'rejects it'} | {errors} "
             f"| {'compiles' if row.sanitized else 'rejected'} | {'compiles' if row.repaired else 'rejected'} "
             f"| {row.int8} | {row.repaired_top1:.2f} % |"
