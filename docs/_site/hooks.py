@@ -2,7 +2,7 @@
 
 README.md is the first page; CONTRIBUTING.md, SECURITY.md, CHANGELOG.md (where it is there) and the page of the sample
 models stand beside the others. Their links, and those to them, are rewritten for that; a link to another file of the
-repository becomes its name alone, as the site does not have it.
+repository becomes its name alone, as the site does not have it. Nothing is loaded from elsewhere.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ OUTSIDE = {
 }
 """Pages that are not in `docs`, by their paths in the repository: what they are called on the site."""
 
+_SHIM = re.compile(r'<script src="https://unpkg\.com/iframe-worker[^"]*"></script>')
 _LINK = re.compile(r"(?<!\!)\[([^\]]*)\]\((?!https?:|mailto:|#)([^)#\s]+)(#[^)\s]*)?\)")
 _PICTURE = re.compile(r"(!\[[^\]]*\]\()(?!https?:)([^)\s]+)\)")
 _FENCE = re.compile(r"(^ *```.*?^ *```)", re.MULTILINE | re.DOTALL)
@@ -60,3 +61,18 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         parts[number] = _PICTURE.sub(lambda match: f"{match[1]}{place(match[2])})", parts[number])
         parts[number] = _LINK.sub(link, parts[number])
     return "".join(parts)
+
+
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """Puts a script of this folder in the place of one that would be loaded from elsewhere."""
+    return _local(output)
+
+
+def on_post_template(output_content: str, template_name: str, config: Any) -> str:
+    """The same for pages that are no pages of the documentation, as that of an address that there is not."""
+    return _local(output_content)
+
+
+def _local(page: str) -> str:
+    script = Path(__file__).with_name("worker.js").read_text("utf-8")
+    return _SHIM.sub(lambda match: f"<script>\n{script}</script>", page)

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+OUTSIDE = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "sample_models/README.md")]
+PAGES = [*OUTSIDE, *sorted((ROOT / "docs").rglob("*.md"))]
 
 _BLOCK = re.compile(
     r"((?:^ *<!--[^\n]*-->\n\s*)*)^( *)```(\w*)[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -32,6 +33,9 @@ those by their groups: they are keywords of the functions that name the group. W
 
 `make reference` writes this page.
 """
+
+_OTHERS = {"Observer": "What `observe=` takes: a function that is told each step."}
+"""Public names that are no functions and no classes."""
 
 
 def _cell(text: str) -> str:
@@ -122,7 +126,7 @@ def _function(name: str) -> list[str]:
     summary, *rest = re.split(r"\n(Args|Returns|Raises|Yields):\n", said)
     for paragraph in summary.strip().split("\n\n"):
         is_code = paragraph.lstrip().startswith("with ")
-        lines += [f"```python\nimport onnxq\n\n{inspect.cleandoc(paragraph)}\n```\n" if is_code else f"{paragraph}\n"]
+        lines += [f"```python\nimport onnxq\n\n{textwrap.dedent(paragraph)}\n```\n" if is_code else f"{paragraph}\n"]
     for title, body in zip(rest[::2], rest[1::2], strict=True):
         lines += [f"**{title}**\n"]
         for entry in re.split(r"\n(?=    \S)", body.rstrip()):
@@ -146,4 +150,6 @@ def python_page() -> str:
         lines += _function(name)
     lines += ["## Classes\n", "| class | what it is |", "|---|---|"]
     lines += [f"| `onnxq.{name}` | {_cell(_first(getattr(onnxq, name)))} |" for name in classes]
+    rest = [name for name in names if name not in (*functions, *classes)]
+    lines += [f"| `onnxq.{name}` | {_OTHERS[name]} |" for name in rest]
     return "\n".join([*lines, ""])
