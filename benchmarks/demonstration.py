@@ -1,12 +1,12 @@
-"""One trained CNN, quantized by seven tools as each does by default; which files TensorRT-RTX takes, and what onnxq makes of them.
+"""One trained CNN, quantized by seven tools: which files TensorRT-RTX takes, and what onnxq makes of them.
 
     python -m benchmarks.demonstration --environments .venv-demonstration --install
 
-The CNN is `sample_models/digits`; 128 of its images calibrate every tool, 600 others are scored. Each tool has an
-environment of its own in the folder that `--environments` names, made there with `--install` where the registry
-has the tool; a tool without one is left out, and that is said. No GPU is used: the compiler of TensorRT for RTX
-works without one. Of the files that it takes it is asked, too, whether they are right: codes of uint8 are read as
-int8 there, which no runtime on a CPU shows, so that `onnxq check` speaks of it.
+The CNN is `sample_models/digits`; 128 of its images calibrate every tool, 600 others are scored. Each tool
+has its own defaults, and an environment of its own in the folder that `--environments` names, made there
+with `--install` where the registry has the tool; a tool without one is left out, and that is said. No GPU is
+used: the compiler of TensorRT for RTX works without one. Of the files that it takes, codes of uint8 around 0
+are built as int8, which no runtime on a CPU shows: such a file is scored once more with int8 codes.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Row:
         tool: with its version.
         codes: types of the codes of its Q/DQ pairs, with how many have a zero point.
         top1: percent of the images whose class is right, of its file in onnxruntime.
-        as_built: the same where codes of uint8 are int8, as TensorRT builds them; None where there are none around 0.
+        as_built: the same where codes of uint8 are int8, as TensorRT builds them; None without such codes.
         compiles: whether TensorRT-RTX takes the file as it is.
         message: what the compiler says where it does not.
         errors: what `onnxq check` finds, by name.
@@ -142,7 +142,9 @@ def _python(key: str, environments: Path, install: bool) -> str | None:
 
 def _version(python: str, package: str) -> str:
     asked = f"import importlib.metadata as m; print(m.version({package!r}))"
-    return subprocess.run([python, "-c", asked], capture_output=True, text=True, check=True).stdout.split()[-1]
+    return subprocess.run([python, "-c", asked], capture_output=True, text=True, check=True).stdout.split()[
+        -1
+    ]
 
 
 def _samples(folder: Path) -> None:
@@ -209,8 +211,8 @@ def _codes(model: onnx.ModelProto) -> str:
     """The types of the codes of the Q/DQ pairs, and whether zero points are 0."""
     constants = {one.name: onnx.numpy_helper.to_array(one) for one in model.graph.initializer}
     for node in model.graph.node:
-        if node.op_type == "Constant":
-            constants |= {node.output[0]: onnx.numpy_helper.to_array(a.t) for a in node.attribute if a.name == "value"}
+        if node.op_type == "Constant" and node.attribute[0].name == "value":
+            constants[node.output[0]] = onnx.numpy_helper.to_array(node.attribute[0].t)
     found: dict[str, int] = {}
     for node in model.graph.node:
         if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
@@ -225,7 +227,11 @@ def _as_built(model: onnx.ModelProto) -> onnx.ModelProto | None:
     """The model whose codes around 0 of type uint8 saturate at 127; None where there are none."""
     pairs = [node for node in model.graph.node if node.op_type in ("QuantizeLinear", "DequantizeLinear")]
     points = {node.input[2] for node in pairs if len(node.input) > 2}
-    constants = [node.attribute[0].t for node in model.graph.node if node.op_type == "Constant" and node.output[0] in points]
+    constants = [
+        node.attribute[0].t
+        for node in model.graph.node
+        if node.op_type == "Constant" and node.output[0] in points
+    ]
     changed = False
     for tensor in [*(one for one in model.graph.initializer if one.name in points), *constants]:
         values = onnx.numpy_helper.to_array(tensor)
@@ -249,7 +255,8 @@ def _top1(model: Path) -> float:
 
 def _table(rows: list[Row]) -> str:
     lines = [
-        "| tool | codes | top-1 of its file | TensorRT-RTX | `onnxq check`, errors | after `sanitize` | after `quantize` | layers in int8 | top-1 |",
+        "| tool | codes | top-1 of its file | TensorRT-RTX | `onnxq check`, errors | after `sanitize` "
+        "| after `quantize` | layers in int8 | top-1 |",
         "|---|---|---:|---|---|---|---|---:|---:|",
     ]
     for row in rows:

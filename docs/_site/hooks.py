@@ -1,8 +1,9 @@
 """What the site has otherwise than the folder `docs`: pages of the repository's top folder.
 
-README.md is the first page; CONTRIBUTING.md, SECURITY.md, CHANGELOG.md (where it is there) and the page of the sample
-models stand beside the others. Their links, and those to them, are rewritten for that; a link to another file of the
-repository becomes its name alone, as the site does not have it. Nothing is loaded from elsewhere.
+README.md is the first page; CONTRIBUTING.md, SECURITY.md, CHANGELOG.md (where it is there) and the page of
+the sample models stand beside the others. Their links, and those to them, are rewritten for that; a link to
+another file of the repository becomes its name alone, as the site does not have it. Nothing is loaded from
+elsewhere.
 """
 
 from __future__ import annotations

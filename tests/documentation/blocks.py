@@ -22,9 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 OUTSIDE = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "sample_models/README.md")]
 PAGES = [*OUTSIDE, *sorted((ROOT / "docs").rglob("*.md"))]
 
-_BLOCK = re.compile(
-    r"((?:^ *<!--[^\n]*-->\n\s*)*)^( *)```(\w*)[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL
-)
+_BLOCK = re.compile(r"((?:^ *<!--[^\n]*-->\n\s*)*)^( *)```(\w*)[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 _SAID = re.compile(r"<!-- *(not run|file|before|exit code|part)(?:: *(.*?))? *-->")
 _START = re.compile(r"<!-- *starts from: *([\w-]+) *-->")
 

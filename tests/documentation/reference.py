@@ -18,18 +18,21 @@ from onnxq.options.verbs import VERBS
 
 _OPTIONS = """# All options
 
-Every option, by its group. A group is a panel of `onnxq VERB --help-all`, and a class of the package. In Python an option is
-a keyword of the function, or a field of its group: `method="mse"`, or `calibration=onnxq.Calibration(method="mse")`. In
-`onnxq.toml` it is a key of the table that is named here; [calibration](calibration.md) shows such a file. What each verb
-does, and which flags matter first, is in [usage](usage.md).
+Every option, by its group. A group is a panel of `onnxq VERB --help-all`, and a class of the package.
+
+- In Python an option is a keyword of the function, or a field of its group: `method="mse"`, or
+  `calibration=onnxq.Calibration(method="mse")`.
+- In `onnxq.toml` it is a key of the table that is named here: [calibration](calibration.md) has an example.
+- What each verb does, and which flags matter first, is in [usage](usage.md).
 
 `make reference` writes this page.
 """
 _PYTHON = """# Python
 
-Each verb of the command line is a function of the package `onnxq`, with the same options. [All options](options.md) lists
-those by their groups: they are keywords of the functions that name the group. What a function returns is a
-[document](documents.md), with attributes that a type checker knows; `.to_dict()` is the JSON.
+Each verb of the command line is a function of the package `onnxq`, with the same options.
+[All options](options.md) lists those by their groups: they are keywords of the functions that name the group.
+What a function returns is a [document](documents.md): a type checker knows its attributes, and `.to_dict()` is
+the JSON.
 
 `make reference` writes this page.
 """
@@ -70,14 +73,18 @@ def _of_groups() -> Mapping[type, Mapping[str, Option]]:
 def _own(verb: str, command: Any) -> Iterator[str]:
     """The arguments and flags of a verb that no group has."""
     shared = {flag for options in _of_groups().values() for one in options.values() for flag in one.flag}
-    shared |= {flag.replace("--", "--no-", 1) for flag in shared} | {VERBS[verb].data if verb in VERBS else ""}
+    shared |= {flag.replace("--", "--no-", 1) for flag in shared} | {
+        VERBS[verb].data if verb in VERBS else ""
+    }
     for one in command.params:
         flags = [*one.opts, *one.secondary_opts]
         if shared & set(flags) or {"--help", "--help-all", "--json"} & set(flags) or one.name == "help":
             continue
         named = one.metavar or one.name.upper() if one.param_type_name == "argument" else ""
         said = _cell(getattr(one, "help", "") or "")
-        value = f" {_code(one.metavar)}" if one.metavar and not named and not one.metavar.startswith("<") else ""
+        value = (
+            f" {_code(one.metavar)}" if one.metavar and not named and not one.metavar.startswith("<") else ""
+        )
         yield f"| {_code(named.strip('{}')) if named else ', '.join(map(_code, flags)) + value} | {said} |"
 
 
@@ -90,7 +97,10 @@ def options_page() -> str:
         lines += [f"## {group.__name__}\n", f"{_first(group)} Of {of}.\n"]
         lines += ["| flag | keyword | in `onnxq.toml` | what |", "|---|---|---|---|"]
         lines += [_option(name, one) for name, one in options.items()] + [""]
-    lines += ["## What each verb has of its own\n", "Every verb has `--json`, too: its document, on standard output.\n"]
+    lines += [
+        "## What each verb has of its own\n",
+        "Every verb has `--json`, too: its document, on standard output.\n",
+    ]
     for verb, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
         inner = getattr(command, "commands", None)
         for name, one in inner.items() if inner else [("", command)]:
@@ -107,13 +117,13 @@ def _parameters(function: Any) -> str:
     groups = {group.__name__ for group in GROUPS}
     shown, grouped = [], False
     for one in inspect.signature(function).parameters.values():
-        kind = str(one.annotation)
-        if one.kind is one.VAR_KEYWORD:
-            grouped = True
-        elif any(kind.startswith(f"{group} ") or kind == group for group in groups) or one.name in fields:
+        kind = str(one.annotation).partition(" ")[0]
+        if one.kind is one.VAR_KEYWORD or kind in groups or one.name in fields:
             grouped = True
         else:
-            default = "" if one.default is one.empty else "=..." if callable(one.default) else f"={one.default!r}"
+            default = (
+                "" if one.default is one.empty else "=..." if callable(one.default) else f"={one.default!r}"
+            )
             star = ["*"] if one.kind is one.KEYWORD_ONLY and "*" not in shown else []
             shown += [*star, f"{one.name}{default}"]
     return ", ".join([*shown, *(["**options"] if grouped else [])])
@@ -126,7 +136,9 @@ def _function(name: str) -> list[str]:
     summary, *rest = re.split(r"\n(Args|Returns|Raises|Yields):\n", said)
     for paragraph in summary.strip().split("\n\n"):
         is_code = paragraph.lstrip().startswith("with ")
-        lines += [f"```python\nimport onnxq\n\n{textwrap.dedent(paragraph)}\n```\n" if is_code else f"{paragraph}\n"]
+        lines += [
+            f"```python\nimport onnxq\n\n{textwrap.dedent(paragraph)}\n```\n" if is_code else f"{paragraph}\n"
+        ]
     for title, body in zip(rest[::2], rest[1::2], strict=True):
         lines += [f"**{title}**\n"]
         for entry in re.split(r"\n(?=    \S)", body.rstrip()):

@@ -1,4 +1,4 @@
-"""Each block of code of README and site is run, or it is said why not. TOML is read, Python has no mistakes of syntax."""
+"""Each block of code of README and site is run, or it is said why not; TOML is read, Python is parsed."""
 
 from __future__ import annotations
 
@@ -55,9 +55,12 @@ def test_a_page_with_a_mistake_is_seen(tmp_path: Path) -> None:
         "# Page\n<!-- starts from: nothing -->\n<!-- file: a.py -->\n```python\nx = 1\n```\n"
         "- point\n\n  <!-- before: echo 2 > b -->\n  <!-- exit code: 3 -->\n"
         "  ```console\n  $ cat a.py b && \\\n      true  # both\n  $ exit 3\n  said\n  ```\n"
-        "<!-- not run: it needs a GPU -->\n```python\nimport gpu\n```\n```console\n$ trtexec --onnx=x\n$ exit 1\n```\n"
+        "<!-- not run: it needs a GPU -->\n```python\nimport gpu\n```\n"
+        "```console\n$ trtexec --onnx=x\n$ exit 1\n```\n"
     )
-    file, shell, other, last = [Block(page, *part) for part in ((b.line, b.language, b.text, b.said) for b in blocks(written))]
+    file, shell, other, last = [
+        Block(page, *part) for part in ((b.line, b.language, b.text, b.said) for b in blocks(written))
+    ]
     assert start_of(written.read_text()) == "nothing"
     assert [file.said, shell.said, other.said] == [
         {"file": "a.py"},

@@ -28,4 +28,6 @@ def test_every_flag_and_every_public_name_is_there() -> None:
     assert len(flags) > 60
     assert [flag for flag in flags if f"`{flag}`" not in options] == []
     names = [name for name in onnxq.__all__ if name != "__version__"]
-    assert [name for name in names if f"onnxq.{name}`" not in python and f"onnxq.{name}\n" not in python] == []
+    assert [
+        name for name in names if f"onnxq.{name}`" not in python and f"onnxq.{name}\n" not in python
+    ] == []

@@ -1,4 +1,4 @@
-"""The blocks of each page, run one after another in a folder that holds what the page starts from: `make docs-test`."""
+"""The blocks of each page, run in order in a folder that holds what it starts from: `make docs-test`."""
 
 from __future__ import annotations
 

@@ -28,7 +28,11 @@ def listed() -> list[str]:
     """The words that CONTRIBUTING.md says are not used: the first column of its table."""
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     table = text.partition("### Words that we do not use")[2].partition("\n## ")[0]
-    return [word.strip() for row in re.findall(r"^\| ([^|]+) \| [^|]+ \|$", table, re.M) for word in row.split(",")]
+    return [
+        word.strip()
+        for row in re.findall(r"^\| ([^|]+) \| [^|]+ \|$", table, re.M)
+        for word in row.split(",")
+    ]
 
 
 @pytest.mark.parametrize("page", PLAIN, ids=lambda page: page.name)
@@ -57,5 +61,13 @@ $ onnxq check. Not. Here.
 ![picture. of](x.png)
 """
     found = sentences(page)
-    assert found == ["One two code six.", "Seven: eight; nine?", "(Ten.", "Eleven", "A point", "Another.", "And more"]
+    assert found == [
+        "One two code six.",
+        "Seven: eight; nine?",
+        "(Ten.",
+        "Eleven",
+        "A point",
+        "Another.",
+        "And more",
+    ]
     assert [*map(words, found)] == [4, 3, 1, 1, 2, 1, 2]

@@ -28,7 +28,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_page_is_there(site: Path) -> None:
     missing = [
-        page for page in PAGES[len(OUTSIDE) :] if not (site / page.relative_to(ROOT / "docs")).with_suffix(".html").exists()
+        page
+        for page in PAGES[len(OUTSIDE) :]
+        if not (site / page.relative_to(ROOT / "docs")).with_suffix(".html").exists()
     ]
     assert missing == []
     assert "onnxq makes an exported ONNX model ready" in (site / "index.html").read_text("utf-8")
@@ -36,7 +38,9 @@ def test_every_page_is_there(site: Path) -> None:
 
 
 def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
-    loads = re.compile(r"<(?:script|img|iframe|source)[^>]*\ssrc=[\"']?(?:https?:)?//[^>]*>|<link[^>]*rel=\"?stylesheet[^>]*//[^>]*>")
+    loads = re.compile(
+        r"<(?:script|img|iframe|source)[^>]*\ssrc=[\"']?(?:https?:)?//[^>]*>|<link[^>]*rel=\"?stylesheet[^>]*//[^>]*>"
+    )
     pages = sorted(site.rglob("*.html"))
     assert len(pages) > 40
     found = {page.name: match[0] for page in pages if (match := loads.search(page.read_text("utf-8")))}
