@@ -5,7 +5,7 @@ A comment in front of a block says what is otherwise than usual:
     <!-- not run: needs PyTorch -->        it is listed with that reason, and not run
     <!-- file: score.py -->                it is written to that file
     <!-- before: cp a.onnx b.onnx -->      is run first, out of sight of readers
-    <!-- exit code: 1 -->                  its last command ends with that
+    <!-- exit code: 1 -->                  its last command ends with that; `1 0 0`: each of the last three
     <!-- part -->                          TOML that is a part of a plan file
 
 A page that starts from other files than those of `digits` says so: `<!-- starts from: detector -->`.

@@ -31,8 +31,8 @@ _PYTHON = """# Python
 
 Each verb of the command line is a function of the package `onnxq`, with the same options.
 [All options](options.md) lists those by their groups: they are keywords of the functions that name the group.
-What a function returns is a [document](documents.md): a type checker knows its attributes, and `.to_dict()` is
-the JSON.
+What a function returns is a [document](documents.md): a type checker knows its attributes, `.to_dict()` is
+its JSON.
 
 `make reference` writes this page.
 """
