@@ -94,9 +94,11 @@ def run_block(folder: Path, block: Block) -> int:
         lines += [one for one in block.commands if one not in [left for left, _ in block.left_out()]]
     elif block.language == "python":
         lines.append([sys.executable, "-c", block.text])
+    if not lines:
+        return 0
     codes = [int(code) for code in block.said.get("exit code", "0").split()]
     expected = [*[0] * (len(lines) - len(codes)), *codes]
-    for line, wanted in zip(lines, expected[-len(lines) :], strict=True):
+    for line, wanted in zip(lines, expected, strict=True):
         code, said = typed(folder, line)
         assert code == wanted, f"{block.place}: {line} ended with {code}, not {wanted}\n{said}"
     return len(lines)
