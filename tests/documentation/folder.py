@@ -18,7 +18,7 @@ _SCORE = """
 import numpy as np
 
 with np.load("sample_models/digits/test.npz") as test:
-    images, labels = test["image"][:100], test["labels"][:100]
+    images, labels = test["image"][:300], test["labels"][:300]
 
 
 def top1(model, part):
