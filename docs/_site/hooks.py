@@ -31,6 +31,13 @@ _PICTURE = re.compile(r"(!\[[^\]]*\]\()(?!https?:)([^)\s]+)\)")
 _FENCE = re.compile(r"(^ *```.*?^ *```)", re.MULTILINE | re.DOTALL)
 
 
+def on_config(config: Any) -> Any:
+    """Puts the list of changes into the navigation, where there is one."""
+    if (ROOT / "CHANGELOG.md").exists():
+        config.nav[-1]["Contributing"].append({"Changes": "CHANGELOG.md"})
+    return config
+
+
 def on_files(files: Files, config: Any) -> Files:
     """Adds the pages that are not in `docs`."""
     for path, name in OUTSIDE.items():
