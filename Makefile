@@ -4,9 +4,10 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 BROWSER := $(VENV)/.browser
+SITE := $(VENV)/.site
 SAMPLES := .venv-samples/.installed
 
-.PHONY: help run test test-deep test-all deep check constructs test-oldest test-newest ends bench bench-accuracy bench-calib bench-engine bench-repair bench-surgery bench-peers same-bytes counts page-shots samples golden options schemas modules words symptoms wheel sbom clean
+.PHONY: help run test test-deep test-all deep check constructs test-oldest test-newest ends bench bench-accuracy bench-calib bench-engine bench-repair bench-surgery bench-peers same-bytes counts page-shots samples golden options schemas modules words symptoms wheel sbom docs docs-test reference bench-demonstration clean
 
 help: ## these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -100,6 +101,9 @@ bench-surgery: $(STAMP) ## the constructs, repaired by onnxq and by polygraphy, 
 	.venv-surgery/bin/pip install --quiet polygraphy onnx-graphsurgeon onnxslim onnxsim onnxruntime
 	$(PY) -m benchmarks.surgery
 
+bench-demonstration: $(STAMP) ## one CNN quantized by seven tools, which are installed (14 GB): what TensorRT-RTX takes, what onnxq makes of it
+	$(PY) -m benchmarks.demonstration --environments .venv-demonstration --install
+
 same-bytes: $(STAMP) ## hashes of what six models become, in four minutes (BEFORE=FILE: what differs from those)
 	$(PY) -m benchmarks.same_bytes --quick $(if $(BEFORE),--against $(BEFORE))
 
@@ -125,6 +129,21 @@ $(SAMPLES):
 
 samples: $(SAMPLES) ## make the sample models again (installs PyTorch's CPU build)
 	for script in sample_models/*/train.py sample_models/*/export.py; do .venv-samples/bin/python $$script || exit 1; done
+
+$(SITE): $(STAMP)
+	$(PY) -m pip install --quiet --editable '.[docs]'
+	@touch $@
+
+docs: $(SITE) ## build the site into out/site; a link that leads nowhere is an error
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
+	@echo "open out/site/index.html"
+
+docs-test: $(STAMP) ## run every block of README and site, then list those that no test runs, with why
+	$(PYTEST) tests/documentation
+	$(PY) -m tests.documentation.blocks
+
+reference: $(STAMP) ## write docs/options.md and docs/python.md again: what the code says of options and functions
+	ONNXQ_GOLDEN=1 $(PY) -m pytest -n 0 tests/documentation/test_reference.py
 
 golden: $(STAMP) ## write the command-line transcripts of tests/cli again
 	ONNXQ_GOLDEN=1 $(PY) -m pytest tests/cli/test_transcripts.py
@@ -159,4 +178,4 @@ sbom: wheel ## list what an installation holds, with licences, as CycloneDX: out
 	$(PY) -m release.licences out/onnxq.cdx.json
 
 clean: ## remove the environments and what `make run` wrote
-	rm -rf $(VENV) .venv-oldest .venv-newest .venv-samples .venv-peers .venv-ppq .venv-aimet .venv-surgery .venv-sbom out
+	rm -rf $(VENV) .venv-oldest .venv-newest .venv-samples .venv-peers .venv-ppq .venv-aimet .venv-surgery .venv-sbom .venv-demonstration out

@@ -152,6 +152,30 @@ def aimet(model: Path, samples: Path, output: Path) -> None:
     onnx.save(made, output)
 
 
+def aimet_default(model: Path, samples: Path, output: Path) -> None:
+    """AIMET's simulation as its guide writes it, exported as Q/DQ pairs."""
+    from aimet_onnx.quantsim import QuantizationSimModel
+
+    simulated = QuantizationSimModel(onnx.load(model), providers=["CPUExecutionProvider"])
+    simulated.compute_encodings([dict(np.load(path)) for path in sorted(samples.glob("*.npz"))])
+    onnx.save(simulated.to_onnx_qdq(), output)
+
+
+def quark(model: Path, samples: Path, output: Path) -> None:
+    """Quark's configuration of 8 bits for activations and weights, with its own choices."""
+    from quark.onnx import A8W8_QCONFIG, ModelQuantizer
+
+    ModelQuantizer(A8W8_QCONFIG).quantize_model(str(model), str(output), _Reader(samples))
+
+
+def neural_compressor(model: Path, samples: Path, output: Path) -> None:
+    """The ONNX part of Neural Compressor, with its own choices, as Q/DQ pairs."""
+    from onnx_neural_compressor.quantization import config, quantize
+    from onnxruntime.quantization import QuantFormat as Form
+
+    quantize(str(model), str(output), config.StaticQuantConfig(_Reader(samples), quant_format=Form.QDQ))
+
+
 def _opset(model: onnx.ModelProto) -> int:
     return max((entry.version for entry in model.opset_import if not entry.domain), default=1)
 
@@ -163,13 +187,16 @@ def main() -> None:
         "nncf": "nncf",
         "ppq": "esp_ppq.api",
         "aimet": "aimet_onnx.quantsim",
+        "quark": "quark.onnx",
+        "neural": "onnx_neural_compressor.quantization",
     }.get(tool.split("-")[0])
     if loaded is not None:
         importlib.import_module(loaded)  # loading is not its work
     tools = {
         "modelopt": modelopt, "modelopt-default": modelopt_default, "modelopt-max": modelopt_max,
         "onnxruntime": onnxruntime, "onnxruntime-default": onnxruntime_default, "nncf": nncf,
-        "ppq": ppq, "aimet": aimet,
+        "ppq": ppq, "aimet": aimet, "aimet-default": aimet_default, "quark": quark,
+        "neural-compressor": neural_compressor,
     }  # fmt: skip
     start, spent = time.perf_counter(), time.process_time()
     tools[tool](Path(model), Path(samples), Path(output))

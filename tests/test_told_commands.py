@@ -12,6 +12,7 @@ import pytest
 import typer
 
 from onnxq.cli.app import app
+from onnxq.cli.peer_flags import SAME
 
 ROOT = Path(__file__).parents[1]
 _LINE = re.compile(r"(?<![\w./:-])onnxq ((?:-q |-v )?[a-z]+(?: [^`#|;&>,)\n]*)?)")
@@ -19,7 +20,7 @@ _LINE = re.compile(r"(?<![\w./:-])onnxq ((?:-q |-v )?[a-z]+(?: [^`#|;&>,)\n]*)?)
 
 def texts() -> Iterator[tuple[str, str]]:
     """Texts that people read: documents, and what the package says."""
-    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         text = path.read_text("utf-8")
         for block in re.findall(r"`+[^`]+`+|^(?:    |\$ |onnxq ).*$", text, re.MULTILINE):
             yield path.name, block
@@ -44,7 +45,7 @@ def verbs() -> dict[str, set[str]]:
         inner = getattr(command, "commands", {"": command})
         options = [option for one in inner.values() for option in one.params]
         found[name] = {word for option in options for word in (*option.opts, *option.secondary_opts)}
-        found[name] |= {"-h", "--help"}
+        found[name] |= {"-h", "--help", *SAME}
     return found
 
 

@@ -1,0 +1,167 @@
+"""The reference that is made of the code: all options (`docs/options.md`), and Python (`docs/python.md`)."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import typer
+
+import onnxq
+from onnxq.cli.app import app
+from onnxq.options.option import Option, read_options
+from onnxq.options.settings import GROUPS
+from onnxq.options.verbs import VERBS
+
+_OPTIONS = """# All options
+
+Every option, by its group. A group is a panel of `onnxq VERB --help-all`, and a class of the package.
+
+- In Python an option is a keyword of the function, or a field of its group: `method="mse"`, or
+  `calibration=onnxq.Calibration(method="mse")`.
+- In `onnxq.toml` it is a key of the table that is named here: [calibration](calibration.md) has an example.
+- What each verb does, and which flags matter first, is in [usage](usage.md).
+
+`make reference` writes this page.
+"""
+_PYTHON = """# Python
+
+Each verb of the command line is a function of the package `onnxq`, with the same options.
+[All options](options.md) lists those by their groups: they are keywords of the functions that name the group.
+What a function returns is a [document](documents.md): a type checker knows its attributes, `.to_dict()` is
+its JSON.
+
+`make reference` writes this page.
+"""
+
+_OTHERS = {"Observer": "What `observe=` takes: a function that is told each step."}
+"""Public names that are no functions and no classes."""
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"\s+", " ", text).replace("|", "\\|").strip()
+
+
+def _code(text: str) -> str:
+    return f"`{_cell(text)}`" if text else ""
+
+
+def _first(thing: Any) -> str:
+    return (inspect.getdoc(thing) or "").partition("\n\n")[0].replace("\n", " ")
+
+
+def _option(name: str, one: Option) -> str:
+    flags = ", ".join(_code(flag) for flag in one.flag)
+    value = f" {_code(one.metavar)}" if one.metavar else ""
+    names = f" One of {', '.join(map(_code, one.kind.names))}." if one.kind.names else ""
+    places = [f"[{table}] {one.key}" if table else one.key for table in one.tables] if one.key else []
+    keys = ", ".join(_code(place) for place in places)
+    return f"| {flags}{value} | {_code(name)} | {keys} | {_cell(one.help)}{names} |"
+
+
+def _verbs_of(group: type) -> list[str]:
+    return [name for name, verb in VERBS.items() if group in verb.groups]
+
+
+def _of_groups() -> Mapping[type, Mapping[str, Option]]:
+    return {group: read_options(group, ()) for group in GROUPS}
+
+
+def _own(verb: str, command: Any) -> Iterator[str]:
+    """The arguments and flags of a verb that no group has."""
+    shared = {flag for options in _of_groups().values() for one in options.values() for flag in one.flag}
+    shared |= {flag.replace("--", "--no-", 1) for flag in shared} | {
+        VERBS[verb].data if verb in VERBS else ""
+    }
+    for one in command.params:
+        flags = [*one.opts, *one.secondary_opts]
+        if shared & set(flags) or {"--help", "--help-all", "--json"} & set(flags) or one.name == "help":
+            continue
+        named = one.metavar or one.name.upper() if one.param_type_name == "argument" else ""
+        said = _cell(getattr(one, "help", "") or "")
+        value = (
+            f" {_code(one.metavar)}" if one.metavar and not named and not one.metavar.startswith("<") else ""
+        )
+        yield f"| {_code(named.strip('{}')) if named else ', '.join(map(_code, flags)) + value} | {said} |"
+
+
+def options_page() -> str:
+    """All options, a table a group, then what each verb has of its own."""
+    lines = [_OPTIONS]
+    for group, options in _of_groups().items():
+        verbs = _verbs_of(group)
+        of = "every verb" if group is GROUPS[0] else ", ".join(map(_code, verbs))
+        lines += [f"## {group.__name__}\n", f"{_first(group)} Of {of}.\n"]
+        lines += ["| flag | keyword | in `onnxq.toml` | what |", "|---|---|---|---|"]
+        lines += [_option(name, one) for name, one in options.items()] + [""]
+    lines += [
+        "## What each verb has of its own\n",
+        "Every verb has `--json`, too: its document, on standard output.\n",
+    ]
+    for verb, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+        inner = getattr(command, "commands", None)
+        for name, one in inner.items() if inner else [("", command)]:
+            rows = list(_own(verb, one))
+            if rows:
+                lines += [f"### onnxq {verb} {name}".rstrip() + "\n", _cell(_first(one.callback)) + "\n"]
+                lines += ["| | |", "|---|---|", *rows, ""]
+    return "\n".join(lines)
+
+
+def _parameters(function: Any) -> str:
+    """The signature, with the groups of options in the place of their fields."""
+    fields = {name for options in _of_groups().values() for name in options}
+    groups = {group.__name__ for group in GROUPS}
+    shown, grouped = [], False
+    for one in inspect.signature(function).parameters.values():
+        kind = str(one.annotation).partition(" ")[0]
+        if one.kind is one.VAR_KEYWORD or kind in groups or one.name in fields:
+            grouped = True
+        else:
+            default = (
+                "" if one.default is one.empty else "=..." if callable(one.default) else f"={one.default!r}"
+            )
+            star = ["*"] if one.kind is one.KEYWORD_ONLY and "*" not in shown else []
+            shown += [*star, f"{one.name}{default}"]
+    return ", ".join([*shown, *(["**options"] if grouped else [])])
+
+
+def _function(name: str) -> list[str]:
+    function = getattr(onnxq, name)
+    said = (inspect.getdoc(function) or "").partition("\nOptions, each a keyword")[0]
+    lines = [f"### onnxq.{name}\n", f"```text\nonnxq.{name}({_parameters(function)})\n```\n"]
+    summary, *rest = re.split(r"\n(Args|Returns|Raises|Yields):\n", said)
+    for paragraph in summary.strip().split("\n\n"):
+        is_code = paragraph.lstrip().startswith("with ")
+        lines += [
+            f"```python\nimport onnxq\n\n{textwrap.dedent(paragraph)}\n```\n" if is_code else f"{paragraph}\n"
+        ]
+    for title, body in zip(rest[::2], rest[1::2], strict=True):
+        lines += [f"**{title}**\n"]
+        for entry in re.split(r"\n(?=    \S)", body.rstrip()):
+            key, _, text = re.sub(r"\s+", " ", entry).strip().partition(": ")
+            lines += [f"- `{key}`: {text}" if text else f"- {key}"]
+        lines += [""]
+    groups = [group.__name__ for group in GROUPS if f"({group.__name__})" in (inspect.getdoc(function) or "")]
+    if groups:
+        links = ", ".join(f"[{group}](options.md#{group.lower()})" for group in groups)
+        lines += [f"Options: {links}.\n"]
+    return lines
+
+
+def python_page() -> str:
+    """Every public name: functions with what they take, classes in one line."""
+    names = [name for name in onnxq.__all__ if not name.startswith("_") and name != "VERSION"]
+    functions = [name for name in names if inspect.isfunction(getattr(onnxq, name))]
+    classes = [name for name in names if inspect.isclass(getattr(onnxq, name))]
+    lines = [_PYTHON, "## Functions\n"]
+    for name in functions:
+        lines += _function(name)
+    lines += ["## Classes\n", "| class | what it is |", "|---|---|"]
+    lines += [f"| `onnxq.{name}` | {_cell(_first(getattr(onnxq, name)))} |" for name in classes]
+    rest = [name for name in names if name not in (*functions, *classes)]
+    lines += [f"| `onnxq.{name}` | {_OTHERS[name]} |" for name in rest]
+    return "\n".join([*lines, ""])

@@ -1,0 +1,33 @@
+"""The pages that are made of the code are what the code says: `make reference` writes them again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+from documentation.blocks import ROOT
+from documentation.reference import options_page, python_page
+
+import onnxq
+from onnxq.options.option import read_options
+from onnxq.options.settings import GROUPS
+
+
+@pytest.mark.parametrize(("name", "made"), [("options", options_page), ("python", python_page)])
+def test_the_page_is_that_of_the_code(name: str, made: Callable[[], str]) -> None:
+    page = ROOT / "docs" / f"{name}.md"
+    if os.environ.get("ONNXQ_GOLDEN") == "1":
+        page.write_text(made(), "utf-8")
+    assert page.read_text("utf-8") == made(), "write it again: make reference"
+
+
+def test_every_flag_and_every_public_name_is_there() -> None:
+    options, python = options_page(), python_page()
+    flags = {flag for group in GROUPS for one in read_options(group, ()).values() for flag in one.flag}
+    assert len(flags) > 60
+    assert [flag for flag in flags if f"`{flag}`" not in options] == []
+    names = [name for name in onnxq.__all__ if name != "__version__"]
+    assert [
+        name for name in names if f"onnxq.{name}`" not in python and f"onnxq.{name}\n" not in python
+    ] == []
