@@ -67,6 +67,7 @@ class Topology:
         formats: the operators that the target multiplies in a number format, by its name.
         layer_formats: the number format of nodes, by name, that is another than the first of these.
         refined: tensors whose shapes inference does not find by itself, by id.
+        folding_work: what was computed of its constants so far, see `onnxq.graph.affordable`.
         runtime: runs a model that has no inputs, for constant folding; None folds shapes only.
     """
 
@@ -91,6 +92,7 @@ class Topology:
         self.computed: dict[int, tuple[Any, np.ndarray]] = {}
         self._folded: dict[tuple[np.dtype, Shape, bytes], Any] = {}
         self.refined: set[int] = set()
+        self.folding_work = 0
         self._parts: list[Any] = []
         self.lacks: Callable[[str], bool] = load_target(DEFAULT).lacks_feature
         proto = inlined(proto)

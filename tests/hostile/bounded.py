@@ -69,10 +69,10 @@ def run(folder: Path, *line: str, seconds: float = SECONDS, memory: int = MEMORY
     """Runs `onnxq LINE` in a folder."""
 
     def main() -> None:
-        from onnxq.cli import app
+        from onnxq.__main__ import main as command
 
         sys.argv = ["onnxq", *line]
-        app.main()
+        command()
 
     return bounded(main, folder, seconds=seconds, memory=memory)
 
@@ -105,7 +105,7 @@ def bounded(main: Callable[[], object], folder: Path, *, seconds: float, memory:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(process, signal.SIGKILL)
                 status = os.waitpid(child, 0)[1]
-        left = () if over else tuple(sorted(path.name for path in (scratch / "tmp").iterdir()))
+        left = () if over else tuple(sorted(path.name for path in (scratch / "tmp").iterdir() if path.name.startswith(".onnxq-")))
         return Ended(
             os.waitstatus_to_exitcode(status), time.monotonic() - began, peak,
             *((scratch / name).read_text("utf-8", "replace") for name in ("out", "err")), over, left,
