@@ -71,6 +71,8 @@ def constant_value(node: onnx.NodeProto) -> onnx.TensorProto | None:
     attribute = node.attribute[0]
     if attribute.type != _CONSTANT_FORMS.get(attribute.name) or len(node.output) != 1 or node.input:
         return None
+    if attribute.name == "value" and not attribute.HasField("t"):
+        return None
     if attribute.name == "value":
         return None if attribute.t.data_type == onnx.TensorProto.STRING else attribute.t
     dtype = np.float32 if "float" in attribute.name else np.int64

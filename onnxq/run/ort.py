@@ -468,6 +468,16 @@ def _as_defined(
     return rounded(proto, inferred), data_dir
 
 
+def try_as_written(model: onnx.ModelProto, data_dir: Path | None = None) -> None:
+    """Loads a model as it is, half precision not rounded; on nothing of the user's.
+
+    Raises:
+        RunError: onnxruntime does not take it.
+    """
+    with made_up():
+        _load(model, _settings(model, False, 1), data_dir, onnx.ModelProto())
+
+
 def loads(model: onnx.ModelProto, data_dir: Path | None = None) -> bool:
     """Whether onnxruntime takes a model."""
     try:

@@ -295,7 +295,7 @@ def tensors() -> Iterator[Hostile]:
 
         yield Hostile(f"weight-as-{kind.lower()}", weight(retyped), codes=EITHER)
     yield Hostile("weight-nameless", weight(lambda tensor: setattr(tensor, "name", "")))
-    yield Hostile("weight-twice", changed(lambda model: model.graph.initializer.append(model.graph.initializer[0])))
+    yield Hostile("weight-twice", changed(lambda model: model.graph.initializer.append(model.graph.initializer[0])), codes=EITHER)
 
     def constant(sizes: list[int]) -> Callable[[Path], object]:
         model = parsed("(float[N, 16] x) => (float[N, 16] y) { c = Constant <value = float {1}> ()  y = Add (x, c) }")
@@ -322,7 +322,7 @@ def tensors() -> Iterator[Hostile]:
     wrong = helper.make_node("Constant", [], ["w"])
     wrong.attribute.add(name="value", type=onnx.AttributeProto.TENSOR)
     yield Hostile("constant-empty-tensor", changed(
-        lambda model: (model.graph.initializer.pop(), model.graph.node.insert(0, wrong))))  # fmt: skip
+        lambda model: (model.graph.initializer.pop(), model.graph.node.insert(0, wrong))), codes=EITHER)  # fmt: skip
     words = helper.make_node("Constant", [], ["w"])
     words.attribute.add(name="value_float", type=onnx.AttributeProto.STRING, s=b"one")
     yield Hostile("constant-of-a-word", changed(
