@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import lzma
 import shutil
 import struct
 import zipfile
@@ -24,7 +25,7 @@ from onnxq.base import interrupts
 from onnxq.base.errors import UserError
 
 _LOCAL_HEADER = struct.Struct("<26xHH")  # lengths of name and extra field; PKZIP APPNOTE 4.3.7
-_UNREADABLE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, RuntimeError)
+_UNREADABLE = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, NotImplementedError, RuntimeError)
 
 
 class Array(Protocol):
@@ -346,6 +347,11 @@ def _header(stream: Any, where: str) -> tuple[tuple[int, ...], np.dtype]:
         raise UserError(
             f"{where} holds pickled Python objects, which are not loaded: they can run any code",
             hint="save a plain numeric array: np.save(file, np.stack(arrays))",
+        )
+    if not dtype.itemsize or any(size < 0 for size in shape):
+        raise UserError(
+            f"{where} is of type {dtype} and of sizes {shape}, which hold no values",
+            hint="write it again with np.save or np.savez",
         )
     if fortran:
         raise UserError(

@@ -78,9 +78,9 @@ def check(model: onnx.ModelProto, where: str, *, stripped: bool = False) -> None
     if not model.graph.output:
         raise UserError(f"{where!r} has no outputs", hint="export the model again; the file may be truncated")
     check_text(model, where)
-    check_opsets(model.opset_import, where)
-    for depth, graph in enumerate(graphs(model.graph)):
-        check_names(graph, where, outer=depth > 0)
+    check_opsets(model, where)
+    check_names(model.graph, where)
+    for graph in graphs(model.graph):
         check_types((*graph.input, *graph.output, *graph.value_info), where)
         for sparse in graph.sparse_initializer:
             check_sparse(sparse, where)

@@ -428,8 +428,14 @@ class Topology:
         """
         tensor = self._input(name)
         shape = tensor_shape(tensor)
-        with np.errstate(all="ignore"):
-            cast = values.astype(tensor.dtype) if tensor.dtype is not None else values
+        try:
+            with np.errstate(all="ignore"):
+                cast = values.astype(tensor.dtype) if tensor.dtype is not None else values
+        except (OverflowError, TypeError, ValueError) as error:  # of numbers that no type of numpy's has
+            raise UserError(
+                f"input {name!r} is {tensor.dtype}; the value given does not fit that type: {error}",
+                hint=f"give values of type {tensor.dtype}",
+            ) from error
         # a float is rounded to the input's precision; it may not overflow there, nor lose a fraction
         rounds = values.dtype.kind == "f" and cast.dtype.kind not in "iub"
         same = np.isfinite(cast.astype(values.dtype)) == np.isfinite(values) if rounds else cast == values

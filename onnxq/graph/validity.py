@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import onnx
@@ -79,13 +79,13 @@ def check_types(infos: Iterable[onnx.ValueInfoProto], where: str) -> None:
             raise invalid(where, f"{info.name!r} has {len(kind.shape.dim):,} dimensions, more than {MOST_DIMS}")
 
 
-def check_names(graph: onnx.GraphProto, where: str, *, outer: bool) -> None:
-    """Refuses a graph with two definitions of a tensor, or an output that nothing makes.
+def check_names(graph: onnx.GraphProto, where: str, outer: Sequence[set[str]] = ()) -> None:
+    """Refuses a graph with two definitions of a tensor, or an output that nothing makes; its bodies likewise.
 
     Args:
-        graph: the graph; its subgraph bodies are not looked at.
+        graph: the graph.
         where: the model, for the message.
-        outer: whether there is a graph around it, whose tensors its outputs may be.
+        outer: the tensors of the graphs around it, which its outputs may be.
 
     Raises:
         UserError: there is one.
@@ -100,9 +100,11 @@ def check_names(graph: onnx.GraphProto, where: str, *, outer: bool) -> None:
     made = {*inputs, *(t.name for t in graph.initializer), *(s.values.name for s in graph.sparse_initializer)}
     _refuse_again(graph.node, made, where)
     for info in graph.output:
-        if info.name not in made and not (outer and info.name):
+        if info.name not in made and not any(info.name in names for names in outer):
             what = f"nothing makes its output {info.name!r}" if info.name else "an output has no name"
             raise invalid(where, what)
+    for body in (a.g for node in graph.node for a in node.attribute if a.HasField("g")):
+        check_names(body, where, (*outer, made))
 
 
 def _refuse_again(nodes: Iterable[onnx.NodeProto], made: set[str], where: str) -> None:
@@ -116,20 +118,22 @@ def _refuse_again(nodes: Iterable[onnx.NodeProto], made: set[str], where: str) -
             made.add(name)
 
 
-def check_opsets(imports: Iterable[onnx.OperatorSetIdProto], where: str) -> None:
-    """Refuses two versions of a domain's operators in one model, and one that is none.
+def check_opsets(model: onnx.ModelProto, where: str) -> None:
+    """Refuses two versions of a domain's operators in one model, one that is none, and ONNX's own without any.
 
     Raises:
         UserError: there are.
     """
     versions: dict[str, int] = {}
-    for entry in imports:
+    for entry in model.opset_import:
         domain = "" if entry.domain == "ai.onnx" else entry.domain
         of = f" of {domain!r}" if domain else ""
-        if entry.version < 1:
-            raise invalid(where, f"opset {entry.version}{of}: versions of operators begin with 1")
+        if not 0 < entry.version < 1 << 31:
+            raise invalid(where, f"opset {entry.version}{of}: versions of operators are small numbers from 1 on")
         if versions.setdefault(domain, entry.version) != entry.version:
             raise invalid(where, f"it imports opset {versions[domain]} and {entry.version}{of}")
+    if "" not in versions and any(node.domain in ("", "ai.onnx") for node in all_nodes(model.graph.node)):
+        raise invalid(where, "it has operators of ONNX's own, and imports no opset of them")
 
 
 def check_functions(model: onnx.ModelProto, where: str) -> None:

@@ -5,6 +5,7 @@ The process is forked from this one, which has imported everything: a run costs 
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import resource
@@ -135,6 +136,7 @@ def _become(main: Callable[[], object], folder: Path, scratch: Path) -> None:
         traceback.print_exc()
     finally:
         with contextlib.suppress(Exception):
+            atexit._run_exitfuncs()  # as Python does at its end
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(code)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -13,6 +14,7 @@ from .bounded import Ended, bounded, run
 from .models import FILE, Hostile
 
 _RUNTIME_SECONDS = 20.0
+_TOLD = ("onnxruntime", "Do not ship", "Not taken")
 
 
 @dataclass(frozen=True)
@@ -60,12 +62,13 @@ def warm() -> None:
 def judged(one: Hostile) -> Iterator[Verdict]:
     """Runs each of its command lines in a folder of its own."""
     for line in one.verbs:
-        with tempfile.TemporaryDirectory() as own:
-            folder = Path(own) / "here"
-            folder.mkdir()
+        folder = Path(tempfile.mkdtemp())
+        try:
             one.write(folder)
             ended = run(folder, *shlex.split(line))
             wrong = _wrong(one, ended) or ("" if line.startswith("inspect") else untold(folder, ended))
+        finally:
+            subprocess.run(["rm", "-rf", folder], check=True)  # Python's own is recursive: folders may be 1,000 deep
         yield Verdict(one.name, line[:80], ended.code, ended.seconds, ended.peak, wrong, ended.said[-1500:])
 
 
@@ -83,7 +86,7 @@ def _wrong(one: Hostile, ended: Ended) -> str:
 
 def untold(folder: Path, ended: Ended) -> str:
     """Whether onnxruntime refuses the model of a folder, and exit code 0 says nothing of it."""
-    if ended.code != 0 or "onnxruntime" in ended.said or not os.path.isfile(folder / FILE):
+    if ended.code != 0 or any(words in ended.said for words in _TOLD) or not os.path.isfile(folder / FILE):
         return ""
     refused = runtime_refuses(folder)
     return f"untold: {refused}" if refused else ""

@@ -769,7 +769,7 @@ def wholes() -> Iterator[Hostile]:
         yield Hostile(f"opset-{name}", changed(change), codes=EITHER if name in ("twice", "10000") else REFUSED, says=("opset",))
     for version in (0, -1, 1 << 40, 99):
         yield Hostile(f"ir-{version}", changed(lambda model, version=version: setattr(model, "ir_version", version)),
-                      codes=EITHER if version < 1 else REFUSED, says=("IR version",))  # fmt: skip
+                      codes=EITHER if version < 1 else REFUSED, says=("IR version",), verbs=("sanitize net.onnx",))  # fmt: skip
 
     def training(model: onnx.ModelProto) -> None:
         info = model.training_info.add()
