@@ -12,7 +12,7 @@ def main() -> None:
 
 
 def _died(signal: str) -> int:
-    from onnxq.cli.fault import died
+    from onnxq.cli.died import died
 
     return died(signal)
 

@@ -27,27 +27,6 @@ def describe(error: BaseException) -> tuple[str, str]:
     return f"this is a fault of onnxq: {cause_of(error)}", f"{known}; {where}" if known else where
 
 
-def died(signal: str) -> int:
-    """Says that native code ended the run, by which signal; returns the exit code."""
-    from onnxq.cli.screen import Screen
-    from onnxq.cli.verb import report_error
-
-    screen = Screen(quiet=False, verbose=False, json="--json" in sys.argv)
-    return report_error(
-        screen,
-        f"native code ended the run ({signal}): onnxruntime, or a library that it loads, does not survive this "
-        f"model{_CAUSES.get(signal, '')}",
-        "onnxq inspect reads it without running it; else try another version of onnxruntime",
-        2,
-    )
-
-
-_CAUSES = {
-    "SIGFPE": ", in which an integer is divided by zero",
-    "SIGBUS": ", of which a file became shorter meanwhile",
-}
-
-
 def save(error: BaseException) -> Path:
     """Saves traceback, command line, versions, and models of the command line if they are small.
 

@@ -25,7 +25,15 @@ from onnxq.base import interrupts
 from onnxq.base.errors import UserError
 
 _LOCAL_HEADER = struct.Struct("<26xHH")  # lengths of name and extra field; PKZIP APPNOTE 4.3.7
-_UNREADABLE = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, NotImplementedError, RuntimeError)
+_UNREADABLE = (
+    OSError,
+    EOFError,
+    zlib.error,
+    lzma.LZMAError,
+    zipfile.BadZipFile,
+    NotImplementedError,
+    RuntimeError,
+)
 
 
 class Array(Protocol):

@@ -23,7 +23,17 @@ _BY_VALUES = {
     "ConstantOfShape", "Expand", "Tile", "Range", "Pad", "Resize", "Upsample", "OneHot", "HannWindow", "HammingWindow",
     "BlackmanWindow", "MelWeightMatrix", "CenterCropPad", "Reshape", "MaxUnpool", "Col2Im", "AffineGrid", "TopK", "DFT",
 }  # fmt: skip
-_PRODUCTS = {"MatMul", "Gemm", "Conv", "ConvTranspose", "Einsum", "MatMulInteger", "ConvInteger", "QLinearMatMul", "QLinearConv"}
+_PRODUCTS = {
+    "MatMul",
+    "Gemm",
+    "Conv",
+    "ConvTranspose",
+    "Einsum",
+    "MatMulInteger",
+    "ConvInteger",
+    "QLinearMatMul",
+    "QLinearConv",
+}
 
 
 def is_affordable(node: Node, inputs: list[np.ndarray | None]) -> bool:
@@ -33,7 +43,10 @@ def is_affordable(node: Node, inputs: list[np.ndarray | None]) -> bool:
         node: the node.
         inputs: what it reads.
     """
-    given = [None if array is None else (array.dtype, array.shape, array if array.size <= _FEW else None) for array in inputs]
+    given = [
+        None if array is None else (array.dtype, array.shape, array if array.size <= _FEW else None)
+        for array in inputs
+    ]
     types = node_types(node.node.proto, given, len(node.outputs), node.model.versions)
     read = sum(array.nbytes for array in inputs if array is not None)
     counts: list[int] = []

@@ -100,7 +100,11 @@ def external_range(tensor: onnx.TensorProto, data_dir: Path) -> tuple[Path, int,
     if len(fields) < len(tensor.external_data):
         raise UserError(f"{said} says twice where it is", hint=_SAVE)
     location = fields.get("location", "")
-    if "\0" in location or len(location) > _LONGEST or any(len(p.encode()) > _LONGEST_PART for p in location.split("/")):
+    if (
+        "\0" in location
+        or len(location) > _LONGEST
+        or any(len(p.encode()) > _LONGEST_PART for p in location.split("/"))
+    ):
         raise UserError(f"{said} is at {location[:80]!r}, which is no name of a file", hint=_SAVE)
     parts = PurePosixPath(location.replace("\\", "/")).parts
     if (
@@ -128,9 +132,7 @@ def external_range(tensor: onnx.TensorProto, data_dir: Path) -> tuple[Path, int,
             hint="copy the data file beside the model, under the name that the model gives it",
         )
     needed = tensor_bytes(tensor)
-    offset, length = (
-        _count(said, key, fields.get(key, "")) for key in ("offset", "length")
-    )
+    offset, length = (_count(said, key, fields.get(key, "")) for key in ("offset", "length"))
     offset, length = offset or 0, length or needed
     size = path.stat().st_size
     if length < needed or offset + length > size:

@@ -92,7 +92,9 @@ def follows_few(model: onnx.ModelProto) -> bool:
                 scalars[tensor.name] = onnx.numpy_helper.to_array(tensor).reshape(-1)
         for info in graph.input:
             dims = shape_of(info.type.tensor_type.shape)
-            lengths[info.name] = max(1, *(dim for dim in dims if isinstance(dim, int)), 1) if len(dims) < 2 else 0
+            lengths[info.name] = (
+                max(1, *(dim for dim in dims if isinstance(dim, int)), 1) if len(dims) < 2 else 0
+            )
         for node in graph.node:
             read = [lengths.get(name, 1) for name in node.input]
             made = (sum if node.op_type == "Concat" else max)(read) if read else 1
@@ -105,7 +107,9 @@ def follows_few(model: onnx.ModelProto) -> bool:
 
 def _steps(*bounds: Any) -> int:
     """The length of a Range; 1 where it is not known, and so is not followed."""
-    if len(bounds) != 3 or any(bound is None or bound.size != 1 or bound.dtype.kind not in "iuf" for bound in bounds):
+    if len(bounds) != 3 or any(
+        bound is None or bound.size != 1 or bound.dtype.kind not in "iuf" for bound in bounds
+    ):
         return 1
     start, limit, step = (bound.item() for bound in bounds)
     steps = (limit - start) / step if step else math.nan

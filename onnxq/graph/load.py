@@ -92,7 +92,9 @@ def check(model: onnx.ModelProto, where: str, *, stripped: bool = False) -> None
             check_sparse(attribute.sparse_tensor, where)
     for tensor in (t for function in model.functions for t in tensors(function)):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            raise invalid(where, "a function of it has external data, which nobody reads", "store them in the model")
+            raise invalid(
+                where, "a function of it has external data, which nobody reads", "store them in the model"
+            )
         check_values(tensor, where, stripped=stripped)
 
 

@@ -60,7 +60,9 @@ class Model(Topology):
         self.computed.clear()
         try:
             proto = self.to_proto(weights=False)
-            inferred = onnx.shape_inference.infer_shapes(proto, strict_mode=False, data_prop=follows_few(proto))
+            inferred = onnx.shape_inference.infer_shapes(
+                proto, strict_mode=False, data_prop=follows_few(proto)
+            )
         except Exception:  # a model that inference does not take keeps what it says of itself
             return False
         declared = {

@@ -9,7 +9,13 @@ from onnx import inliner, numpy_helper
 from onnxq.base.errors import UserError
 
 _A = onnx.AttributeProto
-_CONSTANT_FORMS = {"value": _A.TENSOR, "value_float": _A.FLOAT, "value_floats": _A.FLOATS, "value_int": _A.INT, "value_ints": _A.INTS}
+_CONSTANT_FORMS = {
+    "value": _A.TENSOR,
+    "value_float": _A.FLOAT,
+    "value_floats": _A.FLOATS,
+    "value_int": _A.INT,
+    "value_ints": _A.INTS,
+}
 
 
 def copy_model(model: onnx.ModelProto) -> onnx.ModelProto:

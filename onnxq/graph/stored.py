@@ -11,6 +11,7 @@ from onnx import numpy_helper
 
 from onnxq.base.errors import UserError
 from onnxq.graph.constants import tensor_bytes
+from onnxq.graph.types import dtype_of, limits
 
 MOST_DIMS = 32
 """Dimensions of a tensor: numpy's bound before 2.0. TensorRT takes 8."""
@@ -27,7 +28,6 @@ KINDS = frozenset(_T.DataType.values())
 """The element types that there are."""
 
 _PAIRS = (_T.COMPLEX64, _T.COMPLEX128)  # a value takes two entries of its field (onnx.proto)
-_RANGES = {_T.INT8: "i1", _T.UINT8: "u1", _T.INT16: "i2", _T.UINT16: "u2", _T.BOOL: "?"}
 
 
 def invalid(where: str, what: str, hint: str = AGAIN) -> UserError:
@@ -59,7 +59,12 @@ def check_values(tensor: onnx.TensorProto, where: str, *, stripped: bool) -> Non
         raise invalid(where, f"{name} is of type {tensor.data_type}, which ONNX does not have")
     endless = math.prod(max(size, 1) for size in tensor.dims) > _MOST_VALUES
     if tensor.data_location == _T.EXTERNAL:
-        fits, needed, held, unit = not endless, tensor_bytes(tensor), 0, "bytes"  # else looked at beside the model
+        fits, needed, held, unit = (
+            not endless,
+            tensor_bytes(tensor),
+            0,
+            "bytes",
+        )  # else looked at beside the model
     elif tensor.HasField("raw_data"):
         if tensor.data_type == _T.STRING:
             raise invalid(where, f"{name} is of strings, which stand there as raw bytes")
@@ -71,10 +76,13 @@ def check_values(tensor: onnx.TensorProto, where: str, *, stripped: bool) -> Non
         packed = tensor_bytes(tensor) < needed and tensor.data_type != _T.STRING  # less than a byte each
         fits = held == needed or (packed and held == tensor_bytes(tensor))
     if endless or (not fits and not (stripped and held == 0 and not _holds(tensor))):
-        raise invalid(where, f"{name} is {sizes}, which is {needed:,} {unit}, and the file holds {held:,}", _STRIPPED)
-    if tensor.data_type in _RANGES and not tensor.HasField("raw_data") and held:
-        values, low_high = np.asarray(tensor.int32_data), np.iinfo(_RANGES[tensor.data_type].replace("?", "u1"))
-        if values.min() < low_high.min or values.max() > low_high.max:
+        raise invalid(
+            where, f"{name} is {sizes}, which is {needed:,} {unit}, and the file holds {held:,}", _STRIPPED
+        )
+    dtype = dtype_of(tensor.data_type)
+    if held and len(tensor.int32_data) == held and dtype is not None and dtype.kind in "iu":
+        low, high = limits(dtype)  # of what is narrower than the field
+        if min(tensor.int32_data) < low or max(tensor.int32_data) > high:
             raise invalid(where, f"{name} holds numbers that its type does not have")
 
 
@@ -102,27 +110,35 @@ def check_sparse(tensor: onnx.SparseTensorProto, where: str) -> None:
     dims = list(tensor.dims)
     sizes = "x".join(map(str, dims[:MOST_DIMS]))
     if not dims or len(dims) > MOST_DIMS or any(size < 0 for size in dims):
-        raise invalid(where, f"{name} is {sizes or 'of no size'}: it has 1 to {MOST_DIMS} sizes, none negative")
+        raise invalid(
+            where, f"{name} is {sizes or 'of no size'}: it has 1 to {MOST_DIMS} sizes, none negative"
+        )
     if math.prod(dims) > MOST_VALUES:
-        raise invalid(where, f"{name} is {sizes}, more than {MOST_VALUES:,} values in full, which no memory holds")
+        raise invalid(
+            where, f"{name} is {sizes}, more than {MOST_VALUES:,} values in full, which no memory holds"
+        )
     check_values(tensor.values, where, stripped=False)
     count = len(tensor.values.dims) == 1 and tensor.values.dims[0]
     if count is False or tensor.values.data_type == _T.STRING:
         raise invalid(where, f"the values of {name} are no list of numbers")
     if tensor.indices.data_type != _T.INT64 or list(tensor.indices.dims) not in ([count], [count, len(dims)]):
-        raise invalid(where, f"the indices of {name} are not one int64, or {len(dims)}, for each of {count} values")
+        raise invalid(
+            where, f"the indices of {name} are not one int64, or {len(dims)}, for each of {count} values"
+        )
     check_values(tensor.indices, where, stripped=False)
     places = numpy_helper.to_array(tensor.indices)
     if not count:
         return
     if places.ndim == 2:
         inside = bool((places >= 0).all() and (places < np.array(dims)).all())
-        places = places @ np.array([math.prod(dims[axis + 1 :]) for axis in range(len(dims))]) if inside else places
+        places = (
+            places @ np.array([math.prod(dims[axis + 1 :]) for axis in range(len(dims))])
+            if inside
+            else places
+        )
     else:
         inside = bool(places.min() >= 0 and places.max() < math.prod(dims))
     if not inside:
         raise invalid(where, f"an index of {name} is beyond its sizes, {sizes}")
     if (np.diff(places) <= 0).any():
         raise invalid(where, f"the indices of {name} are not in ascending order, each once")
-
-

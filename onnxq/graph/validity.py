@@ -52,7 +52,9 @@ def check_text(model: onnx.ModelProto, where: str) -> None:
                 todo += ((part, depth) for part in (value if field.is_repeated else (value,)))
             elif field.type == FieldDescriptor.TYPE_STRING:
                 for text in value if field.is_repeated else (value,):
-                    if not isinstance(text, str):  # what protobuf gives in place of text that it cannot decode
+                    if not isinstance(
+                        text, str
+                    ):  # what protobuf gives in place of text that it cannot decode
                         raise invalid(where, f"a name is no UTF-8 text: {text[:_SHOWN_TEXT]!r}")
 
 
@@ -76,7 +78,9 @@ def check_types(infos: Iterable[onnx.ValueInfoProto], where: str) -> None:
         if kind.elem_type not in KINDS:
             raise invalid(where, f"{info.name!r} is of type {kind.elem_type}, which ONNX does not have")
         if len(kind.shape.dim) > MOST_DIMS:
-            raise invalid(where, f"{info.name!r} has {len(kind.shape.dim):,} dimensions, more than {MOST_DIMS}")
+            raise invalid(
+                where, f"{info.name!r} has {len(kind.shape.dim):,} dimensions, more than {MOST_DIMS}"
+            )
 
 
 def check_names(graph: onnx.GraphProto, where: str, outer: Sequence[set[str]] = ()) -> None:
@@ -129,7 +133,9 @@ def check_opsets(model: onnx.ModelProto, where: str) -> None:
         domain = "" if entry.domain == "ai.onnx" else entry.domain
         of = f" of {domain!r}" if domain else ""
         if not 0 < entry.version < 1 << 31:
-            raise invalid(where, f"opset {entry.version}{of}: versions of operators are small numbers from 1 on")
+            raise invalid(
+                where, f"opset {entry.version}{of}: versions of operators are small numbers from 1 on"
+            )
         if versions.setdefault(domain, entry.version) != entry.version:
             raise invalid(where, f"it imports opset {versions[domain]} and {entry.version}{of}")
     if "" not in versions and any(node.domain in ("", "ai.onnx") for node in all_nodes(model.graph.node)):
@@ -155,7 +161,9 @@ def check_functions(model: onnx.ModelProto, where: str) -> None:
         refuse_cycle(function, where)
         missing = [name for name in function.output if name not in made]
         if missing:
-            raise invalid(where, f"function {function.name!r} does not make its output {missing[0]!r}", _INLINE)
+            raise invalid(
+                where, f"function {function.name!r} does not make its output {missing[0]!r}", _INLINE
+            )
     if functions:
         _refuse_explosion(model.graph, functions, where)
 
@@ -165,7 +173,11 @@ def _refuse_explosion(
 ) -> None:
     """Counts what functions become where they are called, each once: from those that call none upwards."""
     calls = {
-        key: [call for node in all_nodes(one.node) if (call := (node.domain, node.op_type, node.overload)) in functions]
+        key: [
+            call
+            for node in all_nodes(one.node)
+            if (call := (node.domain, node.op_type, node.overload)) in functions
+        ]
         for key, one in functions.items()
     }
     sizes: dict[tuple[str, str, str], tuple[int, int]] = {}  # nodes, calls in a row
@@ -182,19 +194,25 @@ def _refuse_explosion(
                 )  # fmt: skip
                 open_ones.discard(stack.pop())
             elif waits in open_ones:
-                raise invalid(where, f"its function {waits[1]!r} calls itself, or others that call it", _INLINE)
+                raise invalid(
+                    where, f"its function {waits[1]!r} calls itself, or others that call it", _INLINE
+                )
             else:
                 stack.append(waits)
                 open_ones.add(waits)
     name, row = max(((key[1], row) for key, (_, row) in sizes.items()), key=lambda one: one[1])
     if row > _MOST_CALLS:
-        raise invalid(where, f"its function {name!r} calls others, {row:,} in a row, more than {_MOST_CALLS}", _INLINE)
+        raise invalid(
+            where, f"its function {name!r} calls others, {row:,} in a row, more than {_MOST_CALLS}", _INLINE
+        )
     whole = sum(
         sizes.get((node.domain, node.op_type, node.overload), (1, 0))[0] for node in all_nodes(graph.node)
     )  # fmt: skip
     if whole > _MOST_NODES:
         raise invalid(
-            where, f"with its functions where they are called it has {whole:,} nodes, more than {_MOST_NODES:,}", _INLINE
+            where,
+            f"with its functions where they are called it has {whole:,} nodes, more than {_MOST_NODES:,}",
+            _INLINE,
         )
 
 

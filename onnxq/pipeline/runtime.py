@@ -44,7 +44,9 @@ def _original(model: Model, rewrites: RewriteReport, proto: onnx.ModelProto) -> 
             return plain(change.proof.refused)
     if any(entry.verdict != "unproven" for entry in rewrites.whole):
         return None
-    own = {f"{function.domain}.{function.name}" for function in proto.functions}  # of other opsets: not inlined
+    own = {
+        f"{function.domain}.{function.name}" for function in proto.functions
+    }  # of other opsets: not inlined
     if not own.issuperset(runnable_part(proto)[1].values()):
         return None
     return refusal(model.source, model.data_dir)

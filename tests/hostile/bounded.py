@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 import traceback
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,7 +107,13 @@ def bounded(main: Callable[[], object], folder: Path, *, seconds: float, memory:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(process, signal.SIGKILL)
                 status = os.waitpid(child, 0)[1]
-        left = () if over else tuple(sorted(path.name for path in (scratch / "tmp").iterdir() if path.name.startswith(".onnxq-")))
+        left = (
+            ()
+            if over
+            else tuple(
+                sorted(path.name for path in (scratch / "tmp").iterdir() if path.name.startswith(".onnxq-"))
+            )
+        )
         return Ended(
             os.waitstatus_to_exitcode(status), time.monotonic() - began, peak,
             *((scratch / name).read_text("utf-8", "replace") for name in ("out", "err")), over, left,
@@ -128,6 +135,9 @@ def _become(main: Callable[[], object], folder: Path, scratch: Path) -> None:
         )  # fmt: skip
         os.environ |= {"TMPDIR": str(scratch / "tmp"), "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
         tempfile.tempdir = None
+        atexit._clear()  # what is to be done at the end of the other process
+        weakref.finalize._registry.clear()
+        weakref.finalize._registered_with_atexit = False
         main()
         code = 0
     except SystemExit as end:

@@ -87,7 +87,11 @@ def data() -> dict[str, Hostile]:
         "short": "{'descr': '<f4', 'fortran_order': False, 'shape': (8, 16), }",
         "empty-shape": "{'descr': '<f4', 'fortran_order': False, 'shape': (), }",
     }.items():  # fmt: skip
-        add(f"npy-header-{name}", lambda folder, text=text: npy(folder, header(text, bytes(64))), says=("data.npy", "zero samples"))
+        add(
+            f"npy-header-{name}",
+            lambda folder, text=text: npy(folder, header(text, bytes(64))),
+            says=("data.npy", "zero samples"),
+        )
     for name, held in {"empty": b"", "cut": array(good)[:100], "magic": b"\x93NUMPY", "version": b"\x93NUMPY\x09\x00" + bytes(99),
                        "long-header": b"\x93NUMPY\x02\x00\xff\xff\xff\x7f{}", "zeros": bytes(500)}.items():  # fmt: skip
         add(f"npy-{name}", lambda folder, held=held: npy(folder, held), says=("data.npy",))
@@ -101,9 +105,24 @@ def data() -> dict[str, Hostile]:
     add("npz-bomb", lambda folder: npz(folder, method=8, x=header(
         "{'descr': '<f4', 'fortran_order': False, 'shape': (500000, 16), }", bytes(32_000_000))),
         "data.npz", codes=EITHER)  # fmt: skip
-    add("npz-object", lambda folder: np.savez(folder / "data.npz", x=np.array([{}], object)), "data.npz", says=("data.npz",))
-    add("npz-void", lambda folder: npz(folder, x=array(np.zeros((8, 16), "V4"))), "data.npz", says=("data.npz",))
-    add("npz-names", lambda folder: npz(folder, **{"../x": array(good), "x\ny": array(good)}), "data.npz", says=("data.npz",))
+    add(
+        "npz-object",
+        lambda folder: np.savez(folder / "data.npz", x=np.array([{}], object)),
+        "data.npz",
+        says=("data.npz",),
+    )
+    add(
+        "npz-void",
+        lambda folder: npz(folder, x=array(np.zeros((8, 16), "V4"))),
+        "data.npz",
+        says=("data.npz",),
+    )
+    add(
+        "npz-names",
+        lambda folder: npz(folder, **{"../x": array(good), "x\ny": array(good)}),
+        "data.npz",
+        says=("data.npz",),
+    )
     add("npz-not-arrays", lambda folder: npz(folder, x=b"hello"), "data.npz", says=("data.npz",))
 
     def many(folder: Path) -> None:
@@ -136,14 +155,33 @@ def data() -> dict[str, Hostile]:
         return write
 
     add("folder-with-pipe", calib(lambda folder: os.mkfifo(folder / "9.npy")), "calib", codes=EITHER)
-    add("folder-of-pipes", lambda folder: ((folder / "calib").mkdir(), os.mkfifo(folder / "calib/9.npy")), "calib")
-    add("folder-with-link-loop", calib(lambda folder: (folder / "9.npy").symlink_to("9.npy")), "calib", codes=EITHER)
+    add(
+        "folder-of-pipes",
+        lambda folder: ((folder / "calib").mkdir(), os.mkfifo(folder / "calib/9.npy")),
+        "calib",
+    )
+    add(
+        "folder-with-link-loop",
+        calib(lambda folder: (folder / "9.npy").symlink_to("9.npy")),
+        "calib",
+        codes=EITHER,
+    )
     add("folder-with-itself", calib(lambda folder: (folder / "again").symlink_to(".")), "calib", codes=EITHER)
-    add("folder-with-device", calib(lambda folder: (folder / "9.npy").symlink_to("/dev/zero")), "calib", codes=EITHER)
+    add(
+        "folder-with-device",
+        calib(lambda folder: (folder / "9.npy").symlink_to("/dev/zero")),
+        "calib",
+        codes=EITHER,
+    )
     add("folder-with-odd-names", calib(lambda folder: np.save(os.fsencode(folder) + b"/\xff\xfe.npy", good[0])
                                        if False else open(os.fsencode(folder) + b"/\xff.npy", "wb").write(array(good[0]))), "calib",
         codes=EITHER)  # fmt: skip
-    add("folder-with-newline", calib(lambda folder: np.save(folder / "a\nb.npy", good[0])), "calib", codes=EITHER)
+    add(
+        "folder-with-newline",
+        calib(lambda folder: np.save(folder / "a\nb.npy", good[0])),
+        "calib",
+        codes=EITHER,
+    )
 
     def images(make: Callable[[Path], object]) -> Callable[[Path], object]:
         def write(folder: Path) -> None:
@@ -161,14 +199,24 @@ def data() -> dict[str, Hostile]:
     whole = io.BytesIO()
     Image.new("RGB", (8, 8)).save(whole, "PNG")
     png = whole.getvalue()
-    add("image-not-text-name", images(lambda folder: open(os.fsencode(folder) + b"/\xff\xfe.png", "wb").write(png)), "calib", codes=EITHER)
+    add(
+        "image-not-text-name",
+        images(lambda folder: open(os.fsencode(folder) + b"/\xff\xfe.png", "wb").write(png)),
+        "calib",
+        codes=EITHER,
+    )
     add("image-not-text-bad", images(lambda folder: open(os.fsencode(folder) + b"/\xff\xfe.png", "wb").write(png[:40])), "calib",
         says=(".png",))  # fmt: skip
     huge = bytearray(png)
     huge[16:24] = (60_000).to_bytes(4, "big") * 2
     for name, held in {"empty": b"", "cut": png[:40], "text": b"hello", "huge-header": bytes(huge), "gif": b"GIF89a" + bytes(9),
                        "zeros": bytes(100), "tiff": b"II*\0" + b"\xff" * 60}.items():  # fmt: skip
-        add(f"image-{name}", images(lambda folder, held=held: (folder / "9.png").write_bytes(held)), "calib", says=("9.png",))
+        add(
+            f"image-{name}",
+            images(lambda folder, held=held: (folder / "9.png").write_bytes(held)),
+            "calib",
+            says=("9.png",),
+        )
     for name, held in {"binary": b"\0\xff" * 50, "loop": b"list.txt\n" * 5, "long": b"n" * 100_000 + b"\n", "pipe": b"/dev/stdin\n",
                        "device": b"/dev/zero\n", "missing": b"no.npy\n"}.items():  # fmt: skip
         add(f"list-{name}", lambda folder, held=held: (folder / "list.txt").write_bytes(held), "list.txt")
@@ -211,7 +259,9 @@ def data() -> dict[str, Hostile]:
     }.items():  # fmt: skip
         codes = EITHER if name in ("thread", "frozen-path", "closed-streams", "deep-list") else REFUSED
         line = "quantize net.onnx --data-loader-script load.py --no-engine --method minmax --repair none"
-        found.append(Hostile(f"script-{name}", script(body), codes, () if "streams" in name else ("load.py",), (line,)))
+        found.append(
+            Hostile(f"script-{name}", script(body), codes, () if "streams" in name else ("load.py",), (line,))
+        )
     tomls = {
         "deep": "x = " + "[" * 20_000 + "]" * 20_000,
         "deep-tables": "[" + ".".join("a" * 20_000) + "]",
@@ -228,6 +278,7 @@ def data() -> dict[str, Hostile]:
         "empty-key": '"" = 1',
     }
     for name, body in tomls.items():
+
         def toml(folder: Path, body: str = body) -> None:
             np.save(folder / "data.npy", good)
             (folder / "set.toml").write_bytes(body.encode("utf-8", "surrogateescape"))
@@ -235,8 +286,8 @@ def data() -> dict[str, Hostile]:
         line = LINE.format("data.npy")
         for flag in ("--config set.toml", "--plan set.toml", "--target set.toml"):
             if flag != "--target set.toml" or name in ("deep", "deep-tables", "digits", "not-text"):
-                found.append(Hostile(f"toml-{name} {flag}", beside(toml), REFUSED, ("set.toml",), (f"{line} {flag}",)))
+                found.append(
+                    Hostile(f"toml-{name} {flag}", beside(toml), REFUSED, ("set.toml",), (f"{line} {flag}",))
+                )
     assert len({one.name for one in found}) == len(found)
     return {one.name: one for one in found}
-
-

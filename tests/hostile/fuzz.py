@@ -85,7 +85,9 @@ def net() -> onnx.ModelProto:
     model = onnx.parser.parse_model(NET)
     dice = np.random.default_rng(0)
     for name, shape in (("w", (4, 3, 3, 3)), ("v", (4, 4)), ("bias", (4,))):
-        model.graph.initializer.append(onnx.numpy_helper.from_array(dice.standard_normal(shape).astype(np.float32), name))
+        model.graph.initializer.append(
+            onnx.numpy_helper.from_array(dice.standard_normal(shape).astype(np.float32), name)
+        )
     return model
 
 
@@ -101,7 +103,9 @@ def pool(folder: Path) -> Pool:
     (folder / "layers.json").write_text(LAYERS)
     (folder / "net.cache").write_text("TRT-8601-EntropyCalibration2\nx: 3c010a14\nb: 3d010a14\ny: 3d010a14\n")
     (folder / "set.toml").write_text('method = "percentile"\nsamples = 8\nseed = 3\n[layers]\n')
-    (folder / "target.toml").write_text(files("onnxq.targets").joinpath("tensorrt-10.toml").read_text("utf-8"))
+    (folder / "target.toml").write_text(
+        files("onnxq.targets").joinpath("tensorrt-10.toml").read_text("utf-8")
+    )
     for line in (
         "plan net.onnx --calib data.npz --method minmax -o plan.toml",
         "calibrate net.onnx --calib data.npz -o net.stats.npz",
@@ -122,7 +126,9 @@ def a_model(pool: Pool, folder: Path, dice: random.Random) -> str:
     data = model.SerializeToString()
     data = spoiled(data, dice) if dice.random() < 0.3 else changed_model(model, dice).SerializeToString()
     (folder / FILE).write_bytes(data)
-    return dice.choice(("sanitize net.onnx", "sanitize net.onnx", "check net.onnx --no-engine", "inspect net.onnx"))
+    return dice.choice(
+        ("sanitize net.onnx", "sanitize net.onnx", "check net.onnx --no-engine", "inspect net.onnx")
+    )
 
 
 def a_document(pool: Pool, folder: Path, dice: random.Random) -> str:
@@ -140,17 +146,30 @@ def a_line(pool: Pool, folder: Path, dice: random.Random) -> str:
 
     shutil.copytree(pool.folder, folder, dirs_exist_ok=True)
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    verb = dice.choice([name for name in commands if name not in ("rules", "run", "engine", "sensitivity", "advise")])
+    verb = dice.choice(
+        [name for name in commands if name not in ("rules", "run", "engine", "sensitivity", "advise")]
+    )
     command = commands[verb]
     words = [verb]
-    good = {"model": FILE, "a": "q.report.json", "b": "good.report.json", "report": "q.report.json", "reference": FILE, "candidate": "q.onnx"}
+    good = {
+        "model": FILE,
+        "a": "q.report.json",
+        "b": "good.report.json",
+        "report": "q.report.json",
+        "reference": FILE,
+        "candidate": "q.onnx",
+    }
     for one in command.params:
         if one.param_type_name == "argument" and (one.required or dice.random() < 0.3):
             words.append(good.get(str(one.name), "net.onnx") if dice.random() < 0.9 else _value(dice))
     if any("--calib" in one.opts for one in command.params) and dice.random() < 0.8:
         words += ["--calib", "data.npz"]
     flags = [one for one in command.params if one.param_type_name == "option"]
-    flags = [one for one in flags if not {"--help", "--help-all", "--workers", "--force", "--data-loader-script"} & set(one.opts)]
+    flags = [
+        one
+        for one in flags
+        if not {"--help", "--help-all", "--workers", "--force", "--data-loader-script"} & set(one.opts)
+    ]
     for one in dice.sample(flags, min(len(flags), dice.choice((1, 1, 2, 3)))):
         words.append(one.opts[0])
         if not getattr(one, "is_flag", False):
@@ -165,10 +184,23 @@ def _value(dice: random.Random) -> str:
              "/dev/null", "/dev/zero", "int8", "auto", "always", "tensorrt-10")  # fmt: skip
     number = dice.choice((str(dice.choice(NUMBERS)), str(dice.choice(FLOATS)), "9" * 400))
     simple = dice.choice((dice.choice(names), number, dice.choice(TEXTS).replace("\0", "")))
-    return dice.choice((simple, simple, f"{dice.choice(names)}={simple}", f"x={number}x{number}", f"{number},{number}", f"{simple}:{simple}"))
+    return dice.choice(
+        (
+            simple,
+            simple,
+            f"{dice.choice(names)}={simple}",
+            f"x={number}x{number}",
+            f"{number},{number}",
+            f"{simple}:{simple}",
+        )
+    )
 
 
-KINDS: dict[str, Callable[[Pool, Path, random.Random], str]] = {"models": a_model, "documents": a_document, "lines": a_line}
+KINDS: dict[str, Callable[[Pool, Path, random.Random], str]] = {
+    "models": a_model,
+    "documents": a_document,
+    "lines": a_line,
+}
 
 
 def fault_of(kind: str, ended: Ended, line: str, folder: Path) -> str:
@@ -178,7 +210,9 @@ def fault_of(kind: str, ended: Ended, line: str, folder: Path) -> str:
     return untold(folder, ended) if kind == "models" and not line.startswith("inspect") else ""
 
 
-def fuzz(seed: int, kinds: list[str], count: int, seconds: float, only: int | None = None, keep: Path | None = None) -> list[str]:
+def fuzz(
+    seed: int, kinds: list[str], count: int, seconds: float, only: int | None = None, keep: Path | None = None
+) -> list[str]:
     """Runs mutations until there were so many, or so long; prints what they come to.
 
     Returns:
@@ -207,7 +241,9 @@ def fuzz(seed: int, kinds: list[str], count: int, seconds: float, only: int | No
             slowest, most = max(slowest, ended.seconds), max(most, ended.peak)
             wrong = fault_of(kind, ended, line, folder)
             if wrong:
-                found.append(f"--seed {seed} --kinds {' '.join(kinds)} --only {number}: onnxq {line[:200]}: {wrong}\n    {ended.said[-300:]}")
+                found.append(
+                    f"--seed {seed} --kinds {' '.join(kinds)} --only {number}: onnxq {line[:200]}: {wrong}\n    {ended.said[-300:]}"
+                )
                 print(found[-1], flush=True)
             if only is not None:
                 print(ended.said)
@@ -223,7 +259,9 @@ def fuzz(seed: int, kinds: list[str], count: int, seconds: float, only: int | No
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4)))
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--count", type=int, default=1 << 40)

@@ -68,7 +68,9 @@ def judged(one: Hostile) -> Iterator[Verdict]:
             ended = run(folder, *shlex.split(line))
             wrong = _wrong(one, ended) or ("" if line.startswith("inspect") else untold(folder, ended))
         finally:
-            subprocess.run(["rm", "-rf", folder], check=True)  # Python's own is recursive: folders may be 1,000 deep
+            subprocess.run(
+                ["rm", "-rf", folder], check=True
+            )  # Python's own is recursive: folders may be 1,000 deep
         yield Verdict(one.name, line[:80], ended.code, ended.seconds, ended.peak, wrong, ended.said[-1500:])
 
 

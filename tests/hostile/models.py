@@ -137,7 +137,9 @@ def externals() -> Iterator[Hostile]:
     yield Hostile("external-and-raw", _with_raw, codes=EITHER)
 
     def in_attribute(folder: Path) -> None:
-        model = parsed("(float[N, 16] x) => (float[N, 16] y) { c = Constant <value = float {1}> ()  y = Add (x, c) }")
+        model = parsed(
+            "(float[N, 16] x) => (float[N, 16] y) { c = Constant <value = float {1}> ()  y = Add (x, c) }"
+        )
         _outside(model.graph.node[0].attribute[0].t, location="../w.bin")
         saved(model)(folder)
 
@@ -150,14 +152,20 @@ def externals() -> Iterator[Hostile]:
         saved(model)(folder)
 
     yield Hostile("external-in-function", lambda folder: in_function(folder, "w.bin"), codes=EITHER)
-    yield Hostile("external-in-function-above", lambda folder: in_function(folder, "../w.bin"), says=("external data",))
-    yield Hostile("external-in-function-word", lambda folder: in_function(folder, "w.bin", "x"), says=("external data",))
+    yield Hostile(
+        "external-in-function-above", lambda folder: in_function(folder, "../w.bin"), says=("external data",)
+    )
+    yield Hostile(
+        "external-in-function-word", lambda folder: in_function(folder, "w.bin", "x"), says=("external data",)
+    )
 
     def in_body(folder: Path) -> None:
         model = parsed("""(float[4] x, bool c) => (float[4] y) { y = If (c) <
             then_branch = t () => (float[4] a) <float[4] k = {1, 2, 3, 4}> { a = Add (x, k) },
             else_branch = e () => (float[4] b) { b = Relu (x) }> }""")
-        body = next(a.g for a in model.graph.node[0].attribute if a.g.initializer or a.g.node[0].op_type == "Add")
+        body = next(
+            a.g for a in model.graph.node[0].attribute if a.g.initializer or a.g.node[0].op_type == "Add"
+        )
         _outside(body.initializer[0], location="../w.bin")
         saved(model)(folder)
 
@@ -204,7 +212,9 @@ def sparse() -> Iterator[Hostile]:
     yield Hostile("sparse-unsorted", saved(_sparse([9, 5], [1, 2])), says=("sparse",))
     yield Hostile("sparse-too-many", saved(_sparse([1, 5, 6], [1, 2])), says=("sparse",))
     yield Hostile("sparse-huge", saved(_sparse([1, 5], [1, 2], (1 << 31, 1 << 31))), says=("sparse", "bytes"))
-    yield Hostile("sparse-negative-dims", saved(_sparse([1, 5], [1, 2], (-16, -16))), says=("sparse", "negative"))
+    yield Hostile(
+        "sparse-negative-dims", saved(_sparse([1, 5], [1, 2], (-16, -16))), says=("sparse", "negative")
+    )
     yield Hostile("sparse-no-dims", saved(_sparse([1, 5], [1, 2], ())), says=("sparse",))
     yield Hostile("sparse-float-indices", saved(_sparse([1, 5], [1, 2], kind=np.float32)), says=("sparse",))
     model = _sparse([1, 5], [1, 2])
@@ -229,7 +239,9 @@ def sparse() -> Iterator[Hostile]:
     yield Hostile("sparse-type-99", saved(model), says=("type",))
     constant = onnx.NodeProto(op_type="Constant", output=["w"])
     constant.attribute.add(
-        name="sparse_value", type=onnx.AttributeProto.SPARSE_TENSOR, sparse_tensor=_sparse([999], [1]).graph.sparse_initializer[0]
+        name="sparse_value",
+        type=onnx.AttributeProto.SPARSE_TENSOR,
+        sparse_tensor=_sparse([999], [1]).graph.sparse_initializer[0],
     )
     model = layer()
     del model.graph.initializer[:]
@@ -240,8 +252,11 @@ def sparse() -> Iterator[Hostile]:
 def tensors() -> Iterator[Hostile]:
     for kind in (99, 0, 1 << 30, -1, 17 + 20):
         yield Hostile(
-            f"weight-type-{kind}", weight(lambda tensor, kind=kind: setattr(tensor, "data_type", kind)), says=("type",)
+            f"weight-type-{kind}",
+            weight(lambda tensor, kind=kind: setattr(tensor, "data_type", kind)),
+            says=("type",),
         )
+
     def dims(*sizes: int) -> Callable[[Path], object]:
         def change(tensor: onnx.TensorProto) -> None:
             del tensor.dims[:]
@@ -260,7 +275,9 @@ def tensors() -> Iterator[Hostile]:
     yield Hostile("weight-zero-by-huge", dims(0, 1 << 62), says=("weight 'w'",))
     yield Hostile("weight-no-bytes", weight(lambda tensor: tensor.ClearField("raw_data")), says=("weight 'w'",),
                   verbs=("check net.onnx --no-engine", "sanitize net.onnx"))  # fmt: skip
-    yield Hostile("weight-two-fields", weight(lambda tensor: tensor.float_data.extend([1.0] * 9)), codes=EITHER)
+    yield Hostile(
+        "weight-two-fields", weight(lambda tensor: tensor.float_data.extend([1.0] * 9)), codes=EITHER
+    )
     yield Hostile("weight-segment", weight(lambda tensor: setattr(tensor.segment, "begin", 3)), codes=EITHER)
 
     def strings(tensor: onnx.TensorProto) -> None:
@@ -287,7 +304,18 @@ def tensors() -> Iterator[Hostile]:
         tensor.int32_data.extend([1 << 30] * 256)
 
     yield Hostile("weight-beyond-its-type", weight(beyond_field))
-    for kind in ("FLOAT4E2M1", "INT4", "UINT2", "FLOAT8E4M3FN", "COMPLEX64", "COMPLEX128", "BOOL", "DOUBLE", "BFLOAT16"):
+    for kind in (
+        "FLOAT4E2M1",
+        "INT4",
+        "UINT2",
+        "FLOAT8E4M3FN",
+        "COMPLEX64",
+        "COMPLEX128",
+        "BOOL",
+        "DOUBLE",
+        "BFLOAT16",
+    ):
+
         def retyped(tensor: onnx.TensorProto, kind: str = kind) -> None:
             tensor.data_type = getattr(TensorProto, kind)
             tensor.raw_data = tensor.raw_data[: {"INT4": 128, "FLOAT4E2M1": 128, "UINT2": 64, "FLOAT8E4M3FN": 256, "BOOL": 256,
@@ -295,10 +323,16 @@ def tensors() -> Iterator[Hostile]:
 
         yield Hostile(f"weight-as-{kind.lower()}", weight(retyped), codes=EITHER)
     yield Hostile("weight-nameless", weight(lambda tensor: setattr(tensor, "name", "")))
-    yield Hostile("weight-twice", changed(lambda model: model.graph.initializer.append(model.graph.initializer[0])), codes=EITHER)
+    yield Hostile(
+        "weight-twice",
+        changed(lambda model: model.graph.initializer.append(model.graph.initializer[0])),
+        codes=EITHER,
+    )
 
     def constant(sizes: list[int]) -> Callable[[Path], object]:
-        model = parsed("(float[N, 16] x) => (float[N, 16] y) { c = Constant <value = float {1}> ()  y = Add (x, c) }")
+        model = parsed(
+            "(float[N, 16] x) => (float[N, 16] y) { c = Constant <value = float {1}> ()  y = Add (x, c) }"
+        )
         del model.graph.node[0].attribute[0].t.dims[:]
         model.graph.node[0].attribute[0].t.dims.extend(sizes)
         return saved(model)
@@ -313,6 +347,7 @@ def tensors() -> Iterator[Hostile]:
         "constant-no-outputs": helper.make_node("Constant", [], [], value_int=1),
         "constant-with-input": helper.make_node("Constant", ["x"], ["w"], value_float=1.0),
     }.items():
+
         def write(model: onnx.ModelProto, node: onnx.NodeProto = node) -> None:
             if "w" in node.output:
                 del model.graph.initializer[:]
@@ -353,11 +388,19 @@ def inputs() -> Iterator[Hostile]:
     yield Hostile("input-huge-symbol", sizes("N" * 1_000_000, 4), codes=EITHER)
     yield Hostile("input-large-dynamic", sizes("N", 1 << 30), codes=EITHER)
     for name, elem in {"99": 99, "undefined": 0, "string": 8, "complex": 14, "negative": -3}.items():
+
         def retype(model: onnx.ModelProto, elem: int = elem) -> None:
             model.graph.input[0].type.tensor_type.elem_type = elem
 
-        yield Hostile(f"input-type-{name}", changed(retype), codes=REFUSED if elem in (99, -3) else EITHER, says=("type",))
-    yield Hostile("input-no-type", changed(lambda model: model.graph.input[0].ClearField("type")), codes=EITHER)
+        yield Hostile(
+            f"input-type-{name}",
+            changed(retype),
+            codes=REFUSED if elem in (99, -3) else EITHER,
+            says=("type",),
+        )
+    yield Hostile(
+        "input-no-type", changed(lambda model: model.graph.input[0].ClearField("type")), codes=EITHER
+    )
     yield Hostile("input-sequence", changed(
         lambda model: model.graph.input[0].type.sequence_type.elem_type.tensor_type.SetInParent()), codes=EITHER)  # fmt: skip
     yield Hostile("output-type-99", changed(
@@ -377,11 +420,15 @@ def inputs() -> Iterator[Hostile]:
         outer = onnx.TypeProto()
         outer.sequence_type.elem_type.CopyFrom(nested)
         nested = outer
-    yield Hostile("input-nested-type", changed(lambda model: model.graph.input[0].type.CopyFrom(nested)), codes=EITHER)
+    yield Hostile(
+        "input-nested-type", changed(lambda model: model.graph.input[0].type.CopyFrom(nested)), codes=EITHER
+    )
 
 
 def _function(name: str, body: str) -> onnx.FunctionProto:
-    made = onnx.parser.parse_function(f'<opset_import: ["" : 17, "own" : 1], domain: "own"> {name} (i) => (o) {body}')
+    made = onnx.parser.parse_function(
+        f'<opset_import: ["" : 17, "own" : 1], domain: "own"> {name} (i) => (o) {body}'
+    )
     return made
 
 
@@ -401,13 +448,25 @@ def _calls(nodes: list[str], functions: dict[str, str]) -> onnx.ModelProto:
 def functions() -> Iterator[Hostile]:
     said = ("function",)
     yield Hostile("function-recursive", saved(_calls(["f"], {"f": "{ o = own.f (i) }"})), says=said)
-    yield Hostile("function-recursive-unused", saved(_calls(["g"], {"f": "{ o = own.f (i) }", "g": "{ o = Relu (i) }"})), says=said)
-    yield Hostile("functions-in-a-circle", saved(_calls(["f"], {"f": "{ o = own.g (i) }", "g": "{ o = own.f (i) }"})), says=said)
+    yield Hostile(
+        "function-recursive-unused",
+        saved(_calls(["g"], {"f": "{ o = own.f (i) }", "g": "{ o = Relu (i) }"})),
+        says=said,
+    )
+    yield Hostile(
+        "functions-in-a-circle",
+        saved(_calls(["f"], {"f": "{ o = own.g (i) }", "g": "{ o = own.f (i) }"})),
+        says=said,
+    )
     ring = {f"f{i}": f"{{ o = own.f{(i + 1) % 50} (i) }}" for i in range(50)}
     yield Hostile("functions-in-a-long-circle", saved(_calls(["f0"], ring)), says=said)
-    twice = {f"f{i}": f"{{ a = own.f{i + 1} (i)  o = own.f{i + 1} (a) }}" for i in range(30)} | {"f30": "{ o = Relu (i) }"}
+    twice = {f"f{i}": f"{{ a = own.f{i + 1} (i)  o = own.f{i + 1} (a) }}" for i in range(30)} | {
+        "f30": "{ o = Relu (i) }"
+    }
     yield Hostile("functions-double-30-times", saved(_calls(["f0"], twice)), says=said)
-    small = {f"f{i}": f"{{ a = own.f{i + 1} (i)  o = own.f{i + 1} (a) }}" for i in range(4)} | {"f4": "{ o = Relu (i) }"}
+    small = {f"f{i}": f"{{ a = own.f{i + 1} (i)  o = own.f{i + 1} (a) }}" for i in range(4)} | {
+        "f4": "{ o = Relu (i) }"
+    }
     yield Hostile("functions-double-4-times", saved(_calls(["f0"], small)), codes=TAKEN)
     many = {f"f{i}": f"{{ o = own.f{i + 1} (i) }}" for i in range(3000)} | {"f3000": "{ o = Relu (i) }"}
     yield Hostile("functions-3000-deep", saved(_calls(["f0"], many)), says=said)
@@ -422,7 +481,12 @@ def functions() -> Iterator[Hostile]:
     more = _calls(["f"], {"f": "{ o = Relu (i) }"})
     more.graph.node[0].input.extend(["x"] * 50)
     yield Hostile("function-too-many-inputs", saved(more))
-    through = _calls(["f"], {"f": "{ o = If (i) <then_branch = t () => (a) { a = own.f (i) }, else_branch = e () => (b) { b = Relu (i) }> }"})
+    through = _calls(
+        ["f"],
+        {
+            "f": "{ o = If (i) <then_branch = t () => (a) { a = own.f (i) }, else_branch = e () => (b) { b = Relu (i) }> }"
+        },
+    )
     yield Hostile("function-recursive-in-a-body", saved(through), says=said)
     blind = _calls(["f"], {"f": "{ o = Relu (i) }"})
     blind.functions[0].opset_import[0].version = 99
@@ -543,8 +607,12 @@ def constants() -> Iterator[Hostile]:
 
 def shapes() -> Iterator[Hostile]:
     """Sizes of a graph: long, deep, wide."""
+
     def chain(count: int, op: str = "Relu") -> Callable[[Path], object]:
-        nodes = [helper.make_node(op, ["x" if i == 0 else f"v{i}"], ["y" if i == count - 1 else f"v{i + 1}"]) for i in range(count)]
+        nodes = [
+            helper.make_node(op, ["x" if i == 0 else f"v{i}"], ["y" if i == count - 1 else f"v{i + 1}"])
+            for i in range(count)
+        ]
         model = layer()
         del model.graph.node[:], model.graph.initializer[:]
         model.graph.node.extend(nodes)
@@ -603,7 +671,8 @@ def shapes() -> Iterator[Hostile]:
     diamond = layer()
     del diamond.graph.node[:], diamond.graph.initializer[:]
     diamond.graph.node.extend(
-        helper.make_node("Add", [f"v{i}" if i else "x"] * 2, [f"v{i + 1}" if i < 199 else "y"]) for i in range(200)
+        helper.make_node("Add", [f"v{i}" if i else "x"] * 2, [f"v{i + 1}" if i < 199 else "y"])
+        for i in range(200)
     )
     yield Hostile("diamonds-200", saved(diamond), codes=TAKEN)
 
@@ -612,7 +681,9 @@ def _deep(folder: Path, depth: int) -> None:
     """Branches in branches; written from the inside, as no parser of text goes so deep."""
     from onnx import AttributeProto, GraphProto, NodeProto
 
-    inner = helper.make_graph([helper.make_node("Relu", ["x"], ["o"])], "b", [], [helper.make_tensor_value_info("o", 1, [4])])
+    inner = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["o"])], "b", [], [helper.make_tensor_value_info("o", 1, [4])]
+    )
     body = inner.SerializeToString()
     plain = body
 
@@ -633,9 +704,10 @@ def _deep(folder: Path, depth: int) -> None:
             for name, graph in (("then_branch", body), ("else_branch", plain))
         )  # fmt: skip
         node = NodeProto(op_type="If", input=["c"], output=["o"]).SerializeToString() + attributes
-        body = field(node_field, node) + helper.make_graph(
-            [], "b", [], [helper.make_tensor_value_info("o", 1, [4])]
-        ).SerializeToString()
+        body = (
+            field(node_field, node)
+            + helper.make_graph([], "b", [], [helper.make_tensor_value_info("o", 1, [4])]).SerializeToString()
+        )
     model = parsed("(float[4] x, bool c) => (float[4] o) { z = Relu (x) }")
     data = model.SerializeToString() + field(onnx.ModelProto.GRAPH_FIELD_NUMBER, body)
     (folder / FILE).write_bytes(data)
@@ -766,7 +838,12 @@ def wholes() -> Iterator[Hostile]:
         "other-domain-only": lambda model: setattr(model.opset_import[0], "domain", "com.microsoft"),
         "10000": lambda model: [model.opset_import.add(domain=f"d{i}", version=1) for i in range(10_000)],
     }.items():
-        yield Hostile(f"opset-{name}", changed(change), codes=EITHER if name in ("twice", "10000") else REFUSED, says=("opset",))
+        yield Hostile(
+            f"opset-{name}",
+            changed(change),
+            codes=EITHER if name in ("twice", "10000") else REFUSED,
+            says=("opset",),
+        )
     for version in (0, -1, 1 << 40, 99):
         yield Hostile(f"ir-{version}", changed(lambda model, version=version: setattr(model, "ir_version", version)),
                       codes=EITHER if version < 1 else REFUSED, says=("IR version",), verbs=("sanitize net.onnx",))  # fmt: skip
@@ -836,6 +913,8 @@ def models() -> dict[str, Hostile]:
     found = [one for maker in makers for one in maker()]
     run = ("check net.onnx --no-engine", "sanitize net.onnx")
     for one in (*loops(), *constants()):  # what is wrong is found by running them
-        found.append(replace(one, verbs=run) if len(one.verbs) == 2 and "--calib" not in one.verbs[0] else one)
+        found.append(
+            replace(one, verbs=run) if len(one.verbs) == 2 and "--calib" not in one.verbs[0] else one
+        )
     assert len({one.name for one in found}) == len(found)
     return {one.name: one for one in found}

@@ -13,7 +13,26 @@ from typing import Any
 import onnx
 from google.protobuf.descriptor import FieldDescriptor as Field
 
-NUMBERS = (0, 1, -1, 2, 3, 7, 16, 64, 99, 255, 1000, 1 << 16, -(1 << 31), (1 << 31) - 1, 1 << 31, 1 << 40, (1 << 63) - 1, -(1 << 63))
+NUMBERS = (
+    0,
+    1,
+    -1,
+    2,
+    3,
+    7,
+    16,
+    64,
+    99,
+    255,
+    1000,
+    1 << 16,
+    -(1 << 31),
+    (1 << 31) - 1,
+    1 << 31,
+    1 << 40,
+    (1 << 63) - 1,
+    -(1 << 63),
+)
 FLOATS = (0.0, -0.0, 1.0, -1.0, 0.5, 1e-30, 1e30, 1e39, float("inf"), float("-inf"), float("nan"))
 TEXTS = ("", "x", "y", "w", "N", "Relu", "Conv", "Loop", "nobody", "a" * 300, "\x00", "é\u202e", "../x", "/dev/zero", "com.microsoft", "ai.onnx",
          "NaN", "1e999", "-1", "9" * 400, " ", "\n", "float32", "int8", "null", "{}", "[]")  # fmt: skip
@@ -51,7 +70,10 @@ def changed_model(model: onnx.ModelProto, dice: random.Random) -> onnx.ModelProt
     """A model with one to three of its fields changed, removed, doubled or exchanged."""
     made = onnx.ModelProto()
     made.CopyFrom(model)
-    texts = [*TEXTS, *(name for node in made.graph.node for name in (*node.input, *node.output, node.op_type))]
+    texts = [
+        *TEXTS,
+        *(name for node in made.graph.node for name in (*node.input, *node.output, node.op_type)),
+    ]
     for _ in range(dice.choice((1, 1, 1, 2, 3))):
         for _attempt in range(20):
             if _change(dice.choice(list(_messages(made))), texts, dice):
@@ -100,7 +122,9 @@ def _change_list(field: Any, value: Any, texts: list[str], dice: random.Random) 
         case 1:
             value.append(value[place])
         case 2 if len(value) > 1:
-            kept = list(value) if field.type != Field.TYPE_MESSAGE else [copy.deepcopy(part) for part in value]
+            kept = (
+                list(value) if field.type != Field.TYPE_MESSAGE else [copy.deepcopy(part) for part in value]
+            )
             dice.shuffle(kept)
             del value[:]
             value.extend(kept)
@@ -150,7 +174,9 @@ def changed_toml(data: bytes, dice: random.Random) -> bytes:
             case _ if sign:
                 lines[place] = f"{key}= {_toml(dice)}"
             case _:
-                lines[place] = dice.choice((f"[{dice.choice(TEXTS)}]", "[[layers]]", f"z = {_toml(dice)}", "x"))
+                lines[place] = dice.choice(
+                    (f"[{dice.choice(TEXTS)}]", "[[layers]]", f"z = {_toml(dice)}", "x")
+                )
     return "\n".join(lines).encode("utf-8", "replace")
 
 
