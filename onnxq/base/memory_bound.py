@@ -1,7 +1,7 @@
 """A bound of memory for what runs an unknown model: what asks for more fails, and the process does not.
 
-The system counts what a process has asked for, so that a tensor of terabytes fails before it is filled. Where it does not
-count (macOS, Windows), nothing is bounded.
+The system counts what a process has asked for, so that a tensor of terabytes fails before it is filled. Where
+it does not count (macOS, Windows), nothing is bounded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DATA = 5  # the place in /proc/self/statm of the pages that are data (proc(5))
 
 @contextlib.contextmanager
 def memory_bound(most: int | None) -> Iterator[None]:
-    """Lets this process ask for so many bytes more meanwhile, in whichever thread; None: for as many as there are."""
+    """Lets this process ask for so many bytes more meanwhile, in any thread; None: for any number."""
     used = None if most is None or _resource is None else _data_bytes(os.getpid())
     if most is None or used is None:
         yield

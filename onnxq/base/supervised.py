@@ -1,7 +1,7 @@
-"""What native code does to a process, said in a line: the command runs in a child, and this process waits for it.
+"""What native code does to a process, said in a line: the command runs in a child, which this one waits for.
 
-onnxruntime and what it loads can end a process, by an integer that is divided by zero, say, or a file of weights
-that is cut short while it is mapped. No handler of Python's hears of that.
+onnxruntime and what it loads can end a process, by an integer that is divided by zero, say, or a file of
+weights that is cut short while it is mapped. No handler of Python's hears of that.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 def supervised(run: Callable[[], object], died: Callable[[str], int]) -> None:
     """Runs a function in a child process, and ends as that does. For a main thread that is alone.
 
-    Signals are passed on. A child that is killed is ended with this process where the system can do that (Linux).
-    Where processes cannot be forked (Windows), or where this one may not, the function runs in this process.
+    Signals are passed on. The child is killed with this process where the system can do that (Linux).
+    Where processes cannot be forked (Windows), or this one may not, the function runs in this process.
 
     Args:
         run: the function, which ends the process by itself.

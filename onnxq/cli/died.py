@@ -18,8 +18,8 @@ def died(signal: str) -> int:
     screen = Screen(quiet=False, verbose=False, json="--json" in sys.argv)
     return report_error(
         screen,
-        f"native code ended the run ({signal}): onnxruntime, or a library that it loads, does not survive this "
-        f"model{_CAUSES.get(signal, '')}",
+        f"native code ended the run ({signal}): onnxruntime, or a library that it loads, does not survive "
+        f"this model{_CAUSES.get(signal, '')}",
         "onnxq inspect reads it without running it; else try another version of onnxruntime",
         2,
     )

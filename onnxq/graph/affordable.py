@@ -1,4 +1,4 @@
-"""What may be computed of an unknown model's constants: bounds for every operator, by the sizes of what it gives."""
+"""What may be computed of an unknown model's constants: bounds for every operator, by what it gives."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ _WORK, _WORK_IN_ALL = 1 << 35, 1 << 37
 
 _FEW = 4096  # elements that may be sizes: they are told to inference
 
-# The sizes of what these give depend on values that they read. Of all others they do not, or are bounded by what is read.
+# The sizes of what these give depend on values that they read. Of others they are bounded by what is read.
 _BY_VALUES = {
-    "ConstantOfShape", "Expand", "Tile", "Range", "Pad", "Resize", "Upsample", "OneHot", "HannWindow", "HammingWindow",
-    "BlackmanWindow", "MelWeightMatrix", "CenterCropPad", "Reshape", "MaxUnpool", "Col2Im", "AffineGrid", "TopK", "DFT",
+    "ConstantOfShape", "Expand", "Tile", "Range", "Pad", "Resize", "Upsample", "OneHot", "HannWindow",
+    "HammingWindow", "BlackmanWindow", "MelWeightMatrix", "CenterCropPad", "Reshape", "MaxUnpool", "Col2Im",
+    "AffineGrid", "TopK", "DFT",
 }  # fmt: skip
 _PRODUCTS = {
     "MatMul",
@@ -37,7 +38,7 @@ _PRODUCTS = {
 
 
 def is_affordable(node: Node, inputs: list[np.ndarray | None]) -> bool:
-    """Whether a node that depends on no input is small enough to be computed; what it costs is noted in its model.
+    """Whether a node that depends on no input is small enough to be computed; its cost is noted in its model.
 
     Args:
         node: the node.

@@ -77,11 +77,11 @@ def node_types(
 
 
 _MOST_VALUES = 1 << 20
-"""Elements that inference may follow in a model: it holds each as a message, and lets Concat double them for ever."""
+"""Elements that inference may follow: it holds each as a message, and lets Concat double them for ever."""
 
 
 def follows_few(model: onnx.ModelProto) -> bool:
-    """Whether ONNX's inference can follow what is in a model's vectors: Concat makes longer ones, Range long ones."""
+    """Whether inference can follow what is in a model's vectors: Concat and Range make long ones."""
     lengths: dict[str, int] = {}
     scalars: dict[str, Any] = {}
     followed = 0

@@ -143,7 +143,7 @@ def attributes(model: onnx.ModelProto) -> Iterator[onnx.AttributeProto]:
 
 
 def tensors(graph: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.TensorProto]:
-    """Every dense tensor of a graph, or of a function: initializers and attributes, subgraph bodies included."""
+    """Every dense tensor of a graph, or of a function: initializers and attributes, bodies included."""
     if isinstance(graph, onnx.GraphProto):
         yield from graph.initializer
     for node in graph.node:

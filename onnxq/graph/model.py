@@ -55,7 +55,7 @@ class Model(Topology):
         spread_types(self)
 
     def _infer_once(self) -> bool:
-        """Runs ONNX's inference, data propagation on where it is little; returns whether it takes the model."""
+        """Runs ONNX's inference, with values where they are few; returns whether it takes the model."""
         self.known.clear()
         self.computed.clear()
         try:

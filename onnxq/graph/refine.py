@@ -18,7 +18,6 @@ from onnxq.graph.topology import Topology
 from onnxq.graph.types import Dim, Shape
 from onnxq.graph.view import Node, Tensor
 
-
 _BEYOND = 1 << 63  # a size is a number of 64 bits
 
 

@@ -1,4 +1,4 @@
-"""Tensors as a file stores them: their types, sizes and bytes agree, sparse ones lie where they say they do."""
+"""Tensors as a file stores them: types, sizes and bytes agree, sparse ones lie where they say they do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_VALUES = 1 << 31
 
 AGAIN = "the file is damaged, or its exporter is at fault: export the model again"
 _STRIPPED = "the file is damaged or stripped of its weights: copy or export it again"
-_MOST_VALUES = 1 << 58  # sizes in bytes are numbers of 64 bits, those of a tensor without elements too
+_MOST_SIZE = 1 << 58  # sizes in bytes are numbers of 64 bits, without elements too
 
 _T = onnx.TensorProto
 KINDS = frozenset(_T.DataType.values())
@@ -57,7 +57,7 @@ def check_values(tensor: onnx.TensorProto, where: str, *, stripped: bool) -> Non
         raise invalid(where, f"{name} has no type")
     if tensor.data_type not in KINDS:
         raise invalid(where, f"{name} is of type {tensor.data_type}, which ONNX does not have")
-    endless = math.prod(max(size, 1) for size in tensor.dims) > _MOST_VALUES
+    endless = math.prod(max(size, 1) for size in tensor.dims) > _MOST_SIZE
     if tensor.data_location == _T.EXTERNAL:
         fits, needed, held, unit = (
             not endless,

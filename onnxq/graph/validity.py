@@ -123,7 +123,7 @@ def _refuse_again(nodes: Iterable[onnx.NodeProto], made: set[str], where: str) -
 
 
 def check_opsets(model: onnx.ModelProto, where: str) -> None:
-    """Refuses two versions of a domain's operators in one model, one that is none, and ONNX's own without any.
+    """Refuses two versions of a domain's operators, one that is none, and ONNX's own without any.
 
     Raises:
         UserError: there are.

@@ -69,7 +69,7 @@ class Endless(RunError):
 
 
 _MADE_UP = 1 << 31
-"""Bytes that a run on made-up input may take, beside `_TIMES` times its input: what a model wants is not known."""
+"""Bytes that a run on made-up input may take, beside `_TIMES` times its input: nobody knows what it wants."""
 _TIMES = 64
 _LOOP_SECONDS, _MADE_UP_SECONDS = 30.0, 5.0
 """How long a model that has a Loop may run on a sample of the user's, and on made-up input."""

@@ -31,8 +31,9 @@ from .models import FILE
 from .mutate import FLOATS, NUMBERS, TEXTS, changed_document, changed_model, spoiled
 
 QUICK = "--no-engine --method minmax --repair none --body fp32"
-NET = """<ir_version: 8, opset_import: ["" : 17]> net (float[N, 3, 8, 8] x) => (float[N, 4] y) {
-    [first] a = Conv <pads = [1, 1, 1, 1]> (x, w)  [act] b = Relu (a)  [pool] c = GlobalAveragePool (b)
+NET = """<ir_version: 8, opset_import: ["" : 17]> net (float[N, 3, 8, 8] x) => (float[N, 16] y) {
+    [first] a = Conv <pads = [1, 1, 1, 1]> (x, w)  [act] b = Relu (a)  [second] e = Conv (b, u)
+    [pool] c = GlobalAveragePool (e)
     [flat] d = Flatten (c)  [last] y = Gemm (d, v, bias) }"""
 MORE = (
     """(float[N, 16] x) => (float[N, 16] y) { s = Shape (x)  i = Constant <value_int = 0> ()  n = Gather (s, i)  o = Constant <value_ints = [0]> ()
@@ -76,7 +77,7 @@ DOCUMENTS: dict[str, tuple[str, ...]] = {
     "net.cache": (f"quantize net.onnx {QUICK} --stats net.cache",),
 }  # fmt: skip
 LAYERS = """{"Layers": [{"Name": "first + act", "LayerType": "CaskConvolution", "Inputs": [{"Name": "x", "Location": "Device",
-"Dimensions": [1, 3, 8, 8], "Format/Datatype": "Float"}], "Outputs": [{"Name": "b", "Dimensions": [1, 4, 8, 8], "Format/Datatype": "Int8"}],
+"Dimensions": [1, 3, 8, 8], "Format/Datatype": "Float"}], "Outputs": [{"Name": "b", "Dimensions": [1, 16, 8, 8], "Format/Datatype": "Int8"}],
 "ParameterType": "Convolution", "Kernel": [3, 3], "TacticName": "sm80_xmma", "Metadata": "[ONNX Layer: first]\\u001e[ONNX Layer: act]"}],
 "Bindings": ["x", "y"]}"""
 
@@ -84,7 +85,7 @@ LAYERS = """{"Layers": [{"Name": "first + act", "LayerType": "CaskConvolution", 
 def net() -> onnx.ModelProto:
     model = onnx.parser.parse_model(NET)
     dice = np.random.default_rng(0)
-    for name, shape in (("w", (4, 3, 3, 3)), ("v", (4, 4)), ("bias", (4,))):
+    for name, shape in (("w", (16, 3, 3, 3)), ("u", (16, 16, 3, 3)), ("v", (16, 16)), ("bias", (16,))):
         model.graph.initializer.append(
             onnx.numpy_helper.from_array(dice.standard_normal(shape).astype(np.float32), name)
         )

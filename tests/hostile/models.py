@@ -426,10 +426,9 @@ def inputs() -> Iterator[Hostile]:
 
 
 def _function(name: str, body: str) -> onnx.FunctionProto:
-    made = onnx.parser.parse_function(
+    return onnx.parser.parse_function(
         f'<opset_import: ["" : 17, "own" : 1], domain: "own"> {name} (i) => (o) {body}'
     )
-    return made
 
 
 def _calls(nodes: list[str], functions: dict[str, str]) -> onnx.ModelProto:
