@@ -162,7 +162,8 @@ def run_file(path: Path, asked: CodeForm) -> dict[str, Any]:
 @contextlib.contextmanager
 def _running(path: Path, what: str) -> Iterator[None]:
     folder = str(path.resolve().parent)
-    sys.path.insert(0, folder)
+    places = sys.path
+    places.insert(0, folder)
     try:
         with contextlib.redirect_stdout(sys.stderr):
             yield
@@ -181,8 +182,9 @@ def _running(path: Path, what: str) -> Iterator[None]:
             hint=f"repair the {what.split()[-1]}; -v shows the traceback",
         ) from error
     finally:
-        with contextlib.suppress(ValueError):  # the script itself may have removed it
-            sys.path.remove(folder)
+        sys.path = places  # the script may have put something else there
+        with contextlib.suppress(ValueError):  # or have removed it
+            places.remove(folder)
 
 
 def _is_users(path: Path, error: BaseException) -> bool:
