@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 BROWSER := $(VENV)/.browser
 SAMPLES := .venv-samples/.installed
 
-.PHONY: help run test test-deep test-all deep check constructs test-oldest test-newest ends bench bench-accuracy bench-calib bench-engine bench-repair bench-surgery bench-peers same-bytes counts page-shots samples golden options schemas modules words symptoms clean
+.PHONY: help run test test-deep test-all deep check constructs test-oldest test-newest ends bench bench-accuracy bench-calib bench-engine bench-repair bench-surgery bench-peers same-bytes counts fuzz hostile page-shots samples golden options schemas modules words symptoms clean
 
 help: ## these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -99,6 +99,12 @@ bench-surgery: $(STAMP) ## the constructs, repaired by onnxq and by polygraphy, 
 	test -x .venv-surgery/bin/python || $(PYTHON) -m venv .venv-surgery
 	.venv-surgery/bin/pip install --quiet polygraphy onnx-graphsurgeon onnxslim onnxsim onnxruntime
 	$(PY) -m benchmarks.surgery
+
+fuzz: $(STAMP) ## mutated models, documents and command lines, for SECONDS; its seed is printed (SEED=7: that one)
+	$(PY) -m tests.hostile.fuzz --seconds $(or $(SECONDS),300) $(if $(SEED),--seed $(SEED))
+
+hostile: $(STAMP) ## models, data and command lines that nobody means, each with how it has to end
+	$(PY) -m tests.hostile
 
 same-bytes: $(STAMP) ## hashes of what six models become, in four minutes (BEFORE=FILE: what differs from those)
 	$(PY) -m benchmarks.same_bytes --quick $(if $(BEFORE),--against $(BEFORE))

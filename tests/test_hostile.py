@@ -32,7 +32,7 @@ ALL = models.models() | data.data()
 HEAD = '<ir_version: 8, opset_import: ["" : 17]> net '
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="module")
 def ready() -> None:
     warm()
 
@@ -77,13 +77,13 @@ def test_the_door_refuses_what_is_no_model_before_anything_runs(part: int) -> No
 
 
 @pytest.mark.parametrize("part", range(16))
-def test_each_ends_as_it_should(part: int) -> None:
+def test_each_ends_as_it_should(part: int, ready: None) -> None:
     names = [name for name in ALL if zlib.crc32(name.encode()) % 16 == part]
     assert not wrong(names)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_mutations_end_as_they_should(seed: int) -> None:
+def test_mutations_end_as_they_should(seed: int, ready: None) -> None:
     number = int.from_bytes(os.urandom(4))
     assert not fuzz.fuzz(number, list(fuzz.KINDS), 60, 300.0), f"seed {number}"
 
@@ -107,15 +107,24 @@ def test_a_judge_sees_what_is_wrong(tmp_path: Path) -> None:
 def test_a_mutation_is_another_model_and_the_same_for_a_seed() -> None:
     import random
 
-    made = [changed_model(fuzz.net(), random.Random(seed)).SerializeToString(deterministic=True) for seed in range(40)]
-    again = [changed_model(fuzz.net(), random.Random(seed)).SerializeToString(deterministic=True) for seed in range(40)]
+    made = [
+        changed_model(fuzz.net(), random.Random(seed)).SerializeToString(deterministic=True)
+        for seed in range(40)
+    ]
+    again = [
+        changed_model(fuzz.net(), random.Random(seed)).SerializeToString(deterministic=True)
+        for seed in range(40)
+    ]
     assert made == again
     assert len(set(made)) > 30
     assert sum(one != fuzz.net().SerializeToString(deterministic=True) for one in made) > 35
 
 
 def test_what_onnxruntime_refuses_is_known(tmp_path: Path) -> None:
-    onnx.save(onnx.parser.parse_model(HEAD + "(float[4] x, int64[4] z) => (float[4] y) { y = Add (x, z) }"), tmp_path / models.FILE)
+    onnx.save(
+        onnx.parser.parse_model(HEAD + "(float[4] x, int64[4] z) => (float[4] y) { y = Add (x, z) }"),
+        tmp_path / models.FILE,
+    )
     assert "bound to different types" in runtime_refuses(tmp_path)
     onnx.save(fuzz.net(), tmp_path / models.FILE)
     assert runtime_refuses(tmp_path) == ""
@@ -135,7 +144,11 @@ FOLDED = "(float[4] x) => (float[4] y) {} {{ {}  y = Add (x, m) }}"
         ("<int64 a = {0}, int64 b = {3000000000}, int64 c = {1}>", "m = Range (a, b, c)", False),
         ("<int64 a = {0}, int64 b = {30}, int64 c = {1}>", "m = Range (a, b, c)", True),
         ("<float[1] o = {1}, int64[2] n = {0, 4000000000}>", "m = Pad (o, n)", False),
-        ("<float[1, 1, 2, 2] o = {1, 2, 3, 4}, float[4] n = {1, 1, 30000, 30000}>", "m = Resize (o, , n)", False),
+        (
+            "<float[1, 1, 2, 2] o = {1, 2, 3, 4}, float[4] n = {1, 1, 30000, 30000}>",
+            "m = Resize (o, , n)",
+            False,
+        ),
         ("<int64[1] o = {1}, int64 n = {4000000000}, float[2] v = {0, 1}>", "m = OneHot (o, n, v)", False),
         ("<int64 n = {4000000000}>", "m = HannWindow (n)", False),
         ("<int64[1] a = {7}, int64[1] b = {0}>", "m = Div (a, b)", False),
@@ -152,7 +165,9 @@ def test_folding_has_bounds_for_each_operator(constants: str, node: str, folds: 
 
 
 def test_folding_has_a_budget_of_work() -> None:
-    model = Model.open(onnx.parser.parse_model(HEAD + FOLDED.format("<float[2, 2] a = {1, 2, 3, 4}>", "m = MatMul (a, a)")))
+    model = Model.open(
+        onnx.parser.parse_model(HEAD + FOLDED.format("<float[2, 2] a = {1, 2, 3, 4}>", "m = MatMul (a, a)"))
+    )
     model.runtime = ort.evaluate
     assert evaluate(Node(model, model.graph.nodes[0])) is not None
     assert model.folding_work == 8
@@ -163,8 +178,12 @@ def test_folding_has_a_budget_of_work() -> None:
 def test_inference_does_not_double_vectors_for_ever() -> None:
     def doubling(times: int, source: str) -> onnx.ModelProto:
         names = [source, *(f"v{place}" for place in range(1, times))]
-        body = "  ".join(f"v{place + 1} = Concat <axis = 0> ({name}, {name})" for place, name in enumerate(names))
-        return onnx.parser.parse_model(HEAD + f"(float[4] x) => (float[M] v{times}) <float[4] k = {{1, 2, 3, 4}}> {{ {body} }}")
+        body = "  ".join(
+            f"v{place + 1} = Concat <axis = 0> ({name}, {name})" for place, name in enumerate(names)
+        )
+        return onnx.parser.parse_model(
+            HEAD + f"(float[4] x) => (float[M] v{times}) <float[4] k = {{1, 2, 3, 4}}> {{ {body} }}"
+        )
 
     assert follows_few(doubling(10, "k"))
     assert not follows_few(doubling(40, "k"))
@@ -174,7 +193,10 @@ def test_inference_does_not_double_vectors_for_ever() -> None:
 
 
 def test_a_run_on_made_up_input_has_a_bound_of_memory() -> None:
-    text = HEAD + """(float[4] x) => (float y) <int64[1] n = {1500000000}> { s = Expand (x, n)  y = ReduceMax <keepdims = 0> (s) }"""
+    text = (
+        HEAD
+        + """(float[4] x) => (float y) <int64[1] n = {1500000000}> { s = Expand (x, n)  y = ReduceMax <keepdims = 0> (s) }"""
+    )
     large = text.replace("float[4] x", "float[1] x")
     session = ort.load(onnx.parser.parse_model(large), optimize=False, threads=1)
     with ort.made_up(), pytest.raises(ort.RunError, match="(?i)alloc"):
@@ -192,8 +214,11 @@ def test_a_bound_of_memory_ends_with_its_block() -> None:
     assert np.ones(1 << 22).size
 
 
-ENDLESS = HEAD + """(float[4] x) => (float[4] y) <bool go = {1}> { y = Loop (, go, x) <body =
+ENDLESS = (
+    HEAD
+    + """(float[4] x) => (float[4] y) <bool go = {1}> { y = Loop (, go, x) <body =
     b (int64 i, bool c, float[4] s) => (bool d, float[4] t) { d = Identity (c)  t = Neg (s) }> }"""
+)
 
 
 def test_a_loop_has_a_limit_for_each_sample(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,7 +259,11 @@ def test_the_command_says_that_native_code_ended_it(tmp_path: Path) -> None:
     program = "import os, sys; from onnxq import __main__ as m; m._run = os.abort; m.main()"
     for more in ([], ["--json"]):
         ended = subprocess.run(
-            [sys.executable, "-c", program, "sanitize", *more], capture_output=True, text=True, check=False, env=environment(tmp_path)
+            [sys.executable, "-c", program, "sanitize", *more],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment(tmp_path),
         )
         assert ended.returncode == 2
         assert ended.stderr.startswith("error: native code ended the run (SIGABRT)")

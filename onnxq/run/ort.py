@@ -184,23 +184,22 @@ class Session:
         Raises:
             RunError: as in `run`.
         """
-        if not self._tensors.issuperset(outputs) or not all(isinstance(v, _Value) for v in given.values()):
+        others = not self._tensors.issuperset(outputs) or not all(
+            isinstance(v, _Value) for v in given.values()
+        )
+        if others or self._has_loop:  # of what runs on values nothing is stopped: it holds Python's lock
             feeds = {name: as_array(value) for name, value in given.items()}
             return [as_value(value) for value in self.run(feeds, outputs)]
         options = onnxruntime.RunOptions()
         options.log_severity_level = 4
 
-        seconds = _loop_seconds() if self._has_loop else None
-
         def stop() -> None:
             options.terminate = True
 
-        with interrupts.stopping(stop), _limit(seconds, stop), memory_bound(_most(given, self._has_loop)):
+        with interrupts.stopping(stop):
             try:
                 return _run_vector(self._session, given, outputs, options)
             except Exception as error:  # as in `run`
-                if seconds is not None and options.terminate:
-                    raise _endless(seconds, True) from error
                 raise self._failed(error) from error
 
     def _failed(self, error: Exception) -> RunError:

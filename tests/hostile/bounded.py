@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import faulthandler
 import os
 import resource
 import signal
@@ -135,6 +136,7 @@ def _become(main: Callable[[], object], folder: Path, scratch: Path) -> None:
         )  # fmt: skip
         os.environ |= {"TMPDIR": str(scratch / "tmp"), "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
         tempfile.tempdir = None
+        faulthandler.disable()
         atexit._clear()  # what is to be done at the end of the other process
         weakref.finalize._registry.clear()
         weakref.finalize._registered_with_atexit = False
