@@ -17,7 +17,7 @@ MOST_DIMS = 32
 """Dimensions of a tensor: numpy's bound before 2.0. TensorRT takes 8."""
 
 MOST_VALUES = 1 << 31
-"""Of an input, of a sparse tensor in full: 8 GiB as float32. Samples are held in memory, several at a time."""
+"""Of an input, of a sparse tensor in full: 8 GiB as float32. Samples are held in memory, several of them."""
 
 AGAIN = "the file is damaged, or its exporter is at fault: export the model again"
 _STRIPPED = "the file is damaged or stripped of its weights: copy or export it again"
