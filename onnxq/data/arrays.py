@@ -345,8 +345,8 @@ def _header(stream: Any, where: str) -> tuple[tuple[int, ...], np.dtype]:
         if version not in readers:
             raise ValueError(f"format version {version[0]}.{version[1]} is for structured arrays")
         shape, fortran, dtype = readers[version](stream)
-    except ValueError as error:
-        reason = str(error).splitlines()[0]
+    except Exception as error:  # numpy reads the header as Python, and hands on what its parser raises
+        reason = (str(error) or type(error).__name__).splitlines()[0]
         raise UserError(
             f"{where} is not an .npy array, or it is truncated: {reason}",
             hint="write it again with np.save or np.savez",

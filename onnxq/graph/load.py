@@ -27,12 +27,12 @@ def read(path: str | os.PathLike[str], *, stripped: bool = False) -> onnx.ModelP
     """
     file = Path(path)
     if not os.path.exists(file):  # unlike Path.exists, False for a name that is too long
-        near = sorted(p.name for p in file.parent.glob("*.onnx")) if file.parent.is_dir() else []
+        near = sorted(p.name for p in file.parent.glob("*.onnx")) if os.path.isdir(file.parent) else []
         raise UserError(
             f"there is no model file {str(file)!r}",
             hint=f"in that folder: {', '.join(near[:5])}" if near else "check the path",
         )
-    if not file.is_file():
+    if not os.path.isfile(file):
         raise UserError(f"{str(file)!r} is not a file", hint="give the path of the .onnx file")
     try:
         data = file.read_bytes()
