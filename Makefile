@@ -7,7 +7,7 @@ BROWSER := $(VENV)/.browser
 SITE := $(VENV)/.site
 SAMPLES := .venv-samples/.installed
 
-.PHONY: help run test test-deep test-all deep check constructs test-oldest test-newest ends bench bench-accuracy bench-calib bench-engine bench-repair bench-surgery bench-peers same-bytes counts page-shots samples golden options schemas modules words symptoms wheel sbom docs docs-test reference bench-demonstration clean
+.PHONY: help run test test-deep test-all deep check constructs test-oldest test-newest ends bench bench-accuracy bench-calib bench-engine bench-repair bench-surgery bench-peers same-bytes counts page-shots samples golden options schemas modules words symptoms wheel sbom docs docs-test reference bench-demonstration fuzz hostile clean
 
 help: ## these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -103,6 +103,12 @@ bench-surgery: $(STAMP) ## the constructs, repaired by onnxq and by polygraphy, 
 
 bench-demonstration: $(STAMP) ## one CNN quantized by seven tools, which are installed (14 GB): what TensorRT-RTX takes, what onnxq makes of it
 	$(PY) -m benchmarks.demonstration --environments .venv-demonstration --install
+
+fuzz: $(STAMP) ## mutated models, documents and command lines, for SECONDS; its seed is printed (SEED=7: that one)
+	$(PY) -m tests.hostile.fuzz --seconds $(or $(SECONDS),300) $(if $(SEED),--seed $(SEED))
+
+hostile: $(STAMP) ## models, data and command lines that nobody means, each with how it has to end
+	$(PY) -m tests.hostile
 
 same-bytes: $(STAMP) ## hashes of what six models become, in four minutes (BEFORE=FILE: what differs from those)
 	$(PY) -m benchmarks.same_bytes --quick $(if $(BEFORE),--against $(BEFORE))

@@ -6,6 +6,18 @@ import sys
 
 def main() -> None:
     """Runs the command line and exits with its exit code."""
+    from onnxq.base.supervised import supervised
+
+    supervised(_run, _died)
+
+
+def _died(signal: str) -> int:
+    from onnxq.cli.died import died
+
+    return died(signal)
+
+
+def _run() -> None:
     from onnxq.base.errors import UserError
 
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -169,7 +170,7 @@ def open_stage(source: ModelSource) -> Stage | Saved:
     """
     if not isinstance(source, onnx.ModelProto) and str(source).endswith(".json"):
         path = Path(source)
-        if path.is_file() and _is_report(path):
+        if os.path.isfile(path) and _is_report(path):
             raise UserError(
                 f"{str(path)!r} is a report of onnxq, not a model",
                 hint="give the .onnx file that it is beside",

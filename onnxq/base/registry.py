@@ -64,8 +64,8 @@ def of_package_and_user(
     """
     known = {name: replace(value, ours=True) for name, value in of_package(package, kind).items()}
     named = [Path(part) for part in os.environ.get(variable, "").split(os.pathsep) if part]
-    for path in (f for p in named for f in (sorted(p.glob("*.py")) if p.is_dir() else [p])):
-        if not path.is_file():
+    for path in (f for p in named for f in (sorted(p.glob("*.py")) if os.path.isdir(p) else [p])):
+        if not os.path.isfile(path):
             error = unknown_name(f"file of {asked.what}s", str(path), map(str, path.parent.glob("*.py")))
             raise UserError(str(error), hint=error.hint or f"the form is {asked.path_form}")
         members = [value for value in run_file(path, asked).values() if isinstance(value, kind)]

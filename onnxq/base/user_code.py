@@ -162,7 +162,8 @@ def run_file(path: Path, asked: CodeForm) -> dict[str, Any]:
 @contextlib.contextmanager
 def _running(path: Path, what: str) -> Iterator[None]:
     folder = str(path.resolve().parent)
-    sys.path.insert(0, folder)
+    places = sys.path
+    places.insert(0, folder)
     try:
         with contextlib.redirect_stdout(sys.stderr):
             yield
@@ -170,9 +171,10 @@ def _running(path: Path, what: str) -> Iterator[None]:
         raise UserError(f"the {what} {_place(path, error)}: {error}", hint=error.hint) from error.__cause__
     except UserError:  # of what the user's code called: it says itself what is wrong
         raise
-    except (Exception, SystemExit) as error:
-        reason = str(error).splitlines()
-        said = f"{type(error).__name__}: {reason[0]}" if reason else type(error).__name__
+    except BaseException as error:
+        if not isinstance(error, (Exception, SystemExit)) and not _is_users(path, error):
+            raise
+        said = _said(error)
         if isinstance(error, SystemExit):
             said = f"it called sys.exit({'' if error.code is None else repr(error.code)})"
         raise UserError(
@@ -180,8 +182,28 @@ def _running(path: Path, what: str) -> Iterator[None]:
             hint=f"repair the {what.split()[-1]}; -v shows the traceback",
         ) from error
     finally:
-        with contextlib.suppress(ValueError):  # the script itself may have removed it
-            sys.path.remove(folder)
+        sys.path = places  # the script may have put something else there
+        with contextlib.suppress(ValueError):  # or have removed it
+            places.remove(folder)
+
+
+def _is_users(path: Path, error: BaseException) -> bool:
+    """Whether an error that no handler takes is of the user's code, and does not end the run."""
+    kind = type(error)
+    return (
+        kind is not KeyboardInterrupt
+        and not kind.__module__.startswith("onnxq.")
+        and _line(path, error) is not None
+    )
+
+
+def _said(error: BaseException) -> str:
+    """An error's class and the first line of its words, if it has any and they can be had."""
+    try:
+        reason = str(error).splitlines()
+    except Exception:  # of the user's class
+        reason = []
+    return f"{type(error).__name__}: {reason[0]}" if reason else type(error).__name__
 
 
 def _place(path: Path, error: BaseException) -> str:

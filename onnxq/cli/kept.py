@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +19,7 @@ def kept(state: Path | None) -> Iterator[None]:
     """
     from onnxq.pipeline.pursuit import forget
 
-    before = state is not None and state.exists()
+    before = state is not None and os.path.exists(state)
     try:
         yield
     except UserError:

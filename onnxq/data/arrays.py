@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import lzma
 import shutil
 import struct
 import zipfile
@@ -24,7 +25,15 @@ from onnxq.base import interrupts
 from onnxq.base.errors import UserError
 
 _LOCAL_HEADER = struct.Struct("<26xHH")  # lengths of name and extra field; PKZIP APPNOTE 4.3.7
-_UNREADABLE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, RuntimeError)
+_UNREADABLE = (
+    OSError,
+    EOFError,
+    zlib.error,
+    lzma.LZMAError,
+    zipfile.BadZipFile,
+    NotImplementedError,
+    RuntimeError,
+)
 
 
 class Array(Protocol):
@@ -336,8 +345,8 @@ def _header(stream: Any, where: str) -> tuple[tuple[int, ...], np.dtype]:
         if version not in readers:
             raise ValueError(f"format version {version[0]}.{version[1]} is for structured arrays")
         shape, fortran, dtype = readers[version](stream)
-    except ValueError as error:
-        reason = str(error).splitlines()[0]
+    except Exception as error:  # numpy reads the header as Python, and hands on what its parser raises
+        reason = (str(error) or type(error).__name__).splitlines()[0]
         raise UserError(
             f"{where} is not an .npy array, or it is truncated: {reason}",
             hint="write it again with np.save or np.savez",
@@ -346,6 +355,11 @@ def _header(stream: Any, where: str) -> tuple[tuple[int, ...], np.dtype]:
         raise UserError(
             f"{where} holds pickled Python objects, which are not loaded: they can run any code",
             hint="save a plain numeric array: np.save(file, np.stack(arrays))",
+        )
+    if not dtype.itemsize or any(size < 0 for size in shape):
+        raise UserError(
+            f"{where} is of type {dtype} and of sizes {shape}, which hold no values",
+            hint="write it again with np.save or np.savez",
         )
     if fortran:
         raise UserError(

@@ -275,6 +275,9 @@ def _unreadable(error: OSError) -> UserError:
     )
 
 
+_DEEPEST = 200
+
+
 def _walk(path: Path) -> tuple[dict[str, list[Path]], list[str]]:
     """The files of a folder by kind, and the names of what is left out.
 
@@ -288,6 +291,8 @@ def _walk(path: Path) -> tuple[dict[str, list[Path]], list[str]]:
         raise _unreadable(error) from error
 
     for root, folders, names in os.walk(path, onerror=refuse):
+        if root.count(os.sep) > _DEEPEST:  # Python's walk is recursive
+            raise UserError(f"{str(path)!r} holds folders in folders, more than {_DEEPEST}", hint="name one")
         others += sorted(f"{name}/" for name in folders if _is_clutter(name))
         folders[:] = sorted(name for name in folders if not _is_clutter(name))
         if _PARTS in names and len(folders) > 1:
@@ -318,7 +323,8 @@ def _matched(path: Path) -> tuple[dict[str, list[Path]], list[str]]:
 
 def _sort(file: Path, kinds: dict[str, list[Path]], others: list[str]) -> None:
     """Puts a file of a folder to those of its kind, or among what is left out."""
-    kind = None if _is_clutter(file.name) else kind_of(file)
+    odd = os.path.exists(file) and not os.path.isfile(file)  # a pipe would be waited for
+    kind = None if odd or _is_clutter(file.name) else kind_of(file)
     if kind == "pb" and OUTPUT.fullmatch(file.name):
         return
     if kind is None or kind in _ALONE:

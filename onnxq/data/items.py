@@ -77,7 +77,13 @@ class Items:
         for spec in self._inputs:
             if spec.key not in values:
                 raise self._reader.lacks(where, spec, map(str, values))
-            found[spec.key] = arrays.MemoryArray(self._array(values[spec.key], spec, where))
+            try:
+                value = values[spec.key]
+            except Exception as error:  # of a mapping of the user's
+                raise UserError(
+                    f"{where}: {spec.key!r} cannot be read: {error}", hint="give a dict of arrays"
+                ) from error
+            found[spec.key] = arrays.MemoryArray(self._array(value, spec, where))
         others = [str(name) for name in values if name not in found]
         if others:
             left_out = f"what of an item is no input is left out: {', '.join(others)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import webbrowser
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -107,7 +108,7 @@ def _show(page: str) -> None:
     """
     name, _, heading = page.partition("#")
     path = Path(__file__).resolve().parents[2] / name
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise UserError(
             f"the documentation is not installed with onnxq: {name} is not there",
             hint=f"read {page} in the repository that onnxq was installed from",

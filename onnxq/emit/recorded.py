@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ def recorded_profiles(model: Path) -> tuple[list[dict[str, Profile]], str]:
         not used, "" where there are none.
     """
     path = report_path(model)
-    if path == model or not path.is_file():
+    if path == model or not os.path.isfile(path):
         return [], ""
     try:
         document = json.loads(door.content(path))

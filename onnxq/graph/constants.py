@@ -19,6 +19,10 @@ _SUB_BYTE = {
     "INT4": 4, "UINT4": 4, "FLOAT4E2M1": 4, "INT2": 2, "UINT2": 2, "FLOAT6E2M3": 6, "FLOAT6E3M2": 6,
 }  # fmt: skip
 
+_SAVE = "save the model again with onnx.save"
+_LONGEST, _LONGEST_PART = 4096, 255  # of a path and of its parts, as file systems have it
+_DIGITS = 18
+
 
 class SourceValues(LazyValues):  # type: ignore[misc]
     """The values of an initializer, kept as the source's TensorProto.
@@ -92,7 +96,16 @@ def external_range(tensor: onnx.TensorProto, data_dir: Path) -> tuple[Path, int,
             short. (ONNX's specification of external data: a path relative to the model's folder.)
     """
     fields = {entry.key: entry.value for entry in tensor.external_data}
+    said = f"external data of tensor {tensor.name!r}"
+    if len(fields) < len(tensor.external_data):
+        raise UserError(f"{said} says twice where it is", hint=_SAVE)
     location = fields.get("location", "")
+    if (
+        "\0" in location
+        or len(location) > _LONGEST
+        or any(len(p.encode()) > _LONGEST_PART for p in location.split("/"))
+    ):
+        raise UserError(f"{said} is at {location[:80]!r}, which is no name of a file", hint=_SAVE)
     parts = PurePosixPath(location.replace("\\", "/")).parts
     if (
         not location
@@ -102,24 +115,25 @@ def external_range(tensor: onnx.TensorProto, data_dir: Path) -> tuple[Path, int,
         or ".." in parts
     ):
         raise UserError(
-            f"external data of tensor {tensor.name!r} is at {location!r}, outside the model's folder",
+            f"{said} is at {location!r}, outside the model's folder",
             hint="keep the data file in the model's folder and save the model again with onnx.save",
         )
     root = Path(os.path.realpath(data_dir))
     path = Path(os.path.realpath(root / location))
     if not path.is_relative_to(root):
         raise UserError(
-            f"external data of tensor {tensor.name!r} is a link out of the model's folder: {location!r}",
+            f"{said} is a link out of the model's folder: {location!r}",
             hint="replace the link by the file itself",
         )
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise UserError(
-            f"external data file {str(data_dir / location)!r} of tensor {tensor.name!r} is missing",
+            f"external data file {str(data_dir / location)!r} of tensor {tensor.name!r} is "
+            + ("no file" if os.path.lexists(path) else "missing"),
             hint="copy the data file beside the model, under the name that the model gives it",
         )
     needed = tensor_bytes(tensor)
-    offset = int(fields.get("offset") or 0)
-    length = int(fields.get("length") or needed)
+    offset, length = (_count(said, key, fields.get(key, "")) for key in ("offset", "length"))
+    offset, length = offset or 0, length or needed
     size = path.stat().st_size
     if length < needed or offset + length > size:
         raise UserError(
@@ -128,6 +142,20 @@ def external_range(tensor: onnx.TensorProto, data_dir: Path) -> tuple[Path, int,
             hint="the file is truncated or from another export; copy it again",
         )
     return path, offset, needed
+
+
+def _count(said: str, key: str, text: str) -> int | None:
+    """A number of bytes; None where there is none.
+
+    Raises:
+        UserError: it is no number, or one that no file has.
+    """
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
+        shown = text if len(text) <= _DIGITS else f"{text[:_DIGITS]}..."
+        raise UserError(f"{said} has the {key} {shown!r}, which is no number of bytes", hint=_SAVE)
+    return int(text)
 
 
 def read_range(path: Path, offset: int, length: int) -> bytes:

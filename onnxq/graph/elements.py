@@ -84,7 +84,7 @@ def _constant_of_shape(node: Node, inputs: _Inputs) -> np.ndarray | None:
     sizes = inputs[0]()
     if sizes is None or not all(isinstance(size, int) for size in sizes):
         return None
-    if int(np.prod(sizes.astype(np.int64))) > _MAX_ELEMENTS:
+    if any(size < 0 for size in sizes) or math.prod(int(size) for size in sizes) > _MAX_ELEMENTS:
         return None
     value = node.attr("value")
     fill = 0.0 if value is None else value.reshape(-1)[0].item()

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from onnxq.graph.affordable import is_affordable
 from onnxq.graph.pairs import QDQ
 from onnxq.graph.snippet import alone
 from onnxq.graph.view import Node, Tensor
@@ -28,21 +29,25 @@ def evaluate(node: Node) -> list[np.ndarray] | None:
     """The outputs of a node that depends on no input of the model, as the runtime computes them.
 
     Returns:
-        An array for each output, or None where an input is not `is_computed` or the runtime fails.
+        An array for each output, or None where an input is not `is_computed`, the node is not affordable, or
+        the runtime fails.
     """
     run = node.model.runtime
-    if node.op in ("Div", "Mod") and _overflows(*node.operands(2)):
-        return None
     if run is None or node.has_body or not all(is_computed(t) for t in node.inputs if t is not None):
         return None
-    computed = node.model.computed
-    values = {t.name: computed[id(t.tensor)][1] for t in node.inputs if t and not t.is_constant}
+    read = [None if t is None else computed(t) for t in node.inputs]
+    if node.op in ("Div", "Mod") and _kills(*[*read, None, None][:2]):
+        return None
+    if not is_affordable(node, read):
+        return None
+    kept = node.model.computed
+    values = {t.name: kept[id(t.tensor)][1] for t in node.inputs if t and not t.is_constant}
     outputs = run(alone(node.model, node.node, values))
     if outputs is None or not all(isinstance(array, np.ndarray) for array in outputs):
         return None
     if node.op not in QDQ and sum(array.nbytes for array in outputs) <= _MAX_KEPT:
         written = [tensor for tensor in node.outputs if tensor.name]
-        computed.update((id(t.tensor), (t.tensor, a)) for t, a in zip(written, outputs, strict=True))
+        kept.update((id(t.tensor), (t.tensor, a)) for t, a in zip(written, outputs, strict=True))
     return outputs
 
 
@@ -72,12 +77,15 @@ def probe(node: Node, *arrays: np.ndarray | None, outputs: int = 1, **attrs: Any
     return run(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8))
 
 
-def _overflows(dividend: Tensor | None, divisor: Tensor | None) -> bool:
-    """Whether a quotient of constants is beyond its type: onnxruntime's kernels end the process."""
-    one, other = (None if t is None else t.constant for t in (dividend, divisor))
-    if one is None or other is None or one.dtype.kind != "i":
+def _kills(dividend: np.ndarray | None, divisor: np.ndarray | None) -> bool:
+    """Whether a quotient of integers is none, or beyond its type: onnxruntime's kernels end the process."""
+    if divisor is None or divisor.dtype.kind not in "iu":
         return False
-    return bool((one == np.iinfo(one.dtype).min).any() and (other == -1).any())
+    if (divisor == 0).any():
+        return True
+    if dividend is None or dividend.dtype.kind != "i":
+        return False
+    return bool((dividend == np.iinfo(dividend.dtype).min).any() and (divisor == -1).any())
 
 
 def is_computed(tensor: Tensor) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from onnxq.graph.free_name import free_name
+from onnxq.graph.load import graphs
 from onnxq.graph.types import Dim, Shape, dtype_of, elem_type_of, set_shape, shape_of
 from onnxq.graph.wiring import bodies
 
@@ -72,6 +74,46 @@ def node_types(
             (dtype_of(kind.elem_type), shape_of(kind.shape) if kind.HasField("shape") else None)
         )
     return output_types
+
+
+_MOST_VALUES = 1 << 20
+"""Elements that inference may follow: it holds each as a message, and lets Concat double them for ever."""
+
+
+def follows_few(model: onnx.ModelProto) -> bool:
+    """Whether inference can follow what is in a model's vectors: Concat and Range make long ones."""
+    lengths: dict[str, int] = {}
+    scalars: dict[str, Any] = {}
+    followed = 0
+    for graph in graphs(model.graph):
+        for tensor in graph.initializer:
+            lengths[tensor.name] = math.prod(tensor.dims) if len(tensor.dims) < 2 else 0
+            if lengths[tensor.name] == 1 and tensor.data_location != onnx.TensorProto.EXTERNAL:
+                scalars[tensor.name] = onnx.numpy_helper.to_array(tensor).reshape(-1)
+        for info in graph.input:
+            dims = shape_of(info.type.tensor_type.shape)
+            lengths[info.name] = (
+                max(1, *(dim for dim in dims if isinstance(dim, int)), 1) if len(dims) < 2 else 0
+            )
+        for node in graph.node:
+            read = [lengths.get(name, 1) for name in node.input]
+            made = (sum if node.op_type == "Concat" else max)(read) if read else 1
+            if node.op_type == "Range":
+                made = _steps(*(scalars.get(name) for name in node.input))
+            lengths.update(dict.fromkeys(node.output, made))
+            followed += made if node.op_type in ("Concat", "Range") else 0
+    return followed <= _MOST_VALUES
+
+
+def _steps(*bounds: Any) -> int:
+    """The length of a Range; 1 where it is not known, and so is not followed."""
+    if len(bounds) != 3 or any(
+        bound is None or bound.size != 1 or bound.dtype.kind not in "iuf" for bound in bounds
+    ):
+        return 1
+    start, limit, step = (bound.item() for bound in bounds)
+    steps = (limit - start) / step if step else math.nan
+    return min(max(0, math.ceil(steps)), _MOST_VALUES + 1) if math.isfinite(steps) else _MOST_VALUES + 1
 
 
 class Symbols:

@@ -12,7 +12,8 @@ from google.protobuf.message import DecodeError
 from onnxq.base.errors import UserError
 from onnxq.graph.constants import external_range
 from onnxq.graph.other_formats import other_format
-from onnxq.graph.validity import check_names, check_text, check_values
+from onnxq.graph.stored import check_sparse, check_values, invalid
+from onnxq.graph.validity import check_functions, check_names, check_opsets, check_text, check_types
 
 ModelSource = str | os.PathLike[str] | onnx.ModelProto
 """A path, or the model itself."""
@@ -26,12 +27,12 @@ def read(path: str | os.PathLike[str], *, stripped: bool = False) -> onnx.ModelP
     """
     file = Path(path)
     if not os.path.exists(file):  # unlike Path.exists, False for a name that is too long
-        near = sorted(p.name for p in file.parent.glob("*.onnx")) if file.parent.is_dir() else []
+        near = sorted(p.name for p in file.parent.glob("*.onnx")) if os.path.isdir(file.parent) else []
         raise UserError(
             f"there is no model file {str(file)!r}",
             hint=f"in that folder: {', '.join(near[:5])}" if near else "check the path",
         )
-    if not file.is_file():
+    if not os.path.isfile(file):
         raise UserError(f"{str(file)!r} is not a file", hint="give the path of the .onnx file")
     try:
         data = file.read_bytes()
@@ -66,7 +67,8 @@ def check(model: onnx.ModelProto, where: str, *, stripped: bool = False) -> None
 
     Raises:
         UserError: there is no graph, no opset, or no output, an output that nothing makes, a tensor
-            that is defined twice, or a weight whose sizes do not fit its data.
+            that is defined twice, a weight whose sizes do not fit its data, or anything else that
+            `onnxq.graph.validity` and `onnxq.graph.stored` refuse.
     """
     if not model.HasField("graph") or not model.opset_import:
         raise UserError(
@@ -76,9 +78,23 @@ def check(model: onnx.ModelProto, where: str, *, stripped: bool = False) -> None
     if not model.graph.output:
         raise UserError(f"{where!r} has no outputs", hint="export the model again; the file may be truncated")
     check_text(model, where)
-    for depth, graph in enumerate(graphs(model.graph)):
-        check_names(graph, where, outer=depth > 0)
+    check_opsets(model, where)
+    check_names(model.graph, where)
+    for graph in graphs(model.graph):
+        check_types((*graph.input, *graph.output, *graph.value_info), where)
+        for sparse in graph.sparse_initializer:
+            check_sparse(sparse, where)
+    check_functions(model, where)
     for tensor in tensors(model.graph):
+        check_values(tensor, where, stripped=stripped)
+    for attribute in attributes(model):
+        if attribute.HasField("sparse_tensor"):
+            check_sparse(attribute.sparse_tensor, where)
+    for tensor in (t for function in model.functions for t in tensors(function)):
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            raise invalid(
+                where, "a function of it has external data, which nobody reads", "store them in the model"
+            )
         check_values(tensor, where, stripped=stripped)
 
 
@@ -109,8 +125,8 @@ def opset_of(model: onnx.ModelProto) -> int:
     return next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 1)
 
 
-def graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """A graph and its subgraph bodies, outer before inner."""
+def graphs(graph: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.GraphProto]:
+    """A graph, or a function, and its subgraph bodies, outer before inner."""
     yield graph
     for node in graph.node:
         for attribute in node.attribute:
@@ -118,9 +134,18 @@ def graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
                 yield from graphs(attribute.g)
 
 
-def tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    """Every dense tensor of a graph: initializers and attributes, subgraph bodies included."""
-    yield from graph.initializer
+def attributes(model: onnx.ModelProto) -> Iterator[onnx.AttributeProto]:
+    """Every attribute of a model's nodes, those in bodies and functions included."""
+    for part in (model.graph, *model.functions):
+        for graph in graphs(part):
+            for node in graph.node:
+                yield from node.attribute
+
+
+def tensors(graph: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.TensorProto]:
+    """Every dense tensor of a graph, or of a function: initializers and attributes, bodies included."""
+    if isinstance(graph, onnx.GraphProto):
+        yield from graph.initializer
     for node in graph.node:
         for attribute in node.attribute:
             if attribute.HasField("t"):

@@ -10,7 +10,7 @@ import onnx
 
 from onnxq.graph import load as loading
 from onnxq.graph.export import Exporter
-from onnxq.graph.infer import Symbols, assign_types
+from onnxq.graph.infer import Symbols, assign_types, follows_few
 from onnxq.graph.refine import refine_shapes
 from onnxq.graph.topology import Topology
 from onnxq.graph.type_variables import spread_types
@@ -55,12 +55,13 @@ class Model(Topology):
         spread_types(self)
 
     def _infer_once(self) -> bool:
-        """Runs ONNX's inference, data propagation on; returns whether it takes the model."""
+        """Runs ONNX's inference, with values where they are few; returns whether it takes the model."""
         self.known.clear()
         self.computed.clear()
         try:
+            proto = self.to_proto(weights=False)
             inferred = onnx.shape_inference.infer_shapes(
-                self.to_proto(weights=False), strict_mode=False, data_prop=True
+                proto, strict_mode=False, data_prop=follows_few(proto)
             )
         except Exception:  # a model that inference does not take keeps what it says of itself
             return False

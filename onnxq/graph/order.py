@@ -42,7 +42,7 @@ def put_in_order(graph: onnx.GraphProto) -> None:
     graph.node.extend(nodes)
 
 
-def cycle(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
+def cycle(graph: onnx.GraphProto | onnx.FunctionProto) -> list[onnx.NodeProto]:
     """Nodes of which each reads the one before it, and the first the last; empty where there are none."""
     producer = _places(graph.node)
     needs = [{producer[name] for name in reads(node) if name in producer} for node in graph.node]

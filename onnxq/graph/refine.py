@@ -18,6 +18,8 @@ from onnxq.graph.topology import Topology
 from onnxq.graph.types import Dim, Shape
 from onnxq.graph.view import Node, Tensor
 
+_BEYOND = 1 << 63  # a size is a number of 64 bits
+
 
 def refine_shapes(model: Topology) -> bool:
     """Fills in dimensions that inference left open; returns whether there were any.
@@ -51,6 +53,7 @@ def _is_open(shape: Shape | None, symbols: set[str]) -> bool:
 def _merge(old: Shape | None, new: Shape | None, symbols: set[str]) -> Shape | None:
     if new is None or (old is not None and len(old) != len(new)):
         return old
+    new = tuple(None if isinstance(dim, int) and not 0 <= dim < _BEYOND else dim for dim in new)
     if old is None:
         return new
     return tuple(

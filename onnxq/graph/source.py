@@ -8,7 +8,14 @@ from onnx import inliner, numpy_helper
 
 from onnxq.base.errors import UserError
 
-_CONSTANT_FORMS = ("value_float", "value_floats", "value_int", "value_ints")
+_A = onnx.AttributeProto
+_CONSTANT_FORMS = {
+    "value": _A.TENSOR,
+    "value_float": _A.FLOAT,
+    "value_floats": _A.FLOATS,
+    "value_int": _A.INT,
+    "value_ints": _A.INTS,
+}
 
 
 def copy_model(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -68,9 +75,11 @@ def constant_value(node: onnx.NodeProto) -> onnx.TensorProto | None:
     if node.op_type != "Constant" or node.domain not in ("", "ai.onnx") or len(node.attribute) != 1:
         return None
     attribute = node.attribute[0]
+    if attribute.type != _CONSTANT_FORMS.get(attribute.name) or len(node.output) != 1 or node.input:
+        return None
+    if attribute.name == "value" and not attribute.HasField("t"):
+        return None
     if attribute.name == "value":
         return None if attribute.t.data_type == onnx.TensorProto.STRING else attribute.t
-    if attribute.name in _CONSTANT_FORMS:
-        dtype = np.float32 if "float" in attribute.name else np.int64
-        return numpy_helper.from_array(np.array(onnx.helper.get_attribute_value(attribute), dtype))
-    return None
+    dtype = np.float32 if "float" in attribute.name else np.int64
+    return numpy_helper.from_array(np.array(onnx.helper.get_attribute_value(attribute), dtype))

@@ -67,6 +67,7 @@ class Topology:
         formats: the operators that the target multiplies in a number format, by its name.
         layer_formats: the number format of nodes, by name, that is another than the first of these.
         refined: tensors whose shapes inference does not find by itself, by id.
+        folding_work: what was computed of its constants so far, see `onnxq.graph.affordable`.
         runtime: runs a model that has no inputs, for constant folding; None folds shapes only.
     """
 
@@ -91,6 +92,7 @@ class Topology:
         self.computed: dict[int, tuple[Any, np.ndarray]] = {}
         self._folded: dict[tuple[np.dtype, Shape, bytes], Any] = {}
         self.refined: set[int] = set()
+        self.folding_work = 0
         self._parts: list[Any] = []
         self.lacks: Callable[[str], bool] = load_target(DEFAULT).lacks_feature
         proto = inlined(proto)
@@ -426,8 +428,14 @@ class Topology:
         """
         tensor = self._input(name)
         shape = tensor_shape(tensor)
-        with np.errstate(all="ignore"):
-            cast = values.astype(tensor.dtype) if tensor.dtype is not None else values
+        try:
+            with np.errstate(all="ignore"):
+                cast = values.astype(tensor.dtype) if tensor.dtype is not None else values
+        except (OverflowError, TypeError, ValueError) as error:  # of numbers that no type of numpy's has
+            raise UserError(
+                f"input {name!r} is {tensor.dtype}; the value given does not fit that type: {error}",
+                hint=f"give values of type {tensor.dtype}",
+            ) from error
         # a float is rounded to the input's precision; it may not overflow there, nor lose a fraction
         rounds = values.dtype.kind == "f" and cast.dtype.kind not in "iub"
         same = np.isfinite(cast.astype(values.dtype)) == np.isfinite(values) if rounds else cast == values

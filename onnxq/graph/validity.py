@@ -1,67 +1,95 @@
-"""What makes a graph invalid whatever its operators are: checked in linear time, when it is read."""
+"""What makes a model invalid whatever its operators are: checked in linear time, when it is read."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import onnx
+from google.protobuf.descriptor import FieldDescriptor
 
 from onnxq.base.errors import UserError
-from onnxq.graph.constants import tensor_bytes
 from onnxq.graph.order import cycle
+from onnxq.graph.stored import KINDS, MOST_DIMS, MOST_VALUES, invalid
 from onnxq.graph.types import Shape, shape_text
 
-_AGAIN = "the file is damaged, or its exporter is at fault: export the model again"
 _UNIQUE = "give each tensor a name of its own; onnx.checker.check_model checks that"
+_INLINE = "export the model again without functions of its own"
 
 _SHOWN = 6  # nodes of a cycle
+_SHOWN_TEXT = 60  # characters of a name
 
-_T = onnx.TensorProto
-_PAIRS = (_T.COMPLEX64, _T.COMPLEX128)  # a value takes two entries of its field (onnx.proto)
-_FIELDS = ("float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
+_DEEPEST = 32
+"""Bodies in bodies: protobuf reads messages in messages up to 100, and a body is three of them."""
+
+_MOST_NODES = 1_000_000
+"""Of a model whose functions are put where they are called."""
+
+_MOST_CALLS = 100
+"""Functions that call one another in a row."""
 
 
 def check_text(model: onnx.ModelProto, where: str) -> None:
     """Refuses names that are no text: a protobuf message may hold any bytes, and ONNX says UTF-8.
 
     Args:
-        model: the model, subgraph bodies included.
+        model: the model, subgraph bodies and functions included.
         where: what it is called, for the message.
 
     Raises:
-        UserError: there is one.
+        UserError: there is one, or bodies stand in bodies too deep.
     """
-    own = (model.producer_name, model.producer_version, model.domain, model.doc_string)
-    props = (text for entry in model.metadata_props for text in (entry.key, entry.value))
-    for name in chain(own, props, _names(model.graph)):
-        if not isinstance(name, str):  # what protobuf gives in place of text that cannot be decoded
-            raise UserError(f"{_invalid(where)}: a name is no UTF-8 text: {name!r}", hint=_AGAIN)
+    todo: list[tuple[Any, int]] = [(model, -1)]
+    while todo:
+        message, depth = todo.pop()
+        if message.DESCRIPTOR.name == "GraphProto":
+            depth += 1
+            if depth > _DEEPEST:
+                raise invalid(where, f"it has bodies in bodies, more than {_DEEPEST} deep")
+        for field, value in _parts(message):
+            if field.type == FieldDescriptor.TYPE_MESSAGE:
+                todo += ((part, depth) for part in (value if field.is_repeated else (value,)))
+            elif field.type == FieldDescriptor.TYPE_STRING:
+                for text in value if field.is_repeated else (value,):
+                    if not isinstance(
+                        text, str
+                    ):  # what protobuf gives in place of text that it cannot decode
+                        raise invalid(where, f"a name is no UTF-8 text: {text[:_SHOWN_TEXT]!r}")
 
 
-def _names(graph: onnx.GraphProto) -> Iterator[object]:
-    """Every name and doc string of a graph and its subgraph bodies."""
-    yield from (graph.name, graph.doc_string)
-    for info in (*graph.input, *graph.output, *graph.value_info):
-        yield from (info.name, info.doc_string, *(dim.dim_param for dim in info.type.tensor_type.shape.dim))
-    for tensor in graph.initializer:
-        yield from (tensor.name, tensor.doc_string)
-    for node in graph.node:
-        yield from (node.name, node.op_type, node.domain, node.doc_string, *node.input, *node.output)
-        for attribute in node.attribute:
-            yield attribute.name
-            if attribute.HasField("g"):
-                yield from _names(attribute.g)
+def _parts(message: Any) -> Iterable[tuple[Any, Any]]:
+    """The fields of a message that it has; of a tensor not its values, which would be copied."""
+    if message.DESCRIPTOR.name != "TensorProto":
+        return message.ListFields()  # type: ignore[no-any-return]
+    fields = message.DESCRIPTOR.fields_by_name
+    texts = ("name", "doc_string", "external_data", "metadata_props")
+    return [(fields[name], getattr(message, name)) for name in texts if name in fields]
 
 
-def check_names(graph: onnx.GraphProto, where: str, *, outer: bool) -> None:
-    """Refuses a graph with two definitions of a tensor, or an output that nothing makes.
+def check_types(infos: Iterable[onnx.ValueInfoProto], where: str) -> None:
+    """Refuses what a model says of its tensors where there is no such tensor.
+
+    Raises:
+        UserError: one has an element type that ONNX does not have, or more than `MOST_DIMS` dimensions.
+    """
+    for info in infos:
+        kind = info.type.tensor_type
+        if kind.elem_type not in KINDS:
+            raise invalid(where, f"{info.name!r} is of type {kind.elem_type}, which ONNX does not have")
+        if len(kind.shape.dim) > MOST_DIMS:
+            raise invalid(
+                where, f"{info.name!r} has {len(kind.shape.dim):,} dimensions, more than {MOST_DIMS}"
+            )
+
+
+def check_names(graph: onnx.GraphProto, where: str, outer: Sequence[set[str]] = ()) -> None:
+    """Refuses a graph with two definitions of a tensor, or an output that nothing makes; its bodies likewise.
 
     Args:
-        graph: the graph; its subgraph bodies are not looked at.
+        graph: the graph.
         where: the model, for the message.
-        outer: whether there is a graph around it, whose tensors its outputs may be.
+        outer: the tensors of the graphs around it, which its outputs may be.
 
     Raises:
         UserError: there is one.
@@ -69,22 +97,135 @@ def check_names(graph: onnx.GraphProto, where: str, *, outer: bool) -> None:
     inputs: set[str] = set()
     for info in graph.input:
         if not info.name:
-            raise UserError(f"{_invalid(where)}: a graph input has no name", hint=_AGAIN)
+            raise invalid(where, "a graph input has no name")
         if info.name in inputs:
-            raise UserError(f"{_invalid(where)}: there are two inputs {info.name!r}", hint=_UNIQUE)
+            raise invalid(where, f"there are two inputs {info.name!r}", _UNIQUE)
         inputs.add(info.name)
     made = {*inputs, *(t.name for t in graph.initializer), *(s.values.name for s in graph.sparse_initializer)}
-    for name in (name for node in graph.node for name in node.output if name):
-        if name in made:
-            raise UserError(f"{_invalid(where)}: tensor {name!r} is defined more than once", hint=_UNIQUE)
-        made.add(name)
+    _refuse_again(graph.node, made, where)
     for info in graph.output:
-        if info.name not in made and not (outer and info.name):
+        if info.name not in made and not any(info.name in names for names in outer):
             what = f"nothing makes its output {info.name!r}" if info.name else "an output has no name"
-            raise UserError(f"{_invalid(where)}: {what}", hint=_AGAIN)
+            raise invalid(where, what)
+    for body in (a.g for node in graph.node for a in node.attribute if a.HasField("g")):
+        check_names(body, where, (*outer, made))
 
 
-def refuse_cycle(graph: onnx.GraphProto, where: str) -> None:
+def _refuse_again(nodes: Iterable[onnx.NodeProto], made: set[str], where: str) -> None:
+    """Refuses nodes that make what is made already; what they make is added."""
+    for node in nodes:
+        if not node.op_type:
+            raise invalid(where, f"node {node.name or next(iter(node.output), '')!r} has no operator")
+        for name in node.output:
+            if name and name in made:
+                raise invalid(where, f"tensor {name!r} is defined more than once", _UNIQUE)
+            made.add(name)
+
+
+def check_opsets(model: onnx.ModelProto, where: str) -> None:
+    """Refuses two versions of a domain's operators, one that is none, and ONNX's own without any.
+
+    Raises:
+        UserError: there are.
+    """
+    versions: dict[str, int] = {}
+    for entry in model.opset_import:
+        domain = "" if entry.domain == "ai.onnx" else entry.domain
+        of = f" of {domain!r}" if domain else ""
+        if not 0 < entry.version < 1 << 31:
+            raise invalid(
+                where, f"opset {entry.version}{of}: versions of operators are small numbers from 1 on"
+            )
+        if versions.setdefault(domain, entry.version) != entry.version:
+            raise invalid(where, f"it imports opset {versions[domain]} and {entry.version}{of}")
+    if "" not in versions and any(node.domain in ("", "ai.onnx") for node in all_nodes(model.graph.node)):
+        raise invalid(where, "it has operators of ONNX's own, and imports no opset of them")
+
+
+def check_functions(model: onnx.ModelProto, where: str) -> None:
+    """Refuses functions that call themselves, or that make too many nodes where they are called.
+
+    Raises:
+        UserError: some do, two have one name, or one does not make what it gives.
+    """
+    functions: dict[tuple[str, str, str], onnx.FunctionProto] = {}
+    for function in model.functions:
+        key = (function.domain, function.name, function.overload)
+        if not function.name:
+            raise invalid(where, "a function has no name", _INLINE)
+        if key in functions:
+            raise invalid(where, f"there are two functions {function.name!r}", _INLINE)
+        functions[key] = function
+        made = set(function.input)
+        _refuse_again(function.node, made, where)
+        refuse_cycle(function, where)
+        missing = [name for name in function.output if name not in made]
+        if missing:
+            raise invalid(
+                where, f"function {function.name!r} does not make its output {missing[0]!r}", _INLINE
+            )
+    if functions:
+        _refuse_explosion(model.graph, functions, where)
+
+
+def _refuse_explosion(
+    graph: onnx.GraphProto, functions: dict[tuple[str, str, str], onnx.FunctionProto], where: str
+) -> None:
+    """Counts what functions become where they are called, each once: from those that call none upwards."""
+    calls = {
+        key: [
+            call
+            for node in all_nodes(one.node)
+            if (call := (node.domain, node.op_type, node.overload)) in functions
+        ]
+        for key, one in functions.items()
+    }
+    sizes: dict[tuple[str, str, str], tuple[int, int]] = {}  # nodes, calls in a row
+    for start in functions:
+        stack, open_ones = [start], {start}
+        while stack:
+            key = stack[-1]
+            waits = next((call for call in calls[key] if call not in sizes), None)
+            if waits is None:
+                called = [sizes[call] for call in calls[key]]
+                own = sum(1 for _ in all_nodes(functions[key].node))
+                sizes[key] = (
+                    own + sum(nodes for nodes, _ in called), 1 + max((row for _, row in called), default=0),
+                )  # fmt: skip
+                open_ones.discard(stack.pop())
+            elif waits in open_ones:
+                raise invalid(
+                    where, f"its function {waits[1]!r} calls itself, or others that call it", _INLINE
+                )
+            else:
+                stack.append(waits)
+                open_ones.add(waits)
+    name, row = max(((key[1], row) for key, (_, row) in sizes.items()), key=lambda one: one[1])
+    if row > _MOST_CALLS:
+        raise invalid(
+            where, f"its function {name!r} calls others, {row:,} in a row, more than {_MOST_CALLS}", _INLINE
+        )
+    whole = sum(
+        sizes.get((node.domain, node.op_type, node.overload), (1, 0))[0] for node in all_nodes(graph.node)
+    )  # fmt: skip
+    if whole > _MOST_NODES:
+        raise invalid(
+            where,
+            f"with its functions where they are called it has {whole:,} nodes, more than {_MOST_NODES:,}",
+            _INLINE,
+        )
+
+
+def all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """Nodes, and those of their bodies."""
+    for node in nodes:
+        yield node
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from all_nodes(attribute.g.node)
+
+
+def refuse_cycle(graph: onnx.GraphProto | onnx.FunctionProto, where: str) -> None:
     """Refuses a graph in which nodes read each other in a circle.
 
     Raises:
@@ -99,49 +240,7 @@ def refuse_cycle(graph: onnx.GraphProto, where: str) -> None:
     else:
         shown = names if len(names) <= _SHOWN else [*names[: _SHOWN - 1], "...", names[-1]]
         what = f"{len(nodes)} nodes read each other in a cycle: {' -> '.join([*shown, names[0]])}"
-    raise UserError(f"{_invalid(where)}: {what}", hint=_AGAIN)
-
-
-def check_values(tensor: onnx.TensorProto, where: str, *, stripped: bool) -> None:
-    """Refuses a tensor whose sizes do not fit the data that the model holds of it.
-
-    Args:
-        tensor: the tensor.
-        where: the model, for the message.
-        stripped: whether it may have no data at all.
-
-    Raises:
-        UserError: they do not, or a size is negative.
-    """
-    sizes = "x".join(map(str, tensor.dims)) or "a scalar"
-    name = f"weight {tensor.name!r}" if tensor.name else "a constant"
-    if any(size < 0 for size in tensor.dims):
-        raise UserError(f"{_invalid(where)}: {name} is {sizes}: a size is negative", hint=_AGAIN)
-    if tensor.data_location == _T.EXTERNAL or tensor.data_type not in _T.DataType.values():
-        return  # external data is looked at beside the model
-    if tensor.data_type == _T.UNDEFINED:
-        raise UserError(f"{_invalid(where)}: {name} has no type", hint=_AGAIN)
-    if tensor.HasField("raw_data"):
-        needed, held, unit = tensor_bytes(tensor), len(tensor.raw_data), "bytes"
-        fits = held == needed or tensor.data_type == _T.STRING
-    else:
-        needed = math.prod(tensor.dims) * (2 if tensor.data_type in _PAIRS else 1)
-        held, unit = max(len(getattr(tensor, field)) for field in _FIELDS), "values"
-        packed = tensor_bytes(tensor) < needed and tensor.data_type != _T.STRING  # less than a byte each
-        fits = held == needed or (packed and held == tensor_bytes(tensor))
-    if not fits and not (stripped and held == 0):
-        raise UserError(
-            f"{_invalid(where)}: {name} is {sizes}, which is {needed:,} {unit}, and the file holds {held:,}",
-            hint="the file is damaged or stripped of its weights: copy or export it again",
-        )
-
-
-def _invalid(where: str) -> str:
-    return f"{where!r} is not a valid ONNX model"
-
-
-_MOST_VALUES = 1 << 31
-"""Of an input: 8 GiB as float32. Samples are held in memory, several at a time."""
+    raise invalid(where, what)
 
 
 def check_sizes(inputs: Iterable[tuple[str, Shape | None]]) -> None:
@@ -158,8 +257,8 @@ def check_sizes(inputs: Iterable[tuple[str, Shape | None]]) -> None:
         said = f"input {name!r} takes {shape_text(shape)}"
         if any(size < 0 for size in sizes):
             raise UserError(f"{said}: a size is at least 0", hint="give the file as onnxq wrote it")
-        if math.prod(sizes) > _MOST_VALUES:
+        if math.prod(sizes) > MOST_VALUES:
             raise UserError(
-                f"{said}, more than {_MOST_VALUES:,} values, which no memory holds",
+                f"{said}, more than {MOST_VALUES:,} values, which no memory holds",
                 hint="export the model with a smaller one, or with a dynamic dimension",
             )

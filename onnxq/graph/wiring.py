@@ -5,6 +5,7 @@ graphsurgeon's own lists remove by deep comparison of nodes: slow, and wrong for
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -171,4 +172,4 @@ def tensor_shape(tensor: Any) -> Shape | None:
 
 def element_count(tensor: Any) -> int:
     """The number of elements of a constant."""
-    return int(np.prod([int(d) for d in tensor.shape], dtype=np.int64))
+    return math.prod(int(d) for d in tensor.shape)

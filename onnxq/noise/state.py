@@ -44,7 +44,7 @@ class State:
             UserError: the file is none of onnxq's.
         """
         state = State(path, digest)
-        if path is None or not path.exists():
+        if path is None or not os.path.exists(path):
             return state
         content = _read(path)
         if content is None:

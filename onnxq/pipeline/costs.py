@@ -32,7 +32,9 @@ def read_costs(costs: str | os.PathLike[str] | Mapping[str, float]) -> str | dic
     try:
         document = json.loads(door.content(path))
     except OSError as error:
-        near = [entry.name for entry in sorted(path.parent.glob("*.json"))] if path.parent.is_dir() else []
+        near = (
+            [entry.name for entry in sorted(path.parent.glob("*.json"))] if os.path.isdir(path.parent) else []
+        )
         near += UNITS
         missing = unknown_name("file of costs", str(path), near)
         raise UserError(f"cannot read {str(path)!r}: {error.strerror}", hint=missing.hint or hint) from error

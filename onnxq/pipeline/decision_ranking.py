@@ -77,7 +77,7 @@ def check_settings_output(output: Path, source: Path | None, *, force: bool) -> 
     Raises:
         UserError: a file that onnxq did not write is there, or one that was edited; or it cannot be written.
     """
-    if output.is_file() and output.stat().st_size and not force and not is_as_written(output):
+    if os.path.isfile(output) and output.stat().st_size and not force and not is_as_written(output):
         raise UserError(
             f"{str(output)!r} exists, and onnxq did not write it, or it was edited",
             hint="give another path with -o, or --force to replace it",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -151,7 +152,7 @@ def _is_of_float_model(given: Given | None, job: Job, report: Report | None) -> 
     if given is None or given.stats is None or given.stats.origin.model == job.fingerprint():
         return False
     named = "" if report is None else report.model
-    if named and Path(named).is_file() and fingerprint(named, [], [], []) == given.stats.origin.model:
+    if named and os.path.isfile(Path(named)) and fingerprint(named, [], [], []) == given.stats.origin.model:
         if report is not None and (edits := part_of(RepairPart, report.repair).edits):
             raise UserError(
                 f"{str(given.path)!r} holds statistics of {named!r}, and repair edited {len(edits)} of its "

@@ -113,7 +113,7 @@ def init(
         UserError: the model or the data cannot be used, or a file is there.
     """
     path, tell = Path(output), told(observe)
-    if path.exists() and not force:
+    if os.path.exists(path) and not force:
         raise UserError(
             f"{str(path)!r} exists, and may have been edited",
             hint="give another path with -o, or --force to replace it",

@@ -450,7 +450,7 @@ def _load_chain(document: Manifest, folder: Path, use: Mapping[int, str | os.Pat
     paths = [Path(use.get(number, folder / (piece.file or ""))) for number, piece in enumerate(pieces)]
     sessions = {}
     for path in paths:
-        if not path.is_file():
+        if not os.path.isfile(path):
             raise UserError(f"there is no piece {str(path)!r}", hint="keep the pieces beside the manifest")
         sessions[str(path)] = ort.load(path, optimize=False)
     inputs, outputs = ([entry.name for entry in side] for side in (document.inputs, document.outputs))
@@ -464,7 +464,7 @@ def _find_original(
     if given is None and document.model is None:
         return None, ["not compared: the pieces are of a model that was no file; give one with --original"]
     path = Path(given) if given is not None else folder / (document.model or "")
-    if not path.is_file():
+    if not os.path.isfile(path):
         if given is not None:
             raise UserError(f"there is no model file {str(path)!r}", hint="check --original")
         return None, [f"not compared: {str(path)!r} is not there any more; give it with --original"]

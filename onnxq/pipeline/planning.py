@@ -71,7 +71,7 @@ def check_plan_output(output: Path, source: Path | None, *, force: bool) -> None
     Raises:
         UserError: it is taken, or cannot be written.
     """
-    if output.is_file() and output.stat().st_size and not force and output != source:
+    if os.path.isfile(output) and output.stat().st_size and not force and output != source:
         raise UserError(
             f"{str(output)!r} exists, and may have been edited",
             hint="give another path with -o, or --force to replace it",

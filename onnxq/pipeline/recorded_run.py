@@ -50,8 +50,8 @@ def recorded_run(model: Path) -> RecordedRun:
     """
     report = recorded_report(model)
     if report is None:
-        missing = "there is no model file" if not model.is_file() else "there is no report of"
-        end = "" if not model.is_file() else " beside it that names the original"
+        missing = "there is no model file" if not os.path.isfile(model) else "there is no report of"
+        end = "" if not os.path.isfile(model) else " beside it that names the original"
         raise UserError(f"{missing} {str(model)!r}{end}", hint=_GIVE_BOTH)
     named = report.model
     original = None if named is None else _found(named, model.parent)

@@ -42,7 +42,12 @@ def _original(model: Model, rewrites: RewriteReport, proto: onnx.ModelProto) -> 
         by_definition = change.proof.holds and code_of(change.proof.why) == BY_DEFINITION.code
         if by_definition and not is_lack(change.proof.refused):
             return plain(change.proof.refused)
-    if any(entry.verdict != "unproven" for entry in rewrites.whole) or runnable_part(proto)[1]:
+    if any(entry.verdict != "unproven" for entry in rewrites.whole):
+        return None
+    own = {
+        f"{function.domain}.{function.name}" for function in proto.functions
+    }  # of other opsets: not inlined
+    if not own.issuperset(runnable_part(proto)[1].values()):
         return None
     return refusal(model.source, model.data_dir)
 

@@ -203,7 +203,7 @@ def merge_stats(
         raise UserError("there are no statistics to merge", hint="give the files of the shards")
     path, inputs = Path(output), [Path(part) for part in parts]
     for part in inputs:
-        if path.exists() and part.exists() and path.samefile(part):
+        if os.path.exists(path) and os.path.exists(part) and path.samefile(part):
             raise UserError(
                 f"the output {str(path)!r} is one of the files to merge", hint="give another path with -o"
             )

@@ -101,10 +101,10 @@ def page_text(report: Report) -> str | None:
 
 
 def _check(path: Path, *, force: bool) -> None:
-    if path.is_dir() or not path.parent.is_dir():
-        what = "is a folder" if path.is_dir() else "is in a folder that does not exist"
+    if os.path.isdir(path) or not os.path.isdir(path.parent):
+        what = "is a folder" if os.path.isdir(path) else "is in a folder that does not exist"
         raise UserError(f"the output {str(path)!r} {what}", hint="give a file name with -o")
-    if path.exists() and path.stat().st_size and not force and not files.is_page(path):
+    if os.path.exists(path) and path.stat().st_size and not force and not files.is_page(path):
         raise UserError(
             f"{str(path)!r} exists, and is no page of onnxq",
             hint="give another path with -o, or --force to replace it",

@@ -209,6 +209,9 @@ class WholeModel:
             return
         try:
             session = self._load_original()
+        except ort.Endless as error:
+            self._why = f"what of the original depends on no input: {error}"
+            return
         except ort.RunError as error:
             self._why = f"onnxruntime does not load the original: {error}"
             return
@@ -236,7 +239,7 @@ class WholeModel:
         if parts is not None:
             constants, rest = parts
             session = ort.load(constants, optimize=False, data_dir=self._data_dir)
-            values = session.run({})
+            values = session.run({}, seconds=self._seconds)
             if all(isinstance(v, np.ndarray) for v in values) and sum(v.nbytes for v in values) < _SMALL:
                 for name, value in zip(session.outputs, values, strict=True):
                     rest.graph.initializer.append(onnx.numpy_helper.from_array(value, name))

@@ -23,7 +23,7 @@ def builtin_dir() -> Path:
     """The folder of the built-in rules: inside the installed package, or beside it in a checkout."""
     package = Path(__file__).resolve().parent.parent
     inside = package / "rules"
-    return inside if inside.is_dir() else package.parent / "rules"
+    return inside if os.path.isdir(inside) else package.parent / "rules"
 
 
 def load_rules(folders: Sequence[str | os.PathLike[str]] = ()) -> list[Rule]:
@@ -42,9 +42,9 @@ def load_rules(folders: Sequence[str | os.PathLike[str]] = ()) -> list[Rule]:
         rules += _load_folder(Path(str(entry.load())))
     for folder in folders:
         path = Path(folder)
-        if path.is_dir() and path.samefile(builtin_dir()):
+        if os.path.isdir(path) and path.samefile(builtin_dir()):
             continue
-        if not path.is_dir():
+        if not os.path.isdir(path):
             raise UserError(f"there is no rules folder {str(path)!r}", hint="give a folder of .py files")
         loaded = _load_folder(path)
         if not loaded:
@@ -101,7 +101,7 @@ def _load_folder(folder: Path) -> list[Rule]:
 @contextmanager
 def _own_helpers(folder: Path) -> Iterator[None]:
     """Lets rule files import their folder's `_helper.py`, which another folder's does not see."""
-    own = {path.stem for path in folder.glob("_*") if path.suffix == ".py" or path.is_dir()}
+    own = {path.stem for path in folder.glob("_*") if path.suffix == ".py" or os.path.isdir(path)}
 
     def take() -> dict[str, ModuleType]:
         return {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] in own}

@@ -21,11 +21,12 @@ from threadpoolctl import threadpool_limits
 
 from onnxq.base import interrupts
 from onnxq.base.errors import OnnxqError, UserError
+from onnxq.base.memory_bound import memory_bound
 from onnxq.graph.constants import tensor_bytes
 from onnxq.graph.external import externalize
 from onnxq.graph.half import rounded, speaks_half
 from onnxq.graph.load import graphs, read, tensors
-from onnxq.graph.loops import stoppable
+from onnxq.graph.loops import has_loop, stoppable
 from onnxq.graph.order import insert_early
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.graph.types import dtype_of, elem_type_of
@@ -67,6 +68,48 @@ class Endless(RunError):
     """A run was stopped because it took too long."""
 
 
+_MADE_UP = 1 << 31
+"""Bytes that a run on made-up input may take, beside `_TIMES` times its input: nobody knows what it wants."""
+_TIMES = 64
+_LOOP_SECONDS, _MADE_UP_SECONDS = 30.0, 5.0
+"""How long a model that has a Loop may run on a sample of the user's, and on made-up input."""
+LOOP_SECONDS, LOOP_MEMORY = "ONNXQ_LOOP_SECONDS", "ONNXQ_LOOP_MEMORY"
+"""The environment variables that raise the first, and the bytes that such a run may take."""
+
+_made_up: ContextVar[bool] = ContextVar("whether input is made up", default=False)
+
+
+@contextmanager
+def made_up() -> Iterator[None]:
+    """Says that all input is made up meanwhile: what runs has bounds of memory, and a Loop fewer seconds."""
+    token = _made_up.set(True)
+    try:
+        yield
+    finally:
+        _made_up.reset(token)
+
+
+def _loop_seconds() -> float:
+    """How long a model with a Loop may run once."""
+    if _made_up.get():
+        return _MADE_UP_SECONDS
+    return float(_stated(LOOP_SECONDS) or _LOOP_SECONDS)
+
+
+def _stated(variable: str) -> int:
+    """A number that the environment states; 0 for none."""
+    given = os.environ.get(variable, "")
+    return int(given) if given.isascii() and given.isdigit() and len(given) < 19 else 0
+
+
+def _most(feeds: Mapping[str, Any], has_loop: bool) -> int | None:
+    """How many bytes a run may take; None: as many as there are."""
+    if not (_made_up.get() or has_loop):
+        return None
+    most = _MADE_UP + _TIMES * sum(int(getattr(x, "nbytes", 0)) for x in feeds.values())
+    return most if _made_up.get() else _stated(LOOP_MEMORY) or most
+
+
 class Session:
     """A model loaded into onnxruntime.
 
@@ -76,8 +119,9 @@ class Session:
         input_shapes: the shape of each input, with names or None where dynamic.
     """
 
-    def __init__(self, session: onnxruntime.InferenceSession) -> None:
+    def __init__(self, session: onnxruntime.InferenceSession, has_loop: bool = False) -> None:
         self._session = session
+        self._has_loop = has_loop
         self.inputs = tuple(value.name for value in session.get_inputs())
         self.input_shapes = {value.name: tuple(value.shape) for value in session.get_inputs()}
         self.outputs = tuple(value.name for value in session.get_outputs())
@@ -96,7 +140,8 @@ class Session:
         Args:
             feeds: an array for each input.
             outputs: the outputs wanted, all by default.
-            seconds: after how long to give up, for a model that may never end.
+            seconds: after how long to give up, for a model that may never end; one that has a Loop has a
+                limit anyway.
 
         Returns:
             The outputs, in order: arrays (or lists of arrays where the type is a sequence).
@@ -107,11 +152,13 @@ class Session:
         """
         options = onnxruntime.RunOptions()
         options.log_severity_level = 4
+        own = seconds is None and self._has_loop
+        seconds = _loop_seconds() if own else seconds
 
         def stop() -> None:
             options.terminate = True
 
-        with interrupts.stopping(stop), _limit(seconds, stop):
+        with interrupts.stopping(stop), _limit(seconds, stop), memory_bound(_most(feeds, self._has_loop)):
             try:
                 given = {name: as_value(x) if _is_float8(x) else x for name, x in feeds.items()}
                 found = self._session.run(outputs, given, options)
@@ -119,8 +166,8 @@ class Session:
                 return [x if kind is None else x.view(kind) for x, kind in zip(found, kinds, strict=True)]
             except Exception as error:  # onnxruntime raises a dozen classes without a common base
                 if seconds is not None and options.terminate:
-                    raise Endless(f"it did not end in {seconds:.3g} s") from error
-                raise RunError(_first_line(error)) from error
+                    raise _endless(seconds, own) from error
+                raise self._failed(error) from error
 
     def run_each(
         self,
@@ -137,7 +184,10 @@ class Session:
         Raises:
             RunError: as in `run`.
         """
-        if not self._tensors.issuperset(outputs) or not all(isinstance(v, _Value) for v in given.values()):
+        others = not self._tensors.issuperset(outputs) or not all(
+            isinstance(v, _Value) for v in given.values()
+        )
+        if others or self._has_loop:  # of what runs on values nothing is stopped: it holds Python's lock
             feeds = {name: as_array(value) for name, value in given.items()}
             return [as_value(value) for value in self.run(feeds, outputs)]
         options = onnxruntime.RunOptions()
@@ -150,7 +200,22 @@ class Session:
             try:
                 return _run_vector(self._session, given, outputs, options)
             except Exception as error:  # as in `run`
-                raise RunError(_first_line(error)) from error
+                raise self._failed(error) from error
+
+    def _failed(self, error: Exception) -> RunError:
+        """The error of a run that failed."""
+        text = _first_line(error)
+        of_loop = self._has_loop and "memory" in text and not _made_up.get()
+        hint = f"the model has a Loop: {LOOP_MEMORY} raises what a run may take, in bytes" if of_loop else ""
+        return RunError(text, hint=hint)
+
+
+def _endless(seconds: float, of_loop: bool) -> Endless:
+    """The error of a run that was stopped; `of_loop`: as its model has a Loop."""
+    return Endless(
+        f"it did not end in {seconds:.3g} s" + (": the model has a Loop" if of_loop else ""),
+        hint=f"{LOOP_SECONDS}=600 gives each sample ten minutes" if of_loop and not _made_up.get() else "",
+    )
 
 
 _Value = onnxruntime.OrtValue
@@ -402,6 +467,16 @@ def _as_defined(
     return rounded(proto, inferred), data_dir
 
 
+def try_as_written(model: onnx.ModelProto, data_dir: Path | None = None) -> None:
+    """Loads a model as it is, half precision not rounded; on nothing of the user's.
+
+    Raises:
+        RunError: onnxruntime does not take it.
+    """
+    with made_up():
+        _load(model, _settings(model, False, 1), data_dir, onnx.ModelProto())
+
+
 def loads(model: onnx.ModelProto, data_dir: Path | None = None) -> bool:
     """Whether onnxruntime takes a model."""
     try:
@@ -533,19 +608,18 @@ def _load(
 def _open(
     model: onnx.ModelProto | Path, settings: SessionSettings, data_dir: Path | None, more: onnx.ModelProto
 ) -> Session:
-    risky = settings.level != "off" and is_risky(_proto(model))
     if isinstance(model, Path):
-        return _session(os.fspath(model), settings, risky)
+        return _session(os.fspath(model), settings, _proto(model))
     added = more.SerializeToString()
     # serialized protobufs that are put together are merged (the protocol buffers specification)
     if _inline_bytes(model) <= _INLINE:
         if data_dir is not None:
             settings.config[_DATA_DIR] = os.fspath(data_dir)
-        return _session(model.SerializeToString() + added, settings, risky)
+        return _session(model.SerializeToString() + added, settings, model)
     with interrupts.Folder() as folder:
         path = Path(folder) / "model.onnx"
         path.write_bytes(externalize(model, path.with_suffix(".data"), data_dir).SerializeToString() + added)
-        return _session(os.fspath(path), settings, risky)
+        return _session(os.fspath(path), settings, model)
 
 
 def _proto(model: onnx.ModelProto | Path) -> onnx.ModelProto:
@@ -562,9 +636,13 @@ def _inline_bytes(model: onnx.ModelProto) -> int:
     return sum(map(tensor_bytes, held))
 
 
-def _session(source: bytes | str, settings: SessionSettings, risky: bool) -> Session:
+def _session(source: bytes | str, settings: SessionSettings, proto: onnx.ModelProto) -> Session:
+    risky = settings.level != "off" and is_risky(proto)
+    most = _MADE_UP + _TIMES * weight_bytes(proto) if _made_up.get() else None
     try:
-        return Session(open_session(source, settings, risky))
+        with memory_bound(most):
+            session = open_session(source, settings, risky)
+        return Session(session, has_loop(proto))
     except Exception as error:  # as above
         text = _first_line(error)
         unknown = "is not a registered function/op" in text
@@ -620,6 +698,7 @@ def _evaluate(model: bytes, libraries: tuple[str, ...]) -> list[Any] | None:
 
 def _run_once(model: onnx.ModelProto) -> list[Any] | None:
     try:
-        return load(model, optimize=False, threads=1).run({})
+        with made_up():
+            return load(model, optimize=False, threads=1).run({})
     except RunError:
         return None

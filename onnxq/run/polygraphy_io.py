@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,7 +75,7 @@ def load_outputs(path: Path) -> Saved:
         from polygraphy.logger import G_LOGGER
 
     hint = "write it with `polygraphy run MODEL --trt --trt-outputs mark all --save-outputs FILE.json`"
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise UserError(f"there is no file {str(path)!r}", hint=hint)
     try:
         with contextlib.redirect_stdout(io.StringIO()), G_LOGGER.verbosity(G_LOGGER.CRITICAL):

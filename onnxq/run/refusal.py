@@ -68,7 +68,7 @@ def plain(text: str) -> str:
 
 def _refused(model: onnx.ModelProto, data_dir: Path | None) -> str | None:
     try:
-        ort.load(model, optimize=False, threads=1, data_dir=data_dir)
+        ort.try_as_written(model, data_dir)
     except ort.RunError as error:
         return None if is_lack(str(error)) else plain(str(error))
     return None

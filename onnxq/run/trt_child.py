@@ -11,6 +11,7 @@ a crash), and then the result to FOLDER/<place>/result.json. `onnxq.run.trt` is 
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import time
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from onnxq.base.errors import UserError
+from onnxq.base.memory_bound import memory_bound
 from onnxq.run.engine_log import escape
 from onnxq.run.profiles import Profile, resolve_profiles
 
@@ -69,7 +71,8 @@ def _run(trt: Any, request: dict[str, Any], log: Any) -> dict[str, Any]:
     network = builder.create_network(0)  # held as long as the parser, which does not keep it alive
     parser = trt.OnnxParser(network, logger)
     # A file that is no model parses without an error, to a network without outputs.
-    parsed = parser.parse_from_file(request["model"]) and network.num_outputs > 0
+    with memory_bound(_MOST + _TIMES * _folder_bytes(request["model"])):  # it computes constants, of any size
+        parsed = parser.parse_from_file(request["model"]) and network.num_outputs > 0
     if not parsed:
         found = [parser.get_error(i) for i in range(parser.num_errors)]
         errors = [[error.node_name(), error.node_operator(), _message(error)] for error in found]
@@ -94,6 +97,16 @@ def _run(trt: Any, request: dict[str, Any], log: Any) -> dict[str, Any]:
         "seconds": time.perf_counter() - start,
         "profiles": several,
     }
+
+
+_MOST, _TIMES = 1 << 31, 16
+"""Bytes that parsing may take, and those for each that the model takes."""
+
+
+def _folder_bytes(model: str) -> int:
+    """The size of what is in the folder of a model: its weights may be any of these files."""
+    with os.scandir(os.path.dirname(os.path.abspath(model))) as entries:
+        return sum(entry.stat().st_size for entry in entries if entry.is_file())
 
 
 def _capabilities(trt: Any) -> dict[int, Any]:

@@ -47,14 +47,14 @@ def read_labels(path: str | os.PathLike[str], layout: Layout) -> Labels:
         UserError: they cannot be read, or there are none for such a task.
     """
     place = Path(path)
-    if not place.exists():
+    if not os.path.exists(place):
         raise UserError(f"--labels {str(place)!r}: there is no such file or folder", hint="check the path")
     match layout:
         case Classes():
-            return _Folders(place) if place.is_dir() else _List(place)
+            return _Folders(place) if os.path.isdir(place) else _List(place)
         case Boxes():
-            return _YoloTexts(place) if place.is_dir() else _Coco(place)
-        case PixelClasses() if place.is_dir():
+            return _YoloTexts(place) if os.path.isdir(place) else _Coco(place)
+        case PixelClasses() if os.path.isdir(place):
             return _MaskFiles(place)
     raise UserError(
         f"--labels {str(place)!r}: there are labels of classes, boxes and masks, and of nothing else",

@@ -129,7 +129,9 @@ def test_functions_that_call_each_other_are_refused() -> None:
     graph = helper.make_graph([calls["F"]], "g", ends[:1], ends[1:])
     model = helper.make_model(graph, functions=functions, opset_imports=own, ir_version=8)
     for opens in (Model.open, rounded):
-        with pytest.raises(UserError, match=r"own functions cannot be put .*G -> own::F") as caught:
+        with pytest.raises(
+            UserError, match=r"cannot be put .*G -> own::F|function 'F' calls itself"
+        ) as caught:
             opens(model)
         assert caught.value.hint
 

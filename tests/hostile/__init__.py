@@ -1,0 +1,1 @@
+"""Hostile models, data and command lines, each with what onnxq has to say: `python -m tests.hostile`."""
