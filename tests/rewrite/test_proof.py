@@ -424,6 +424,27 @@ def test_a_model_that_does_not_run_any_more_differs() -> None:
         whole.compare(model, "clean", exact=True)
 
 
+BRANCHES = """g (float[N, 4] x, bool flag) => (float[N, 4] y) {
+    y = If (flag) <then_branch = t () => (float[N, 4] a) { [one] a = Abs (x) },
+                   else_branch = e () => (float[N, 4] b) { [other] b = Neg (x) }> }"""
+LOOPS = """g (float[N, 4] x, int64 steps) => (float[N, 4] y) <bool yes = {1}> {
+    y = Loop (steps, yes, x) <body = b (int64 i, bool on, float[N, 4] v) => (bool c, float[N, 4] w) {
+        c = Identity (on)  [one] a = Abs (v)  w = Mul (a, a) }> }"""
+
+
+@pytest.mark.parametrize(("text", "name"), [(BRANCHES, "one"), (BRANCHES, "other"), (LOOPS, "one")])
+def test_the_whole_model_is_compared_in_every_branch_and_with_turns_of_its_loops(text: str, name: str) -> None:
+    model = opened(text)
+    whole = WholeModel(model)
+    assert whole.compare(opened(text), "clean", exact=True).verdict == "exact"
+    editor = Editor(model)
+    (node,) = [Node(model, n) for graph in model.graphs() for n in graph.nodes if n.name == name]
+    editor.replace(node, {0: op.Exp(node.inputs[0])})
+    editor.finish()
+    with pytest.raises(Differs, match="outputs change"):
+        whole.compare(model, "clean", exact=True)
+
+
 def test_random_models_are_not_compared_whole() -> None:
     text = "g (float[4] x) => (float[4] y) { i = Identity (x)  r = RandomNormalLike (i)  y = Add (x, r) }"
     model = opened(text)
