@@ -74,6 +74,11 @@ def _compiles(report: Report) -> Iterator[AdviceFinding]:
                          "leave it in float" if by_pairs else "leave the rule out (--skip), and report this",
                          again(report, more=flag) if node and flag else ""),),
         )  # fmt: skip
+    elif engine.status == "failed" and not report.unsupported:  # the target takes what this compiler lacks
+        yield AdviceFinding(
+            "beyond-compiler", "open", f"nothing compiled it here: {_first(engine.reason)}",
+            (LikelyCause("compiler", "", "", f"compile it with {report.target}", next(iter(report.commands), "")),),
+        )  # fmt: skip
     elif engine.status == "failed":
         yield AdviceFinding(
             "not-compiled", "bad", f"it does not compile: {_first(engine.reason)}",
@@ -325,8 +330,21 @@ def _bytes(report: Report) -> Iterator[AdviceFinding]:
         half = LikelyCause("float16", "float16 moves fewer bytes, and has no loss", "",
                            "make the model in plain float16, and time both", in_float16(report))  # fmt: skip
         few = [one for one in _ineligible(report) if one.code == "few-rows"]
-        yield AdviceFinding("bytes", "bad", worth.said, (*of_bytes(report, worth.ratio), *few, half))
+        causes = (*_float_pairs(report), *of_bytes(report, worth.ratio), *few, half)
+        yield AdviceFinding("bytes", "bad", worth.said, causes)
 
+
+def _float_pairs(report: Report) -> Iterator[LikelyCause]:
+    """That pairs of the file are computed in float, as int8 around 0 has not their numbers."""
+    pairs = sum(one.rule == "quantize_in_float" for one in report.changes)
+    if pairs and not given(report, "--pairs"):
+        yield LikelyCause(
+            "float-pairs", f"{counted(pairs, 'pair')} of the file stay float arithmetic",
+            "", "take their ranges in int8", again(report, more=("--pairs", "adopt")),
+        )  # fmt: skip
+
+
+_LARGER, _EXPORT = "a larger batch", "an export with a larger batch, or a dynamic one,"
 
 _WHY = {
     "few-rows": "too few rows at these sizes",
@@ -353,13 +371,13 @@ def _ineligible(report: Report) -> Iterator[LikelyCause]:
         share = f", {100 * shares[code] / whole:.0f} % of the work" if whole else ""
         why = _WHY[code].format(plan.format) if code in _WHY else some[0].because
         dynamic = [one for one in report.deployment.dimensions if one.batch]
-        helps = code == "few-rows" and dynamic
+        few = code == "few-rows"
         size = int(number(dynamic[0].usual) or 1) if dynamic else 1
         larger = f"1:{max(16, 4 * size)}:{max(32, 8 * size)}"
         yield LikelyCause(
             code, f"{counted(len(some), 'layer')}{share}: {why}",
-            "", f"a larger batch makes them eligible: {HELPS_READING}" if code == "few-rows" else "",
-            again(report, without=("--batch",), more=("--batch", larger)) if helps else "",
+            "", f"{_LARGER if dynamic else _EXPORT} makes them eligible" * few,
+            again(report, without=("--batch",), more=("--batch", larger)) if few and dynamic else "",
         )  # fmt: skip
 
 

@@ -157,6 +157,33 @@ def test_what_moves_the_bytes_is_the_step_that_does_and_then_the_layer(plain: di
     assert "'c2'" in layer.said
     assert shlex.split(layer.command)[-2:] == ["--keep-float", "c2"]
 
+    def of_pairs(report: dict[str, Any]) -> None:
+        change(report)
+        report["changes"] = [{"rule": "quantize_in_float", "node": name} for name in "ab"]
+
+    finding = next(one for one in of(plain, of_pairs).findings if one.code == "bytes")
+    assert [cause.code for cause in finding.causes] == ["float-pairs", "step", "bytes-layer", "float16"]
+    assert finding.causes[0].said == "2 pairs of the file stay float arithmetic"
+    assert shlex.split(finding.causes[0].command)[-2:] == ["--pairs", "adopt"]
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_layers_of_few_rows_are_told_of_a_batch_that_the_model_can_have(
+    plain: dict[str, Any], dynamic: bool
+) -> None:
+    def change(report: dict[str, Any]) -> None:
+        no_int8("few-rows", met=False)(report)
+        batch = {"name": "N", "smallest": 1, "usual": 2, "largest": 2, "origin": "stated", "batch": True}
+        report["deployment"]["dimensions"] = [batch] if dynamic else []
+
+    advice = of(plain, change)
+    if dynamic:
+        assert advice.do == "a larger batch makes them eligible"
+        assert shlex.split(advice.command)[-2:] == ["--batch", "1:16:32"]
+    else:
+        assert advice.do == "an export with a larger batch, or a dynamic one, makes them eligible"
+        assert advice.command == ""
+
 
 def body(report: dict[str, Any]) -> None:
     level(12.0, 11.0, 13.0)(report)
@@ -306,6 +333,7 @@ def test_wide_intervals_are_not_shipped(plain: dict[str, Any]) -> None:
 
 ENGINES: dict[str, tuple[dict[str, Any], str, str]] = {
     "failed": ({"status": "failed", "reason": "no kernel\nat all"}, "do-not-ship", "not compile: no kernel"),
+    "beyond": ({"status": "failed", "reason": "it takes X\nat all"}, "not-known", "nothing compiled it here: it takes X"),
     "not run": ({"int8": 1, "not_int8": ["c2"]}, "do-not-ship", "not run in it, as 'c2'"),
     "not asked": ({"status": "not-run", "reason": "--no-engine"}, "not-known", "nothing compiled it"),
     "not here": ({"status": "not-installed", "reason": "it is missing"}, "not-known", "nothing compiled it"),
@@ -316,7 +344,12 @@ ENGINES: dict[str, tuple[dict[str, Any], str, str]] = {
 def test_the_compiler_has_a_say(
     plain: dict[str, Any], engine: dict[str, Any], answer: str, said: str
 ) -> None:
-    advice = of(plain, lambda report: report["engine"].update(engine))
+    def change(report: dict[str, Any]) -> None:
+        report["engine"].update(engine)
+        if answer == "do-not-ship" and engine.get("status") == "failed":  # which node, is noted
+            report["unsupported"] = [{"node": "c1", "op": "Conv", "reason": "no kernel", "advice": "replace it"}]
+
+    advice = of(plain, change)
     assert advice.answer == answer
     assert said in advice.because
 

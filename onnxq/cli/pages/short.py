@@ -151,6 +151,11 @@ def _data(report: Report) -> Iterator[str]:
 
 
 def _files(report: Report) -> Iterator[str]:
-    for place, file in enumerate(report.files):
-        was = f" (was {size_text(report.size.before)})" if place == 0 else ""
-        yield f"{file} {size_text(Path(file).stat().st_size)}{was}"
+    model, *others = report.files
+    data = f"{model}.data"
+    held = [file for file in (model, data) if file in report.files]
+    size = sum(Path(file).stat().st_size for file in held)
+    yield f"{' and '.join(held)} {size_text(size)} (was {size_text(report.size.before)})"
+    for file in others:
+        if file != data:
+            yield f"{file} {size_text(Path(file).stat().st_size)}"
