@@ -17,6 +17,7 @@ from onnxq.base.shown import counted, decibels, shorten, within
 from onnxq.documents.accuracy import GateMeasured, GoalPart
 from onnxq.documents.advice import AdviceFinding, LikelyCause
 from onnxq.documents.calibration import CalibrationPart
+from onnxq.documents.changes import NotTaken
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.report import Report
 from onnxq.judge.about_mean import NAME, AboutMeanPart
@@ -80,16 +81,15 @@ def _compiles(report: Report) -> Iterator[AdviceFinding]:
             (LikelyCause("compiler", "", "", f"compile it with {report.target}", next(iter(report.commands), "")),),
         )  # fmt: skip
     elif engine.status == "failed":
+        more = "" if "\n" not in report.unsupported[0].reason else f": {_first(engine.reason)}"
         yield AdviceFinding(
-            "not-compiled", "bad", f"it does not compile: {_first(engine.reason)}",
+            "not-compiled", "bad", f"it does not compile{more}",  # else the cause says all
             (*_not_taken(report), LikelyCause("compiler", "the compiler says which node it refuses", "",
              "see each node that is refused", shlex.join(["onnxq", "check", output]))),
         )  # fmt: skip
     elif report.unsupported and engine.status != "compiled":
-        one = report.unsupported[0]
-        where = f"{_short(one.node)!r} ({one.op}): " if one.node else ""
         yield AdviceFinding(
-            "not-taken", "bad", f"{report.target} does not take {where}{_first(one.reason)}",
+            "not-taken", "bad", f"{report.target} does not take {_first(_named(report.unsupported[0]))}",
             tuple(_not_taken(report)),
         )  # fmt: skip
     elif engine.status == "compiled" and engine.unread:
@@ -120,8 +120,12 @@ def _not_asked(report: Report) -> Iterator[AdviceFinding]:
 
 def _not_taken(report: Report) -> Iterator[LikelyCause]:
     for one in report.unsupported[:3]:
-        where = f"{_short(one.node)!r} ({one.op}): " if one.node else ""
-        yield LikelyCause("not-taken", f"{where}{one.reason}", "", one.advice)
+        yield LikelyCause("not-taken", _named(one), "", one.advice)
+
+
+def _named(one: NotTaken) -> str:
+    where = f"{_short(one.node)!r} ({one.op}): " if one.node else ""
+    return f"{where}{one.reason}"
 
 
 def _first(text: str) -> str:

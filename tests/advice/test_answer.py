@@ -332,7 +332,7 @@ def test_wide_intervals_are_not_shipped(plain: dict[str, Any]) -> None:
 
 
 ENGINES: dict[str, tuple[dict[str, Any], str, str]] = {
-    "failed": ({"status": "failed", "reason": "no kernel\nat all"}, "do-not-ship", "not compile: no kernel"),
+    "failed": ({"status": "failed", "reason": "no kernel\nat all"}, "do-not-ship", "it does not compile"),
     "beyond": ({"status": "failed", "reason": "it takes X\nat all"}, "not-known", "nothing compiled it here: it takes X"),
     "not run": ({"int8": 1, "not_int8": ["c2"]}, "do-not-ship", "not run in it, as 'c2'"),
     "not asked": ({"status": "not-run", "reason": "--no-engine"}, "not-known", "nothing compiled it"),
@@ -352,6 +352,8 @@ def test_the_compiler_has_a_say(
     advice = of(plain, change)
     assert advice.answer == answer
     assert said in advice.because
+    if said == "it does not compile":
+        assert (advice.cause, advice.do) == ("'c1' (Conv): no kernel", "replace it")
 
 
 def test_few_samples_judge(plain: dict[str, Any]) -> None:
