@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from onnxq.advice.answers import answers_lost
 from onnxq.advice.asked import again, given
-from onnxq.advice.causes import in_float16, likely, of_bytes, of_data
+from onnxq.advice.causes import STAY_FLOAT, in_float16, likely, of_bytes, of_data
 from onnxq.advice.lost import LEAST_ABOUT_MEAN, judged, lost_words
 from onnxq.advice.worth import HELPS_READING, reading, worth_of
 from onnxq.analysis.reports import number, part_of
@@ -339,12 +339,16 @@ def _bytes(report: Report) -> Iterator[AdviceFinding]:
 
 
 def _float_pairs(report: Report) -> Iterator[LikelyCause]:
-    """That pairs of the file are computed in float, as int8 around 0 has not their numbers."""
-    pairs = sum(one.rule == "quantize_in_float" for one in report.changes)
-    if pairs and not given(report, "--pairs"):
+    """That what the file has quantized is computed in float, as int8 around 0 has not its numbers."""
+    for note in [one for one in report.notes if STAY_FLOAT in one]:
         yield LikelyCause(
-            "float-pairs", f"{counted(pairs, 'pair')} of the file stay float arithmetic",
-            "", "take their ranges in int8", again(report, more=("--pairs", "adopt")),
+            "float-pairs", note, "", "take their ranges in int8", again(report, more=("--pairs", "adopt"))
+        )
+    operators = sum(one.rule.startswith("unfuse_qlinear") for one in report.changes)
+    if operators:
+        yield LikelyCause(
+            "float-pairs", f"{counted(operators, 'quantized operator')} of the file: between them is float arithmetic",
+            "", "quantize the float model that the file was made of",
         )  # fmt: skip
 
 

@@ -76,8 +76,9 @@ def _quantized(report: Report) -> Iterator[str]:
     done, of_all = sum(one.quantized for one in eligible), number(plan.int8_share_of_all_macs)
     share = "" if of_all is None else f", {100 * of_all:.1f} % of all multiply-accumulates"
     yield f"{done} of the {counted(len(eligible), 'layer')} that {plan.format} can make faster{share}"
-    if plan.kept_float:
-        yield f"{counted(len(plan.kept_float), 'layer')} in float"
+    layers = {one.node for one in plan.layers}  # a repair also keeps sums in float
+    if in_float := sum(one.node in layers for one in plan.kept_float):
+        yield f"{counted(in_float, 'layer')} in float"
     if plan.formats is not None:
         yield plan.formats.why
     if engine.status != "compiled":
