@@ -33,14 +33,21 @@ def einsum_to_matmul(node: Node) -> Close | None:
     summed = [label for label in ours if label in theirs and label not in output]
     rest = [label for label in ours if label not in summed]
     own = [label for label in output if label not in ours]
-    if not summed or not own or sorted(theirs) != sorted([*summed, *own]) or sorted(output) != sorted([*rest, *own]):
+    if (
+        not summed
+        or not own
+        or sorted(theirs) != sorted([*summed, *own])
+        or sorted(output) != sorted([*rest, *own])
+    ):
         return None  # a label of both that is kept, one that is repeated, or one that is summed alone
     values = constant(weight)
     if values is None or x.shape is None or values.dtype.kind != "f":
         return None
     sizes = dict(zip(theirs, values.shape, strict=True))
     if any(x.shape[ours.index(label)] != sizes[label] for label in summed):
-        raise Skip(f"a size of {x.name!r} that is summed is not known")  # it may be 1, which Einsum broadcasts
+        raise Skip(
+            f"a size of {x.name!r} that is summed is not known"
+        )  # it may be 1, which Einsum broadcasts
     matrix = values.transpose([theirs.index(label) for label in (*summed, *own)])
     inner = math.prod(sizes[label] for label in summed)
     product = op.MatMul(_joined(_ordered(x, ours, [*rest, *summed]), len(rest), len(summed), [inner]),
@@ -61,7 +68,7 @@ def _joined(value: Value, kept: int, last: int, sizes: list[int]) -> Value:
 def _net(equation: str, x: str, w: str, *, first: bool = False) -> str:
     operands = "w, x" if first else "x, w"
     return f"""<ir_version: 8, opset_import: ["" : 17]>
-    g (float[{x}] x, float[4, 2] v) => (y) <float[{w}] w = {{{", ".join(map(str, range(math.prod(map(int, w.split(",")))))) }}}> {{
+    g (float[{x}] x, float[4, 2] v) => (y) <float[{w}] w = {{{", ".join(map(str, range(math.prod(map(int, w.split(","))))))}}}> {{
         y = Einsum <equation = "{equation}"> ({operands}) }}"""
 
 

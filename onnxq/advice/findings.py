@@ -78,7 +78,8 @@ def _compiles(report: Report) -> Iterator[AdviceFinding]:
     elif engine.status == "failed" and not report.unsupported:  # the target takes what this compiler lacks
         yield AdviceFinding(
             "beyond-compiler", "open", f"nothing compiled it here: {_first(engine.reason)}",
-            (LikelyCause("compiler", "", "", f"compile it with {report.target}", next(iter(report.commands), "")),),
+            (LikelyCause("compiler", "", "", f"compile it with {report.target}",
+                         next(iter(report.commands), "")),),
         )  # fmt: skip
     elif engine.status == "failed":
         more = "" if "\n" not in report.unsupported[0].reason else f": {_first(engine.reason)}"
@@ -347,7 +348,8 @@ def _float_pairs(report: Report) -> Iterator[LikelyCause]:
     operators = sum(one.rule.startswith("unfuse_qlinear") for one in report.changes)
     if operators:
         yield LikelyCause(
-            "float-pairs", f"{counted(operators, 'quantized operator')} of the file: between them is float arithmetic",
+            "float-pairs",
+            f"{counted(operators, 'quantized operator')} of the file: between them is float arithmetic",
             "", "quantize the float model that the file was made of",
         )  # fmt: skip
 

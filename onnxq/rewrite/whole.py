@@ -280,7 +280,9 @@ class WholeModel:
                         break
                     feeds[name] = _values(generator, dtype, tuple(dims))
                 else:
-                    decided = [{n: np.full_like(feeds[n], v) for n, v in one.items()} for one in self._decided]
+                    decided = [
+                        {n: np.full_like(feeds[n], v) for n, v in one.items()} for one in self._decided
+                    ]
                     yield [feeds | one for one in decided]
                     if any(decided):
                         yield [feeds]

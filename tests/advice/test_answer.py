@@ -340,7 +340,11 @@ def test_wide_intervals_are_not_shipped(plain: dict[str, Any]) -> None:
 
 ENGINES: dict[str, tuple[dict[str, Any], str, str]] = {
     "failed": ({"status": "failed", "reason": "no kernel\nat all"}, "do-not-ship", "it does not compile"),
-    "beyond": ({"status": "failed", "reason": "it takes X\nat all"}, "not-known", "nothing compiled it here: it takes X"),
+    "beyond": (
+        {"status": "failed", "reason": "it takes X\nat all"},
+        "not-known",
+        "nothing compiled it here: it takes X",
+    ),
     "not run": ({"int8": 1, "not_int8": ["c2"]}, "do-not-ship", "not run in it, as 'c2'"),
     "not asked": ({"status": "not-run", "reason": "--no-engine"}, "not-known", "nothing compiled it"),
     "not here": ({"status": "not-installed", "reason": "it is missing"}, "not-known", "nothing compiled it"),
@@ -354,7 +358,9 @@ def test_the_compiler_has_a_say(
     def change(report: dict[str, Any]) -> None:
         report["engine"].update(engine)
         if answer == "do-not-ship" and engine.get("status") == "failed":  # which node, is noted
-            report["unsupported"] = [{"node": "c1", "op": "Conv", "reason": "no kernel", "advice": "replace it"}]
+            report["unsupported"] = [
+                {"node": "c1", "op": "Conv", "reason": "no kernel", "advice": "replace it"}
+            ]
 
     advice = of(plain, change)
     assert advice.answer == answer
@@ -430,3 +436,17 @@ def test_strict_refuses_what_is_not_to_be_shipped(tmp_path: Path) -> None:
     assert "trtexec" not in ran.out
     assert "N 1 (assumed: --batch MIN:OPT:MAX states it)" in ran.out
     assert run(tmp_path, *words, "--force", "--strict").code == 1
+
+
+def test_what_nobody_stated_of_the_sizes_is_said(tmp_path: Path) -> None:
+    """Those of the samples are all that the engine takes."""
+    save(tmp_path)
+    model = onnx.load(tmp_path / "net.onnx")
+    for info in (*model.graph.input, *model.graph.output):
+        for axis, name in ((2, "H"), (3, "W")):
+            info.type.tensor_type.shape.dim[axis].dim_param = name
+    onnx.save(model, tmp_path / "net.onnx")
+    ran = run(tmp_path, *QUANTIZE, "--force")
+    assert "H 8, W 8 as in the samples, and no other: --profile states more" in " ".join(ran.out.split())
+    stated = run(tmp_path, *QUANTIZE, "--force", "--profile", "x=1x3x8x8:1x3x8x8:1x3x16x16")
+    assert (stated.code, "as in the samples" in stated.out) == (0, False), stated.err

@@ -433,7 +433,9 @@ LOOPS = """g (float[N, 4] x, int64 steps) => (float[N, 4] y) <bool yes = {1}> {
 
 
 @pytest.mark.parametrize(("text", "name"), [(BRANCHES, "one"), (BRANCHES, "other"), (LOOPS, "one")])
-def test_the_whole_model_is_compared_in_every_branch_and_with_turns_of_its_loops(text: str, name: str) -> None:
+def test_the_whole_model_is_compared_in_every_branch_and_with_turns_of_its_loops(
+    text: str, name: str
+) -> None:
     model = opened(text)
     whole = WholeModel(model)
     assert whole.compare(opened(text), "clean", exact=True).verdict == "exact"

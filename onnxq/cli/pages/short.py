@@ -39,9 +39,8 @@ def short_screen(report: Report) -> Page:
     for gate in report.goal.gates if report.goal is not None else ():
         page.section("Goal", gate_text(gate), "" if gate.met else "bold red")
     _careful(page, report, advice)
-    assumed = [one for one in report.deployment.dimensions if one.origin == "assumed"]
-    if assumed:
-        page.section("Sizes", "; ".join(map(dimension_words, assumed)))
+    if sizes := list(_sizes(report)):
+        page.section("Sizes", "; ".join(sizes))
     for place, line in enumerate(_data(report)):
         page.section("" if place else "Data", line)
     page.section("Files", ", ".join(_files(report)))
@@ -50,6 +49,16 @@ def short_screen(report: Report) -> Page:
         page.code(report.commands[0], "Build")
     page.section("More", "-v shows all, and the page; onnxq help WORD explains a word")
     return page
+
+
+def _sizes(report: Report) -> Iterator[str]:
+    """What nobody stated of the sizes that the engine is built for."""
+    dimensions = report.deployment.dimensions
+    yield from (dimension_words(one) for one in dimensions if one.origin == "assumed")
+    fixed = [one for one in dimensions if one.origin == "data" and one.smallest == one.largest]
+    if fixed:
+        sizes = ", ".join(f"{one.name} {one.usual}" for one in fixed)
+        yield f"{sizes} as in the samples, and no other: --profile states more"
 
 
 def _repairs(report: Report) -> Iterator[str]:
