@@ -113,6 +113,9 @@ def _accuracy(report: Report) -> Iterator[str]:
     if about.worst_output is not None:
         name = shorten(about.worst_output, 40)
         yield f"SQNR {decibels(about.worst_output_db, about.worst_interval)} of the worst output, {name}"
+    elif report.accuracy and about.left_out and not task.figures:
+        left = about.left_out[0]
+        yield f"no figure of {shorten(left.output, 40)}: {left.why}"
     if not report.accuracy:
         yield "not measured"
         return
