@@ -332,9 +332,7 @@ def _joins(tensor: Tensor) -> Iterator[tuple[tuple[Tensor, ...], bool]]:
             todo += operands[:1]
         elif node.op == "ScatterND" and node.inputs[0] is not None and node.inputs[0].is_constant:
             todo += [one for one in node.inputs[2:] if one is not None]  # put into a table of as many rows
-        elif (node.op in ("Pad", "Expand") and node.inputs[0] is not None) or (
-            node.op in REARRANGES and node.inputs[0] is not None
-        ):
+        elif node.op in ("Pad", "Expand", *REARRANGES) and node.inputs[0] is not None:
             todo.append(node.inputs[0])
 
 

@@ -148,7 +148,8 @@ HEADS = {
         "float[1, 5, 6] y",
         """n = NonMaxSuppression (b, s, five)  _, c, i = Split <axis = 1, num_outputs = 3> (n)
                    k = Squeeze (i, last)  b1 = Squeeze (b, first)  b2 = Gather (b1, k)
-                   m = ReduceMax (s, last)  v = Squeeze (m, first)  v1 = Squeeze (v, first)  v2 = Gather (v1, i)
+                   m = ReduceMax (s, last)  v = Squeeze (m, first)
+                   v1 = Squeeze (v, first)  v2 = Gather (v1, i)
                    c1 = Cast <to = 1> (c)  none = Slice (b2, zero, zero, last)
                    j = Concat <axis = 1> (b2, v2, c1, none)  h = Shape <start = 0, end = 1> (j)
                    more = Sub (five, h)  e = Concat <axis = 0> (two, more, zero)
