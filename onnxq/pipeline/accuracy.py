@@ -114,7 +114,7 @@ class Accuracy:
         if not self.plan.pairs:
             raise UserError(
                 "nothing is quantized: there is no noise to measure",
-                hint="onnxq quantize says why each layer stays in float; mostly a larger batch (--batch) helps",
+                hint="onnxq quantize says why each layer stays in float; a larger batch (--batch) may help",
             )
         self.copy = built.copy(by_layer=True)
         self._parts = self._job.parts_of(self.copy.outputs)
