@@ -9,9 +9,9 @@ read at each inference, and no per-channel constant that a convolution could tak
 
 Along each axis that it had repeated, the reader's result must have its size from another operand, in every
 run, or by the operator's definition (PRelu, Gemm). All readers must be of that kind, else the
-repeated tensor would be there still. A constant of 4 KiB or less is left alone, and one of a single axis, as a
-bias of zeros: it is small beside what it is added to, and in some attentions TensorRT for RTX 1.7 does not compile
-one number in its place (`logical memory size (4608) should be equal to non-opaque payload size (4)`).
+repeated tensor would be there still. A constant of 4 KiB or less is left alone, and so is a bias of zeros behind a
+product: it is small beside that, and in some attentions TensorRT for RTX 1.7 does not compile one number in its
+place (`logical memory size (4608) should be equal to non-opaque payload size (4)`).
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ SMALL = 1 << 12
 @rule(*ELEMENTWISE, *ONE_WAY, "MatMul", stage="fuse")
 def drop_broadcast(node: Node) -> Value | None:
     for tensor in node.inputs:
-        if tensor is None or tensor.is_output:
+        if tensor is None or tensor.is_output or _is_bias(node, tensor):
             continue
         short = _unrepeated(tensor)
         if (
@@ -44,6 +44,14 @@ def drop_broadcast(node: Node) -> Value | None:
             inputs = [short if operand == tensor else operand for operand in node.inputs]
             return remake(node, *inputs)
     return None
+
+
+def _is_bias(node: Node, tensor: Tensor) -> bool:
+    """Whether a constant of one axis is added to a product."""
+    long = [size for size in tensor.shape or () if size != 1]
+    others = [operand for operand in node.inputs if operand is not None and operand != tensor]
+    made = any(made_by(other, "MatMul", "Gemm", "Conv", "ConvTranspose") is not None for other in others)
+    return node.op == "Add" and tensor.is_constant and len(long) < 2 and made
 
 
 def _unrepeated(tensor: Tensor) -> Tensor | np.ndarray | None:
@@ -67,8 +75,6 @@ def _without_repeats(tensor: Tensor) -> np.ndarray | None:
     """A constant with one element along each axis along which its elements are equal bit for bit."""
     values = tensor.constant if tensor.nbytes > SMALL else None
     if values is None or values.dtype.kind not in "biuf" or not values.size:
-        return None
-    if sum(size > 1 for size in values.shape) < 2:
         return None
     bits = np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}")
     for axis in range(values.ndim):
@@ -220,7 +226,16 @@ EXAMPLES = [
         _stored(np.zeros((1, 32, 8, 8), np.float32), "y = Add (x, c)"),
         becomes="y = Add (x, [1, 1, 1, 1] {0.0})",
     ),
-    Skips(_stored(np.zeros(2048, np.float32), "f = Flatten (x)  y = Add (f, c)")),  # a bias
+    Fires(
+        _stored(np.zeros(2048, np.float32), "f = Flatten (x)  y = Add (f, c)"),
+        becomes="f = Flatten (x); y = Add (f, {0.0})",
+    ),
+    Skips(  # a bias
+        _stored(
+            np.zeros(2048, np.float32),
+            "f = Flatten (x)  t = Transpose (f)  m = MatMul (t, f)  y = Add (m, c)",
+        )
+    ),
     Skips(_stored(_slopes(7), "y = PRelu (x, c)")),
     Skips(_stored(_slopes(), "a = Abs (c)  b = Add (x, c)  y = Add (a, b)")),
     Skips(_stored(np.full((9, 1, 32, 8, 8), 2, np.float32), "y = Add (x, c)")),  # the result's own size
