@@ -447,6 +447,22 @@ def test_the_whole_model_is_compared_in_every_branch_and_with_turns_of_its_loops
         whole.compare(model, "clean", exact=True)
 
 
+def test_what_stands_behind_a_loop_is_proved_with_it() -> None:
+    """Its result has no rank that is known: with the Loop in front both sides run."""
+    model = opened("""g (float[N, 4] x, int64 steps) => (float[N, 4] y)
+        <bool yes = {1}, float two = {2}> {
+        s = Shape (x)  zeros = ConstantOfShape (s)
+        a, b = Loop (steps, yes, zeros, x) <
+            body = body (int64 i, bool on, float u, float v) => (bool c, float p, float q) {
+                c = Identity (on)  t = Cast <to = 1> (i)  q = Add (v, t)  p = Add (u, q) }>
+        [n] y = Mul (a, two) }""")
+    (node,) = [Node(model, n) for n in model.graph.nodes if n.name == "n"]
+    assert node.inputs[0].rank is None
+    results = {0: op.Mul(two, a) for a, two in [node.inputs]}
+    proof, _ = Prover().prove(model, node, results, EXACT)
+    assert (proof.verdict, proof.inputs > 0) == ("exact", True), proof.why
+
+
 def test_random_models_are_not_compared_whole() -> None:
     text = "g (float[4] x) => (float[4] y) { i = Identity (x)  r = RandomNormalLike (i)  y = Add (x, r) }"
     model = opened(text)
