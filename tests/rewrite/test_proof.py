@@ -457,9 +457,9 @@ def test_what_stands_behind_a_loop_is_proved_with_it() -> None:
                 c = Identity (on)  t = Cast <to = 1> (i)  q = Add (v, t)  p = Add (u, q) }>
         [n] y = Mul (a, two) }""")
     (node,) = [Node(model, n) for n in model.graph.nodes if n.name == "n"]
-    assert node.inputs[0].rank is None
-    results = {0: op.Mul(two, a) for a, two in [node.inputs]}
-    proof, _ = Prover().prove(model, node, results, EXACT)
+    a, two = node.inputs
+    assert a.rank is None
+    proof, _ = Prover().prove(model, node, {0: op.Mul(two, a)}, EXACT)
     assert (proof.verdict, proof.inputs > 0) == ("exact", True), proof.why
 
 
