@@ -9,7 +9,9 @@ read at each inference, and no per-channel constant that a convolution could tak
 
 Along each axis that it had repeated, the reader's result must have its size from another operand, in every
 run, or by the operator's definition (PRelu, Gemm). All readers must be of that kind, else the
-repeated tensor would be there still. A constant of 4 KiB or less is left alone.
+repeated tensor would be there still. A constant of 4 KiB or less is left alone, and so is a bias of zeros behind a
+product: it is small beside that, and in some attentions TensorRT for RTX 1.7 does not compile one number in its
+place (`logical memory size (4608) should be equal to non-opaque payload size (4)`).
 """
 
 from collections.abc import Callable
@@ -31,7 +33,7 @@ SMALL = 1 << 12
 @rule(*ELEMENTWISE, *ONE_WAY, "MatMul", stage="fuse")
 def drop_broadcast(node: Node) -> Value | None:
     for tensor in node.inputs:
-        if tensor is None or tensor.is_output:
+        if tensor is None or tensor.is_output or _is_bias(node, tensor):
             continue
         short = _unrepeated(tensor)
         if (
@@ -42,6 +44,14 @@ def drop_broadcast(node: Node) -> Value | None:
             inputs = [short if operand == tensor else operand for operand in node.inputs]
             return remake(node, *inputs)
     return None
+
+
+def _is_bias(node: Node, tensor: Tensor) -> bool:
+    """Whether a constant of one axis is added to a product."""
+    long = [size for size in tensor.shape or () if size != 1]
+    others = [operand for operand in node.inputs if operand is not None and operand != tensor]
+    made = any(made_by(other, "MatMul", "Gemm", "Conv", "ConvTranspose") is not None for other in others)
+    return node.op == "Add" and tensor.is_constant and len(long) < 2 and made
 
 
 def _unrepeated(tensor: Tensor) -> Tensor | np.ndarray | None:
@@ -215,6 +225,16 @@ EXAMPLES = [
     Fires(
         _stored(np.zeros((1, 32, 8, 8), np.float32), "y = Add (x, c)"),
         becomes="y = Add (x, [1, 1, 1, 1] {0.0})",
+    ),
+    Fires(
+        _stored(np.zeros(2048, np.float32), "f = Flatten (x)  y = Add (f, c)"),
+        becomes="f = Flatten (x); y = Add (f, {0.0})",
+    ),
+    Skips(  # a bias
+        _stored(
+            np.zeros(2048, np.float32),
+            "f = Flatten (x)  t = Transpose (f)  m = MatMul (t, f)  y = Add (m, c)",
+        )
     ),
     Skips(_stored(_slopes(7), "y = PRelu (x, c)")),
     Skips(_stored(_slopes(), "a = Abs (c)  b = Add (x, c)  y = Add (a, b)")),

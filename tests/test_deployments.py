@@ -396,3 +396,26 @@ def test_what_is_deployed_for_and_was_never_calibrated_is_said(
     low, high = min(lengths), max(lengths)
     assert f"is deployed for {low} to 32, usually 16, and the samples have {low} to {high}" in note
     assert said(high) == []
+
+
+@pytest.mark.parametrize(
+    ("axis", "stated"), [("unk__655", None), ("DynamicDimension.0", None), ("rows", (1, 16, 32))]
+)
+def test_a_batch_without_its_name(axis: str, stated: tuple[int, int, int] | None) -> None:
+    """As converters call it; or any first axis, where a batch is stated."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[B, 32] x) => (float[B, 32] z) { z = MatMul (x, w) }"""
+    )
+    for info in (*model.graph.input, *model.graph.output):
+        info.type.tensor_type.shape.dim[0].dim_param = axis
+    weights = np.random.default_rng(0).standard_normal((32, 32)).astype(np.float32)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    data = {"x": np.random.default_rng(1).random((24, 32), np.float32)}
+    options = {} if stated is None else {"batch": stated}
+    result = onnxq.quantize(model, data, **QUICK, **options)
+    (found,) = result.report["deployment"]["dimensions"]
+    sizes = [found[name] for name in ("smallest", "usual", "largest")]
+    assert (found["batch"], found["origin"], sizes) == (
+        (True, "assumed", [1, 1, 1]) if stated is None else (True, "stated", [1, 16, 32])
+    )

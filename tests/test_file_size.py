@@ -338,3 +338,35 @@ def test_a_recurrent_layer_counts_as_well() -> None:
     plan = onnxq.quantize(model, [{"x": weights(20, 1, 16)}], method="minmax", compile=False).report["plan"]
     int8, other = 20 * 24 * 32, 20 * 72 * (16 + 24)
     assert plan["int8_share_of_all_macs"] == pytest.approx(int8 / (int8 + other))
+
+
+def test_an_einsum_of_weights_is_a_layer_and_one_of_activations_counts_as_well() -> None:
+    model = parsed(
+        """net (float[1, 32, 2, 32] x) => (y) {
+            [a] h = Einsum <equation = "bqhd,hdo->bqo"> (x, w)
+            [m] m = Einsum <equation = "bqo,bko->bqk"> (h, h)
+            y = Softmax (m) }""",
+        w=weights(2, 32, 64),
+    )
+    plan = onnxq.quantize(model, [{"x": weights(1, 32, 2, 32)}], method="minmax", compile=False).report[
+        "plan"
+    ]
+    assert [(layer["node"], layer["op"], layer["format"]) for layer in plan["layers"]] == [
+        ("a_MatMul", "MatMul", "int8")
+    ]
+    int8, other = 32 * 64 * 64, 32 * 32 * 64
+    assert plan["int8_share_of_all_macs"] == pytest.approx(int8 / (int8 + other))
+
+
+def test_the_share_of_the_whole_is_not_known_where_a_body_multiplies() -> None:
+    model = parsed(
+        """net (float[32, 32] x, int64 turns, bool go) => (y) {
+            h = MatMul (x, w)
+            y = Loop (turns, go, h) <
+                body = b (int64 i, bool on, float[32, 32] v) => (bool c, float[32, 32] u) {
+                c = Identity (on)  u = MatMul (v, v) }> }""",
+        w=weights(32, 32),
+    )
+    samples = [{"x": weights(32, 32), "turns": np.array(2), "go": np.array(True)}]
+    plan = onnxq.quantize(model, samples, method="minmax", compile=False).report["plan"]
+    assert (plan["int8_share_of_eligible_macs"], plan["int8_share_of_all_macs"]) == (1, None)

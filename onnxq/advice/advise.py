@@ -68,7 +68,8 @@ def _reasons(report: Report) -> Iterator[str]:
         yield f"the worst output has {decibels(level)}{within(about.worst_interval)}"
     engine, plan = report.engine, report.plan
     if isinstance(plan, PlanPart) and engine.status == "compiled":
-        run = f"{engine.int8 or 0} of {counted(engine.planned or 0, 'planned layer')} run "
+        run = f"{engine.int8 or 0} of {counted(engine.planned or 0, 'planned layer')} "
+        run += "runs " if engine.planned == 1 else "run "
         yield run + (
             f"as planned: {plan.in_words(engine.not_int8)}" if plan.is_mixed else f"in {plan.format}"
         )

@@ -19,6 +19,9 @@ from onnxq.documents.report import Report
 from onnxq.options.option import read_options
 from onnxq.options.settings import DataPlace, Feeding, ImageOptions, Inputs, Repairs, Runtime
 
+STAY_FLOAT = "of the file's pairs stay float arithmetic"
+"""What is noted of a file with pairs that int8 around 0 does not hold."""
+
 LEAST_HALF = 45.0
 """What a body of float16 leaves of outputs, dB: 90 of 92 nets that int8 leaves 25 dB have more."""
 
@@ -134,7 +137,7 @@ def of_bytes(report: Report, ratio: float) -> Iterator[LikelyCause]:
         because = f"; {counted(float32, 'node')} of it stay float32" if float32 else ""
         yield LikelyCause(
             "bytes-layer",
-            f"{shorten(name)!r} and what runs with it move {layer.int8_mb:.2f} MB, {layer.fp16_mb:.2f} in "
+            f"{shorten(name)!r} and what runs with it move {layer.int8_mb:.3g} MB, {layer.fp16_mb:.3g} in "
             f"float16: {counted(layer.kernels_int8, 'kernel')} for {layer.kernels_fp16}{because}",
             "the kernels of both engines are compared", "leave it in float", _in_float(report, layer.layers),
         )  # fmt: skip

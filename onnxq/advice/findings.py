@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from onnxq.advice.answers import answers_lost
 from onnxq.advice.asked import again, given
-from onnxq.advice.causes import in_float16, likely, of_bytes, of_data
+from onnxq.advice.causes import STAY_FLOAT, in_float16, likely, of_bytes, of_data
 from onnxq.advice.lost import LEAST_ABOUT_MEAN, judged, lost_words
 from onnxq.advice.worth import HELPS_READING, reading, worth_of
 from onnxq.analysis.reports import number, part_of
@@ -17,6 +17,7 @@ from onnxq.base.shown import counted, decibels, shorten, within
 from onnxq.documents.accuracy import GateMeasured, GoalPart
 from onnxq.documents.advice import AdviceFinding, LikelyCause
 from onnxq.documents.calibration import CalibrationPart
+from onnxq.documents.changes import NotTaken
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.report import Report
 from onnxq.judge.about_mean import NAME, AboutMeanPart
@@ -74,17 +75,22 @@ def _compiles(report: Report) -> Iterator[AdviceFinding]:
                          "leave it in float" if by_pairs else "leave the rule out (--skip), and report this",
                          again(report, more=flag) if node and flag else ""),),
         )  # fmt: skip
-    elif engine.status == "failed":
+    elif engine.status == "failed" and not report.unsupported:  # the target takes what this compiler lacks
         yield AdviceFinding(
-            "not-compiled", "bad", f"it does not compile: {_first(engine.reason)}",
+            "beyond-compiler", "open", f"nothing compiled it here: {_first(engine.reason)}",
+            (LikelyCause("compiler", "", "", f"compile it with {report.target}",
+                         next(iter(report.commands), "")),),
+        )  # fmt: skip
+    elif engine.status == "failed":
+        more = "" if "\n" not in report.unsupported[0].reason else f": {_first(engine.reason)}"
+        yield AdviceFinding(
+            "not-compiled", "bad", f"it does not compile{more}",  # else the cause says all
             (*_not_taken(report), LikelyCause("compiler", "the compiler says which node it refuses", "",
              "see each node that is refused", shlex.join(["onnxq", "check", output]))),
         )  # fmt: skip
     elif report.unsupported and engine.status != "compiled":
-        one = report.unsupported[0]
-        where = f"{_short(one.node)!r} ({one.op}): " if one.node else ""
         yield AdviceFinding(
-            "not-taken", "bad", f"{report.target} does not take {where}{_first(one.reason)}",
+            "not-taken", "bad", f"{report.target} does not take {_first(_named(report.unsupported[0]))}",
             tuple(_not_taken(report)),
         )  # fmt: skip
     elif engine.status == "compiled" and engine.unread:
@@ -115,8 +121,12 @@ def _not_asked(report: Report) -> Iterator[AdviceFinding]:
 
 def _not_taken(report: Report) -> Iterator[LikelyCause]:
     for one in report.unsupported[:3]:
-        where = f"{_short(one.node)!r} ({one.op}): " if one.node else ""
-        yield LikelyCause("not-taken", f"{where}{one.reason}", "", one.advice)
+        yield LikelyCause("not-taken", _named(one), "", one.advice)
+
+
+def _named(one: NotTaken) -> str:
+    where = f"{_short(one.node)!r} ({one.op}): " if one.node else ""
+    return f"{where}{one.reason}"
 
 
 def _first(text: str) -> str:
@@ -325,8 +335,26 @@ def _bytes(report: Report) -> Iterator[AdviceFinding]:
         half = LikelyCause("float16", "float16 moves fewer bytes, and has no loss", "",
                            "make the model in plain float16, and time both", in_float16(report))  # fmt: skip
         few = [one for one in _ineligible(report) if one.code == "few-rows"]
-        yield AdviceFinding("bytes", "bad", worth.said, (*of_bytes(report, worth.ratio), *few, half))
+        causes = (*_float_pairs(report), *of_bytes(report, worth.ratio), *few, half)
+        yield AdviceFinding("bytes", "bad", worth.said, causes)
 
+
+def _float_pairs(report: Report) -> Iterator[LikelyCause]:
+    """That what the file has quantized is computed in float, as int8 around 0 has not its numbers."""
+    for note in [one for one in report.notes if STAY_FLOAT in one]:
+        yield LikelyCause(
+            "float-pairs", note, "", "take their ranges in int8", again(report, more=("--pairs", "adopt"))
+        )
+    operators = sum(one.rule.startswith("unfuse_qlinear") for one in report.changes)
+    if operators:
+        yield LikelyCause(
+            "float-pairs",
+            f"{counted(operators, 'quantized operator')} of the file: between them is float arithmetic",
+            "", "quantize the float model that the file was made of",
+        )  # fmt: skip
+
+
+_LARGER, _EXPORT = "a larger batch", "an export with a larger batch, or a dynamic one,"
 
 _WHY = {
     "few-rows": "too few rows at these sizes",
@@ -353,13 +381,13 @@ def _ineligible(report: Report) -> Iterator[LikelyCause]:
         share = f", {100 * shares[code] / whole:.0f} % of the work" if whole else ""
         why = _WHY[code].format(plan.format) if code in _WHY else some[0].because
         dynamic = [one for one in report.deployment.dimensions if one.batch]
-        helps = code == "few-rows" and dynamic
+        few = code == "few-rows"
         size = int(number(dynamic[0].usual) or 1) if dynamic else 1
         larger = f"1:{max(16, 4 * size)}:{max(32, 8 * size)}"
         yield LikelyCause(
             code, f"{counted(len(some), 'layer')}{share}: {why}",
-            "", f"a larger batch makes them eligible: {HELPS_READING}" if code == "few-rows" else "",
-            again(report, without=("--batch",), more=("--batch", larger)) if helps else "",
+            "", f"{_LARGER if dynamic else _EXPORT} makes them eligible" * few,
+            again(report, without=("--batch",), more=("--batch", larger)) if few and dynamic else "",
         )  # fmt: skip
 
 

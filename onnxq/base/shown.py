@@ -86,7 +86,8 @@ def decibels(level: object, interval: Ends | None = None) -> str:
     """A level of a report: a number, or the text of an infinite one, or None; and where it lies."""
     if level is None:
         return "not measured"
-    return (f"{level:.1f} dB" if isinstance(level, int | float) else f"{level} dB") + within(interval)
+    shown = f"{round(level, 1) + 0.0:.1f}" if isinstance(level, int | float) else level  # no "-0.0"
+    return f"{shown} dB" + within(interval)
 
 
 def within(interval: Ends | None, factor: float = 1.0) -> str:

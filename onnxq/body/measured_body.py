@@ -298,8 +298,8 @@ class _Settling:
 
     def _fall(self, name: str, loss: Energy, before: Sequence[float]) -> Reason:
         least = min(before, default=math.inf)
-        fine = f"from {least:.0f} " if math.isfinite(least) else ""
-        fall = f"falls {fine}to {loss.sqnr_db:.0f} dB in {DTYPES[self.kind]}"
+        fine = f"from {least:.1f} " if math.isfinite(least) else ""
+        fall = f"falls {fine}to {loss.sqnr_db:.1f} dB in {DTYPES[self.kind]}"
         return Reason("lost", f"the SQNR of {name!r} {fall}")
 
     def _touching(self, name: str) -> list[Any]:

@@ -48,7 +48,28 @@ def leading(spec: InputSpec) -> Literal["batch", "length", "unknown"]:
 
 
 _BATCH = re.compile(r"n|b|bs|.*batch.*", re.IGNORECASE)
+# What tf2onnx and PaddlePaddle call an axis without a name: in front it is the batch.
+_NAMELESS = re.compile(r"unk__\d+|DynamicDimension\.\d+")
 _LENGTH = re.compile(r"t|l|.*(seq|time|len|frame|step|token).*", re.IGNORECASE)
+
+
+def deployed_batch(inputs: Sequence[InputSpec], *, stated: bool) -> list[str]:
+    """Names of the inputs whose first axis is the batch that the model is deployed for.
+
+    Args:
+        inputs: the inputs.
+        stated: whether the user states a batch: then it is the axis that a batch of samples has, whatever its
+            name, where no name says that it is the batch.
+    """
+    firsts = [(spec, spec.shape[0]) for spec in inputs if spec.shape]
+    named = [
+        spec.name
+        for spec, first in firsts
+        if leading(spec) == "batch" or (isinstance(first, str) and _NAMELESS.fullmatch(first))
+    ]
+    if stated and not any(spec.name in named and not isinstance(first, int) for spec, first in firsts):
+        return sorted(batched(inputs))
+    return named
 
 
 def batched(inputs: Sequence[InputSpec]) -> frozenset[str]:

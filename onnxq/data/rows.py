@@ -219,7 +219,8 @@ class Reader:
             text = ", ".join(f"{name!r} has {count}" for name, count in counts.items())
             raise UserError(
                 f"{where}: the inputs differ in their number of samples: {text}",
-                hint="give each input the same number of samples along its first axis",
+                hint="give each input the same number of samples along its first axis; where all of it is "
+                "one sample, put an axis of 1 in front of each",
             )
         for spec in self._inputs:
             self._explain(spec, layouts[spec.name], members[spec.name].shape)

@@ -180,8 +180,9 @@ class PlanPart(DocumentPart):
 
     def said_to_run(self, engine: EnginePart) -> str:
         """How many of the planned layers run in their format, in words."""
+        run = "runs" if engine.planned == 1 else "run"
         if self.is_mixed:
             planned = count(engine.planned, "planned layer")
-            return f"{engine.int8} of {planned} run as planned: {self.in_words(engine.not_int8)}"
+            return f"{engine.int8} of {planned} {run} as planned: {self.in_words(engine.not_int8)}"
         planned = count(engine.planned, f"planned {self.format} layer")
-        return f"{engine.int8} of {planned} run in {self.format}"
+        return f"{engine.int8} of {planned} {run} in {self.format}"

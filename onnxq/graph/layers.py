@@ -210,12 +210,12 @@ def layer_of(node: Node, *, quantized: bool = False) -> Layer | None:
 
 
 def other_macs(node: Node) -> int | None:
-    """Multiply-accumulates of a product of two activations, or of a recurrent layer; as `Layer.macs`.
+    """Multiply-accumulates of a product of two activations, an Einsum or a recurrent layer; as `Layer.macs`.
 
     Returns:
         None where a size is not known, 0 for any other operator.
     """
-    if node.op not in (*WEIGHTED, *RECURRENT) or node.domain:
+    if not _has_macs(node):
         return 0
     if node.model.workloads:
         return _mean(node, [_other_macs(node, place) for place in range(len(node.model.workloads))])
@@ -242,7 +242,7 @@ def _macs_in(node: Node, place: int) -> int | None:
     """Multiply-accumulates of a node in one of the deployments."""
     layer = layer_of(node, quantized=True)
     if layer is None:
-        return _other_macs(node, place) if node.op in (*WEIGHTED, *RECURRENT) and not node.domain else 0
+        return _other_macs(node, place) if _has_macs(node) else 0
     rows = layer.each[place]
     return None if rows is None else rows * layer.outputs * layer.terms
 
@@ -255,7 +255,35 @@ def _mean(node: Node, each: Sequence[int | None]) -> int | None:
     return round(sum(one.factor * macs for one, macs in zip(node.model.workloads, counts, strict=True)))
 
 
+def _has_macs(node: Node) -> bool:
+    return node.op in (*WEIGHTED, *RECURRENT, "Einsum") and not node.domain
+
+
+def has_inner_products(model: Model) -> bool:
+    """Whether bodies of control flow multiply, which nobody counts: how often they run is not known."""
+    bodies = (graph for graph in model.graphs() if graph is not model.graph)
+    return any(_has_macs(Node(model, raw)) for graph in bodies for raw in graph.nodes)
+
+
+def _einsum_macs(node: Node, place: int | None) -> int | None:
+    """The product of the sizes of all labels; 0 of a single operand."""
+    terms = str(node.attr("equation", "")).replace(" ", "").partition("->")[0].split(",")
+    sizes: dict[str, int] = {}
+    for term, operand in zip(terms, node.inputs, strict=False):
+        shape = None if operand is None else _shape(operand, place)
+        if shape is None or not is_static(shape):
+            return None
+        before, dots, behind = term.partition("...")
+        wide = len(shape) - len(before) - len(behind)
+        labels = [*before, *(map(str, range(wide, 0, -1) if dots else ())), *behind]
+        for label, size in zip(labels, shape, strict=False):
+            sizes[label] = max(sizes.get(label, 1), int(size or 0))
+    return math.prod(sizes.values()) if len(terms) > 1 else 0
+
+
 def _other_macs(node: Node, place: int | None) -> int | None:
+    if node.op == "Einsum":
+        return _einsum_macs(node, place)
     data, weight, again = (None if t is None else _shape(t, place) for t in node.operands(3))
     sizes = data, weight, _shape(node.outputs[0], place)
     if not all(map(is_static, sizes)):

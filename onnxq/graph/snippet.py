@@ -300,7 +300,9 @@ def _producers(tensors: Iterable[Any], frontier: Mapping[int, Any]) -> list[Any]
         for node in () if id(tensor) in frontier else tensor.inputs:
             if id(node) not in nodes:
                 nodes[id(node)] = node
-                todo += [t for t in wiring.reads(node) if isinstance(t, gs.Variable)]
+                owned = {id(t) for body in _all_bodies(node) for t in _defined(body)}
+                reads = (t for t in wiring.reads(node) if isinstance(t, gs.Variable))
+                todo += [t for t in reads if id(t) not in owned]
     return wiring.sorted_nodes(list(nodes.values()))
 
 

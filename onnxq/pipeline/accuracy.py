@@ -113,7 +113,10 @@ class Accuracy:
         if not built.floats.runs:
             raise UserError("no part of the model runs in onnxruntime: there is nothing to measure")
         if not self.plan.pairs:
-            raise UserError("nothing is quantized: there is no noise to measure")
+            raise UserError(
+                "nothing is quantized: there is no noise to measure",
+                hint="onnxq quantize says why each layer stays in float; a larger batch (--batch) may help",
+            )
         self.copy = built.copy(by_layer=True)
         self._parts = self._job.parts_of(self.copy.outputs)
         self._wants = Wants(self.plan)

@@ -14,7 +14,7 @@ from onnxq.analysis.reports import part_of
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.plain import DocumentPart
 from onnxq.base.shown import Shown, Words, count, tally
-from onnxq.data.layout import leading
+from onnxq.data.layout import deployed_batch
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.plan import PlanPart
 from onnxq.emit.recorded import report_beside
@@ -339,7 +339,7 @@ def _usual(model: Model, stated: Inputs) -> dict[str, dict[str, tuple[int | str 
         [(spec.name, spec.shape) for spec in specs],
         stated_deployments([spec.name for spec in specs], stated),
         [],
-        batched=[spec.name for spec in specs if leading(spec) == "batch"],
+        batched=deployed_batch(specs, stated=bool(stated.batch)),
     )
     usual: dict[str, dict[str, tuple[int | str | None, ...]]] = {}
     for deployment in deployments:

@@ -86,5 +86,5 @@ def told_beyond(engine: EnginePart, beyond: Mapping[str, str], target: Target) -
     if engine.status != "failed" or not nodes <= beyond.keys():
         return engine
     ops = ", ".join(dict.fromkeys(beyond[node] for node in sorted(nodes)))
-    told = f"{target.title} takes {ops}; TensorRT-RTX, which compiles here, does not: {engine.reason}"
+    told = f"{target.title} takes {ops}; TensorRT-RTX, which compiles here, does not\n{engine.reason}"
     return dataclasses.replace(engine, reason=told)

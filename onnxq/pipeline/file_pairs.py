@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
+from onnxq.advice.causes import STAY_FLOAT
 from onnxq.base.reason import Reason
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import Pair
@@ -163,4 +164,4 @@ def kept_inexact(count: int, measured: Sequence[str]) -> str:
         measured: what else could be done with them, see `as_measured`.
     """
     what = "; ".join(measured) or "--pairs adopt takes their ranges in int8; --pairs drop the float net"
-    return f"{count} of the file's pairs stay float arithmetic. {what}"
+    return f"{count} {STAY_FLOAT}. {what}"

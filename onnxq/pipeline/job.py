@@ -21,7 +21,7 @@ from onnxq.base.time_limit import TimeLimit
 from onnxq.base.usage import cpu_seconds, peak_memory_mb
 from onnxq.base.version import VERSION
 from onnxq.data.glance import Glance
-from onnxq.data.layout import leading
+from onnxq.data.layout import deployed_batch
 from onnxq.data.pictures import PictureSheet
 from onnxq.data.samples import InputSpec, Sample, as_float32, named
 from onnxq.data.sources import DataSource, Source, open_source
@@ -440,8 +440,8 @@ class Job:
         specs = self.input_specs()
         names = [spec.name for spec in specs]
         sizes = [(spec.name, spec.shape) for spec in specs]
-        batched = [spec.name for spec in specs if leading(spec) == "batch"]
         tokens, inputs = self.lengths, self.inputs
+        batched = deployed_batch(specs, stated=bool(inputs.batch))
         weights = inputs.profile_weights or {}
         if tokens is not None and {*weights} <= {*PHASES}:
             as_stated = stated_deployments(names, replace(inputs, profile_weights=None))

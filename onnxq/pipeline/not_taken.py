@@ -92,6 +92,8 @@ def _refusals(node: Node, target: Target) -> list[tuple[str, str]]:
         return []
     if _is_plugin(node):
         return [] if node.op in target.plugins else [_without_plugin(node.op, target)]
+    if node.domain.startswith("ai.onnx."):  # ONNX's own, and not of the domain that TensorRT reads
+        return [(f"{target.title} has no operators of {node.domain}, as {node.op}", advice)]
     if node.domain:
         return [(f"{name} is no operator of ONNX or {target.title}", advice)]
     if not node.is_defined:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.grouped import grouped
 from onnxq.base.reason import Reason, code_of
 from onnxq.formats import FORMATS
 from onnxq.graph.fold import fixed_tensors
-from onnxq.graph.layers import layer_of, multiplies
+from onnxq.graph.layers import has_inner_products, layer_of, multiplies
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import is_dequantized, own_format
 from onnxq.graph.view import Node, main_nodes
@@ -100,7 +101,8 @@ def make_plan(
     for wish in wishes:
         resolver.want(wish)
     resolver.follow()
-    return resolver.plan(nodes, together, FORMATS[next(iter(model.formats))])
+    plan = resolver.plan(nodes, together, FORMATS[next(iter(model.formats))])
+    return replace(plan, other_macs=None) if has_inner_products(model) else plan
 
 
 def _as_layer(node: Node) -> list[Quantize]:

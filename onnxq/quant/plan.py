@@ -188,7 +188,8 @@ class QuantPlan:
         groups: the tensors that share scales.
         kept_float: the layers that stay in float.
         layers: the layers with constant weights and the products of two activations.
-        other_macs: multiply-accumulates of recurrent layers, None where a size is not known.
+        other_macs: multiply-accumulates of recurrent layers and of Einsum; None where a size is not known, or
+            bodies of control flow multiply.
         together: the joint decisions that hold.
         needs: why edges read pairs, as far as it is known: else because their nodes are quantized.
         usual: what layers are quantized to where nothing else is said of them.

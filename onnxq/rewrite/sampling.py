@@ -17,6 +17,8 @@ from onnxq.run.ort import Feeds
 
 # Sizes tried for dynamic dimensions: a number for all of them, or None for different ones.
 _SIZES = (3, 1, None, 8, 33, 67, 130, 60, 120, 2)  # multiples of 10 and 12: a Reshape divides
+# And last, of a batch of 1: some graphs run with no other one.
+_OF_ONE = (5, None)
 # Inputs of this many elements are run several times with different edge values.
 _SMALL = 1 << 12
 # Of more elements than this, special values are also tried as one of four: many in every row.
@@ -52,22 +54,23 @@ def bindings(inputs: SnippetInputs, assumed: Mapping[str, int]) -> Iterator[list
     if not is_free(inputs, assumed):
         yield [tuple(assumed[d] if isinstance(d, str) else d or 0 for d in shape) for _, _, shape in inputs]
         return
-    for size in _SIZES:
+    for size, batch in [*((size, None) for size in _SIZES), *((size, 1) for size in _OF_ONE)]:
         # In attention they are batch, queries, keys and past: the keys are the queries and the past.
         different = itertools.cycle((4, 2, 7, 5, 3))
         sizes: dict[str, int] = dict(assumed)
         chosen: list[tuple[int, ...]] = []
         for _, _, shape in inputs:
             dims = []
-            for dim in shape:
+            for axis, dim in enumerate(shape):
+                own = (batch if axis == 0 else None) or size
                 if isinstance(dim, int):
                     dims.append(dim)
                 elif isinstance(dim, str):
                     if dim not in sizes:
-                        sizes[dim] = size or next(different)
+                        sizes[dim] = own or next(different)
                     dims.append(sizes[dim])
                 else:
-                    dims.append(size or next(different))
+                    dims.append(own or next(different))
             chosen.append(tuple(dims))
         static = [
             int(np.prod([d for d in shape if isinstance(d, int)], dtype=np.int64)) for _, _, shape in inputs

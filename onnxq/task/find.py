@@ -322,13 +322,17 @@ def _joins(tensor: Tensor) -> Iterator[tuple[tuple[Tensor, ...], bool]]:
         if node is None or node.domain:
             continue
         if node.op == "Concat":
-            operands = tuple(one for one in node.inputs if one is not None)
+            operands = tuple(one for one in node.inputs if one is not None and 0 not in (one.shape or ()))
             axis, rank = node.attr("axis", 0), node.outputs[0].rank or 0
             axis %= rank or 1
             if rank >= 3 and axis in (1, rank - 1):
                 yield operands, axis == 1 and rank < 5
-            todo.append(operands[0])
-        elif node.op in REARRANGES and node.inputs[0] is not None:
+            elif rank == 2 and axis == 1:  # those of one image, in front of what makes a batch of them
+                yield operands, False
+            todo += operands[:1]
+        elif node.op == "ScatterND" and node.inputs[0] is not None and node.inputs[0].is_constant:
+            todo += [one for one in node.inputs[2:] if one is not None]  # put into a table of as many rows
+        elif node.op in ("Pad", "Expand", *REARRANGES) and node.inputs[0] is not None:
             todo.append(node.inputs[0])
 
 
@@ -343,7 +347,7 @@ def _turned(tensor: Tensor, operands: Sequence[Tensor]) -> bool:
 
 def _width(tensor: Tensor, by_column: bool) -> int | None:
     shape = tensor.shape
-    size = None if shape is None or len(shape) < 3 else shape[1] if by_column else shape[-1]
+    size = None if shape is None or len(shape) < 2 else shape[1] if by_column else shape[-1]
     return size if isinstance(size, int) else None
 
 

@@ -167,6 +167,40 @@ def test_what_moves_the_bytes_is_the_step_that_does_and_then_the_layer(plain: di
     assert "'c2'" in layer.said
     assert shlex.split(layer.command)[-2:] == ["--keep-float", "c2"]
 
+    def of_pairs(report: dict[str, Any]) -> None:
+        change(report)
+        report["notes"] = ["2 of the file's pairs stay float arithmetic. --pairs adopt: 20 dB"]
+
+    finding = next(one for one in of(plain, of_pairs).findings if one.code == "bytes")
+    assert [cause.code for cause in finding.causes] == ["float-pairs", "step", "bytes-layer", "float16"]
+    assert finding.causes[0].said.endswith("--pairs adopt: 20 dB")
+    assert shlex.split(finding.causes[0].command)[-2:] == ["--pairs", "adopt"]
+
+    def of_operators(report: dict[str, Any]) -> None:
+        change(report)
+        report["changes"] = [{"rule": "unfuse_qlinear_conv", "node": name} for name in "ab"]
+
+    finding = next(one for one in of(plain, of_operators).findings if one.code == "bytes")
+    assert finding.causes[0].said.startswith("2 quantized operators of the file")
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_layers_of_few_rows_are_told_of_a_batch_that_the_model_can_have(
+    plain: dict[str, Any], dynamic: bool
+) -> None:
+    def change(report: dict[str, Any]) -> None:
+        no_int8("few-rows", met=False)(report)
+        batch = {"name": "N", "smallest": 1, "usual": 2, "largest": 2, "origin": "stated", "batch": True}
+        report["deployment"]["dimensions"] = [batch] if dynamic else []
+
+    advice = of(plain, change)
+    if dynamic:
+        assert advice.do == "a larger batch makes them eligible"
+        assert shlex.split(advice.command)[-2:] == ["--batch", "1:16:32"]
+    else:
+        assert advice.do == "an export with a larger batch, or a dynamic one, makes them eligible"
+        assert advice.command == ""
+
 
 def body(report: dict[str, Any]) -> None:
     level(12.0, 11.0, 13.0)(report)
@@ -315,7 +349,12 @@ def test_wide_intervals_are_not_shipped(plain: dict[str, Any]) -> None:
 
 
 ENGINES: dict[str, tuple[dict[str, Any], str, str]] = {
-    "failed": ({"status": "failed", "reason": "no kernel\nat all"}, "do-not-ship", "not compile: no kernel"),
+    "failed": ({"status": "failed", "reason": "no kernel\nat all"}, "do-not-ship", "it does not compile"),
+    "beyond": (
+        {"status": "failed", "reason": "it takes X\nat all"},
+        "not-known",
+        "nothing compiled it here: it takes X",
+    ),
     "not run": ({"int8": 1, "not_int8": ["c2"]}, "do-not-ship", "not run in it, as 'c2'"),
     "not asked": ({"status": "not-run", "reason": "--no-engine"}, "not-known", "nothing compiled it"),
     "not here": ({"status": "not-installed", "reason": "it is missing"}, "not-known", "nothing compiled it"),
@@ -326,9 +365,18 @@ ENGINES: dict[str, tuple[dict[str, Any], str, str]] = {
 def test_the_compiler_has_a_say(
     plain: dict[str, Any], engine: dict[str, Any], answer: str, said: str
 ) -> None:
-    advice = of(plain, lambda report: report["engine"].update(engine))
+    def change(report: dict[str, Any]) -> None:
+        report["engine"].update(engine)
+        if answer == "do-not-ship" and engine.get("status") == "failed":  # which node, is noted
+            report["unsupported"] = [
+                {"node": "c1", "op": "Conv", "reason": "no kernel", "advice": "replace it"}
+            ]
+
+    advice = of(plain, change)
     assert advice.answer == answer
     assert said in advice.because
+    if said == "it does not compile":
+        assert (advice.cause, advice.do) == ("'c1' (Conv): no kernel", "replace it")
 
 
 def test_few_samples_judge(plain: dict[str, Any]) -> None:
@@ -398,3 +446,17 @@ def test_strict_refuses_what_is_not_to_be_shipped(tmp_path: Path) -> None:
     assert "trtexec" not in ran.out
     assert "N 1 (assumed: --batch MIN:OPT:MAX states it)" in ran.out
     assert run(tmp_path, *words, "--force", "--strict").code == 1
+
+
+def test_what_nobody_stated_of_the_sizes_is_said(tmp_path: Path) -> None:
+    """Those of the samples are all that the engine takes."""
+    save(tmp_path)
+    model = onnx.load(tmp_path / "net.onnx")
+    for info in (*model.graph.input, *model.graph.output):
+        for axis, name in ((2, "H"), (3, "W")):
+            info.type.tensor_type.shape.dim[axis].dim_param = name
+    onnx.save(model, tmp_path / "net.onnx")
+    ran = run(tmp_path, *QUANTIZE, "--force")
+    assert "H 8, W 8 as in the samples, and no other: --profile states more" in " ".join(ran.out.split())
+    stated = run(tmp_path, *QUANTIZE, "--force", "--profile", "x=1x3x8x8:1x3x8x8:1x3x16x16")
+    assert (stated.code, "as in the samples" in stated.out) == (0, False), stated.err

@@ -272,3 +272,36 @@ def test_what_onnxruntime_quantized_around_128_runs_in_int8(weights: str, tmp_pa
     engine = trt.compile_engine(tmp_path / "after.onnx", profiles=profile)
     assert engine.status == "compiled"
     assert sum(layer.multiplies("int8") for layer in engine.layers) == 7
+
+
+@needs_compiler
+def test_attention_with_biases_of_zeros_compiles(tmp_path: Path) -> None:
+    """As those of a network that is not trained: one number in their place the compiler does not take."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["m"]),
+        helper.make_node("Add", ["bias", "m"], ["a"]),
+        helper.make_node("Reshape", ["a", "heads"], ["r"]),
+        helper.make_node("Transpose", ["r"], ["t"], perm=[2, 0, 3, 1, 4]),
+        helper.make_node("Split", ["t", "thirds"], ["s0", "s1", "s2"]),
+        *(helper.make_node("Squeeze", [f"s{part}", "first"], [name]) for part, name in enumerate("qkv")),
+        helper.make_node("Mul", ["q", "scale"], ["scaled"]),
+        helper.make_node("Transpose", ["k"], ["turned"], perm=[0, 1, 3, 2]),
+        helper.make_node("MatMul", ["scaled", "turned"], ["scores"]),
+        helper.make_node("Add", ["scores", "places"], ["placed"]),
+        helper.make_node("Softmax", ["placed"], ["p"], axis=-1),
+        helper.make_node("MatMul", ["p", "v"], ["y"]),
+    ]
+    random = np.random.default_rng(0)
+    constants = {
+        "w": random.standard_normal((384, 1152)).astype(F) / 20,
+        "bias": np.zeros(1152, F),
+        "heads": np.array([1, 49, 3, 12, 32]),
+        "thirds": np.array([1, 1, 1]),
+        "first": np.array([0]),
+        "scale": np.array(32**-0.5, F),
+        "places": random.standard_normal((1, 12, 49, 49)).astype(F),
+    }
+    model = built(nodes, [1, 49, 384], ["y"], constants)
+    onnx.save(sanitize(model).model, tmp_path / "after.onnx")
+    engine = trt.compile_engine(tmp_path / "after.onnx")
+    assert engine.status == "compiled", engine.reason

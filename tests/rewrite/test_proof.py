@@ -424,6 +424,45 @@ def test_a_model_that_does_not_run_any_more_differs() -> None:
         whole.compare(model, "clean", exact=True)
 
 
+BRANCHES = """g (float[N, 4] x, bool flag) => (float[N, 4] y) {
+    y = If (flag) <then_branch = t () => (float[N, 4] a) { [one] a = Abs (x) },
+                   else_branch = e () => (float[N, 4] b) { [other] b = Neg (x) }> }"""
+LOOPS = """g (float[N, 4] x, int64 steps) => (float[N, 4] y) <bool yes = {1}> {
+    y = Loop (steps, yes, x) <body = b (int64 i, bool on, float[N, 4] v) => (bool c, float[N, 4] w) {
+        c = Identity (on)  [one] a = Abs (v)  w = Mul (a, a) }> }"""
+
+
+@pytest.mark.parametrize(("text", "name"), [(BRANCHES, "one"), (BRANCHES, "other"), (LOOPS, "one")])
+def test_the_whole_model_is_compared_in_every_branch_and_with_turns_of_its_loops(
+    text: str, name: str
+) -> None:
+    model = opened(text)
+    whole = WholeModel(model)
+    assert whole.compare(opened(text), "clean", exact=True).verdict == "exact"
+    editor = Editor(model)
+    (node,) = [Node(model, n) for graph in model.graphs() for n in graph.nodes if n.name == name]
+    editor.replace(node, {0: op.Exp(node.inputs[0])})
+    editor.finish()
+    with pytest.raises(Differs, match="outputs change"):
+        whole.compare(model, "clean", exact=True)
+
+
+def test_what_stands_behind_a_loop_is_proved_with_it() -> None:
+    """Its result has no rank that is known: with the Loop in front both sides run."""
+    model = opened("""g (float[N, 4] x, int64 steps) => (float[N, 4] y)
+        <bool yes = {1}, float two = {2}> {
+        s = Shape (x)  zeros = ConstantOfShape (s)
+        a, b = Loop (steps, yes, zeros, x) <
+            body = body (int64 i, bool on, float u, float v) => (bool c, float p, float q) {
+                c = Identity (on)  t = Cast <to = 1> (i)  q = Add (v, t)  p = Add (u, q) }>
+        [n] y = Mul (a, two) }""")
+    (node,) = [Node(model, n) for n in model.graph.nodes if n.name == "n"]
+    a, two = node.inputs
+    assert a.rank is None
+    proof, _ = Prover().prove(model, node, {0: op.Mul(two, a)}, EXACT)
+    assert (proof.verdict, proof.inputs > 0) == ("exact", True), proof.why
+
+
 def test_random_models_are_not_compared_whole() -> None:
     text = "g (float[4] x) => (float[4] y) { i = Identity (x)  r = RandomNormalLike (i)  y = Add (x, r) }"
     model = opened(text)

@@ -143,6 +143,22 @@ HEADS = {
         "int64[1] nine = {9}, int64[1] last = {2}",
         "detect:boxes=0:4,scores=4,label=5,xyxy,nms=off",
     ),
+    "suppressed": (  # of one image, in a table of as many rows as there may be
+        "float[1, 9, 4] b, float[1, 3, 9] s",
+        "float[1, 5, 6] y",
+        """n = NonMaxSuppression (b, s, five)  _, c, i = Split <axis = 1, num_outputs = 3> (n)
+                   k = Squeeze (i, last)  b1 = Squeeze (b, first)  b2 = Gather (b1, k)
+                   m = ReduceMax (s, last)  v = Squeeze (m, first)
+                   v1 = Squeeze (v, first)  v2 = Gather (v1, i)
+                   c1 = Cast <to = 1> (c)  none = Slice (b2, zero, zero, last)
+                   j = Concat <axis = 1> (b2, v2, c1, none)  h = Shape <start = 0, end = 1> (j)
+                   more = Sub (five, h)  e = Concat <axis = 0> (two, more, zero)
+                   p = Pad (j, e)  r = Reshape (p, whole)  y = ScatterND (table, at, r)""",
+        "int64[1] five = {5}, int64[1] last = {1}, int64[1] first = {0}, int64[1] zero = {0}, "
+        "int64[2] two = {0, 0}, int64[3] whole = {1, 5, 6}, int64[1, 1] at = {0}, "
+        f"float[1, 5, 6] table = {{{', '.join(['0'] * 30)}}}",
+        "detect:boxes=0:4,scores=4,label=5,xyxy,nms=off",
+    ),
     "four-outputs": (
         "float[1, 9, 4] b, float[1, 9] s",
         "float[1, 9, 4] boxes, float[1, 9] scores, int64[1, 9] labels",

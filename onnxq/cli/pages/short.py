@@ -39,9 +39,8 @@ def short_screen(report: Report) -> Page:
     for gate in report.goal.gates if report.goal is not None else ():
         page.section("Goal", gate_text(gate), "" if gate.met else "bold red")
     _careful(page, report, advice)
-    assumed = [one for one in report.deployment.dimensions if one.origin == "assumed"]
-    if assumed:
-        page.section("Sizes", "; ".join(map(dimension_words, assumed)))
+    if sizes := list(_sizes(report)):
+        page.section("Sizes", "; ".join(sizes))
     for place, line in enumerate(_data(report)):
         page.section("" if place else "Data", line)
     page.section("Files", ", ".join(_files(report)))
@@ -50,6 +49,16 @@ def short_screen(report: Report) -> Page:
         page.code(report.commands[0], "Build")
     page.section("More", "-v shows all, and the page; onnxq help WORD explains a word")
     return page
+
+
+def _sizes(report: Report) -> Iterator[str]:
+    """What nobody stated of the sizes that the engine is built for."""
+    dimensions = report.deployment.dimensions
+    yield from (dimension_words(one) for one in dimensions if one.origin == "assumed")
+    fixed = [one for one in dimensions if one.origin == "data" and one.smallest == one.largest]
+    if fixed:
+        sizes = ", ".join(f"{one.name} {one.usual}" for one in fixed)
+        yield f"{sizes} as in the samples, and no other: --profile states more"
 
 
 def _repairs(report: Report) -> Iterator[str]:
@@ -76,8 +85,9 @@ def _quantized(report: Report) -> Iterator[str]:
     done, of_all = sum(one.quantized for one in eligible), number(plan.int8_share_of_all_macs)
     share = "" if of_all is None else f", {100 * of_all:.1f} % of all multiply-accumulates"
     yield f"{done} of the {counted(len(eligible), 'layer')} that {plan.format} can make faster{share}"
-    if plan.kept_float:
-        yield f"{counted(len(plan.kept_float), 'layer')} in float"
+    layers = {one.node for one in plan.layers}  # a repair also keeps sums in float
+    if in_float := sum(one.node in layers for one in plan.kept_float):
+        yield f"{counted(in_float, 'layer')} in float"
     if plan.formats is not None:
         yield plan.formats.why
     if engine.status != "compiled":
@@ -103,6 +113,9 @@ def _accuracy(report: Report) -> Iterator[str]:
     if about.worst_output is not None:
         name = shorten(about.worst_output, 40)
         yield f"SQNR {decibels(about.worst_output_db, about.worst_interval)} of the worst output, {name}"
+    elif report.accuracy and about.left_out and not task.figures:
+        left = about.left_out[0]
+        yield f"no figure of {shorten(left.output, 40)}: {left.why}"
     if not report.accuracy:
         yield "not measured"
         return
@@ -151,6 +164,11 @@ def _data(report: Report) -> Iterator[str]:
 
 
 def _files(report: Report) -> Iterator[str]:
-    for place, file in enumerate(report.files):
-        was = f" (was {size_text(report.size.before)})" if place == 0 else ""
-        yield f"{file} {size_text(Path(file).stat().st_size)}{was}"
+    model, *others = report.files
+    data = f"{model}.data"
+    held = [file for file in (model, data) if file in report.files]
+    size = sum(Path(file).stat().st_size for file in held)
+    yield f"{' and '.join(held)} {size_text(size)} (was {size_text(report.size.before)})"
+    for file in others:
+        if file != data:
+            yield f"{file} {size_text(Path(file).stat().st_size)}"
