@@ -11,7 +11,7 @@ from documentation.folder import fill, read_toml, run_block
 
 ALL = [block for page in PAGES for block in blocks(page)]
 RUN = {"console", "python", "toml"}
-SHOWN = {"text", "json", "ini", "protobuf"}
+SHOWN = {"text", "json", "ini", "protobuf", "yaml"}
 """What is there to be read: nobody types it."""
 
 
