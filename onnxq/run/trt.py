@@ -377,6 +377,30 @@ class _Child:
         raise Fault("the compiler's log has no list of layers", hint="nothing was counted as int8")
 
 
+def _in_utf8(model: Path, folder: Path) -> Path:
+    """A path of a model in UTF-8, as the compiler takes no other: where it has none, that of a link to it.
+
+    `folder`: one that is not there, for links to what stands beside the model, its weights among it.
+    """
+    if _is_utf8(str(model)):
+        return model
+    folder.mkdir()
+    for beside in model.parent.iterdir():
+        if beside != model and _is_utf8(beside.name):
+            (folder / beside.name).symlink_to(beside)
+    link = folder / (model.name if _is_utf8(model.name) else f"{folder.name}.onnx")
+    link.symlink_to(model)
+    return link
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _run_child(request: dict[str, Any], models: Sequence[Path], timeout: float) -> list[_Child]:
     for model in models:
         if not model.is_file():
@@ -385,7 +409,8 @@ def _run_child(request: dict[str, Any], models: Sequence[Path], timeout: float) 
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     with interrupts.Folder() as name:
         folder = Path(name)
-        request = request | {"models": [str(model.resolve()) for model in models]}
+        named = [_in_utf8(model.resolve(), folder / f"{place}.links") for place, model in enumerate(models)]
+        request = request | {"models": [str(model) for model in named]}
         (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
         with (folder / "stderr").open("wb") as stderr:
             process = None

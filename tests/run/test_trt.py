@@ -198,6 +198,21 @@ def test_external_data_is_found_beside_the_model(tmp_path):
 
 
 @needs_compiler
+@pytest.mark.skipif(sys.platform != "linux", reason="names are bytes on Linux alone")
+@pytest.mark.parametrize("name", [b"model.onnx", b"\xff.onnx"])
+def test_a_path_that_is_not_utf8_is_compiled(tmp_path, name):
+    """The compiler takes UTF-8 alone; weights beside the model are found all the same."""
+    net = Net()
+    model = onnx.load(net.save(tmp_path / "m.onnx", net.conv("x", "conv")))
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="w.data", size_threshold=0)
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+    folder.mkdir()
+    for old, new in (("m.onnx", os.fsdecode(name)), ("w.data", "w.data")):
+        (tmp_path / old).rename(folder / new)
+    assert trt.compile_engine(folder / os.fsdecode(name)).status == "compiled"
+
+
+@needs_compiler
 def test_an_unknown_compute_capability_names_those_that_exist(tmp_path):
     model = save(tmp_path / "m.onnx", "g (float[4] x) => (float[4] y) { y = Relu(x) }")
     with pytest.raises(UserError, match="sm 61") as caught:
