@@ -255,6 +255,15 @@ def test_a_supervised_run_ends_as_it_does_alone(tmp_path: Path) -> None:
     assert line(tmp_path, "import os, signal; os.kill(os.getpid(), signal.SIGKILL)").code == -signal.SIGKILL
 
 
+def test_an_interrupt_while_it_starts_is_no_traceback(tmp_path: Path) -> None:
+    program = (
+        "import os, signal; from onnxq import __main__ as m\n"
+        "m._run = lambda: os.kill(os.getpid(), signal.SIGINT)\nm.main()"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (-signal.SIGINT, "")
+
+
 def test_the_command_says_that_native_code_ended_it(tmp_path: Path) -> None:
     program = "import os, sys; from onnxq import __main__ as m; m._run = os.abort; m.main()"
     for more in ([], ["--json"]):

@@ -402,8 +402,8 @@ def measure(
     if not floats.reference.graph.output:
         return Stats({}, np.zeros(0, np.int64))
     tensors_of = floats.model.graph.tensors()
-    known = floats.model.typical_shapes or {name: tensor_shape(one) for name, one in tensors_of.items()}
-    check_sizes(known.items(), "tensor")
+    shapes = {name: tensor_shape(one) for name, one in tensors_of.items()} | floats.model.typical_shapes
+    check_sizes(shapes.items(), "tensor")
     (ready,) = job.feeds([first])
     computed = makers(floats.reference.graph)
     request = Request(
