@@ -89,7 +89,7 @@ def test_each_ends_as_it_should(part: int, ready: None) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_mutations_end_as_they_should(seed: int, ready: None) -> None:
     number = int.from_bytes(os.urandom(4))
-    assert not fuzz.fuzz(number, list(fuzz.KINDS), 60, 300.0), f"seed {number}"
+    assert not fuzz.fuzz(number, list(fuzz.KINDS), 30, 300.0), f"seed {number}"
 
 
 def test_a_judge_sees_what_is_wrong(tmp_path: Path) -> None:
@@ -253,6 +253,15 @@ def test_a_supervised_run_ends_as_it_does_alone(tmp_path: Path) -> None:
     assert line(tmp_path, "raise SystemExit(1)").code == 1
     assert line(tmp_path, "print('well')").out == "well\n"
     assert line(tmp_path, "import os, signal; os.kill(os.getpid(), signal.SIGKILL)").code == -signal.SIGKILL
+
+
+def test_an_interrupt_while_it_starts_is_no_traceback(tmp_path: Path) -> None:
+    program = (
+        "import os, signal; from onnxq import __main__ as m\n"
+        "m._run = lambda: os.kill(os.getpid(), signal.SIGINT)\nm.main()"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (-signal.SIGINT, "")
 
 
 def test_the_command_says_that_native_code_ended_it(tmp_path: Path) -> None:

@@ -42,6 +42,8 @@ def supervised(run: Callable[[], object], died: Callable[[str], int]) -> None:
     if child <= 0:
         if child == 0:
             _end_with(parent)
+            if before[signal.SIGINT] is signal.default_int_handler:  # until the command has one of its own
+                signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback of what is being imported
         signal.pthread_sigmask(signal.SIG_UNBLOCK, passed)
         run()
         return
