@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import onnx
+from onnx.external_data_helper import load_external_data_for_model
 
 from onnxq.base import remarks
 from onnxq.base.errors import UserError, unknown_name
@@ -307,6 +308,8 @@ class Job:
         adopted, file = self.pairs == "adopt", job.model.to_proto()
         takes = in_whole_numbers if adopted else not_in_blocks
         floats, stated = without_pairs(file, job.model.data_dir, takes)
+        if job.model.data_dir is not None:  # a model without pairs may have nothing beside it, and no folder
+            load_external_data_for_model(file, str(job.model.data_dir))
         job = replace(job, rules=self.rules, taken=TakenPairs(adopted, stated, file, floats))
         model = job._fresh()
         whole = None if self.whole is None else WholeModel(model)

@@ -333,12 +333,17 @@ class Quantization:
             return
         measures = source is not None and source.count is not None and file is not None
         for pairs in ("adopt", "drop") if measures and not job.limit.is_over and not _is_large(job) else ():
-            with remarks.heard(), job.step("pairs"):
-                other = job.with_pairs(pairs)
-                run = Quantization(other, self._options, source, None, self._format, None, None, self._repair)
-                built = run._calibrated(run._sampling(decides=sampling.confirms))[1].built
-            near = verify(built.job, sampling, built.proto, file)
-            told.append(as_measured(pairs, near, built.floats.model, built.draft.plan))
+            try:
+                with remarks.heard(), job.step("pairs"):
+                    other = job.with_pairs(pairs)
+                    run = Quantization(
+                        other, self._options, source, None, self._format, None, None, self._repair
+                    )
+                    built = run._calibrated(run._sampling(decides=sampling.confirms))[1].built
+                near = verify(built.job, sampling, built.proto, file)
+                told.append(as_measured(pairs, near, built.floats.model, built.draft.plan))
+            except UserError as error:  # the run is for what is kept
+                job.notes.append(f"--pairs {pairs} was not measured: {error}")
         job.notes.append(kept_inexact(job.inexact, told))
 
     def _verified(self, request: RunRequest, state: RunState) -> RunState:

@@ -354,3 +354,17 @@ def test_what_onnxruntime_quantized(symmetric: bool, tmp_path: Path) -> None:
     assert not {"Round", "Div", "Clip"} & set(counts(result.model))
     floats = outputs(float_net)
     assert db(floats, outputs(result.model)) > db(floats, outputs(file)) - 0.5
+
+
+@pytest.mark.parametrize("first", [SYMMETRIC["first"], (0.03, 100)], ids=["adopted", "kept, and measured"])
+def test_weights_beside_the_file_are_found_from_any_folder(tmp_path: Path, first: tuple[float, int]) -> None:
+    """Nothing but codes stands beside it, so that the model without its pairs has nothing there."""
+    file, path = two_layers(first, SYMMETRIC["second"]), tmp_path / "m.onnx"
+    inside = quantize(file)
+    onnx.save(file, path, save_as_external_data=True, location="m.codes", size_threshold=2000)
+    kept = onnx.load(path, load_external_data=False).graph.initializer
+    assert {t.data_type for t in kept if t.external_data} == {TensorProto.UINT8}
+    beside = onnxq.quantize(path, DATA, **QUICK)  # type: ignore[arg-type]
+    assert notes(beside) == notes(inside)
+    beside.save(tmp_path / "q.onnx")
+    assert np.array_equal(outputs(onnx.load(tmp_path / "q.onnx")), outputs(inside.model))
