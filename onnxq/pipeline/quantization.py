@@ -9,6 +9,7 @@ import numpy as np
 
 from onnxq.analysis.reports import number
 from onnxq.base import remarks
+from onnxq.base.errors import UserError
 from onnxq.base.plain import extended
 from onnxq.base.reason import code_of
 from onnxq.calib.stats import Stats
