@@ -27,7 +27,7 @@ def einsum_to_matmul(node: Node) -> Close | None:
     ranks = [one.rank for one in operands]
     if fixed[0] == fixed[1] or None in ranks:
         return None
-    terms, output = labels_of(str(node.attr("equation", "")), [rank or 0 for rank in ranks])
+    terms, output = labels_of(node.attr("equation"), [rank or 0 for rank in ranks])
     x, weight = operands[:: -1 if fixed[0] else 1]
     ours, theirs = terms[:: -1 if fixed[0] else 1]
     summed = [label for label in ours if label in theirs and label not in output]

@@ -19,8 +19,7 @@ def ml_array_feature_extractor(node: Node) -> Value:
     if x.rank is None:
         raise Skip(f"the rank of {x.name!r} is not known")
     if x.dtype is None or x.dtype.kind not in "fiu":
-        held = "text" if x.dtype is not None and x.dtype.kind == "O" else x.dtype or "what is not known"
-        raise Skip(f"{x.name!r} holds {held}, not numbers")
+        raise Skip(f"{x.name!r} holds text, or what is not known, not numbers")
     values = constant(indices)
     flat = op.Reshape(indices, np.array([-1])) if values is None else values.reshape(-1)
     y = op.Gather(x, flat, axis=x.rank - 1)

@@ -283,9 +283,25 @@ def _of_goal(report: Report) -> Iterator[LikelyCause]:
     elif given(report, "--max-float"):
         yield LikelyCause("max-float", "more layers than --max-float allows would have to stay in float", "",
                           "let more stay in float", again(report, without=("--max-float",)))  # fmt: skip
+    elif goal.search is not None and goal.search.met_where_chosen:
+        yield LikelyCause(
+            "met-where-chosen", "it is met on the samples that chose the layers, not on those that verify", "",
+            "ask for more, so that it is met on these too; or give more samples", _asking_for_more(report),
+        )  # fmt: skip
     else:
         yield LikelyCause("unreachable", "it is missed whatever stays in float", "",
                           "give more samples, or a lower goal")  # fmt: skip
+
+
+def _asking_for_more(report: Report) -> str:
+    """The command with a goal in dB that is higher by what is missing, twice; "" where that is not it."""
+    short = [one for one in part_of(GoalPart, report.goal).gates if not one.met]
+    if [one.kind for one in short] != ["sqnr"] or not given(report, "--min-sqnr"):
+        return ""
+    wanted, missing = number(short[0].goal), number(short[0].missing)
+    if wanted is None or missing is None:
+        return ""
+    return again(report, without=("--min-sqnr",), more=("--min-sqnr", f"{wanted + 2 * missing:.1f}"))
 
 
 # -- what quantization is worth -------------------------------------------------------------------

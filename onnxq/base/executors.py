@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from onnxq.base import interrupts
 from onnxq.base.errors import OnnxqError, UserError
@@ -39,6 +39,7 @@ class Submit(Protocol):
         ...
 
 
+@runtime_checkable
 class Executor(Protocol):
     """What runs functions elsewhere: of `concurrent.futures`, Dask's client, or an adapter of your own."""
 
@@ -51,20 +52,11 @@ def submit_of(executor: Executor | None, submit: Submit | None) -> Submit | None
     """What gives tasks away, of the two names that it goes by; None where nothing does.
 
     Raises:
-        UserError: both are given, or the executor is none.
+        UserError: both are given.
     """
-    if executor is None:
-        return submit
-    if submit is not None:
+    if executor is not None and submit is not None:
         raise UserError("executor and submit are two names of one thing", hint="give one of them")
-    found = getattr(executor, "submit", None)
-    if not callable(found):
-        raise UserError(
-            f"executor is a {type(executor).__name__}, which has no submit",
-            hint="give an object whose submit(function, *arguments) answers an object with result(), as of "
-            "concurrent.futures",
-        )
-    return found  # type: ignore[no-any-return]
+    return submit if executor is None else executor.submit
 
 
 def submitted(

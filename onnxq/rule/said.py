@@ -18,6 +18,14 @@ SAID = {
         "Network input s is a shape tensor and must have type Int32 or Int64. Type is Float.",
         "onnxq sanitize --freeze SCALES=1,1,2,2, by the input's name, and the scales that it is",
     ),
+    "resize-scales": (
+        "Resize scales must be an initializer!",
+        "onnxq sanitize computes what sizes decide; a scale that is an input: --freeze SCALES=1,1,2,2",
+    ),
+    "data-type": (
+        "Unsupported ONNX data type: UINT8 (2)",
+        "onnxq check MODEL names the tensor, and what repairs it: onnxq sanitize writes many types in wider ones",
+    ),
     "runtime-zero-point": (
         "IQuantizeLayer/IDequantizeLayer has zero_point which is not an initializer.",
         "onnxq sanitize --freeze ZERO_POINT=0, by the input's name",

@@ -332,6 +332,24 @@ def test_a_goal_that_left_no_int8_is_met_by_the_float_model(plain: dict[str, Any
     )  # fmt: skip
 
 
+def test_a_goal_that_was_met_where_layers_were_chosen_is_asked_for_higher(plain: dict[str, Any]) -> None:
+    """Others have less: that no layers meet it is not said."""
+
+    def change(report: dict[str, Any], *, met: bool) -> None:
+        gate = {"kind": "sqnr", "what": "SQNR", "of": "", "goal": 41.0, "measured": 39.8, "met": False,
+                "missing": 1.2, "interval": {"low": 38.0, "high": 40.5}, "samples": 16}  # fmt: skip
+        report["goal"] = {"met": False, "gates": [gate], "scores": None, "search": {"met_where_chosen": met}}
+        report["asked"].append(["--min-sqnr", "41"])
+
+    advice = of(plain, lambda report: change(report, met=True))
+    assert advice.answer == "do-not-ship"
+    assert "met on the samples that chose" in advice.cause
+    assert shlex.split(advice.command)[-2:] == ["--min-sqnr", "43.4"]
+    assert advice.command.count("--min-sqnr") == 1
+    other = of(plain, lambda report: change(report, met=False))
+    assert (other.cause, other.command) == ("it is missed whatever stays in float", "")
+
+
 def test_wide_intervals_are_not_shipped(plain: dict[str, Any]) -> None:
     """Of a model without a task, and of one whose few answers are all kept."""
     advice = of(plain, level(31.0, 12.0, 36.0))

@@ -134,7 +134,7 @@ def input_shape() -> tuple[int, ...]:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"executor": 3}, "executor is a int, which has no submit"),
+        ({"executor": 3}, "executor is 3, not an Executor"),
         ({"executor": Faulty(), "submit": Faulty().submit}, "two names of one thing"),
     ],
 )
