@@ -285,7 +285,7 @@ def _of_goal(report: Report) -> Iterator[LikelyCause]:
                           "let more stay in float", again(report, without=("--max-float",)))  # fmt: skip
     elif goal.search is not None and goal.search.met_where_chosen:
         yield LikelyCause(
-            "met-where-chosen", "it is met on the samples that chose the layers, not on those that verify", "",
+            "met-where-chosen", "it is met on the samples that chose layers, not on those that verify", "",
             "ask for more, so that it is met on these too; or give more samples", _asking_for_more(report),
         )  # fmt: skip
     else:

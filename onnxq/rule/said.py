@@ -24,7 +24,8 @@ SAID = {
     ),
     "data-type": (
         "Unsupported ONNX data type: UINT8 (2)",
-        "onnxq check MODEL names the tensor, and what repairs it: onnxq sanitize writes many types in wider ones",
+        "onnxq check MODEL names the tensor, and what repairs it: onnxq sanitize writes many types in wider "
+        "ones",
     ),
     "runtime-zero-point": (
         "IQuantizeLayer/IDequantizeLayer has zero_point which is not an initializer.",
