@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import subprocess
@@ -18,10 +17,6 @@ import onnx
 import onnx.parser
 import pytest
 from command import environment
-from hostile import data, fuzz, models
-from hostile.bounded import Ended, bounded
-from hostile.judge import judged, runtime_refuses, warm
-from hostile.mutate import changed_model
 
 from onnxq.base import memory_bound, supervised
 from onnxq.base.errors import UserError
@@ -30,6 +25,10 @@ from onnxq.graph.infer import follows_few
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node
 from onnxq.run import ort
+from tests.hostile import data, fuzz, models
+from tests.hostile.bounded import Ended, bounded
+from tests.hostile.judge import judged, runtime_refuses, warm
+from tests.hostile.mutate import changed_model
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks, and reads /proc")
 
