@@ -1,4 +1,4 @@
-# docker build -t onnxq . ; docker run --rm -v "$PWD:/work" onnxq quantize model.onnx --calib images/
+# docker build -t onnxq . ; docker run --rm -u "$(id -u):$(id -g)" -e HOME=/tmp -v "$PWD:/work" onnxq quantize model.onnx --calib images/
 FROM python:3.11-slim
 
 COPY . /src

@@ -15,13 +15,17 @@ case "$1" in
     done <<<"${ONNXQ_FLAGS:-}"
     words+=(--as "${ONNXQ_FORM:-github}")
     if [ "${ONNXQ_FORM:-github}" = sarif ]; then
-      words+=(--into "$place/sarif")
-      echo "sarif=$place/sarif" >>"${GITHUB_OUTPUT:?}"
+      mkdir -p "$place"
+      logs="$(mktemp -d "$place/sarif.XXXXXX")" # of its own: an action may run twice in a job
+      words+=(--into "$logs")
+      echo "sarif=$logs" >>"${GITHUB_OUTPUT:?}"
     fi
     words+=(--)
     while IFS= read -r model; do
       if [ -n "$model" ]; then words+=("$model"); fi
     done <<<"${ONNXQ_MODELS:-}"
-    "${ONNXQ_RUN:-$place/venv/bin/python}" -m onnxq.cli.each_model "${words[@]}"
+    # Prose has names of the model's: the runner would take a line of "::" as a command, and "##[" anywhere.
+    "${ONNXQ_RUN:-$place/venv/bin/python}" -P -m onnxq.cli.each_model "${words[@]}" \
+      2> >(sed -u 's/::/: :/g; s/##\[/# #[/g' >&2)
     ;;
 esac

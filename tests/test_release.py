@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -141,13 +142,29 @@ def test_the_hook_takes_many_files(models: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     text = text_of(".pre-commit-hooks.yaml")
     (given,) = re.findall(r"^  args: \[(.*)\]$", text, re.MULTILINE)
-    assert "entry: python -m onnxq.cli.each_model\n" in text
+    assert "entry: python -P -m onnxq.cli.each_model\n" in text
     args = [word.strip() for word in given.split(",")]
     assert each_model([*args, "bad.onnx", "a dir/good.onnx"]) == 1
     assert each_model([*args, "a dir/good.onnx"]) == 0
     assert each_model([*args, "none.onnx", "bad.onnx"]) == 2
     assert each_model(args) == 2
     assert "no model is named" in capfd.readouterr().err
+
+
+def test_the_hook_is_told_that_a_check_was_killed(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file is checked by its own name, whatever it is as a pattern; what died is no success."""
+    monkeypatch.chdir(models)
+    shutil.copy("bad.onnx", "m[1].onnx")
+    shutil.copy("a dir/good.onnx", "m1.onnx")
+    asked: list[list[str]] = []
+
+    def run(command: list[str], **options: Any) -> subprocess.CompletedProcess[bytes]:
+        asked.append(command)
+        return subprocess.CompletedProcess(command, -9 if len(asked) == 1 else 0)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert each_model(["--", "m[1].onnx", "m?.onnx"]) == 137
+    assert [command[-1] for command in asked] == ["m[1].onnx", "m1.onnx"]
 
 
 def test_licences_of_a_list() -> None:

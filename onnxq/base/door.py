@@ -14,6 +14,8 @@ import os
 import stat
 import zipfile
 
+from onnxq.base.errors import UserError
+
 VARIABLE = "ONNXQ_LARGEST_FILE"
 """The environment variable that raises what a file may hold, bytes."""
 
@@ -69,8 +71,21 @@ def text(path: str | os.PathLike[str], encoding: str = "utf-8", errors: str = "s
 
 def largest() -> int:
     """How many bytes a file may hold: `LARGEST`, or what the environment says."""
-    given = os.environ.get(VARIABLE, "")
-    return int(given) if given.isascii() and given.isdigit() else LARGEST
+    return stated(VARIABLE) or LARGEST
+
+
+def stated(variable: str) -> int:
+    """A whole number above 0 that the environment states; 0 where it states nothing.
+
+    Raises:
+        UserError: it states something else.
+    """
+    given = os.environ.get(variable, "")
+    if not given:
+        return 0
+    if not (given.isascii() and given.isdigit() and len(given) < 19 and int(given)):
+        raise UserError(f"{variable} is {given[:40]!r}", hint="it is a whole number above 0, as in 600")
+    return int(given)
 
 
 def check_archive(held: bytes) -> None:

@@ -76,7 +76,7 @@ def submitted(
         ahead: how many are given away at once.
 
     Raises:
-        OnnxqError: one of them raises it.
+        OnnxqError: one of them raises it; or what else it raises, time and again.
         UserError: one was lost time and again.
     """
     waiting: deque[tuple[Tag, tuple[Any, ...], Submitted | Exception]] = deque()
@@ -99,6 +99,8 @@ def submitted(
             except OnnxqError:
                 raise
             except Exception as error:
+                if last and type(error).__module__ == "builtins" and not isinstance(error, OSError):
+                    raise  # the function's own
                 if last:
                     raise _lost(error) from error
                 answer = given(args)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,16 +29,21 @@ def memory_bound(most: int | None) -> Iterator[None]:
     if most is None or used is None:
         yield
         return
-    soft, hard = _resource.getrlimit(_resource.RLIMIT_DATA)
-    bound = used + most
-    if any(0 <= limit < bound for limit in (soft, hard)):  # RLIM_INFINITY is -1
+    if not _one_at_a_time.acquire(blocking=False):  # a second thread's run has the bound of the first
         yield
         return
-    _resource.setrlimit(_resource.RLIMIT_DATA, (bound, hard))
+    soft, hard = _resource.getrlimit(_resource.RLIMIT_DATA)
+    bound = used + most
     try:
+        if not any(0 <= limit < bound for limit in (soft, hard)):  # RLIM_INFINITY is -1
+            _resource.setrlimit(_resource.RLIMIT_DATA, (bound, hard))
         yield
     finally:
         _resource.setrlimit(_resource.RLIMIT_DATA, (soft, hard))
+        _one_at_a_time.release()
+
+
+_one_at_a_time = threading.Lock()
 
 
 def _data_bytes(process: int) -> int | None:

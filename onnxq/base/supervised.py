@@ -10,6 +10,7 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -22,13 +23,13 @@ def supervised(run: Callable[[], object], died: Callable[[str], int]) -> None:
     """Runs a function in a child process, and ends as that does. For a main thread that is alone.
 
     Signals are passed on. The child is killed with this process where the system can do that (Linux).
-    Where processes cannot be forked (Windows), or this one may not, the function runs in this process.
+    Where processes cannot be forked (Windows), or this one may not or has threads, the function runs in it.
 
     Args:
         run: the function, which ends the process by itself.
         died: is called where native code ended the child, with the name of the signal; returns the exit code.
     """
-    if not hasattr(os, "fork"):
+    if not hasattr(os, "fork") or threading.active_count() > 1:
         run()
         return
     passed = [getattr(signal, name) for name in _PASSED_ON]
@@ -75,10 +76,12 @@ def _end_with(parent: int) -> None:
 
 
 def _of_signal(number: int, died: Callable[[str], int]) -> int:
-    name = signal.Signals(number).name
-    if name not in _DEATHS:  # somebody ended it: so it is for who waits for this process
-        signal.signal(number, signal.SIG_DFL) if number != signal.SIGKILL else None
+    name = next((name for name in _DEATHS if getattr(signal, name, None) == number), "")
+    if not name:  # somebody ended it: so it is for who waits for this process
+        if number != signal.SIGKILL:
+            signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
+        os._exit(128 + number)  # the first process of a container is not killed by itself
     code = died(name)
     with contextlib.suppress(OSError):
         sys.stdout.flush()

@@ -250,22 +250,31 @@ def gather_with_executor(
         UserError: as `collect`, in any of them; or the executor loses a task time and again.
     """
     done, taken, kept_at = gather(work, source, ()), 0, time.monotonic()
+
+    def told() -> StatsFile:
+        """With what the source tells here."""
+        return replace(done, lines=tuple(source.lines), skipped=tuple(sorted(source.skipped)))
+
     with interrupts.Folder() as name:
         _hand_over(work, Path(name), travels=True)
         parcel = Parcel.of(Path(name))
         samples = source.good(indices)
         blocks = iter(lambda: list(itertools.islice(samples, _BLOCK)), [])
-        for count, part in submitted(
-            submit, _gather_elsewhere, ((len(some), (parcel, some)) for some in blocks)
-        ):
-            for where, why in part.skipped:
-                source.skip(where, why)
-            done, taken = merge_files([done, part]), taken + count
-            progress(taken)
-            if time.monotonic() - kept_at > _KEPT_EACH:
-                write(done, keep)
-                kept_at = time.monotonic()
-    return replace(done, lines=tuple(source.lines), skipped=tuple(sorted(source.skipped)))
+        tasks = ((len(some), (parcel, some)) for some in blocks)
+        try:
+            for count, part in submitted(submit, _gather_elsewhere, tasks):
+                for where, why in part.skipped:
+                    source.skip(where, why)
+                done, taken = merge_files([done, part]), taken + count
+                progress(taken)
+                if time.monotonic() - kept_at > _KEPT_EACH:
+                    write(told(), keep)
+                    kept_at = time.monotonic()
+        except BaseException:  # as of a run without: what is done is kept
+            if done.stats.samples:
+                write(told(), keep)
+            raise
+    return told()
 
 
 def _gather_elsewhere(parcel: Parcel, samples: Sequence[Sample]) -> StatsFile:

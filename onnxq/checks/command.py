@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from onnxq.checks.load import CHECKS
 
 _SANITIZE = "onnxq sanitize"
 _WHOLE = "onnxq inspect MODEL"
+_STATED = re.compile(rf"{_SANITIZE}((?: --[a-z-]+ (?:'[^']*'|,(?=\S)|[^\s;,)'])+)*)(?! --)")
+"""What the advice says to run, with its flags; not where it only names a flag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +66,8 @@ def _of(finding: Finding, checked: Checked) -> str:
 
 
 def _template(finding: Finding) -> str:
-    if _SANITIZE in finding.advice:
-        return f"{_SANITIZE} MODEL"
+    if stated := _STATED.search(finding.advice):
+        return f"{_SANITIZE} MODEL{stated[1]}"
     check = CHECKS.get(finding.check)  # None of the user's own
     template = AT_NODE if check is None else check.command
     return _WHOLE if "NODE" in template and not finding.node else template

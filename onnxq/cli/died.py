@@ -8,7 +8,7 @@ from onnxq.cli.screen import Screen
 from onnxq.cli.verb import report_error
 
 _CAUSES = {
-    "SIGFPE": ", in which an integer is divided by zero",
+    "SIGFPE": ", in which an integer is divided by zero, or the least one by -1",
     "SIGBUS": ", of which a file became shorter meanwhile",
 }
 

@@ -291,7 +291,7 @@ def _walk(path: Path) -> tuple[dict[str, list[Path]], list[str]]:
         raise _unreadable(error) from error
 
     for root, folders, names in os.walk(path, onerror=refuse):
-        if root.count(os.sep) > _DEEPEST:  # Python's walk is recursive
+        if len(Path(root).relative_to(path).parts) > _DEEPEST:  # Python's walk is recursive
             raise UserError(f"{str(path)!r} holds folders in folders, more than {_DEEPEST}", hint="name one")
         others += sorted(f"{name}/" for name in folders if _is_clutter(name))
         folders[:] = sorted(name for name in folders if not _is_clutter(name))

@@ -107,7 +107,7 @@ def _check_output(
             raise UserError(
                 f"{str(path)!r} holds weights of the input {str(source)!r}", hint="give another path with -o"
             )
-        if path.exists() and not force and not _is_ours(path, record):
+        if path.exists() and not force and not _is_ours(path, record, listed=path in beside):
             raise UserError(
                 f"{str(path)!r} exists, and onnxq did not write it",
                 hint="give another path with -o, or --force to replace it",
@@ -223,12 +223,15 @@ def _holds_weights_of(model: Path, path: Path) -> bool:
     )
 
 
-def _is_ours(path: Path, record: Path) -> bool:
+def _is_ours(path: Path, record: Path, *, listed: bool = False) -> bool:
+    """Whether onnxq wrote it: the record is one; of what only some runs write it also has the name."""
     if path.stat().st_size == 0 or is_page(path):
         return True
     try:
-        return "onnxq" in json.loads(door.content(record))
-    except (OSError, ValueError, TypeError, RecursionError):
+        document = json.loads(door.content(record))
+        names = {Path(file).name for file in document["files"]} if listed else {path.name}
+        return "onnxq" in document and path.name in names
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return False
 
 

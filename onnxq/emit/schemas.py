@@ -179,7 +179,7 @@ def schema(kind: str) -> dict[str, Any]:
 
         return TOML_SCHEMAS[kind]()
     if kind not in KINDS:
-        raise unknown_name("kind of document", kind, sorted(KINDS))
+        raise unknown_name("kind of document", kind, sorted([*KINDS, "onnxq.toml", "plan.toml"]))
     entry = KINDS[kind]
     made = entry.load()
     found = _generated(made)

@@ -49,7 +49,7 @@ def serving_text(server: str, served: Served) -> str:
         served: the engine.
     """
     if server == "trtexec":
-        return f"#!/bin/sh\nset -e\n{served.build}\n"
+        return f'#!/bin/sh\nset -e\ncd "$(dirname "$0")"\n{served.build}\n'
     if server == "triton":
         return triton(served)
     text, open_ = deepstream(served)

@@ -42,8 +42,14 @@ def _tensors(kind: str, tensors: Sequence[Binding], *, batched: bool) -> Iterato
     yield f"{kind} ["
     for place, one in enumerate(tensors):
         dims = [dim if isinstance(dim, int) else -1 for dim in (one.shape or ())][batched:]
-        # a row of no dimensions is stated as one of a single number
-        shape = f"dims: [ {', '.join(map(str, dims))} ]" if dims else "dims: [ 1 ] reshape: { shape: [ ] }"
+        # a row of no dimensions is stated as one of a single number; of a rank that is not known nothing is
+        shape = (
+            ""
+            if one.shape is None
+            else f"dims: [ {', '.join(map(str, dims))} ]"
+            if dims
+            else "dims: [ 1 ] reshape: { shape: [ ] }"
+        )
         end = "," if place < len(tensors) - 1 else ""
         type_name = onnx.TensorProto.DataType.Name(one.elem_type)
         data_type = f"TYPE_{_OTHERWISE.get(type_name, type_name)}"

@@ -61,7 +61,11 @@ def is_affordable(node: Node, inputs: list[np.ndarray | None]) -> bool:
         return False
     if size > _BYTES + _TIMES * read:
         return False
-    work = _products(node.op, [array.size for array in inputs if array is not None], max(counts, default=0))
+    written = max(counts, default=0)
+    window = math.prod(map(int, node.attr("kernel_shape") or ())) if "Pool" in node.op else 0
+    work = max(
+        _products(node.op, [array.size for array in inputs if array is not None], written), window * written
+    )
     if work > _WORK or node.model.folding_work + work > _WORK_IN_ALL:
         return False
     node.model.folding_work += work

@@ -133,7 +133,7 @@ def external_range(tensor: onnx.TensorProto, data_dir: Path) -> tuple[Path, int,
         )
     needed = tensor_bytes(tensor)
     offset, length = (_count(said, key, fields.get(key, "")) for key in ("offset", "length"))
-    offset, length = offset or 0, length or needed
+    offset, length = offset or 0, needed if length is None else length
     size = path.stat().st_size
     if length < needed or offset + length > size:
         raise UserError(

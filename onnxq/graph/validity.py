@@ -132,7 +132,7 @@ def check_opsets(model: onnx.ModelProto, where: str) -> None:
     for entry in model.opset_import:
         domain = "" if entry.domain == "ai.onnx" else entry.domain
         of = f" of {domain!r}" if domain else ""
-        if not 0 < entry.version < 1 << 31:
+        if not (0 if domain else 1) <= entry.version < 1 << 31:
             raise invalid(
                 where, f"opset {entry.version}{of}: versions of operators are small numbers from 1 on"
             )
@@ -182,23 +182,23 @@ def _refuse_explosion(
     }
     sizes: dict[tuple[str, str, str], tuple[int, int]] = {}  # nodes, calls in a row
     for start in functions:
-        stack, open_ones = [start], {start}
+        stack, open_ones = [(start, iter(calls[start]))], {start}
         while stack:
-            key = stack[-1]
-            waits = next((call for call in calls[key] if call not in sizes), None)
+            key, rest = stack[-1]
+            waits = next((call for call in rest if call not in sizes), None)
             if waits is None:
                 called = [sizes[call] for call in calls[key]]
                 own = sum(1 for _ in all_nodes(functions[key].node))
                 sizes[key] = (
                     own + sum(nodes for nodes, _ in called), 1 + max((row for _, row in called), default=0),
                 )  # fmt: skip
-                open_ones.discard(stack.pop())
+                open_ones.discard(stack.pop()[0])
             elif waits in open_ones:
                 raise invalid(
                     where, f"its function {waits[1]!r} calls itself, or others that call it", _INLINE
                 )
             else:
-                stack.append(waits)
+                stack.append((waits, iter(calls[waits])))
                 open_ones.add(waits)
     name, row = max(((key[1], row) for key, (_, row) in sizes.items()), key=lambda one: one[1])
     if row > _MOST_CALLS:

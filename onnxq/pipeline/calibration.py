@@ -402,7 +402,9 @@ def measure(
     if not floats.reference.graph.output:
         return Stats({}, np.zeros(0, np.int64))
     tensors_of = floats.model.graph.tensors()
-    shapes = {name: tensor_shape(one) for name, one in tensors_of.items()} | floats.model.typical_shapes
+    weights = {tensor.name for tensor in floats.reference.graph.initializer}
+    shapes = {name: tensor_shape(one) for name, one in tensors_of.items() if name not in weights}
+    shapes |= floats.model.typical_shapes
     check_sizes(shapes.items(), "tensor")
     (ready,) = job.feeds([first])
     computed = makers(floats.reference.graph)

@@ -131,7 +131,7 @@ def save_made(result: Result, path: str | os.PathLike[str], papers: Papers, *, f
         return result.report.to_dict()
 
     documents: dict[str, Any] = {record.name: report}
-    served = _served(result, output)
+    served = _served(result, output, cache)
     documents |= {file.name: serving_text(name, served) for name, file in serving.items()}
     if papers.page:
         documents[files.page_path(record).name] = None
@@ -144,7 +144,7 @@ def _advised(result: Result) -> None:
     result.report = replace(result.report, advice=advise(result.report))
 
 
-def _served(result: Result, output: Path) -> Served:
+def _served(result: Result, output: Path, cache: Path | None) -> Served:
     """The engine of a saved result, for who serves it."""
     told, graph = result.report, result.model.graph
     constants = {one.name for one in graph.initializer}
@@ -157,7 +157,7 @@ def _served(result: Result, output: Path) -> Served:
         profiles=tuple(filter(None, result.deployments.values() or [result.profiles])),
         batch=frozenset(dim.name for dim in dims if dim.batch),
         images=data.images if data is not None else (),
-        build=told.commands[0],
+        build=_commands(result, Path(output.name), cache and Path(cache.name))[0],  # run where they lie
     )
 
 

@@ -67,6 +67,11 @@ def take_statistics(
     check_division(shard, workers)
     if source.count is None:
         _check_undivided(shard, workers)
+        if submit is not None:
+            raise UserError(
+                "an executor cannot take data that can be read only once",
+                hint="give a path, or a list of arrays",
+            )
         done = _of_stream(job, options, source)
     else:
         if submit is None and workers > 1 and not isinstance(data, str | os.PathLike):

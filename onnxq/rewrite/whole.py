@@ -146,7 +146,7 @@ class WholeModel:
             return WholeProof(stage, "unproven", why=self._why)
         try:
             got = self._run(model)  # which leaves no session behind: a second one may follow
-        except ort.Endless as error:
+        except (ort.Endless, ort.Bounded) as error:
             return WholeProof(stage, "unproven", why=f"the rewritten model: {error}")
         except ort.RunError as error:
             if self._stated and not ort.loads(model.to_proto(), self._data_dir):  # a branch that never runs

@@ -19,7 +19,7 @@ import onnxruntime
 from onnxruntime.capi.onnxruntime_pybind11_state import OrtDevice, OrtValueVector
 from threadpoolctl import threadpool_limits
 
-from onnxq.base import interrupts
+from onnxq.base import door, interrupts
 from onnxq.base.errors import OnnxqError, UserError
 from onnxq.base.memory_bound import memory_bound
 from onnxq.graph.constants import tensor_bytes
@@ -68,6 +68,10 @@ class Endless(RunError):
     """A run was stopped because it took too long."""
 
 
+class Bounded(RunError):
+    """A run on made-up input wanted more memory than it may have: that says nothing of the model."""
+
+
 _MADE_UP = 1 << 31
 """Bytes that a run on made-up input may take, beside `_TIMES` times its input: nobody knows what it wants."""
 _TIMES = 64
@@ -93,13 +97,7 @@ def _loop_seconds() -> float:
     """How long a model with a Loop may run once."""
     if _made_up.get():
         return _MADE_UP_SECONDS
-    return float(_stated(LOOP_SECONDS) or _LOOP_SECONDS)
-
-
-def _stated(variable: str) -> int:
-    """A number that the environment states; 0 for none."""
-    given = os.environ.get(variable, "")
-    return int(given) if given.isascii() and given.isdigit() and len(given) < 19 else 0
+    return float(door.stated(LOOP_SECONDS) or _LOOP_SECONDS)
 
 
 def _most(feeds: Mapping[str, Any], has_loop: bool) -> int | None:
@@ -107,7 +105,7 @@ def _most(feeds: Mapping[str, Any], has_loop: bool) -> int | None:
     if not (_made_up.get() or has_loop):
         return None
     most = _MADE_UP + _TIMES * sum(int(getattr(x, "nbytes", 0)) for x in feeds.values())
-    return most if _made_up.get() else _stated(LOOP_MEMORY) or most
+    return most if _made_up.get() else door.stated(LOOP_MEMORY) or most
 
 
 class Session:
@@ -205,7 +203,10 @@ class Session:
     def _failed(self, error: Exception) -> RunError:
         """The error of a run that failed."""
         text = _first_line(error)
-        of_loop = self._has_loop and "memory" in text and not _made_up.get()
+        short = "memory" in text or "bad_alloc" in text
+        if short and _made_up.get():
+            return Bounded("on made-up input it wants more memory than onnxq lets it have")
+        of_loop = self._has_loop and short
         hint = f"the model has a Loop: {LOOP_MEMORY} raises what a run may take, in bytes" if of_loop else ""
         return RunError(text, hint=hint)
 
@@ -639,6 +640,8 @@ def _inline_bytes(model: onnx.ModelProto) -> int:
 def _session(source: bytes | str, settings: SessionSettings, proto: onnx.ModelProto) -> Session:
     risky = settings.level != "off" and is_risky(proto)
     most = _MADE_UP + _TIMES * weight_bytes(proto) if _made_up.get() else None
+    if _made_up.get() or has_loop(proto):  # memory that onnxruntime's own threads do not get ends the process
+        settings.threads = 1
     try:
         with memory_bound(most):
             session = open_session(source, settings, risky)

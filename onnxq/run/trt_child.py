@@ -106,7 +106,14 @@ _MOST, _TIMES = 1 << 31, 16
 def _folder_bytes(model: str) -> int:
     """The size of what is in the folder of a model: its weights may be any of these files."""
     with os.scandir(os.path.dirname(os.path.abspath(model))) as entries:
-        return sum(entry.stat().st_size for entry in entries if entry.is_file())
+        return sum(map(_size, entries))
+
+
+def _size(entry: os.DirEntry[str]) -> int:
+    try:
+        return entry.stat().st_size if entry.is_file() else 0
+    except OSError:  # it has gone meanwhile
+        return 0
 
 
 def _capabilities(trt: Any) -> dict[int, Any]:

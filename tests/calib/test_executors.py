@@ -87,14 +87,32 @@ def test_a_task_that_is_lost_is_done_again_and_no_other(alone: bytes, tmp_path: 
     assert (faulty.count, faulty.done) == (5, 3)  # three tasks, two of them twice
 
 
-def test_what_is_lost_time_and_again_is_told_and_what_is_done_is_no_loss(
-    alone: bytes, tmp_path: Path
-) -> None:
+def test_what_is_lost_time_and_again_is_told_and_what_is_done_is_kept(alone: bytes, tmp_path: Path) -> None:
     path = tmp_path / "x.stats.npz"
     with pytest.raises(UserError, match="lost a task 3 times: ConnectionError: the machine is gone"):
-        taken(path, executor=Faulty(*range(100)))
-    assert not path.exists()
-    assert taken(path) == alone
+        taken(path, executor=Faulty(*range(1, 100)))
+    assert [one.name for one in tmp_path.iterdir()] == ["x.stats.npz.part-1"]
+    rest = Faulty()
+    assert taken(path, executor=rest) == alone
+    assert rest.count == 2  # of three tasks
+    assert [one.name for one in tmp_path.iterdir()] == ["x.stats.npz"]
+
+
+def test_what_a_task_itself_raises_is_not_the_executors(tmp_path: Path) -> None:
+    class Wrong(Faulty):
+        def submit(self, work: Any, /, *args: Any) -> Future[Any]:
+            future: Future[Any] = Future()
+            future.set_exception(AttributeError("no such attribute"))
+            return future
+
+    with pytest.raises(AttributeError, match="no such attribute"):
+        taken(tmp_path / "x.stats.npz", executor=Wrong())
+
+
+def test_what_can_be_read_only_once_has_no_tasks(tmp_path: Path) -> None:
+    data = ({input_name(): np.zeros(input_shape(), np.float32)} for _ in range(9))
+    with pytest.raises(UserError, match="an executor cannot take data that can be read only once"):
+        onnxq.calibrate(DIGITS / "digits.onnx", data, tmp_path / "x.stats.npz", executor=Faulty())
 
 
 def test_a_task_brings_all_that_it_needs(alone: bytes, tmp_path: Path) -> None:

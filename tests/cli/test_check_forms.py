@@ -146,7 +146,11 @@ def everything(path: str) -> list[Any]:
     found = [
         finding(name, advice=advice, **odd)
         for name in CHECKS
-        for advice in ("do", "onnxq sanitize repairs it")
+        for advice in (
+            "do",
+            "onnxq sanitize repairs it",
+            "state it: onnxq sanitize --freeze a=VALUE; or cut it",
+        )
     ]
     found += [finding(name, reason="of the whole model") for name in CHECKS]
     found.append(
@@ -211,4 +215,5 @@ def test_every_command_is_a_line_of_the_command_line() -> None:
         if one.check == "far-range" and one.advice.startswith("so"):
             assert one.command == "onnxq quantize 'a b/n:e,t%.onnx' --method mse --target tensorrt-10"
         if "sanitize" in one.advice:
-            assert one.command == "onnxq sanitize 'a b/n:e,t%.onnx' --target tensorrt-10"
+            stated = " --freeze a=VALUE" * ("--freeze" in one.advice)
+            assert one.command == f"onnxq sanitize 'a b/n:e,t%.onnx'{stated} --target tensorrt-10"

@@ -76,7 +76,9 @@ def test_what_is_written_is_what_the_file_says(tmp_path: Path) -> None:
     assert "max_batch_size: 8\n" in config
     assert 'name: "x.int8"\n' in config
     build = (tmp_path / names[0]).read_text("utf-8").splitlines()[-1]
-    assert build == result.report.commands[0]
+    folder = str(tmp_path) + "/"
+    assert build == result.report.commands[0].replace(folder, "")
+    assert 'cd "$(dirname "$0")"' in (tmp_path / names[0]).read_text("utf-8")
     assert "--saveEngine=x.int8.engine" in shlex.split(build)
     assert 'default_model_filename: "x.int8.engine"' in config
     told = fields((tmp_path / names[2]).read_text("utf-8"))
@@ -88,6 +90,18 @@ def test_what_is_written_is_what_the_file_says(tmp_path: Path) -> None:
     assert remarks == [
         "DeepStream: padding is black in DeepStream, and was gray 114 where the model was calibrated"
     ]
+
+
+def test_a_file_of_the_users_beside_the_model_is_not_replaced(tmp_path: Path) -> None:
+    result, _ = saved(tmp_path, "triton", {"preset": "yolo"})
+    mine = tmp_path / "x.int8.build.sh"
+    mine.write_text("my own\n", "utf-8")
+    with pytest.raises(UserError, match=r"x\.int8\.build\.sh' exists, and onnxq did not write it"):
+        result.save(tmp_path / "x.int8.onnx", page=False, deploy="triton,trtexec")
+    assert mine.read_text("utf-8") == "my own\n"
+    mine.unlink()
+    result.save(tmp_path / "x.int8.onnx", page=False, deploy="triton,trtexec")
+    result.save(tmp_path / "x.int8.onnx", page=False, deploy="triton,trtexec")
 
 
 @pytest.mark.parametrize("preset", [*PRESETS, "mine"])

@@ -23,6 +23,13 @@ IF = """(bool c, float[4] x) => (float[4] y) {{ y = If (c)
     <then_branch = a () => (float[4] t) {{ {} }}, else_branch = b () => (float[4] e) {{ e = Relu (x) }}> }}"""
 
 
+def test_a_domain_of_ones_own_may_begin_at_version_0() -> None:
+    text = '<ir_version: 8, opset_import: ["" : 17, "own" : 0]> g (float x) => (float y) { y = Abs (x) }'
+    assert Model.open(onnx.parser.parse_model(text)).opset == 17
+    with pytest.raises(UserError, match="opset 0: versions of operators are small numbers from 1 on"):
+        Model.open(onnx.parser.parse_model(text.replace('"" : 17', '"" : 0')))
+
+
 @pytest.mark.parametrize(
     ("body", "says"),
     [
