@@ -780,7 +780,7 @@ def test_sensitivity_verifies_what_would_be_written(tmp_path: Path) -> None:
 
 def test_a_time_limit_leaves_the_halves_of_a_score(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time is up at the first set: not all that there is goes to float."""
-    aim = quantized(eval=Fidelity()).report["goal"]["scores"]["int8"]
+    aim = quantized(eval=Fidelity(), loud="int8").report["goal"]["scores"]["int8"]
     real = Accuracy.scores
 
     def late(self: Accuracy, score: Any, sets: Any) -> list[float]:
