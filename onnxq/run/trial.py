@@ -22,6 +22,7 @@ import onnxruntime
 
 from onnxq.base import interrupts
 from onnxq.base.remarks import remark
+from onnxq.base.shown import shorten
 from onnxq.graph.half import speaks_half
 from onnxq.run.opening import Level, SessionSettings
 
@@ -78,10 +79,10 @@ def open_session(source: bytes | str, settings: SessionSettings, risky: bool) ->
 
 
 def _tell(failure: Exception, level: Level) -> None:
-    what = str(failure).strip().partition("\n")[0]
+    what = shorten(str(failure).strip().partition("\n")[0], 100)
     remark(
-        f"onnxruntime {onnxruntime.__version__} fails while it optimizes the model ({what}): "
-        f"the model was run with {_LEFT[level]}"
+        f"onnxruntime {onnxruntime.__version__} fails while it optimizes the model: it was run with "
+        f"{_LEFT[level]}, which takes longer and changes nothing else ({what})"
     )
 
 
