@@ -161,7 +161,7 @@ class Fidelity:
 
 def test_a_score_of_the_users() -> None:
     tell = Fidelity()
-    plain = quantized(eval=tell)
+    plain = quantized(eval=tell, loud="int8")
     scores = plain.report["goal"]["scores"]
     assert plain.report["goal"]["met"]  # nothing is asked for
     assert tell.parts == ["verify", "choose", "verify"]  # the float model twice, and what is written
@@ -233,7 +233,7 @@ def test_the_aim_is_raised_where_confirmation_falls_short(monkeypatch: pytest.Mo
     """The first set passes where it was chosen only: too little is asked for there."""
     aims: list[float] = []
     real = Accuracy.for_score
-    plain = quantized(eval=Fidelity())
+    plain = quantized(eval=Fidelity(), loud="int8")
     most = -plain.report["goal"]["scores"]["int8"] / 2
     int8 = ort.load(plain.model)
     chosen = Fidelity()(lambda feeds: dict(zip(int8.outputs, int8.run(feeds), strict=True)), "choose")
