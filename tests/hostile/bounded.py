@@ -80,6 +80,11 @@ def run(folder: Path, *line: str, seconds: float = SECONDS, memory: int = MEMORY
     return bounded(main, folder, seconds=seconds, memory=memory)
 
 
+def _said(path: Path) -> str:
+    """What a run wrote to a file; nothing where it was ended before it began."""
+    return path.read_text("utf-8", "replace") if path.exists() else ""
+
+
 def bounded(main: Callable[[], object], folder: Path, *, seconds: float, memory: int) -> Ended:
     """Calls a function in a process of its own, in a folder."""
     with tempfile.TemporaryDirectory() as own:
@@ -117,7 +122,7 @@ def bounded(main: Callable[[], object], folder: Path, *, seconds: float, memory:
         )
         return Ended(
             os.waitstatus_to_exitcode(status), time.monotonic() - began, peak,
-            *((scratch / name).read_text("utf-8", "replace") for name in ("out", "err")), over, left,
+            *(_said(scratch / name) for name in ("out", "err")), over, left,
         )  # fmt: skip
 
 
