@@ -173,7 +173,7 @@ class WholeModel:
         if exact or (verdict.sqnr_db is not None and verdict.sqnr_db < least):
             try:
                 own = None if exact else self._own_noise()
-            except ort.Endless as error:
+            except (ort.Endless, ort.Bounded) as error:
                 return WholeProof(verdict.stage, "unproven", why=f"the original, optimized: {error}")
             if own is None or (verdict.sqnr_db is not None and verdict.sqnr_db < own - _MARGIN):
                 raise Differs(f"the model's outputs change {verdict.change}")
@@ -182,6 +182,8 @@ class WholeModel:
     def _check_loads(self, model: Model) -> None:
         try:
             ort.load(model.to_proto(), optimize=False, data_dir=self._data_dir)
+        except ort.Bounded:
+            return
         except ort.RunError as error:
             raise Differs(f"onnxruntime does not load the model any more: {error}") from error
 
@@ -208,7 +210,7 @@ class WholeModel:
         try:
             session = ort.load(self._source, data_dir=self._data_dir)
             return _verdict("", expected, session.run(self._feeds, seconds=self._seconds)).sqnr_db
-        except ort.Endless:
+        except (ort.Endless, ort.Bounded):
             raise
         except (ort.RunError, Differs):
             return None
@@ -240,6 +242,8 @@ class WholeModel:
                         f"on made-up input the original, which has a Loop, did not end in {self._seconds:g} s"
                     )
                     return
+                except ort.Bounded as error:
+                    self._why = f"the original: {error}"
                 except ort.RunError as error:
                     self._why = f"onnxruntime does not run the original: {error}"
                 else:

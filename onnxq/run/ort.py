@@ -203,12 +203,20 @@ class Session:
     def _failed(self, error: Exception) -> RunError:
         """The error of a run that failed."""
         text = _first_line(error)
-        short = "memory" in text or "bad_alloc" in text
-        if short and _made_up.get():
-            return Bounded("on made-up input it wants more memory than onnxq lets it have")
-        of_loop = self._has_loop and short
+        if _is_short(text) and _made_up.get():
+            return _bounded()
+        of_loop = self._has_loop and _is_short(text)
         hint = f"the model has a Loop: {LOOP_MEMORY} raises what a run may take, in bytes" if of_loop else ""
         return RunError(text, hint=hint)
+
+
+def _is_short(text: str) -> bool:
+    """Whether a message of onnxruntime's is of memory that it did not get."""
+    return "memory" in text or "bad_alloc" in text
+
+
+def _bounded() -> Bounded:
+    return Bounded("on made-up input it wants more memory than onnxq lets it have")
 
 
 def _endless(seconds: float, of_loop: bool) -> Endless:
@@ -648,6 +656,8 @@ def _session(source: bytes | str, settings: SessionSettings, proto: onnx.ModelPr
         return Session(session, has_loop(proto))
     except Exception as error:  # as above
         text = _first_line(error)
+        if most is not None and _is_short(text):
+            raise _bounded() from error
         unknown = "is not a registered function/op" in text
         hint = "give the library of custom operators with --ort-ops LIB" if unknown else ""
         raise RunError(text, hint=hint) from error
