@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+import types
 import zlib
 from pathlib import Path
 
@@ -29,6 +31,7 @@ from onnxq.graph.infer import follows_few
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node
 from onnxq.run import ort
+from onnxq.run.opening import SessionSettings
 from tests.hostile import data, fuzz, models
 from tests.hostile.bounded import Ended, bounded
 from tests.hostile.judge import judged, runtime_refuses, warm
@@ -260,6 +263,27 @@ def test_a_loop_has_a_limit_for_each_sample(monkeypatch: pytest.MonkeyPatch) -> 
     assert ort.LOOP_SECONDS in caught.value.hint
     with pytest.raises(ort.Endless):
         session.run_values({name: ort.as_value(value) for name, value in x.items()}, ["y"])
+    monkeypatch.setenv(ort.LOOP_SECONDS, "1.5")
+    with pytest.raises(UserError, match=r"ONNXQ_LOOP_SECONDS is '1\.5'"):
+        session.run(x)
+
+
+def test_what_is_bounded_has_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """onnxruntime's other threads do not live through memory that they do not get."""
+    threads: list[int] = []
+    opened = ort.open_session
+
+    def noted(source: bytes | str, settings: SessionSettings, risky: bool) -> object:
+        threads.append(settings.threads)
+        return opened(source, settings, risky)
+
+    monkeypatch.setattr(ort, "open_session", noted)
+    plain = onnx.parser.parse_model(HEAD + "(float[4] x) => (float[4] y) { y = Neg (x) }")
+    ort.load(plain)
+    with ort.made_up():
+        ort.load(plain)
+    ort.load(onnx.parser.parse_model(ENDLESS))
+    assert threads == [0, 1, 1]
 
 
 def line(folder: Path, body: str) -> Ended:
@@ -280,7 +304,19 @@ def test_a_death_of_native_code_is_a_line(name: str, tmp_path: Path) -> None:
 def test_a_supervised_run_ends_as_it_does_alone(tmp_path: Path) -> None:
     assert line(tmp_path, "raise SystemExit(1)").code == 1
     assert line(tmp_path, "print('well')").out == "well\n"
-    assert line(tmp_path, "import os, signal; os.kill(os.getpid(), signal.SIGKILL)").code == -signal.SIGKILL
+    kill = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    assert line(tmp_path, kill).code == -signal.SIGKILL
+
+    def first() -> None:
+        """As the first process of a container, which does not hear its own signals."""
+
+        def once(process: int, number: int) -> None:
+            assert (process, number) == (os.getpid(), signal.SIGKILL)
+
+        supervised.os = types.SimpleNamespace(**{**vars(os), "kill": once})  # type: ignore[assignment]
+        supervised.supervised(lambda: os._exit(os.kill(os.getpid(), signal.SIGKILL)), lambda name: 2)
+
+    assert bounded(first, tmp_path, seconds=20.0, memory=4 << 30).code == 128 + signal.SIGKILL
 
 
 def test_an_interrupt_while_it_starts_is_no_traceback(tmp_path: Path) -> None:

@@ -355,6 +355,14 @@ def test_external_data_missing_or_short(tmp_path: Path) -> None:
     (tmp_path / "w.bin").write_bytes(b"\0" * 15)
     with pytest.raises(UserError, match="too short"):
         Model.open(path)
+    (tmp_path / "w.bin").write_bytes(b"\0" * 64)
+    Model.open(path)
+    model = onnx.load(path, load_external_data=False)
+    (length,) = [one for one in model.graph.initializer[0].external_data if one.key == "length"]
+    length.value = "0"  # which is no length that is not stated
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(UserError, match="too short"):
+        Model.open(path)
 
 
 def test_loading_does_not_read_the_weights(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -422,6 +423,23 @@ def test_a_model_that_does_not_run_any_more_differs() -> None:
     editor.finish()
     with pytest.raises(Differs, match="does not run any more"):
         whole.compare(model, "clean", exact=True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is bounded on Linux alone")
+def test_what_meets_a_bound_of_memory_proves_nothing() -> None:
+    """The bound is ours: that the rewritten model meets it is no fault of the rules."""
+    model = opened("g (float[2, 4] x) => (float[2, 4] y) { [n] a = Abs (x)  y = Exp (a) }")
+    whole = WholeModel(model)
+    editor = Editor(model)
+    (node,) = [Node(model, n) for n in model.graph.nodes if n.name == "n"]
+    large = op.Expand(op.ReduceMax(node.inputs[0], keepdims=0), np.array([1_500_000_000]))
+    editor.replace(node, {0: op.Max(op.Abs(node.inputs[0]), op.ReduceMin(large, keepdims=0))})
+    editor.finish()
+    with ort.made_up():
+        proof = whole.compare(model, "clean", exact=True)
+    assert (proof.verdict, proof.why) == (
+        "unproven", "the rewritten model: on made-up input it wants more memory than onnxq lets it have",
+    )  # fmt: skip
 
 
 BRANCHES = """g (float[N, 4] x, bool flag) => (float[N, 4] y) {
