@@ -82,16 +82,28 @@ def models(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def acted(folder: Path, step: str, **inputs: str) -> subprocess.CompletedProcess[str]:
+def acted(
+    folder: Path, step: str, run: Path | None = None, **inputs: str
+) -> subprocess.CompletedProcess[str]:
     """Runs a step of the action, as GitHub's runner does."""
     variables = {
         **os.environ, "PYTHONPATH": str(ROOT), "RUNNER_TEMP": str(folder / "temp"),
-        "ONNXQ_RUN": sys.executable,
+        "ONNXQ_RUN": str(run or sys.executable),
         "GITHUB_ACTION_PATH": str(ROOT), "GITHUB_OUTPUT": str(folder / "output"),
         **{f"ONNXQ_{name.upper()}": value for name, value in inputs.items()},
     }  # fmt: skip
     command = ["bash", str(ROOT / "release/action.sh"), step]
     return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
+
+
+def test_a_name_in_the_action_s_prose_is_no_command(tmp_path: Path) -> None:
+    """The runner reads both streams: what a model calls its nodes is not to be taken for commands."""
+    run = tmp_path / "run"
+    run.write_text("#!/bin/sh\necho '::error file=a::found'\necho ' ::stop-commands::x ##[add-mask]y' >&2\n")
+    run.chmod(0o755)
+    ran = acted(tmp_path, "check", run, models="a.onnx")
+    assert ran.stdout == "::error file=a::found\n"
+    assert ran.stderr == " : :stop-commands: :x # #[add-mask]y\n"
 
 
 def test_the_action_checks_each_model(models: Path) -> None:
