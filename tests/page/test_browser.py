@@ -311,6 +311,7 @@ def test_keys(visit: Callable[..., Visit], small: Path) -> None:
     page.keyboard.press("ArrowUp")
     assert chosen() == "block10"
     page.keyboard.press("Enter")
+    panel.wait_for(state="visible", timeout=5000)  # drawn at the next frame, on a busy machine late
     assert panel.is_visible()
     assert "block10/" in (panel.locator("h3").text_content() or "")
     page.keyboard.press("j")  # the panel follows
