@@ -41,11 +41,22 @@ NONE = Detections(np.empty((0, 4)), np.empty(0), np.empty(0, int))
 
 def overlaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Intersection over union of each of some boxes with each of others, `[boxes, others]`; 0 of no area."""
-    low = np.maximum(boxes[:, None, :2], others[None, :, :2])
-    high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
-    both = np.prod(np.maximum(high - low, 0), axis=-1)
-    areas, other_areas = (np.prod(np.maximum(one[:, 2:] - one[:, :2], 0), axis=-1) for one in (boxes, others))
-    union = areas[:, None] + other_areas[None] - both
+    return _overlaps(boxes.T[:, :, None], area(boxes)[:, None], others.T[:, None], area(others))
+
+
+def area(boxes: np.ndarray) -> np.ndarray:
+    """The area of each of some boxes, `[boxes]`."""
+    left, top, right, bottom = boxes.T
+    found: np.ndarray = np.maximum(right - left, 0) * np.maximum(bottom - top, 0)
+    return found
+
+
+def _overlaps(corners: np.ndarray, areas: np.ndarray, others: np.ndarray, other_areas: np.ndarray) -> np.ndarray:
+    """Intersections over unions of boxes by their corners `[4, ...]` and areas, which broadcast."""
+    wide = np.minimum(corners[2], others[2]) - np.maximum(corners[0], others[0])
+    high = np.minimum(corners[3], others[3]) - np.maximum(corners[1], others[1])
+    both = np.maximum(wide, 0) * np.maximum(high, 0)
+    union = areas + other_areas - both
     found: np.ndarray = np.divide(both, union, out=np.zeros_like(both), where=union > 0)
     return found
 
@@ -61,10 +72,11 @@ def suppressed(found: Detections, most_iou: float) -> Detections:
     kept = np.zeros(len(found.scores), bool)
     for label in np.unique(found.classes):
         left = np.flatnonzero(found.classes == label)
+        corners, areas = found.boxes[left].T, area(found.boxes[left])
         while len(left):
-            best, left = left[0], left[1:]
-            kept[best] = True
-            left = left[overlaps(found.boxes[best : best + 1], found.boxes[left])[0] <= most_iou]
+            kept[left[0]] = True
+            apart = _overlaps(corners[:, 0], areas[0], corners[:, 1:], areas[1:]) <= most_iou
+            left, corners, areas = left[1:][apart], corners[:, 1:][:, apart], areas[1:][apart]
     return found.some(kept)
 
 
