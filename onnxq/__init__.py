@@ -27,6 +27,8 @@ _PLACES = {
     "onnxq.cli.bar": ("bar",),
     "onnxq.options.config": ("LayerRule",),
     "onnxq.documents.pieces": ("ChainRun",),
+    "onnxq.base.executors": ("RayExecutor",),
+    "onnxq.base.stored": ("StoredExecutor",),
     "onnxq.base.errors": ("Fault", "OnnxqError", "UserError"),
     "onnxq.pipeline.pieces": ("Extract", "Pieces", "extract", "run_pieces", "split"),
     "onnxq.pipeline": ("calibrate", "merge_stats", "plan", "quantize", "sanitize", "sensitivity"),

@@ -10,7 +10,9 @@ from onnxq.analysis.weights import WeightTable as WeightTable
 from onnxq.base.errors import Fault as Fault
 from onnxq.base.errors import OnnxqError as OnnxqError
 from onnxq.base.errors import UserError as UserError
+from onnxq.base.executors import RayExecutor as RayExecutor
 from onnxq.base.progress import Observer as Observer
+from onnxq.base.stored import StoredExecutor as StoredExecutor
 from onnxq.calib.stats_file import StatsFile as StatsFile
 from onnxq.cli.bar import bar as bar
 from onnxq.documents.analysis import Analysis as Analysis
@@ -114,6 +116,7 @@ __all__ = [
     "Pieces",
     "Planned",
     "Ranking",
+    "RayExecutor",
     "Repairs",
     "Result",
     "RuleList",
@@ -124,6 +127,7 @@ __all__ = [
     "SchemaList",
     "Sensitivity",
     "StatsFile",
+    "StoredExecutor",
     "SymptomTable",
     "TensorSummary",
     "TensorTable",

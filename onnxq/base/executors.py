@@ -127,6 +127,42 @@ def _lost(error: Exception) -> UserError:
     )
 
 
+class RayExecutor:
+    """Runs tasks on a cluster of Ray, which the caller has begun (`ray.init`)."""
+
+    def __init__(self, **options: Any) -> None:
+        """Of tasks with some options of `ray.remote`, as `num_cpus=2`; Ray's own without any.
+
+        Raises:
+            UserError: Ray is not installed.
+        """
+        try:
+            import ray
+        except ImportError as error:
+            raise UserError("ray is not installed", hint="pip install ray") from error
+        self._ray, self._options, self._remote = ray, options, dict[Callable[..., Any], Any]()
+
+    def submit(self, work: Callable[..., Any], /, *args: Any) -> Submitted:
+        """As `Submit`."""
+        if work not in self._remote:
+            self._remote[work] = (
+                self._ray.remote(**self._options)(work) if self._options else self._ray.remote(work)
+            )
+        return _RayAnswer(self._ray, self._remote[work].remote(*args))
+
+
+@dataclass(frozen=True, slots=True)
+class _RayAnswer:
+    ray: Any
+    reference: Any
+
+    def result(self) -> Any:
+        return self.ray.get(self.reference)
+
+    def cancel(self) -> None:
+        self.ray.cancel(self.reference)
+
+
 @dataclass(frozen=True, slots=True)
 class Parcel:
     """The files of a folder by their content, which a task takes along: elsewhere this machine's are not.
@@ -144,11 +180,11 @@ class Parcel:
         """That of a folder, subfolders included."""
         names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
         files = {name: (folder / name).read_bytes() for name in names}
-        hashing = hashlib.sha256()
-        for name, content in files.items():
-            hashing.update(f"{name} {len(content)} ".encode("utf-8", "surrogateescape"))
-            hashing.update(content)
-        return Parcel(hashing.hexdigest(), files)
+        return Parcel(digest_of(files), files)
+
+    def contents(self) -> Mapping[str, bytes]:
+        """The content of each file, by its path in the folder."""
+        return self.files
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[Path]:
@@ -157,12 +193,21 @@ class Parcel:
             if self.digest not in _unpacked:
                 _unpacked.clear()
                 folder = interrupts.Folder()
-                for name, content in self.files.items():
+                for name, content in self.contents().items():
                     path = Path(folder.name, name)
                     path.parent.mkdir(parents=True, exist_ok=True)
                     path.write_bytes(content)
                 _unpacked[self.digest] = folder
             yield Path(_unpacked[self.digest].name)
+
+
+def digest_of(files: Mapping[str, bytes]) -> str:
+    """That of names and contents: SHA-256, as hexadecimal digits."""
+    hashing = hashlib.sha256()
+    for name, content in files.items():
+        hashing.update(f"{name} {len(content)} ".encode("utf-8", "surrogateescape"))
+        hashing.update(content)
+    return hashing.hexdigest()
 
 
 _one_at_a_time = threading.Lock()

@@ -6,6 +6,7 @@ import multiprocessing
 import pickle
 import subprocess
 import sys
+import zipfile
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -185,3 +186,47 @@ def test_a_parcel_is_known_by_its_content(tmp_path: Path) -> None:
     assert a.digest == b.digest != c.digest
     with c.opened() as folder:
         assert (folder / "sub/x").read_text("utf-8") == "2"
+
+
+def test_a_store_is_written_once_and_read_elsewhere(alone: bytes, tmp_path: Path) -> None:
+    store, elsewhere = tmp_path / "store", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    sizes: list[int] = []
+
+    class Weighing(Elsewhere):
+        def submit(self, work: Any, /, *args: Any) -> Future[Any]:
+            sizes.append(len(pickle.dumps(args[0])))
+            assert len(list(store.iterdir())) == 1
+            return super().submit(work, *args)
+
+    with onnxq.StoredExecutor(Weighing(elsewhere), f"file://{store}") as executor:
+        assert taken(tmp_path / "x.stats.npz", executor=executor) == alone
+    assert len(sizes) == 3
+    assert max(sizes) < 1000  # bytes: no model
+    assert not list(store.iterdir())
+
+
+def test_another_file_in_the_store_is_not_taken(tmp_path: Path) -> None:
+    class Replacing(Faulty):
+        def submit(self, work: Any, /, *args: Any) -> Future[Any]:
+            (file,) = (tmp_path / "store").iterdir()
+            with zipfile.ZipFile(file, "w") as packed:
+                packed.writestr("model.onnx", b"another")
+            return super().submit(work, *args)
+
+    with (
+        onnxq.StoredExecutor(Replacing(), f"file://{tmp_path / 'store'}") as executor,
+        pytest.raises(UserError, match=r"onnxq-[0-9a-f]{64}.zip is not what was written there"),
+    ):
+        taken(tmp_path / "x.stats.npz", executor=executor)
+    with pytest.raises(UserError, match="is no store"):
+        onnxq.StoredExecutor(Faulty(), "nothing://here")
+
+
+def test_ray(alone: bytes, tmp_path: Path) -> None:
+    ray = pytest.importorskip("ray")
+    ray.init(num_cpus=2, include_dashboard=False)
+    try:
+        assert taken(tmp_path / "x.stats.npz", executor=onnxq.RayExecutor(num_cpus=1)) == alone
+    finally:
+        ray.shutdown()
