@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from onnxq.advice.causes import of_data
 from onnxq.advice.findings import findings
 from onnxq.advice.worth import worth_of
 from onnxq.analysis.reports import number, part_of
@@ -28,7 +29,9 @@ def advise(report: Report) -> Advice:
     of its task (else 30 dB of the worst part of its outputs), whose data nothing is doubtful about, and that
     moves no more bytes than plain float16.
     """
-    found = sorted(findings(report), key=_rank)
+    every, of_the_data = tuple(findings(report)), {one.code for one in of_data(report)}
+    doubtful = any(one.weight == "open" and one.code in of_the_data for one in every)
+    found = sorted(every, key=lambda one: _rank(one, doubtful))
     first = found[0] if found else None
     if first is None or first.weight == "told":
         command = report.commands[0] if report.commands else ""
@@ -44,9 +47,13 @@ def advise(report: Report) -> Advice:
     )  # fmt: skip
 
 
-def _rank(one: AdviceFinding) -> int:
-    """Doubts about the data go before bytes: with other data all figures are others."""
-    return 2 if one.weight == "told" else 1 if one.weight == "open" or one.code == "bytes" else 0
+def _rank(one: AdviceFinding, doubtful: bool) -> int:
+    """What is bad decides. Bytes wait for doubts about the data: with other data all figures are others."""
+    if one.weight == "told":
+        return 3
+    if one.weight == "open":
+        return 1 if doubtful else 2
+    return 1 if one.code == "bytes" else 0
 
 
 def _cause(found: list[AdviceFinding]) -> LikelyCause | None:

@@ -51,7 +51,9 @@ def area(boxes: np.ndarray) -> np.ndarray:
     return found
 
 
-def _overlaps(corners: np.ndarray, areas: np.ndarray, others: np.ndarray, other_areas: np.ndarray) -> np.ndarray:
+def _overlaps(
+    corners: np.ndarray, areas: np.ndarray, others: np.ndarray, other_areas: np.ndarray
+) -> np.ndarray:
     """Intersections over unions of boxes by their corners `[4, ...]` and areas, which broadcast."""
     wide = np.minimum(corners[2], others[2]) - np.maximum(corners[0], others[0])
     high = np.minimum(corners[3], others[3]) - np.maximum(corners[1], others[1])

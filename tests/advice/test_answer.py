@@ -122,6 +122,10 @@ def test_bytes_decide_only_where_the_data_are_sure(plain: dict[str, Any]) -> Non
     both = of(plain, lambda report: (heavier(report), doubt("alike", [], [])(report)))
     assert (both.answer, both.because) == ("do-not-ship", "as seen")
     assert [one.code for one in both.findings] == ["alike", "bytes"]
+    few = lambda report: report["accuracy"][0].update(samples=2)  # noqa: E731
+    open_elsewhere = of(plain, lambda report: (heavier(report), few(report)))
+    assert (open_elsewhere.answer, open_elsewhere.because) == (advice.answer, advice.because)
+    assert [one.weight for one in open_elsewhere.findings[:2]] == ["bad", "open"]
 
 
 def test_what_moves_the_bytes_is_the_step_that_does_and_then_the_layer(plain: dict[str, Any]) -> None:
