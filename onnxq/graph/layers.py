@@ -311,7 +311,7 @@ def _matmul(node: Node, left: Tensor, right: Tensor, index: int) -> Layer | None
 
 
 def _size(weight: Tensor) -> tuple[int, ...]:
-    return tuple(int(dim or 0) for dim in weight.shape or ())
+    return tuple(0 if dim is None or isinstance(dim, str) else int(dim) for dim in weight.shape or ())
 
 
 def _shape(tensor: Tensor, place: int | None) -> Shape | None:

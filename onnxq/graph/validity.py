@@ -84,7 +84,9 @@ def check_types(infos: Iterable[onnx.ValueInfoProto], where: str) -> None:
 
 
 def check_names(graph: onnx.GraphProto, where: str, outer: Sequence[set[str]] = ()) -> None:
-    """Refuses a graph with two definitions of a tensor, or an output that nothing makes; its bodies likewise.
+    """Refuses two definitions of a tensor, outputs that nothing makes, attributes that only functions can have.
+
+    Bodies of the graph are looked at likewise.
 
     Args:
         graph: the graph.
@@ -107,8 +109,13 @@ def check_names(graph: onnx.GraphProto, where: str, outer: Sequence[set[str]] = 
         if info.name not in made and not any(info.name in names for names in outer):
             what = f"nothing makes its output {info.name!r}" if info.name else "an output has no name"
             raise invalid(where, what)
-    for body in (a.g for node in graph.node for a in node.attribute if a.HasField("g")):
-        check_names(body, where, (*outer, made))
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.ref_attr_name:
+                what = f"attribute {attribute.name!r} of node {node.name!r} takes its value from a function's"
+                raise invalid(where, f"{what} {attribute.ref_attr_name!r}, and is in no function")
+            if attribute.HasField("g"):
+                check_names(attribute.g, where, (*outer, made))
 
 
 def _refuse_again(nodes: Iterable[onnx.NodeProto], made: set[str], where: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import onnx
 
 from onnxq.graph.constants import tensor_bytes
+from onnxq.graph.load import opset_of
 from onnxq.graph.source import without_graph
 from onnxq.graph.spool import weight_bytes
 from onnxq.graph.types import dtype_of, value_info
@@ -15,6 +16,8 @@ from onnxq.run import ort
 
 # A model with more bytes of weights is first tried without the large ones: what refuses it seldom reads them.
 _MUCH, _LARGE = 1 << 26, 1 << 12
+
+_OLDEST = 7
 
 # Words of onnxruntime's that say that it lacks something.
 _LACKS = (
@@ -37,7 +40,8 @@ def refusal(model: onnx.ModelProto, data_dir: Path | None = None) -> str | None:
         data_dir: the folder of its external data.
 
     Returns:
-        Its words; None where it loads the model, or only lacks an operator or a kernel.
+        Its words; None where it loads the model, or only lacks an operator or a kernel. Of opsets that it
+        has no kernels for, that.
     """
     if weight_bytes(model) > _MUCH and _refused(_light(model), data_dir) is None:
         return None
@@ -70,6 +74,13 @@ def _refused(model: onnx.ModelProto, data_dir: Path | None) -> str | None:
     try:
         ort.try_as_written(model, data_dir)
     except ort.RunError as error:
+        opset = (
+            opset_of(model)
+            if any(entry.domain in ("", "ai.onnx") for entry in model.opset_import)
+            else _OLDEST
+        )
+        if is_lack(str(error)) and opset < _OLDEST:
+            return f"its opset is {opset}, and the oldest that onnxruntime has kernels for is {_OLDEST}"
         return None if is_lack(str(error)) else plain(str(error))
     return None
 

@@ -843,6 +843,18 @@ def wholes() -> Iterator[Hostile]:
             codes=EITHER if name in ("twice", "10000") else REFUSED,
             says=("opset",),
         )
+    yield Hostile("opset-2", text("(float[N, 3] x) => (float[N, 3] y) { y = Relu (x) }", opset=2), codes=(0,))
+    symbolic = parsed(
+        """(float[1, 3, 8, 8] x) => (float[N, 4] w, float[1, 4, 8, 8] y) <int8[4, 3, 1, 1] codes = {1,2,3,4,5,6,7,8,9,10,11,12}, float s = {0.1},
+        int8 z = {0}> { w = DequantizeLinear (codes, s, z)  q = QuantizeLinear (x, s, z)  a = DequantizeLinear (q, s, z)  y = Conv (a, w) }"""
+    )
+    yield Hostile("weights-of-a-symbolic-size", saved(symbolic), codes=EITHER,
+                  verbs=("check net.onnx --no-engine", "sanitize net.onnx"))  # fmt: skip
+    referring = parsed(
+        "(float[4] x) => (float[4] y) { k = Constant <value_ints = [4]> ()  y = Reshape (x, k) }"
+    )
+    referring.graph.node[0].attribute[0].ref_attr_name = "/dev/zero"
+    yield Hostile("attribute-of-a-function", saved(referring), says=("in no function",))
     for version in (0, -1, 1 << 40, 99):
         yield Hostile(f"ir-{version}", changed(lambda model, version=version: setattr(model, "ir_version", version)),
                       codes=EITHER if version < 1 else REFUSED, says=("IR version",), verbs=("sanitize net.onnx",))  # fmt: skip
