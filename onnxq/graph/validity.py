@@ -84,7 +84,7 @@ def check_types(infos: Iterable[onnx.ValueInfoProto], where: str) -> None:
 
 
 def check_names(graph: onnx.GraphProto, where: str, outer: Sequence[set[str]] = ()) -> None:
-    """Refuses two definitions of a tensor, outputs that nothing makes, attributes that only functions can have.
+    """Refuses two definitions of a tensor, outputs that nothing makes, attributes that a function alone has.
 
     Bodies of the graph are looked at likewise.
 
