@@ -292,10 +292,14 @@ def dynamic_codes(x: Value, opset: int) -> tuple[Value, Value, Value]:
     return codes, scale, shift
 
 
-def around_zero(codes: Tensor, zero: Tensor | None) -> bool:
-    """Whether codes are around 0, so that TensorRT's int8 has them: int8 around 0, or uint8 around 128."""
+def are_pairs(node: Node, codes: Tensor, zero: Tensor | None) -> bool:
+    """Whether codes that a node reads or gives become Q/DQ pairs.
+
+    TensorRT's int8 has them around 0: int8, or uint8 around 128. Others do where pairs may be of any codes.
+    """
     dtype = codes.dtype if zero is None else zero.dtype
-    return (dtype == np.int8 and is_zero(zero)) or is_128(zero)
+    around_zero = (dtype == np.int8 and is_zero(zero)) or is_128(zero)
+    return around_zero or not node.lacks("asymmetric-quantization")
 
 
 def recoded(

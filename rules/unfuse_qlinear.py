@@ -16,7 +16,7 @@ are computed of the codes themselves, in the order in which onnxruntime does:
 """
 
 import numpy as np
-from _quantized import STEP, around_zero, coded, read_out, recoded, stated
+from _quantized import STEP, are_pairs, coded, read_out, recoded, stated
 from _sums_of_codes import centred
 
 from onnxq.rule import Fires, Node, Skip, Skips, Tensor, Value, Within, constant, is_static, op, rule
@@ -56,7 +56,7 @@ def unfuse_qlinear(node: Node) -> Within:
     stated(scale, *(step for _, step, _ in operands_))
     first = operands_[0][0]
     every = [*((codes, shift) for codes, _, shift in operands_), (node.outputs[0], zero)]
-    if not all(codes is not None and around_zero(codes, shift) for codes, shift in every):
+    if not all(codes is not None and are_pairs(node, codes, shift) for codes, shift in every):
         whole = _whole(node, name, operands_, scale, zero)
         if whole is not None:
             return Within(whole, 1, STEP)

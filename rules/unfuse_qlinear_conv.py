@@ -17,7 +17,7 @@ numbers in float32, which is exact below 2**24 (longer sums are computed in part
 """
 
 import numpy as np
-from _quantized import FLOAT, STEP, along, around_zero, coded, real, recoded, stated
+from _quantized import FLOAT, STEP, along, are_pairs, coded, real, recoded, stated
 from _sums_of_codes import biased, centred, conv, reach
 
 from onnxq.rule import Fires, Node, Skip, Skips, Tensor, Value, Within, op, operands, required, rule
@@ -28,7 +28,7 @@ def unfuse_qlinear_conv(node: Node) -> Within | Value:
     x, xs, xz, w, ws, wz, ys, yz = required(node, 8)
     bias = operands(node, 9)[8]
     stated(xs, ws, ys)
-    if all(around_zero(codes, zero) for codes, zero in ((x, xz), (w, wz), (node.outputs[0], yz))):
+    if all(are_pairs(node, codes, zero) for codes, zero in ((x, xz), (w, wz), (node.outputs[0], yz))):
         inputs = [real(x, xs, xz, node), real(w, ws, wz, node, axis=0)]
         if bias is not None:
             inputs.append(_bias(bias, xs, ws))

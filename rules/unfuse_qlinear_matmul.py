@@ -20,7 +20,7 @@ A QGemm adds int32 numbers to the sums; without a scale for its output it gives 
 """
 
 import numpy as np
-from _quantized import STEP, around_zero, coded, real, recoded, stated
+from _quantized import STEP, are_pairs, coded, real, recoded, stated
 from _sums_of_codes import biased, centred, matmul, reach
 
 from onnxq.rule import Close, Fires, Node, Skip, Skips, Tensor, Value, Within, op, operands, required, rule
@@ -32,7 +32,9 @@ def unfuse_qlinear_matmul(node: Node) -> Within | Close | Value:
     a, scale_a, zero_a, b, scale_b, zero_b = required(node, 6)
     bias, out, zero = operands(node, 9)[6:] if is_gemm else (None, *required(node, 8)[6:])
     stated(scale_a, scale_b, out)
-    ready = all(around_zero(codes, one) for codes, one in ((a, zero_a), (b, zero_b), (node.outputs[0], zero)))
+    ready = all(
+        are_pairs(node, codes, one) for codes, one in ((a, zero_a), (b, zero_b), (node.outputs[0], zero))
+    )
     if not is_gemm and out is not None and ready:
         product = op.MatMul(real(a, scale_a, zero_a, node, -2), real(b, scale_b, zero_b, node, -1))
         return Within(coded(product, out, zero, a), 1, STEP)

@@ -357,17 +357,11 @@ def _bytes(report: Report) -> Iterator[AdviceFinding]:
 
 def _float_pairs(report: Report) -> Iterator[LikelyCause]:
     """That what the file has quantized is computed in float, as int8 around 0 has not its numbers."""
-    for note in [one for one in report.notes if STAY_FLOAT in one]:
+    notes = (*report.notes, *part_of(CalibrationPart, report.calibration).notes)
+    for note in [one for one in notes if STAY_FLOAT in one]:
         yield LikelyCause(
             "float-pairs", note, "", "take their ranges in int8", again(report, more=("--pairs", "adopt"))
         )
-    operators = sum(one.rule.startswith("unfuse_qlinear") for one in report.changes)
-    if operators:
-        yield LikelyCause(
-            "float-pairs",
-            f"{counted(operators, 'quantized operator')} of the file: between them is float arithmetic",
-            "", "quantize the float model that the file was made of",
-        )  # fmt: skip
 
 
 _LARGER, _EXPORT = "a larger batch", "an export with a larger batch, or a dynamic one,"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -24,6 +25,14 @@ _NO_FURTHER = (
     "RoiAlign", "Concat", "Max", "Min", "Mean", "Where", "CenterCropPad",
 )  # fmt: skip
 """Operators that give nothing beyond the greatest magnitude of their float inputs, but for 1 by rounding."""
+
+_PRODUCTS = {"MatMul": None, "Gemm": None, "Conv": 0, "ConvTranspose": 1}
+"""Layers whose weights bound what they give, and the axis of their weights' output channels."""
+
+_ENOUGH = 8192.0
+"""What is bounded by sums of magnitudes alone may be that at most: an eighth of what float16 reaches.
+
+Such bounds grow from layer to layer; a greater one says nothing."""
 
 Ranges = Mapping[str, tuple[float, float]]
 """The least and the greatest value of tensors that were measured."""
@@ -59,6 +68,8 @@ def bounds(model: Model, ranges: Ranges) -> dict[int, float]:
                     continue
                 limits = [measured[tensor.name]] if main and tensor.name in measured else []
                 limits += [bound] if bound is not None else []
+                if not limits and (sure := _by_magnitudes(node, bounded)) is not None and sure <= _ENOUGH:
+                    limits = [sure]
                 if limits:
                     bounded[id(tensor)] = min(limits)
     return bounded
@@ -109,6 +120,37 @@ def _bound(node: Any, bounded: Mapping[int, float]) -> float | None:
         return None
     extra = 1.0 if node.op in ("Round", "Ceil", "Floor") else 0.0
     return max(entry for entry in read if entry is not None) + extra
+
+
+def _by_magnitudes(node: Any, bounded: Mapping[int, float]) -> float | None:
+    """The greatest magnitude of sums and products of what a node reads; None of another node."""
+    if node.domain not in (None, "", "ai.onnx") or node.op not in (*_PRODUCTS, "Add", "Sub", "Sum", "Mul"):
+        return None
+    if node.op in _PRODUCTS:
+        return _of_layer(node, bounded)
+    read = list(_magnitudes(node, bounded))
+    if None in read or len(read) != len(node.inputs):
+        return None
+    known = [one for one in read if one is not None]
+    return math.prod(known) if node.op == "Mul" else sum(known)
+
+
+def _of_layer(node: Any, bounded: Mapping[int, float]) -> float | None:
+    """The sum of the magnitudes of a channel's weights times what the layer reads at most, and its bias."""
+    data, weights, *rest = node.inputs
+    most = bounded.get(id(data))
+    if most is None or not is_constant(weights) or any(not is_constant(one) for one in rest if one.name):
+        return None
+    values = np.abs(np.asarray(constant_of(weights), np.float64))
+    axis = _PRODUCTS[node.op]
+    if axis is None:
+        axis = 0 if node.op == "Gemm" and node.attrs.get("transB", 0) else values.ndim - 1
+    if values.ndim < 2 or (node.op == "Gemm" and node.attrs.get("transA", 0)):
+        return None
+    sums = values.sum(axis=tuple(one for one in range(values.ndim) if one != axis)).max(initial=0.0)
+    scale = abs(node.attrs.get("alpha", 1.0)) if node.op == "Gemm" else 1.0
+    biases = [magnitude(one) for one in rest if one.name]
+    return float(sums * most * scale + sum(biases) * max(1.0, abs(node.attrs.get("beta", 1.0))))
 
 
 def _magnitudes(node: Any, bounded: Mapping[int, float]) -> Iterator[float | None]:

@@ -36,6 +36,9 @@ ConfigPath = Annotated[
 ]
 
 
+_NO_DATA = "give --calib DATA, or --stats FILE; of a file that is quantized already --pairs adopt needs none"
+
+
 class Chosen:
     """What the flags give, else the configuration file, else a default.
 
@@ -153,7 +156,7 @@ class Chosen:
             between = "nor" if none else "and by"
             raise UserError(
                 f"{given} {VERBS[self.verb].data} {between} --data-loader-script",
-                hint=f"see onnxq {self.verb} --help",
+                hint=_NO_DATA if none and self.verb == "quantize" else f"see onnxq {self.verb} --help",
             )
         if place.script is None:
             assert place.path is not None

@@ -76,7 +76,8 @@ def given(chosen: Chosen) -> tuple[Any, dict[str, Any]]:
         UserError: flags of which one would be ignored, or no data are given.
     """
     calibration, plan = chosen.calibration(), chosen.group(Format).plan
-    has_data = chosen.has_data or (calibration.stats is None and plan is None)
+    ranges_are_stated = repairs_of(chosen).pairs == "adopt"
+    has_data = chosen.has_data or (calibration.stats is None and plan is None and not ranges_are_stated)
     chosen.refuse_ignored(calibration.stats, without_data=not has_data)
     if not chosen.group(Goal).is_set and "workers" in chosen.flags(Division):
         raise UserError(

@@ -138,7 +138,7 @@ def quantize(
     Args:
         model: a path or a ModelProto, which is not modified.
         data: calibration data: a path, arrays, or samples in a list, a dataset or a loader (docs/data.md);
-            None: `stats` or `plan` is all there is.
+            None: `stats`, `plan` or the file's own pairs (`pairs="adopt"`) are all there is.
         layers: what is different for some layers, see `onnxq.options.config`.
         state: a file that keeps what is measured for the goal: a call that was interrupted goes on there.
         executor: what measures for the goal in the place of `workers`: an object whose `submit(function,
@@ -158,7 +158,8 @@ def quantize(
     asked = _asked("quantize", options)
     target = load_target(asked.repairs.target)
     _check_cache(target, asked.format)
-    if data is None and asked.calibration.stats is None and asked.format.plan is None:
+    stated = asked.format.plan is not None or asked.repairs.pairs == "adopt"
+    if data is None and asked.calibration.stats is None and not stated:
         raise UserError("there is no calibration data", hint="give --calib DATA, or --stats FILE")
     _check_goal(asked.goal, target, data is not None)
     if target.explicit:

@@ -60,6 +60,14 @@ class TakenPairs:
         """Whether int8 around 0 holds all numbers of their codes."""
         return all(one.exact for one in self.stated)
 
+    @property
+    def ends(self) -> Iterator[tuple[str, tuple[float, float]]]:
+        """The least and the greatest value that the pairs of activations let through, by tensor."""
+        for one in self.stated:
+            if not one.constant:
+                most = float(np.max(one.amax))
+                yield one.tensor, (-most, most)
+
     def ranges(self, plan: QuantPlan) -> dict[str, Range]:
         """The ranges of the activations of a plan, as the pairs said."""
         found: dict[str, Range] = {}

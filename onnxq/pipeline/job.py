@@ -254,13 +254,12 @@ class Job:
 
     def _with_pairs(self, opened: Callable[[], Model]) -> Model:
         """The model as rules make it that write no pair as arithmetic; nothing is proved."""
-        rules, lacks = self._rules_of_pairs, self.target.lacks_feature
-        return Sanitizing(rules, lacks, "never", None, opened, lambda _: None).run(opened())[0]
+        lacks = self._lacks_beside_codes
+        return Sanitizing(self.rules, lacks, "never", None, opened, lambda _: None).run(opened())[0]
 
-    @property
-    def _rules_of_pairs(self) -> Sequence[Rule]:
-        """The rules that are on, but for those of codes that are not around 0."""
-        return [rule for rule in self.rules if rule.lacks != "asymmetric-quantization"]
+    def _lacks_beside_codes(self, name: str) -> bool:
+        """Whether the target lacks a feature, if it had pairs of any codes: those are to be taken out."""
+        return name != "asymmetric-quantization" and self.target.lacks_feature(name)
 
     def _pairs_asked(self) -> tuple[str, int]:
         """What becomes of the file's pairs: what the user says, or `adopt` where that is exact; `inexact`."""
@@ -304,26 +303,26 @@ class Job:
 
     def _without_pairs(self) -> Job:
         """The job of the model without the pairs of the file, as the rules make it that keep pairs."""
-        job = replace(self, rules=self._rules_of_pairs)._repaired()
+        job = self._repaired(self._lacks_beside_codes)
         adopted, file = self.pairs == "adopt", job.model.to_proto()
         takes = in_whole_numbers if adopted else not_in_blocks
         floats, stated = without_pairs(file, job.model.data_dir, takes)
         if job.model.data_dir is not None:  # a model without pairs may have nothing beside it, and no folder
             load_external_data_for_model(file, str(job.model.data_dir))
-        job = replace(job, rules=self.rules, taken=TakenPairs(adopted, stated, file, floats))
+        job = replace(job, taken=TakenPairs(adopted, stated, file, floats))
         model = job._fresh()
         whole = None if self.whole is None else WholeModel(model)
         return replace(job, model=model, whole=whole, before=interface(model))
 
-    def _repaired(self) -> Job:
-        """The job of the model that the rules make."""
+    def _repaired(self, lacks: Callable[[str], bool] | None = None) -> Job:
+        """The job of the model that the rules make, for a target that lacks some features; None: its own."""
         with self.step("sanitize"):
             done = self.rewrites
             job, changes = self._raised()
             written = densify(job.model)
             repair = Sanitizing(
                 job.rules,
-                job.target.lacks_feature,
+                lacks or job.target.lacks_feature,
                 job.repairs.prove,
                 job.whole,
                 job._fresh,

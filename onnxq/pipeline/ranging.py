@@ -87,10 +87,16 @@ class Ranging:
     def _refuse(self, missing: Sequence[str]) -> None:
         """Refuses to go on without data, if tensors are missing."""
         if missing and self._given is None:
+            taken = self._job.taken
+            who, where = (
+                ("the file has no pair", "")
+                if taken is not None
+                else ("the plan has no amax", ", or write an amax into the plan")
+            )
             raise UserError(
-                f"the plan has no amax of tensor {missing[0]!r} ({len(missing)} of those that it quantizes "
+                f"{who} of tensor {missing[0]!r} ({len(missing)} of those that are quantized "
                 "have none), and there is no data to measure it with",
-                hint="give --calib DATA or --stats FILE, or write an amax into the plan",
+                hint=f"give --calib DATA or --stats FILE{where}",
             )
         if missing:
             assert self._given is not None

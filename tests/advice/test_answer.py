@@ -173,19 +173,12 @@ def test_what_moves_the_bytes_is_the_step_that_does_and_then_the_layer(plain: di
 
     def of_pairs(report: dict[str, Any]) -> None:
         change(report)
-        report["notes"] = ["2 of the file's pairs stay float arithmetic. --pairs adopt: 20 dB"]
+        report["calibration"]["notes"] = ["2 of the file's pairs stay float arithmetic. --pairs adopt: 20 dB"]
 
     finding = next(one for one in of(plain, of_pairs).findings if one.code == "bytes")
     assert [cause.code for cause in finding.causes] == ["float-pairs", "step", "bytes-layer", "float16"]
     assert finding.causes[0].said.endswith("--pairs adopt: 20 dB")
     assert shlex.split(finding.causes[0].command)[-2:] == ["--pairs", "adopt"]
-
-    def of_operators(report: dict[str, Any]) -> None:
-        change(report)
-        report["changes"] = [{"rule": "unfuse_qlinear_conv", "node": name} for name in "ab"]
-
-    finding = next(one for one in of(plain, of_operators).findings if one.code == "bytes")
-    assert finding.causes[0].said.startswith("2 quantized operators of the file")
 
 
 @pytest.mark.parametrize("dynamic", [True, False])

@@ -69,6 +69,17 @@ def test_a_clip_with_an_infinite_bound_bounds_nothing() -> None:
     assert named == {"big": 4e6, "a": 4e6, "b": 5.0}
 
 
+def test_what_nobody_measured_is_bounded_by_weights_and_sums() -> None:
+    """By the greatest sum of magnitudes of a channel; where that is much, it says nothing."""
+    model = model_of("""g (float[1, 2, 4, 4] x) => (float[1, 2, 4, 4] y) <float[2] b = {1, -3}> {
+        a = Conv (x, w, b)  s = Add (a, x)  m = Mul (s, s)  y = Mul (m, m) }""",
+        w=np.float32([[[[1]], [[-2]]], [[[0.5]], [[0.25]]]]),
+    )  # fmt: skip
+    found = bounds(model, {"x": (-2, 1)})
+    names = {name: found[id(tensor)] for name, tensor in model.graph.tensors().items() if id(tensor) in found}
+    assert names == {"x": 2, "a": 9, "s": 11, "m": 121}  # y: 14,641
+
+
 def test_activations_of_100000() -> None:
     model = model_of(
         """g (float[1, 4, 8, 8] x) => (float[1, 4, 8, 8] y) <float down = {1e-4}> {
@@ -103,7 +114,7 @@ def test_a_margin_for_what_calibration_did_not_see() -> None:
 def test_tensors_that_were_not_measured_stay() -> None:
     model = model_of("""g (float[N] x, float[N] z, bool c) => (float[N] y, float[N] u) {
         a = Neg (x)  b = Add (a, z)  y = Sigmoid (b)  d = Relu (a)
-        u = If (c) <then_branch = t () => (float[N] p) { i = Add (d, d)  p = Tanh (i) },
+        u = If (c) <then_branch = t () => (float[N] p) { i = Exp (d)  p = Tanh (i) },
                     else_branch = e () => (float[N] q) { j = Tanh (d)  q = Neg (j) }> }""")
     found = islands(model, "fp16", {"x": (-1, 1)})
     assert set(found.without_range) == {"z", "b", "i", "u"}

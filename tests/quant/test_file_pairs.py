@@ -326,8 +326,9 @@ def test_adopted_layers_run_in_int8() -> None:
     assert engine["int8"] == engine["planned"] == 2
 
 
+@pytest.mark.parametrize("form", ["QDQ", "QOperator"])
 @pytest.mark.parametrize("symmetric", [True, False])
-def test_what_onnxruntime_quantized(symmetric: bool, tmp_path: Path) -> None:
+def test_what_onnxruntime_quantized(symmetric: bool, form: str, tmp_path: Path) -> None:
     """It leaves out Relus, and quantizes sums; the int8 net is as near to the float one as the file."""
     quantization = pytest.importorskip("onnxruntime.quantization")
     net = Net(1, 16, 8, 8)
@@ -346,14 +347,37 @@ def test_what_onnxruntime_quantized(symmetric: bool, tmp_path: Path) -> None:
     quantization.quantize_static(
         tmp_path / "float.onnx", tmp_path / "file.onnx", Reader(), activation_type=kind,
         weight_type=quantization.QuantType.QInt8, extra_options={"ActivationSymmetric": symmetric},
+        quant_format=quantization.QuantFormat[form],
     )  # fmt: skip
     file = onnx.load(tmp_path / "file.onnx")
     result = quantize(file, pairs="adopt")
-    assert counts(file)["Relu"] == symmetric
-    assert counts(result.model)["Relu"] == 1
-    assert not {"Round", "Div", "Clip"} & set(counts(result.model))
+    assert ("QLinearConv" in counts(file)) == (form == "QOperator")
+    assert form == "QOperator" or counts(file)["Relu"] == symmetric
+    assert not {"Round", "Div", "Clip", "QLinearConv"} & set(counts(result.model))
     floats = outputs(float_net)
     assert db(floats, outputs(result.model)) > db(floats, outputs(file)) - 0.5
+    if not symmetric:
+        assert counts(result.model)["Relu"] == 1
+        without_data = onnxq.quantize(file, pairs="adopt", **QUICK)  # type: ignore[arg-type]
+        assert np.array_equal(outputs(without_data.model), outputs(result.model))
+
+
+def test_a_tensor_without_a_pair_needs_data() -> None:
+    net = Net(1, 16, 8, 8)
+    file = net.model(
+        net.conv(pair(net, net.conv("x", 16, 16, 3, 3, seed=1), 0.05, 128), 16, 16, 3, 3, seed=2)
+    )
+    with pytest.raises(UserError, match=r"the file has no pair of tensor 'x' \(1 of those"):
+        onnxq.quantize(file, pairs="adopt", **QUICK)  # type: ignore[arg-type]
+    assert quantize(file, pairs="adopt").report["calibration"]["samples"] > 0
+
+
+def test_without_data_the_ranges_of_pairs_say_what_can_be_float16() -> None:
+    """Layers in float between pairs: what they give is bounded by their weights and what they read."""
+    file = two_layers(**ABOVE_ZERO)
+    made = onnxq.quantize(file, pairs="adopt", keep_float=["*"], compile=False)
+    assert made.report["body"]["type"] == "fp16"
+    assert made.report["body"]["float32"] == []
 
 
 @pytest.mark.parametrize("first", [SYMMETRIC["first"], (0.03, 100)], ids=["adopted", "kept, and measured"])
