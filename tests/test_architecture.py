@@ -78,6 +78,8 @@ FENCES = {
     "tensorrt_rtx": {"run"},
     "polygraphy": {"run"},
     "PIL": {"data"},
+    "fsspec": {"base"},
+    "ray": {"base"},
     "pyarrow": {"data"},
     "av": {"data"},
     "typer": {"cli"},

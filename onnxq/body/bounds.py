@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import onnx
 
+from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
+from onnxq.graph.view import Node
 from onnxq.graph.wiring import constant_of, is_constant
 
 _WITHIN_ONE = (
@@ -26,8 +28,7 @@ _NO_FURTHER = (
 )  # fmt: skip
 """Operators that give nothing beyond the greatest magnitude of their float inputs, but for 1 by rounding."""
 
-_PRODUCTS = {"MatMul": None, "Gemm": None, "Conv": 0, "ConvTranspose": 1}
-"""Layers whose weights bound what they give, and the axis of their weights' output channels."""
+_SUMS = ("Add", "Sub", "Sum")
 
 _ENOUGH = 8192.0
 """What is bounded by sums of magnitudes alone may be that at most: an eighth of what float16 reaches.
@@ -68,7 +69,11 @@ def bounds(model: Model, ranges: Ranges) -> dict[int, float]:
                     continue
                 limits = [measured[tensor.name]] if main and tensor.name in measured else []
                 limits += [bound] if bound is not None else []
-                if not limits and (sure := _by_magnitudes(node, bounded)) is not None and sure <= _ENOUGH:
+                if (
+                    not limits
+                    and (sure := _by_magnitudes(Node(model, node), bounded)) is not None
+                    and sure <= _ENOUGH
+                ):
                     limits = [sure]
                 if limits:
                     bounded[id(tensor)] = min(limits)
@@ -122,35 +127,34 @@ def _bound(node: Any, bounded: Mapping[int, float]) -> float | None:
     return max(entry for entry in read if entry is not None) + extra
 
 
-def _by_magnitudes(node: Any, bounded: Mapping[int, float]) -> float | None:
+def _by_magnitudes(node: Node, bounded: Mapping[int, float]) -> float | None:
     """The greatest magnitude of sums and products of what a node reads; None of another node."""
-    if node.domain not in (None, "", "ai.onnx") or node.op not in (*_PRODUCTS, "Add", "Sub", "Sum", "Mul"):
+    if node.domain:
         return None
-    if node.op in _PRODUCTS:
-        return _of_layer(node, bounded)
-    read = list(_magnitudes(node, bounded))
+    layer = layer_of(node)
+    if layer is not None:
+        return _of_layer(layer, bounded)
+    if node.op not in _SUMS and node.op != "Mul":
+        return None
+    read = list(_magnitudes(node.node, bounded))
     if None in read or len(read) != len(node.inputs):
         return None
     known = [one for one in read if one is not None]
     return math.prod(known) if node.op == "Mul" else sum(known)
 
 
-def _of_layer(node: Any, bounded: Mapping[int, float]) -> float | None:
+def _of_layer(layer: Layer, bounded: Mapping[int, float]) -> float | None:
     """The sum of the magnitudes of a channel's weights times what the layer reads at most, and its bias."""
-    data, weights, *rest = node.inputs
-    most = bounded.get(id(data))
-    if most is None or not is_constant(weights) or any(not is_constant(one) for one in rest if one.name):
+    operands = layer.node.node.inputs
+    most = bounded.get(id(operands[1 - layer.index]))
+    rest = [one for one in operands[2:] if one.name]
+    weights = constant_of(operands[layer.index])
+    if most is None or weights is None or not all(map(is_constant, rest)):
         return None
-    values = np.abs(np.asarray(constant_of(weights), np.float64))
-    axis = _PRODUCTS[node.op]
-    if axis is None:
-        axis = 0 if node.op == "Gemm" and node.attrs.get("transB", 0) else values.ndim - 1
-    if values.ndim < 2 or (node.op == "Gemm" and node.attrs.get("transA", 0)):
-        return None
-    sums = values.sum(axis=tuple(one for one in range(values.ndim) if one != axis)).max(initial=0.0)
-    scale = abs(node.attrs.get("alpha", 1.0)) if node.op == "Gemm" else 1.0
-    biases = [magnitude(one) for one in rest if one.name]
-    return float(sums * most * scale + sum(biases) * max(1.0, abs(node.attrs.get("beta", 1.0))))
+    others = tuple(axis for axis in range(weights.ndim) if axis != layer.axis)
+    sums = np.abs(weights.astype(np.float64)).sum(axis=others).max(initial=0.0)
+    alpha, beta = (abs(layer.node.attr(name, 1.0)) for name in ("alpha", "beta"))
+    return float(sums * most * alpha + sum(map(magnitude, rest)) * beta)
 
 
 def _magnitudes(node: Any, bounded: Mapping[int, float]) -> Iterator[float | None]:
