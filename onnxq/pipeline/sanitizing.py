@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from onnxq.base.errors import Fault, UserError, cause_of
+from onnxq.documents.changes import GROWS
 from onnxq.emit.files import save_model
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
@@ -159,7 +160,9 @@ class Sanitizing:
         if last is None or not last.difference:  # it does not repeat
             return None
         change = last.report.changes[-1]
-        why = f"with it {last.difference}, although it was proved by itself"
+        why = (
+            f"with it {last.difference}{GROWS if last.report.steps else ', although it was proved by itself'}"
+        )
         proof = replace(change.proof, verdict="failed", why=why)
         return replace(change, removed=(), added=(), proof=proof, reproducer=self._save(last, low))
 

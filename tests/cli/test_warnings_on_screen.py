@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -194,3 +195,22 @@ def test_names_are_stated_to_every_verb(here: Path, onnxq) -> None:
     assert result.report["calibration"]["samples"] > 0
     ran = onnxq("quantize", "net.onnx", *FAST, "--stats", "n.stats.npz", *name)
     assert (ran.code, "--stats and --input-name exclude each other" in ran.err) == (2, True)
+
+
+def test_a_change_that_codes_make_large_is_no_bug_of_a_rule() -> None:
+    """Where a model rounds to codes, outputs may move further than what a change was proved to."""
+    from onnxq.cli.pages.changes import changes_section
+    from onnxq.cli.screen import Page
+    from onnxq.documents.changes import GROWS
+    from onnxq.rewrite.changes import Change
+    from onnxq.rewrite.proof import Proof
+
+    report = package.sanitize(onnx.parser.parse_model(_PLAIN)).report
+    for why, bug in ((f"with it outputs change{GROWS}", False), ("with it outputs change", True)):
+        page = Page()
+        change = Change("fold_scale", "clean", "n", (), (), Proof("failed", why=why))
+        changes_section(page, replace(report, rejected=(change,)))
+        assert ("a bug of that rule" in str(page.lines)) == bug
+
+
+_PLAIN = """<ir_version: 8, opset_import: ["" : 17]> g (float[4] x) => (float[4] y) { y = Relu (x) }"""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from onnxq.cli.pages.words import FEW, counted, listed, tally
 from onnxq.cli.screen import Page, shorten
+from onnxq.documents.changes import GROWS
 
 if TYPE_CHECKING:
     from onnxq.documents.report import Report
@@ -34,8 +35,8 @@ def changes_section(page: Page, report: Report) -> None:
         page.entry(f"whole model against the original: {_whole(whole)}")
     for change in report.rejected:
         why = rejected_text(change)
-        if change.proof.verdict == "unproven":  # under --prove always
-            page.entry(why, style="yellow")
+        if change.proof.verdict == "unproven" or change.proof.why.endswith(GROWS):
+            page.entry(why, style="yellow")  # unproven: under --prove always
             continue
         page.entry(f"{why}; a bug of that rule, not of your model", style="red")
         if change.reproducer:
