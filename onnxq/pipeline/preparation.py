@@ -241,10 +241,16 @@ class _Look:
                 self._run(session, twins, meters, samples)
                 left += twins
                 gains |= {one: _Gain.of(one, meters[one], fed) for one in twins}
-            left = sorted(left, key=lambda one: -_mean(meters[one]))[:most]
+            left.sort(key=lambda one: -_mean(meters[one]))
+            left = [one for place, one in enumerate(left) if place < most or _is_of_order(one, fed)]
             if (not left and fed.samples >= _LEAST) or len(samples) < until:
                 break
-        told = self._told(left[0], meters[left[0]], fed, excluded) if left else None
+        best = left[0] if left else None
+        for turned in [one for one in left if _is_of_order(one, fed) and excluded is None]:
+            gain = _Gain.of(turned, meters[turned], fed)
+            if gain.is_clear and best is not None and not _Gain.of(best, meters[best], meters[turned]).is_clear:
+                best = turned  # values that are no better are left as they are fed
+        told = None if best is None else self._told(best, meters[best], fed, excluded)
         self.is_sure = told is None and fed.samples >= _LEAST and _mean(fed) >= fed.sure
         return told
 
