@@ -219,6 +219,11 @@ def test_a_function_that_feeds_other_values_is_named_before_all_figures(factor: 
         assert any("nothing was searched for" in note for note in goal.notes)
 
 
+def test_it_is_named_where_there_is_no_goal() -> None:
+    (text,) = goal_of(eval=Top1(factor=255.0)).mismatch
+    assert "times as large" in text
+
+
 def test_a_function_that_feeds_what_calibrated_is_no_mismatch() -> None:
     assert goal_of(eval=Top1(), max_drop=20.0).mismatch == ()
 

@@ -28,14 +28,23 @@ from onnxq.task.sureness import SurenessMeter, measurable, moved
 MOST = 128
 """Samples that are run, at most."""
 
-_ROUNDS = (4, 8, 16, 32, 64, MOST)  # samples that have been run, after which some preparations are left behind
+_ROUNDS = (
+    4,
+    8,
+    16,
+    32,
+    64,
+    MOST,
+)  # samples that have been run, after which some preparations are left behind
 _LEFT = (6, 3, 3, 2, 1, 1)  # of them, beside what is fed
 _SLOW = 0.2  # seconds of the processors: a model that takes more for a sample is not run
 _LEAST = 8  # samples
 _SEEN = 16  # samples that are enough for statistics of training, and to say that nothing is found
 _BYTES = 1 << 28  # of the samples together
 
-_TURNED = 3.0  # of channels in the other order alone: of 44 draws of seven nets fed rightly none was below -0.6
+_TURNED = (
+    3.0  # of channels in the other order alone: of 44 draws of seven nets fed rightly none was below -0.6
+)
 _CERTAIN = 3.5  # standard errors: of 32 samples and 10 preparations one in 150 runs seems so by chance
 _CLEAR = 0.1  # nats
 _NOTHING = 0.1  # nats: the answers tell nothing
@@ -248,7 +257,11 @@ class _Look:
         best = left[0] if left else None
         for turned in [one for one in left if _is_of_order(one, fed) and excluded is None]:
             gain = _Gain.of(turned, meters[turned], fed)
-            if gain.is_clear and best is not None and not _Gain.of(best, meters[best], meters[turned]).is_clear:
+            if (
+                gain.is_clear
+                and best is not None
+                and not _Gain.of(best, meters[best], meters[turned]).is_clear
+            ):
                 best = turned  # values that are no better are left as they are fed
         told = None if best is None else self._told(best, meters[best], fed, excluded)
         self.is_sure = told is None and fed.samples >= _LEAST and _mean(fed) >= fed.sure
@@ -368,7 +381,7 @@ class _Gain:
 
     @staticmethod
     def of(one: PicturesAs, meter: SurenessMeter, fed: SurenessMeter) -> _Gain:
-        """That of the same pictures, prepared otherwise; of the other order what answers leave open counts, too."""
+        """That of the same pictures; of the other order of channels what answers leave open counts, too."""
         each, certain = meter.each - fed.each, _CERTAIN
         if _is_of_order(one, meter):
             each, certain = each + fed.open - meter.open, _TURNED

@@ -131,7 +131,7 @@ class SurenessMeter:
 
     @property
     def open(self) -> np.ndarray:
-        """What the answer for each picture leaves open, the entropy of its probabilities: float64, nats, of classes.
+        """What the answer for each picture leaves open, its entropy: float64, nats, of classes.
 
         It compares what has the same values alone: a network without normalization is the surer the greater
         these are.
