@@ -221,7 +221,7 @@ def _torn(values: np.ndarray, layout: str) -> float:
         columns = np.ascontiguousarray(
             by_channel(read.swapaxes(order.index("H"), order.index("W")), order.index("C"))
         )
-        apart.append(1 - _alike(columns, sizes["H"]))
+        apart.append(1 - _alike(columns, values.shape[layout.index("H")]))
     return apart[0] / max(apart[1], np.finfo(float).tiny)
 
 
