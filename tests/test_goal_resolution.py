@@ -13,9 +13,12 @@ from command import run
 
 import onnxq
 from onnxq.base.errors import UserError
+from onnxq.data.samples import InputSpec
+from onnxq.data.survey import Survey
 from onnxq.documents.accuracy import GateMeasured, GoalPart
 from onnxq.judge.paired import Resolution, SampleScores
 from onnxq.judge.policies import GIVEN_AWAY, SURE
+from onnxq.pipeline.fed import Fed
 from onnxq.pipeline.scoring import Score
 from onnxq.run import ort
 
@@ -216,8 +219,40 @@ def test_a_function_that_feeds_other_values_is_named_before_all_figures(factor: 
         assert any("nothing was searched for" in note for note in goal.notes)
 
 
+def test_it_is_named_where_there_is_no_goal() -> None:
+    (text,) = goal_of(eval=Top1(factor=255.0)).mismatch
+    assert "times as large" in text
+
+
 def test_a_function_that_feeds_what_calibrated_is_no_mismatch() -> None:
     assert goal_of(eval=Top1(), max_drop=20.0).mismatch == ()
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        (lambda x: x, ""),
+        (lambda x: 0.8 * x + 0.1, ""),  # pictures of less contrast
+        (lambda x: 2 * x - 1, "pixels of another range"),
+        (lambda x: (x - 0.45) / 0.22, "times as large"),
+        (lambda x: x[:, ::-1], "channels in the other order"),
+    ],
+    ids=["alike", "dull", "-1..1", "imagenet", "bgr"],
+)
+def test_what_a_function_feeds_is_compared_by_what_black_white_and_the_channels_became(
+    other: Callable[[np.ndarray], np.ndarray], expected: str
+) -> None:
+    random = np.random.default_rng(0)
+    pictures = np.clip(
+        random.normal(0.45, 0.25, (32, 3, 8, 8)) + np.reshape([0.08, 0, -0.08], (3, 1, 1)), 0, 1
+    )
+    specs = [InputSpec("x", np.dtype(np.float32), ("N", 3, 8, 8))]
+    calibrated, fed = Survey(specs).inputs, Fed(specs)
+    for place in range(16):
+        calibrated[0].add("", pictures[place : place + 1].astype(np.float32))
+        fed.add({"x": other(pictures[16 + place : 17 + place]).astype(np.float32)})
+    told = fed.beside(calibrated)
+    assert [expected in one for one in told] == [True] * bool(expected)
 
 
 SCORE = """import numpy as np
@@ -296,3 +331,12 @@ def test_a_detectors_metric_decodes_by_output_name() -> None:
     assert goal.scores is not None
     assert goal.scores.floating == 100
     assert goal.gates[0].samples == 40
+
+
+def test_a_score_without_a_goal_is_on_the_screen(tmp_path: Path) -> None:
+    (tmp_path / "score.py").write_text("def score(model):\n    return 41.25\n")
+    np.savez(tmp_path / "data.npz", image=IMAGES[:64, 0])
+    base = ("quantize", str(MODEL), "--calib", "data.npz", "--no-engine", "--prove", "never", "-o", "q.onnx")
+    ran = run(tmp_path, *base, "--eval", "score.py:score")
+    assert ran.code == 0, ran.err
+    assert "score.py:score: float 41.25, int8 41.25" in " ".join(ran.out.split())

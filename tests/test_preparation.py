@@ -32,12 +32,12 @@ def templates() -> np.ndarray:
 TEMPLATES = templates()
 
 
-def pictures() -> np.ndarray:
+def pictures(count: int = COUNT, of: np.ndarray = TEMPLATES) -> np.ndarray:
     """Pictures of the classes with noise, uint8 `[count, 3, side, side]`."""
     random = np.random.default_rng(1)
-    of_class = random.integers(0, CLASSES, COUNT)
-    noise = random.normal(0, 12, (COUNT, 3, SIDE, SIDE)) + random.normal(0, 8, (COUNT, 1, 1, 1))
-    found = (TEMPLATES[of_class] + noise).clip(0, 255).round().astype(np.uint8)
+    of_class = random.integers(0, CLASSES, count)
+    noise = random.normal(0, 12, (count, 3, SIDE, SIDE)) + random.normal(0, 8, (count, 1, 1, 1))
+    found = (of[of_class] + noise).clip(0, 255).round().astype(np.uint8)
     found[:, :, 0, 0], found[:, :, 0, 1] = 0, 255
     return found
 
@@ -45,11 +45,13 @@ def pictures() -> np.ndarray:
 PICTURES = pictures()
 
 
-def nearest(scale: float, mean: Sequence[float], bgr: bool = False) -> onnx.ModelProto:
+def nearest(
+    scale: float, mean: Sequence[float], bgr: bool = False, of: np.ndarray = TEMPLATES, sure: float = 0.5
+) -> onnx.ModelProto:
     """Classes by the nearest template, which is prepared by (pixel * scale - mean)."""
-    made = TEMPLATES * scale - np.reshape(mean, (1, -1, 1, 1))
+    made = of * scale - np.reshape(mean, (1, -1, 1, 1))
     made = (made[:, ::-1] if bgr else made).reshape(CLASSES, -1)
-    sharp = 0.5 / (12 * scale) ** 2 / 24
+    sharp = sure / (12 * scale) ** 2 / 24
     weights = (2 * sharp * made).T.astype(np.float32)
     bias = (-sharp * (made**2).sum(1)).astype(np.float32)
     nodes = [
@@ -130,6 +132,17 @@ class TestClasses:
             "channel-order", "if the model was trained so, reverse their channels, x[:, ::-1]"
         )  # fmt: skip
 
+    @pytest.mark.parametrize("tint", [0.15, 0.2])
+    def test_the_other_order_is_named_where_it_only_makes_answers_less_certain(self, tint: float) -> None:
+        """Dull colors: the class is mostly the same in either order."""
+        gray = TEMPLATES.mean(1, keepdims=True)
+        dull = gray + tint * (TEMPLATES - gray)
+        proto, fed = nearest(1 / 127.5, [1, 1, 1], of=dull, sure=0.05), pictures(128, dull) / 127.5 - 1
+        assert told(proto, fed) == []
+        (found,) = told(proto, fed[:, ::-1])
+        assert found.kind == "channel-order"
+        assert "bits open, against" in found.text
+
     def test_both_are_named(self) -> None:
         (found,) = told(TRAINED, PICTURES[:, ::-1] / 255)
         assert "pixel / 127.5 - 1" in found.hint
@@ -178,9 +191,9 @@ def test_whole_numbers_are_right_where_answers_show_it(fed: np.ndarray, kinds: l
 
 
 def test_of_how_many_samples_is_said() -> None:
-    seen = onnxq.look(TRAINED, {"x": np.ascontiguousarray(PICTURES / 255, np.float32)})
+    seen = onnxq.look(TRAINED, {"x": np.ascontiguousarray(pictures(160) / 255, np.float32)})
     (found,) = [one for one in seen.warnings if one.kind == "preparation"]
-    assert "of 64 of 80 images, each moved a little" in found.text
+    assert "of 128 of 160 images, each moved a little" in found.text
 
 
 def test_the_same_answer_for_everything_is_told() -> None:

@@ -29,7 +29,7 @@ _CLEARLY = 6.0  # dB: half the error
 _LOST = 15.0  # dB
 _LOST_BY_WEIGHTS = 6.0  # dB: what the configuration costs the weights of a layer
 _FEW_SAMPLES = 32
-_SAYS_UNLIKE = ("alike", "constant-input", "units", "unnormalized", "normalized-twice")
+_SAYS_UNLIKE = ("alike", "constant-input", "units", "unnormalized", "normalized-twice", "reshaped")
 """Doubts that explain why a model gives all samples the same answer."""
 
 _OF_SCALES = ("nonfinite", "clipped", "scale", "unexplained")

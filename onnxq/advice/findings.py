@@ -137,6 +137,9 @@ def _first(text: str) -> str:
 
 # -- accuracy ------------------------------------------------------------------------------------
 
+_COSTLY = ("everywhere", "not-for-int8")
+"""Causes that are left where none is seen; what they ask for is much."""
+
 
 def _accuracy(report: Report) -> Iterator[AdviceFinding]:
     broken = [one for one in report.accuracy if (one.nonfinite or 0) > 0]
@@ -178,6 +181,18 @@ def _accuracy(report: Report) -> Iterator[AdviceFinding]:
         )  # fmt: skip
 
 
+def _unjudged(report: Report) -> Iterator[LikelyCause]:
+    """That images may be prepared otherwise than in training: the float model cannot be asked."""
+    for one in part_of(CalibrationPart, report.calibration).data.images[:1]:
+        low, high = one.range
+        yield LikelyCause(
+            "unjudged",
+            f"first see how the model was trained: images are fed {one.color}, {low:.4g} to {high:.4g}; "
+            "whether that is right is not known where nothing says what the outputs are (--task)",
+            "the float model is asked of outputs that are known", "",
+        )  # fmt: skip
+
+
 def _level(report: Report) -> Iterator[AdviceFinding]:
     """How near the worst part is, of a model of which nothing says what it is for."""
     about = part_of(AboutMeanPart, report.about_mean)
@@ -209,6 +224,8 @@ def _level(report: Report) -> Iterator[AdviceFinding]:
         "" if bad else ", and nothing says what it is for"
     )
     causes = likely(report, ("--min-sqnr", f"{ENOUGH_FOR_ALL_DB:g}"))
+    if bad and (not causes or causes[0].code in _COSTLY):
+        causes = (*_unjudged(report), *causes)
     state = LikelyCause("task", "what its outputs are is not known", "",
                         "say what it is for (--task), or have a function score it (--eval)")  # fmt: skip
     yield AdviceFinding("level", "bad" if bad else "open", said, causes if bad else (*causes, state))

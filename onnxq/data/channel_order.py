@@ -45,6 +45,17 @@ def reversed_in(entry: InputSurvey) -> Literal["values", "mean"] | None:
     return "mean" if any(_nearer(rest, sign * left, np.zeros(3)) for sign in (1, -1)) else None
 
 
+def turned_beside(entry: InputSurvey, other: InputSurvey) -> bool:
+    """Whether pictures of equal values have the channels of the other ones in reverse order, by their means.
+
+    Where these hardly differ from channel to channel, as behind ImageNet's mean, nothing can be told.
+    """
+    if not (_samples_agree(entry) and _samples_agree(other)) or None in (entry.channels, other.channels):
+        return False
+    seen, known = (_tint(one.channels.mean) for one in (entry, other) if one.channels is not None)
+    return _nearer(seen, known[::-1], known)
+
+
 def _samples_agree(entry: InputSurvey) -> bool:
     """Whether the first and the third channel differ by more than chance."""
     if entry.tint is None or entry.tint.count < _SAMPLES:

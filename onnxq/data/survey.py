@@ -79,6 +79,8 @@ class InputSurvey:
         greatest: the greatest magnitude of each sample that has one above 0.
         alike: of each picture of 32 pixels a side and more, how alike neighbours in a row are: the
             correlation of their values less their channel's mean, -1 to 1.
+        torn: of each such picture of three channels, how many times less alike neighbours in a column are
+            than in the same numbers read in the other layout, NHWC for NCHW: below 1 where all is well.
         spread: the greatest distance of a sample to the first one, mean((x - first)^2) / var(first), of the
             samples up to the one that is surely another.
     """
@@ -98,6 +100,7 @@ class InputSurvey:
     greatest: list[float] = field(default_factory=list)
     alike: list[float] = field(default_factory=list)
     spread: float = 0.0
+    torn: list[float] = field(default_factory=list)
     _first: np.ndarray | None = None
 
     def add(self, where: str, array: np.ndarray) -> None:
@@ -119,6 +122,8 @@ class InputSurvey:
             self.constant_in += [where] * (len(self.constant_in) < NAMED)
         elif self.layout is not None and min(array.shape[self.layout.index(side)] for side in "HW") >= _SIDE:
             self.alike.append(_alike(rows, array.shape[self.layout.index("W")]))
+            if len(rows) == 3:
+                self.torn.append(_torn(values, self.layout))
         self._add_channels(Moments.of(rows))
         self._compare(array, values)
 
@@ -205,6 +210,19 @@ def _alike(channels: np.ndarray, wide: int) -> float:
     one, other = apart[:, :-1], apart[:, 1:]
     powers = [float(np.einsum("ij,ij->", some, some)) for some in (one, other)]
     return float(np.einsum("ij,ij->", one, other)) / math.sqrt(max(math.prod(powers), np.finfo(float).tiny))
+
+
+def _torn(values: np.ndarray, layout: str) -> float:
+    """How many times less alike neighbours in a column are than in the same numbers in the other layout."""
+    other = layout.replace("C", "") + "C" if layout.endswith("W") else layout.replace("HWC", "CHW")
+    sizes = dict(zip(layout, values.shape, strict=True))
+    apart = []
+    for order, read in ((layout, values), (other, values.reshape([sizes[axis] for axis in other]))):
+        columns = np.ascontiguousarray(
+            by_channel(read.swapaxes(order.index("H"), order.index("W")), order.index("C"))
+        )
+        apart.append(1 - _alike(columns, values.shape[layout.index("H")]))
+    return apart[0] / max(apart[1], np.finfo(float).tiny)
 
 
 def _layout(spec: InputSpec, preparation: Preparation | None) -> str | None:

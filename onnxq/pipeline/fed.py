@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from onnxq.base.shown import number
+from onnxq.data.channel_order import turned_beside
 from onnxq.data.glance import LOOKED_AT
 from onnxq.data.samples import InputSpec
 from onnxq.data.survey import InputSurvey, Moments, Survey
@@ -14,6 +15,8 @@ from onnxq.graph.types import is_float
 
 _WIDER = 3.0  # times the standard deviation: other samples of the kind do not differ by so much
 _SHIFTED = 2.0  # standard deviations between the means
+_ENDS = 0.25  # of the wider range: black and white of photographs lie nearer
+_PICTURES = 8  # at least, whose darkest and brightest pixels are black and white
 
 
 class Fed:
@@ -51,7 +54,9 @@ def _differences(fed: InputSurvey, there: InputSurvey) -> Iterator[str]:
         if not sizes & known:
             some, other = ("x".join(map(str, min(one))) for one in (sizes, known))
             yield f"the function feeds {name!r} samples of {some}, and calibration saw {other}"
-    how = _how(fed.channels, there.channels)
+    how = _how(fed.channels, there.channels) or ("pixels of another range" if _other_ends(fed, there) else "")
+    if not how and turned_beside(fed, there):
+        yield f"the function feeds {name!r} channels in the other order than calibration saw, by their means"
     if how:
         given, measured = (
             f"{number(one.min)} to {number(one.max)} (mean {number(_mean(one.channels))})"
@@ -69,6 +74,18 @@ def _how(fed: Moments, there: Moments) -> str:
     if times <= 1 / _WIDER:
         return f"values {1 / times:.3g} times as small"
     return "values around another mean" if abs(mean - other) > _SHIFTED * max(std, other_std) else ""
+
+
+def _other_ends(fed: InputSurvey, there: InputSurvey) -> bool:
+    """Whether black or white of pictures became another value: of enough of them the ends are these."""
+    ends = [
+        (one.min, one.max) for one in (fed, there) if one.layout and sum(one.shapes.values()) >= _PICTURES
+    ]
+    if len(ends) < 2 or any(end is None for pair in ends for end in pair):
+        return False
+    (low, high), (other_low, other_high) = np.array(ends, np.float64)
+    apart = max(abs(low - other_low), abs(high - other_high))
+    return bool(apart > _ENDS * max(high - low, other_high - other_low))
 
 
 def _mean(moments: Moments | None) -> float | None:

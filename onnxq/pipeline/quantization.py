@@ -299,7 +299,9 @@ class Quantization:
                 accuracy=_accuracy(built, verified),
                 about_mean=verified.gauge.about_mean if compared else None,
                 task=verified.gauge.task.part if compared else None,
-                goal=(state.goal or GoalFound()).part(pursuit, verified) if compared else None,
+                goal=(state.goal or GoalFound(mismatch=pursuit.mismatch(job))).part(pursuit, verified)
+                if compared
+                else None,
                 repair=state.repair,
                 body=body,
                 outline=tuple(outline(built.floats.model)),

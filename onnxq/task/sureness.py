@@ -113,6 +113,11 @@ class SurenessMeter:
         return isinstance(self._layout, Boxes)
 
     @property
+    def is_of_classes(self) -> bool:
+        """Whether answers are classes of whole pictures."""
+        return isinstance(self._layout, Classes)
+
+    @property
     def each(self) -> np.ndarray:
         """The measure of each picture, float64, in nats."""
         if self.is_of_boxes:
@@ -123,6 +128,17 @@ class SurenessMeter:
         same = np.einsum("iuk,juk->ij", first, second, optimize=True) / first.shape[1] + _EPS
         told: np.ndarray = np.log(np.diag(same) / same.mean(1))
         return told
+
+    @property
+    def open(self) -> np.ndarray:
+        """What the answer for each picture leaves open, its entropy: float64, nats, of classes.
+
+        It compares what has the same values alone: a network without normalization is the surer the greater
+        these are.
+        """
+        first = np.concatenate([one for one, _ in self._answers])
+        entropy: np.ndarray = -(first * np.log(np.maximum(first, np.finfo(float).tiny))).sum(-1).mean(1)
+        return entropy
 
     @property
     def sure(self) -> float:

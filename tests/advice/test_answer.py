@@ -274,6 +274,23 @@ def test_the_cause_is_named_with_what_mends_it(
     assert all(word in advice.command for word in ("--prove never", "--calib x.npz"))
 
 
+def test_images_that_no_task_judges_are_named_before_a_costly_goal(plain: dict[str, Any]) -> None:
+    """What stands out goes before them, and arrays are prepared where onnxq sees nothing of it."""
+    image = {
+        "input": "x", "dtype": "float32", "layout": "NCHW", "color": "rgb", "size": "stretched to 8x8",
+        "scale": 1.0, "mean": [0.0], "std": [1.0], "range": [-2.1, 2.6], "preset": None,
+    }  # fmt: skip
+
+    def fed(report: dict[str, Any]) -> None:
+        report["calibration"]["data"]["images"] = [image]
+
+    advice = of(plain, lambda report: (everywhere(report), fed(report)))
+    assert advice.cause.startswith("first see how the model was trained: images are fed rgb, -2.1 to 2.6")
+    assert advice.command.endswith("--min-sqnr 30")
+    assert of(plain, lambda report: (loud(report), fed(report))).cause.startswith("c2 in int8")
+    assert of(plain, everywhere).cause == "the noise is spread"
+
+
 def test_what_a_goal_would_take_is_said(plain: dict[str, Any]) -> None:
     advice = of(plain, lost_beside(foreseen(0.4)))
     assert advice.do.endswith("--min-sqnr 30, for which about 40% of the int8 work would be in float")

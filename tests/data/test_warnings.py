@@ -228,6 +228,21 @@ def test_noise_for_pictures(data: np.ndarray, spec: InputSpec, expected: list[st
     assert kinds(data, spec) == expected
 
 
+LIGHT, OWN = (np.random.default_rng(5 + n).normal(0, 1, (40, n, 40, 40)).cumsum(2).cumsum(3) for n in (1, 3))
+SHADES = (LIGHT + 0.3 * OWN) / 200
+"""Pictures of all colors, whose neighbours are alike in both directions, as those of photographs are."""
+
+
+@pytest.mark.parametrize("spec", [LARGE, InputSpec("x", F4, ("N", 40, 40, 3))], ids=["NCHW", "NHWC"])
+def test_arrays_that_were_reshaped_instead_of_transposed(spec: InputSpec) -> None:
+    channels_first = spec is LARGE
+    right = SHADES if channels_first else np.ascontiguousarray(SHADES.transpose(0, 2, 3, 1))
+    torn = SHADES.transpose(0, 2, 3, 1) if channels_first else SHADES
+    assert "reshaped" not in kinds(right, spec)
+    (doubt,) = [one for one in found(torn.reshape(right.shape), spec) if one.kind == "reshaped"]
+    assert f"x.transpose{(0, 3, 1, 2) if channels_first else (0, 2, 3, 1)}" in doubt.hint
+
+
 @pytest.mark.parametrize(
     ("count", "said"),
     [(40, ""), (500, " (40 of 500 samples were looked at)"), (None, " (40 samples were looked at)")],

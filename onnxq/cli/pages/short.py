@@ -10,7 +10,7 @@ from onnxq.advice.worth import worth_of
 from onnxq.analysis.reports import number, part_of
 from onnxq.analysis.sizes import dimension_words
 from onnxq.cli.pages.answer import answer_lines
-from onnxq.cli.pages.goal import gate_text
+from onnxq.cli.pages.goal import gate_text, scores_section
 from onnxq.cli.pages.words import counted, decibels, size_text, within
 from onnxq.cli.screen import Page, shorten
 from onnxq.documents.advice import Advice
@@ -38,6 +38,8 @@ def short_screen(report: Report) -> Page:
     page.section("Accuracy", "; ".join(_accuracy(report)))
     for gate in report.goal.gates if report.goal is not None else ():
         page.section("Goal", gate_text(gate), "" if gate.met else "bold red")
+    if report.goal is not None and report.goal.scores is not None:
+        scores_section(page, report.goal.scores, report.number_format, headed=bool(report.goal.gates))
     _careful(page, report, advice)
     if sizes := list(_sizes(report)):
         page.section("Sizes", "; ".join(sizes))
