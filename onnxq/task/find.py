@@ -53,6 +53,7 @@ def found_task(model: Model, outputs: Sequence[str]) -> TaskFound:
         lambda: _boxes_and_scores(tensors, floats),
         lambda: _columns(floats),
         lambda: _words(model, floats),
+        lambda: _positions(floats),
         lambda: _labels(tensors),
         lambda: _classes(floats),
         lambda: _pixels(floats),
@@ -129,6 +130,25 @@ def _words(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
     if len(scores) == 1:
         return TaskFound(f"tokens:scores={_said(scores[0])}", "a layer with weights makes a row a token")
     return None
+
+
+def _positions(floats: Sequence[Tensor]) -> TaskFound | None:
+    """Classes of each position, as where text is read off a line or off speech: a Softmax is over a layer."""
+    if len(floats) != 1 or floats[0].shape is None or len(floats[0].shape) != 3:
+        return None
+    (scores,), node = floats, _maker(floats[0])
+    if node is None or node.op not in ("Softmax", "LogSoftmax") or node.outputs[0].rank != 3:
+        return None
+    *others, classes = scores.shape or (None,)
+    given = node.outputs[0].shape or (None,)
+    if not isinstance(classes, int) or classes < 3 or classes in others or given[-1] != classes:
+        return None  # two may be a face or none, in each of many boxes
+    layer = None if node.inputs[0] is None else _maker(node.inputs[0])
+    if node.attr("axis", -1 if node.opset >= 13 else 1) not in (-1, 2) or not (
+        _is_product(layer) or (layer is not None and layer.op == "Conv")
+    ):
+        return None
+    return TaskFound(f"tokens:scores={_said(scores)}", f"a {node.op} is over the classes of a position")
 
 
 def _labels(tensors: Sequence[Tensor]) -> TaskFound | None:
