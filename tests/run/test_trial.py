@@ -203,8 +203,26 @@ def test_what_is_risky_in_a_function() -> None:
     assert trial.is_risky(model)
 
 
+@crashes_here
+def test_one_process_opens_what_follows_and_another_one_what_follows_a_crash() -> None:
+    trial._end()
+    good, bad = (parser.parse_model(text).SerializeToString() for text in (HALF, CRASHING))
+    found = []
+    for source in (good, good, bad, good):
+        try:
+            trial.try_in_child(source, SessionSettings())
+        except trial.Crashed as crash:
+            assert str(crash) == "it crashes: SIGFPE"
+        found.append(None if trial._waiting is None else trial._waiting[1].pid)
+    first, second, crashed, last = found
+    assert first == second is not None
+    assert crashed is None
+    assert last not in (None, first)
+
+
 def test_a_trial_that_cannot_be_made_is_no_crash(monkeypatch: pytest.MonkeyPatch) -> None:
     for child in ((sys.executable, "-c", "1 / 0"), ("/no/such/python",)):
+        trial._end()  # one that waits
         monkeypatch.setattr(trial, "_CHILD", child)
         with remarks.heard() as heard:
             ort.load(parser.parse_model(HALF))
