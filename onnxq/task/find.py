@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES, REARRANGES
+from onnxq.graph.statements import inputs_behind
 from onnxq.graph.types import Shape
 from onnxq.graph.view import Node, Tensor
 from onnxq.task.fits import image_of
@@ -438,7 +439,7 @@ def _suppresses(tensor: Tensor) -> bool:
 def _maker(tensor: Tensor, scaled: Sequence[str] = ()) -> Node | None:
     """The node that computes a tensor's values: what only moves them is passed, and what `scaled` names.
 
-    A product or quotient is passed where one of its operands is constant.
+    A product or quotient is passed where one of its operands is constant, or computed from sizes.
     """
     one: Tensor | None = tensor
     for _ in range(_FAR):
@@ -446,7 +447,7 @@ def _maker(tensor: Tensor, scaled: Sequence[str] = ()) -> Node | None:
         if node is None or node.domain:
             return node
         if node.op in scaled and node.op in ("Mul", "Div"):
-            operands = [other for other in node.inputs if other is not None and not other.is_constant]
+            operands = [other for other in node.inputs if other is not None and inputs_behind(other)]
             if len(operands) != 1:
                 return node
             one = operands[0]

@@ -102,6 +102,14 @@ HEADS = {
         ANCHORS,
         "detect:boxes=0:4,scores=4:,cxcywh,BCN",
     ),
+    "yolov8-dynamic": (  # strides are made for as many candidates as there are
+        "float[B, 4, K] x, float[B, 3, K] c, float[1, 2, K] anchors",
+        "float[B, 7, K] y",
+        "n = Shape <start = 2> (x)  strides = ConstantOfShape <value = float[1] {8}> (n)"
+        + YOLOV8.replace("joined, stride", "joined, strides"),
+        "int64[2] two_two = {2, 2}, float half = {2}",
+        "detect:boxes=0:4,scores=4:,cxcywh,BCN",
+    ),
     "yolov8-transposed": (
         "float[1, 4, 2] x, float[1, 3, 2] c",
         "float[1, 2, 7] t",
