@@ -296,13 +296,19 @@ def _columns(floats: Sequence[Tensor]) -> TaskFound | None:
     for operands, by_column in _joins(large[0]):
         widths = [_width(one, by_column) for one in operands]
         probable = [is_probability(one) for one in operands]
-        turned = by_column and _turned(large[0], operands)
+        turned = by_column and _turned(large[0], operands, widths)
         order = ",BCN" if by_column != turned else ""
         end = _end(large[0], widths, by_column != turned)
         match widths:
             case [4, 1, 1] if _is_whole(operands[2]):
                 text = f"detect:boxes={_at(name, '0:4')},scores={_at(name, '4')},label={_at(name, '5')}"
                 return TaskFound(f"{text},xyxy,nms=off{order}", "a class stands in the last column")
+            case [4, 1, int()] if probable[1] and probable[2] and _is_raw(operands[0]):
+                return TaskFound(
+                    "",
+                    f"boxes of {large[0].name!r} are what a convolution gives: the graph does not say how "
+                    "they are decoded (YOLOX's: --task detect:yolox)",
+                )
             case [4, 1, int()] if probable[1] and probable[2]:
                 return TaskFound(
                     _one(name, f"5:{end}", "cxcywh", order), "boxes, objectness and scores are joined"
@@ -357,9 +363,19 @@ def _joins(tensor: Tensor) -> Iterator[tuple[tuple[Tensor, ...], bool]]:
             todo.append(node.inputs[0])
 
 
-def _turned(tensor: Tensor, operands: Sequence[Tensor]) -> bool:
+def _is_raw(tensor: Tensor) -> bool:
+    """Whether values are what a convolution gives, as boxes that nothing has decoded yet."""
+    node = _maker(tensor)
+    return node is not None and node.op == "Conv"
+
+
+def _turned(tensor: Tensor, operands: Sequence[Tensor], widths: Sequence[int | None]) -> bool:
     """Whether an output has its columns last where what it is made of has them in front of the candidates."""
     shape, sizes = tensor.shape, (operands[0].shape or ())[2:]
+    if shape is not None and None not in widths:
+        places = [place for place in (1, 2) if shape[place] == sum(width or 0 for width in widths)]
+        if len(places) == 1:  # of several grids below each other, too
+            return places == [2]
     if shape is None or not sizes or not all(isinstance(size, int) for size in sizes):
         return False
     count = math.prod(size for size in sizes if isinstance(size, int))

@@ -94,6 +94,14 @@ ANCHORS = (
     "int64[2] two_two = {2, 2}, float[1, 2, 2] anchors = {0.5, 1.5, 0.5, 0.5}, "
     "float half = {2}, float stride = {8}"
 )
+GRIDS = """
+    p0 = Sigmoid (o0)  q0 = Sigmoid (c0)  j0 = Concat <axis = 1> (r0, p0, q0)  f0 = Reshape (j0, flat)
+    p1 = Sigmoid (o1)  q1 = Sigmoid (c1)  j1 = Concat <axis = 1> (r1, p1, q1)  f1 = Reshape (j1, flat)
+    whole = Concat <axis = 2> (f0, f1)  y = Transpose <perm = [0, 2, 1]> (whole)"""
+OF_GRIDS = (
+    "float[1, 8, 2, 2] x0, float[1, 8, 1, 1] x1, float[1, 1, 2, 2] o0, float[1, 3, 2, 2] c0, "
+    "float[1, 1, 1, 1] o1, float[1, 3, 1, 1] c1"
+)
 HEADS = {
     "yolov8": (
         "float[1, 4, 2] x, float[1, 3, 2] c",
@@ -173,6 +181,20 @@ HEADS = {
         "scores, labels = TopK (s, nine)  boxes = Relu (b)",
         "int64[1] nine = {9}",
         "detect:boxes=boxes,scores=scores,label=labels,xyxy,nms=off",
+    ),
+    "grids": (  # two, below each other
+        OF_GRIDS,
+        "float[1, 5, 8] y",
+        "r0 = Slice (x0, zero, four, one)  r1 = Slice (x1, zero, four, one)" + GRIDS,
+        "int64[1] zero = {0}, int64[1] four = {4}, int64[1] one = {1}, int64[3] flat = {1, 8, -1}",
+        "detect:boxes=0:4,objectness=4,scores=5:,cxcywh",
+    ),
+    "not-decoded": (  # as YOLOX without its decoding
+        OF_GRIDS + ", float[4, 8, 1, 1] w",
+        "float[1, 5, 8] y",
+        "r0 = Conv (x0, w)  r1 = Conv (x1, w)" + GRIDS,
+        "int64[3] flat = {1, 8, -1}",
+        "",
     ),
     "unknown-boxes": (
         "float[1, 9, 4] b, float[1, 9, 3] s",
