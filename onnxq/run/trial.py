@@ -90,7 +90,7 @@ def _tell(failure: Exception, level: Level) -> None:
 
 
 def try_in_child(source: bytes | str, settings: SessionSettings) -> None:
-    """Opens the session in another process, which waits for the next one; an error there is left to be found again.
+    """Opens the session in another process, which lasts; an error there is left to be found again.
 
     Raises:
         Crashed: that ended the process.

@@ -207,17 +207,18 @@ def test_what_is_risky_in_a_function() -> None:
 def test_one_process_opens_what_follows_and_another_one_what_follows_a_crash() -> None:
     trial._end()
     good, bad = (parser.parse_model(text).SerializeToString() for text in (HALF, CRASHING))
-    found = []
-    for source in (good, good, bad, good):
-        try:
-            trial.try_in_child(source, SessionSettings())
-        except trial.Crashed as crash:
-            assert str(crash) == "it crashes: SIGFPE"
-        found.append(None if trial._waiting is None else trial._waiting[1].pid)
-    first, second, crashed, last = found
-    assert first == second is not None
-    assert crashed is None
-    assert last not in (None, first)
+
+    def waits_after(source: bytes) -> int | None:
+        trial.try_in_child(source, SessionSettings())
+        return None if trial._waiting is None else trial._waiting[1].pid
+
+    first = waits_after(good)
+    assert first is not None
+    assert waits_after(good) == first
+    with pytest.raises(trial.Crashed, match="it crashes: SIGFPE"):
+        waits_after(bad)
+    assert trial._waiting is None
+    assert waits_after(good) not in (None, first)
 
 
 def test_a_trial_that_cannot_be_made_is_no_crash(monkeypatch: pytest.MonkeyPatch) -> None:
