@@ -130,8 +130,9 @@ def of_bytes(report: Report, ratio: float) -> Iterator[LikelyCause]:
     wide = {one.node for one in body.float32}
     layers = report.verdict.layers if report.verdict is not None else ()
     more = {one.layers: (number(one.int8_mb) or 0.0) - (number(one.fp16_mb) or 0.0) for one in layers}
+    planned = {one.node for one in part_of(PlanPart, report.plan).layers if one.format != "float"}
     for layer in sorted(layers, key=lambda one: -more[one.layers])[:1]:
-        if more[layer.layers] <= 0:
+        if more[layer.layers] <= 0 or planned <= set(layer.layers):  # without them it is a float model
             continue
         name, float32 = layer.layers[0], len(wide.intersection(layer.nodes))
         because = f"; {counted(float32, 'node')} of it stay float32" if float32 else ""

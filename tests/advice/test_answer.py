@@ -167,6 +167,13 @@ def test_what_moves_the_bytes_is_the_step_that_does_and_then_the_layer(plain: di
     assert "'c2'" in layer.said
     assert shlex.split(layer.command)[-2:] == ["--keep-float", "c2"]
 
+    def of_all(report: dict[str, Any]) -> None:
+        change(report)
+        report["verdict"]["layers"][1]["layers"] = ["c1", "c2"]
+
+    (whole,) = [one for one in of(plain, of_all).findings if one.code == "bytes"]
+    assert [cause.code for cause in whole.causes] == ["step", "float16"]  # without both nothing is in int8
+
     def of_pairs(report: dict[str, Any]) -> None:
         change(report)
         report["notes"] = ["2 of the file's pairs stay float arithmetic. --pairs adopt: 20 dB"]
