@@ -234,6 +234,18 @@ def lost_beside(change: Callable[[dict[str, Any]], object]) -> Callable[[dict[st
     return lambda report: (everywhere(report), change(report))
 
 
+def test_a_trained_model_that_magnifies_what_is_rounded_has_a_command(plain: dict[str, Any]) -> None:
+    def change(report: dict[str, Any]) -> None:
+        everywhere(report)
+        outputs = [{"output": "y", "int8_db": 12.0, "body_db": 30.8, "together_db": 12.0}]
+        report["body"] |= {"type": "fp16", "outputs": outputs}
+
+    (cause,) = [one for one in of(plain, change).findings[0].causes if one.code == "magnifies"]
+    assert "as a logarithm of small values does" in cause.said
+    assert cause.do.startswith("see whether these are the trained weights; if they are, ")
+    assert "--min-sqnr" in shlex.split(cause.command)
+
+
 def without_repair(report: dict[str, Any]) -> None:
     report["asked"].append(["--repair", "none"])
     report["repair"] = None
