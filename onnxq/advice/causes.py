@@ -60,7 +60,7 @@ def likely(report: Report, goal: tuple[str, ...] = ()) -> tuple[LikelyCause, ...
     return (
         *_mismatch(report), *of_data(report), *_body(report), *_switched_off(report), *_stated(report),
         *_layer(report),
-        *_loud(report), *_magnifies(report), *_few(report), *_everywhere(report, goal),
+        *_loud(report), *_magnifies(report, goal), *_few(report), *_everywhere(report, goal),
     )  # fmt: skip
 
 
@@ -130,8 +130,9 @@ def of_bytes(report: Report, ratio: float) -> Iterator[LikelyCause]:
     wide = {one.node for one in body.float32}
     layers = report.verdict.layers if report.verdict is not None else ()
     more = {one.layers: (number(one.int8_mb) or 0.0) - (number(one.fp16_mb) or 0.0) for one in layers}
+    planned = {one.node for one in part_of(PlanPart, report.plan).layers if one.format != "float"}
     for layer in sorted(layers, key=lambda one: -more[one.layers])[:1]:
-        if more[layer.layers] <= 0:
+        if more[layer.layers] <= 0 or planned <= set(layer.layers):  # without them it is a float model
             continue
         name, float32 = layer.layers[0], len(wide.intersection(layer.nodes))
         because = f"; {counted(float32, 'node')} of it stay float32" if float32 else ""
@@ -222,15 +223,17 @@ def _in_float(report: Report, nodes: tuple[str, ...]) -> str:
     return again(report, more=tuple(word for name in nodes for word in ("--keep-float", name)))
 
 
-def _magnifies(report: Report) -> Iterator[LikelyCause]:
+def _magnifies(report: Report, goal: tuple[str, ...]) -> Iterator[LikelyCause]:
     """That half precision alone is far off, too: then it is not quantization that does not suit the model."""
-    body = part_of(BodyPart, report.body)
+    body, other = part_of(BodyPart, report.body), next(_everywhere(report, goal), None)
+    otherwise = "" if other is None else f"; if they are, {other.do}"
     for one in body.outputs[:1]:
         int8, said = number(one.int8_db), magnified(body, one)
         if said and int8 is not None and int8 < _LOST:  # a trained one may leave 35 dB in half, 25 in int8
             yield LikelyCause(
                 "magnifies", said, f"the body is measured without {report.number_format}",
-                "see whether these are the trained weights",
+                f"see whether these are the trained weights{otherwise}",
+                "" if other is None else other.command,
             )  # fmt: skip
 
 
@@ -246,7 +249,8 @@ def magnified(body: BodyPart, output: OutputOfBody) -> str:
         return ""
     return (
         f"half precision alone leaves {decibels(level)}, where {LEAST_HALF:g} and more are usual: "
-        "the model magnifies whatever is rounded, as one does whose weights are not trained"
+        "the model magnifies whatever is rounded, as a logarithm of small values does, or weights that are "
+        "not trained"
     )
 
 

@@ -32,7 +32,7 @@ class Words:
     def text(self) -> str:
         """Two lines at most, of at most 300 characters each."""
         said = "; ".join(_plain(fact) for fact in (*self.alarms, *self.facts) if fact)
-        return "\n  ".join(_cut(line, _WIDE) for line in (_plain(self.head), said) if line)
+        return "\n  ".join(cut(line, _WIDE) for line in (_plain(self.head), said) if line)
 
     def html(self) -> str:
         """A head, the figures and the table. Names in models are hostile: all text is escaped."""
@@ -155,9 +155,10 @@ def _plain(text: str) -> str:
     return "".join(char if char.isprintable() else " " if char == "\n" else "?" for char in str(text))
 
 
-def _cut(text: str, width: int) -> str:
+def cut(text: str, width: int) -> str:
+    """A sentence of at most `width` characters; what is left out is its end."""
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
 def _escaped(text: str) -> str:
-    return html.escape(_cut(_plain(text), _LONG))
+    return html.escape(cut(_plain(text), _LONG))

@@ -21,7 +21,8 @@ from rich.text import Text
 from onnxq.base.errors import UserError
 from onnxq.base.plain import to_json
 from onnxq.base.progress import Observer
-from onnxq.base.shown import shorten as shorten  # which the pages ask for here
+from onnxq.base.shown import cut as cut  # which the pages ask for here
+from onnxq.base.shown import shorten as shorten
 from onnxq.cli.step_words import in_words
 
 _NARROWEST, _WIDEST = 40, 110

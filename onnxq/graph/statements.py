@@ -98,6 +98,11 @@ def _whole(sizes: Iterable[object]) -> list[float] | None:
     return numbers if len(numbers) == len(dims) else None
 
 
+def inputs_behind(tensor: Tensor) -> bool:
+    """Whether a tensor is computed from values of the model's inputs; of sizes alone it is not."""
+    return bool(_values_behind(tensor, set()))
+
+
 def floats_behind(tensor: Tensor) -> bool:
     """Whether a tensor is computed from the values of floating-point inputs of the model."""
     return any(one.dtype is not None and one.dtype.kind == "f" for one in _values_behind(tensor, set()))

@@ -2,17 +2,20 @@
 
 onnxruntime rewrites a graph before it runs it, and that can fail: with an error, or by a crash of the whole
 process. Lower levels are tried then. A crash is found by opening the session in a child process first
-(`onnxq.run.trial_child`), which takes about 0.2 s: only for models of a kind that is known to crash, and for
-libraries of custom operators.
+(`onnxq.run.trial_child`): only for models of a kind that is known to crash, and for libraries of custom
+operators. That process takes about 0.2 s to start, and opens one session after another until one ends it.
 """
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -87,41 +90,91 @@ def _tell(failure: Exception, level: Level) -> None:
 
 
 def try_in_child(source: bytes | str, settings: SessionSettings) -> None:
-    """Opens the session in a process of its own; an error there is left to be found again.
+    """Opens the session in another process, which lasts; an error there is left to be found again.
 
     Raises:
         Crashed: that ended the process.
     """
-    root = str(Path(__file__).resolve().parents[2])
-    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-    with interrupts.Folder() as folder:
+    with interrupts.Folder() as folder, _one:
         model = os.path.abspath(source) if isinstance(source, str) else None
         if isinstance(source, bytes):
             Path(folder, "model").write_bytes(source)
         request = {"settings": asdict(settings), "model": model}
         Path(folder, "request.json").write_text(json.dumps(request), encoding="utf-8")
         try:
-            process = subprocess.Popen(
-                [*_CHILD, folder],
-                cwd=folder,  # -m puts the working directory on the path: not the user's
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
+            process = _started()
         except OSError:  # where Python is part of another program there is none to start
             return
+        lasts = False
         try:
             with interrupts.child(process):
-                code = process.wait()
+                lasts = _answers(process, folder) and not settings.libraries  # which stay in the process
+                code = 0 if lasts else _ended(process)
             begun, opened = (Path(folder, name).exists() for name in ("begun", "opened"))
         finally:  # after an interrupt too
-            process.kill()
-            process.wait()
+            if not lasts:
+                _end()
     if not 0 <= code <= 255:  # a signal, or an exception of Windows; 1 is an error of Python
         raise Crashed(f"it crashes: {_signal(code)}")
     if begun and not opened:  # a library called exit()
         raise Crashed(f"it ends the process, with exit code {code}")
+
+
+_one = threading.Lock()
+_waiting: tuple[int, subprocess.Popen[str]] | None = None  # with the number of the process that started it
+
+
+def _started() -> subprocess.Popen[str]:
+    """The process that opens sessions on trial, a new one where none waits."""
+    global _waiting
+    if _waiting is not None and _waiting[0] == os.getpid() and _waiting[1].poll() is None:
+        return _waiting[1]
+    root = str(Path(__file__).resolve().parents[2])
+    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    process = subprocess.Popen(
+        _CHILD,
+        cwd=root,  # -m puts the working directory on the path: not the user's
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    _waiting = os.getpid(), process
+    return process
+
+
+def _answers(process: subprocess.Popen[str], folder: str) -> bool:
+    """Whether a process is there still after a trial."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with contextlib.suppress(OSError):  # it has ended
+        print(json.dumps(folder), file=process.stdin, flush=True)
+        return process.stdout.readline() != ""
+    return False
+
+
+def _ended(process: subprocess.Popen[str]) -> int:
+    """The exit code of a process that has ended, or is told to: there is nothing more to open."""
+    with contextlib.suppress(OSError):
+        assert process.stdin is not None
+        process.stdin.close()
+    return process.wait()
+
+
+@atexit.register
+def _end() -> None:
+    """Ends the process that waits, if this one has started it."""
+    global _waiting
+    if _waiting is None or _waiting[0] != os.getpid():
+        return
+    (_, process), _waiting = _waiting, None
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        with contextlib.suppress(OSError):
+            assert pipe is not None
+            pipe.close()
 
 
 def _signal(code: int) -> str:

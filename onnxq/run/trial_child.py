@@ -1,10 +1,11 @@
-"""The program that opens an onnxruntime session on trial, so that a native crash ends only it.
+"""The program that opens onnxruntime sessions on trial, so that a native crash ends only it.
 
-    python -m onnxq.run.trial_child FOLDER
+    python -m onnxq.run.trial_child
 
-reads FOLDER/request.json ({"settings": see `onnxq.run.opening.SessionSettings`, "model": a path, or null for
-FOLDER/model). It writes FOLDER/begun, and FOLDER/opened unless opening ends the process: an error is found
-again by who opens the session in earnest.
+reads the path of a folder from each line of its input. FOLDER/request.json is {"settings": see
+`onnxq.run.opening.SessionSettings`, "model": a path, or null for FOLDER/model}. It writes FOLDER/begun, and
+FOLDER/opened unless opening ends the process: an error is found again by who opens the session in earnest.
+Then it prints an empty line. It ends with its input.
 `onnxq.run.trial` is the other side.
 """
 
@@ -12,18 +13,27 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 from pathlib import Path
 
 from onnxq.run.opening import SessionSettings
 
 
-def main(folder: Path) -> None:
-    """Does what the request says."""
+def main() -> None:
+    """Does what the requests say."""
     with contextlib.suppress(ImportError, ValueError, OSError):  # no core file of a crash; not on Windows
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what libraries print is no answer
+    for line in sys.stdin:
+        _opened(Path(json.loads(line)))
+        print(file=answers, flush=True)
+
+
+def _opened(folder: Path) -> None:
     request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
     settings = SessionSettings(**request["settings"])
     (folder / "begun").touch()
@@ -33,4 +43,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main()

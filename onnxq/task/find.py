@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES, REARRANGES
+from onnxq.graph.statements import inputs_behind
 from onnxq.graph.types import Shape
 from onnxq.graph.view import Node, Tensor
 from onnxq.task.fits import image_of
@@ -53,6 +54,7 @@ def found_task(model: Model, outputs: Sequence[str]) -> TaskFound:
         lambda: _boxes_and_scores(tensors, floats),
         lambda: _columns(floats),
         lambda: _words(model, floats),
+        lambda: _positions(floats),
         lambda: _labels(tensors),
         lambda: _classes(floats),
         lambda: _pixels(floats),
@@ -129,6 +131,25 @@ def _words(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
     if len(scores) == 1:
         return TaskFound(f"tokens:scores={_said(scores[0])}", "a layer with weights makes a row a token")
     return None
+
+
+def _positions(floats: Sequence[Tensor]) -> TaskFound | None:
+    """Classes of each position, as where text is read off a line or off speech: a Softmax is over a layer."""
+    if len(floats) != 1 or floats[0].shape is None or len(floats[0].shape) != 3:
+        return None
+    (scores,), node = floats, _maker(floats[0])
+    if node is None or node.op not in ("Softmax", "LogSoftmax") or node.outputs[0].rank != 3:
+        return None
+    *others, classes = scores.shape or (None,)
+    given = node.outputs[0].shape or (None,)
+    if not isinstance(classes, int) or classes < 3 or classes in others or given[-1] != classes:
+        return None  # two may be a face or none, in each of many boxes
+    layer = None if node.inputs[0] is None else _maker(node.inputs[0])
+    if node.attr("axis", -1 if node.opset >= 13 else 1) not in (-1, 2) or not (
+        _is_product(layer) or (layer is not None and layer.op == "Conv")
+    ):
+        return None
+    return TaskFound(f"tokens:scores={_said(scores)}", f"a {node.op} is over the classes of a position")
 
 
 def _labels(tensors: Sequence[Tensor]) -> TaskFound | None:
@@ -275,13 +296,19 @@ def _columns(floats: Sequence[Tensor]) -> TaskFound | None:
     for operands, by_column in _joins(large[0]):
         widths = [_width(one, by_column) for one in operands]
         probable = [is_probability(one) for one in operands]
-        turned = by_column and _turned(large[0], operands)
+        turned = by_column and _turned(large[0], operands, widths)
         order = ",BCN" if by_column != turned else ""
         end = _end(large[0], widths, by_column != turned)
         match widths:
             case [4, 1, 1] if _is_whole(operands[2]):
                 text = f"detect:boxes={_at(name, '0:4')},scores={_at(name, '4')},label={_at(name, '5')}"
                 return TaskFound(f"{text},xyxy,nms=off{order}", "a class stands in the last column")
+            case [4, 1, int()] if probable[1] and probable[2] and _is_raw(operands[0]):
+                return TaskFound(
+                    "",
+                    f"boxes of {large[0].name!r} are what a convolution gives: the graph does not say how "
+                    "they are decoded (YOLOX's: --task detect:yolox)",
+                )
             case [4, 1, int()] if probable[1] and probable[2]:
                 return TaskFound(
                     _one(name, f"5:{end}", "cxcywh", order), "boxes, objectness and scores are joined"
@@ -336,9 +363,19 @@ def _joins(tensor: Tensor) -> Iterator[tuple[tuple[Tensor, ...], bool]]:
             todo.append(node.inputs[0])
 
 
-def _turned(tensor: Tensor, operands: Sequence[Tensor]) -> bool:
+def _is_raw(tensor: Tensor) -> bool:
+    """Whether values are what a convolution gives, as boxes that nothing has decoded yet."""
+    node = _maker(tensor)
+    return node is not None and node.op == "Conv"
+
+
+def _turned(tensor: Tensor, operands: Sequence[Tensor], widths: Sequence[int | None]) -> bool:
     """Whether an output has its columns last where what it is made of has them in front of the candidates."""
     shape, sizes = tensor.shape, (operands[0].shape or ())[2:]
+    if shape is not None and None not in widths:
+        places = [place for place in (1, 2) if shape[place] == sum(width or 0 for width in widths)]
+        if len(places) == 1:  # of several grids below each other, too
+            return places == [2]
     if shape is None or not sizes or not all(isinstance(size, int) for size in sizes):
         return False
     count = math.prod(size for size in sizes if isinstance(size, int))
@@ -418,7 +455,7 @@ def _suppresses(tensor: Tensor) -> bool:
 def _maker(tensor: Tensor, scaled: Sequence[str] = ()) -> Node | None:
     """The node that computes a tensor's values: what only moves them is passed, and what `scaled` names.
 
-    A product or quotient is passed where one of its operands is constant.
+    A product or quotient is passed where one of its operands is constant, or computed from sizes.
     """
     one: Tensor | None = tensor
     for _ in range(_FAR):
@@ -426,7 +463,7 @@ def _maker(tensor: Tensor, scaled: Sequence[str] = ()) -> Node | None:
         if node is None or node.domain:
             return node
         if node.op in scaled and node.op in ("Mul", "Div"):
-            operands = [other for other in node.inputs if other is not None and not other.is_constant]
+            operands = [other for other in node.inputs if other is not None and inputs_behind(other)]
             if len(operands) != 1:
                 return node
             one = operands[0]

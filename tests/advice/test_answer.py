@@ -171,6 +171,13 @@ def test_what_moves_the_bytes_is_the_step_that_does_and_then_the_layer(plain: di
     assert "'c2'" in layer.said
     assert shlex.split(layer.command)[-2:] == ["--keep-float", "c2"]
 
+    def of_all(report: dict[str, Any]) -> None:
+        change(report)
+        report["verdict"]["layers"][1]["layers"] = ["c1", "c2"]
+
+    (whole,) = [one for one in of(plain, of_all).findings if one.code == "bytes"]
+    assert [cause.code for cause in whole.causes] == ["step", "float16"]  # without both nothing is in int8
+
     def of_pairs(report: dict[str, Any]) -> None:
         change(report)
         report["calibration"]["notes"] = ["2 of the file's pairs stay float arithmetic. --pairs adopt: 20 dB"]
@@ -222,6 +229,18 @@ def everywhere(report: dict[str, Any]) -> None:
 def lost_beside(change: Callable[[dict[str, Any]], object]) -> Callable[[dict[str, Any]], object]:
     """Outputs that are far off, and nothing is loud."""
     return lambda report: (everywhere(report), change(report))
+
+
+def test_a_trained_model_that_magnifies_what_is_rounded_has_a_command(plain: dict[str, Any]) -> None:
+    def change(report: dict[str, Any]) -> None:
+        everywhere(report)
+        outputs = [{"output": "y", "int8_db": 12.0, "body_db": 30.8, "together_db": 12.0}]
+        report["body"] |= {"type": "fp16", "outputs": outputs}
+
+    (cause,) = [one for one in of(plain, change).findings[0].causes if one.code == "magnifies"]
+    assert "as a logarithm of small values does" in cause.said
+    assert cause.do.startswith("see whether these are the trained weights; if they are, ")
+    assert "--min-sqnr" in shlex.split(cause.command)
 
 
 def without_repair(report: dict[str, Any]) -> None:

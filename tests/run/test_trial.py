@@ -15,6 +15,7 @@ from onnx import parser
 
 import onnxq
 from onnxq.base import remarks
+from onnxq.cli.pages.short import short_screen
 from onnxq.run import ort, trial
 from onnxq.run.opening import SessionSettings
 
@@ -203,15 +204,34 @@ def test_what_is_risky_in_a_function() -> None:
     assert trial.is_risky(model)
 
 
+@crashes_here
+def test_one_process_opens_what_follows_and_another_one_what_follows_a_crash() -> None:
+    trial._end()
+    good, bad = (parser.parse_model(text).SerializeToString() for text in (HALF, CRASHING))
+
+    def waits_after(source: bytes) -> int | None:
+        trial.try_in_child(source, SessionSettings())
+        return None if trial._waiting is None else trial._waiting[1].pid
+
+    first = waits_after(good)
+    assert first is not None
+    assert waits_after(good) == first
+    with pytest.raises(trial.Crashed, match="it crashes: SIGFPE"):
+        waits_after(bad)
+    assert trial._waiting is None
+    assert waits_after(good) not in (None, first)
+
+
 def test_a_trial_that_cannot_be_made_is_no_crash(monkeypatch: pytest.MonkeyPatch) -> None:
     for child in ((sys.executable, "-c", "1 / 0"), ("/no/such/python",)):
+        trial._end()  # one that waits
         monkeypatch.setattr(trial, "_CHILD", child)
         with remarks.heard() as heard:
             ort.load(parser.parse_model(HALF))
         assert not heard
 
 
-def test_the_report_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_report_and_the_screen_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = parser.parse_model(
         f"{_HEAD} g (float16[16, 16] x) => (float16[16, 16] y) <float16[16, 16] w> {{ y = MatMul (x, w) }}"
     )
@@ -225,11 +245,15 @@ def test_the_report_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial, "try_in_child", child)
     rng = np.random.default_rng(0)
     data = [{"x": rng.standard_normal((16, 16)).astype(np.float16)} for _ in range(4)]
-    report = onnxq.quantize(model, data, compile=False).report
+    result = onnxq.quantize(model, data, compile=False)
+    report = result.report
     (note,) = report["notes"]
     assert note.endswith(
         "none of its optimizations, which takes longer and changes nothing else (it crashes: SIGSEGV)"
     )
+    result.save(tmp_path / "q.onnx")
+    said = str(short_screen(result.report).lines)
+    assert "none of its optimizations, which takes longer and changes nothing else" in said
     assert report["accuracy"][0]["sqnr_db"] > 30
 
 

@@ -94,12 +94,28 @@ ANCHORS = (
     "int64[2] two_two = {2, 2}, float[1, 2, 2] anchors = {0.5, 1.5, 0.5, 0.5}, "
     "float half = {2}, float stride = {8}"
 )
+GRIDS = """
+    p0 = Sigmoid (o0)  q0 = Sigmoid (c0)  j0 = Concat <axis = 1> (r0, p0, q0)  f0 = Reshape (j0, flat)
+    p1 = Sigmoid (o1)  q1 = Sigmoid (c1)  j1 = Concat <axis = 1> (r1, p1, q1)  f1 = Reshape (j1, flat)
+    whole = Concat <axis = 2> (f0, f1)  y = Transpose <perm = [0, 2, 1]> (whole)"""
+OF_GRIDS = (
+    "float[1, 8, 2, 2] x0, float[1, 8, 1, 1] x1, float[1, 1, 2, 2] o0, float[1, 3, 2, 2] c0, "
+    "float[1, 1, 1, 1] o1, float[1, 3, 1, 1] c1"
+)
 HEADS = {
     "yolov8": (
         "float[1, 4, 2] x, float[1, 3, 2] c",
         "float[1, 7, 2] y",
         YOLOV8,
         ANCHORS,
+        "detect:boxes=0:4,scores=4:,cxcywh,BCN",
+    ),
+    "yolov8-dynamic": (  # strides are made for as many candidates as there are
+        "float[B, 4, K] x, float[B, 3, K] c, float[1, 2, K] anchors",
+        "float[B, 7, K] y",
+        "n = Shape <start = 2> (x)  strides = ConstantOfShape <value = float[1] {8}> (n)"
+        + YOLOV8.replace("joined, stride", "joined, strides"),
+        "int64[2] two_two = {2, 2}, float half = {2}",
         "detect:boxes=0:4,scores=4:,cxcywh,BCN",
     ),
     "yolov8-transposed": (
@@ -166,6 +182,20 @@ HEADS = {
         "int64[1] nine = {9}",
         "detect:boxes=boxes,scores=scores,label=labels,xyxy,nms=off",
     ),
+    "grids": (  # two, below each other
+        OF_GRIDS,
+        "float[1, 5, 8] y",
+        "r0 = Slice (x0, zero, four, one)  r1 = Slice (x1, zero, four, one)" + GRIDS,
+        "int64[1] zero = {0}, int64[1] four = {4}, int64[1] one = {1}, int64[3] flat = {1, 8, -1}",
+        "detect:boxes=0:4,objectness=4,scores=5:,cxcywh",
+    ),
+    "not-decoded": (  # as YOLOX without its decoding
+        OF_GRIDS + ", float[4, 8, 1, 1] w",
+        "float[1, 5, 8] y",
+        "r0 = Conv (x0, w)  r1 = Conv (x1, w)" + GRIDS,
+        "int64[3] flat = {1, 8, -1}",
+        "",
+    ),
     "unknown-boxes": (
         "float[1, 9, 4] b, float[1, 9, 3] s",
         "float[1, 9, 4] boxes, float[1, 9, 3] scores",
@@ -194,6 +224,49 @@ HEADS = {
               start_logits = Squeeze (a, last)  end_logits = Squeeze (b, last)""",
         "float[9, 8] table, float[8, 2] w, int64[1] last = {2}",
         "spans:start=start_logits,end=end_logits",
+    ),
+    "line": (  # text that is read off a picture: the positions come first, as where they are steps in time
+        "float[1, 4, 1, 6] x",
+        "float[6, 1, 5] y",
+        """c = Squeeze (x, high)  t = Transpose <perm = [2, 0, 1]> (c)
+           m = MatMul (t, w)  a = Add (m, b)  y = Softmax <axis = 2> (a)""",
+        "int64[1] high = {2}, float[4, 5] w, float[1, 5] b",
+        "tokens:scores=y",
+    ),
+    "speech": (
+        "float[1, 4, T] x, float[7, 4, 1] w",
+        "float[1, T, 7] y",
+        "c = Conv (x, w)  t = Transpose <perm = [0, 2, 1]> (c)  y = LogSoftmax (t)",
+        "",
+        "tokens:scores=y",
+    ),
+    "attention": (
+        "float[1, 6, 4] x, float[1, 4, 5] k",
+        "float[1, 6, 5] y",
+        "m = MatMul (x, k)  y = Softmax (m)",
+        "",
+        "",
+    ),
+    "channels": (  # over the channels, which are no classes of a position
+        "float[1, 6, 4] x",
+        "float[1, 5, 6] y",
+        "m = MatMul (x, w)  s = Softmax <axis = 1> (m)  y = Transpose <perm = [0, 2, 1]> (s)",
+        "float[4, 5] w",
+        "",
+    ),
+    "over-positions": (
+        "float[1, 6, 4] x",
+        "float[1, 6, 5] y",
+        "m = MatMul (x, w)  y = Softmax <axis = 1> (m)",
+        "float[4, 5] w",
+        "",
+    ),
+    "faces": (
+        "float[1, 6, 4] x",
+        "float[1, 6, 2] y",
+        "m = MatMul (x, w)  y = Softmax (m)",
+        "float[4, 2] w",
+        "",
     ),
     "softmax": ("float[1, 8] x", "float[1, 8] y", "y = Softmax (x)", "", "classify:scores=y"),
     "imagenet": (

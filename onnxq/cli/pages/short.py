@@ -12,7 +12,7 @@ from onnxq.analysis.sizes import dimension_words
 from onnxq.cli.pages.answer import answer_lines
 from onnxq.cli.pages.goal import gate_text, scores_section
 from onnxq.cli.pages.words import counted, decibels, size_text, within
-from onnxq.cli.screen import Page, shorten
+from onnxq.cli.screen import Page, cut, shorten
 from onnxq.documents.advice import Advice
 from onnxq.documents.body import BodyPart
 from onnxq.documents.calibration import CalibrationPart
@@ -147,7 +147,7 @@ def _careful(page: Page, report: Report, advice: Advice) -> None:
     ]
     lines = list(dict.fromkeys(lines))
     for place, line in enumerate(lines[:_FEW]):
-        page.section("" if place else "Careful", shorten(line, _WIDE), "yellow")
+        page.section("" if place else "Careful", cut(line, _WIDE), "yellow")
     if len(lines) > _FEW:
         page.section("", f"+{len(lines) - _FEW} more with -v", "dim")
 
