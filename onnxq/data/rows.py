@@ -143,11 +143,16 @@ class Reader:
 
     def lacks(self, where: str, spec: InputSpec, found: Iterable[str]) -> UserError:
         """The error for a record that has arrays, `found`, but not that of an input."""
-        error = unknown_name("array named", spec.key, found)
+        others = {one.key for one in self._inputs}
+        free = [name for name in found if name not in others]  # what is no other input's
+        error = unknown_name("array named", spec.key, free)
         fault, hint = UserError if self._any_named else Misnamed, error.hint
         if spec.data_name is not None:
             return fault(f"{where}: {error}, which --input-name gives to input {spec.name!r}", hint=hint)
-        hint += f" Rename the array to the input's name, or say which it is: --input-name {spec.name}=NAME"
+        if free:
+            hint += f" Rename the array to the input's name, or say which it is: --input-name {spec.name}=NAME"
+        else:
+            hint = f"Each sample needs an array for every input: add one for {spec.name!r}"
         return fault(f"{where}: {error}, which the model's input needs", hint=hint.strip())
 
     def lone(self, found: Sequence[str]) -> str | None:

@@ -84,7 +84,10 @@ def _quantized(report: Report) -> Iterator[str]:
     eligible = [one for one in plan.layers if one.eligible]
     done, of_all = sum(one.quantized for one in eligible), number(plan.int8_share_of_all_macs)
     share = "" if of_all is None else f", {100 * of_all:.1f} % of all multiply-accumulates"
-    yield f"{done} of the {counted(len(eligible), 'layer')} that {plan.format} can make faster{share}"
+    if eligible:
+        yield f"{done} of the {counted(len(eligible), 'layer')} that {plan.format} can make faster{share}"
+    else:
+        yield f"no layer that {plan.format} can make faster"
     layers = {one.node for one in plan.layers}  # a repair also keeps sums in float
     if in_float := sum(one.node in layers for one in plan.kept_float):
         yield f"{counted(in_float, 'layer')} in float"
@@ -113,7 +116,7 @@ def _accuracy(report: Report) -> Iterator[str]:
     if about.worst_output is not None:
         name = shorten(about.worst_output, 40)
         yield f"SQNR {decibels(about.worst_output_db, about.worst_interval)} of the worst output, {name}"
-    elif report.accuracy and about.left_out and not task.figures:
+    elif report.accuracy and about.left_out and all(one.percent is None for one in task.figures):
         left = about.left_out[0]
         yield f"no figure of {shorten(left.output, 40)}: {left.why}"
     if not report.accuracy:
