@@ -77,4 +77,4 @@ def _reasons(report: Report) -> Iterator[str]:
         yield "it compiles"
     worth = worth_of(report.verdict)
     if worth is not None:
-        yield worth.said + ": little to gain, time both" * (worth.ratio > _LITTLE)
+        yield worth.said + ": little to gain, so time both engines" * (worth.ratio > _LITTLE)

@@ -150,7 +150,9 @@ class Reader:
         if spec.data_name is not None:
             return fault(f"{where}: {error}, which --input-name gives to input {spec.name!r}", hint=hint)
         if free:
-            hint += f" Rename the array to the input's name, or say which it is: --input-name {spec.name}=NAME"
+            hint += (
+                f" Rename the array to the input's name, or say which it is: --input-name {spec.name}=NAME"
+            )
         else:
             hint = f"Each sample needs an array for every input: add one for {spec.name!r}"
         return fault(f"{where}: {error}, which the model's input needs", hint=hint.strip())
@@ -248,7 +250,7 @@ class Reader:
             self._axes[f"along axis 0, {spec.shape[0]} at a time" if static else f"along {first}"] = None
             if layout.leading(spec) == "unknown":
                 self.note(
-                    f"{first} of input {spec.name!r} is taken for the batch; if it is not, put an axis in "
+                    f"{first} of input {spec.name!r} is read as the batch; if it is not, add an axis in "
                     f"front of one sample: {'x'.join(map(str, (1, *shape)))}"
                 )
         elif found.kind == "whole" and not isinstance(spec.shape[0], int) and shape[0] > 1:

@@ -255,7 +255,7 @@ CAUSES: dict[str, tuple[Callable[[dict[str, Any]], object], str, str]] = {
     "everywhere": (everywhere, "the noise is spread", "--min-sqnr 30"),
     "no repair": (lost_beside(without_repair), "repair is switched off (--repair none)", "--prove never"),
     "some repair": (lost_beside(some_repair), "repair is held to bias, shift", "--repair auto"),
-    "loud off": (lost_beside(loud_off), "what is loud was not looked for", "--prove never"),
+    "loud off": (lost_beside(loud_off), "onnxq did not look for loud layers", "--prove never"),
     "some in float": (lost_beside(foreseen(0.4)), "the noise is spread", "--min-sqnr 30"),
     "all in float": (lost_beside(foreseen(0.97)), "int8 is not for this model as it is", "--body fp16"),
     "not at all": (
@@ -462,7 +462,7 @@ def test_strict_refuses_what_is_not_to_be_shipped(tmp_path: Path) -> None:
     ran = run(tmp_path, *words, "--force")
     assert (ran.code, ran.out.startswith("Do not ship it: y has little to do")) == (0, True)
     assert "trtexec" not in ran.out
-    assert "N 1 (assumed: --batch MIN:OPT:MAX states it)" in ran.out
+    assert "N 1 (assumed; state it with --batch MIN:OPT:MAX)" in ran.out
     assert run(tmp_path, *words, "--force", "--strict").code == 1
 
 
@@ -475,6 +475,6 @@ def test_what_nobody_stated_of_the_sizes_is_said(tmp_path: Path) -> None:
             info.type.tensor_type.shape.dim[axis].dim_param = name
     onnx.save(model, tmp_path / "net.onnx")
     ran = run(tmp_path, *QUANTIZE, "--force")
-    assert "H 8, W 8 as in the samples, and no other: --profile states more" in " ".join(ran.out.split())
+    assert "H 8, W 8: the samples have no other size; --profile allows more" in " ".join(ran.out.split())
     stated = run(tmp_path, *QUANTIZE, "--force", "--profile", "x=1x3x8x8:1x3x8x8:1x3x16x16")
     assert (stated.code, "as in the samples" in stated.out) == (0, False), stated.err

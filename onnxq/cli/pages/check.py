@@ -109,7 +109,11 @@ def _compiler(page: Page, document: Checks, where: str) -> None:
     page.section("Compiler", f"NVIDIA's compiler was asked ({document.compiler}, sm {engine.sm}): {text}")
     if engine.original == "failed" and engine.beyond:
         ops = ", ".join(dict.fromkeys(engine.beyond.values()))
-        page.entry(f"TensorRT-RTX, which compiles here, does not take {ops}; {load_target(document.target).title} does", style="yellow")
+        title = load_target(document.target).title
+        page.entry(
+            f"TensorRT-RTX, which compiles here, does not take {ops}; {title} does",
+            style="yellow",
+        )
     for name, profile in engine.profiles.items():
         page.entry(f"{name} {':'.join('x'.join(map(str, shape)) for shape in profile)}")
     for warning in engine.warnings[:FEW]:
