@@ -34,8 +34,8 @@ def test_each_target_says_how_zipmap_is_left_out(name: str) -> None:
 @pytest.mark.parametrize(
     ("shape", "text"),
     [
-        ((1, 3, 8), "1x3x8"), (("N", 3, None), "Nx3x?"), (("batch", 4, "past + new"), "batch x 4 x past + new"),
-        ((), "scalar"), (None, "unknown"),
+        ((1, 3, 8), "1x3x8"), (("N", 3, None), "Nx3x?"), ((), "scalar"), (None, "unknown"),
+        (("batch", 4, "past + new"), "batch x 4 x past + new"),
     ],
 )  # fmt: skip
 def test_dimensions_with_long_names_stand_apart(
