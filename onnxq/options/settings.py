@@ -105,12 +105,12 @@ class Repairs(
         rules: folders of the user's own rules; their Python is run.
         enable: rules to turn on whatever the target lacks.
         skip: rules to leave out.
-        prove: `always` keeps only changes that are proved, `when-possible` lists the others, `never` proves
-            nothing.
+        prove: `always` keeps only changes that are proved. `when-possible` keeps and lists the others.
+            `never` proves nothing.
         allow_interface_changes: whether rules may give inputs and outputs another type or shape.
-        pairs: what becomes of the Q/DQ pairs that a file came with, of `PAIRS`: `keep` what they compute;
-            `adopt` their ranges in int8 around 0; `drop` them, and quantize the float net anew. None: `adopt`
-            where int8 around 0 holds the same numbers, else `keep`.
+        pairs: what to do with the Q/DQ pairs of a file, of `PAIRS`. `keep` what they compute, `adopt` their
+            ranges in int8 around 0, or `drop` them and quantize the float net anew. None: `adopt` if int8
+            around 0 holds the same numbers, else `keep`.
 
     Raises:
         UserError: there is no such proof level, or no such choice of pairs.
@@ -177,8 +177,8 @@ class Inputs(
         shapes: shapes of inputs, to give dynamic dimensions a size or a symbol.
         assume: sizes of dimension symbols; recorded in the report.
         freeze: values of inputs that become constants.
-        profiles: the smallest, the usual and the largest shape of dynamic inputs, for which it is decided
-            what is in int8 and what is compiled; by default those of the samples, with a batch of 1.
+        profiles: the smallest, the usual and the largest shape of dynamic inputs. They decide what is in
+            int8 and what is compiled. By default they are those of the samples, with a batch of 1.
             An input is `NAME/INPUT` for one of several deployments, which it names so.
         batch: the smallest, the usual and the largest batch; of several deployments, by their names ("": of
             all others).
@@ -273,8 +273,8 @@ CHANNELS: dict[str, int] = {"rgb": 3, "bgr": 3, "gray": 1}
 class ImageOptions(Group, title="Images", table="images", examples=("--preset imagenet",)):
     """How image files become input values.
 
-    An image is turned as its EXIF orientation says, made RGB, BGR or gray, resized, cropped, and
-    each of its values, 0 to 255, becomes `(value * scale - mean) / std`.
+    An image is turned as its EXIF orientation says, made RGB, BGR or gray, resized and cropped. Then each of
+    its values, 0 to 255, becomes `(value * scale - mean) / std`.
 
     Attributes:
         preset: a name of `PRESETS`, see `onnxq.data.presets`.
@@ -395,8 +395,8 @@ class Calibration(
 
     Attributes:
         method: how ranges are chosen, see `onnxq/methods/`; without it a parameter says which. `auto` takes
-            the method whose outputs are nearest to the float model's on samples that calibration did not see,
-            then other thresholds for the tensors that quantization hurts most.
+            the method whose outputs are nearest to the float model's, on samples that calibration did not
+            see. Then it tries other thresholds for the tensors that quantization hurts most.
         percentile: of method `percentile`; parameters of methods are fields, see `onnxq.options.parameters`.
         constant: of the moving average.
         search: choose the percentile by the outputs, as `auto` chooses the method.
@@ -465,13 +465,13 @@ class Format(
             commas: each layer to one of them. None: what the model's own pairs are, else the target's first.
         keep_float: names of nodes to keep in float, as globs.
         keep_float_op: operators to keep in float.
-        loud: what loud layers run in, of `LOUD`, which make much of the outputs' noise: `auto` leaves them in
-            float where that gains 1 dB and its price, measured on other samples than chose them. None:
-            likewise where an output is poor, for less than 1 % of the int8 work, or up to 5 % where one is
-            bad, and unless a plan or a goal says what is in float. `float`: all heads are, the last layers
+        loud: the type of loud layers, which make much of the outputs' noise, of `LOUD`. `auto` leaves them in
+            float if that gains 1 dB and its price, measured on other samples than those that chose them.
+            None: the same if an output is poor, for less than 1 % of the int8 work, or up to 5 % if one is
+            bad. But a plan or a goal that says what is in float wins. `float`: all heads are, the last layers
             (`onnxq.quant.heads`).
-        body: the type of what is not quantized, of `BODIES`; None: `fp16` for a float32 model and a target
-            that runs the types that the file states, else what the model has.
+        body: the type of what is not quantized, of `BODIES`. None: `fp16` for a float32 model, if the target
+            runs the types that the file states. Else the types of the model.
         io: that of float32 inputs and outputs: `body`'s, or None: they stay float32.
         scale_form: the form of the weights' scales, of `SCALE_FORMS`; None: what is best for the target.
         cache: also write a calibration cache, for TensorRT's implicit quantization.
@@ -479,8 +479,8 @@ class Format(
             to verify.
 
     Raises:
-        UserError: there is no such type, form or choice of loud layers, `io` is another type than `body`,
-            or loud layers are to be something else than a plan has them.
+        UserError: there is no such type, form or choice of loud layers. Or `io` is another type than `body`.
+            Or `loud` does not go with the plan.
     """
 
     number_format: str | Sequence[str] | None = option(
@@ -675,9 +675,9 @@ class Details(Group, title=Papers.TITLE, table=Papers.TABLE, examples=("--layer-
         layer_samples: on how many of the samples that verify the error of each layer is measured, alone and
             accumulated; 0: on none. None: 4, and fewer or none where they would take more than 15 % of the
             run, by the clock or of the processors, or the model is large.
-        pictures: whether some samples, as the model is fed them, are kept in the report as small pictures,
-            40 kB at most, where they look like images, and the worst of the outputs that are pictures beside
-            the float model's, 240 kB at most.
+        pictures: whether the report keeps small pictures. Of samples that look like images it keeps some, as
+            the model is fed them, 40 kB at most. Of outputs that are pictures it keeps the worst, beside the
+            float model's, 240 kB at most.
 
     Raises:
         UserError: a value makes no sense.
@@ -718,24 +718,25 @@ class Goal(
 
     Attributes:
         min_sqnr: the least SQNR about the mean of all outputs together, dB.
-        min_agreement: how many percent of the float model's answers are kept at least, as the task counts
-            them; with the name of an output, in how many percent of its rows the argmax is the float model's.
+        min_agreement: the least percentage of the float model's answers that is kept, as the task counts
+            them. With the name of an output: the least percentage of its rows in which the argmax is the
+            float model's.
         task: what the model is for and how outputs are read (docs/tasks.md); None: as the graph says.
         labels: what is right for the samples, by the names of their files (docs/tasks.md): the float model's
             and int8's accuracy by it are told; they decide nothing.
         max_drop: by how much the score of `eval` may be below the float model's, in its units.
-        eval: a function that is called with a model, `{input: array}` to `{output: array}`, and returns one
-            number a sample, whose mean is the score, or the score; higher is better. Or `FILE.py:FUNCTION`,
-            whose Python is run. One with a second parameter is given "choose" or "verify", and is to use
-            other samples for each: the latter decide nothing.
+        eval: a function that is called with a model, `{input: array}` to `{output: array}`. It returns one
+            number a sample, whose mean is the score, or the score itself. Higher is better. Or
+            `FILE.py:FUNCTION`, whose Python is run. One with a second parameter is given "choose" or
+            "verify", and is to use other samples for each: the latter decide nothing.
         max_float: which share of the int8 multiply-accumulates may go to float, 0 to 1.
         costs: what a layer in float costs: `macs`, `bytes`, numbers by node, or a JSON file of such.
         weigh: what outputs weigh, 1 by default.
         measure: how many samples measure what each layer adds, and choose, at most.
-        time_limit: seconds, from the beginning of the run, after which searches end with the best so far: for
-            scales, repair, what is loud, the goal, a faster engine; None: they take as long as they take.
-            What has to be, runs to its end: calibrating, verifying, compiling once. With a limit that is
-            reached the result depends on how fast the machine is.
+        time_limit: seconds, from the beginning of the run, after which each search ends with its best so far:
+            scales, repair, loud layers, the goal, a faster engine. None: no limit. These always run to their
+            end: calibrating, verifying, compiling once. With a limit that is reached the result depends on
+            how fast the machine is.
 
     Raises:
         UserError: a value makes no sense, or `max_drop` is given without `eval`.

@@ -17,7 +17,7 @@ FINISHED = [
     for name in (
         "advice", "analysis", "calibration", "comparison", "data", "demonstration", "deploying", "documents",
         "executors", "exporters", "formulas", "inspecting", "limits", "pieces", "quantized-files",
-        "quantizing", "tasks", "tensorrt-says", "usage",
+        "formats", "page", "quantizing", "tasks", "tensorrt-says", "usage", "verdict",
     )
 ]  # fmt: skip
 """Pages of reference whose sentences are short, too; a page that is finished joins them."""
