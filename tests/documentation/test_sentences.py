@@ -15,9 +15,10 @@ PLAIN = [ROOT / "README.md", ROOT / "docs" / "start.md", *sorted((ROOT / "docs" 
 FINISHED = [
     ROOT / "docs" / f"{name}.md"
     for name in (
-        "advice", "analysis", "calibration", "comparison", "data", "demonstration", "deploying", "documents",
-        "executors", "exporters", "formulas", "inspecting", "limits", "pieces", "quantized-files",
-        "formats", "page", "quantizing", "tasks", "tensorrt-says", "usage", "verdict",
+        "accuracy", "advice", "analysis", "calibration", "comparison", "data", "demonstration", "deploying",
+        "documents", "executors", "exporters", "formats", "formulas", "inspecting", "limits", "page",
+        "pieces", "placement", "quantized-files", "quantizing", "scale_forms", "tasks", "tensorrt-says", "usage",
+        "verdict",
     )
 ]  # fmt: skip
 """Pages of reference whose sentences are short, too; a page that is finished joins them."""
