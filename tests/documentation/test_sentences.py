@@ -17,8 +17,8 @@ FINISHED = [
     for name in (
         "accuracy", "advice", "analysis", "calibration", "comparison", "data", "demonstration", "deploying",
         "documents", "executors", "exporters", "formats", "formulas", "inspecting", "limits", "page",
-        "pieces", "placement", "quantized-files", "quantizing", "scale_forms", "tasks", "tensorrt-says", "usage",
-        "verdict",
+        "pieces", "placement", "quantized-files", "quantizing", "scale_forms", "tasks", "tensorrt-says",
+        "usage", "verdict",
     )
 ]  # fmt: skip
 """Pages of reference whose sentences are short, too; a page that is finished joins them."""
