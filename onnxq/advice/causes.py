@@ -282,7 +282,7 @@ def _everywhere(report: Report, goal: tuple[str, ...]) -> Iterator[LikelyCause]:
         return
     takes = ""
     if seen is not None:
-        takes = f", for which about {seen.share:.0%} of the {format} work would be in float"
+        takes = f"; about {seen.share:.0%} of the {format} work would then be in float"
     yield LikelyCause(
         "everywhere", why or ("" if measured else _UNKNOWN), "",
         f"leave layers in float until the goal is reached ({shlex.join(goal)}){takes}",

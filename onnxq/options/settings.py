@@ -803,7 +803,7 @@ class Goal(
             _check_goal("time limit", self.time_limit, 0, math.inf, "in seconds, as in 600")
         if self.max_drop is not None and self.eval is None:
             raise UserError(
-                "--max-drop needs a score, and there is none",
+                "--max-drop needs a score, and no score is given",
                 hint="give --eval FILE.py:FUNCTION",
             )
         if self.measure < 1:

@@ -279,7 +279,7 @@ def test_the_cause_is_named_with_what_mends_it(
 
 def test_what_a_goal_would_take_is_said(plain: dict[str, Any]) -> None:
     advice = of(plain, lost_beside(foreseen(0.4)))
-    assert advice.do.endswith("--min-sqnr 30, for which about 40% of the int8 work would be in float")
+    assert advice.do.endswith("(--min-sqnr 30); about 40% of the int8 work would then be in float")
 
 
 @pytest.mark.parametrize(
@@ -373,7 +373,7 @@ ENGINES: dict[str, tuple[dict[str, Any], str, str]] = {
         "not-known",
         "nothing compiled it here: it takes X",
     ),
-    "not run": ({"int8": 1, "not_int8": ["c2"]}, "do-not-ship", "not run in it, as 'c2'"),
+    "not run": ({"int8": 1, "not_int8": ["c2"]}, "do-not-ship", "not run in it, for example 'c2'"),
     "not asked": ({"status": "not-run", "reason": "--no-engine"}, "not-known", "nothing compiled it"),
     "not here": ({"status": "not-installed", "reason": "it is missing"}, "not-known", "nothing compiled it"),
 }
