@@ -75,6 +75,18 @@ def test_samples_of_an_iterator_are_in_the_order_given_and_that_is_said(
     assert any("decided by their order" in note for note in report["calibration"]["data"]["notes"])
 
 
+def test_sizes_of_an_iterator_are_those_of_all_its_samples(
+    encoder: onnx.ModelProto, texts: list[dict[str, np.ndarray]]
+) -> None:
+    """The first one tells what is usual; the range that the report says is that of the engine's profile."""
+    result = onnxq.quantize(encoder, iter(texts), **QUICK)
+    lengths = {sample["input_ids"].shape[1] for sample in texts}
+    (length,) = [one for one in result.report["deployment"]["dimensions"] if not one["batch"]]
+    assert (length["smallest"], length["largest"]) == (min(lengths), max(lengths))
+    low, _, high = result.profiles["input_ids"]
+    assert (low[1], high[1]) == (min(lengths), max(lengths))
+
+
 def share(model: onnx.ModelProto, data: Any, **options: Any) -> float | None:
     plan = onnxq.quantize(model, data, **{**QUICK, **options}).report["plan"]
     found: float | None = plan["int8_share_of_all_macs"]
@@ -419,3 +431,17 @@ def test_a_batch_without_its_name(axis: str, stated: tuple[int, int, int] | None
     assert (found["batch"], found["origin"], sizes) == (
         (True, "assumed", [1, 1, 1]) if stated is None else (True, "stated", [1, 16, 32])
     )
+
+
+def test_a_first_axis_of_any_name_along_which_samples_are_single_is_the_batch() -> None:
+    """Nobody said what it is; a table of samples is divided along it, so that `--batch` is about it."""
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[rows, 16] x) => (float[rows, 8] y) <float[16, 8] w> { y = MatMul (x, w) }""")
+    weights = np.random.default_rng(0).standard_normal((16, 8)).astype(np.float32)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    samples = np.random.default_rng(1).standard_normal((40, 16)).astype(np.float32)
+    (rows,) = onnxq.quantize(model, samples, **QUICK).report["deployment"]["dimensions"]
+    assert (rows["batch"], rows["origin"], rows["usual"]) == (True, "assumed", 1)
+    whole = [{"x": samples[place : place + size]} for place, size in ((0, 5), (5, 10), (15, 20))]
+    (rows,) = onnxq.quantize(model, whole, **QUICK).report["deployment"]["dimensions"]
+    assert (rows["batch"], rows["smallest"], rows["largest"]) == (False, 5, 20)

@@ -72,7 +72,7 @@ def _reasons(report: Report) -> Iterator[str]:
     if figures:
         yield figures[0].said
     elif level is not None:
-        yield f"the worst output has {decibels(level)}{within(about.worst_interval)}"
+        yield f"the worst output has {decibels(level)} of SQNR{within(about.worst_interval)}"
     engine, plan = report.engine, report.plan
     if isinstance(plan, PlanPart) and engine.status == "compiled":
         run = f"{engine.int8 or 0} of {counted(engine.planned or 0, 'planned layer')} "
@@ -84,4 +84,4 @@ def _reasons(report: Report) -> Iterator[str]:
         yield "it compiles"
     worth = worth_of(report.verdict)
     if worth is not None:
-        yield worth.said + ": little to gain, time both" * (worth.ratio > _LITTLE)
+        yield worth.said + ": little to gain, so time both engines" * (worth.ratio > _LITTLE)

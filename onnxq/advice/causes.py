@@ -38,7 +38,7 @@ _OF_SCALES = ("nonfinite", "clipped", "scale", "unexplained")
 MOST_FLOAT = 0.9
 """Of a model of which so much of the int8 work is in float, int8 is no longer worth anything."""
 
-_UNKNOWN = "which layers make the noise was not looked for"
+_UNKNOWN = "onnxq did not look for the layers that make the noise"
 _KEPT = frozenset(
     flag
     for group in (DataPlace, Feeding, ImageOptions, Repairs, Inputs, Runtime)
@@ -157,7 +157,7 @@ def _switched_off(report: Report) -> Iterator[LikelyCause]:
         )  # fmt: skip
     if given(report, "--loud") and plan.heads is not None and plan.heads.asked not in ("auto", "default"):
         yield LikelyCause(
-            "loud-off", "what is loud was not looked for (--loud int8)",
+            "loud-off", "onnxq did not look for loud layers (--loud int8)",
             "the noise of each source is measured",
             "let it be looked for", again(report, without=("--loud",)),
         )  # fmt: skip
@@ -286,10 +286,10 @@ def _everywhere(report: Report, goal: tuple[str, ...]) -> Iterator[LikelyCause]:
         return
     takes = ""
     if seen is not None:
-        takes = f", for which about {seen.share:.0%} of the {format} work would be in float"
+        takes = f"; about {seen.share:.0%} of the {format} work would then be in float"
     yield LikelyCause(
         "everywhere", why or ("" if measured else _UNKNOWN), "",
-        f"leave layers in float until it is reached: {shlex.join(goal)}{takes}",
+        f"leave layers in float until the goal is reached ({shlex.join(goal)}){takes}",
         again(report, more=goal),
     )  # fmt: skip
 

@@ -221,13 +221,13 @@ def _level(report: Report) -> Iterator[AdviceFinding]:
     high = about.worst_interval.high if about.worst_interval is not None else level
     bad = high < BAD_DB
     said += f": less than {BAD_DB if bad else ENOUGH_FOR_ALL_DB:g} dB" + (
-        "" if bad else ", and nothing says what it is for"
+        "" if bad else ", and the model's task is not known"
     )
     causes = likely(report, ("--min-sqnr", f"{ENOUGH_FOR_ALL_DB:g}"))
     if bad and (not causes or causes[0].code in _COSTLY):
         causes = (*_unjudged(report), *causes)
     state = LikelyCause("task", "what its outputs are is not known", "",
-                        "say what it is for (--task), or have a function score it (--eval)")  # fmt: skip
+                        "name the task (--task), or give a function that scores it (--eval)")  # fmt: skip
     yield AdviceFinding("level", "bad" if bad else "open", said, causes if bad else (*causes, state))
 
 
@@ -342,11 +342,11 @@ def _quantized(report: Report) -> Iterator[AdviceFinding]:
         return
     if engine.status == "compiled" and engine.not_int8:
         names = engine.not_int8
-        said = f"{counted(len(names), 'layer')} planned in {format} and not run in it, "
-        said += f"as {_short(names[0])!r}"
+        are = "layer is planned in {} but does" if len(names) == 1 else "layers are planned in {} but do"
+        said = f"{len(names)} {are.format(format)} not run in it, for example {_short(names[0])!r}"
         yield AdviceFinding(
             "not-run", "bad", said,
-            (LikelyCause("kernels", f"the compiler has no {format} kernel for it there",
+            (LikelyCause("kernels", f"the compiler has no {format} kernel there",
                          "the engine's list of kernels says what each layer became", "see the kernels",
                          shlex.join(["onnxq", "engine", report.output or "X.onnx"])),),
         )  # fmt: skip

@@ -78,8 +78,8 @@ def reading(deployment: DeploymentPart | NamedDeployment) -> str:
     if usual is None or not usual.reads_weights:
         return ""
     return (
-        f"bound by reading weights: they are {100 * (usual.weights or 0.0):.0f} % of what its products move, "
-        "and most of the work is in layers of a few rows"
+        f"limited by reading weights: they are {100 * (usual.weights or 0.0):.0f} % of what its products "
+        "move, and most of the work is in layers of a few rows"
     )
 
 

@@ -15,7 +15,7 @@ def share_words(deployment: NamedDeployment) -> str:
     """The name of a deployment, its share of the work, and how many samples it has."""
     share = f"{deployment.name}: {100 * deployment.weight:.3g} % of the work"
     if deployment.is_weight_assumed:
-        share += f" (assumed: --profile-weight {shlex.quote(deployment.name)}=W states it)"
+        share += f" (assumed; state it with --profile-weight {shlex.quote(deployment.name)}=W)"
     return f"{share}, {count(deployment.samples, 'sample') if deployment.samples else 'no sample is of it'}"
 
 
@@ -26,7 +26,7 @@ def dimension_words(dimension: DimensionDeployed) -> str:
     origins = {"stated": "stated", "data": "in the samples", "assumed": "assumed"}
     origin = origins.get(dimension.origin, dimension.origin)
     if dimension.batch and dimension.origin == "assumed":
-        origin += ": --batch MIN:OPT:MAX states it"
+        origin += "; state it with --batch MIN:OPT:MAX"
     return f"{dimension.name} {sizes} ({origin})"
 
 

@@ -134,8 +134,8 @@ class WeightTable(Shown, DocumentPart):
         schema: 2.
         model: the model's file, "" for one in memory.
         against: the quantized model's, "" where there is none.
-        compared: with what float weights are compared: "file", the quantized model; "grid", int8 with a scale
-            for each channel that holds all of it; "", where there is nothing to compare.
+        compared: what float weights are compared with. "file": the quantized model. "grid": int8 with a
+            scale for each channel that holds all of it. "": there is nothing to compare.
         rows: each layer, then its channels, in the order of the model.
         left: layers that are not among them, or compared with nothing.
         shared: the weights that several layers read.

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 Budget = Annotated[
     str,
-    typer.Option(metavar="RUNS or MINUTESm", help="How much is tried: runs, as in 6, or minutes, as in 20m."),
+    typer.Option(
+        metavar="RUNS or MINUTESm", help="Limit of what it tries: runs, as in 6, or minutes, as in 20m."
+    ),
 ]
 
 
@@ -39,8 +41,9 @@ def advise(
 ) -> int:
     """Quantize a model, try what the advice would try, and keep the best.
 
-    Takes the flags of onnxq quantize. Whatever changes what the model is fed is told, and not tried. The
-    best so far is always what is written; ends with the command that makes it again.
+    It takes the flags of onnxq quantize. It tries nothing that changes what the model is fed: it only tells
+    you of that. It always keeps the best model so far. At the end it prints the command that makes that
+    model again.
     """
     from onnxq.cli.pages.advised import advised_page
     from onnxq.cli.quantize import repairs_of

@@ -21,19 +21,17 @@ class _How:
 
     threshold: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="FIGURE=X", help="What a figure has to meet, as in sqnr=20 or isolated.max_steps=4."
-        ),
+        typer.Option(metavar="FIGURE=X", help="Limit of a figure, as in sqnr=20 or isolated.max_steps=4."),
     ] = None
     metric: flags.Metric = None
     samples: Annotated[
-        int | None, typer.Option(metavar="N", help="How many samples at most; 64 by default.")
+        int | None, typer.Option(metavar="N", help="Number of samples, at most; 64 by default.")
     ] = None
     isolated: Annotated[
         bool, typer.Option("--isolated/--no-isolated", help="Run each layer alone on A's values, too.")
     ] = True
     noise: Annotated[
-        bool, typer.Option("--noise", help="Add what the noise model gives each layer; it takes longer.")
+        bool, typer.Option("--noise", help="Add the noise model's figure of each layer; it takes longer.")
     ] = False
 
 
@@ -44,7 +42,7 @@ def analyze(
         list[Path],
         typer.Argument(
             metavar="A B",
-            help="The reference and the other; or X.int8.onnx alone, with its report beside it.",
+            help="The reference and the other model; or X.int8.onnx alone, with its report beside it.",
             show_default=False,
         ),
     ],
@@ -54,9 +52,10 @@ def analyze(
 ) -> int:
     """Compare two stages of a model layer by layer.
 
-    Float, sanitized, half, quantized, another tool's file, or the .json of polygraphy run --save-outputs.
-    Each tensor is compared as errors accumulate, and each layer alone, on identical inputs. Suspicious layers
-    come first, with their causes. Exit code 1 where a --threshold is not met.
+    A stage is the float, sanitized, half-precision or quantized model, another tool's file, or the .json of
+    polygraphy run --save-outputs. Each tensor is compared with accumulated errors, and each layer alone, on
+    identical inputs. Suspicious layers come first, with their causes. The exit code is 1 if a --threshold
+    is not met.
     """
     import onnxq
     from onnxq.cli.pages.analysis import analysis_page

@@ -38,7 +38,7 @@ def calibrate(
 ) -> int:
     """Take statistics for calibration; every method is then chosen in seconds.
 
-    Writes X.stats.npz for `onnxq quantize --stats`. A run that was interrupted goes on when it is repeated.
+    It writes X.stats.npz for `onnxq quantize --stats`. If it is interrupted, run it again: it continues.
     """
     import onnxq
     from onnxq.calib.shards import Checkpoints, check_division

@@ -39,24 +39,24 @@ def check(
     chosen: Chosen,
     model: flags.ModelPath,
     report: Annotated[
-        Path | None, typer.Option("-o", "--report", metavar="FILE", help="Write all that is found, as JSON.")
+        Path | None, typer.Option("-o", "--report", metavar="FILE", help="Write all findings as JSON.")
     ] = None,
     form: Annotated[
         str,
         typer.Option(
             "--as",
             metavar="FORM",
-            help="What standard output is: text, json, github (annotations) or sarif.",
+            help="Form of the output: text, json, github (annotations) or sarif.",
             autocompletion=_forms,
         ),
     ] = "text",
-    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 on warnings too.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 on warnings, too.")] = False,
     checks: Annotated[
         list[str] | None,
         typer.Option(
             "--check",
             metavar="X.py",
-            help="Your own checks, which are run; X.py:FUNC is one; repeatable.",
+            help="A file of your own checks, or one check, X.py:FUNC. Its Python is run. Repeatable.",
         ),
     ] = None,
     force: flags.Force = False,
@@ -65,12 +65,14 @@ def check(
 ) -> int:
     """Say what the target does not take; change nothing.
 
-    Also says what sanitize would change, and finds mistakes in existing Q/DQ pairs. Where NVIDIA's compiler
-    is installed, and speaks for the target, the model is compiled as it is and as sanitize would write it,
-    and the engine is asked about each mistake. With --calib or --stats the scales are looked at too: of the
-    model's own pairs, else those that quantize would begin with. The exit code is 1 where there are errors,
-    whatever of them --match and --op have shown. Each form has all findings, with the node, the reason and
-    the command with which one goes on; but for text, prose goes to standard error.
+    It also says what sanitize would change, and finds mistakes in existing Q/DQ pairs. If NVIDIA's compiler
+    is installed, and the target is one that it compiles for, onnxq compiles the model as it is and as
+    sanitize would write it.
+
+    With --calib or --stats it also checks scales: those of the model's own pairs, else those that quantize
+    would begin with. The exit code is 1 if there are errors, also if --match and --op hide them. Each
+    output form has all findings, with node, reason and command. Prose goes to standard error, except for
+    text.
     """
     from onnxq.cli.pages.check import check_page
     from onnxq.emit import files

@@ -15,15 +15,15 @@ from onnxq.cli.screen import Screen
 def compare(
     screen: Screen,
     chosen: Chosen,
-    reference: Annotated[Path, typer.Argument(metavar="A", help="The reference.", show_default=False)],
+    reference: Annotated[Path, typer.Argument(metavar="A", help="The reference model.", show_default=False)],
     candidate: Annotated[Path, typer.Argument(metavar="B", help="The model to compare.", show_default=False)],
     samples: Annotated[
-        int | None, typer.Option(metavar="N", help="How many samples at most; all by default.")
+        int | None, typer.Option(metavar="N", help="Number of samples, at most; all by default.")
     ] = None,
 ) -> int:
     """Compare the outputs of two models on data.
 
-    Exit code 1 where --min-sqnr, --min-agreement or --max-drop is not met; A is the float model there.
+    A is the float model. The exit code is 1 if --min-sqnr, --min-agreement or --max-drop is not met.
     """
     import onnxq
     from onnxq.cli.pages.accuracy import accuracy_page

@@ -28,8 +28,8 @@ def data(
 ) -> None:
     """Show data as the model will see them.
 
-    Shapes and ranges of each input, warnings where they do not look as the model expects, and a
-    contact sheet of images. Bad samples are left out and warned of.
+    It shows shapes and ranges of each input, and a contact sheet of images. It warns if the data do not
+    look as the model expects. Bad samples are left out, with a warning.
     """
     import onnxq
     from onnxq.cli.pages.data import data_page

@@ -19,19 +19,20 @@ def diff(
         Path, typer.Argument(metavar="A.report.json", help="The report of a run.", show_default=False)
     ],
     other: Annotated[
-        Path, typer.Argument(metavar="B.report.json", help="That of the run to judge.", show_default=False)
+        Path,
+        typer.Argument(metavar="B.report.json", help="The report of the run to judge.", show_default=False),
     ],
     all_rows: Annotated[bool, typer.Option("--all", help="Show all rows, not the first ten.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 where B is worse.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if B is worse.")] = False,
     *,
     choice: flags.ChoiceFlags,
     table: flags.TableFlags,
 ) -> int:
-    """Show what a run has otherwise than another one, the worst first.
+    """Show how a run differs from another one, the worst first.
 
-    Two versions of onnxq, two methods, two settings: accuracy, goal, engine, plan with reasons, scales,
-    changes with proofs, repair, files and settings, node by node. Reports of earlier versions open; what
-    they lack is said.
+    Compare two versions of onnxq, two methods or two settings: accuracy, goal, engine, plan with reasons,
+    scales, changes with proofs, repair, files and settings, node by node. It opens reports of earlier
+    versions, and says what they lack.
     """
     import onnxq
     from onnxq.analysis.diff.rows import RunDifference

@@ -49,10 +49,10 @@ def engine(
     *,
     choice: flags.ChoiceFlags,
 ) -> int:
-    """Compile a model and show what became of each node: its precision, its kernel, what is moved.
+    """Compile a model and show for each node its precision, its kernel and the bytes it moves.
 
-    NVIDIA's compiler needs no GPU for that. Without --profile it compiles for the profiles in the report
-    that onnxq wrote beside the model. The exit code is 1 where it rejects a model.
+    NVIDIA's compiler needs no GPU for that. Without --profile, onnxq takes the profiles from the report
+    beside the model. The exit code is 1 if the compiler rejects the model.
     """
     import onnxq
     from onnxq.cli.pages.engine import engine_page

@@ -19,7 +19,9 @@ def extract(
     start: Annotated[
         list[str] | None,
         typer.Option(
-            "--from", metavar="TENSOR[,TENSOR]", help="Tensors that become inputs; else the model's own are."
+            "--from",
+            metavar="TENSOR[,TENSOR]",
+            help="Tensors that become inputs; the model's own by default.",
         ),
     ] = None,
     end: Annotated[
@@ -34,7 +36,8 @@ def extract(
 ) -> None:
     """Take a part out of a model, for debugging.
 
-    It is what the tensors of --to need, back to those of --from. Writes X.onnx and X.report.json.
+    The part is what the tensors of --to need, back to the tensors of --from. It writes X.onnx and
+    X.report.json.
     """
     import onnxq
     from onnxq.cli.pages.pieces import extract_page

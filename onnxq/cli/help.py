@@ -14,18 +14,20 @@ def help(
     word: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[WORD]", help="A word of a screen; all are listed without one.", show_default=False
+            metavar="[WORD]", help="A word of a screen; without it all are listed.", show_default=False
         ),
     ] = None,
     show: Annotated[
-        bool, typer.Option("--open", help="Show the page that says more in your browser.")
+        bool, typer.Option("--open", help="Open the page that says more in your browser.")
     ] = False,
 ) -> None:
     """Explain a word of the screens: SQNR, eligible, body, held out; or list symptoms.
 
-    In one to three sentences, with the page of the documentation that says more. The documentation is in the
-    repository, not in the installed package: --open needs it beside. `onnxq help symptoms` lists what is
-    seen, why, what repairs it and what that costs; `onnxq help symptoms NaN` what has that text in it.
+    The answer is one to three sentences, and the page of the documentation that says more. --open needs
+    that page: it is in the repository, not in the installed package.
+
+    `onnxq help symptoms` lists what you see, why, what repairs it and what that costs. `onnxq help symptoms
+    NaN` lists those whose text has NaN in it.
     """
     import onnxq
     from onnxq.cli.pages.glossary import glossary_page, symptoms_page, word_page

@@ -20,12 +20,12 @@ def init(
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="X.toml", help="The file to write.", show_default=False)
     ] = Path("onnxq.toml"),
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Write a commented onnxq.toml for a model and its data.
 
-    It has every option with its help and default; what the model and the data suggest stands there in the
-    place of examples. Without -o it is ./onnxq.toml, which quantize, calibrate, sanitize and check read.
+    The file has every option with its help and default. Where the model or the data suggest a value, the
+    file has that value. Without -o it is ./onnxq.toml, which quantize, calibrate, sanitize and check read.
     """
     import onnxq
     from onnxq.cli.pages.first_settings import first_settings_page

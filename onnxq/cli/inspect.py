@@ -23,7 +23,7 @@ class _Choice(flags.ChoiceFlags):
         str | None, typer.Option(metavar="NAME", help="Only nodes near this node or tensor.")
     ] = None
     depth: Annotated[
-        int | None, typer.Option(metavar="N", help="How near: tensors away at most; 2 by default.")
+        int | None, typer.Option(metavar="N", help="Largest distance in tensors; 2 by default.")
     ] = None
 
 
@@ -46,7 +46,7 @@ def inspect(
     chosen: Chosen,
     model: flags.ModelPath,
     tensor: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Show this tensor, with its scale and why.")
+        str | None, typer.Option(metavar="NAME", help="Show this tensor, its scale and the reason for it.")
     ] = None,
     ops: Annotated[bool, typer.Option("--ops", help="List all operators and all layers.")] = False,
     nodes: Annotated[bool, typer.Option("--nodes", help="Show the graph node by node.")] = False,
@@ -56,7 +56,7 @@ def inspect(
 ) -> None:
     """Show what a model holds, all about one tensor, or the graph node by node.
 
-    The flags that choose, draw or write nodes (--match, --op, --around, --dot, --csv) are --nodes as well.
+    The flags that choose, draw or write nodes (--match, --op, --around, --dot, --csv) imply --nodes.
     """
     drawn = written.dot is not None or written.csv is not None
     if nodes or choice.match or choice.op or choice.around is not None or drawn:

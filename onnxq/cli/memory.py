@@ -16,7 +16,7 @@ from onnxq.options import settings
 
 @dataclass(frozen=True)
 class _Rows(flags.RowFlags):
-    all_rows: Annotated[bool, typer.Option("--all", help="Show all, not the greatest ten.")] = False
+    all_rows: Annotated[bool, typer.Option("--all", help="Show all, not the largest ten.")] = False
 
 
 def memory(
@@ -24,14 +24,16 @@ def memory(
     chosen: Chosen,
     model: flags.ModelPath,
     against: Annotated[
-        Path | None, typer.Option(metavar="OTHER", help="Another form of the model: the quantized one, say.")
+        Path | None,
+        typer.Option(metavar="OTHER", help="Another form of the model, for example the quantized one."),
     ] = None,
     *,
     rows: _Rows,
 ) -> None:
     """Show what a model holds in memory: activations in the order of its nodes, weights by type.
 
-    Open sizes are those of --shape and --assume, else 1. CSV has the steps of MODEL, or of OTHER if given.
+    Dynamic sizes are those of --shape and --assume, else 1. The CSV has the steps of MODEL, or of OTHER if
+    it is given.
     """
     import onnxq
     from onnxq.analysis.memory import MemoryStep

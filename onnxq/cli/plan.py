@@ -21,12 +21,12 @@ def plan(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="X.toml", help="The plan to write.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a plan that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing plan.")] = False,
 ) -> int:
     """Write what quantize would do into a file, with every reason; edit it, then quantize --plan.
 
-    Without --calib and --stats it says what is quantized; ranges are measured when it is obeyed. With them it
-    says everything, and quantize --plan needs data only to verify.
+    Without --calib and --stats the file says what is quantized; quantize --plan then measures the ranges.
+    With them the file is complete, and quantize --plan needs data only to verify.
     """
     import onnxq
     from onnxq.cli.pages.planned import planned_page

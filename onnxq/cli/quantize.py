@@ -28,11 +28,12 @@ def quantize(
 ) -> int:
     """Repair a model and quantize it to INT8, or FP8.
 
-    Writes X.onnx, with explicit Q/DQ pairs and shared scales, X.report.json and the same as a page,
-    X.report.html; for a target that takes no
-    such pairs, the repaired float model and a calibration cache. Exit code 0 says nothing of the compiler
-    without --strict. With a goal (--min-sqnr, --min-agreement, --max-drop) layers are left in float until it
-    is met; where nothing meets it the nearest model is written, and the exit code is 1.
+    It writes three files: X.onnx with Q/DQ pairs, X.report.json, and the same report as a page,
+    X.report.html. A target without Q/DQ pairs gets the repaired float model and a calibration cache.
+
+    With a goal (--min-sqnr, --min-agreement, --max-drop) layers stay in float until the goal is met. If
+    nothing meets it, onnxq writes the nearest model, and the exit code is 1. Exit code 0 does not mean that
+    the model compiles: --strict adds that.
     """
     import onnxq
     from onnxq.advice.advise import advise

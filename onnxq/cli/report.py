@@ -17,22 +17,24 @@ def report(
         Path, typer.Argument(metavar="X.report.json", help="The report of a run.", show_default=False)
     ],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="X.html", help="The page; X.report.html.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="X.html", help="The page to write; X.report.html by default."),
     ] = None,
     analysis: Annotated[
         Path | None,
-        typer.Option(metavar="A.json", help="What `onnxq analyze --json` printed: errors of the layers."),
+        typer.Option(metavar="A.json", help="Errors of the layers: the output of `onnxq analyze --json`."),
     ] = None,
     compare: Annotated[
-        Path | None, typer.Option(metavar="B.report.json", help="Another run, to be set beside it.")
+        Path | None, typer.Option(metavar="B.report.json", help="Another run to compare with.")
     ] = None,
-    show: Annotated[bool, typer.Option("--open", help="Show it in your browser.")] = False,
+    show: Annotated[bool, typer.Option("--open", help="Open it in your browser.")] = False,
     force: flags.Force = False,
 ) -> None:
     """Write a report as one HTML page.
 
-    The verdict, the ledger of noise, the layers with their own views, errors and memory along the network,
-    surgery with proofs, checks, and how to reproduce. It loads nothing from elsewhere: send it as it is.
+    The page has the verdict, the noise of each layer, errors and memory along the network, changes with
+    proofs, checks, and how to reproduce the run. It loads nothing from elsewhere, so you can send it as it
+    is.
     """
     import onnxq
     from onnxq.cli.pages.words import size_text

@@ -32,7 +32,9 @@ def explain(
     ] = None,
     message: Annotated[
         str | None,
-        typer.Option("--message", metavar="TEXT", help="What TensorRT printed: find what is known of it."),
+        typer.Option(
+            "--message", metavar="TEXT", help="A message of TensorRT: find the rules that repair it."
+        ),
     ] = None,
 ) -> int:
     """Show a rule's documentation, or find the rules that repair what TensorRT said.
@@ -83,7 +85,7 @@ def page(
     screen: Screen,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="X.md", help="Where to write it; else it is printed."),
+        typer.Option("-o", "--output", metavar="X.md", help="The file to write; printed by default."),
     ] = None,
 ) -> None:
     """Print the documentation of all rules as one page of Markdown."""

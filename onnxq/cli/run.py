@@ -41,8 +41,8 @@ def run(
 ) -> int:
     """Run pieces in a chain and compare with the original.
 
-    Everything runs in onnxruntime with its optimizations off, so that the outputs are equal, bit for
-    bit. Exit code 1 if they are not.
+    Everything runs in onnxruntime without its optimizations, so that the outputs are equal bit for bit. The
+    exit code is 1 if they are not.
     """
     import onnxq
     from onnxq.cli.pages.pieces import chain_page

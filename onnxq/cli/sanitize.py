@@ -21,8 +21,9 @@ def sanitize(
 ) -> None:
     """Repair a model so that the target takes it.
 
-    What it computes stays the same: each change is proved on sampled inputs. Writes X.onnx,
-    X.report.json and X.report.html. With --body, float types change too, as far as data show that they can.
+    What the model computes stays the same: onnxq proves each change on sampled inputs. It writes X.onnx,
+    X.report.json and X.report.html. With --body it also changes float types, as far as data show that this
+    is safe.
     """
     import onnxq
     from onnxq.cli.pages.end import end_screen

@@ -14,13 +14,13 @@ def schema(
     kind: Annotated[
         str | None,
         typer.Argument(
-            metavar="[KIND]", help="What a document's `kind` says; all are listed.", show_default=False
+            metavar="[KIND]", help="The `kind` of a document; without it all are listed.", show_default=False
         ),
     ] = None,
 ) -> None:
     """Print the JSON Schema of a document, or list the documents.
 
-    Every document that --json prints, or that is written, says its `kind` and the number of its `schema`.
+    Every document that --json prints or a verb writes has its `kind` and the number of its `schema`.
     """
     import onnxq
     from onnxq.cli.pages.schemas import schemas_page

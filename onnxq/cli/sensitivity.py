@@ -26,11 +26,11 @@ def sensitivity(
     *,
     choice: flags.ChoiceFlags,
 ) -> int:
-    """Rank what can be left in float by what that gains, with what it costs.
+    """Rank layers to leave in float by what that gains, with its cost.
 
-    Each source of noise runs alone on samples that calibrated nothing; the first decisions are confirmed by
-    measuring. A run that was interrupted goes on when it is repeated. Nothing is quantized: -o X.toml is for
-    quantize --config X.toml.
+    Each source of noise runs alone, on samples that calibrated nothing. Then the first decisions are
+    confirmed by measuring. If it is interrupted, run it again: it continues. It writes no model: -o X.toml
+    is for quantize --config X.toml.
     """
     import onnxq
     from onnxq.cli.kept import kept

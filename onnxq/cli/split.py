@@ -18,7 +18,7 @@ def split(
     model: flags.ModelPath,
     at: Annotated[
         list[str] | None,
-        typer.Option(metavar="TENSOR[,TENSOR]", help="Cut all that these tensors depend on from the rest."),
+        typer.Option(metavar="TENSOR[,TENSOR]", help="Cut off everything that these tensors depend on."),
     ] = None,
     at_op: Annotated[
         list[str] | None,
@@ -26,13 +26,13 @@ def split(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="X", help="What the files' names begin with; a path."),
+        typer.Option("-o", "--output", metavar="X", help="Path that the names of the files begin with."),
     ] = None,
     force: flags.Force = False,
 ) -> None:
     """Cut a model into pieces that run one after another.
 
-    Writes X.0.onnx, X.1.onnx, ... and the manifest X.split.json for `onnxq run`. Each flag can be given
+    It writes X.0.onnx, X.1.onnx, ... and the manifest X.split.json for `onnxq run`. You can give each flag
     several times.
     """
     import onnxq

@@ -19,24 +19,24 @@ def statistics(
     model: flags.ModelPath,
     stats: Annotated[
         Path | None,
-        typer.Option(metavar="X.stats.npz", help="In place of data: what onnxq calibrate wrote."),
+        typer.Option(metavar="X.stats.npz", help="A file of onnxq calibrate, in place of data."),
     ] = None,
     against: Annotated[
         Path | None,
-        typer.Option(metavar="X.int8.onnx", help="Whose scales are looked at; MODEL's own by default."),
+        typer.Option(metavar="X.int8.onnx", help="The model whose scales are shown; MODEL by default."),
     ] = None,
     samples: Annotated[
-        int | None, typer.Option(metavar="N", help="How many samples at most; all by default.")
+        int | None, typer.Option(metavar="N", help="Number of samples, at most; all by default.")
     ] = None,
     integers: Annotated[
-        bool, typer.Option("--integers", help="Count the codes of tensors that have a scale.")
+        bool, typer.Option("--integers", help="Count the integer codes of tensors that have a scale.")
     ] = False,
     *,
     rows: flags.ChannelRowFlags,
 ) -> None:
     """Show what activations hold: ranges, clipping, zeros, NaN, dead channels, what dominates a range.
 
-    From data (--calib), or without from a statistics file (--stats). The worst come first.
+    It measures them on data (--calib), or reads a statistics file (--stats). The worst come first.
     """
     import onnxq
     from onnxq.analysis.tensors import TensorRow

@@ -24,7 +24,7 @@ from onnxq.options.settings import Common
 from onnxq.options.verbs import VERBS
 
 Quiet, Verbose = (flag_of(Common, name, said, None)[0] for name, said in read_options(Common).items())
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, prose on stderr.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, and prose on stderr.")]
 
 
 class Interrupted(BaseException):

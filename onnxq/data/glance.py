@@ -81,18 +81,9 @@ class Glance:
             doubts = [DataWarning("not-looked-at", None, text, "onnxq data -v shows where this comes from")]
         return DataDoubts(tuple(self.look.beside(doubts)), self._survey.samples)
 
-    def sizes(self, without: Collection[int] = ()) -> Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]:
-        """The least and the greatest shape of each input, by dimension, of all samples that were read.
-
-        `without`: the indices of those that do not count.
-        """
-        sizes: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
-        for shapes in dict.fromkeys(s for index, s in self._shapes.items() if index not in without):
-            for name, shape in shapes:
-                least, most = sizes.get(name, (shape, shape))
-                if len(least) == len(shape):
-                    sizes[name] = tuple(map(min, least, shape)), tuple(map(max, most, shape))
-        return sizes
+    def sizes(self, without: Collection[int] = ()) -> Sequence[Mapping[str, tuple[int, ...]]]:
+        """The shapes of the inputs in each sample that was read, but those of these indices."""
+        return [dict(shapes) for index, shapes in sorted(self._shapes.items()) if index not in without]
 
     def sheets(self) -> tuple[PictureSheet, ...]:
         """Pictures of samples; none where none are kept, or a fault of ours."""

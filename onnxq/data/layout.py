@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -53,13 +53,16 @@ _NAMELESS = re.compile(r"unk__\d+|DynamicDimension\.\d+")
 _LENGTH = re.compile(r"t|l|.*(seq|time|len|frame|step|token).*", re.IGNORECASE)
 
 
-def deployed_batch(inputs: Sequence[InputSpec], *, stated: bool) -> list[str]:
+def deployed_batch(
+    inputs: Sequence[InputSpec], *, stated: bool, seen: Sequence[Mapping[str, tuple[int, ...]]] = ()
+) -> list[str]:
     """Names of the inputs whose first axis is the batch that the model is deployed for.
 
     Args:
         inputs: the inputs.
         stated: whether the user states a batch: then it is the axis that a batch of samples has, whatever its
             name, where no name says that it is the batch.
+        seen: the shapes of each sample: where that axis is 1 in all of them, it is the batch, too.
     """
     firsts = [(spec, spec.shape[0]) for spec in inputs if spec.shape]
     named = [
@@ -67,9 +70,11 @@ def deployed_batch(inputs: Sequence[InputSpec], *, stated: bool) -> list[str]:
         for spec, first in firsts
         if leading(spec) == "batch" or (isinstance(first, str) and _NAMELESS.fullmatch(first))
     ]
-    if stated and not any(spec.name in named and not isinstance(first, int) for spec, first in firsts):
-        return sorted(batched(inputs))
-    return named
+    if any(spec.name in named and not isinstance(first, int) for spec, first in firsts):
+        return named
+    leads = batched(inputs)
+    alone = seen and all(shapes.get(name, ())[:1] == (1,) for shapes in seen for name in leads)
+    return sorted(leads) if leads and (stated or alone) else named
 
 
 def batched(inputs: Sequence[InputSpec]) -> frozenset[str]:

@@ -143,11 +143,18 @@ class Reader:
 
     def lacks(self, where: str, spec: InputSpec, found: Iterable[str]) -> UserError:
         """The error for a record that has arrays, `found`, but not that of an input."""
-        error = unknown_name("array named", spec.key, found)
+        others = {one.key for one in self._inputs}
+        free = [name for name in found if name not in others]  # what is no other input's
+        error = unknown_name("array named", spec.key, free)
         fault, hint = UserError if self._any_named else Misnamed, error.hint
         if spec.data_name is not None:
             return fault(f"{where}: {error}, which --input-name gives to input {spec.name!r}", hint=hint)
-        hint += f" Rename the array to the input's name, or say which it is: --input-name {spec.name}=NAME"
+        if free:
+            hint += (
+                f" Rename the array to the input's name, or say which it is: --input-name {spec.name}=NAME"
+            )
+        else:
+            hint = f"Each sample needs an array for every input: add one for {spec.name!r}"
         return fault(f"{where}: {error}, which the model's input needs", hint=hint.strip())
 
     def lone(self, found: Sequence[str]) -> str | None:
@@ -243,7 +250,7 @@ class Reader:
             self._axes[f"along axis 0, {spec.shape[0]} at a time" if static else f"along {first}"] = None
             if layout.leading(spec) == "unknown":
                 self.note(
-                    f"{first} of input {spec.name!r} is taken for the batch; if it is not, put an axis in "
+                    f"{first} of input {spec.name!r} is read as the batch; if it is not, add an axis in "
                     f"front of one sample: {'x'.join(map(str, (1, *shape)))}"
                 )
         elif found.kind == "whole" and not isinstance(spec.shape[0], int) and shape[0] > 1:

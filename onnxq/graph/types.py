@@ -85,10 +85,11 @@ def bind(shape: Shape | None, sizes: Mapping[str, int]) -> Shape | None:
 
 
 def shape_text(shape: Shape | None) -> str:
-    """A shape for a reader: `1x3x224x224`, `Nx3x?`, `scalar`, `unknown`."""
+    """A shape for a reader: `1x3x224x224`, `Nx3x?`, `batch x 3 x length`, `scalar`, `unknown`."""
     if shape is None:
         return "unknown"
-    return "x".join("?" if dim is None else str(dim) for dim in shape) or "scalar"
+    has_words = any(isinstance(dim, str) and len(dim) > 1 for dim in shape)
+    return (" x " if has_words else "x").join("?" if dim is None else str(dim) for dim in shape) or "scalar"
 
 
 def is_float(dtype: np.dtype | None) -> bool:

@@ -19,7 +19,8 @@ def _by_samples(samples: int) -> Sequence[float]:
 
 
 _CONSTANT = Parameter(
-    "constant", 0.01, 1, "Of the moving average.", "C", words="moving average constant",
+    "constant", 0.01, 1, "Weight of a new sample in the moving average.", "C",
+    words="moving average constant",
     hint="0.01 averages over about a hundred samples; 1 takes the last sample only",
     auto=_by_samples,
 )  # fmt: skip

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from onnxq.calib.stats import TensorStats
 
 _PERCENTILE = Parameter(
-    "percentile", 99.99, 100, "Of method percentile.", "P",
+    "percentile", 99.99, 100, "Percentile of the method percentile.", "P",
     hint="99.99 keeps all but one in ten thousand values; 100 is minmax",
     auto=(99.9, 99.99, 99.999),
     search=(99.0, 99.5, 99.9, 99.95, 99.99, 99.995, 99.999, 99.9995, 99.9999, 100.0),

@@ -23,7 +23,7 @@ def takes_options(function: F) -> F:
     """
     signature = inspect.signature(function)
     own = [p for p in signature.parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
-    lines = ["Options, each a keyword of its own; so is a group, for which a mapping of its fields will do:"]
+    lines = ["Options are keywords. A group is a keyword, too, and takes a mapping of its fields:"]
     hints: dict[str, Any] = {}
     for group, options in options_of(function.__name__).items():
         keyword, kind = KEYWORDS[group], f"{group.__name__} | Mapping[str, Any] | None"

@@ -105,19 +105,19 @@ class Repairs(
         rules: folders of the user's own rules; their Python is run.
         enable: rules to turn on whatever the target lacks.
         skip: rules to leave out.
-        prove: `always` keeps only changes that are proved, `when-possible` lists the others, `never` proves
-            nothing.
+        prove: `always` keeps only changes that are proved. `when-possible` keeps and lists the others.
+            `never` proves nothing.
         allow_interface_changes: whether rules may give inputs and outputs another type or shape.
-        pairs: what becomes of the Q/DQ pairs that a file came with, of `PAIRS`: `keep` what they compute;
-            `adopt` their ranges in int8 around 0; `drop` them, and quantize the float net anew. None: `adopt`
-            where int8 around 0 holds the same numbers, else `keep`.
+        pairs: what to do with the Q/DQ pairs of a file, of `PAIRS`. `keep` what they compute, `adopt` their
+            ranges in int8 around 0, or `drop` them and quantize the float net anew. None: `adopt` if int8
+            around 0 holds the same numbers, else `keep`.
 
     Raises:
         UserError: there is no such proof level, or no such choice of pairs.
     """
 
     target: PathLike = option(
-        DEFAULT, "What the model is for; the README lists them. Or a table of your own, X.toml.",
+        DEFAULT, "Your version of TensorRT, see README. Or a table of your own, X.toml.",
         kinds.name_or_path("target", TARGETS, ".toml"), metavar="NAME", tables=("",),
     )  # fmt: skip
     rules: Sequence[PathLike] = option(
@@ -126,15 +126,15 @@ class Repairs(
     enable: Sequence[str] = option((), "Turn a rule on for this target.", TEXTS, metavar="RULE")
     skip: Sequence[str] = option((), "Leave a rule out.", TEXTS, metavar="RULE")
     prove: Prove = option(
-        "when-possible", "always, when-possible (keep and list the unproved), or never.",
+        "when-possible", "Whether changes of the graph are proved: always, when-possible or never.",
         kinds.one_of("proof level", LEVELS), metavar="LEVEL",
     )  # fmt: skip
     allow_interface_changes: bool = option(
         False, "Let rules give inputs and outputs another type or shape.", FLAG
     )
     pairs: str | None = option(
-        None, "Q/DQ pairs of the file: keep what they compute, adopt their ranges in int8, or drop them. By "
-        "default adopt where that is exact, else keep.",
+        None, "Q/DQ pairs of the file: keep what they compute, adopt their ranges in int8, or drop them. "
+        "Default: adopt if that is exact, else keep.",
         kinds.one_of("choice of pairs", PAIRS), metavar="WHAT",
     )  # fmt: skip
 
@@ -177,8 +177,8 @@ class Inputs(
         shapes: shapes of inputs, to give dynamic dimensions a size or a symbol.
         assume: sizes of dimension symbols; recorded in the report.
         freeze: values of inputs that become constants.
-        profiles: the smallest, the usual and the largest shape of dynamic inputs, for which it is decided
-            what is in int8 and what is compiled; by default those of the samples, with a batch of 1.
+        profiles: the smallest, the usual and the largest shape of dynamic inputs. They decide what is in
+            int8 and what is compiled. By default they are those of the samples, with a batch of 1.
             An input is `NAME/INPUT` for one of several deployments, which it names so.
         batch: the smallest, the usual and the largest batch; of several deployments, by their names ("": of
             all others).
@@ -186,7 +186,7 @@ class Inputs(
     """
 
     shapes: Mapping[str, Sequence[int | str]] | None = option(
-        None, "Shape of an input; sizes or symbols.",
+        None, "Shape of an input: sizes, or symbols for dynamic dimensions.",
         kinds.by_name("INPUT=1x3x224x224, each a size or a symbol", kinds.shape),
         flag=("--shape",), metavar="INPUT=1x3x224x224",
     )  # fmt: skip
@@ -253,9 +253,9 @@ class Feeding(Group, title=DataPlace.TITLE, table=DataPlace.TABLE):
         input_names: `{input: name}`, what the data call inputs of the model that have another name there.
     """
 
-    skip_bad: bool = option(False, "Leave out samples that are bad, count and report them.", FLAG)
+    skip_bad: bool = option(False, "Leave out bad samples. The report counts them.", FLAG)
     input_names: Mapping[str, str] | None = option(
-        None, "What the data call an input that has another name there.",
+        None, "The name of an input in your data, if it differs.",
         kinds.by_name("INPUT=NAME, the model's input and its name in the data", kinds.some),
         flag=("--input-name",), metavar="INPUT=NAME",
     )  # fmt: skip
@@ -273,8 +273,8 @@ CHANNELS: dict[str, int] = {"rgb": 3, "bgr": 3, "gray": 1}
 class ImageOptions(Group, title="Images", table="images", examples=("--preset imagenet",)):
     """How image files become input values.
 
-    An image is turned as its EXIF orientation says, made RGB, BGR or gray, resized, cropped, and
-    each of its values, 0 to 255, becomes `(value * scale - mean) / std`.
+    An image is turned as its EXIF orientation says, made RGB, BGR or gray, resized and cropped. Then each of
+    its values, 0 to 255, becomes `(value * scale - mean) / std`.
 
     Attributes:
         preset: a name of `PRESETS`, see `onnxq.data.presets`.
@@ -295,16 +295,16 @@ class ImageOptions(Group, title="Images", table="images", examples=("--preset im
     """
 
     scale: float | None = option(
-        None, "Factor of 0..255; 1/255 for a float input.",
+        None, "Multiply pixels (0 to 255) by it; 1/255 for a float input.",
         kinds.parsed("F, a number or a fraction, as in 1/255", kinds.fraction), metavar="F",
     )  # fmt: skip
     mean: tuple[float, ...] | None = option(
-        None, "Subtracted from each channel, after --scale.",
+        None, "Subtract it from each channel, after --scale.",
         kinds.parsed("M or M,M,M: numbers or fractions, as in 0.485,0.456,0.406", kinds.fractions),
         metavar="M[,M,M]",
     )  # fmt: skip
     std: tuple[float, ...] | None = option(
-        None, "Each channel is divided by it.",
+        None, "Divide each channel by it, after --mean.",
         kinds.parsed("S or S,S,S: numbers or fractions, as in 0.229,0.224,0.225", kinds.fractions),
         metavar="S[,S,S]",
     )  # fmt: skip
@@ -313,17 +313,18 @@ class ImageOptions(Group, title="Images", table="images", examples=("--preset im
         metavar="ORDER",
     )  # fmt: skip
     resize: int | Size | None = option(
-        None, "To this size, or this shorter side.",
+        None, "Resize to this size, or to this shorter side.",
         kinds.parsed("WIDTHxHEIGHT, as in 640x480, or the shorter side, as in 256", kinds.side_or_size, "x"),
         metavar="WxH|SIDE",
     )  # fmt: skip
     crop: Size | None = option(
-        None, "The center, after --resize.",
+        None, "Cut out the center, after --resize.",
         kinds.parsed("WIDTHxHEIGHT, as in 224x224", kinds.width_height, "x"), metavar="WxH",
     )  # fmt: skip
     letterbox: bool | None = option(None, "Keep the aspect ratio, pad with gray 114 (YOLO).", FLAG)
     preset: str | None = option(
-        None, "imagenet, yolo, tensorflow or raw.", kinds.one_of("preset", PRESETS), metavar="NAME",
+        None, "How the model was trained: imagenet, yolo, tensorflow or raw.",
+        kinds.one_of("preset", PRESETS), metavar="NAME",
         tables=("images", "calibration"),
     )  # fmt: skip
 
@@ -394,8 +395,8 @@ class Calibration(
 
     Attributes:
         method: how ranges are chosen, see `onnxq/methods/`; without it a parameter says which. `auto` takes
-            the method whose outputs are nearest to the float model's on samples that calibration did not see,
-            then other thresholds for the tensors that quantization hurts most.
+            the method whose outputs are nearest to the float model's, on samples that calibration did not
+            see. Then it tries other thresholds for the tensors that quantization hurts most.
         percentile: of method `percentile`; parameters of methods are fields, see `onnxq.options.parameters`.
         constant: of the moving average.
         search: choose the percentile by the outputs, as `auto` chooses the method.
@@ -410,13 +411,13 @@ class Calibration(
     """
 
     search: bool = option(False, "Choose the percentile by the model's outputs.", FLAG, beside="method")
-    exact: bool = option(False, "Histograms of all values instead of some millions of each tensor.", FLAG)
-    samples: int = option(512, "How many samples calibrate at most.", kinds.at_least(1), metavar="N")
-    seed: int = option(0, "Chooses the samples where there are more.", kinds.at_least(0), metavar="N")
+    exact: bool = option(False, "Count all values of a tensor in histograms, not some millions.", FLAG)
+    samples: int = option(512, "Number of samples that calibrate, at most.", kinds.at_least(1), metavar="N")
+    seed: int = option(0, "Seed of the random choice of samples.", kinds.at_least(0), metavar="N")
     stats: PathLike | None = option(
-        None, "What `onnxq calibrate` wrote, or a TensorRT calibration cache.", PATH, metavar="FILE"
+        None, "Statistics of `onnxq calibrate`, or a TensorRT calibration cache.", PATH, metavar="FILE"
     )
-    partial: bool = option(False, "Take --stats that lack samples: those of some shards only.", FLAG)
+    partial: bool = option(False, "Accept --stats that lack the samples of some shards.", FLAG)
 
     def _check(self) -> None:
         if self.method not in METHODS:
@@ -428,9 +429,7 @@ class Calibration(
         if self.seed < 0:
             raise UserError(f"the seed is {self.seed}", hint="give 0 or more")
         if self.partial and self.stats is None:
-            raise UserError(
-                "partial statistics are to be taken, but none are given", hint="give --stats FILE"
-            )
+            raise UserError("--partial needs statistics, and none are given", hint="give --stats FILE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -449,7 +448,7 @@ class Division(
         (1, 1), "Take every N-th sample only, from the I-th on (from 1).",
         kinds.parsed("I/N, as in 1/4", kinds.part), metavar="I/N",
     )  # fmt: skip
-    workers: int = option(1, "How many processes take part.", kinds.at_least(1), metavar="N")
+    workers: int = option(1, "Number of processes.", kinds.at_least(1), metavar="N")
 
 
 @dataclass(frozen=True, slots=True)
@@ -466,13 +465,13 @@ class Format(
             commas: each layer to one of them. None: what the model's own pairs are, else the target's first.
         keep_float: names of nodes to keep in float, as globs.
         keep_float_op: operators to keep in float.
-        loud: what loud layers run in, of `LOUD`, which make much of the outputs' noise: `auto` leaves them in
-            float where that gains 1 dB and its price, measured on other samples than chose them. None:
-            likewise where an output is poor, for less than 1 % of the int8 work, or up to 5 % where one is
-            bad, and unless a plan or a goal says what is in float. `float`: all heads are, the last layers
+        loud: the type of loud layers, which make much of the outputs' noise, of `LOUD`. `auto` leaves them in
+            float if that gains 1 dB and its price, measured on other samples than those that chose them.
+            None: the same if an output is poor, for less than 1 % of the int8 work, or up to 5 % if one is
+            bad. But a plan or a goal that says what is in float wins. `float`: all heads are, the last layers
             (`onnxq.quant.heads`).
-        body: the type of what is not quantized, of `BODIES`; None: `fp16` for a float32 model and a target
-            that runs the types that the file states, else what the model has.
+        body: the type of what is not quantized, of `BODIES`. None: `fp16` for a float32 model, if the target
+            runs the types that the file states. Else the types of the model.
         io: that of float32 inputs and outputs: `body`'s, or None: they stay float32.
         scale_form: the form of the weights' scales, of `SCALE_FORMS`; None: what is best for the target.
         cache: also write a calibration cache, for TensorRT's implicit quantization.
@@ -480,8 +479,8 @@ class Format(
             to verify.
 
     Raises:
-        UserError: there is no such type, form or choice of loud layers, `io` is another type than `body`,
-            or loud layers are to be something else than a plan has them.
+        UserError: there is no such type, form or choice of loud layers. Or `io` is another type than `body`.
+            Or `loud` does not go with the plan.
     """
 
     number_format: str | Sequence[str] | None = option(
@@ -492,8 +491,8 @@ class Format(
     keep_float_op: Sequence[str] = option((), "Operators to keep in float.", TEXTS, metavar="TYPE")
     loud: str | None = option(
         None,
-        "Loud layers: int8, auto (in float where that gains 1 dB), or float (the last layers). By default "
-        "auto for 1 % of the int8 work.",
+        "Layers that make most of the error: int8, auto (float if that gains 1 dB), or float (the last "
+        "layers). Default: auto, for 1 % of the int8 work.",
         kinds.one_of("choice of loud layers", LOUD), metavar="TYPE",
     )  # fmt: skip
     body: str | None = option(
@@ -511,7 +510,7 @@ class Format(
         kinds.one_of("scale form", SCALE_FORMS), metavar="FORM",
     )  # fmt: skip
     cache: bool = option(False, "Also write X.cache, for TensorRT's implicit quantization.", FLAG)
-    plan: PathLike | None = option(None, "A plan to obey, which `onnxq plan` wrote.", PATH, metavar="X.toml")
+    plan: PathLike | None = option(None, "A plan file of `onnxq plan` to follow.", PATH, metavar="X.toml")
 
     @property
     def formats(self) -> tuple[str, ...]:
@@ -540,12 +539,12 @@ class Format(
             kinds.check_some("number format", self._named, NUMBER_FORMATS, ())
         if self.loud not in (None, "int8") and self.plan is not None:
             raise UserError(
-                f"a plan is to be obeyed, which states what is in float, and --loud is to be {self.loud}",
+                f"the plan says which layers are in float, so --loud {self.loud} does not go with it",
                 hint="leave --loud out, or write the plan anew with it: onnxq plan",
             )
         if self.io not in (None, "fp32") and self.body not in (None, self.io):
             raise UserError(
-                f"inputs and outputs are to be {self.io}, and the body {self.body}",
+                f"inputs and outputs in {self.io} do not go with a body in {self.body}",
                 hint="give one type for both, or leave --io out: inputs and outputs stay float32",
             )
 
@@ -567,12 +566,12 @@ class AccuracyRepair(
     """
 
     repair: str | Sequence[str] | None = option(
-        None, f"What wins accuracy back: auto (without a plan the default), none or some of "
+        None, f"Steps that recover accuracy: auto (the default without a plan), none or some of "
         f"{', '.join(STEPS)}.",
         kinds.some_of("repair step", STEPS, ("auto", "none")), metavar="STEP[,STEP]", key="steps",
     )  # fmt: skip
     repair_samples: int = option(
-        64, "How many samples fit them, at most.", kinds.at_least(1), metavar="N", key="samples"
+        64, "Number of samples that the steps use, at most.", kinds.at_least(1), metavar="N", key="samples"
     )
 
     def _check(self) -> None:
@@ -619,7 +618,7 @@ class Compilation(Group, title="Engine", table="engine", examples=("--sm 120",))
     def _check(self) -> None:
         if self.fastest and not self.compile:
             raise UserError(
-                "what int8 makes slower is read from the engine, and nothing is to be compiled",
+                "--fastest reads the compiled engine, and nothing is to be compiled",
                 hint="leave --fastest or --no-engine out",
             )
 
@@ -632,7 +631,9 @@ class Outcome(Group, title=Compilation.TITLE, table="engine"):
         strict: whether the exit code is 1 where the result is not to be shipped, or was not compiled.
     """
 
-    strict: bool = option(False, 'Exit 1 where the answer is "do not ship it", or nothing compiled it.', FLAG)
+    strict: bool = option(
+        False, 'Exit with 1 if the answer is "do not ship it", or if nothing was compiled.', FLAG
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -674,16 +675,16 @@ class Details(Group, title=Papers.TITLE, table=Papers.TABLE, examples=("--layer-
         layer_samples: on how many of the samples that verify the error of each layer is measured, alone and
             accumulated; 0: on none. None: 4, and fewer or none where they would take more than 15 % of the
             run, by the clock or of the processors, or the model is large.
-        pictures: whether some samples, as the model is fed them, are kept in the report as small pictures,
-            40 kB at most, where they look like images, and the worst of the outputs that are pictures beside
-            the float model's, 240 kB at most.
+        pictures: whether the report keeps small pictures. Of samples that look like images it keeps some, as
+            the model is fed them, 40 kB at most. Of outputs that are pictures it keeps the worst, beside the
+            float model's, 240 kB at most.
 
     Raises:
         UserError: a value makes no sense.
     """
 
     layer_samples: int | None = option(
-        None, "Samples that tell the error of each layer; 4 where they are cheap.", kinds.at_least(0),
+        None, "Number of samples that measure each layer alone; 4 if they are cheap.", kinds.at_least(0),
         metavar="N",
     )  # fmt: skip
     pictures: bool = option(
@@ -692,9 +693,7 @@ class Details(Group, title=Papers.TITLE, table=Papers.TABLE, examples=("--layer-
 
     def _check(self) -> None:
         if self.layer_samples is not None and self.layer_samples < 0:
-            raise UserError(
-                f"errors of layers are asked for on {self.layer_samples} samples", hint="give 0 or more"
-            )
+            raise UserError(f"the number of layer samples is {self.layer_samples}", hint="give 0 or more")
 
 
 CallableModel = Callable[[Mapping[str, Any]], Mapping[str, Any]]
@@ -719,35 +718,36 @@ class Goal(
 
     Attributes:
         min_sqnr: the least SQNR about the mean of all outputs together, dB.
-        min_agreement: how many percent of the float model's answers are kept at least, as the task counts
-            them; with the name of an output, in how many percent of its rows the argmax is the float model's.
+        min_agreement: the least percentage of the float model's answers that is kept, as the task counts
+            them. With the name of an output: the least percentage of its rows in which the argmax is the
+            float model's.
         task: what the model is for and how outputs are read (docs/tasks.md); None: as the graph says.
         labels: what is right for the samples, by the names of their files (docs/tasks.md): the float model's
             and int8's accuracy by it are told; they decide nothing.
         max_drop: by how much the score of `eval` may be below the float model's, in its units.
-        eval: a function that is called with a model, `{input: array}` to `{output: array}`, and returns one
-            number a sample, whose mean is the score, or the score; higher is better. Or `FILE.py:FUNCTION`,
-            whose Python is run. One with a second parameter is given "choose" or "verify", and is to use
-            other samples for each: the latter decide nothing.
+        eval: a function that is called with a model, `{input: array}` to `{output: array}`. It returns one
+            number a sample, whose mean is the score, or the score itself. Higher is better. Or
+            `FILE.py:FUNCTION`, whose Python is run. One with a second parameter is given "choose" or
+            "verify", and is to use other samples for each: the latter decide nothing.
         max_float: which share of the int8 multiply-accumulates may go to float, 0 to 1.
         costs: what a layer in float costs: `macs`, `bytes`, numbers by node, or a JSON file of such.
         weigh: what outputs weigh, 1 by default.
         measure: how many samples measure what each layer adds, and choose, at most.
-        time_limit: seconds, from the beginning of the run, after which searches end with the best so far: for
-            scales, repair, what is loud, the goal, a faster engine; None: they take as long as they take.
-            What has to be, runs to its end: calibrating, verifying, compiling once. With a limit that is
-            reached the result depends on how fast the machine is.
+        time_limit: seconds, from the beginning of the run, after which each search ends with its best so far:
+            scales, repair, loud layers, the goal, a faster engine. None: no limit. These always run to their
+            end: calibrating, verifying, compiling once. With a limit that is reached the result depends on
+            how fast the machine is.
 
     Raises:
         UserError: a value makes no sense, or `max_drop` is given without `eval`.
     """
 
     min_sqnr: float | None = option(
-        None, "All outputs together have this SQNR about the mean at least.",
+        None, "Goal: least SQNR about the mean of all outputs together.",
         kinds.once(kinds.parsed("DB, as in 30", kinds.real)), metavar="DB",
     )  # fmt: skip
     min_agreement: float | tuple[str, float] | None = option(
-        None, "So many percent of the float model's answers are kept at least; see --task.",
+        None, "Goal: least percentage of the float model's answers that is kept; see --task.",
         kinds.once(kinds.parsed("PERCENT or OUTPUT=PERCENT, as in 99 or logits=99", kinds.percent_of_output)),
         metavar="[OUTPUT=]PERCENT",
     )  # fmt: skip
@@ -756,19 +756,20 @@ class Goal(
         kinds.once(kinds.TEXT), metavar="TASK[:LAYOUT]",
     )  # fmt: skip
     labels: PathLike | None = option(
-        None, "What is right: class folders or a list, COCO's JSON, YOLO's texts, masks.", kinds.PATH,
+        None, "Ground truth: class folders or a list, COCO's JSON, YOLO's texts, masks.", kinds.PATH,
         metavar="PATH",
     )  # fmt: skip
     max_drop: float | None = option(
-        None, "The score of --eval is at most this much below the float model's.",
+        None, "Goal: the score of --eval falls by at most this much.",
         kinds.once(kinds.parsed("X, as in 0.5", kinds.not_negative)), metavar="X",
     )  # fmt: skip
     eval: PathLike | Callable[..., Any] | None = option(
-        None, "Your score of a model, higher is better; it is run. See docs/quantizing.md.", CODE,
+        None, "Your function that scores a model, higher is better. onnxq runs it. See docs/quantizing.md.",
+        CODE,
         metavar="X.py:FUNC", runs_code=True,
     )  # fmt: skip
     max_float: float | None = option(
-        None, "How much of the int8 multiply-accumulates may go to float.",
+        None, "Largest share of the int8 multiply-accumulates that may go to float.",
         kinds.once(kinds.parsed("SHARE, as in 5% or 0.05", kinds.share)), metavar="SHARE",
     )  # fmt: skip
     costs: str | PathLike | Mapping[str, float] = option(
@@ -776,14 +777,14 @@ class Goal(
         kinds.name_or_path("unit", UNITS, ""), metavar="FILE.json",
     )  # fmt: skip
     weigh: Mapping[str, float] | None = option(
-        None, "What an output weighs, 1 by default.",
+        None, "Weight of an output, 1 by default.",
         kinds.by_name("OUTPUT=WEIGHT, as in logits=2", kinds.not_negative), metavar="OUTPUT=W",
     )  # fmt: skip
     measure: int = option(
-        64, "How many samples measure what each layer adds, at most.", kinds.at_least(1), metavar="N"
+        64, "Number of samples that measure the error of each layer, at most.", kinds.at_least(1), metavar="N"
     )
     time_limit: float | None = option(
-        None, "Seconds after which all that is searched for ends with the best so far.",
+        None, "Seconds after which each search ends with its best result so far.",
         kinds.once(kinds.parsed("SECONDS, as in 600", kinds.not_negative)), metavar="SECONDS",
     )  # fmt: skip
 
@@ -802,7 +803,7 @@ class Goal(
             _check_goal("time limit", self.time_limit, 0, math.inf, "in seconds, as in 600")
         if self.max_drop is not None and self.eval is None:
             raise UserError(
-                "a greatest drop is asked for, and no score that it is of",
+                "--max-drop needs a score, and no score is given",
                 hint="give --eval FILE.py:FUNCTION",
             )
         if self.measure < 1:
@@ -823,12 +824,12 @@ class Ranking(Group, title=Goal.TITLE, table=Goal.TABLE):
     """
 
     top: int = option(
-        5, "How many decisions are confirmed by measuring, the first ones.", kinds.at_least(0), metavar="N"
+        5, "Number of decisions that are measured, the first ones.", kinds.at_least(0), metavar="N"
     )
 
     def _check(self) -> None:
         if self.top < 0:
-            raise UserError(f"the first {self.top} decisions are to be measured", hint="give 0 or more")
+            raise UserError(f"the number of decisions to measure is {self.top}", hint="give 0 or more")
 
 
 def _check_goal(what: str, value: Any, least: float, most: float, form: str) -> None:
@@ -845,7 +846,7 @@ class Look(Group, title=DataPlace.TITLE, table="data"):
         samples: how many samples are read.
     """
 
-    samples: int = option(64, "How many samples are read.", kinds.at_least(1), metavar="N")
+    samples: int = option(64, "Number of samples that are read.", kinds.at_least(1), metavar="N")
 
 
 @dataclass(frozen=True, slots=True)

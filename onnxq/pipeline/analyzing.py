@@ -68,8 +68,8 @@ def analyze(
 ) -> Analysis:
     """Compares two stages of a model, tensor by tensor, accumulated and each layer alone.
 
-    Memory knows neither how many layers nor how many samples there are: both models run once a sample, in
-    parts whose tensors fit, and what is kept is sums.
+    Memory does not grow with the number of layers or samples. Both models run once a sample, in parts whose
+    tensors fit, and only sums are kept.
 
     Args:
         a: the reference: the path of a model, or a ModelProto.
@@ -79,8 +79,8 @@ def analyze(
             report beside the quantized model names, of which those that calibrated nothing are run.
         layers: globs of the names of nodes and tensors; the rows that fit one. Nothing: all.
         ops: operators; the rows of one of them.
-        metric: the user's own figure: a function of a tensor of A and that of B, float64 arrays of one shape,
-            which returns a number; or `FILE.py:FUNCTION`, whose Python is run.
+        metric: the user's own figure. It is a function of a tensor of A and that of B, float64 arrays of one
+            shape, which returns a number. Or it is `FILE.py:FUNCTION`, whose Python is run.
         thresholds: the least or greatest value of figures, as `{"sqnr": 20, "isolated.max_steps": 4}`:
             cosine, sqnr, sqnr_about_mean at least; mse, l1, kl, max_abs, max_steps, rms_steps and metric at
             most. Without `isolated.` in front they are of the accumulated figures.

@@ -108,8 +108,8 @@ class ModelSummary(Shown, DocumentPart):
         layers: the layers in float with constant weights.
         caches: the inputs that keep keys and values of the tokens seen before, and come back longer.
         lengths: what the dynamic dimensions count, where there are such; else None.
-        usual: the shapes of the inputs for which multiply-accumulates are counted, by deployment ("" where
-            there is one) and input; empty where no sizes are stated: then a dynamic batch counts as 1.
+        usual: the shapes of the inputs for which multiply-accumulates are counted, by deployment ("" if
+            there is one) and input. Empty if no sizes are stated: then a dynamic batch counts as 1.
         shared: the weights that several layers read.
     """
 

@@ -422,12 +422,9 @@ class Job:
         """What is doubtful about the data, see `Glance.doubts`."""
         return DataDoubts() if self.glance is None else self.glance.doubts(count=count)
 
-    def sizes(self, without: Collection[int] = ()) -> Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]:
-        """The least and the greatest shape of each input in the samples that were read, by dimension.
-
-        `without`: the indices of those that do not count.
-        """
-        return {} if self.glance is None else self.glance.sizes(without)
+    def sizes(self, without: Collection[int] = ()) -> Sequence[Mapping[str, tuple[int, ...]]]:
+        """The shapes of the inputs in each sample that was read, but those of these indices."""
+        return () if self.glance is None else self.glance.sizes(without)
 
     def deployments(
         self, seen: Sequence[Mapping[str, tuple[int, ...]]] = (), *, every: bool = True
@@ -443,7 +440,7 @@ class Job:
         names = [spec.name for spec in specs]
         sizes = [(spec.name, spec.shape) for spec in specs]
         tokens, inputs = self.lengths, self.inputs
-        batched = deployed_batch(specs, stated=bool(inputs.batch))
+        batched = deployed_batch(specs, stated=bool(inputs.batch), seen=seen)
         weights = inputs.profile_weights or {}
         if tokens is not None and {*weights} <= {*PHASES}:
             as_stated = stated_deployments(names, replace(inputs, profile_weights=None))

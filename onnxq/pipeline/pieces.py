@@ -282,8 +282,8 @@ def run_pieces(
         samples: how many samples at most; all by default.
         tolerance: the least SQNR in dB that an output may have. None: all outputs must be equal.
             Outputs that are not floats must be equal in any case.
-        save: a new folder for a file of each sample, `00000.npz` and on, with the inputs, what
-            passes between the pieces, and the outputs: calibration data for each piece.
+        save: a new folder. It gets a file for each sample, `00000.npz` and on, with the inputs, what passes
+            between the pieces, and the outputs. These are calibration data for each piece.
         observe: is told the steps.
         options: groups of options, or fields of these as keywords of their own: `skip_bad=True`; bad samples
             that are left out are counted in the document.

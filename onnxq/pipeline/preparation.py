@@ -212,7 +212,7 @@ class _Look:
             f"input {self._name!r}: of {self._images(count)}, however they are prepared, the statistics that "
             f"BatchNormalization {norm.node!r} kept of its training are off by {_nats(least)}, where "
             f"{_KNOWN:g} and less are usual",
-            "look whether they are what the model was made for, and whether its weights are trained",
+            "check that the images are of the kind that the model was trained on, and that it is trained",
         )  # fmt: skip
 
     # -- sureness ------------------------------------------------------------------------------
@@ -321,9 +321,9 @@ class _Look:
         answer = "finds nothing in any of them" if fed.is_of_boxes else "gives all of them the same answer"
         return DataWarning(
             "unlike", self._name,
-            f"input {self._name!r}: of {self._images(count)}, however they are prepared, the float model "
+            f"input {self._name!r}: with {self._images(count)}, however they are prepared, the float model "
             f"{answer}",
-            "look whether they are what the model was made for, and whether its weights are trained",
+            "check that the images are of the kind that the model was trained on, and that it is trained",
         )  # fmt: skip
 
     # -- runs ----------------------------------------------------------------------------------

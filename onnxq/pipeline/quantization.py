@@ -175,7 +175,7 @@ class Quantization:
             job.run(built.floats.model, "plan"),
             plan=self._plan_part(draft.plan, state.heads, state.formats),
             calibration=replace(calibration, measured=True),
-            **deployment_parts(sampling.deployed.deployments, state.worth),
+            **deployment_parts(sampling.deployments, state.worth),
             repair=state.repair,
             body=body_part(draft.body, made, (), (), ()),
         )
@@ -306,7 +306,7 @@ class Quantization:
                 body=body,
                 outline=tuple(outline(built.floats.model)),
                 **deployment_parts(
-                    sampling.deployed.deployments,
+                    sampling.deployments,
                     state.worth,
                     compiled.verdicts(built),
                     compiled.activation_bytes,

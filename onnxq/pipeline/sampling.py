@@ -121,8 +121,13 @@ class Sampling:
         found = self.deployed.deployments
         if self.deployed.notes or (self.deployed.seen and found[0].name):
             return found
-        sizes = self._job.sizes(self._bad)
-        return tuple(one.widened(sizes) for one in found)
+        shapes = self._job.sizes(self._bad)
+        try:
+            again = self._job.deployments(shapes, every=False) if shapes else ()
+        except UserError:  # what later samples of an iterator contradict; those that it was decided for stay
+            return found
+        by_name = {one.name: one for one in again}
+        return tuple(one.ranging(by_name[one.name]) if one.name in by_name else one for one in found)
 
     # -- samples -------------------------------------------------------------------------------
 

@@ -40,8 +40,9 @@ def weights(
         against: the quantized model.
         channels: whether channels have rows, too.
         histograms: of which channels there are histograms: of those that are outliers, or of all.
-        metric: the user's own figure of a layer: a function of its weights and the quantized ones, float64
-            arrays of one shape, which returns a number; or `FILE.py:FUNCTION`, which is run.
+        metric: the user's own figure of a layer. It is a function of its weights and the quantized ones,
+            float64 arrays of one shape, which returns a number. Or it is `FILE.py:FUNCTION`, whose Python is
+            run.
         match: patterns: only layers of which the node's or the tensor's name fits one.
         ops: only layers of these operators.
         observe: is told the steps.

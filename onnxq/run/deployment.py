@@ -103,21 +103,18 @@ class Deployment:
                         return False
         return True
 
-    def widened(self, sizes: Mapping[str, tuple[Shape, Shape]]) -> Deployment:
-        """It with the least and the greatest shapes that were seen since; what is stated stays."""
-        profiles = dict(self.profiles)
-        for name, (low, usual, high) in self.profiles.items():
-            least, most = sizes.get(name, (usual, usual))
-            if len(least) == len(usual):
-                free = [
-                    isinstance(dim, str) and self.spans[dim].origin != "stated" for dim in self.names[name]
-                ]
-                profiles[name] = (
-                    tuple(min(a, b) if own else a for a, b, own in zip(low, least, free, strict=True)),
-                    usual,
-                    tuple(max(a, b) if own else a for a, b, own in zip(high, most, free, strict=True)),
-                )
-        return replace(self, profiles=profiles)
+    def ranging(self, found: Deployment) -> Deployment:
+        """It with the ranges of one that other samples told of, too; usual sizes and what is stated stay."""
+        spans = dict(self.spans)
+        for dim, span in self.spans.items():
+            if span.origin != "stated" and dim in found.spans:
+                other = found.spans[dim]
+                least, most = min(span.smallest, other.smallest), max(span.largest, other.largest)
+                spans[dim] = Span(least, span.usual, most, other.origin)
+        profiles = _profiles(spans, self.names)
+        return replace(
+            self, spans=spans, profiles=profiles, fitting=found.fitting, is_assumed=found.is_assumed
+        )
 
     def without_bad(self, seen: Sequence[Mapping[str, Shape]]) -> Deployment:
         """It, where some of its samples turned out to be bad: their sizes are not in the range.

@@ -68,7 +68,7 @@ class TaskFigure(DocumentPart):
         what, how = _WORDS[self.kind]
         over = "" if self.over is None else f" over {self.over:g}"
         if self.percent is None:
-            return f"There are no {what}s{over} in the float model's outputs: nothing can be kept"
+            return f"The float model gives no {what}s{over}: there is nothing to compare"
         ends = ""
         if self.interval is not None:
             by = "" if self.kind in ("top1", "top5") else " by sample"

@@ -271,7 +271,7 @@ CAUSES: dict[str, tuple[Callable[[dict[str, Any]], object], str, str]] = {
     "everywhere": (everywhere, "the noise is spread", "--min-sqnr 30"),
     "no repair": (lost_beside(without_repair), "repair is switched off (--repair none)", "--prove never"),
     "some repair": (lost_beside(some_repair), "repair is held to bias, shift", "--repair auto"),
-    "loud off": (lost_beside(loud_off), "what is loud was not looked for", "--prove never"),
+    "loud off": (lost_beside(loud_off), "onnxq did not look for loud layers", "--prove never"),
     "some in float": (lost_beside(foreseen(0.4)), "the noise is spread", "--min-sqnr 30"),
     "all in float": (lost_beside(foreseen(0.97)), "int8 is not for this model as it is", "--body fp16"),
     "not at all": (
@@ -312,7 +312,7 @@ def test_images_that_no_task_judges_are_named_before_a_costly_goal(plain: dict[s
 
 def test_what_a_goal_would_take_is_said(plain: dict[str, Any]) -> None:
     advice = of(plain, lost_beside(foreseen(0.4)))
-    assert advice.do.endswith("--min-sqnr 30, for which about 40% of the int8 work would be in float")
+    assert advice.do.endswith("(--min-sqnr 30); about 40% of the int8 work would then be in float")
 
 
 @pytest.mark.parametrize(
@@ -406,7 +406,7 @@ ENGINES: dict[str, tuple[dict[str, Any], str, str]] = {
         "not-known",
         "nothing compiled it here: it takes X",
     ),
-    "not run": ({"int8": 1, "not_int8": ["c2"]}, "do-not-ship", "not run in it, as 'c2'"),
+    "not run": ({"int8": 1, "not_int8": ["c2"]}, "do-not-ship", "not run in it, for example 'c2'"),
     "not asked": ({"status": "not-run", "reason": "--no-engine"}, "not-known", "nothing compiled it"),
     "not here": ({"status": "not-installed", "reason": "it is missing"}, "not-known", "nothing compiled it"),
 }
@@ -495,7 +495,7 @@ def test_strict_refuses_what_is_not_to_be_shipped(tmp_path: Path) -> None:
     ran = run(tmp_path, *words, "--force")
     assert (ran.code, ran.out.startswith("Do not ship it: y has little to do")) == (0, True)
     assert "trtexec" not in ran.out
-    assert "N 1 (assumed: --batch MIN:OPT:MAX states it)" in ran.out
+    assert "N 1 (assumed; state it with --batch MIN:OPT:MAX)" in ran.out
     assert run(tmp_path, *words, "--force", "--strict").code == 1
 
 
@@ -508,6 +508,6 @@ def test_what_nobody_stated_of_the_sizes_is_said(tmp_path: Path) -> None:
             info.type.tensor_type.shape.dim[axis].dim_param = name
     onnx.save(model, tmp_path / "net.onnx")
     ran = run(tmp_path, *QUANTIZE, "--force")
-    assert "H 8, W 8 as in the samples, and no other: --profile states more" in " ".join(ran.out.split())
+    assert "H 8, W 8: the samples have no other size; --profile allows more" in " ".join(ran.out.split())
     stated = run(tmp_path, *QUANTIZE, "--force", "--profile", "x=1x3x8x8:1x3x8x8:1x3x16x16")
     assert (stated.code, "as in the samples" in stated.out) == (0, False), stated.err

@@ -258,7 +258,7 @@ def test_a_model_of_half_precision_is_widened_where_it_is_asked_to() -> None:
 
 
 def test_two_types_are_refused() -> None:
-    with pytest.raises(UserError, match="inputs and outputs are to be fp16, and the body bf16"):
+    with pytest.raises(UserError, match="inputs and outputs in fp16 do not go with a body in bf16"):
         onnxq.quantize(net(), samples(), body="bf16", io="fp16", **QUICK)  # type: ignore[arg-type]
     with pytest.raises(UserError, match="calibrates a float32 model by itself"):
         onnxq.quantize(net(), samples(), body="fp16", target="tensorrt-7", **QUICK)  # type: ignore[arg-type]

@@ -245,7 +245,7 @@ NAMES = [
          lambda: Path("mine").mkdir()),
     Case("method", (*QUANTIZE, "--method", "minimax"), ("method 'minimax'", "'minmax'")),
     Case("body", (*QUANTIZE, "--body", "fp8"), ("body 'fp8'", "'fp16'")),
-    Case("io", (*QUANTIZE, "--body", "bf16", "--io", "fp16"), ("are to be fp16", "one type")),
+    Case("io", (*QUANTIZE, "--body", "bf16", "--io", "fp16"), ("in fp16 do not go", "one type")),
     Case("prove", (*SANITIZE, "--prove", "alway"), ("'alway'", "'always'")),
 ]  # fmt: skip
 VALUES = [

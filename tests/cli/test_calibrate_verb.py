@@ -430,7 +430,7 @@ REFUSED: dict[str, tuple[tuple[Any, ...], tuple[str, ...]]] = {
     "shard-0": ((*CALIBRATE, "--shard", "0/4"), ("there is no shard 0/4",)),
     "shard-of-0": ((*CALIBRATE, "--shard", "1/0"), ("there is no shard 1/0", "as in 1/4")),
     "shard-form": ((*CALIBRATE, "--shard", "1of4"), ("--shard '1of4' is not understood", "1/4")),
-    "partial-what": ((*QUANTIZE, "--calib", "npy", "--partial"), ("partial statistics", "give --stats FILE")),
+    "partial-what": ((*QUANTIZE, "--calib", "npy", "--partial"), ("needs statistics", "give --stats FILE")),
     "workers-0": ((*CALIBRATE, "--workers", 0), ("0 workers are too few", "at least 1")),
     "samples-0": ((*CALIBRATE, "--samples", 0), ("0 calibration samples", "at least 1")),
     "output-is-input": ((*CALIBRATE, "-o", "net.onnx"), ("'net.onnx' is the input",)),

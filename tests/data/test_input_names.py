@@ -11,6 +11,7 @@ import onnx
 import pytest
 from polygraphy.json import save_json
 
+import onnxq
 from onnxq.base.errors import UserError
 from onnxq.data.samples import InputSpec, named
 from onnxq.data.sources import open_source
@@ -128,3 +129,14 @@ def test_names_that_make_no_sense() -> None:
     assert caught.value.hint == "the model's input stands first: --input-name x=left"
     with pytest.raises(UserError, match="inputs 'x' and 'y' would both be fed from 'y'"):
         named([X, Y], {"x": "y"})
+
+
+def test_no_other_inputs_array_is_proposed_for_one_that_is_missing() -> None:
+    """Each of the arrays is an input's own; a past that nobody gave is none of them."""
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N, 4] ids, float[N, 4] mask, float[N, P, 4] past) => (float[N, P, 4] y) {
+            a = Add (ids, mask)  y = Add (a, past) }""")
+    row = np.zeros((1, 4), np.float32)
+    with pytest.raises(UserError, match="no array named 'past'") as caught:
+        onnxq.quantize(model, [{"ids": row, "mask": row}] * 8, compile=False)
+    assert caught.value.hint == "Each sample needs an array for every input: add one for 'past'"

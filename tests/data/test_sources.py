@@ -262,7 +262,7 @@ class TestLengths:
         assert [sample.feeds["x"].shape for sample in source] == [(1, 2, 3)] * 8
         assert source.lines == ["1 item, 8 samples, along axis 0 (unk__6)"]
         assert source.notes == [
-            "axis 0 (unk__6) of input 'x' is taken for the batch; if it is not, put an axis in front of "
+            "axis 0 (unk__6) of input 'x' is read as the batch; if it is not, add an axis in front of "
             "one sample: 1x8x2x3"
         ]
 

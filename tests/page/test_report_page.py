@@ -255,7 +255,7 @@ def test_sizes_are_told_by_deployment() -> None:
     page = Read(made(report))
     assert page.sections.index("sizes") == page.sections.index("surgery") - 1
     for said in (
-        "decode: 80 % of the work, 5 samples", "T 1 (stated)", "bound by reading weights: they are 93 %",
+        "decode: 80 % of the work, 5 samples", "T 1 (stated)", "limited by reading weights: they are 93 %",
         "the engine takes 8.194 MB for activations", "prefill<b>: 20 % of the work (assumed",
         "no sample is of it", "T 8 to 512, usually 64 (in the samples)",
         "prefill<b>: ids 1 × 8 : 1 × 64 : 1 × 512",

@@ -200,7 +200,7 @@ def test_a_plan_states_heads_itself(tmp_path: Path) -> None:
     assert again.model.SerializeToString(deterministic=True) == chosen.model.SerializeToString(
         deterministic=True
     )
-    with pytest.raises(UserError, match="states what is in float"):
+    with pytest.raises(UserError, match="says which layers are in float"):
         onnxq.quantize(model, SAMPLES, plan=path, loud="auto")
     with pytest.raises(UserError, match="no choice of loud layers 'flaot'"):
         onnxq.quantize(model, SAMPLES, loud="flaot")

@@ -68,6 +68,7 @@ def _findings(page: Page, findings: Sequence[Finding]) -> None:
         (replace(finding, kind="", check="", node="", tensor="", db=None, command=""), finding)
         for finding in findings
     )
+    printed: set[str] = set()
     for said, found in groups.items():
         text = f"{said.op or 'the model'}: {first_lines(said.reason)}"
         page.section(said.severity.capitalize(), text, _STYLES[said.severity])
@@ -77,8 +78,9 @@ def _findings(page: Page, findings: Sequence[Finding]) -> None:
             page.entry(f"-> {said.advice}" if said.consequence else said.advice)
         page.names([one.node for one in found if one.node], shown=FEW)
         command = found[0].command
-        if command and command not in said.advice:
+        if command and command not in said.advice and command not in printed:
             page.code(command, "Command")
+            printed.add(command)
 
 
 def _measured(page: Page, measured: MeasuredForChecks | None) -> None:
@@ -107,7 +109,11 @@ def _compiler(page: Page, document: Checks, where: str) -> None:
     page.section("Compiler", f"NVIDIA's compiler was asked ({document.compiler}, sm {engine.sm}): {text}")
     if engine.original == "failed" and engine.beyond:
         ops = ", ".join(dict.fromkeys(engine.beyond.values()))
-        page.entry(f"the target takes {ops}; TensorRT-RTX, which is here, does not", style="yellow")
+        title = load_target(document.target).title
+        page.entry(
+            f"TensorRT-RTX, which compiles here, does not take {ops}; {title} does",
+            style="yellow",
+        )
     for name, profile in engine.profiles.items():
         page.entry(f"{name} {':'.join('x'.join(map(str, shape)) for shape in profile)}")
     for warning in engine.warnings[:FEW]:

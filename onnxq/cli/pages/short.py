@@ -49,7 +49,7 @@ def short_screen(report: Report) -> Page:
     builds = advice.answer != "do-not-ship" and report.engine.status != "failed"
     if builds and report.commands and report.commands[0] != advice.command:
         page.code(report.commands[0], "Build")
-    page.section("More", "-v shows all, and the page; onnxq help WORD explains a word")
+    page.section("More", "-v and the page show everything; onnxq help WORD explains a word")
     return page
 
 
@@ -60,7 +60,7 @@ def _sizes(report: Report) -> Iterator[str]:
     fixed = [one for one in dimensions if one.origin == "data" and one.smallest == one.largest]
     if fixed:
         sizes = ", ".join(f"{one.name} {one.usual}" for one in fixed)
-        yield f"{sizes} as in the samples, and no other: --profile states more"
+        yield f"{sizes}: the samples have no other size; --profile allows more"
 
 
 def _repairs(report: Report) -> Iterator[str]:
@@ -71,14 +71,14 @@ def _repairs(report: Report) -> Iterator[str]:
         (proved.unproven, "not proved"),
     )
     how = ", ".join(f"{count} {what}" for count, what in kinds if count)
-    yield f"{counted(changes, 'change')} of the graph: {how}" if changes else "nothing in the graph"
+    yield f"{counted(changes, 'change')} of the graph: {how}" if changes else "no change of the graph"
     if report.rejected:
         yield f"{counted(len(report.rejected), 'change')} undone, as the proof failed"
     if repair is not None and repair.before_db is not None and repair.after_db is not None:
         kept = [one.step for one in repair.steps if one.verdict == "kept"]
         levels = f"{decibels(repair.before_db)} -> {decibels(repair.after_db)}"
-        made = f"accuracy of {report.number_format} {levels}"
-        yield f"{made}, by {', '.join(kept)}" if kept else "no step gains accuracy"
+        made = f"SQNR of {report.number_format} {levels}, on the samples that choose"
+        yield f"{made} (by {', '.join(kept)})" if kept else "no step gains accuracy"
 
 
 def _quantized(report: Report) -> Iterator[str]:
@@ -86,7 +86,10 @@ def _quantized(report: Report) -> Iterator[str]:
     eligible = [one for one in plan.layers if one.eligible]
     done, of_all = sum(one.quantized for one in eligible), number(plan.int8_share_of_all_macs)
     share = "" if of_all is None else f", {100 * of_all:.1f} % of all multiply-accumulates"
-    yield f"{done} of the {counted(len(eligible), 'layer')} that {plan.format} can make faster{share}"
+    if eligible:
+        yield f"{done} of the {counted(len(eligible), 'layer')} that {plan.format} can make faster{share}"
+    else:
+        yield f"no layer that {plan.format} can make faster"
     layers = {one.node for one in plan.layers}  # a repair also keeps sums in float
     if in_float := sum(one.node in layers for one in plan.kept_float):
         yield f"{counted(in_float, 'layer')} in float"
@@ -115,7 +118,7 @@ def _accuracy(report: Report) -> Iterator[str]:
     if about.worst_output is not None:
         name = shorten(about.worst_output, 40)
         yield f"SQNR {decibels(about.worst_output_db, about.worst_interval)} of the worst output, {name}"
-    elif report.accuracy and about.left_out and not task.figures:
+    elif report.accuracy and about.left_out and all(one.percent is None for one in task.figures):
         left = about.left_out[0]
         yield f"no figure of {shorten(left.output, 40)}: {left.why}"
     if not report.accuracy:

@@ -111,7 +111,7 @@ def _notes(decision: Decision, samples: Sequence[Any], model: Model, *, measured
         if names:
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
             notes.append(
-                f"the range of {names[0]!r}{more} was not measured: what makes and reads it stays "
+                f"no range was measured for {names[0]!r}{more}: the nodes that make or read it stay "
                 f"float32{why}"
             )
     if decision.io and decision.islands is not None:

@@ -171,7 +171,8 @@ class _Looking:
         if worst is None:
             return {}, replace(self._heads, why=f"not measured: {not_compared()}")
         if worst >= self._effort.good_db:
-            why = f"nothing was looked for: on samples that choose every output has {worst:.1f} dB or more"
+            why = "onnxq did not look for loud layers: on the samples that choose "
+            why += f"every output has {worst:.1f} dB or more"
             return {}, replace(self._heads, why=why)
         model = self._accuracy.model
         share = max(0.0, float(model.loudness().max()))
@@ -437,7 +438,7 @@ def _spread(model: NoiseModel, most: float) -> str:
     gains = "no layer in float gains what it costs"
     if one.kind == "block":
         together = f"{len(readers)} layers together, {_told(readers)}, make {most:.0%} of the noise"
-        return f"{together}, and were not told apart; {gains}"
+        return f"{together}, and onnxq did not measure each of them; {gains}"
     reads = "reads" if len(readers) == 1 else "read"
     return f"tensor {one.name!r}, which {_told(readers)} {reads}, makes {most:.0%} of the noise, but {gains}"
 

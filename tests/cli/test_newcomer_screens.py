@@ -1,0 +1,61 @@
+"""What a user sees of a file of scikit-learn, of named dimensions, and where no output can be judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+
+from onnxq.graph.types import shape_text
+from onnxq.targets import NAMES, load_target
+
+SKLEARN = """<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 1]>
+    g (float[N, 4] x) => (float[N, 4] y) {
+        [one] a = ai.onnx.ml.Scaler <offset = [1.0], scale = [2.0]> (x)
+        [two] y = ai.onnx.ml.Normalizer <norm = "L2"> (a) }"""
+
+
+def test_a_command_is_printed_once(tmp_path: Path, onnxq) -> None:
+    onnx.save(onnx.parser.parse_model(SKLEARN), tmp_path / "net.onnx")
+    ran = onnxq("check", "net.onnx", "--no-engine")
+    said = [line for line in ran.out.splitlines() if line.startswith("  Command")]
+    assert len(said) == len(set(said)) > 0, ran.out
+    assert ran.out.count("  Error") > len(said)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_target_says_how_zipmap_is_left_out(name: str) -> None:
+    assert "'zipmap': False" in load_target(name).advice["ZipMap"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "text"),
+    [
+        ((1, 3, 8), "1x3x8"), (("N", 3, None), "Nx3x?"), ((), "scalar"), (None, "unknown"),
+        (("batch", 4, "past + new"), "batch x 4 x past + new"),
+    ],
+)  # fmt: skip
+def test_dimensions_with_long_names_stand_apart(
+    shape: tuple[int | str | None, ...] | None, text: str
+) -> None:
+    assert shape_text(shape) == text
+
+
+def test_a_detector_that_finds_nothing_says_why_there_is_no_figure(tmp_path: Path, onnxq) -> None:
+    """The line "Accuracy" is not left with the samples alone."""
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[1, 16] x) => (float[1, 6, 10] y)
+        <float[16, 60] w, float[1] nil = {0.0}, int64[3] shape = {1, 6, 10}> {
+            a = MatMul (x, w)  b = Mul (a, nil)  y = Reshape (b, shape) }""")
+    weights = np.random.default_rng(0).standard_normal((16, 60)).astype(np.float32)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    onnx.save(model, tmp_path / "net.onnx")
+    np.save(tmp_path / "x.npy", np.random.default_rng(1).standard_normal((40, 16)).astype(np.float32))
+    ran = onnxq(
+        "quantize", "net.onnx", "--calib", "x.npy", "--no-engine", "--task", "detect:yolov8", "-o", "q.onnx"
+    )
+    (line,) = [line for line in ran.out.splitlines() if line.startswith("  Accuracy")]
+    assert "no figure of y: it does not vary" in line, ran.out + ran.err
