@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from onnxq.base import door
 from onnxq.base.errors import UserError
 from onnxq.base.escapes import escaped
 from onnxq.base.plain import DocumentPart
@@ -149,7 +150,7 @@ def init(
 def _is_form(path: Path) -> bool:
     """Whether the schema for editors may be written there: nothing is, or an earlier one."""
     try:
-        return f'"title": "{TITLE}"' in path.read_text("utf-8")
+        return f'"title": "{TITLE}"' in door.text(path)
     except FileNotFoundError:
         return True
     except (OSError, ValueError):
