@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import uuid
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,18 +29,15 @@ class StoredParcel(Parcel):
         """The content of each file, by its path in the folder.
 
         Raises:
-            UserError: the store does not have it, or has something else.
+            OSError: the store cannot be read just now: the task is lost.
+            UserError: there is no such store here, or it has something else.
         """
         try:
-            with (
-                _fsspec().open(self.url, "rb") as stored,
-                zipfile.ZipFile(io.BytesIO(stored.read())) as packed,
-            ):
-                files = {name: packed.read(name) for name in packed.namelist()}
-        except (OSError, zipfile.BadZipFile) as error:
-            raise UserError(
-                f"{self.url} cannot be read: {error}", hint="every machine has to reach the store"
-            ) from error
+            opened = _fsspec().open(self.url, "rb")
+        except (ValueError, ImportError) as error:
+            raise UserError(f"{self.url} is in no store that this machine knows: {error}") from error
+        with opened as stored, zipfile.ZipFile(io.BytesIO(stored.read())) as packed:
+            files = {name: packed.read(name) for name in packed.namelist()}
         if digest_of(files) != self.digest:
             raise UserError(
                 f"{self.url} is not what was written there", hint="give this run a folder of its own"
@@ -63,13 +62,15 @@ class StoredExecutor:
         Raises:
             UserError: fsspec is not installed, or does not know such a store.
         """
-        fsspec = _fsspec()
         try:
-            self._files, self._folder = fsspec.core.url_to_fs(store)
+            self._files, folder = _fsspec().core.url_to_fs(store)
         except (ValueError, ImportError) as error:
             raise UserError(
                 f"{store!r} is no store: {error}", hint="as s3://bucket/folder, or file:///mnt/shared"
             ) from error
+        name = f"onnxq-{uuid.uuid4().hex}"  # of this run: others may have the same model there
+        self._url, self._place = (f"{one.rstrip('/')}/{name}" for one in (store, folder))
+        self._folder = folder
         self._executor, self._kept = executor, dict[str, StoredParcel]()
 
     def submit(self, work: Callable[..., Any], /, *args: Any) -> Submitted:
@@ -89,14 +90,12 @@ class StoredExecutor:
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         for digest in list(self._kept):
-            self._files.rm(self._path(self._kept.pop(digest).digest))
-
-    def _path(self, digest: str) -> str:
-        return f"{self._folder.rstrip('/')}/onnxq-{digest}.zip"
+            with contextlib.suppress(OSError):  # what ends the run comes first
+                self._files.rm(f"{self._place}-{self._kept.pop(digest).digest}.zip")
 
     def _stored(self, parcel: Parcel) -> StoredParcel:
         if parcel.digest not in self._kept:
-            path = self._path(parcel.digest)
+            path = f"{self._place}-{parcel.digest}.zip"
             try:
                 self._files.makedirs(self._folder, exist_ok=True)
                 with self._files.open(path, "wb") as stored, zipfile.ZipFile(stored, "w") as packed:
@@ -104,7 +103,7 @@ class StoredExecutor:
                         packed.writestr(name, content)
             except OSError as error:
                 raise UserError(f"the store cannot be written: {error}") from error
-            self._kept[parcel.digest] = StoredParcel(parcel.digest, {}, self._files.unstrip_protocol(path))
+            self._kept[parcel.digest] = StoredParcel(parcel.digest, {}, f"{self._url}-{parcel.digest}.zip")
         return self._kept[parcel.digest]
 
 

@@ -13,6 +13,9 @@ from onnxq.data.survey import InputSurvey
 
 _SAMPLES = 8  # at least
 _CERTAIN = 3.0  # standard errors
+_OTHER_SCENES = (
+    0.1  # of the range of pixels: sunsets and the sea differ by less; ImageNet and its reverse by 0.11
+)
 
 
 def is_mean_reversed(made: Preparation) -> bool:
@@ -52,8 +55,17 @@ def turned_beside(entry: InputSurvey, other: InputSurvey) -> bool:
     """
     if not (_samples_agree(entry) and _samples_agree(other)) or None in (entry.channels, other.channels):
         return False
+    scale = _pixel_scale(entry)
     seen, known = (_tint(one.channels.mean) for one in (entry, other) if one.channels is not None)
+    if scale is None or scale * float(np.linalg.norm(seen - known)) < _OTHER_SCENES:
+        return False
     return _nearer(seen, known[::-1], known)
+
+
+def has_pixels(*entries: InputSurvey) -> bool:
+    """Whether inputs have three channels, and one of them the range of pixels: other arrays have no ends of their own."""
+    three = all(one.channels is not None and len(one.channels.mean) == 3 for one in entries)
+    return three and any(_pixel_scale(one) is not None or _is_normalized(one) for one in entries)
 
 
 def _samples_agree(entry: InputSurvey) -> bool:

@@ -34,12 +34,33 @@ def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     if not model.functions:
         return model
     try:
-        return inliner.inline_local_functions(model)
+        return inliner.inline_local_functions(_with_defaults(model))
     except Exception as error:  # classes of onnx's C++ part without a common base
         raise UserError(
             f"the model's own functions cannot be put where they are called: {error}",
             hint="export the model again without functions of its own",
         ) from error
+
+
+def _with_defaults(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with the attributes that its functions have by default in each call: the inliner forgets them."""
+    defaults = {
+        (one.domain, one.name, getattr(one, "overload", "")): one.attribute_proto
+        for one in model.functions
+        if one.attribute_proto
+    }
+    if not defaults:
+        return model
+    model = copy_model(model)
+    todo: list[onnx.GraphProto | onnx.FunctionProto] = [model.graph, *model.functions]
+    while todo:
+        for node in todo.pop().node:
+            given = {attribute.name for attribute in node.attribute}
+            called = (node.domain, node.op_type, getattr(node, "overload", ""))
+            node.attribute.extend(one for one in defaults.get(called, ()) if one.name not in given)
+            todo += [attribute.g for attribute in node.attribute if attribute.HasField("g")]
+            todo += [graph for attribute in node.attribute for graph in attribute.graphs]
+    return model
 
 
 def without_graph(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from onnxq.base.shown import number
-from onnxq.data.channel_order import turned_beside
+from onnxq.data.channel_order import has_pixels, turned_beside
 from onnxq.data.glance import LOOKED_AT
 from onnxq.data.samples import InputSpec
 from onnxq.data.survey import InputSurvey, Moments, Survey
@@ -81,7 +81,7 @@ def _other_ends(fed: InputSurvey, there: InputSurvey) -> bool:
     ends = [
         (one.min, one.max) for one in (fed, there) if one.layout and sum(one.shapes.values()) >= _PICTURES
     ]
-    if len(ends) < 2 or any(end is None for pair in ends for end in pair):
+    if len(ends) < 2 or any(end is None for pair in ends for end in pair) or not has_pixels(fed, there):
         return False
     (low, high), (other_low, other_high) = np.array(ends, np.float64)
     apart = max(abs(low - other_low), abs(high - other_high))

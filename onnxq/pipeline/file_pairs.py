@@ -60,13 +60,25 @@ class TakenPairs:
         """Whether int8 around 0 holds all numbers of their codes."""
         return all(one.exact for one in self.stated)
 
-    @property
-    def ends(self) -> Iterator[tuple[str, tuple[float, float]]]:
-        """The least and the greatest value that the pairs of activations let through, by tensor."""
-        for one in self.stated:
-            if not one.constant:
-                most = float(np.max(one.amax))
-                yield one.tensor, (-most, most)
+    def ends(self, plan: QuantPlan, model: Model) -> Iterator[tuple[str, tuple[float, float]]]:
+        """The least and the greatest value that readers get of tensors whose pair is written again, by tensor.
+
+        What has no pair any more, or is read in front of it too, may be greater: nothing clips it.
+
+        Args:
+            plan: the plan of the model without the pairs.
+            model: that model.
+        """
+        ranges, tensors = self.ranges(plan), model.graph.tensors()
+        outputs = {tensor.name for tensor in model.graph.outputs}
+        for site in plan.sites:
+            if site.kind != "activation" or site.tensor not in ranges or site.tensor in outputs:
+                continue
+            readers = {id(node): node for node in tensors[site.tensor].outputs}.values()
+            edges = sum(one is tensors[site.tensor] for node in readers for one in node.inputs)
+            if edges == len(site.readers):
+                most = ranges[site.tensor].amax
+                yield site.tensor, (-most, most)
 
     def ranges(self, plan: QuantPlan) -> dict[str, Range]:
         """The ranges of the activations of a plan, as the pairs said."""

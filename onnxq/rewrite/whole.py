@@ -36,6 +36,9 @@ _COUNT = "3"
 # Bytes of weights up to which a copy of the original costs little.
 _SMALL = 1 << 26
 
+CHANGES = "the model's outputs change"
+"""How a difference of values begins to be told; others are of models that do not run any more."""
+
 _LOOP_SECONDS = 5.0
 """How long a model with a Loop may run, all its samples together: on made-up ones it may never end."""
 
@@ -176,7 +179,7 @@ class WholeModel:
             except (ort.Endless, ort.Bounded) as error:
                 return WholeProof(verdict.stage, "unproven", why=f"the original, optimized: {error}")
             if own is None or (verdict.sqnr_db is not None and verdict.sqnr_db < own - _MARGIN):
-                raise Differs(f"the model's outputs change {verdict.change}")
+                raise Differs(f"{CHANGES} {verdict.change}")
         return verdict
 
     def _check_loads(self, model: Model) -> None:

@@ -192,18 +192,50 @@ def test_a_store_is_written_once_and_read_elsewhere(alone: bytes, tmp_path: Path
     store, elsewhere = tmp_path / "store", tmp_path / "elsewhere"
     elsewhere.mkdir()
     sizes: list[int] = []
+    written: set[tuple[str, int]] = set()
 
     class Weighing(Elsewhere):
         def submit(self, work: Any, /, *args: Any) -> Future[Any]:
             sizes.append(len(pickle.dumps(args[0])))
-            assert len(list(store.iterdir())) == 1
+            written.update((file.name, file.stat().st_mtime_ns) for file in store.iterdir())
             return super().submit(work, *args)
 
+    other = onnxq.StoredExecutor(Faulty(), f"file://{store}")
     with onnxq.StoredExecutor(Weighing(elsewhere), f"file://{store}") as executor:
         assert taken(tmp_path / "x.stats.npz", executor=executor) == alone
     assert len(sizes) == 3
     assert max(sizes) < 1000  # bytes: no model
+    assert len(written) == 1
     assert not list(store.iterdir())
+    with other, onnxq.StoredExecutor(Faulty(), f"file://{store}") as executor:  # of the same model
+        taken(tmp_path / "y.stats.npz", executor=other)
+        taken(tmp_path / "z.stats.npz", executor=executor)
+        assert len(list(store.iterdir())) == 2
+
+
+def test_a_store_that_is_away_costs_the_task(alone: bytes, tmp_path: Path) -> None:
+    class Away(Faulty):
+        def submit(self, work: Any, /, *args: Any) -> Future[Any]:
+            (file,) = (tmp_path / "store").iterdir()
+            future: Future[Any] = Future()
+            if not self.count:
+                held = file.read_bytes()
+                file.unlink()
+                try:
+                    work(*args)
+                except OSError as error:
+                    future.set_exception(error)
+                file.write_bytes(held)
+                self.count += 1
+                return future
+            return super().submit(work, *args)
+
+    with onnxq.StoredExecutor(Away(), f"file://{tmp_path / 'store'}") as executor:
+        assert taken(tmp_path / "x.stats.npz", executor=executor) == alone
+    with pytest.raises(KeyError), onnxq.StoredExecutor(Faulty(), f"file://{tmp_path / 'gone'}") as executor:
+        taken(tmp_path / "x2.stats.npz", executor=executor)
+        next((tmp_path / "gone").iterdir()).unlink()
+        raise KeyError
 
 
 def test_another_file_in_the_store_is_not_taken(tmp_path: Path) -> None:
@@ -216,7 +248,7 @@ def test_another_file_in_the_store_is_not_taken(tmp_path: Path) -> None:
 
     with (
         onnxq.StoredExecutor(Replacing(), f"file://{tmp_path / 'store'}") as executor,
-        pytest.raises(UserError, match=r"onnxq-[0-9a-f]{64}.zip is not what was written there"),
+        pytest.raises(UserError, match=r"onnxq-[0-9a-f]{32}-[0-9a-f]{64}.zip is not what was written there"),
     ):
         taken(tmp_path / "x.stats.npz", executor=executor)
     with pytest.raises(UserError, match="is no store"):

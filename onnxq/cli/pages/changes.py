@@ -35,10 +35,14 @@ def changes_section(page: Page, report: Report) -> None:
         page.entry(f"whole model against the original: {_whole(whole)}")
     for change in report.rejected:
         why = rejected_text(change)
-        if change.proof.verdict == "unproven" or change.proof.why.endswith(GROWS):
-            page.entry(why, style="yellow")  # unproven: under --prove always
+        if change.proof.verdict == "unproven":  # under --prove always
+            page.entry(why, style="yellow")
             continue
-        page.entry(f"{why}; a bug of that rule, not of your model", style="red")
+        grows = change.proof.why.endswith(GROWS)
+        page.entry(
+            why if grows else f"{why}; a bug of that rule, not of your model",
+            style="yellow" if grows else "red",
+        )
         if change.reproducer:
             page.entry(f"reproducer: {change.reproducer}", 2)
 

@@ -63,7 +63,7 @@ def _decided(built: Built, kind: Kind, stats: Stats, sampling: Sampling) -> Body
         UserError: the model cannot have this body.
     """
     job, body, floats = built.job, built.draft.body, built.floats
-    ranges = {} if job.taken is None else dict(job.taken.ends)
+    ranges = {} if job.taken is None else dict(job.taken.ends(built.draft.plan, floats.model))
     ranges |= {name: (entry.min, entry.max) for name, entry in stats.tensors.items() if entry.size}
     samples: list[Mapping[str, np.ndarray]] = []
     if floats.whole and floats.runs and not job.in_float32 and sampling.parts is not None:
