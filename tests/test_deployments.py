@@ -78,11 +78,12 @@ def test_samples_of_an_iterator_are_in_the_order_given_and_that_is_said(
 def test_sizes_of_an_iterator_are_those_of_all_its_samples(
     encoder: onnx.ModelProto, texts: list[dict[str, np.ndarray]]
 ) -> None:
-    """The first one tells what is usual; the range that the report says is that of the engine's profile."""
+    """The first one that calibrates tells what is usual; the range that the report says is that of the engine's profile."""
     result = onnxq.quantize(encoder, iter(texts), **QUICK)
     lengths = {sample["input_ids"].shape[1] for sample in texts}
     (length,) = [one for one in result.report["deployment"]["dimensions"] if not one["batch"]]
     assert (length["smallest"], length["largest"]) == (min(lengths), max(lengths))
+    assert length["usual"] == texts[1]["input_ids"].shape[1]  # the very first one verifies
     low, _, high = result.profiles["input_ids"]
     assert (low[1], high[1]) == (min(lengths), max(lengths))
 
@@ -442,6 +443,7 @@ def test_a_first_axis_of_any_name_along_which_samples_are_single_is_the_batch() 
     samples = np.random.default_rng(1).standard_normal((40, 16)).astype(np.float32)
     (rows,) = onnxq.quantize(model, samples, **QUICK).report["deployment"]["dimensions"]
     assert (rows["batch"], rows["origin"], rows["usual"]) == (True, "assumed", 1)
-    whole = [{"x": samples[place : place + size]} for place, size in ((0, 5), (5, 10), (15, 20))]
-    (rows,) = onnxq.quantize(model, whole, **QUICK).report["deployment"]["dimensions"]
-    assert (rows["batch"], rows["smallest"], rows["largest"]) == (False, 5, 20)
+    for least in (1, 5):  # one sample of size 1 is not all of them
+        whole = [{"x": samples[:size]} for size in (least, 10, 20, 10)]
+        (rows,) = onnxq.quantize(model, whole, **QUICK).report["deployment"]["dimensions"]
+        assert (rows["batch"], rows["smallest"], rows["largest"]) == (False, least, 20)

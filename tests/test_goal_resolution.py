@@ -339,4 +339,4 @@ def test_a_score_without_a_goal_is_on_the_screen(tmp_path: Path) -> None:
     base = ("quantize", str(MODEL), "--calib", "data.npz", "--no-engine", "--prove", "never", "-o", "q.onnx")
     ran = run(tmp_path, *base, "--eval", "score.py:score")
     assert ran.code == 0, ran.err
-    assert "score.py:score: float 41.25, int8 41.25" in " ".join(ran.out.split())
+    assert "Score score.py:score: float 41.25, int8 41.25" in " ".join(ran.out.split())

@@ -143,6 +143,17 @@ class TestClasses:
         assert found.kind == "channel-order"
         assert "bits open, against" in found.text
 
+    def test_values_that_are_no_better_are_left_as_they_are_fed(self) -> None:
+        """Templates of one length around gray: any greater contrast gives the same answers, as surely."""
+        around = TEMPLATES - TEMPLATES.mean((2, 3), keepdims=True)
+        even = 127.5 + 12 * around / np.sqrt((around**2).mean((1, 2, 3), keepdims=True))
+        proto, fed = nearest(1 / 127.5, [1, 1, 1], of=even), pictures(128, even) / 127.5 - 1
+        assert told(proto, fed) == []
+        (found,) = told(proto, fed[:, ::-1])
+        assert (found.kind, found.hint) == (
+            "channel-order", "if the model was trained so, reverse their channels, x[:, ::-1]"
+        )  # fmt: skip
+
     def test_both_are_named(self) -> None:
         (found,) = told(TRAINED, PICTURES[:, ::-1] / 255)
         assert "pixel / 127.5 - 1" in found.hint

@@ -67,7 +67,7 @@ def check(
 
     It also says what sanitize would change, and finds mistakes in existing Q/DQ pairs. If NVIDIA's compiler
     is installed, and the target is one that it compiles for, onnxq compiles the model as it is and as
-    sanitize would write it.
+    sanitize would write it. It also asks the engine about each mistake in the pairs.
 
     With --calib or --stats it also checks scales: those of the model's own pairs, else those that quantize
     would begin with. The exit code is 1 if there are errors, also if --match and --op hide them. Each

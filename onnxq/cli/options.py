@@ -22,10 +22,10 @@ Output = Annotated[Path | None, typer.Option("-o", "--output", metavar="X.onnx",
 Csv = Annotated[Path | None, typer.Option("--csv", metavar="X.csv", help="Write all rows as CSV.")]
 Match = Annotated[
     list[str] | None,
-    typer.Option("--match", metavar="GLOB", help="Only what a name that fits is of: '/head/*'; repeatable."),
+    typer.Option("--match", metavar="GLOB", help="Only rows whose name fits: '/head/*'; repeatable."),
 ]
 Operator = Annotated[
-    list[str] | None, typer.Option("--op", metavar="TYPE", help="Only what this operator is of; repeatable.")
+    list[str] | None, typer.Option("--op", metavar="TYPE", help="Only rows of this operator; repeatable.")
 ]
 Channels = Annotated[bool, typer.Option("--channels/--no-channels", help="Rows for channels, too.")]
 AllRows = Annotated[bool, typer.Option("--all", help="Show all rows, not the worst ten.")]

@@ -32,9 +32,10 @@ def report(
 ) -> None:
     """Write a report as one HTML page.
 
-    The page has the verdict, the noise of each layer, errors and memory along the network, changes with
-    proofs, checks, and how to reproduce the run. It loads nothing from elsewhere, so you can send it as it
-    is.
+    The page has the verdict, the noise step by step (changes of the graph, scales, each repair, half
+    precision), and the layers, each with a view of its own. It also has errors and memory along the network,
+    changes with proofs, checks, and how to reproduce the run. It loads nothing from elsewhere, so you can
+    send it as it is.
     """
     import onnxq
     from onnxq.cli.pages.words import size_text

@@ -375,8 +375,8 @@ def _order(entry: InputSurvey) -> Iterator[DataWarning]:
         yield DataWarning(
             "channel-order", name,
             f"input {name!r}: its channels are as if ImageNet's mean was taken from them in reverse order",
-            "take it in the order of the channels: 0.485, 0.456, 0.406 are of red, green, blue; models of "
-            "PaddleOCR are trained with it as it is",
+            "take it in the order of the channels: 0.485, 0.456, 0.406 are of red, green, blue; if the "
+            "model is PaddleOCR's, change nothing: those are trained with the reverse order",
         )  # fmt: skip
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import json
+import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +16,9 @@ import onnx
 import onnx.parser
 import pytest
 from command import run
+from documentation.blocks import ROOT
 
+from onnxq.advice import findings
 from onnxq.advice.advise import advise
 from onnxq.analysis.reports import OpenedReport
 from onnxq.documents.advice import Advice
@@ -23,6 +27,9 @@ NET = """<ir_version: 8, opset_import: ["" : 17]>
     net (float[N, 3, 8, 8] x) => (float[N, 16, 8, 8] y) {
         [c1] a = Conv <pads = [1, 1, 1, 1]> (x, w1)  [r1] b = Relu (a)
         [c2] y = Conv <pads = [1, 1, 1, 1]> (b, w2) }"""
+UNLIKE = (
+    "alike", "constant-input", "units", "unnormalized", "normalized-twice", "reshaped", "duplicates",
+)  # fmt: skip
 QUANTIZE = ("quantize", "net.onnx", "--no-engine", "--prove", "never", "--repair", "none", "--calib", "x.npz")
 
 
@@ -106,6 +113,34 @@ def test_a_doubt_about_the_data_leaves_it_open_with_its_own_flags(plain: dict[st
     assert [words[place + 1] for place, word in enumerate(words) if word == "--scale"] == ["1/255"]
     assert "--mean" in words
     assert of(plain, doubt("alike", [], [])).command == ""
+
+
+@pytest.mark.parametrize("kind", UNLIKE)
+def test_what_explains_that_answers_are_alike_is_said_in_its_place(plain: dict[str, Any], kind: str) -> None:
+    def change(report: dict[str, Any]) -> None:
+        doubt(kind, [], [])(report)
+        (other,) = report["calibration"]["data"]["doubts"]
+        report["calibration"]["data"]["doubts"] += [{**other, "kind": "unlike"}]
+
+    codes = [one.code for one in of(plain, change).findings]
+    assert kind in codes
+    assert ("unlike" in codes) == (kind == "duplicates")
+
+
+def test_all_that_leaves_it_open_is_on_the_page() -> None:
+    calls = [one for one in ast.walk(ast.parse(Path(findings.__file__).read_text("utf-8")))
+             if isinstance(one, ast.Call) and getattr(one.func, "id", "") == "AdviceFinding"]  # fmt: skip
+    found = {
+        code.value
+        for code, weight in (call.args[:2] for call in calls)
+        if isinstance(code, ast.Constant)  # others are kinds of doubts
+        and any(isinstance(one, ast.Constant) and one.value == "open" for one in ast.walk(weight))
+    }
+    assert {"compiler-not-asked", "goal", "mismatch", "unread"} < found
+    page = (ROOT / "docs" / "advice.md").read_text("utf-8")
+    table = page.partition("## Not known")[2].partition("## Causes")[0]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert set(re.findall("`([a-z-]+)`", " ".join(rows))) - {"code"} == found
 
 
 def test_bytes_decide_only_where_the_data_are_sure(plain: dict[str, Any]) -> None:
@@ -406,7 +441,16 @@ ENGINES: dict[str, tuple[dict[str, Any], str, str]] = {
         "not-known",
         "nothing compiled it here: it takes X",
     ),
-    "not run": ({"int8": 1, "not_int8": ["c2"]}, "do-not-ship", "not run in it, for example 'c2'"),
+    "not run": (
+        {"int8": 1, "not_int8": ["c2"]},
+        "do-not-ship",
+        "1 layer is planned in int8 but does not run in it, for example 'c2'",
+    ),
+    "none run": (
+        {"int8": 0, "not_int8": ["c1", "c2"]},
+        "do-not-ship",
+        "2 layers are planned in int8 but do not run in it, for example 'c1'",
+    ),
     "not asked": ({"status": "not-run", "reason": "--no-engine"}, "not-known", "nothing compiled it"),
     "not here": ({"status": "not-installed", "reason": "it is missing"}, "not-known", "nothing compiled it"),
 }
@@ -510,4 +554,4 @@ def test_what_nobody_stated_of_the_sizes_is_said(tmp_path: Path) -> None:
     ran = run(tmp_path, *QUANTIZE, "--force")
     assert "H 8, W 8: the samples have no other size; --profile allows more" in " ".join(ran.out.split())
     stated = run(tmp_path, *QUANTIZE, "--force", "--profile", "x=1x3x8x8:1x3x8x8:1x3x16x16")
-    assert (stated.code, "as in the samples" in stated.out) == (0, False), stated.err
+    assert (stated.code, "the samples have no other size" in stated.out) == (0, False), stated.err

@@ -80,6 +80,16 @@ def test_what_nobody_measured_is_bounded_by_weights_and_sums() -> None:
     assert names == {"x": 2, "a": 9, "s": 11, "m": 121}  # y: 14,641
 
 
+def test_the_factors_of_a_gemm_and_the_side_of_a_weight_count_in_its_bound() -> None:
+    model = model_of("""g (float[2, 3] x) => (float[2, 2] y, float[2, 3] z) {
+        y = Gemm <alpha = 0.5, beta = 2.0> (x, w, b)  z = MatMul (v, x) }""",
+        w=np.float32([[1, -1], [2, 0], [0, 3]]), b=np.float32([1, -3]), v=np.float32([[1, -2], [0.5, 0]]),
+    )  # fmt: skip
+    found = bounds(model, {"x": (-2, 1)})
+    names = {name: found[id(tensor)] for name, tensor in model.graph.tensors().items() if id(tensor) in found}
+    assert names == {"x": 2, "y": 0.5 * 4 * 2 + 2 * 3, "z": 3 * 2}
+
+
 def test_activations_of_100000() -> None:
     model = model_of(
         """g (float[1, 4, 8, 8] x) => (float[1, 4, 8, 8] y) <float down = {1e-4}> {

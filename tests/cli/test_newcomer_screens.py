@@ -44,6 +44,18 @@ def test_dimensions_with_long_names_stand_apart(
     assert shape_text(shape) == text
 
 
+def test_a_net_with_nothing_for_int8_says_so(tmp_path: Path, onnxq) -> None:
+    """One row has nothing to share the reading of a weight with."""
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[1, 16] x) => (float[1, 8] y) <float[16, 8] w> { y = MatMul (x, w) }""")
+    weights = np.random.default_rng(0).standard_normal((16, 8)).astype(np.float32)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    onnx.save(model, tmp_path / "net.onnx")
+    np.save(tmp_path / "x.npy", np.random.default_rng(1).standard_normal((40, 16)).astype(np.float32))
+    ran = onnxq("quantize", "net.onnx", "--calib", "x.npy", "--no-engine", "-o", "q.onnx")
+    assert "Int8 no layer that int8 can make faster; 1 layer in float" in " ".join(ran.out.split())
+
+
 def test_a_detector_that_finds_nothing_says_why_there_is_no_figure(tmp_path: Path, onnxq) -> None:
     """The line "Accuracy" is not left with the samples alone."""
     model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>

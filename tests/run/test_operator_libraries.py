@@ -12,7 +12,8 @@ import pytest
 
 import onnxq
 from onnxq.base.errors import UserError
-from onnxq.run import ort
+from onnxq.run import ort, trial
+from onnxq.run.opening import SessionSettings
 
 NET = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
     g (float[2] x) => (float[2] y) { y = Neg (x) }""")
@@ -34,6 +35,16 @@ def test_one_beside_is_named_without_a_folder(tmp_path: Path, monkeypatch: pytes
     assert onnxq.sanitize(NET, ort_ops=[name]).report["whole_model"] == []
     with ort.custom_ops([name]):
         assert ort.custom_libraries() == (str(tmp_path / name),)
+
+
+def test_no_process_that_has_loaded_one_opens_what_follows(tmp_path: Path) -> None:
+    """A library cannot be unloaded, and may disturb what others register."""
+    name = str(tmp_path / library(tmp_path, "return 0;"))
+    source = NET.SerializeToString()
+    trial.try_in_child(source, SessionSettings())
+    assert trial._waiting is not None
+    trial.try_in_child(source, SessionSettings(libraries=(name,)))
+    assert trial._waiting is None
 
 
 def test_one_that_crashes_ends_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -240,7 +240,7 @@ def test_the_report_and_the_screen_say_so(tmp_path: Path, monkeypatch: pytest.Mo
 
     def child(source: bytes | str, settings: SessionSettings) -> None:
         if settings.level != "off":
-            raise trial.Crashed("it crashes: SIGSEGV")
+            raise trial.Crashed(f"it crashes: SIGSEGV {'in a fusion, ' * 9}")  # longer than a line of the screen
 
     monkeypatch.setattr(trial, "try_in_child", child)
     rng = np.random.default_rng(0)
@@ -248,9 +248,7 @@ def test_the_report_and_the_screen_say_so(tmp_path: Path, monkeypatch: pytest.Mo
     result = onnxq.quantize(model, data, compile=False)
     report = result.report
     (note,) = report["notes"]
-    assert note.endswith(
-        "none of its optimizations, which takes longer and changes nothing else (it crashes: SIGSEGV)"
-    )
+    assert "changes nothing else (it crashes: SIGSEGV" in note
     result.save(tmp_path / "q.onnx")
     said = str(short_screen(result.report).lines)
     assert "none of its optimizations, which takes longer and changes nothing else" in said
