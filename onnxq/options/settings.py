@@ -126,7 +126,8 @@ class Repairs(
     enable: Sequence[str] = option((), "Turn a rule on for this target.", TEXTS, metavar="RULE")
     skip: Sequence[str] = option((), "Leave a rule out.", TEXTS, metavar="RULE")
     prove: Prove = option(
-        "when-possible", "always keeps only proved changes; when-possible keeps and lists the others; never proves nothing.",
+        "when-possible",
+        "always keeps only proved changes; when-possible keeps and lists the others; never proves nothing.",
         kinds.one_of("proof level", LEVELS), metavar="LEVEL",
     )  # fmt: skip
     allow_interface_changes: bool = option(

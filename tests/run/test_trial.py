@@ -240,7 +240,7 @@ def test_the_report_and_the_screen_say_so(tmp_path: Path, monkeypatch: pytest.Mo
 
     def child(source: bytes | str, settings: SessionSettings) -> None:
         if settings.level != "off":
-            raise trial.Crashed(f"it crashes: SIGSEGV {'in a fusion, ' * 9}")  # longer than a line of the screen
+            raise trial.Crashed(f"it crashes: SIGSEGV {'in a fusion, ' * 9}")  # more than a line's width
 
     monkeypatch.setattr(trial, "try_in_child", child)
     rng = np.random.default_rng(0)
