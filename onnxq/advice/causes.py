@@ -226,9 +226,8 @@ def _in_float(report: Report, nodes: tuple[str, ...]) -> str:
 def _magnifies(report: Report, goal: tuple[str, ...]) -> Iterator[LikelyCause]:
     """That half precision alone is far off, too: then it is not quantization that does not suit the model."""
     body = part_of(BodyPart, report.body)
-    other = next(
-        (one for one in _everywhere(report, goal) if one.code != "not-for-int8"), None
-    )  # that is half
+    others = (one for one in _everywhere(report, goal) if one.code != "not-for-int8")
+    other = next(others, None)
     otherwise = "" if other is None else f"; if they are, {other.do}"
     for one in body.outputs[:1]:
         int8, said = number(one.int8_db), magnified(body, one)
