@@ -15,9 +15,9 @@ PLAIN = [ROOT / "README.md", ROOT / "docs" / "start.md", *sorted((ROOT / "docs" 
 FINISHED = [
     ROOT / "docs" / f"{name}.md"
     for name in (
-        "accuracy", "advice", "analysis", "calibration", "comparison", "data", "demonstration", "deploying",
-        "documents", "executors", "exporters", "formats", "formulas", "inspecting", "limits", "page",
-        "pieces", "placement", "quantized-files", "quantizing", "scale_forms", "tasks", "tensorrt-says",
+        "accuracy", "advice", "analysis", "architecture", "calibration", "comparison", "data", "demonstration", "deploying",
+        "documents", "executors", "exporters", "formats", "formulas", "inspecting", "internals", "limits", "page",
+        "pieces", "placement", "quantized-files", "quantizing", "repair", "scale_forms", "tasks", "tensorrt-says",
         "usage", "verdict",
     )
 ]  # fmt: skip
