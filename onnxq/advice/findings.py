@@ -250,7 +250,7 @@ def _spread(report: Report) -> Iterator[AdviceFinding]:
         said = (
             f"the worst output, {_short(about.worst_output or '')!r}, has {decibels(level)}{within(interval)}"
         )
-        said += ": with other samples the error may be greater than what varies"
+        said += ": on other samples it may be below 0 dB, where the error is larger than the signal"
         yield AdviceFinding("spread", "open", said, _unsure(report, likely(report)[:1]))
 
 
@@ -261,7 +261,7 @@ def _few(report: Report) -> Iterator[AdviceFinding]:
         yield AdviceFinding(
             "few-judge", "open",
             f"{counted(int(samples), 'sample')} judged it: that tells little",
-            (LikelyCause("few-samples", "", "", "give 64 samples or more: an eighth of them judges"),),
+            (LikelyCause("few-samples", "", "", "give 128 samples or more: an eighth of them judges"),),
         )  # fmt: skip
 
 
@@ -366,7 +366,8 @@ def _bytes(report: Report) -> Iterator[AdviceFinding]:
     worth = worth_of(report.verdict)
     if worth is not None and worth.is_more:
         half = LikelyCause("float16", "float16 moves fewer bytes, and has no loss", "",
-                           "make the model in plain float16, and time both", in_float16(report))  # fmt: skip
+                           "make the model in plain float16, and measure the time of both engines on your GPU",
+                           in_float16(report))  # fmt: skip
         few = [one for one in _ineligible(report) if one.code == "few-rows"]
         causes = (*_float_pairs(report), *of_bytes(report, worth.ratio), *few, half)
         yield AdviceFinding("bytes", "bad", worth.said, causes)
