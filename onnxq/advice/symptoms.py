@@ -24,8 +24,8 @@ from onnxq.rule.messages import quotations
 from onnxq.rule.said import SAID
 
 GROUPS: Mapping[str, tuple[str, str]] = {
-    "file": ("What a file is rejected for, or runs otherwise for", "lint.md"),
-    "scales": ("What scales do not suit your data", "lint.md"),
+    "file": ("Why a file is rejected, or does not run as it asks for", "lint.md"),
+    "scales": ("Scales that do not suit your data", "lint.md"),
     "answer": ("What speaks against a result, and why", "advice.md"),
     "samples": ("What is doubtful about samples", "data.md"),
     "message": ("What TensorRT prints, and no rule repairs", "repair.md"),
