@@ -106,10 +106,10 @@ def symptoms_page() -> str:
     """The page of all of them, in Markdown."""
     lines = [
         "# Symptoms", "",
-        "What is seen, why, what repairs it, and what that costs: of each check, each finding and cause of",
-        "the answer, each doubt about samples, each message of TensorRT's that is known. `onnxq help",
-        "symptoms WORD` shows those with a word in them; `onnxq rules explain --message TEXT` finds a",
-        "message by a part of it. `make symptoms` writes this page.",
+        "This page says what is seen, why, what repairs it, and what that costs. It has each check, each",
+        "finding and cause of the answer, each doubt about samples, and each message of TensorRT's that is",
+        "known. `onnxq help symptoms WORD` shows those with a word in them. `onnxq rules explain --message",
+        "TEXT` finds a message by a part of it. `make symptoms` writes this page.",
     ]  # fmt: skip
     for group, entries in grouped((one.group, one) for one in symptoms().entries).items():
         title, page = GROUPS[group]

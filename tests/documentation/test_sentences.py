@@ -14,6 +14,7 @@ PLAIN = [ROOT / "README.md", ROOT / "docs" / "start.md", *sorted((ROOT / "docs" 
 
 FINISHED = [
     ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "CHANGELOG.md",
+    ROOT / "sample_models" / "README.md",
     *(
         ROOT / "docs" / f"{name}.md"
         for name in (
