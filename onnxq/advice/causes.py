@@ -69,7 +69,7 @@ def _mismatch(report: Report) -> Iterator[LikelyCause]:
         yield LikelyCause(
             "mismatch", said,
             "the ranges of both inputs are compared, before anything is quantized",
-            "calibrate with what your function feeds the model, or have it feed what calibrated",
+            "calibrate with what your function feeds the model, or let it feed the samples of --calib",
         )  # fmt: skip
 
 
@@ -159,7 +159,7 @@ def _switched_off(report: Report) -> Iterator[LikelyCause]:
         yield LikelyCause(
             "loud-off", "onnxq did not look for loud layers (--loud int8)",
             "the noise of each source is measured",
-            "let it be looked for", again(report, without=("--loud",)),
+            "let onnxq look for them", again(report, without=("--loud",)),
         )  # fmt: skip
 
 
@@ -263,7 +263,7 @@ def _few(report: Report) -> Iterator[LikelyCause]:
     if 0 < samples < _FEW_SAMPLES and not told:
         yield LikelyCause(
             "few-samples", f"{counted(samples, 'sample')} calibrated: 100 or more are usual",
-            "", "give more samples, as varied as those that the model is used on",
+            "", "give more samples, as varied as those in use",
         )  # fmt: skip
 
 
