@@ -167,7 +167,8 @@ class TestClasses:
 
     def test_turned_arrays_are_named(self) -> None:
         (found,) = told(TRAINED, RIGHT.swapaxes(2, 3))
-        assert "height and width exchanged" in found.hint
+        assert "height and width swapped" in found.text
+        assert found.hint == "if the model was trained so, swap their axes, x.swapaxes(2, 3)"
 
     def test_noise_is_no_reason(self) -> None:
         """Where the net is not sure with anything, nothing is recommended."""

@@ -14,8 +14,13 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnxq import sanitize
 from onnxq.base.errors import Fault
+from onnxq.documents.changes import GROWS
 from onnxq.graph.edit import Editor
+from onnxq.graph.model import Model
 from onnxq.pipeline import sanitizing
+from onnxq.pipeline.sanitizing import _Tried, _why_that
+from onnxq.rewrite.changes import Change
+from onnxq.rewrite.engine import RewriteReport
 from onnxq.rewrite.proof import Proof
 from onnxq.rewrite.prover import Prover
 from onnxq.rewrite.reproducer import place
@@ -54,6 +59,19 @@ def rules(folder: Path, **functions: str) -> list[Path]:
 
 CHAIN = """g (float[2, 8] x) => (float[2, 8] y) {
     [n0] a = Abs (x) [n1] b = Neg (a) [n2] c = Neg (b) [n3] d = Exp (c) [n4] e = Neg (d) [n5] y = Neg (e) }"""
+
+
+def test_who_is_at_fault_where_small_differences_grow() -> None:
+    """A change that claims to be close, in a model that rounds to codes; none that ends the run."""
+    values, ends = "the model's outputs change by up to 0.1", "the model does not run any more: so it is"
+
+    def why(difference: str, verdict: str, *, steps: bool = True) -> str:
+        change = Change("r", "fuse", "n", (), (), Proof(verdict))  # type: ignore[arg-type]
+        return _why_that(_Tried(Model.open(parsed(CHAIN)), RewriteReport(steps=steps), difference), change)
+
+    assert why(values, "close") == GROWS
+    for other in (why(values, "exact"), why(values, "close", steps=False), why(ends, "close")):
+        assert other == ", although it was proved by itself"
 
 
 @pytest.mark.parametrize("wrong", [("n1",), ("n3",), ("n1", "n5"), ("n1", "n2", "n4")])

@@ -84,4 +84,4 @@ def _reasons(report: Report) -> Iterator[str]:
         yield "it compiles"
     worth = worth_of(report.verdict)
     if worth is not None:
-        yield worth.said + ": little to gain, so time both engines" * (worth.ratio > _LITTLE)
+        yield worth.said + ": the gain is small, so time both engines on your GPU" * (worth.ratio > _LITTLE)

@@ -69,7 +69,7 @@ def _mismatch(report: Report) -> Iterator[LikelyCause]:
         yield LikelyCause(
             "mismatch", said,
             "the ranges of both inputs are compared, before anything is quantized",
-            "calibrate with what your function feeds the model, or have it feed what calibrated",
+            "calibrate with what your function feeds the model, or let it feed the samples of --calib",
         )  # fmt: skip
 
 
@@ -159,7 +159,7 @@ def _switched_off(report: Report) -> Iterator[LikelyCause]:
         yield LikelyCause(
             "loud-off", "onnxq did not look for loud layers (--loud int8)",
             "the noise of each source is measured",
-            "let it be looked for", again(report, without=("--loud",)),
+            "let onnxq look for them", again(report, without=("--loud",)),
         )  # fmt: skip
 
 
@@ -225,7 +225,9 @@ def _in_float(report: Report, nodes: tuple[str, ...]) -> str:
 
 def _magnifies(report: Report, goal: tuple[str, ...]) -> Iterator[LikelyCause]:
     """That half precision alone is far off, too: then it is not quantization that does not suit the model."""
-    body, other = part_of(BodyPart, report.body), next(_everywhere(report, goal), None)
+    body = part_of(BodyPart, report.body)
+    others = (one for one in _everywhere(report, goal) if one.code != "not-for-int8")
+    other = next(others, None)
     otherwise = "" if other is None else f"; if they are, {other.do}"
     for one in body.outputs[:1]:
         int8, said = number(one.int8_db), magnified(body, one)
@@ -261,7 +263,7 @@ def _few(report: Report) -> Iterator[LikelyCause]:
     if 0 < samples < _FEW_SAMPLES and not told:
         yield LikelyCause(
             "few-samples", f"{counted(samples, 'sample')} calibrated: 100 or more are usual",
-            "", "give more samples, as varied as those that the model is used on",
+            "", "give more samples, as varied as those in use",
         )  # fmt: skip
 
 

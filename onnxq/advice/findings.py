@@ -158,7 +158,7 @@ def _accuracy(report: Report) -> Iterator[AdviceFinding]:
     few = (figures and figures[0].kind == "detections" and number(figures[0].whole)) or math.inf
     if answers is not None and (answers.sure or few >= FEW_ANSWERS):
         goal = ("--min-agreement", f"{answers.least:g}")
-        said = answers.said + ("" if answers.sure else "; of so few it may be chance")
+        said = answers.said + ("" if answers.sure else "; with so few it may be chance")
         causes = likely(report, goal) if answers.sure else _unsure(report, likely(report, goal))
         yield AdviceFinding("answers", "bad" if answers.sure else "open", said, causes)
     if lost:
@@ -176,8 +176,8 @@ def _accuracy(report: Report) -> Iterator[AdviceFinding]:
         yield AdviceFinding(
             "no-answers", "open", figures[0].said,
             (*of_data(report), LikelyCause("unlike", "the samples show nothing that the model knows, or are "
-             "prepared otherwise than in training", "onnxq data shows what is fed",
-             "give samples of what the model is used on, prepared as in training")),
+             "prepared differently from training", "onnxq data shows what is fed",
+             "give samples like those in use, prepared as in training")),
         )  # fmt: skip
 
 
@@ -188,7 +188,7 @@ def _unjudged(report: Report) -> Iterator[LikelyCause]:
         yield LikelyCause(
             "unjudged",
             f"first see how the model was trained: images are fed {one.color}, {low:.4g} to {high:.4g}; "
-            "whether that is right is not known where nothing says what the outputs are (--task)",
+            "onnxq cannot tell whether that is right, as nothing says what the outputs are (--task)",
             "the float model is asked of outputs that are known", "",
         )  # fmt: skip
 
@@ -204,7 +204,7 @@ def _level(report: Report) -> Iterator[AdviceFinding]:
             yield AdviceFinding(
                 "constant", "open", said,
                 (*of_data(report), LikelyCause("untrained", "the weights are not trained, or the samples are "
-                 "not what the model was made for", "the float model's outputs are compared by sample",
+                 "of another kind than the model is for", "the float model's outputs are compared by sample",
                  "look at the float model's outputs of two of your samples")),
             )  # fmt: skip
         elif any(one.why != UNCHANGED for one in about.left_out) and not about.outputs:
@@ -250,7 +250,7 @@ def _spread(report: Report) -> Iterator[AdviceFinding]:
         said = (
             f"the worst output, {_short(about.worst_output or '')!r}, has {decibels(level)}{within(interval)}"
         )
-        said += ": with other samples the error may be greater than what varies"
+        said += ": on other samples it may be below 0 dB, where the error is larger than the signal"
         yield AdviceFinding("spread", "open", said, _unsure(report, likely(report)[:1]))
 
 
@@ -261,7 +261,7 @@ def _few(report: Report) -> Iterator[AdviceFinding]:
         yield AdviceFinding(
             "few-judge", "open",
             f"{counted(int(samples), 'sample')} judged it: that tells little",
-            (LikelyCause("few-samples", "", "", "give 64 samples or more: an eighth of them judges"),),
+            (LikelyCause("few-samples", "", "", "give 128 samples or more: an eighth of them judges"),),
         )  # fmt: skip
 
 
@@ -306,7 +306,7 @@ def _of_goal(report: Report) -> Iterator[LikelyCause]:
             "ask for more, so that it is met on these too; or give more samples", _asking_for_more(report),
         )  # fmt: skip
     else:
-        yield LikelyCause("unreachable", "it is missed whatever stays in float", "",
+        yield LikelyCause("unreachable", "it is missed whichever layers stay in float", "",
                           "give more samples, or a lower goal")  # fmt: skip
 
 
@@ -366,7 +366,8 @@ def _bytes(report: Report) -> Iterator[AdviceFinding]:
     worth = worth_of(report.verdict)
     if worth is not None and worth.is_more:
         half = LikelyCause("float16", "float16 moves fewer bytes, and has no loss", "",
-                           "make the model in plain float16, and time both", in_float16(report))  # fmt: skip
+                           "make the model in plain float16, and time both engines on your GPU",
+                           in_float16(report))  # fmt: skip
         few = [one for one in _ineligible(report) if one.code == "few-rows"]
         causes = (*_float_pairs(report), *of_bytes(report, worth.ratio), *few, half)
         yield AdviceFinding("bytes", "bad", worth.said, causes)

@@ -24,8 +24,8 @@ from onnxq.rule.messages import quotations
 from onnxq.rule.said import SAID
 
 GROUPS: Mapping[str, tuple[str, str]] = {
-    "file": ("What a file is rejected for, or runs otherwise for", "lint.md"),
-    "scales": ("What scales do not suit your data", "lint.md"),
+    "file": ("Why a file is rejected, or does not run as it asks for", "lint.md"),
+    "scales": ("Scales that do not suit your data", "lint.md"),
     "answer": ("What speaks against a result, and why", "advice.md"),
     "samples": ("What is doubtful about samples", "data.md"),
     "message": ("What TensorRT prints, and no rule repairs", "repair.md"),
@@ -106,10 +106,10 @@ def symptoms_page() -> str:
     """The page of all of them, in Markdown."""
     lines = [
         "# Symptoms", "",
-        "What is seen, why, what repairs it, and what that costs: of each check, each finding and cause of",
-        "the answer, each doubt about samples, each message of TensorRT's that is known. `onnxq help",
-        "symptoms WORD` shows those with a word in them; `onnxq rules explain --message TEXT` finds a",
-        "message by a part of it. `make symptoms` writes this page.",
+        "This page says what is seen, why, what repairs it, and what that costs. It has each check, each",
+        "finding and cause of the answer, each doubt about samples, and each message of TensorRT's that is",
+        "known. `onnxq help symptoms WORD` shows those with a word in them. `onnxq rules explain --message",
+        "TEXT` finds a message by a part of it. `make symptoms` writes this page.",
     ]  # fmt: skip
     for group, entries in grouped((one.group, one) for one in symptoms().entries).items():
         title, page = GROUPS[group]

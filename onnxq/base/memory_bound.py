@@ -43,6 +43,20 @@ def memory_bound(most: int | None) -> Iterator[None]:
         _one_at_a_time.release()
 
 
+def bound_left() -> int | None:
+    """How many bytes more this process may ask for now; None: any number."""
+    soft = -1 if _resource is None else _resource.getrlimit(_resource.RLIMIT_DATA)[0]
+    used = _data_bytes(os.getpid()) if soft >= 0 else None
+    return None if used is None else max(0, soft - used)
+
+
+def unbounded() -> None:
+    """Takes back the bound that this process has from the one that started it."""
+    if _resource is not None:
+        hard = _resource.getrlimit(_resource.RLIMIT_DATA)[1]
+        _resource.setrlimit(_resource.RLIMIT_DATA, (hard, hard))
+
+
 _one_at_a_time = threading.Lock()
 
 

@@ -49,7 +49,7 @@ def engine(
     *,
     choice: flags.ChoiceFlags,
 ) -> int:
-    """Compile a model and show for each node its precision, its kernel and the bytes it moves.
+    """Compile a model and show each node with its precision and kernel, and what the engine moves.
 
     NVIDIA's compiler needs no GPU for that. Without --profile, onnxq takes the profiles from the report
     beside the model. The exit code is 1 if the compiler rejects the model.

@@ -24,8 +24,9 @@ def init(
 ) -> None:
     """Write a commented onnxq.toml for a model and its data.
 
-    The file has every option with its help and default. Where the model or the data suggest a value, the
-    file has that value. Without -o it is ./onnxq.toml, which quantize, calibrate, sanitize and check read.
+    The file has every option with its help and default. What the model or the data suggest stands there as
+    a comment: remove the # to use it. Without -o it is ./onnxq.toml, which quantize, calibrate, sanitize and
+    check read.
     """
     import onnxq
     from onnxq.cli.pages.first_settings import first_settings_page

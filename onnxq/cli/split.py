@@ -18,7 +18,7 @@ def split(
     model: flags.ModelPath,
     at: Annotated[
         list[str] | None,
-        typer.Option(metavar="TENSOR[,TENSOR]", help="Cut off everything that these tensors depend on."),
+        typer.Option(metavar="TENSOR[,TENSOR]", help="Put all that these tensors depend on into a piece."),
     ] = None,
     at_op: Annotated[
         list[str] | None,

@@ -13,9 +13,7 @@ from onnxq.data.survey import InputSurvey
 
 _SAMPLES = 8  # at least
 _CERTAIN = 3.0  # standard errors
-_OTHER_SCENES = (
-    0.1  # of the range of pixels: sunsets and the sea differ by less; ImageNet and its reverse by 0.11
-)
+_OTHER_SCENES = 0.1  # of the range of pixels: ImageNet and its reverse differ by 0.11, other scenes by less
 
 
 def is_mean_reversed(made: Preparation) -> bool:
@@ -63,7 +61,7 @@ def turned_beside(entry: InputSurvey, other: InputSurvey) -> bool:
 
 
 def has_pixels(*entries: InputSurvey) -> bool:
-    """Whether inputs have three channels, and one of them the range of pixels: other arrays have no ends of their own."""
+    """Whether inputs have three channels, and one of them the range of pixels: others have no ends."""
     three = all(one.channels is not None and len(one.channels.mean) == 3 for one in entries)
     return three and any(_pixel_scale(one) is not None or _is_normalized(one) for one in entries)
 

@@ -41,7 +41,7 @@ class PicturesAs:
         factor: float32, one or one a channel, in the order that is fed.
         shift: likewise.
         reverses: whether the order of the channels is turned around then.
-        exchanges: whether height and width are exchanged.
+        swaps: whether height and width are swapped.
     """
 
     what: str = ""
@@ -50,7 +50,7 @@ class PicturesAs:
     factor: np.ndarray | None = None
     shift: np.ndarray | None = None
     reverses: bool = False
-    exchanges: bool = False
+    swaps: bool = False
 
     def of(self, fed: np.ndarray, layout: str) -> np.ndarray:
         """Pictures so prepared.
@@ -60,7 +60,7 @@ class PicturesAs:
             layout: NCHW, NHWC, CHW or HWC.
 
         Returns:
-            An array of the same dtype; the axes of height and width exchanged where it says so.
+            An array of the same dtype; the axes of height and width swapped where it says so.
         """
         made, axis = fed, layout.index("C")
         if self.factor is not None and self.shift is not None:
@@ -68,7 +68,7 @@ class PicturesAs:
             made = (fed.astype(np.float32) * factor + shift).astype(fed.dtype)
         if self.reverses:
             made = np.flip(made, axis)
-        if self.exchanges:
+        if self.swaps:
             made = made.swapaxes(layout.index("H"), layout.index("W"))
         return np.ascontiguousarray(made)
 
@@ -101,8 +101,8 @@ def otherwise(seen: InputSurvey) -> list[PicturesAs]:
         found.append(PicturesAs(_words("", True), *_done(seen, "", None, True), reverses=True))
     sides = {(shape[layout.index("H")], shape[layout.index("W")]) for shape in shapes}
     if seen.preparation is None and all(high == wide for high, wide in sides):
-        text = "height and width exchanged"
-        found.append(PicturesAs(text, *_done(seen, text, None, False), exchanges=True))
+        hint = f"if the model was trained so, swap their axes, x.swapaxes{_axes(layout)}"
+        found.append(PicturesAs("height and width swapped", hint, swaps=True))
     return found
 
 
@@ -161,7 +161,7 @@ def _done(seen: InputSurvey, what: str, preset: Preset | None, reverses: bool) -
     made = seen.preparation
     if made is None:
         axis = "x[..., ::-1]" if (seen.layout or "").endswith("C") else "x[:, ::-1]"
-        do = [f"make the arrays {what}" + " of pixels from 0 to 255" * (preset is not None)] * bool(what)
+        do = [f"give the arrays as {what}, of pixels from 0 to 255"] * bool(what)
         do += [f"reverse their channels, {axis}"] * reverses
         return f"if the model was trained so, {' and '.join(do)}", ()
     other = {"rgb": "bgr", "bgr": "rgb"}.get(made.color, made.color)
@@ -176,6 +176,10 @@ def _done(seen: InputSurvey, what: str, preset: Preset | None, reverses: bool) -
         if tuple(some[order]) != none or tuple(fed) != none:
             flags += [f"--{name}", _listed(some[order])]
     return f"if the model was trained so, give {' '.join(flags)}", tuple(flags)
+
+
+def _axes(layout: str) -> tuple[int, int]:
+    return layout.index("H"), layout.index("W")
 
 
 def _listed(values: Sequence[float]) -> str:

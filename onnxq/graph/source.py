@@ -43,7 +43,7 @@ def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _with_defaults(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with the attributes that its functions have by default in each call: the inliner forgets them."""
+    """The model whose calls have the attributes that functions have by default: the inliner forgets them."""
     defaults = {
         (one.domain, one.name, getattr(one, "overload", "")): one.attribute_proto
         for one in model.functions

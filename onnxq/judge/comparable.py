@@ -11,7 +11,7 @@ import numpy as np
 from onnxq.base.grouped import grouped
 from onnxq.base.plain import DocumentPart
 
-NOT_COMPARED = "no finite float of the same shape in all runs"
+NOT_COMPARED = "its values are not all finite floats, or its shape differs between the models"
 UNCHANGED = "quantization does not change it"
 CONSTANT = "it does not vary"
 STILL = "it does not vary from sample to sample"

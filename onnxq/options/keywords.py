@@ -16,6 +16,10 @@ from onnxq.options.option import NOT
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+OPTIONS = "Options are keywords."
+"""How the part on options begins in a docstring."""
+
+
 def takes_options(function: F) -> F:
     """Tells of the options that a function takes as `**options`: in its signature and its documentation.
 
@@ -23,7 +27,7 @@ def takes_options(function: F) -> F:
     """
     signature = inspect.signature(function)
     own = [p for p in signature.parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
-    lines = ["Options are keywords. A group is a keyword, too, and takes a mapping of its fields:"]
+    lines = [f"{OPTIONS} A group is a keyword, too, and takes a mapping of its fields:"]
     hints: dict[str, Any] = {}
     for group, options in options_of(function.__name__).items():
         keyword, kind = KEYWORDS[group], f"{group.__name__} | Mapping[str, Any] | None"

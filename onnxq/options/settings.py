@@ -685,8 +685,8 @@ class Details(Group, title=Papers.TITLE, table=Papers.TABLE, examples=("--layer-
     """
 
     layer_samples: int | None = option(
-        None, "Number of samples that measure each layer alone; 4 if they are cheap.", kinds.at_least(0),
-        metavar="N",
+        None, "Number of samples that measure the error of each layer; 4 if they are cheap.",
+        kinds.at_least(0), metavar="N",
     )  # fmt: skip
     pictures: bool = option(
         True, "Keep no pictures of samples and outputs in the report.", NOT, flag=("--no-pictures",)
@@ -785,7 +785,7 @@ class Goal(
         64, "Number of samples that measure the error of each layer, at most.", kinds.at_least(1), metavar="N"
     )
     time_limit: float | None = option(
-        None, "Seconds after which each search ends with its best result so far.",
+        None, "Seconds from the start of the run after which searches end with the best so far.",
         kinds.once(kinds.parsed("SECONDS, as in 600", kinds.not_negative)), metavar="SECONDS",
     )  # fmt: skip
 

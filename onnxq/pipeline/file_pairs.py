@@ -61,7 +61,7 @@ class TakenPairs:
         return all(one.exact for one in self.stated)
 
     def ends(self, plan: QuantPlan, model: Model) -> Iterator[tuple[str, tuple[float, float]]]:
-        """The least and the greatest value that readers get of tensors whose pair is written again, by tensor.
+        """The least and the greatest value that readers get of tensors whose pair is written again.
 
         What has no pair any more, or is read in front of it too, may be greater: nothing clips it.
 

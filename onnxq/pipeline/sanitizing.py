@@ -207,8 +207,9 @@ class Sanitizing:
 
 
 def _why_that(tried: _Tried, change: Change) -> str:
-    """What is said of a change with which the whole model is another one: whether its rule is wrong, is not known
-    where it claims no more than to be close, and the model rounds to codes.
+    """What is said of a change with which the whole model is another one.
+
+    Where it claims no more than to be close, and the model rounds to codes, its rule may be right.
     """
     grew = tried.difference.startswith(CHANGES) and tried.report.steps and change.proof.verdict == "close"
     return GROWS if grew else ", although it was proved by itself"

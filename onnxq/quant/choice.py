@@ -17,7 +17,7 @@ from onnxq.base.reason import Reason
 from onnxq.data.split import BLOCKS
 from onnxq.judge.acceptance import Gain, lead
 from onnxq.judge.answers import AnswersChange
-from onnxq.judge.comparable import CONSTANT, NOT_COMPARED, UNCHANGED, OutputLeftOut
+from onnxq.judge.comparable import CONSTANT, UNCHANGED, OutputLeftOut
 from onnxq.judge.policies import HOPELESS, INSTEAD_OF_PRIOR, PROMISING, THRESHOLD, TOGETHER
 from onnxq.quant.mse import sqnr_at
 from onnxq.quant.plan import ScaleGroup
@@ -195,7 +195,7 @@ def _nothing_chose(left_out: Iterable[OutputLeftOut]) -> str:
         return "quantization changes no output that can be compared: there was nothing to choose by"
     if CONSTANT in reasons:
         return "no output of the model varies over the samples: there was nothing to choose by"
-    return f"no output of the model can be compared: none is a {NOT_COMPARED.removeprefix('no ')}"
+    return "no output of the model can be compared: none holds finite floats of the same shape in all runs"
 
 
 def _different(found: Mapping[Method, dict[str, Range]]) -> dict[Method, dict[str, Range]]:

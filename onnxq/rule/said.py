@@ -5,7 +5,9 @@ ANY_NODE = (
     "TensorRT's parser does not take a node: onnxq check MODEL names each of them, and what repairs it; the "
     "other lines of the message say more"
 )
-_BRANCHES = "where a size decides which branch runs: onnxq sanitize --assume N=1; onnxq check names it"
+_BRANCHES = (
+    "a size decides which branch runs: state it, onnxq sanitize --assume N=1; onnxq check names the size"
+)
 
 SAID = {
     "runtime-axes": ("Axis input must resolve to a build-time constant (an initializer or a ...)!", _AXES),
@@ -20,7 +22,8 @@ SAID = {
     ),
     "resize-scales": (
         "Resize scales must be an initializer!",
-        "onnxq sanitize computes what sizes decide; a scale that is an input: --freeze SCALES=1,1,2,2",
+        "onnxq sanitize computes scales that follow from sizes; if a scale is an input, give --freeze "
+        "SCALES=1,1,2,2",
     ),
     "data-type": (
         "Unsupported ONNX data type: UINT8 (2)",
@@ -33,16 +36,18 @@ SAID = {
     ),
     "dynamic-deconv-shape": (
         "TensorRT does not support negative pre-padding in the ConvTranspose operator!",
-        "output_shape wants a known input: onnxq sanitize --assume H=8 --assume W=8, or --shape x=1x3x8x8",
+        "output_shape needs an input of known size: onnxq sanitize --assume H=8 --assume W=8, or "
+        "--shape x=1x3x8x8",
     ),
     "unknown-rank": (
         "at least 4 dimensions are required for input. In checkNOrMoreDims",
-        "an input has no shape: onnxq sanitize --shape x=NxCxHxW",
+        "an input has no shape: state it, onnxq sanitize --shape x=NxCxHxW",
     ),
     "profile": (
         "Network has dynamic or shape inputs, but no optimization profile has been defined.",
-        "trtexec wants --minShapes, --optShapes and --maxShapes; onnxq --profile x=1x3x8x8:4x3x8x8:8x3x8x8; "
-        "of an integer input that decides sizes it wants values: onnxq sanitize --freeze NAME=4,6",
+        "trtexec needs --minShapes, --optShapes and --maxShapes; onnxq prints them with --profile "
+        "x=1x3x8x8:4x3x8x8:8x3x8x8; an integer input that decides sizes needs values: onnxq sanitize "
+        "--freeze NAME=4,6",
     ),
     "ranks-of-branches": (
         "IConditionalOutputLayer: Must have inputs with equal ranks when condition is not a build-time ...",

@@ -24,6 +24,7 @@ import onnx
 import onnxruntime
 
 from onnxq.base import interrupts
+from onnxq.base.memory_bound import bound_left
 from onnxq.base.remarks import remark
 from onnxq.base.shown import shorten
 from onnxq.graph.half import speaks_half
@@ -99,7 +100,7 @@ def try_in_child(source: bytes | str, settings: SessionSettings) -> None:
         model = os.path.abspath(source) if isinstance(source, str) else None
         if isinstance(source, bytes):
             Path(folder, "model").write_bytes(source)
-        request = {"settings": asdict(settings), "model": model}
+        request = {"settings": asdict(settings), "model": model, "memory": bound_left()}
         Path(folder, "request.json").write_text(json.dumps(request), encoding="utf-8")
         try:
             process = _started()

@@ -3,7 +3,8 @@
     python -m onnxq.run.trial_child
 
 reads the path of a folder from each line of its input. FOLDER/request.json is {"settings": see
-`onnxq.run.opening.SessionSettings`, "model": a path, or null for FOLDER/model}. It writes FOLDER/begun, and
+`onnxq.run.opening.SessionSettings`, "model": a path, or null for FOLDER/model, "memory": the bytes that it
+may ask for, or null}. It writes FOLDER/begun, and
 FOLDER/opened unless opening ends the process: an error is found again by who opens the session in earnest.
 Then it prints an empty line. It ends with its input.
 `onnxq.run.trial` is the other side.
@@ -17,6 +18,7 @@ import os
 import sys
 from pathlib import Path
 
+from onnxq.base.memory_bound import memory_bound, unbounded
 from onnxq.run.opening import SessionSettings
 
 
@@ -26,6 +28,7 @@ def main() -> None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    unbounded()  # it lasts longer than the run that started it
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print is no answer
     for line in sys.stdin:
@@ -37,7 +40,7 @@ def _opened(folder: Path) -> None:
     request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
     settings = SessionSettings(**request["settings"])
     (folder / "begun").touch()
-    with contextlib.suppress(Exception):  # as in `SessionSettings.open`
+    with contextlib.suppress(Exception), memory_bound(request["memory"]):  # as in `SessionSettings.open`
         settings.open(request["model"] or (folder / "model").read_bytes())
     (folder / "opened").touch()
 

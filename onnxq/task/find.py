@@ -145,11 +145,19 @@ def _positions(floats: Sequence[Tensor]) -> TaskFound | None:
     if not isinstance(classes, int) or classes < 3 or classes in others or given[-1] != classes:
         return None  # two may be a face or none, in each of many boxes
     layer = None if node.inputs[0] is None else _maker(node.inputs[0])
-    if node.attr("axis", -1 if node.opset >= 13 else 1) not in (-1, 2) or not (
-        _is_product(layer) or (layer is not None and layer.op == "Conv")
-    ):
+    if node.attr("axis", -1 if node.opset >= 13 else 1) not in (-1, 2) or not _runs_along(layer):
         return None
     return TaskFound(f"tokens:scores={_said(scores)}", f"a {node.op} is over the classes of a position")
+
+
+def _runs_along(layer: Node | None) -> bool:
+    """Whether a layer goes along a line of positions, not over pixels or over parts of one row."""
+    if layer is None or not (_is_product(layer) or layer.op == "Conv"):
+        return False
+    out = layer.outputs[0].shape
+    if out is None or len(out) not in (3, 4):
+        return False
+    return len(out) == 3 or (layer.op == "Conv" and 1 in out[2:])
 
 
 def _labels(tensors: Sequence[Tensor]) -> TaskFound | None:

@@ -242,8 +242,12 @@ def _once(known: dict[str, T], name: str, value: T, path: Path) -> None:
 
 
 def _text(path: Path) -> str:
+    hint = "give labels as text, a line a file: images/0001.jpg 207; or, for boxes, as COCO's JSON"
     try:
         return door.text(path)
-    except (OSError, UnicodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise UserError(f"cannot read {str(path)!r}: {why}", hint="give a text file of labels") from error
+    except OSError as error:
+        raise UserError(f"cannot read {str(path)!r}: {error.strerror}", hint=hint) from error
+    except UnicodeError as error:
+        raise UserError(
+            f"--labels {str(path)!r}: it is no text, and labels are a text or JSON file", hint=hint
+        ) from error

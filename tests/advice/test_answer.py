@@ -415,7 +415,7 @@ def test_a_goal_that_was_met_where_layers_were_chosen_is_asked_for_higher(plain:
     assert shlex.split(advice.command)[-2:] == ["--min-sqnr", "43.4"]
     assert advice.command.count("--min-sqnr") == 1
     other = of(plain, lambda report: change(report, met=False))
-    assert (other.cause, other.command) == ("it is missed whatever stays in float", "")
+    assert (other.cause, other.command) == ("it is missed whichever layers stay in float", "")
 
 
 def test_wide_intervals_are_not_shipped(plain: dict[str, Any]) -> None:

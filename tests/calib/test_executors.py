@@ -232,10 +232,9 @@ def test_a_store_that_is_away_costs_the_task(alone: bytes, tmp_path: Path) -> No
 
     with onnxq.StoredExecutor(Away(), f"file://{tmp_path / 'store'}") as executor:
         assert taken(tmp_path / "x.stats.npz", executor=executor) == alone
-    with pytest.raises(KeyError), onnxq.StoredExecutor(Faulty(), f"file://{tmp_path / 'gone'}") as executor:
+    with onnxq.StoredExecutor(Faulty(), f"file://{tmp_path / 'gone'}") as executor:
         taken(tmp_path / "x2.stats.npz", executor=executor)
-        next((tmp_path / "gone").iterdir()).unlink()
-        raise KeyError
+        next((tmp_path / "gone").iterdir()).unlink()  # that it is gone already ends nothing
 
 
 def test_another_file_in_the_store_is_not_taken(tmp_path: Path) -> None:

@@ -266,7 +266,7 @@ VALUES = [
     Case("compare-samples", ("compare", "net.onnx", "net.onnx", "--data", "data.npz", "--samples", "0"),
          ("--samples 0", "at least 1")),
     Case("no-model", ("sanitize",), ("MODEL", "hint: see onnxq sanitize --help")),
-    Case("no-data", ("quantize", "net.onnx"), ("--calib", "hint: see onnxq quantize --help")),
+    Case("no-data", ("quantize", "net.onnx"), ("--calib", "hint: give --calib DATA, or --stats FILE")),
     Case("no-such-flag", (*SANITIZE, "--fast"), ("--fast",)),
     Case("no-such-verb", ("quantise",), ("quantise", "hint: see onnxq --help")),
     Case("no-rules-verb", ("rules",), ("command", "hint: see onnxq rules --help")),

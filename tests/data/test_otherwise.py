@@ -104,7 +104,7 @@ def test_arrays_that_were_divided_twice() -> None:
 
 
 def test_square_arrays_may_be_turned() -> None:
-    (turned,) = [one for one in otherwise(surveyed(SQUARE, *PIXELS)) if one.exchanges]
+    (turned,) = [one for one in otherwise(surveyed(SQUARE, *PIXELS)) if one.swaps]
     assert np.array_equal(turned.of(PIXELS[0], "NHWC"), PIXELS[0].swapaxes(1, 2))
 
 

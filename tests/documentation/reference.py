@@ -12,6 +12,7 @@ import typer
 
 import onnxq
 from onnxq.cli.app import app
+from onnxq.options.keywords import OPTIONS
 from onnxq.options.option import Option, read_options
 from onnxq.options.settings import GROUPS
 from onnxq.options.verbs import VERBS
@@ -131,7 +132,7 @@ def _parameters(function: Any) -> str:
 
 def _function(name: str) -> list[str]:
     function = getattr(onnxq, name)
-    said = (inspect.getdoc(function) or "").partition("\nOptions, each a keyword")[0]
+    said = (inspect.getdoc(function) or "").partition(f"\n{OPTIONS}")[0]
     lines = [f"### onnxq.{name}\n", f"```text\nonnxq.{name}({_parameters(function)})\n```\n"]
     summary, *rest = re.split(r"\n(Args|Returns|Raises|Yields):\n", said)
     for paragraph in summary.strip().split("\n\n"):

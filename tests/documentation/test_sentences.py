@@ -13,13 +13,17 @@ from documentation.sentences import sentences, words
 PLAIN = [ROOT / "README.md", ROOT / "docs" / "start.md", *sorted((ROOT / "docs" / "tutorials").glob("*.md"))]
 
 FINISHED = [
-    ROOT / "docs" / f"{name}.md"
-    for name in (
-        "accuracy", "advice", "analysis", "calibration", "comparison", "data", "demonstration", "deploying",
-        "documents", "executors", "exporters", "formats", "formulas", "inspecting", "limits", "page",
-        "pieces", "placement", "quantized-files", "quantizing", "scale_forms", "tasks", "tensorrt-says",
-        "usage", "verdict",
-    )
+    ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "CHANGELOG.md",
+    ROOT / "sample_models" / "README.md",
+    *(
+        ROOT / "docs" / f"{name}.md"
+        for name in (
+            "accuracy", "advice", "analysis", "architecture", "calibration", "comparison", "data",
+            "demonstration", "deploying", "documents", "executors", "exporters", "formats", "formulas",
+            "inspecting", "internals", "limits", "lint", "page", "pieces", "placement", "quantized-files",
+            "quantizing", "repair", "scale_forms", "tasks", "tensorrt-says", "usage", "verdict",
+        )
+    ),
 ]  # fmt: skip
 """Pages of reference whose sentences are short, too; a page that is finished joins them."""
 

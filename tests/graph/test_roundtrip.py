@@ -293,6 +293,21 @@ def test_functions_are_inlined() -> None:
     assert out.tolist() == [2, 4]
 
 
+def test_a_function_keeps_the_attributes_that_it_has_by_default() -> None:
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17, "local" : 1]>
+        g (float[2] x, bool c) => (float[2] y, float[2] z, float[2] u) {
+            y = local.leaks (x)  z = local.leaks <alpha = 0.25> (x)
+            u = If (c) <then_branch = t () => (float[2] p) { p = local.leaks (x) },
+                        else_branch = e () => (float[2] q) { q = Neg (x) }> }
+        <opset_import: ["" : 17], domain: "local"> leaks <alpha> (p) => (q) {
+            q = LeakyRelu <alpha: float = @alpha> (p) }""")
+    function = model.functions[0]
+    del function.attribute[:]
+    function.attribute_proto.append(helper.make_attribute("alpha", 0.5))
+    y, z, u = ort.load(again(model)).run({"x": np.float32([-1, 2]), "c": np.array(True)})
+    assert (y.tolist(), z.tolist(), u.tolist()) == ([-0.5, 2], [-0.25, 2], [-0.5, 2])
+
+
 def test_a_tensor_that_nothing_produces_is_named() -> None:
     with pytest.raises(UserError, match=r"'n_y'.*reads tensor 'nowhere'"):
         Model.open(parse("g (float[2] x) => (float[2] y) { y = Add (x, nowhere) }"))

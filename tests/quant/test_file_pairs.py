@@ -372,10 +372,26 @@ def test_a_tensor_without_a_pair_needs_data() -> None:
     assert quantize(file, pairs="adopt").report["calibration"]["samples"] > 0
 
 
+def test_a_range_whose_pair_is_not_written_bounds_nothing() -> None:
+    """The file clips at 25.4; the written model does not, and float16 would overflow."""
+    net = Net(1, 16, 8, 8)
+    large = net.add(
+        "Mul", net.conv(pair(net, "x", 0.03, 128), 16, 16, 3, 3, seed=1), net.const(np.float32(3e5))
+    )
+    clipped = pair(net, large, 0.2, 128)
+    file = net.model(
+        net.add("Tanh", net.conv(clipped, 1, 16, 3, 3, seed=2, group=16, name="deep"), name="end")
+    )
+    made = onnxq.quantize(file, pairs="adopt", compile=False)
+    kept = {one.node for one in made.report.body.float32}
+    assert kept >= {"deep", "end"}
+    assert counts(made.model)["QuantizeLinear"] == 1
+
+
 def test_without_data_the_ranges_of_pairs_say_what_can_be_float16() -> None:
-    """Layers in float between pairs: what they give is bounded by their weights and what they read."""
+    """What is between pairs is bounded by the weights, and by what the pair in front lets through."""
     file = two_layers(**ABOVE_ZERO)
-    made = onnxq.quantize(file, pairs="adopt", keep_float=["*"], compile=False)
+    made = onnxq.quantize(file, pairs="adopt", compile=False)
     assert made.report["body"]["type"] == "fp16"
     assert made.report["body"]["float32"] == []
 

@@ -175,7 +175,7 @@ def test_sanitizing_keeps_what_a_graph_computes(model: onnx.ModelProto) -> None:
     assert interface(result.model) == interface(model)
     if is_valid(model):
         onnx.checker.check_model(result.model)
-    of_nan = any("the code of a NaN is not defined" in change.proof.why for change in result.report.changes)
+    of_nan = any("the code of a NaN" in change.proof.why for change in result.report.changes)
     assert_same_outputs(model, result.model, (False,) if of_nan else (False, True))
     for whole in result.report["whole_model"]:
         assert whole["verdict"] == "exact" or "does not run the original" in whole["why"]

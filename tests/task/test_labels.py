@@ -217,6 +217,9 @@ def test_class_folders_and_lists(classes: Path) -> None:
     (classes / "list.txt").write_text("\n".join([*lines[:-1], "images/a/11.png 9"]))
     with pytest.raises(UserError, match="is class 9, and the model has 3"):
         compared(classes, classes / "list.txt", task=None)
+    np.save(classes / "list.npy", np.arange(12))
+    with pytest.raises(UserError, match="it is no text, and labels are a text or JSON file"):
+        compared(classes, classes / "list.npy", task=None)
 
 
 def test_masks(tmp_path: Path) -> None:

@@ -38,11 +38,10 @@ def changes_section(page: Page, report: Report) -> None:
         if change.proof.verdict == "unproven":  # under --prove always
             page.entry(why, style="yellow")
             continue
-        grows = change.proof.why.endswith(GROWS)
-        page.entry(
-            why if grows else f"{why}; a bug of that rule, not of your model",
-            style="yellow" if grows else "red",
-        )
+        if change.proof.why.endswith(GROWS):
+            page.entry(why, style="yellow")
+        else:
+            page.entry(f"{why}; a bug of that rule, not of your model", style="red")
         if change.reproducer:
             page.entry(f"reproducer: {change.reproducer}", 2)
 

@@ -77,7 +77,7 @@ def _repairs(report: Report) -> Iterator[str]:
     if repair is not None and repair.before_db is not None and repair.after_db is not None:
         kept = [one.step for one in repair.steps if one.verdict == "kept"]
         levels = f"{decibels(repair.before_db)} -> {decibels(repair.after_db)}"
-        made = f"SQNR of {report.number_format} {levels}, on the samples that choose"
+        made = f"SQNR of {report.number_format} {levels}, of all outputs together"
         yield f"{made} (by {', '.join(kept)})" if kept else "no step gains accuracy"
 
 

@@ -35,6 +35,7 @@ from onnxq.repair.engine_bytes import engine_bytes
 from onnxq.task.known import NO_TASK, KnownTask
 
 _NAMED = 3  # loud sources, of each view
+_LARGE = "onnxq did not look for loud layers, because the model is large; --loud auto does"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ def offered(
         return {}, heads
     heads = replace(heads, why="")
     if asked == "default" and weight_bytes(built.floats.proto) >= LARGE:
-        return {}, replace(heads, why="not looked for: the model is large; --loud auto does")
+        return {}, replace(heads, why=_LARGE)
     try:
         with built.job.step("loud"), built.job.limit:
             return _Looking(sampling, built, weights, heads, refit, task).run()
