@@ -78,7 +78,7 @@ def test_samples_of_an_iterator_are_in_the_order_given_and_that_is_said(
 def test_sizes_of_an_iterator_are_those_of_all_its_samples(
     encoder: onnx.ModelProto, texts: list[dict[str, np.ndarray]]
 ) -> None:
-    """The first one that calibrates tells what is usual. The report's range is that of the engine's profile."""
+    """The first one that calibrates tells what is usual. The range in the report is that of the profile."""
     result = onnxq.quantize(encoder, iter(texts), **QUICK)
     lengths = {sample["input_ids"].shape[1] for sample in texts}
     (length,) = [one for one in result.report["deployment"]["dimensions"] if not one["batch"]]
