@@ -70,6 +70,12 @@ def taken(path: Path, model: Any = DIGITS / "digits.onnx", **options: Any) -> by
     return path.read_bytes()
 
 
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No parcel of a test before is there."""
+    monkeypatch.setattr(executors, "_unpacked", {})
+
+
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return taken(tmp_path_factory.mktemp("alone") / "x.stats.npz")
@@ -222,7 +228,6 @@ def test_a_store_that_is_away_costs_the_task(alone: bytes, tmp_path: Path) -> No
             if not self.count:
                 held = file.read_bytes()
                 file.unlink()
-                executors._unpacked.clear()  # of tests before
                 try:
                     future.set_result(work(*args))
                 except OSError as error:
