@@ -18,7 +18,7 @@ FINISHED = [
     *(
         ROOT / "docs" / f"{name}.md"
         for name in (
-            "accuracy", "advice", "analysis", "architecture", "calibration", "comparison", "data",
+            "accuracy", "advice", "analysis", "calibration", "comparison", "data",
             "demonstration", "deploying", "documents", "executors", "exporters", "formats", "formulas",
             "inspecting", "internals", "limits", "lint", "page", "pieces", "placement", "quantized-files",
             "quantizing", "repair", "scale_forms", "tasks", "tensorrt-says", "usage", "verdict",
