@@ -127,7 +127,7 @@ class Sampling:
         except UserError:  # what later samples of an iterator contradict; those that it was decided for stay
             return found
         by_name = {one.name: one for one in again}
-        return tuple(one.ranging(by_name[one.name]) if one.name in by_name else one for one in found)
+        return tuple(one.ranging(by_name[one.name], shapes) if one.name in by_name else one for one in found)
 
     # -- samples -------------------------------------------------------------------------------
 

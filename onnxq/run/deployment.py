@@ -103,13 +103,25 @@ class Deployment:
                         return False
         return True
 
-    def ranging(self, found: Deployment) -> Deployment:
-        """It with the ranges of one that other samples told of, too; usual sizes and what is stated stay."""
-        spans = dict(self.spans)
+    def ranging(self, found: Deployment, seen: Sequence[Mapping[str, Shape]]) -> Deployment:
+        """It with the ranges of one that other samples told of, too; usual sizes and what is stated stay.
+
+        Args:
+            found: that.
+            seen: the shapes of all samples: those of a size that follows from others may be other ones.
+        """
+        spans, sizes = dict(self.spans), dict[str, set[int]]()
+        for name, dims in self.names.items():
+            for axis, dim in enumerate(dims):
+                if isinstance(dim, str):
+                    shapes = [one[name] for one in seen if len(one.get(name, ())) == len(dims)]
+                    sizes.setdefault(dim, set()).update(int(shape[axis]) for shape in shapes)
         for dim, span in self.spans.items():
             if span.origin != "stated" and dim in found.spans:
                 other = found.spans[dim]
-                least, most = min(span.smallest, other.smallest), max(span.largest, other.largest)
+                own = () if dim in self.batch else sizes.get(dim, ())
+                least = min(span.smallest, other.smallest, *own)
+                most = max(span.largest, other.largest, *own)
                 spans[dim] = Span(least, span.usual, most, other.origin)
         profiles = _profiles(spans, self.names)
         return replace(

@@ -114,7 +114,7 @@ def test_zero_leaves_them_out_and_says_how_to_get_them(folder: Path) -> None:
     assert not page.layers.analysed
     assert "were not measured: left out" in page.layers.errors
     assert any("onnxq analyze" in one.command for one in page.next)
-    with pytest.raises(onnxq.UserError, match="-1 samples"):
+    with pytest.raises(onnxq.UserError, match="layer samples is -1"):
         onnxq.quantize(folder / "net.onnx", folder / "samples.npz", layer_samples=-1)
 
 
