@@ -46,8 +46,8 @@ SAID = {
     "profile": (
         "Network has dynamic or shape inputs, but no optimization profile has been defined.",
         "trtexec needs --minShapes, --optShapes and --maxShapes; onnxq quantize and sanitize print them "
-        "with --profile x=1x3x8x8:4x3x8x8:8x3x8x8; an integer input that decides sizes needs values: onnxq sanitize "
-        "--freeze NAME=4,6",
+        "with --profile x=1x3x8x8:4x3x8x8:8x3x8x8; an integer input that decides sizes needs values: "
+        "onnxq sanitize --freeze NAME=4,6",
     ),
     "ranks-of-branches": (
         "IConditionalOutputLayer: Must have inputs with equal ranks when condition is not a build-time ...",
