@@ -255,6 +255,38 @@ def test_what_a_function_feeds_is_compared_by_what_black_white_and_the_channels_
     assert [expected in one for one in told] == [True] * bool(expected)
 
 
+def _told(calibrating: np.ndarray, feeding: np.ndarray) -> tuple[str, ...]:
+    specs = [InputSpec("x", np.dtype(np.float32), ("N", *calibrating.shape[1:]))]
+    calibrated, fed = Survey(specs).inputs, Fed(specs)
+    for one, other in zip(calibrating.astype(np.float32), feeding.astype(np.float32), strict=True):
+        calibrated[0].add("", one[None])
+        fed.add({"x": other[None]})
+    return fed.beside(calibrated)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_arrays_without_ends_of_their_own_have_no_other_range(channels: int) -> None:
+    """Both sides are of one distribution, whose greatest value of a few samples is chance."""
+    for seed in range(20):
+        random, shape = np.random.default_rng(seed), (16, channels, 8, 8)
+        for draw in (lambda: random.standard_t(4, shape), lambda: random.lognormal(1, 1.2, shape)):  # noqa: B023
+            assert not [one for one in _told(draw(), draw()) if "another range" in one]
+
+
+def test_scenes_of_another_tint_are_no_other_order_of_channels() -> None:
+    random = np.random.default_rng(0)
+    warm, cold = (
+        np.clip(
+            random.normal(0.45, 0.2, (16, 1, 16, 16))
+            + random.normal(0, 0.03, (16, 3, 1, 1))
+            + np.reshape([tint, 0, -tint], (3, 1, 1)),
+            0, 1,
+        )
+        for tint in (0.03, -0.02)
+    )  # fmt: skip
+    assert _told(warm, cold) == ()
+
+
 SCORE = """import numpy as np
 data = np.load("test.npz")
 def near(model, part):

@@ -13,7 +13,8 @@ from onnxq.data.survey import InputSurvey
 
 _SAMPLES = 8  # at least
 _CERTAIN = 3.0  # standard errors
-_OTHER_SCENES = 0.1  # of the range of pixels: ImageNet and its reverse differ by 0.11, other scenes by less
+_WIDE = (1.0, 2.0, 255.0)  # from black to white: 0 to 1, -1 to 1, 0 to 255
+_OTHER_SCENES = 0.1  # of the range of pixels: ImageNet's means and their reverse differ by 0.11
 
 
 def is_mean_reversed(made: Preparation) -> bool:
@@ -61,9 +62,18 @@ def turned_beside(entry: InputSurvey, other: InputSurvey) -> bool:
 
 
 def has_pixels(*entries: InputSurvey) -> bool:
-    """Whether inputs have three channels, and one of them the range of pixels: others have no ends."""
-    three = all(one.channels is not None and len(one.channels.mean) == 3 for one in entries)
-    return three and any(_pixel_scale(one) is not None or _is_normalized(one) for one in entries)
+    """Whether inputs have three channels, and all of them values from black to white: others have no ends."""
+    return all(
+        one.channels is not None and len(one.channels.mean) == 3
+        and (_is_as_wide_as_pixels(one) or _is_normalized(one))
+        for one in entries
+    )  # fmt: skip
+
+
+def _is_as_wide_as_pixels(entry: InputSurvey) -> bool:
+    """Whether the values lie as far apart as black and white, or a twentieth less; a mean may be taken."""
+    wide = (entry.max or 0.0) - (entry.min or 0.0)
+    return any(0.95 * most <= wide <= 1.001 * most for most in _WIDE)
 
 
 def _samples_agree(entry: InputSurvey) -> bool:
