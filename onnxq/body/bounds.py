@@ -137,10 +137,16 @@ def _by_magnitudes(node: Node, bounded: Mapping[int, float]) -> float | None:
     if node.op not in _SUMS and node.op != "Mul":
         return None
     read = list(_magnitudes(node.node, bounded))
-    if None in read or len(read) != len(node.inputs):
+    if None in read or len(read) != len(node.inputs) or not all(map(_is_finite, node.node.inputs)):
         return None
     known = [one for one in read if one is not None]
     return math.prod(known) if node.op == "Mul" else sum(known)
+
+
+def _is_finite(tensor: Any) -> bool:
+    """Whether a tensor is no constant with infinite values, of which the greatest finite one is no bound."""
+    values = constant_of(tensor)
+    return values is None or bool(np.isfinite(values).all())
 
 
 def _of_layer(layer: Layer, bounded: Mapping[int, float]) -> float | None:

@@ -120,9 +120,9 @@ def check_external_data(model: onnx.ModelProto, data_dir: Path | None) -> bool:
     return external
 
 
-def opset_of(model: onnx.ModelProto) -> int:
-    """The version of the default operator set."""
-    return next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 1)
+def opset_of(model: onnx.ModelProto, otherwise: int = 1) -> int:
+    """The version of the default operator set; `otherwise` of a model that imports none."""
+    return next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), otherwise)
 
 
 def graphs(graph: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.GraphProto]:

@@ -87,9 +87,8 @@ class Ranging:
     def _refuse(self, missing: Sequence[str]) -> None:
         """Refuses to go on without data, if tensors are missing."""
         if missing and self._given is None:
-            taken, asked = self._job.taken, self._job.repairs.pairs
             who, where = "the plan has no amax", ", or write an amax into the plan"
-            if taken is not None or asked is not None:
+            if self._job.repairs.pairs == "adopt":
                 who, where = "the file has no pair", ""
             raise UserError(
                 f"{who} of tensor {missing[0]!r} ({len(missing)} of those that are quantized "

@@ -74,11 +74,7 @@ def _refused(model: onnx.ModelProto, data_dir: Path | None) -> str | None:
     try:
         ort.try_as_written(model, data_dir)
     except ort.RunError as error:
-        opset = (
-            opset_of(model)
-            if any(entry.domain in ("", "ai.onnx") for entry in model.opset_import)
-            else _OLDEST
-        )
+        opset = opset_of(model, _OLDEST)
         if is_lack(str(error)) and opset < _OLDEST:
             return f"its opset is {opset}, and the oldest that onnxruntime has kernels for is {_OLDEST}"
         return None if is_lack(str(error)) else plain(str(error))

@@ -90,6 +90,11 @@ def test_the_factors_of_a_gemm_and_the_side_of_a_weight_count_in_its_bound() -> 
     assert names == {"x": 2, "y": 0.5 * 4 * 2 + 2 * 3, "z": 3 * 2}
 
 
+def test_an_infinite_constant_bounds_nothing() -> None:
+    model = model_of("g (float[4] x) => (float[4] y) { y = Mul (x, end) }", end=np.float32([np.inf, 1, 2, 3]))
+    assert "y" not in {t.name for t in model.graph.outputs if id(t) in bounds(model, {"x": (-2, 1)})}
+
+
 def test_activations_of_100000() -> None:
     model = model_of(
         """g (float[1, 4, 8, 8] x) => (float[1, 4, 8, 8] y) <float down = {1e-4}> {
