@@ -221,7 +221,7 @@ def prepare(
         amax = {**own.weights(draft.plan), **draft.patches.amax}
         if file is None and taken is not None:
             said = taken.ranges(draft.plan) if taken.adopted else {}
-            notes += taken.told(draft.plan, said)
+            notes += taken.told(draft.plan, said, judged=any(one is not None for one in usual))
             asked = {name: said[name] for name in draft.plan.measured if name in said and name not in ranges}
             draft = replace(draft, ranges={**asked, **draft.ranges})
             amax = {**(taken.weights(draft.plan, model) if taken.adopted else {}), **amax}

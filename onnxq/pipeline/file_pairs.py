@@ -103,12 +103,13 @@ class TakenPairs:
             weights[site.tensor, site.axis] = np.broadcast_to(one.amax.astype(np.float32), top.shape)
         return weights
 
-    def told(self, plan: QuantPlan, ranges: Mapping[str, Range]) -> Iterator[str]:
+    def told(self, plan: QuantPlan, ranges: Mapping[str, Range], *, judged: bool) -> Iterator[str]:
         """What is said of a run that adopts or drops them.
 
         Args:
             plan: the plan of the model without them.
             ranges: those that were adopted, by tensor.
+            judged: whether there are samples, so that the accuracy is measured.
         """
         if not self.stated:
             yield (
@@ -121,7 +122,12 @@ class TakenPairs:
             return
         inexact = [one for one in self.stated if not one.exact]
         same = f"{len(inexact)} are not the same numbers" if inexact else "the numbers are the same"
-        yield f"--pairs adopt: the accuracy is against the file; of its {self._count} {same} in int8"
+        against = (
+            f"the accuracy is against the file; of its {self._count}"
+            if judged
+            else f"of the file's {self._count}"
+        )
+        yield f"--pairs adopt: {against} {same} in int8"
         if inexact:
             worst = max(inexact, key=lambda one: (not one.constant, one.lost))
             yield f"of these pairs is that of {worst.tensor!r}: {_told(worst)}"

@@ -360,6 +360,9 @@ def test_what_onnxruntime_quantized(symmetric: bool, form: str, tmp_path: Path) 
         assert counts(result.model)["Relu"] == 1
         without_data = onnxq.quantize(file, pairs="adopt", **QUICK)  # type: ignore[arg-type]
         assert np.array_equal(outputs(without_data.model), outputs(result.model))
+        assert "the accuracy is against the file" in notes(result)
+        assert "--pairs adopt: of the file's " in notes(without_data)
+        assert "accuracy" not in notes(without_data)
 
 
 def test_a_tensor_without_a_pair_needs_data() -> None:
