@@ -49,8 +49,7 @@ def drop_broadcast(node: Node) -> Value | None:
 def _is_bias(node: Node, tensor: Tensor) -> bool:
     """Whether a constant of one axis is added to a product."""
     long = [size for size in tensor.shape or () if size != 1]
-    others = [operand for operand in node.inputs if operand is not None and operand != tensor]
-    made = any(made_by(other, "MatMul", "Gemm", "Conv", "ConvTranspose") is not None for other in others)
+    made = any(made_by(read, "MatMul", "Gemm", "Conv", "ConvTranspose") is not None for read in node.inputs)
     return node.op == "Add" and tensor.is_constant and len(long) < 2 and made
 
 
