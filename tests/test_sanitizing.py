@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnxq import sanitize
 from onnxq.base.errors import Fault
-from onnxq.documents.changes import GROWS
+from onnxq.base.reason import Reason
 from onnxq.graph.edit import Editor
 from onnxq.graph.model import Model
 from onnxq.pipeline import sanitizing
@@ -65,13 +65,14 @@ def test_who_is_at_fault_where_small_differences_grow() -> None:
     """A change that claims to be close, in a model that rounds to codes; none that ends the run."""
     values, ends = "the model's outputs change by up to 0.1", "the model does not run any more: so it is"
 
-    def why(difference: str, verdict: str, *, steps: bool = True) -> str:
+    def why(difference: str, verdict: str, *, steps: bool = True) -> Reason:
         change = Change("r", "fuse", "n", (), (), Proof(verdict))  # type: ignore[arg-type]
         return _why_that(_Tried(Model.open(parsed(CHAIN)), RewriteReport(steps=steps), difference), change)
 
-    assert why(values, "close") == GROWS
+    assert why(values, "close").code == "grows"
     for other in (why(values, "exact"), why(values, "close", steps=False), why(ends, "close")):
-        assert other == ", although it was proved by itself"
+        assert other.code == "differs"
+        assert other.endswith(", although it was proved by itself")
 
 
 @pytest.mark.parametrize("wrong", [("n1",), ("n3",), ("n1", "n5"), ("n1", "n2", "n4")])

@@ -82,7 +82,8 @@ def _compiles(report: Report) -> Iterator[AdviceFinding]:
                          next(iter(report.commands), "")),),
         )  # fmt: skip
     elif engine.status == "failed":
-        more = "" if "\n" not in report.unsupported[0].reason else f": {_first(engine.reason)}"
+        lines = len(report.unsupported[0].reason.splitlines())
+        more = f": {_first(engine.reason)}" if lines > 1 else ""
         yield AdviceFinding(
             "not-compiled", "bad", f"it does not compile{more}",  # else the cause says all
             (*_not_taken(report), LikelyCause("compiler", "the compiler says which node it refuses", "",

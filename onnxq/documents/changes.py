@@ -12,9 +12,6 @@ from onnxq.base.plain import DocumentPart
 from onnxq.graph.sizes import Growth, file_bytes, growth
 from onnxq.rewrite.changes import Change
 
-GROWS = "; the model rounds to codes, where small differences grow: it is left as it was"
-"""What is said of a change that moves codes by a step at most, and with which the outputs are further off."""
-
 
 @dataclass(frozen=True, slots=True)
 class ChangesCounted(DocumentPart):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from onnxq.base.errors import Fault, UserError, cause_of
-from onnxq.documents.changes import GROWS
+from onnxq.base.reason import Reason
 from onnxq.emit.files import save_model
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
@@ -160,8 +160,7 @@ class Sanitizing:
         if last is None or not last.difference:  # it does not repeat
             return None
         change = last.report.changes[-1]
-        why = f"with it {last.difference}{_why_that(last, change)}"
-        proof = replace(change.proof, verdict="failed", why=why)
+        proof = replace(change.proof, verdict="failed", why=_why_that(last, change))
         return replace(change, removed=(), added=(), proof=proof, reproducer=self._save(last, low))
 
     def _with(self, changes: int) -> _Tried | None:
@@ -206,10 +205,15 @@ class Sanitizing:
         self._left_out.append(Change(name, stage, "", (), (), proof, str(folder)))
 
 
-def _why_that(tried: _Tried, change: Change) -> str:
+def _why_that(tried: _Tried, change: Change) -> Reason:
     """What is said of a change with which the whole model is another one.
 
     Where it claims no more than to be close, and the model rounds to codes, its rule may be right.
     """
-    grew = tried.difference.startswith(CHANGES) and tried.report.steps and change.proof.verdict == "close"
-    return GROWS if grew else ", although it was proved by itself"
+    what = f"with it {tried.difference}"
+    if tried.difference.startswith(CHANGES) and tried.report.steps and change.proof.verdict == "close":
+        return Reason(
+            "grows",
+            f"{what}; the model rounds to codes, where small differences grow: it is left as it was",
+        )
+    return Reason("differs", f"{what}, although it was proved by itself")
