@@ -17,6 +17,8 @@ from onnxq.task.meter import TaskPart
 
 _ANSWERS: dict[str, Answer] = {"bad": "do-not-ship", "open": "not-known"}
 _ALSO = 2
+_BESIDE = ("wide-profile", "constant-output")
+"""What is told beside another cause: the model or its profile may not be what was meant."""
 
 _LITTLE = 0.9
 """Of the bytes of float16: who moves more gains little."""
@@ -40,9 +42,10 @@ def advise(report: Report) -> Advice:
     cause, act = _cause(found), _act(found)
     bad = any(one.weight == "bad" for one in found)
     also = [one.said for one in found[1:] if one.weight != "told"][:_ALSO]
+    told = [one.said for one in found if one.weight == "told" and one.code in _BESIDE][:1]
+    why = also if cause is None or cause.said == first.said else [cause.said]
     return Advice(
-        _ANSWERS["bad" if bad else "open"], first.said,
-        cause.said if cause is not None and cause.said != first.said else "; ".join(also),
+        _ANSWERS["bad" if bad else "open"], first.said, "; ".join([*why, *told]),
         act.do if act is not None else "", act.command if act is not None else "", tuple(found),
     )  # fmt: skip
 

@@ -46,3 +46,13 @@ def answers_lost(report: Report) -> AnswersLost | None:
         return None
     sure = figure.whole >= TELLING or (figure.interval is not None and figure.interval.high < least)
     return AnswersLost(f"{figure.said}: fewer than {least:g} %", least, sure)
+
+
+def chance(report: Report) -> str:
+    """That enough answers are kept, but of so few that it may be chance, in words; "" where it is not so."""
+    figures = part_of(TaskPart, report.task).figures if report.task is not None else ()
+    if not figures or figures[0].percent is None or figures[0].interval is None:
+        return ""
+    figure, least = figures[0], LEAST_KEPT.get(figures[0].kind, LEAST_OF_OTHERS)
+    is_few = figure.whole < TELLING and figure.interval.low < least <= figure.percent
+    return f"{figure.said}: with so few it may be chance" if is_few else ""

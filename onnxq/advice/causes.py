@@ -92,12 +92,17 @@ def _body(report: Report) -> Iterator[LikelyCause]:
         if None in (int8, both) or int8 is None or both is None or int8 < both + _CLEARLY:
             continue
         alone = "" if half is None else f", {body.type} alone {decibels(half)}"
+        do, command = (
+            f"keep what is not {format} in float32",
+            again(report, without=("--body",), more=("--body", "fp32")),
+        )
+        plan = part_of(PlanPart, report.plan).file
+        if plan is not None:  # no flag says otherwise than a plan
+            do, command = f'{do}: give type = "fp32" under [body] in {plan}', ""
         yield LikelyCause(
             "body",
             f"the {body.type} body loses more than {format}: {format} alone leaves {decibels(int8)}{alone}",
-            f"{format} and the body are measured apart",
-            f"keep what is not {format} in float32",
-            again(report, without=("--body",), more=("--body", "fp32")),
+            f"{format} and the body are measured apart", do, command,
         )  # fmt: skip
 
 
@@ -274,7 +279,7 @@ def _everywhere(report: Report, goal: tuple[str, ...]) -> Iterator[LikelyCause]:
     if not goal or asked:
         return
     measured = heads is not None and heads.noise_share is not None
-    why = "" if heads is None else heads.why
+    why = "" if heads is None else heads.why or _freed(heads)
     seen = _foreseen(heads, goal)
     if seen is not None and (not seen.reached or seen.share >= MOST_FLOAT):
         takes = f"{seen.share:.0%}" if seen.reached else "more than all"
@@ -294,6 +299,15 @@ def _everywhere(report: Report, goal: tuple[str, ...]) -> Iterator[LikelyCause]:
         f"leave layers in float until the goal is reached ({shlex.join(goal)}){takes}",
         again(report, more=goal),
     )  # fmt: skip
+
+
+def _freed(heads: Heads) -> str:
+    """That what was loudest is in float already; "" where nothing is."""
+    freed = [name for one in heads.loud if one.left_float for name in one.nodes]
+    if not freed:
+        return ""
+    more = f" and {len(freed) - 1} more" if len(freed) > 1 else ""
+    return f"what made most of the noise is in float already: {shorten(freed[0])!r}{more}"
 
 
 def _foreseen(heads: Heads | None, goal: tuple[str, ...]) -> GoalForeseen | None:

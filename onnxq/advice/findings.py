@@ -6,7 +6,7 @@ import math
 import shlex
 from collections.abc import Iterator
 
-from onnxq.advice.answers import answers_lost
+from onnxq.advice.answers import answers_lost, chance
 from onnxq.advice.asked import again, given
 from onnxq.advice.causes import STAY_FLOAT, in_float16, likely, of_bytes, of_data
 from onnxq.advice.lost import LEAST_ABOUT_MEAN, judged, lost_words
@@ -45,6 +45,7 @@ def findings(report: Report) -> Iterator[AdviceFinding]:
     yield from _spread(report)
     yield from _quantized(report)
     yield from _doubts(report)
+    yield from _chance(report)
     yield from _bytes(report)
     yield from _not_asked(report)
     yield from _few(report)
@@ -253,6 +254,17 @@ def _spread(report: Report) -> Iterator[AdviceFinding]:
         )
         said += ": on other samples it may be below 0 dB, where the error is larger than the signal"
         yield AdviceFinding("spread", "open", said, _unsure(report, likely(report)[:1]))
+
+
+def _chance(report: Report) -> Iterator[AdviceFinding]:
+    """That enough answers are kept, but of so few that it may be chance, and the outputs are far off."""
+    about, kept = part_of(AboutMeanPart, report.about_mean), chance(report)
+    level = number(about.worst_output_db)
+    if kept and level is not None and level < BAD_DB:
+        far = (
+            f"the worst output, {_short(about.worst_output or '')!r}, has {decibels(level)}, which is little"
+        )
+        yield AdviceFinding("chance", "open", f"{kept}; {far}", _unsure(report, likely(report)[:1]))
 
 
 def _few(report: Report) -> Iterator[AdviceFinding]:

@@ -555,3 +555,38 @@ def test_what_nobody_stated_of_the_sizes_is_said(tmp_path: Path) -> None:
     assert "H 8, W 8: the samples have no other size; --profile allows more" in " ".join(ran.out.split())
     stated = run(tmp_path, *QUANTIZE, "--force", "--profile", "x=1x3x8x8:1x3x8x8:1x3x16x16")
     assert (stated.code, "the samples have no other size" in stated.out) == (0, False), stated.err
+
+
+def test_a_few_answers_that_are_kept_do_not_ship_outputs_that_are_far_off(plain: dict[str, Any]) -> None:
+    """15 of 16 were kept, of a model that keeps nine of ten; more of them tell, and so do near outputs."""
+
+    def kept(count: int, whole: int, low: float, db: float) -> Callable[[dict[str, Any]], object]:
+        def change(report: dict[str, Any]) -> None:
+            level(db, db - 4, db + 3)(report)
+            figure = {
+                "kind": "top1", "over": None, "kept": count, "percent": 100 * count / whole, "whole": whole,
+                "new": 0, "interval": {"low": low, "high": 99.9},
+            }  # fmt: skip
+            report["task"] = {"text": "classify", "figures": [figure]}
+
+        return change
+
+    advice = of(plain, kept(15, 16, 71.7, 14.1))
+    assert (advice.answer, advice.findings[0].code) == ("not-known", "chance")
+    assert "may be chance" in advice.because
+    assert of(plain, kept(15, 16, 71.7, 24.1)).answer == "ship"
+    assert of(plain, kept(120, 128, 88.0, 14.1)).answer == "ship"  # so many answers count for themselves
+    assert of(plain, kept(16, 16, 91.0, 14.1)).answer == "ship"
+
+
+def test_what_is_told_of_outputs_and_profiles_stands_beside_the_cause(plain: dict[str, Any]) -> None:
+    """It was said in a later line alone."""
+
+    def wide(report: dict[str, Any]) -> None:
+        level(25.0, 24.0, 26.0)(report)
+        size = {"name": "N", "smallest": 1, "usual": 8, "largest": 8192, "origin": "stated", "batch": True}
+        report["deployment"] = {"dimensions": [size], "worth": []}
+
+    advice = of(plain, wide)
+    assert advice.answer == "not-known"
+    assert "; the profile of 'N' goes from 1 to 8192" in advice.cause

@@ -133,7 +133,7 @@ def _accuracy(report: Report) -> Iterator[str]:
 
 def _careful(page: Page, report: Report, advice: Advice) -> None:
     """What changes for who uses the model, or was taken for granted."""
-    lines = [one.said for one in advice.findings if one.weight == "told" and one.said != advice.cause]
+    lines = [one.said for one in advice.findings if one.weight == "told" and one.said not in advice.cause]
     if report.runtime.original is not None:
         lines.append(f"onnxruntime does not take the original: {report.runtime.original}")
     lines += [f"{one.flag} {one.name}={one.value}, assumed: {one.why}" for one in report.assumptions]

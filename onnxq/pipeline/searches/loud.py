@@ -438,8 +438,10 @@ def _spread(model: NoiseModel, most: float) -> str:
     readers = sorted({edge.node for edge in one.edges})
     gains = "no layer in float gains what it costs"
     if one.kind == "block":
-        together = f"{len(readers)} layers together, {_told(readers)}, make {most:.0%} of the noise"
-        return f"{together}, and onnxq did not measure each of them; {gains}"
+        return (
+            f"the noise is spread, as far as was measured: {len(readers)} layers, {_told(readers)}, were "
+            f"measured as one and make {most:.0%} of it; {gains}"
+        )
     reads = "reads" if len(readers) == 1 else "read"
     return f"tensor {one.name!r}, which {_told(readers)} {reads}, makes {most:.0%} of the noise, but {gains}"
 
