@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -51,8 +52,9 @@ def answers_lost(report: Report) -> AnswersLost | None:
 def chance(report: Report) -> str:
     """That enough answers are kept, but of so few that it may be chance, in words; "" where it is not so."""
     figures = part_of(TaskPart, report.task).figures if report.task is not None else ()
-    if not figures or figures[0].percent is None or figures[0].interval is None:
+    if not figures:
         return ""
     figure, least = figures[0], LEAST_KEPT.get(figures[0].kind, LEAST_OF_OTHERS)
-    is_few = figure.whole < TELLING and figure.interval.low < least <= figure.percent
+    low = math.inf if figure.interval is None else figure.interval.low
+    is_few = figure.percent is not None and figure.whole < TELLING and low < least <= figure.percent
     return f"{figure.said}: with so few it may be chance" if is_few else ""
