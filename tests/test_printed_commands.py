@@ -94,11 +94,16 @@ def moves_more(report: dict[str, Any]) -> None:
     report["verdict"]["merged"] = {"fp16": {"moved_mb": 1.0}, "int8": {"moved_mb": 2.0}}
 
 
+def refused(report: dict[str, Any]) -> None:
+    report["engine"]["status"] = "failed"
+    report["unsupported"] = [{"node": "c1", "op": "Conv", "reason": "NVIDIA's compiler: no", "advice": ""}]
+
+
 CASES: dict[str, tuple[Callable[[dict[str, Any]], object], str, list[int]]] = {
     "as it is": (lambda report: None, AGAIN.replace("--max-float 1% ", ""), [0]),
     "cut": (lambda report: report["goal"].update(cut="the time limit"), AGAIN, [1]),
     "moves more": (moves_more, f"onnxq sanitize {OF_MODEL} --body fp16", [0]),
-    "refused": (lambda report: report["engine"].update(status="failed"), "onnxq check q.onnx", [0]),
+    "refused": (refused, "onnxq check q.onnx", [0]),
     "not in int8": (lambda report: report["engine"].update(status="compiled", not_int8=["c1"]),
                     "onnxq engine q.onnx", [0]),
     "without errors of layers": (
