@@ -82,8 +82,9 @@ class PreparationLook:
     sure_of: str | None = None
 
     def beside(self, others: Iterable[DataWarning]) -> list[DataWarning]:
-        """These and other doubts, but for what answers show to be right: that the range looks odd."""
-        kept = [one for one in others if one.kind != "unnormalized" or one.input != self.sure_of]
+        """These and other doubts; that a range looks odd where answers neither show it right nor what is."""
+        shown = {self.sure_of, *(one.input for one in self.doubts if one.kind != "unlike")}
+        kept = [one for one in others if one.kind != "unnormalized" or one.input not in shown]
         return [*kept, *self.doubts]
 
 

@@ -509,8 +509,8 @@ class Quantization:
             return
         model, count = AsTrained.of(floats, job.model, known.layout, job.glance.norms), sampling.source.count
         with job.step("data"):
-            samples, doubts = job.feeds(sampling.fitting(MOST)), job.doubts().doubts
-            job.glance.look = preparation_seen(model, job.glance.inputs, samples, count, doubts)
+            samples = job.feeds(sampling.looking(MOST))
+            job.glance.look = preparation_seen(model, job.glance.inputs, samples, count)
 
     def _cache(self, state: RunState, built: Built) -> str | None:
         """The calibration cache of all measured activations; those of the plan with its scales."""

@@ -21,6 +21,7 @@ __all__ = ["Move", "SurenessMeter", "measurable", "moved"]
 
 _PART = 32  # of a side, by which pictures are moved: a few pixels, which change no answer
 _EPS = 0.005  # a probability below which an answer is lost: one of many must not decide alone
+_LEAST = 1e-9  # a probability: float32 has no less beside 1
 _PLACES = 16  # rows and columns of a mask that are looked at
 _SURE_OF_MOST = 0.6  # of what can be told of classes
 _SURE_CLASSES = 1.1  # nats: as much as three classes tell, of which any that are not meant are sure, too
@@ -130,15 +131,16 @@ class SurenessMeter:
         return told
 
     @property
-    def open(self) -> np.ndarray:
-        """What the answer for each picture leaves open, its entropy: float64, nats, of classes.
+    def excluded(self) -> np.ndarray:
+        """How far the answers for each picture exclude classes: float64, nats, of classes.
 
-        It compares what has the same values alone: a network without normalization is the surer the greater
-        these are.
+        It is the mean of -ln p over all classes: the Kullback-Leibler divergence of equal probabilities from
+        the answer (arXiv 2110.00218), but for a constant. It compares what has the same values alone: it
+        grows with these, whatever they are.
         """
-        first = np.concatenate([one for one, _ in self._answers])
-        entropy: np.ndarray = -(first * np.log(np.maximum(first, np.finfo(float).tiny))).sum(-1).mean(1)
-        return entropy
+        each = np.concatenate([np.stack(both) for both in self._answers], 1)
+        told: np.ndarray = -np.log(np.maximum(each, _LEAST)).mean((0, 2, 3))
+        return told
 
     @property
     def sure(self) -> float:
