@@ -47,6 +47,7 @@ _CERTAIN = 3.5  # standard errors: of 32 samples and 10 preparations one in 150 
 _CLEAR = 0.1  # nats
 _NOTHING = 0.1  # nats: the answers tell nothing
 _FAR_LESS = 0.6  # of what answers tell otherwise: of nets that are fed rightly they tell 0.75 at least
+_GREATER, _POWERS = 1.2, (4, 16, 64)  # times the values: answers of a net without normalization get clearer
 _ENOUGH = 2 / 3  # of what a sure model tells, where the difference is large, or of the order alone
 _SCORES = 8  # numbers: fewer that nothing says to be scores may be angles or landmarks
 _MANY = 20  # classes: samples of one of a few are usual
@@ -315,11 +316,10 @@ class _Look:
 
     def _is_enough(self, best: PicturesAs, meter: SurenessMeter, fed: SurenessMeter) -> bool:
         """Whether the model is sure enough of its answers for a candidate to be told."""
-        far = _mean(fed) <= _FAR_LESS * _mean(meter)
-        if not self._known and (not far or meter.classes < _SCORES):
+        plain = meter.is_of_classes and (_is_of_order(best, meter) or _is_far(best, meter, fed))
+        if not self._known and (not plain or meter.classes < _SCORES):
             return False
-        least = _ENOUGH if far or _is_of_order(best, meter) else 1.0
-        return _mean(meter) >= least * meter.sure
+        return _mean(meter) >= (_ENOUGH if plain else 1.0) * meter.sure
 
     def _unlike(self, fed: SurenessMeter) -> DataWarning | None:
         """What is told where the model finds nothing, or always the same, whatever the preparation."""
@@ -369,6 +369,13 @@ def _in_turn(
 def _is_of_order(one: PicturesAs, meter: SurenessMeter) -> bool:
     """Whether classes are asked for pictures of the same values, the channels in the other order."""
     return one.reverses and one.factor is None and meter.is_of_classes
+
+
+def _is_far(best: PicturesAs, meter: SurenessMeter, fed: SurenessMeter) -> bool:
+    """Whether classes tell far less as fed; also if they were as clear as greater values make them."""
+    greater = best.factor is not None and float(np.abs(best.factor).mean()) > _GREATER
+    told = (_mean(fed), *(fed.sharpened(power) for power in _POWERS * greater))
+    return max(told) <= _FAR_LESS * _mean(meter)
 
 
 @dataclass(frozen=True, slots=True)

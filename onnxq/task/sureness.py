@@ -125,10 +125,12 @@ class SurenessMeter:
             found = np.array(self._found)
             signed: np.ndarray = np.sign(found) * np.log1p(np.abs(found))
             return signed
-        first, second = (np.concatenate(some) for some in zip(*self._answers, strict=True))
-        same = np.einsum("iuk,juk->ij", first, second, optimize=True) / first.shape[1] + _EPS
-        told: np.ndarray = np.log(np.diag(same) / same.mean(1))
-        return told
+        return _told(*(np.concatenate(some) for some in zip(*self._answers, strict=True)))
+
+    def sharpened(self, power: float) -> float:
+        """The mean measure of classes with their probabilities to a power, as of answers to greater values."""
+        both = (np.maximum(np.concatenate(some), _LEAST) ** power for some in zip(*self._answers, strict=True))
+        return float(_told(*(some / some.sum(-1, keepdims=True) for some in both)).mean())
 
     @property
     def excluded(self) -> np.ndarray:
@@ -156,6 +158,13 @@ class SurenessMeter:
     def classes(self) -> int:
         """How many classes there are; 0 of boxes."""
         return 0 if self.is_of_boxes else int(self._answers[0][0].shape[-1])
+
+
+def _told(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """What answers tell of each picture, of probabilities `[pictures, places, classes]`."""
+    same = np.einsum("iuk,juk->ij", first, second, optimize=True) / first.shape[1] + _EPS
+    told: np.ndarray = np.log(np.diag(same) / same.mean(1))
+    return told
 
 
 def _probabilities(values: np.ndarray) -> np.ndarray:
