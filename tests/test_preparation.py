@@ -268,6 +268,14 @@ def test_of_how_many_samples_is_said() -> None:
     assert "of 128 of 160 images, each moved a little" in found.text
 
 
+def test_a_run_looks_at_all_samples_also_those_that_do_not_calibrate() -> None:
+    data = {"x": np.ascontiguousarray(PICTURES[:64] / 255, np.float32)}
+    report = onnxq.quantize(TRAINED, data, compile=False).report
+    (found,) = [one for one in report.calibration.data.doubts if one.kind == "preparation"]
+    assert report.calibration.samples < 64
+    assert "of 64 images, each moved a little" in found.text
+
+
 def test_the_same_answer_for_everything_is_told() -> None:
     proto = nearest(1 / 127.5, [1, 1, 1])
     for weight in proto.graph.initializer:

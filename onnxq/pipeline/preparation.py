@@ -46,8 +46,9 @@ _TURNED = 3.0  # of channels in the other order alone: in 38 draws of seven nets
 _CERTAIN = 3.5  # standard errors: of 32 samples and 10 preparations one in 150 runs seems so by chance
 _CLEAR = 0.1  # nats
 _NOTHING = 0.1  # nats: the answers tell nothing
-_FAR_LESS = 0.6  # of what answers tell otherwise: of nets that are fed rightly they tell 0.75 at least
-_GREATER, _POWERS = 1.2, (4, 16, 64)  # times the values: answers of a net without normalization get clearer
+_FAR_LESS = 0.6  # of what answers tell otherwise: of nets that are fed rightly they tell 0.73 at least
+_GREATER, _POWERS = 1.2, (2, 4, 8, 16)  # times the values; powers of probabilities
+_CLEARLY_LESS, _AS_MUCH = 0.9, 0.98  # likewise, where both are as clear as they tell most
 _ENOUGH = 2 / 3  # of what a sure model tells, where the difference is large, or of the order alone
 _SCORES = 8  # numbers: fewer that nothing says to be scores may be angles or landmarks
 _MANY = 20  # classes: samples of one of a few are usual
@@ -316,10 +317,14 @@ class _Look:
 
     def _is_enough(self, best: PicturesAs, meter: SurenessMeter, fed: SurenessMeter) -> bool:
         """Whether the model is sure enough of its answers for a candidate to be told."""
-        plain = meter.is_of_classes and (_is_of_order(best, meter) or _is_far(best, meter, fed))
+        if not meter.is_of_classes:
+            return _mean(meter) >= meter.sure
+        told = max(_mean(fed), 0.0) / max(_mean(meter), _NOTHING)
+        clear = _clearest(fed) / max(_clearest(meter), _NOTHING) if _is_greater(best) else 0.0
+        plain = _is_of_order(best, meter) or (told <= _FAR_LESS and clear <= _CLEARLY_LESS)
         if not self._known and (not plain or meter.classes < _SCORES):
             return False
-        return _mean(meter) >= (_ENOUGH if plain else 1.0) * meter.sure
+        return clear < _AS_MUCH and _mean(meter) >= (_ENOUGH if plain else 1.0) * meter.sure
 
     def _unlike(self, fed: SurenessMeter) -> DataWarning | None:
         """What is told where the model finds nothing, or always the same, whatever the preparation."""
@@ -371,11 +376,14 @@ def _is_of_order(one: PicturesAs, meter: SurenessMeter) -> bool:
     return one.reverses and one.factor is None and meter.is_of_classes
 
 
-def _is_far(best: PicturesAs, meter: SurenessMeter, fed: SurenessMeter) -> bool:
-    """Whether classes tell far less as fed; also if they were as clear as greater values make them."""
-    greater = best.factor is not None and float(np.abs(best.factor).mean()) > _GREATER
-    told = (_mean(fed), *(fed.sharpened(power) for power in _POWERS * greater))
-    return max(told) <= _FAR_LESS * _mean(meter)
+def _is_greater(one: PicturesAs) -> bool:
+    """Whether values are greater, which make the answers of a net without normalization clearer."""
+    return one.factor is not None and float(np.abs(one.factor).mean()) > _GREATER
+
+
+def _clearest(meter: SurenessMeter) -> float:
+    """What answers tell where they are made as clear as they tell most: of that their size is no part."""
+    return max(_mean(meter), *(meter.sharpened(power) for power in _POWERS))
 
 
 @dataclass(frozen=True, slots=True)
