@@ -154,7 +154,7 @@ class Sampling:
         """The first of those that calibrated, then of all others, for a look that decides nothing."""
         assert self.parts is not None
         rest = [index for index in self.parts.indices if index not in self.parts.calibrating]
-        others = iter(()) if self.source is None else self.source.good(rest)
+        others = self.source.good(rest) if self.source is not None and rest else ()  # of an iterator: none
         return itertools.islice(itertools.chain(self.fitting(most), self._good(others)), most)
 
     def choosing(self) -> Iterator[Sample]:
