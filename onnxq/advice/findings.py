@@ -13,7 +13,7 @@ from onnxq.advice.lost import LEAST_ABOUT_MEAN, judged, lost_words
 from onnxq.advice.worth import HELPS_READING, reading, worth_of
 from onnxq.analysis.reports import number, part_of
 from onnxq.base.grouped import grouped
-from onnxq.base.shown import counted, decibels, shorten, within
+from onnxq.base.shown import counted, decibels, shorten, within_db
 from onnxq.documents.accuracy import GateMeasured, GoalPart
 from onnxq.documents.advice import AdviceFinding, LikelyCause
 from onnxq.documents.calibration import CalibrationPart
@@ -211,7 +211,7 @@ def _level(report: Report) -> Iterator[AdviceFinding]:
             yield AdviceFinding("not-compared", "open", not_compared(about.left_out))
         return
     said = (
-        f"the worst output, {_short(worst)!r}, has {decibels(level)} of {NAME}{within(about.worst_interval)}"
+        f"the worst output, {_short(worst)!r}, has {decibels(level)} of {NAME}{within_db(about.worst_interval)}"
     )
     if level >= ENOUGH_FOR_ALL_DB:
         if about.worst_interval is not None and about.worst_interval.low < BAD_DB:
@@ -248,7 +248,7 @@ def _spread(report: Report) -> Iterator[AdviceFinding]:
         return
     if level < BAD_DB and interval.low < LEAST_ABOUT_MEAN and interval.high - interval.low > BAD_DB:
         said = (
-            f"the worst output, {_short(about.worst_output or '')!r}, has {decibels(level)}{within(interval)}"
+            f"the worst output, {_short(about.worst_output or '')!r}, has {decibels(level, interval)}"
         )
         said += ": on other samples it may be below 0 dB, where the error is larger than the signal"
         yield AdviceFinding("spread", "open", said, _unsure(report, likely(report)[:1]))

@@ -39,6 +39,7 @@ from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.pipeline.calibration import Calibrating, Given
 from onnxq.pipeline.compiler import check_compiler, check_format
 from onnxq.pipeline.decision_ranking import Sensitivity
+from onnxq.pipeline.file_pairs import IN_FLOAT, sanitized_inexact
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.planning import Planned, formats_of_plan, take_plan
 from onnxq.pipeline.pursuit import Measurement, Pursuit
@@ -113,6 +114,8 @@ def sanitize_any(model: ModelSource, repairs: Repairs, inputs: Inputs, observe: 
     with uncollected():
         run = Job.of(model, replace(repairs, pairs="keep"), inputs, observe).sanitized()
         refuse_sizes(run)
+        if written := sum(change.rule == IN_FLOAT for change in run.rewrites.changes):
+            run.notes.append(sanitized_inexact(written))
         return run.result(run.model.to_proto()).deployed(run.deployments())
 
 
