@@ -205,8 +205,8 @@ def _of_loud(report: Report, one: LoudSource) -> LikelyCause:
         ""
         if gain is None or share is None
         else (
-            f": {'up to ' * (one.interval is None)}{gain:+.1f} dB{within_db(one.interval)} for {share:.2%} of "
-            f"the {report.number_format} work, on the samples that chose it"
+            f": {'up to ' * (one.interval is None)}{gain:+.1f} dB{within_db(one.interval)} for {share:.2%} "
+            f"of the {report.number_format} work, on the samples that chose it"
         )
     )
     return LikelyCause(

@@ -153,9 +153,11 @@ def _of_values(
 
 def _inverted(seen: InputSurvey, now: Preset) -> PicturesAs:
     """Black as white: digits and letters are black on white, or white on black."""
-    what, sums = "black and white swapped", np.float32([sum(_range(now))])
+    what, sums = "black and white swapped", np.array([sum(_range(now))], np.float32)
     do = "invert the images" if seen.preparation is not None else f"give the arrays as {sums[0]:g} - x"
-    return PicturesAs(what, f"if the model was trained so, {do}", factor=np.float32([-1]), shift=sums)
+    return PicturesAs(
+        what, f"if the model was trained so, {do}", factor=np.array([-1], np.float32), shift=sums
+    )
 
 
 # -- words -------------------------------------------------------------------------------------------

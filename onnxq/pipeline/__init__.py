@@ -94,6 +94,9 @@ def sanitize(
         with remarks.heard(), ort.custom_ops(asked.runtime.ort_ops):
             result = sanitize_any(model, asked.repairs, asked.inputs, observe)
             refuse_invalid(result)
+            if written := sum(change.rule == IN_FLOAT for change in result.report.changes):
+                remarks.remark(sanitized_inexact(written))
+                result.report = replace(result.report, notes=tuple(remarks.so_far()))
         return result
     if data is None and stats is None and body != "fp32":
         raise UserError(
@@ -114,8 +117,6 @@ def sanitize_any(model: ModelSource, repairs: Repairs, inputs: Inputs, observe: 
     with uncollected():
         run = Job.of(model, replace(repairs, pairs="keep"), inputs, observe).sanitized()
         refuse_sizes(run)
-        if written := sum(change.rule == IN_FLOAT for change in run.rewrites.changes):
-            run.notes.append(sanitized_inexact(written))
         return run.result(run.model.to_proto()).deployed(run.deployments())
 
 

@@ -80,8 +80,8 @@ def _differences(
     how = _how(fed.channels, there.channels) or ("pixels of another range" if _other_ends(fed, there) else "")
     if not how and turned_beside(fed, there) and turned(fed):
         yield (
-            f"the function feeds {name!r} channels in the other order than calibration saw, by their means and "
-            "by how sure the float model is of its answers"
+            f"the function feeds {name!r} channels in the other order than calibration saw, by their means "
+            "and by how sure the float model is of its answers"
         )
     if how:
         given, measured = (

@@ -128,8 +128,9 @@ class SurenessMeter:
         return _told(*(np.concatenate(some) for some in zip(*self._answers, strict=True)))
 
     def sharpened(self, power: float) -> float:
-        """The mean measure of classes with their probabilities to a power, as of answers to greater values."""
-        both = (np.maximum(np.concatenate(some), _LEAST) ** power for some in zip(*self._answers, strict=True))
+        """The mean measure of classes, their probabilities to a power, as greater values make them."""
+        answers = (np.concatenate(some) for some in zip(*self._answers, strict=True))
+        both = (np.maximum(some, _LEAST) ** power for some in answers)
         return float(_told(*(some / some.sum(-1, keepdims=True) for some in both)).mean())
 
     @property
