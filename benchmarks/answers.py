@@ -96,6 +96,12 @@ def some_twice(values: np.ndarray) -> np.ndarray:
     return made
 
 
+def inverted(folder: Path) -> None:
+    """Black digits on white, 0 to 255, where the net takes white ones on black."""
+    held = np.load(_corpus() / "data" / "mnist_5000.npz")
+    np.save(folder / "x.npy", 255 - held["images"][:128, None].astype(np.float32))
+
+
 def digits(folder: Path) -> None:
     """Digits from 0 to 1, and a score that feeds 0 to 255."""
     held = np.load(_corpus() / "data" / "mnist_5000.npz")
@@ -173,6 +179,11 @@ CASES = (
                    cifar(lambda values: values / 127.5 - 1)),
     PlantedFailure("divided by 255 once more", CIFAR, "--calib x.npy", "prepared|twice|surer",
                    cifar(lambda values: (values + 1) / 2 / 255)),
+    PlantedFailure("0 to 1, and nothing says that the outputs are scores", CIFAR, "--calib x.npy",
+                   "surer", cifar(lambda values: (values + 1) / 2)),
+    PlantedFailure("BGR for RGB, in arrays", CIFAR, "--calib x.npy", "in the other order|order BGR",
+                   cifar(lambda values: values[:, ::-1])),
+    PlantedFailure("black digits on white", MNIST, "--calib x.npy", "black and white", inverted),
     PlantedFailure("prepared in two ways", CIFAR, "--calib x.npy", "two ways", cifar(some_twice)),
     PlantedFailure("the score is fed otherwise", MNIST,
                    "--calib x.npy --eval score.py:top1 --max-drop 0.5", "times as large|fed", digits),

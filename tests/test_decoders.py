@@ -160,6 +160,19 @@ def test_the_screen_says_what_helps(model: onnx.ModelProto, steps: Sequence[Feed
     )
 
 
+def test_sizes_that_another_profile_has_are_not_said_to_be_all(
+    model: onnx.ModelProto, steps: Sequence[Feeds], tmp_path: Path
+) -> None:
+    """Steps have one token each; the prefill, whose profile is printed, has more."""
+    onnx.save(model, tmp_path / "m.onnx")
+    (tmp_path / "data").mkdir()
+    for number, sample in enumerate(steps[:4]):
+        np.savez(tmp_path / f"data/{number}.npz", **sample)  # type: ignore[arg-type]
+    done = run(tmp_path, "quantize", "m.onnx", "--calib", "data", "--no-engine", "--repair", "none")
+    assert "--maxShapes" in done.out
+    assert "the samples have no other size" not in " ".join(done.out.split())
+
+
 def test_a_mask_of_another_length_is_refused(model: onnx.ModelProto, steps: Sequence[Feeds]) -> None:
     bad = text(np.random.default_rng(3), 20, 1, more=3)
     with pytest.raises(UserError, match="attention_mask is of 24 tokens; past_0_key has 20 tokens") as caught:

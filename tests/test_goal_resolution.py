@@ -13,9 +13,11 @@ from command import run
 
 import onnxq
 from onnxq.base.errors import UserError
+from onnxq.base.shown import decibels
 from onnxq.data.samples import InputSpec
 from onnxq.data.survey import Survey
 from onnxq.documents.accuracy import GateMeasured, GoalPart
+from onnxq.judge.intervals import Interval
 from onnxq.judge.paired import Resolution, SampleScores
 from onnxq.judge.policies import GIVEN_AWAY, SURE
 from onnxq.pipeline.fed import Fed
@@ -251,7 +253,7 @@ def test_what_a_function_feeds_is_compared_by_what_black_white_and_the_channels_
     for place in range(16):
         calibrated[0].add("", pictures[place : place + 1].astype(np.float32))
         fed.add({"x": other(pictures[16 + place : 17 + place]).astype(np.float32)})
-    told = fed.beside(calibrated)
+    told = fed.beside(calibrated, lambda *_: True)
     assert [expected in one for one in told] == [True] * bool(expected)
 
 
@@ -261,7 +263,7 @@ def _told(calibrating: np.ndarray, feeding: np.ndarray) -> tuple[str, ...]:
     for one, other in zip(calibrating.astype(np.float32), feeding.astype(np.float32), strict=True):
         calibrated[0].add("", one[None])
         fed.add({"x": other[None]})
-    return fed.beside(calibrated)
+    return fed.beside(calibrated, lambda *_: True)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -285,6 +287,24 @@ def test_scenes_of_another_tint_are_no_other_order_of_channels() -> None:
         for tint in (0.03, -0.02)
     )  # fmt: skip
     assert _told(warm, cold) == ()
+
+
+def test_a_goal_of_several_outputs_says_that_they_are_taken_together() -> None:
+    """The answer asks the same figure of the worst one."""
+    proto = onnx.load(MODEL)
+    hidden = next(node for node in proto.graph.node if node.op_type == "Relu").output[0]
+    proto.graph.output.append(onnx.helper.make_empty_tensor_value_info(hidden))
+    goal = onnxq.quantize(proto, CALIB, min_sqnr=10.0, **COMMON).report.goal
+    assert goal is not None
+    assert [gate.what for gate in goal.gates] == ["SQNR about the mean of all 2 outputs together"]
+    assert [gate.what for gate in goal_of(min_sqnr=10.0).gates] == ["SQNR about the mean"]
+
+
+def test_an_interval_that_holds_nearly_all_levels_is_said_in_words() -> None:
+    assert decibels(30.1, Interval(-71.0, 125.1)) == (
+        "30.1 dB (these samples differ too much to tell that of others)"
+    )
+    assert decibels(30.1, Interval(21.0, 38.2)) == "30.1 dB (21.0 to 38.2)"
 
 
 SCORE = """import numpy as np

@@ -36,7 +36,7 @@ def pictures(count: int = COUNT, of: np.ndarray = TEMPLATES) -> np.ndarray:
     """Pictures of the classes with noise, uint8 `[count, 3, side, side]`."""
     random = np.random.default_rng(1)
     of_class = random.integers(0, CLASSES, count)
-    noise = random.normal(0, 12, (count, 3, SIDE, SIDE)) + random.normal(0, 8, (count, 1, 1, 1))
+    noise = random.normal(0, 12, (count, of.shape[1], SIDE, SIDE)) + random.normal(0, 8, (count, 1, 1, 1))
     found = (of[of_class] + noise).clip(0, 255).round().astype(np.uint8)
     found[:, :, 0, 0], found[:, :, 0, 1] = 0, 255
     return found
@@ -59,7 +59,7 @@ def nearest(
         helper.make_node("Gemm", ["flat", "w", "b"], ["scores"], name="gemm"),
         helper.make_node("Softmax", ["scores"], ["y"], name="softmax", axis=1),
     ]
-    return model(nodes, [CLASSES], w=weights, b=bias)
+    return model(nodes, [CLASSES], channels=of.shape[1], w=weights, b=bias)
 
 
 def normed(scale: float, mean: Sequence[float]) -> onnx.ModelProto:
@@ -80,20 +80,41 @@ def normed(scale: float, mean: Sequence[float]) -> onnx.ModelProto:
     )  # fmt: skip
 
 
-def model(nodes: list[onnx.NodeProto], shape: list[int], **weights: np.ndarray) -> onnx.ModelProto:
+def model(
+    nodes: list[onnx.NodeProto], shape: list[int], channels: int = 3, **weights: np.ndarray
+) -> onnx.ModelProto:
     """A model from `x`, a batch of pictures, to `y`."""
     graph = helper.make_graph(
         nodes, "net",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 3, SIDE, SIDE])],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", channels, SIDE, SIDE])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", *shape])],
         [numpy_helper.from_array(value.astype(np.float32), name) for name, value in weights.items()],
     )  # fmt: skip
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+def unnamed(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """The same without its Softmax: nothing says that its output is made of scores."""
+    made = onnx.ModelProto.FromString(proto.SerializeToString())
+    del made.graph.node[-1]
+    made.graph.output[0].name = "scores"
+    return made
+
+
+def clipped(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """The same, which takes no values beyond -1 to 1."""
+    made = onnx.ModelProto.FromString(proto.SerializeToString())
+    made.graph.node[0].input[0] = "clipped"
+    made.graph.node.insert(0, helper.make_node("Clip", ["x", "low", "high"], ["clipped"], name="clip"))
+    for name, value in (("low", -1), ("high", 1)):
+        made.graph.initializer.append(numpy_helper.from_array(np.float32(value), name))
+    return made
+
+
 IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 RIGHT = PICTURES / 127.5 - 1
 TRAINED = nearest(1 / 127.5, [1, 1, 1])
+UNNAMED = unnamed(TRAINED)
 
 
 def told(proto: onnx.ModelProto, fed: np.ndarray) -> list[DataWarning]:
@@ -141,7 +162,48 @@ class TestClasses:
         assert told(proto, fed) == []
         (found,) = told(proto, fed[:, ::-1])
         assert found.kind == "channel-order"
-        assert "bits open, against" in found.text
+        assert "a class has 1 in" in found.text
+
+    def test_scores_that_nothing_says_to_be_such_are_asked_too(self) -> None:
+        """As of an export whose only output is called `linear_9`; the text says what it hangs on."""
+        assert told(UNNAMED, RIGHT) == []
+        (values,) = told(UNNAMED, PICTURES / 255)
+        assert (values.kind, "if its outputs are scores of classes" in values.text) == ("preparation", True)
+        (order,) = told(UNNAMED, RIGHT[:, ::-1])
+        assert (order.kind, "if its outputs are scores of classes" in order.text) == ("channel-order", True)
+
+    @pytest.mark.parametrize("columns", [4, 24])
+    def test_an_output_that_stands_for_something_else_names_no_preparation(self, columns: int) -> None:
+        """Projections of the pictures by chance, in whatever size: the greatest column is no class."""
+        random = np.random.default_rng(5)
+        for size in (1e-4, 1e-3, 1e-2, 1.0):
+            weights = random.normal(0, size, (3 * SIDE * SIDE, columns))
+            nodes = [
+                helper.make_node("Flatten", ["x"], ["flat"], name="flatten"),
+                helper.make_node("MatMul", ["flat", "w"], ["y"], name="product"),
+            ]
+            proto = model(nodes, [columns], w=weights)
+            assert [one for one in told(proto, RIGHT) if one.kind != "unlike"] == []
+
+    def test_a_model_that_is_less_sure_is_asked_where_the_difference_is_large(self) -> None:
+        """Four classes of a kind each, which it cannot tell apart: six of 24 answers differ."""
+        kinds = TEMPLATES[np.arange(CLASSES) // 4 * 4]
+        weak, fed = clipped(nearest(1 / 127.5, [1, 1, 1], of=kinds)), pictures(of=kinds)
+        assert told(weak, fed / 127.5 - 1) == []
+        (found,) = told(weak, fed / 255**2)
+        assert "pixel / 127.5 - 1" in found.hint
+
+    def test_answers_that_only_get_clearer_by_greater_values_name_no_preparation(self) -> None:
+        """A net without normalization, which is not sure: 128 times the values make it so."""
+        assert told(nearest(1 / 127.5, [1, 1, 1], sure=0.004), RIGHT) == []
+
+    def test_inverted_images_are_named(self) -> None:
+        gray = TEMPLATES.mean(1, keepdims=True)
+        proto, fed = nearest(1 / 255, [0], of=gray), pictures(of=gray).astype(np.float64)
+        assert told(proto, fed / 255) == []
+        (found,) = told(proto, (255 - fed) / 255)
+        assert "black and white swapped" in found.text
+        assert found.hint == "if the model was trained so, give the arrays as 1 - x"
 
     def test_values_that_are_no_better_are_left_as_they_are_fed(self) -> None:
         """Templates of one length around gray: any greater contrast gives the same answers, as surely."""
@@ -195,9 +257,7 @@ class TestClasses:
 )
 def test_whole_numbers_are_right_where_answers_show_it(fed: np.ndarray, kinds: list[str]) -> None:
     """Nothing says that the outputs are scores; of one picture, 80 times, no answer shows anything."""
-    proto = nearest(1.0, [0, 0, 0])
-    del proto.graph.node[-1]  # the Softmax
-    proto.graph.output[0].name = "scores"
+    proto = unnamed(nearest(1.0, [0, 0, 0]))
     seen = onnxq.look(proto, {"x": np.ascontiguousarray(fed, np.float32)})
     assert [one.kind for one in seen.warnings if one.kind == "unnormalized"] == kinds
 
@@ -206,6 +266,14 @@ def test_of_how_many_samples_is_said() -> None:
     seen = onnxq.look(TRAINED, {"x": np.ascontiguousarray(pictures(160) / 255, np.float32)})
     (found,) = [one for one in seen.warnings if one.kind == "preparation"]
     assert "of 128 of 160 images, each moved a little" in found.text
+
+
+def test_a_run_looks_at_all_samples_also_those_that_do_not_calibrate() -> None:
+    data = {"x": np.ascontiguousarray(PICTURES[:64] / 255, np.float32)}
+    report = onnxq.quantize(TRAINED, data, compile=False).report
+    (found,) = [one for one in report.calibration.data.doubts if one.kind == "preparation"]
+    assert report.calibration.samples < 64
+    assert "of 64 images, each moved a little" in found.text
 
 
 def test_the_same_answer_for_everything_is_told() -> None:
@@ -298,3 +366,36 @@ def test_a_run_tells_it_and_its_flags_make_it_well(tmp_path: Path) -> None:
     (found,) = doubts()
     assert "--scale 1/127.5 --mean 1" in found.hint
     assert doubts(scale=1 / 127.5, mean=(1.0,), std=(1.0,)) == []
+
+
+class Scored:
+    """A score of pictures, which the model is fed as they are."""
+
+    def __init__(self, fed: np.ndarray) -> None:
+        self.fed = fed.astype(np.float32)
+
+    def __call__(self, run: Any) -> float:
+        return float(np.mean([next(iter(run({"x": one[None]}).values())).max() for one in self.fed]))
+
+
+def test_a_function_of_other_scenes_is_no_mismatch_and_one_of_the_other_order_is() -> None:
+    """Sunsets calibrate, and the sea scores: the means of the channels are in the other order, and right."""
+    tinted = TEMPLATES.mean(1, keepdims=True) + np.reshape([1, 0, -1], (1, 3, 1, 1)) * 40
+    tinted[1::2] = tinted[1::2, ::-1]
+    some = (tinted + 0.5 * (TEMPLATES - TEMPLATES.mean(1, keepdims=True))).clip(0, 255)
+    proto, random = nearest(1 / 127.5, [1, 1, 1], of=some), np.random.default_rng(6)
+    of_class = random.integers(0, CLASSES, 320)
+    made = (some[of_class] + random.normal(0, 12, (320, 3, SIDE, SIDE))).clip(0, 255)
+    made[:, :, 0, 0], made[:, :, 0, 1] = 0, 255
+    sunsets, sea = (made[of_class % 2 == odd] / 127.5 - 1 for odd in (0, 1))
+    quiet: dict[str, Any] = {"repair": "none", "compile": False}
+
+    def mismatch(fed: np.ndarray) -> tuple[str, ...]:
+        calibrating = {"x": np.ascontiguousarray(sunsets[:64], np.float32)}
+        goal = onnxq.quantize(proto, calibrating, eval=Scored(fed), **quiet).report.goal
+        assert goal is not None
+        return goal.mismatch
+
+    assert mismatch(sea) == ()
+    (found,) = mismatch(sunsets[64:, ::-1])
+    assert "channels in the other order" in found

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from onnxq.advice.asked import again, asked_of, given
 from onnxq.analysis.reports import number, part_of
-from onnxq.base.shown import counted, decibels, shorten, within
+from onnxq.base.shown import counted, decibels, shorten, within_db
 from onnxq.documents.accuracy import GoalPart
 from onnxq.documents.advice import LikelyCause
 from onnxq.documents.body import BodyPart, OutputOfBody
@@ -210,8 +210,8 @@ def _of_loud(report: Report, one: LoudSource) -> LikelyCause:
         ""
         if gain is None or share is None
         else (
-            f": {'up to ' * (one.interval is None)}{gain:+.1f} dB{within(one.interval)} for {share:.2%} of "
-            f"the {report.number_format} work, on the samples that chose it"
+            f": {'up to ' * (one.interval is None)}{gain:+.1f} dB{within_db(one.interval)} for {share:.2%} "
+            f"of the {report.number_format} work, on the samples that chose it"
         )
     )
     return LikelyCause(

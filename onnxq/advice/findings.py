@@ -13,7 +13,7 @@ from onnxq.advice.lost import LEAST_ABOUT_MEAN, judged, lost_words
 from onnxq.advice.worth import HELPS_READING, reading, worth_of
 from onnxq.analysis.reports import number, part_of
 from onnxq.base.grouped import grouped
-from onnxq.base.shown import counted, decibels, shorten, within
+from onnxq.base.shown import counted, decibels, shorten, within_db
 from onnxq.documents.accuracy import GateMeasured, GoalPart
 from onnxq.documents.advice import AdviceFinding, LikelyCause
 from onnxq.documents.calibration import CalibrationPart
@@ -212,9 +212,8 @@ def _level(report: Report) -> Iterator[AdviceFinding]:
         elif any(one.why != UNCHANGED for one in about.left_out) and not about.outputs:
             yield AdviceFinding("not-compared", "open", not_compared(about.left_out))
         return
-    said = (
-        f"the worst output, {_short(worst)!r}, has {decibels(level)} of {NAME}{within(about.worst_interval)}"
-    )
+    spread = within_db(about.worst_interval)
+    said = f"the worst output, {_short(worst)!r}, has {decibels(level)} of {NAME}{spread}"
     if level >= ENOUGH_FOR_ALL_DB:
         if about.worst_interval is not None and about.worst_interval.low < BAD_DB:
             said += f": other samples may have less than {BAD_DB:g} dB"
@@ -249,9 +248,7 @@ def _spread(report: Report) -> Iterator[AdviceFinding]:
     if level is None or interval is None or not part_of(TaskPart, report.task).figures:
         return
     if level < BAD_DB and interval.low < LEAST_ABOUT_MEAN and interval.high - interval.low > BAD_DB:
-        said = (
-            f"the worst output, {_short(about.worst_output or '')!r}, has {decibels(level)}{within(interval)}"
-        )
+        said = f"the worst output, {_short(about.worst_output or '')!r}, has {decibels(level, interval)}"
         said += ": on other samples it may be below 0 dB, where the error is larger than the signal"
         yield AdviceFinding("spread", "open", said, _unsure(report, likely(report)[:1]))
 

@@ -9,6 +9,7 @@ from typing import Protocol
 
 _WIDE = 300
 _LONG = 120
+_ANYWHERE = 60.0  # dB, from one end to the other: a millionfold power
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,14 @@ def decibels(level: object, interval: Ends | None = None) -> str:
     if level is None:
         return "not measured"
     shown = f"{round(level, 1) + 0.0:.1f}" if isinstance(level, int | float) else level  # no "-0.0"
-    return f"{shown} dB" + within(interval)
+    return f"{shown} dB" + within_db(interval)
+
+
+def within_db(interval: Ends | None) -> str:
+    """Where a level in dB lies, to be put behind it; in words where that is nearly anywhere."""
+    if interval is not None and interval.high - interval.low > _ANYWHERE:
+        return " (these samples differ too much to tell that of others)"
+    return within(interval)
 
 
 def within(interval: Ends | None, factor: float = 1.0) -> str:

@@ -99,6 +99,8 @@ def otherwise(seen: InputSurvey) -> list[PicturesAs]:
     ]
     if reversed_order:
         found.append(PicturesAs(_words("", True), *_done(seen, "", None, True), reverses=True))
+    if channels == 1 and now is not None:
+        found.append(_inverted(seen, now))
     sides = {(shape[layout.index("H")], shape[layout.index("W")]) for shape in shapes}
     if seen.preparation is None and all(high == wide for high, wide in sides):
         hint = f"if the model was trained so, swap their axes, x.swapaxes{_axes(layout)}"
@@ -147,6 +149,15 @@ def _of_values(
         changed = np.abs([end * factor + shift - end for end in (low, high)])
         if changed.max() > _NEAR * (high - low):
             yield what, preset, (factor.astype(np.float32), shift.astype(np.float32))
+
+
+def _inverted(seen: InputSurvey, now: Preset) -> PicturesAs:
+    """Black as white: digits and letters are black on white, or white on black."""
+    what, sums = "black and white swapped", np.array([sum(_range(now))], np.float32)
+    do = "invert the images" if seen.preparation is not None else f"give the arrays as {sums[0]:g} - x"
+    return PicturesAs(
+        what, f"if the model was trained so, {do}", factor=np.array([-1], np.float32), shift=sums
+    )
 
 
 # -- words -------------------------------------------------------------------------------------------

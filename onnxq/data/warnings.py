@@ -82,8 +82,14 @@ class PreparationLook:
     sure_of: str | None = None
 
     def beside(self, others: Iterable[DataWarning]) -> list[DataWarning]:
-        """These and other doubts, but for what answers show to be right: that the range looks odd."""
-        kept = [one for one in others if one.kind != "unnormalized" or one.input != self.sure_of]
+        """These and other doubts, but for what answers show to be right, or tell themselves."""
+        told = {(one.kind, one.input) for one in self.doubts}
+        shown = {self.sure_of, *(input for kind, input in told if kind != "unlike")}
+        kept = [
+            one
+            for one in others
+            if (one.kind, one.input) not in told and (one.kind != "unnormalized" or one.input not in shown)
+        ]
         return [*kept, *self.doubts]
 
 

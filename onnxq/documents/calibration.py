@@ -204,7 +204,8 @@ class NotCalibrated(DocumentPart):
     """That a plan was made without data and statistics.
 
     Attributes:
-        measured: false: ranges are measured when the plan is obeyed.
+        measured: false: ranges are measured when the plan is obeyed; true: they are those of the file's
+            pairs.
         notes: what may not be expected.
     """
 

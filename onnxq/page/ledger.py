@@ -14,7 +14,7 @@ from onnxq.documents.report import Report
 from onnxq.judge.about_mean import AboutMeanPart
 from onnxq.noise.breakdown import NoiseShare
 from onnxq.noise.goal import FloatSetTried
-from onnxq.page.words import counted, decimal, figure, level, percent, within
+from onnxq.page.words import counted, decimal, figure, level, percent, within_db
 from onnxq.repair.ledger import RepairStep
 from onnxq.rewrite.whole import WholeProof
 
@@ -214,7 +214,7 @@ def _result(about: AboutMeanPart | None) -> list[LedgerEntry]:
     if about is None or decibels is None:
         return []
     samples = counted(about.samples or 0, "sample")
-    note = f"about the mean{within(about.interval)}, on {samples} that chose nothing"
+    note = f"about the mean{within_db(about.interval)}, on {samples} that chose nothing"
     return [_entry("result", "as written, all outputs", decibels, note)]
 
 

@@ -17,7 +17,7 @@ from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.report import Report
 from onnxq.judge.about_mean import AboutMeanPart
-from onnxq.page.words import between, counted, decimal, figure, level, percent, size, tail, within
+from onnxq.page.words import between, counted, decimal, figure, level, percent, size, tail, within, within_db
 from onnxq.quant.plan import KeptFloat
 from onnxq.task.meter import TaskPart
 
@@ -167,7 +167,7 @@ def _accuracy(report: Report, near: tuple[Judged, ...]) -> list[Fact]:
     if together is not None:
         tone = _tone(together, _is_lost(near))
         facts.append(
-            Fact("Accuracy, SQNR about the mean", level(together) + within(about.interval), note, tone)
+            Fact("Accuracy, SQNR about the mean", level(together) + within_db(about.interval), note, tone)
         )
     elif not_verified:
         facts.append(Fact("Accuracy", "not verified", not_verified, OPEN))
@@ -175,7 +175,7 @@ def _accuracy(report: Report, near: tuple[Judged, ...]) -> list[Fact]:
     if worst is not None and worst.level_db is not None:
         tone = _tone(worst.level_db, worst.lost)
         levels = {one.output: one.interval for one in about.outputs}
-        said = level(worst.level_db) + within(levels.get(worst.output))
+        said = level(worst.level_db) + within_db(levels.get(worst.output))
         facts.append(Fact("Worst output", said, _short(worst.output), tone))
     same = [(value, one.top1_interval) for one in report.accuracy if (value := number(one.top1)) is not None]
     if same:
@@ -220,7 +220,8 @@ def _goal(goal: GoalPart | None) -> Iterator[Fact]:
         of = f" of {gate.of}" if gate.of else ""
         asked, reached = figure(number(gate.goal)), figure(number(gate.measured))
         how = "met" if gate.met else "not decidable" if gate.undecided else "not met"
-        value = f"{how}: {reached or 'not measured'}{within(gate.interval)}"
+        spread = within_db(gate.interval) if gate.kind == "sqnr" else within(gate.interval)
+        value = f"{how}: {reached or 'not measured'}{spread}"
         yield Fact(f"Goal: {gate.what}{of}", value, f"{asked} asked for", GOOD if gate.met else BAD)
 
 
@@ -298,7 +299,7 @@ def _as_built(verdict: Verdict) -> str:
 def _outputs(report: Report, near: tuple[Judged, ...]) -> tuple[OutputFact, ...]:
     """The rows of the table, in the order of what was judged."""
     levels = part_of(AboutMeanPart, report.about_mean).outputs
-    about = {one.output: level(number(one.sqnr_about_mean_db)) + within(one.interval) for one in levels}
+    about = {one.output: level(number(one.sqnr_about_mean_db)) + within_db(one.interval) for one in levels}
     entries = {one.output: one for one in report.accuracy}
     return tuple(
         _output(one, entries[one.output], about.get(one.output, "")) for one in near if one.output in entries
@@ -310,7 +311,7 @@ def _output(one: Judged, entry: OutputOfRun, about: str) -> OutputFact:
     return OutputFact(
         output=one.output,
         about_mean=about,
-        sqnr=level(number(entry.sqnr_db)) + within(entry.sqnr_interval),
+        sqnr=level(number(entry.sqnr_db)) + within_db(entry.sqnr_interval),
         cosine="" if cosine is None else f"{cosine:.5f}",
         worst=f"{figure(number(entry.max_abs))} of {figure(number(entry.max_ref))}",
         agreement=percent(number(entry.top1)) + within(entry.top1_interval, 100),

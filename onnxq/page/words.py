@@ -10,7 +10,7 @@ from onnxq.base import shown
 
 _LONGEST = 160
 
-counted, within = shown.count, shown.within
+counted, within, within_db = shown.count, shown.within, shown.within_db
 
 
 def visible(text: str) -> str:

@@ -224,7 +224,7 @@ def look(
         tell("data", None, None)
         spread = range(0, source.count, max(1, source.count // MOST))[:MOST]
         trained, good = _as_trained(opened, specs), source.good(spread)
-        doubtful = preparation_seen(trained, survey.inputs, good, source.count, doubtful).beside(doubtful)
+        doubtful = preparation_seen(trained, survey.inputs, good, source.count).beside(doubtful)
     drawn = None if output is None else Sheet(str(output), pictures.tiles, tuple(pictures.captions))
     return DataSeen(
         kind="data",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from onnxq.base.shown import number
 from onnxq.data.channel_order import has_pixels, turned_beside
 from onnxq.data.glance import LOOKED_AT
-from onnxq.data.samples import InputSpec
+from onnxq.data.samples import InputSpec, Sample
 from onnxq.data.survey import InputSurvey, Moments, Survey
 from onnxq.graph.types import is_float
 
@@ -18,13 +18,20 @@ _SHIFTED = 2.0  # standard deviations between the means
 _ENDS = 0.25  # of the wider range: black and white of photographs lie nearer
 _PICTURES = 8  # at least, whose darkest and brightest pixels are black and white
 
+KEPT = 128
+"""Feeds of pictures that are kept, for the model to be asked of them."""
+
+_BYTES = 1 << 26  # of them together
+
 
 class Fed:
     """Looks at the first feeds of a function."""
 
     def __init__(self, inputs: Sequence[InputSpec]) -> None:
         self._inputs = Survey(inputs).inputs
-        self._feeds = 0
+        self._pictures = any(entry.layout is not None for entry in self._inputs)
+        self._kept: list[Sample] = []
+        self._feeds = self._bytes = 0
 
     def add(self, feeds: Mapping[str, np.ndarray]) -> None:
         """Adds a feed, by input name."""
@@ -33,19 +40,35 @@ class Fed:
             for entry in self._inputs:
                 if entry.spec.name in feeds:
                     entry.add("", feeds[entry.spec.name])
+        size = sum(array.nbytes for array in feeds.values())
+        if self._pictures and len(self._kept) < KEPT and self._bytes + size <= _BYTES:
+            self._bytes += size
+            held = {name: array.copy() for name, array in feeds.items()}  # the function may write into it
+            self._kept.append(Sample(len(self._kept), "what the function gives", held))
 
-    def beside(self, calibrating: Sequence[InputSurvey]) -> tuple[str, ...]:
+    def beside(
+        self, calibrating: Sequence[InputSurvey], turned: Callable[[InputSurvey, Sequence[Sample]], bool]
+    ) -> tuple[str, ...]:
         """How each input differs from what it was fed where ranges were measured, for people.
 
         Args:
             calibrating: the same inputs there.
+            turned: whether the model says that an input's channels are in the other order, of some feeds:
+                their means alone may be those of other scenes, of the sea beside sunsets.
         """
         seen = {entry.spec.name: entry for entry in calibrating}
         pairs = [(entry, seen.get(entry.spec.name)) for entry in self._inputs]
-        return tuple(text for fed, there in pairs if there is not None for text in _differences(fed, there))
+        differ = (
+            _differences(fed, there, lambda fed: turned(fed, self._kept))
+            for fed, there in pairs
+            if there is not None
+        )
+        return tuple(text for texts in differ for text in texts)
 
 
-def _differences(fed: InputSurvey, there: InputSurvey) -> Iterator[str]:
+def _differences(
+    fed: InputSurvey, there: InputSurvey, turned: Callable[[InputSurvey], bool]
+) -> Iterator[str]:
     name = fed.spec.name
     if fed.channels is None or there.channels is None or not is_float(fed.spec.dtype):
         return
@@ -55,8 +78,11 @@ def _differences(fed: InputSurvey, there: InputSurvey) -> Iterator[str]:
             some, other = ("x".join(map(str, min(one))) for one in (sizes, known))
             yield f"the function feeds {name!r} samples of {some}, and calibration saw {other}"
     how = _how(fed.channels, there.channels) or ("pixels of another range" if _other_ends(fed, there) else "")
-    if not how and turned_beside(fed, there):
-        yield f"the function feeds {name!r} channels in the other order than calibration saw, by their means"
+    if not how and turned_beside(fed, there) and turned(fed):
+        yield (
+            f"the function feeds {name!r} channels in the other order than calibration saw, by their means "
+            "and by how sure the float model is of its answers"
+        )
     if how:
         given, measured = (
             f"{number(one.min)} to {number(one.max)} (mean {number(_mean(one.channels))})"

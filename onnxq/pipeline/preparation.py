@@ -42,10 +42,15 @@ _LEAST = 8  # samples
 _SEEN = 16  # samples that are enough for statistics of training, and to say that nothing is found
 _BYTES = 1 << 28  # of the samples together
 
-_TURNED = 3.0  # of channels in the other order alone: in 38 draws of seven nets fed rightly it never said so
+_TURNED = 3.0  # of channels in the other order alone: in 135 draws of six nets fed rightly it never said so
 _CERTAIN = 3.5  # standard errors: of 32 samples and 10 preparations one in 150 runs seems so by chance
 _CLEAR = 0.1  # nats
 _NOTHING = 0.1  # nats: the answers tell nothing
+_FAR_LESS = 0.6  # of what answers tell otherwise: of nets that are fed rightly they tell 0.73 at least
+_GREATER, _POWERS = 1.2, (2, 4, 8, 16)  # times the values; powers of probabilities
+_CLEARLY_LESS, _AS_MUCH = 0.9, 0.98  # likewise, where both are as clear as they tell most
+_ENOUGH = 2 / 3  # of what a sure model tells, where the difference is large, or of the order alone
+_SCORES = 8  # numbers: fewer that nothing says to be scores may be angles or landmarks
 _MANY = 20  # classes: samples of one of a few are usual
 
 _OTHER = 0.15  # nats from training's values, and more than twice as far as another preparation
@@ -91,23 +96,20 @@ def preparation_seen(
     inputs: Sequence[InputSurvey],
     samples: Iterable[Sample],
     count: int | None,
-    doubts: Sequence[DataWarning] = (),
 ) -> PreparationLook:
     """What the float model says of how its pictures are prepared.
 
     Args:
         model: the float model.
         inputs: what its inputs were fed.
-        samples: some samples; 64 at most are read.
+        samples: some samples; `MOST` at most are read.
         count: how many there are; None where that is not known.
-        doubts: what is doubtful about the values that are fed.
 
     Returns:
         A fault here is logged, and costs the run nothing.
     """
     pictures = [entry for entry in inputs if entry.layout is not None]
-    odd = any(one.kind == "unnormalized" for one in doubts)
-    layout = model.layout or (model.scores if odd else None)
+    layout = model.layout or model.scores
     if len(pictures) != 1 or not (measurable(layout) or pictures[0].spec.name in model.norms):
         return PreparationLook()
     try:
@@ -117,8 +119,8 @@ def preparation_seen(
             return PreparationLook()
         most = _BYTES // max(1, sum(one.nbytes for one in read[0].feeds.values()))
         coming = itertools.chain(read, itertools.islice(coming, max(0, min(most, MOST) - _LEAST)))
-        look = _Look(replace(model, layout=layout), pictures[0], coming, count)
-        found = look.doubt(layout is model.layout)
+        look = _Look(replace(model, layout=layout), pictures[0], coming, count, model.layout is not None)
+        found = look.doubt()
         return PreparationLook(
             () if found is None else (found,), pictures[0].spec.name if look.is_sure else None
         )
@@ -137,20 +139,21 @@ class _Look:
     """
 
     def __init__(
-        self, model: AsTrained, seen: InputSurvey, samples: Iterator[Sample], count: int | None
+        self, model: AsTrained, seen: InputSurvey, samples: Iterator[Sample], count: int | None, known: bool
     ) -> None:
-        """Of some of so many samples, read as they are needed; `count`: None where that is not known."""
+        """Of some of so many samples, read as they are needed.
+
+        `count`: how many there are; None where that is not known. `known`: whether it is known how the
+        outputs are read; else they may be no scores, and only what is far surer counts.
+        """
         self._model, self._seen, self._coming = model, seen, samples
         self._read: list[Sample] = []
         self._name, self._layout = seen.spec.name, seen.layout or ""
         self._outputs = tuple(info.name for info in model.proto.graph.output)
-        self._count, self.is_sure = count, False
+        self._count, self._known, self.is_sure = count, known, False
 
-    def doubt(self, answers: bool) -> DataWarning | None:
-        """What is doubtful about the preparation; None for nothing.
-
-        `answers`: whether it is known how its outputs are read; else no answer of theirs speaks against it.
-        """
+    def doubt(self) -> DataWarning | None:
+        """What is doubtful about the preparation; None for nothing."""
         candidates = otherwise(self._seen)
         norm = self._model.norms.get(self._name)
         excluded = unlike = None
@@ -159,7 +162,7 @@ class _Look:
         if measurable(self._model.layout):
             best = self._surest(candidates, excluded)
             self.is_sure = self.is_sure and excluded is None
-            if answers:
+            if best is not None or self._known:
                 return best or (None if self.is_sure else unlike)
         if excluded is not None and candidates:
             return excluded.doubt(self._name, candidates[0])
@@ -290,10 +293,11 @@ class _Look:
         gain, count = _Gain.of(best, meter, fed), len(fed.each)
         if excluded is not None and _mean(meter) >= _mean(fed):
             return excluded.doubt(self._name, best)
-        if not gain.is_clear or _mean(meter) < meter.sure:
+        if not gain.is_clear or not self._is_enough(best, meter, fed):
             return None
         kind = "channel-order" if best.reverses and best.factor is None else "preparation"
-        text = f"input {self._name!r}: the float model is surer of its answers with {best.what}: "
+        scores = "" if self._known else ", if its outputs are scores of classes"
+        text = f"input {self._name!r}: the float model is surer of its answers with {best.what}{scores}: "
         if meter.is_of_boxes:
             high, low = (np.expm1(max(0.0, _mean(one))) for one in (meter, fed))
             text += (
@@ -307,14 +311,25 @@ class _Look:
                 f"{self._images(count)}, each moved a little"
             )
             if _is_of_order(best, meter):
-                high, low = (float(one.open.mean()) / np.log(2) for one in (fed, meter))
-                text += f", and leaves {low:.1f} bits open, against {high:.1f}"
+                less, more = (float(np.exp(one.excluded.mean())) for one in (meter, fed))
+                text += f", and a class has 1 in {less:,.0f} (geometric mean), against 1 in {more:,.0f}"
         return DataWarning(kind, self._name, text, best.hint, best.flags[::2], best.flags)
+
+    def _is_enough(self, best: PicturesAs, meter: SurenessMeter, fed: SurenessMeter) -> bool:
+        """Whether the model is sure enough of its answers for a candidate to be told."""
+        if not meter.is_of_classes:
+            return _mean(meter) >= meter.sure
+        told = max(_mean(fed), 0.0) / max(_mean(meter), _NOTHING)
+        clear = _clearest(fed) / max(_clearest(meter), _NOTHING) if _is_greater(best) else 0.0
+        plain = _is_of_order(best, meter) or (told <= _FAR_LESS and clear <= _CLEARLY_LESS)
+        if not self._known and (not plain or meter.classes < _SCORES):
+            return False
+        return clear < _AS_MUCH and _mean(meter) >= (_ENOUGH if plain else 1.0) * meter.sure
 
     def _unlike(self, fed: SurenessMeter) -> DataWarning | None:
         """What is told where the model finds nothing, or always the same, whatever the preparation."""
         count = len(fed.each)
-        if count < _SEEN or 0 < fed.classes <= _MANY or fed.detected:
+        if count < _SEEN or 0 < fed.classes <= _MANY or fed.detected or not self._known:
             return None
         answer = "finds nothing in any of them" if fed.is_of_boxes else "gives all of them the same answer"
         return DataWarning(
@@ -361,6 +376,16 @@ def _is_of_order(one: PicturesAs, meter: SurenessMeter) -> bool:
     return one.reverses and one.factor is None and meter.is_of_classes
 
 
+def _is_greater(one: PicturesAs) -> bool:
+    """Whether values are greater, which make the answers of a net without normalization clearer."""
+    return one.factor is not None and float(np.abs(one.factor).mean()) > _GREATER
+
+
+def _clearest(meter: SurenessMeter) -> float:
+    """What answers tell where they are made as clear as they tell most: of that their size is no part."""
+    return max(_mean(meter), *(meter.sharpened(power) for power in _POWERS))
+
+
 @dataclass(frozen=True, slots=True)
 class _Gain:
     """By how much a model is surer of its answers than as it is fed, in nats.
@@ -379,10 +404,10 @@ class _Gain:
 
     @staticmethod
     def of(one: PicturesAs, meter: SurenessMeter, fed: SurenessMeter) -> _Gain:
-        """That of the same pictures; of the other order of channels what answers leave open counts, too."""
+        """That of the same pictures; of the other order of channels how far they exclude classes, too."""
         each, certain = meter.each - fed.each, _CERTAIN
         if _is_of_order(one, meter):
-            each, certain = each + fed.open - meter.open, _TURNED
+            each, certain = each + meter.excluded - fed.excluded, _TURNED
         return _Gain(float(each.mean()), float(each.std(ddof=1)) / math.sqrt(len(each)), len(each), certain)
 
     @property

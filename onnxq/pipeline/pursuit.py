@@ -8,6 +8,8 @@ from pathlib import Path
 
 from onnxq.base.errors import UserError
 from onnxq.base.executors import Submit
+from onnxq.data.samples import Sample
+from onnxq.data.survey import InputSurvey
 from onnxq.documents.accuracy import ScoresPart
 from onnxq.documents.report import Report
 from onnxq.judge.paired import SampleScores
@@ -19,6 +21,7 @@ from onnxq.pipeline.costs import costs_of_nodes, read_costs
 from onnxq.pipeline.fed import Fed
 from onnxq.pipeline.gates import NOTHING, BoundGoal, Verified
 from onnxq.pipeline.job import Job
+from onnxq.pipeline.preparation import AsTrained, preparation_seen
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.scoring import Part, Score, callable_of
 from onnxq.pipeline.verifying import runner, verify
@@ -67,6 +70,8 @@ class Pursuit:
         self.bound: BoundGoal | None = None
         self.floats: dict[Part, SampleScores] = {}
         self._fed: Fed | None = None
+        self._trained: AsTrained | None = None
+        self._mismatch: tuple[str, ...] | None = None
         self._pictured: Sequence[PicturedOutput] = ()
 
     def begin(self, job: Job, prepared: Prepared) -> None:
@@ -92,6 +97,8 @@ class Pursuit:
         if self._score is not None:
             with job.step("score"):
                 self._fed = Fed(job.input_specs())
+                norms = {} if job.glance is None else job.glance.norms
+                self._trained = AsTrained.of(prepared.unedited, job.model, task.layout, norms)
                 model = callable_of(ort.load(reference, data_dir=job.model.data_dir), job, self._fed)
                 self.floats["verify"] = self._score(model, "verify")
                 same = not self._score.told
@@ -157,7 +164,18 @@ class Pursuit:
         """How what the user's function feeds differs from what calibrated, for people."""
         if self._fed is None or job.glance is None:
             return ()
-        return self._fed.beside(job.glance.inputs)
+        if self._mismatch is None:
+            self._mismatch = self._fed.beside(
+                job.glance.inputs, lambda fed, samples: self._turned(job, fed, samples)
+            )
+        return self._mismatch
+
+    def _turned(self, job: Job, fed: InputSurvey, samples: Sequence[Sample]) -> bool:
+        """Whether the float model says that channels which the function gave are in the other order."""
+        if self._trained is None:
+            return False
+        look = preparation_seen(self._trained, [fed], job.feeds(samples), None)
+        return any(one.kind == "channel-order" for one in look.doubts)
 
     def score(self, model: CallableModel, part: Part) -> SampleScores | None:
         """The user's score of a model; None where there is none."""

@@ -152,6 +152,8 @@ class Quantization:
             )
             draft, model = prepared.draft, prepared.floats.model
             notes = [*job.notes, *([] if deployments else _unknown_sizes(job))]
+            taken = job.taken if job.taken is not None and job.taken.adopted else None
+            known = taken is not None and set(draft.plan.measured) <= taken.ranges(draft.plan).keys()
             report = extended(
                 PlanReport,
                 job.run(job.model, "plan"),
@@ -159,7 +161,7 @@ class Quantization:
                     draft.plan, stated(model, draft.plan, self._loud), self._uncompared(draft)
                 ),
                 repair=self._unrepaired(),
-                calibration=NotCalibrated(measured=False, notes=tuple(notes)),
+                calibration=NotCalibrated(measured=known, notes=tuple(notes)),
                 **deployment_parts(sampling.deployments, worths(model, sampling.deployments)),
                 body=body_part(self._body, None, (), (), ()),
             )
@@ -509,8 +511,8 @@ class Quantization:
             return
         model, count = AsTrained.of(floats, job.model, known.layout, job.glance.norms), sampling.source.count
         with job.step("data"):
-            samples, doubts = job.feeds(sampling.fitting(MOST)), job.doubts().doubts
-            job.glance.look = preparation_seen(model, job.glance.inputs, samples, count, doubts)
+            samples = job.feeds(sampling.looking(MOST))
+            job.glance.look = preparation_seen(model, job.glance.inputs, samples, count)
 
     def _cache(self, state: RunState, built: Built) -> str | None:
         """The calibration cache of all measured activations; those of the plan with its scales."""

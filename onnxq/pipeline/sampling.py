@@ -150,6 +150,13 @@ class Sampling:
         again = self._kept if self.parts.used is None else self.parts.calibration()
         return self._noted("fit", itertools.islice(self._good(again), most))
 
+    def looking(self, most: int) -> Iterator[Sample]:
+        """The first of those that calibrated, then of all others, for a look that decides nothing."""
+        assert self.parts is not None
+        rest = [index for index in self.parts.indices if index not in self.parts.calibrating]
+        others = self.source.good(rest) if self.source is not None and rest else ()  # of an iterator: none
+        return itertools.islice(itertools.chain(self.fitting(most), self._good(others)), most)
+
     def choosing(self) -> Iterator[Sample]:
         """Those that choose."""
         assert self.parts is not None

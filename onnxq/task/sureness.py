@@ -21,6 +21,7 @@ __all__ = ["Move", "SurenessMeter", "measurable", "moved"]
 
 _PART = 32  # of a side, by which pictures are moved: a few pixels, which change no answer
 _EPS = 0.005  # a probability below which an answer is lost: one of many must not decide alone
+_LEAST = 1e-9  # a probability: float32 has no less beside 1
 _PLACES = 16  # rows and columns of a mask that are looked at
 _SURE_OF_MOST = 0.6  # of what can be told of classes
 _SURE_CLASSES = 1.1  # nats: as much as three classes tell, of which any that are not meant are sure, too
@@ -124,21 +125,25 @@ class SurenessMeter:
             found = np.array(self._found)
             signed: np.ndarray = np.sign(found) * np.log1p(np.abs(found))
             return signed
-        first, second = (np.concatenate(some) for some in zip(*self._answers, strict=True))
-        same = np.einsum("iuk,juk->ij", first, second, optimize=True) / first.shape[1] + _EPS
-        told: np.ndarray = np.log(np.diag(same) / same.mean(1))
-        return told
+        return _told(*(np.concatenate(some) for some in zip(*self._answers, strict=True)))
+
+    def sharpened(self, power: float) -> float:
+        """The mean measure of classes, their probabilities to a power, as greater values make them."""
+        answers = (np.concatenate(some) for some in zip(*self._answers, strict=True))
+        both = (np.maximum(some, _LEAST) ** power for some in answers)
+        return float(_told(*(some / some.sum(-1, keepdims=True) for some in both)).mean())
 
     @property
-    def open(self) -> np.ndarray:
-        """What the answer for each picture leaves open, its entropy: float64, nats, of classes.
+    def excluded(self) -> np.ndarray:
+        """How far the answers for each picture exclude classes: float64, nats, of classes.
 
-        It compares what has the same values alone: a network without normalization is the surer the greater
-        these are.
+        It is the mean of -ln p over all classes: the Kullback-Leibler divergence of equal probabilities from
+        the answer (arXiv 2110.00218), but for a constant. It compares what has the same values alone: it
+        grows with these, whatever they are.
         """
-        first = np.concatenate([one for one, _ in self._answers])
-        entropy: np.ndarray = -(first * np.log(np.maximum(first, np.finfo(float).tiny))).sum(-1).mean(1)
-        return entropy
+        each = np.concatenate([np.stack(both) for both in self._answers], 1)
+        told: np.ndarray = -np.log(np.maximum(each, _LEAST)).mean((0, 2, 3))
+        return told
 
     @property
     def sure(self) -> float:
@@ -154,6 +159,13 @@ class SurenessMeter:
     def classes(self) -> int:
         """How many classes there are; 0 of boxes."""
         return 0 if self.is_of_boxes else int(self._answers[0][0].shape[-1])
+
+
+def _told(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """What answers tell of each picture, of probabilities `[pictures, places, classes]`."""
+    same = np.einsum("iuk,juk->ij", first, second, optimize=True) / first.shape[1] + _EPS
+    told: np.ndarray = np.log(np.diag(same) / same.mean(1))
+    return told
 
 
 def _probabilities(values: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
+from command import run
 from grid_nets import Net
 from onnx import TensorProto, helper, numpy_helper
 
@@ -363,6 +364,12 @@ def test_what_onnxruntime_quantized(symmetric: bool, form: str, tmp_path: Path) 
         assert "the accuracy is against the file" in notes(result)
         assert "--pairs adopt: of the file's " in notes(without_data)
         assert "accuracy" not in notes(without_data)
+        planned = run(tmp_path, "plan", "file.onnx", "--pairs", "adopt")
+        assert "those of the file's pairs" in " ".join(planned.out.split())
+        assert "--calib" not in planned.out.split("Next")[1]
+        cleaned = " ".join(run(tmp_path, "sanitize", "file.onnx", "-o", "clean.onnx").out.split())
+        assert "of the file's pairs stay float arithmetic" in cleaned
+        assert "onnxq quantize --pairs adopt" in cleaned
 
 
 def test_a_tensor_without_a_pair_needs_data() -> None:
@@ -373,6 +380,7 @@ def test_a_tensor_without_a_pair_needs_data() -> None:
     with pytest.raises(UserError, match=r"the file has no pair of tensor 'x' \(1 of those"):
         onnxq.quantize(file, pairs="adopt", **QUICK)  # type: ignore[arg-type]
     assert quantize(file, pairs="adopt").report["calibration"]["samples"] > 0
+    assert onnxq.plan(file, pairs="adopt").report["calibration"]["measured"] is False
 
 
 def test_a_range_whose_pair_is_not_written_bounds_nothing() -> None:

@@ -38,6 +38,25 @@ def test_answers_that_are_lost_count_against_it() -> None:
     np.testing.assert_allclose(of_classes(ROWS, unsure), 0, atol=1e-6)
 
 
+def test_classes_that_are_excluded_are_those_of_low_probability() -> None:
+    """Of logits and of the probabilities that they make alike; both pictures, the moved one too, count."""
+    logits = np.array([[4.0, 0, 0, 0], [8.0, 0, 0, 0]])
+    shares = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    for values in (logits, shares):
+        meter = SurenessMeter(Classes("y"), ("y",))
+        meter.add([values], [values[::-1]], {}, MOVE)
+        np.testing.assert_allclose(meter.excluded, [-np.log(shares).mean()] * 2)
+        assert meter.sharpened(1) == pytest.approx(float(meter.each.mean()))
+
+
+def test_sharpened_answers_are_those_to_greater_values() -> None:
+    random = np.random.default_rng(1)
+    first, second = (random.normal(0, 1, (16, 8)) for _ in range(2))
+    meter = SurenessMeter(Classes("y"), ("y",))
+    meter.add([first], [second], {}, MOVE)
+    assert meter.sharpened(4) == pytest.approx(float(of_classes(4 * first, 4 * second).mean()))
+
+
 def test_of_masks_places_move_along() -> None:
     random = np.random.default_rng(0)
     meter, still = (SurenessMeter(PixelClasses("y"), ("y",)) for _ in range(2))

@@ -58,6 +58,8 @@ def end_screen(report: Report, *, estimated: bool = False) -> Page:
         engine_section(page, report.engine, plan)
         verdict_section(page, report, estimated=estimated)
     if not plan:
+        for note in report.notes:
+            page.section("Careful", note, "yellow")
         if body:
             body_section(page, body)
             outputs_alone(page, body)

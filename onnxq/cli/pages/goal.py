@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from onnxq.cli.pages.words import FEW, counted, within
+from onnxq.cli.pages.words import FEW, counted, within, within_db
 from onnxq.cli.screen import Page, shorten
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ def goal_section(page: Page, goal: GoalPart, format: str) -> None:
 def _figure(gate: GateMeasured) -> str:
     if gate.measured is None:
         return "not measured"
-    return f"{_number(gate.measured, gate.kind)}{_UNITS[gate.kind]}{within(gate.interval)}"
+    spread = within_db(gate.interval) if gate.kind == "sqnr" else within(gate.interval)
+    return f"{_number(gate.measured, gate.kind)}{_UNITS[gate.kind]}{spread}"
 
 
 def _number(value: float, kind: str) -> str:

@@ -35,7 +35,8 @@ def planned_page(report: PlanReport, again: Sequence[str]) -> Page:
         scales_section(page, plan, calibration)
     else:
         sites = sum(site.kind == "activation" for site in plan.sites)
-        page.section("Scales", f"not measured: there was no data; {counted(sites, 'activation')}")
+        how = "those of the file's pairs" if calibration.measured else "not measured: there was no data"
+        page.section("Scales", f"{how}; {counted(sites, 'activation')}")
     for note in calibration.notes:
         page.entry(note, style="yellow")
     kept_float_section(page, plan.kept_float)

@@ -9,6 +9,7 @@ from onnxq.advice.advise import advise
 from onnxq.advice.worth import worth_of
 from onnxq.analysis.reports import number, part_of
 from onnxq.analysis.sizes import dimension_words
+from onnxq.base.grouped import grouped
 from onnxq.cli.pages.answer import answer_lines
 from onnxq.cli.pages.goal import gate_text, scores_section
 from onnxq.cli.pages.words import counted, decibels, size_text, within
@@ -57,10 +58,12 @@ def _sizes(report: Report) -> Iterator[str]:
     """What nobody stated of the sizes that the engine is built for."""
     dimensions = report.deployment.dimensions
     yield from (dimension_words(one) for one in dimensions if one.origin == "assumed")
-    fixed = [one for one in dimensions if one.origin == "data" and one.smallest == one.largest]
+    every = [*dimensions, *(one for part in report.deployments for one in part.dimensions)]
+    sizes = grouped((one.name, size) for one in every for size in (one.smallest, one.largest))
+    fixed = [one for one in dimensions if one.origin == "data" and len({*sizes[one.name]}) == 1]
     if fixed:
-        sizes = ", ".join(f"{one.name} {one.usual}" for one in fixed)
-        yield f"{sizes}: the samples have no other size; --profile allows more"
+        text = ", ".join(f"{one.name} {one.usual}" for one in fixed)
+        yield f"{text}: the samples have no other size; --profile allows more"
 
 
 def _repairs(report: Report) -> Iterator[str]:
@@ -76,9 +79,14 @@ def _repairs(report: Report) -> Iterator[str]:
         yield f"{counted(len(report.rejected), 'change')} undone, as the proof failed"
     if repair is not None and repair.before_db is not None and repair.after_db is not None:
         kept = [one.step for one in repair.steps if one.verdict == "kept"]
-        levels = f"{decibels(repair.before_db)} -> {decibels(repair.after_db)}"
-        made = f"SQNR of {report.number_format} {levels}, of all outputs together"
-        yield f"{made} (by {', '.join(kept)})" if kept else "no step gains accuracy"
+        levels = f"from {decibels(repair.before_db)} to {decibels(repair.after_db)}"
+        whole = (
+            "all outputs together"
+            if len(part_of(AboutMeanPart, report.about_mean).outputs) > 1
+            else "the output"
+        )
+        made = f"{', '.join(kept)} raise{'s' * (len(kept) == 1)} the SQNR of {whole} {levels}"
+        yield made if kept else "no step gains accuracy"
 
 
 def _quantized(report: Report) -> Iterator[str]:

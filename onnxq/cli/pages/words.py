@@ -10,7 +10,7 @@ from onnxq.cli.screen import shorten
 FEW = 4
 
 counted, decimal, decibels = shown.counted, shown.decimal, shown.decibels
-INTERVALS, within = shown.INTERVALS, shown.within
+INTERVALS, within, within_db = shown.INTERVALS, shown.within, shown.within_db
 size_text, tally = shown.size, shown.tally
 
 

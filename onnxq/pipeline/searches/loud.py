@@ -11,7 +11,7 @@ import numpy as np
 
 from onnxq.base.errors import UserError
 from onnxq.base.reason import Reason
-from onnxq.base.shown import within
+from onnxq.base.shown import within_db
 from onnxq.data.samples import Sample
 from onnxq.documents.plan import GoalForeseen, Heads, LoudSource
 from onnxq.graph.model import Model
@@ -383,7 +383,7 @@ class _Looking:
         return reasons
 
     def _named(self, one: _Loud, gain: Gain, share: float, left_float: bool) -> LoudSource:
-        nodes, spread = one.decision.nodes, within(gain.interval)
+        nodes, spread = one.decision.nodes, within_db(gain.interval)
         told, worth = _told(nodes), f"{gain.db:+.1f} dB{spread} for {share:.2%} of the {self._format} work"
         if gain.answers is not None and gain.answers.shown > 0:
             worth = f"it {gain.answers.said}, {worth}"

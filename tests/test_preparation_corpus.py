@@ -1,0 +1,56 @@
+"""What trained nets say of how their images are prepared (in the folder that ONNXQ_CORPUS names)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import onnxq
+
+if not os.environ.get("ONNXQ_CORPUS"):
+    pytest.skip("ONNXQ_CORPUS names no folder of models", allow_module_level=True)
+
+CORPUS = Path(os.environ["ONNXQ_CORPUS"])
+CIFAR, MNIST = CORPUS / "models/cifar10_pytorch_winml.onnx", CORPUS / "models/mnist_cntk_ortie.onnx"
+
+
+def told(model: Path, name: str, fed: np.ndarray) -> list[str]:
+    """The hints of what the net's answers say."""
+    seen = onnxq.look(model, {name: np.ascontiguousarray(fed, np.float32)})
+    assert "unnormalized" not in [one.kind for one in seen.warnings]  # where answers tell, they tell it
+    return [one.hint for one in seen.warnings if one.text.count("of its answers")]
+
+
+@pytest.fixture(scope="module")
+def images() -> np.ndarray:
+    """64 images of CIFAR-10, from 0 to 255, `[64, 3, 32, 32]`."""
+    return np.load(CORPUS / "data/cifar10_2500.npz")["images"][:64].transpose(0, 3, 1, 2).astype(np.float64)
+
+
+@pytest.fixture(scope="module")
+def digits() -> np.ndarray:
+    """64 digits of MNIST, likewise, white on black."""
+    return np.load(CORPUS / "data/mnist_5000.npz")["images"][:64, None].astype(np.float64)
+
+
+def test_images_as_in_training_are_right(images: np.ndarray, digits: np.ndarray) -> None:
+    """Nothing in either net says that its output is made of scores."""
+    assert told(CIFAR, "modelInput", images / 127.5 - 1) == []
+    assert told(MNIST, "Input3", digits) == []
+
+
+def test_other_values_are_told(images: np.ndarray) -> None:
+    assert len(told(CIFAR, "modelInput", images / 255)) == 1
+
+
+def test_the_other_order_is_told_of_few_images(images: np.ndarray) -> None:
+    (hint,) = told(CIFAR, "modelInput", images[:, ::-1] / 127.5 - 1)
+    assert hint == "if the model was trained so, reverse their channels, x[:, ::-1]"
+
+
+def test_black_digits_on_white_are_told(digits: np.ndarray) -> None:
+    (hint,) = told(MNIST, "Input3", 255 - digits)
+    assert hint == "if the model was trained so, give the arrays as 255 - x"
