@@ -57,6 +57,8 @@ def check_values(tensor: onnx.TensorProto, where: str, *, stripped: bool) -> Non
         raise invalid(where, f"{name} has no type")
     if tensor.data_type not in KINDS:
         raise invalid(where, f"{name} is of type {tensor.data_type}, which ONNX does not have")
+    if tensor.HasField("segment"):
+        raise invalid(where, f"{name} is a part of one (its field `segment`), and nobody puts these together")
     endless = math.prod(max(size, 1) for size in tensor.dims) > _MOST_SIZE
     if tensor.data_location == _T.EXTERNAL:
         fits, needed, held, unit = (
