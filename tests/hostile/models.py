@@ -250,7 +250,9 @@ def sparse() -> Iterator[Hostile]:
 
 
 def tensors() -> Iterator[Hostile]:
-    yield Hostile("segment", weight(lambda tensor: setattr(tensor.segment, "begin", 1)), says=("segment",))
+    yield Hostile(
+        "weight-segment", weight(lambda tensor: setattr(tensor.segment, "begin", 1)), says=("segment",)
+    )
     for kind in (99, 0, 1 << 30, -1, 17 + 20):
         yield Hostile(
             f"weight-type-{kind}",
