@@ -250,9 +250,6 @@ def sparse() -> Iterator[Hostile]:
 
 
 def tensors() -> Iterator[Hostile]:
-    yield Hostile(
-        "weight-segment", weight(lambda tensor: setattr(tensor.segment, "begin", 1)), says=("segment",)
-    )
     for kind in (99, 0, 1 << 30, -1, 17 + 20):
         yield Hostile(
             f"weight-type-{kind}",
@@ -281,7 +278,9 @@ def tensors() -> Iterator[Hostile]:
     yield Hostile(
         "weight-two-fields", weight(lambda tensor: tensor.float_data.extend([1.0] * 9)), codes=EITHER
     )
-    yield Hostile("weight-segment", weight(lambda tensor: setattr(tensor.segment, "begin", 3)), codes=EITHER)
+    yield Hostile(
+        "weight-segment", weight(lambda tensor: setattr(tensor.segment, "begin", 3)), says=("segment",)
+    )
 
     def strings(tensor: onnx.TensorProto) -> None:
         tensor.data_type = TensorProto.STRING
