@@ -87,8 +87,10 @@ def _padded_axes(node: Node) -> tuple[int, list[int]] | None:
     rank = data.rank if data is not None else None
     if amounts is None or rank is None or (axes is not None and values is None):
         return None
+    where = np.arange(rank) if values is None else values
+    if np.size(amounts) != 2 * np.size(where) or not rank:  # a damaged model's: what runs it says so
+        return None
     pairs = np.asarray(amounts).reshape(2, -1)
-    where = np.arange(pairs.shape[1]) if values is None else values
     return rank, sorted(int(axis) % rank for axis, pair in zip(where, pairs.T, strict=True) if pair.any())
 
 

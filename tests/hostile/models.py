@@ -549,6 +549,13 @@ def loops() -> Iterator[Hostile]:
         y, z = Scan (x, k) <num_scan_inputs = 1, body = b (float[4] s, float e) => (float[4] t, float f) {
         t = Neg (s)  f = Identity (e) }> }"""
     yield Hostile("scan-of-gigabytes", text(scan), codes=EITHER)
+    for pads in ("{0, 0, 0, 0, 0, 0, 0, 0, 0}", "{0, 1}"):  # of four dimensions: eight
+        count = pads.count(",") + 1
+        body = (
+            f"(float[1, 1, 4, 4] x) => (float[1, 1, 4, 4] y) <int64[{count}] n = {pads}> {{ y = Pad (x, n) }}"
+        )
+        yield Hostile(f"pad-of-{count}", text(body), codes=EITHER,
+                      verbs=("check net.onnx --no-engine", "sanitize net.onnx"))  # fmt: skip
     missing = parsed("(float[4] x) => (float[4] y) { y = Relu (x) }")
     missing.graph.node[0].op_type = "Loop"
     yield Hostile("loop-without-body", saved(missing), codes=(1, 2))
