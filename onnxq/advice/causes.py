@@ -302,12 +302,12 @@ def _everywhere(report: Report, goal: tuple[str, ...]) -> Iterator[LikelyCause]:
 
 
 def _freed(heads: Heads) -> str:
-    """That what was loudest is in float already; "" where nothing is."""
+    """That what was loud is in float already; "" where nothing is."""
     freed = [name for one in heads.loud if one.left_float for name in one.nodes]
     if not freed:
         return ""
     more = f" and {len(freed) - 1} more" if len(freed) > 1 else ""
-    return f"what made most of the noise is in float already: {shorten(freed[0])!r}{more}"
+    return f"what was loud is in float already: {shorten(freed[0])!r}{more}"
 
 
 def _foreseen(heads: Heads | None, goal: tuple[str, ...]) -> GoalForeseen | None:

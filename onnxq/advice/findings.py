@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Iterator
 
@@ -157,8 +156,8 @@ def _accuracy(report: Report) -> Iterator[AdviceFinding]:
     near, answers = judged(report.accuracy, report.about_mean), answers_lost(report)
     lost = lost_words(near, _short)
     figures = part_of(TaskPart, report.task).figures
-    few = (figures and figures[0].kind == "detections" and number(figures[0].whole)) or math.inf
-    if answers is not None and (answers.sure or few >= FEW_ANSWERS):
+    few = _are_few(report)
+    if answers is not None and (answers.sure or not few):
         goal = ("--min-agreement", f"{answers.least:g}")
         said = answers.said + ("" if answers.sure else "; with so few it may be chance")
         causes = likely(report, goal) if answers.sure else _unsure(report, likely(report, goal))
@@ -169,7 +168,7 @@ def _accuracy(report: Report) -> Iterator[AdviceFinding]:
         yield AdviceFinding("lost", "bad", f"{lost}{figure}", likely(report, ("--min-sqnr", "20")))
     elif not figures:
         yield from _level(report)
-    elif few < FEW_ANSWERS:
+    elif few:
         yield AdviceFinding(
             "few-answers", "open", f"{figures[0].said}: too few to tell",
             (LikelyCause("few-samples", "", "", "give samples with more of what the model detects"),),
@@ -181,6 +180,13 @@ def _accuracy(report: Report) -> Iterator[AdviceFinding]:
              "prepared differently from training", "onnxq data shows what is fed",
              "give samples like those in use, prepared as in training")),
         )  # fmt: skip
+
+
+def _are_few(report: Report) -> bool:
+    """Whether the float model detects so little that its share tells nothing."""
+    figures = part_of(TaskPart, report.task).figures
+    found = number(figures[0].whole) if figures and figures[0].kind == "detections" else None
+    return found is not None and 0 < found < FEW_ANSWERS
 
 
 def _unjudged(report: Report) -> Iterator[LikelyCause]:
@@ -257,7 +263,7 @@ def _chance(report: Report) -> Iterator[AdviceFinding]:
     """That enough answers are kept, but of so few that it may be chance, and the outputs are far off."""
     about, kept = part_of(AboutMeanPart, report.about_mean), chance(report)
     level = number(about.worst_output_db)
-    if kept and level is not None and level < BAD_DB:
+    if kept and level is not None and level < BAD_DB and not _are_few(report):
         far = (
             f"the worst output, {_short(about.worst_output or '')!r}, has {decibels(level)}, which is little"
         )

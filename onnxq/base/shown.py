@@ -9,7 +9,7 @@ from typing import Protocol
 
 _WIDE = 300
 _LONG = 120
-_ANYWHERE = 60.0  # dB, from one end to the other: a millionfold power
+_ANYWHERE, _FAR = 60.0, 20.0  # dB: from one end to the other, a millionfold power; at the lower end
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +92,8 @@ def decibels(level: object, interval: Ends | None = None) -> str:
 
 
 def within_db(interval: Ends | None) -> str:
-    """Where a level in dB lies, to be put behind it; in words where that is nearly anywhere."""
-    if interval is not None and interval.high - interval.low > _ANYWHERE:
+    """Where a level in dB lies, to be put behind it; in words where others may be near, or far off."""
+    if interval is not None and interval.high - interval.low > _ANYWHERE and interval.low < _FAR:
         return " (these samples differ too much to tell that of others)"
     return within(interval)
 

@@ -39,7 +39,6 @@ from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.pipeline.calibration import Calibrating, Given
 from onnxq.pipeline.compiler import check_compiler, check_format
 from onnxq.pipeline.decision_ranking import Sensitivity
-from onnxq.pipeline.file_pairs import IN_FLOAT, sanitized_inexact
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.planning import Planned, formats_of_plan, take_plan
 from onnxq.pipeline.pursuit import Measurement, Pursuit
@@ -94,9 +93,6 @@ def sanitize(
         with remarks.heard(), ort.custom_ops(asked.runtime.ort_ops):
             result = sanitize_any(model, asked.repairs, asked.inputs, observe)
             refuse_invalid(result)
-            if written := sum(change.rule == IN_FLOAT for change in result.report.changes):
-                remarks.remark(sanitized_inexact(written))
-                result.report = replace(result.report, notes=tuple(remarks.so_far()))
         return result
     if data is None and stats is None and body != "fp32":
         raise UserError(

@@ -24,9 +24,6 @@ from onnxq.run.compare import OutputAccuracy
 SCALING = frozenset({"lattice", "scale", "smooth", "shift", "split", "thresholds"})
 """The steps of repair that give tensors other ranges than a file states: not tried unless they are named."""
 
-IN_FLOAT = "quantize_in_float"
-"""The rule that writes a `QuantizeLinear` as float arithmetic."""
-
 _TOLD = 0.05
 """So many bits are told of."""
 
@@ -183,14 +180,6 @@ def as_measured(pairs: str, near: Sequence[OutputAccuracy], model: Model, plan: 
     parts = [f"{min(figures):.1f} dB"] if figures else []
     parts += [f"{moved / plain:.0%} of float16's bytes"] if plain else []
     return f"--pairs {pairs}: {', '.join(parts)}" if parts else f"--pairs {pairs}"
-
-
-def sanitized_inexact(count: int) -> str:
-    """What `sanitize` says where it wrote so many pairs as float arithmetic."""
-    return (
-        f"{count} {STAY_FLOAT}, which rounds as they do. To have int8 of them: onnxq quantize --pairs adopt, "
-        "which takes their ranges, or --pairs drop, for the float net"
-    )
 
 
 def kept_inexact(count: int, measured: Sequence[str]) -> str:

@@ -106,8 +106,7 @@ class BoundGoal:
                 level = BEST_DB
             error = Levels.of(gauge.about.groups).error_db
             resolution = Resolution(SURE * error, part.samples) if error else None
-            what = f"{NAME} of all {len(part.outputs)} outputs together" if len(part.outputs) > 1 else NAME
-            gates.append(gate("sqnr", what, "", self.goal.min_sqnr, level, part.interval, resolution))
+            gates.append(gate("sqnr", NAME, "", self.goal.min_sqnr, level, part.interval, resolution))
         if self.agreement is not None:
             gates.append(_agreement(self.agreement, gauge.task))
         if self.goal.max_drop is not None and scores is not None:

@@ -153,7 +153,8 @@ class Quantization:
             draft, model = prepared.draft, prepared.floats.model
             notes = [*job.notes, *([] if deployments else _unknown_sizes(job))]
             taken = job.taken if job.taken is not None and job.taken.adopted else None
-            known = taken is not None and set(draft.plan.measured) <= taken.ranges(draft.plan).keys()
+            wanted = set(draft.plan.measured)
+            known = taken is not None and bool(wanted) and wanted <= taken.ranges(draft.plan).keys()
             report = extended(
                 PlanReport,
                 job.run(job.model, "plan"),
@@ -165,7 +166,7 @@ class Quantization:
                 **deployment_parts(sampling.deployments, worths(model, sampling.deployments)),
                 body=body_part(self._body, None, (), (), ()),
             )
-            origin = "none yet: there was no data"
+            origin = "those of the file's pairs" if known else "none yet: there was no data"
             return planned(job, draft, model, deployments, origin, report, settled=False)
         request, state = self._calibrated(sampling)
         state = self._planned((*PLANNED, BODY), request, state)

@@ -576,7 +576,7 @@ def test_a_few_answers_that_are_kept_do_not_ship_outputs_that_are_far_off(plain:
     assert "may be chance" in advice.because
     assert of(plain, kept(15, 16, 71.7, 24.1)).answer == "ship"
     assert of(plain, kept(120, 128, 88.0, 14.1)).answer == "ship"  # so many answers count for themselves
-    assert of(plain, kept(16, 16, 91.0, 14.1)).answer == "ship"
+    assert of(plain, kept(48, 48, 92.6, 14.1)).answer == "ship"
 
 
 def test_what_is_told_of_outputs_and_profiles_stands_beside_the_cause(plain: dict[str, Any]) -> None:

@@ -80,12 +80,11 @@ def _repairs(report: Report) -> Iterator[str]:
     if repair is not None and repair.before_db is not None and repair.after_db is not None:
         kept = [one.step for one in repair.steps if one.verdict == "kept"]
         levels = f"from {decibels(repair.before_db)} to {decibels(repair.after_db)}"
-        whole = (
-            "all outputs together"
-            if len(part_of(AboutMeanPart, report.about_mean).outputs) > 1
-            else "the output"
+        whole = "all outputs together" if len(report.accuracy) > 1 else "the output"
+        made = (
+            f"{', '.join(kept)} raise{'s' * (len(kept) == 1)} the SQNR of {whole} {levels}, on the samples "
+            "that judge repair"
         )
-        made = f"{', '.join(kept)} raise{'s' * (len(kept) == 1)} the SQNR of {whole} {levels}"
         yield made if kept else "no step gains accuracy"
 
 
