@@ -14,8 +14,7 @@ from onnxq.data.survey import InputSurvey
 _SAMPLES = 8  # at least
 _CERTAIN = 3.0  # standard errors
 _WIDE = (1.0, 2.0, 255.0)  # from black to white: 0 to 1, -1 to 1, 0 to 255
-_LIKELY = 1.0  # likewise, where the model is asked, too
-_OTHER_SCENES = 0.08  # of the range of pixels: ImageNet's means and their reverse differ by 0.11
+_OTHER_SCENES = 0.1  # of the range of pixels: ImageNet's means and their reverse differ by 0.11
 
 
 def is_mean_reversed(made: Preparation) -> bool:
@@ -51,19 +50,24 @@ def reversed_in(entry: InputSurvey) -> Literal["values", "mean"] | None:
 def turned_beside(entry: InputSurvey, other: InputSurvey) -> bool:
     """Whether pictures of equal values have the channels of the other ones in reverse order, by their means.
 
-    Where these hardly differ from channel to channel nothing can be told. A mean that was taken from each
-    channel is added again where it is known, which the other one was prepared with.
+    Where these hardly differ from channel to channel, as behind ImageNet's mean, nothing can be told.
     """
-    if entry.channels is None or other.channels is None or len(entry.channels.mean) != 3:
+    if not (_samples_agree(entry) and _samples_agree(other)) or None in (entry.channels, other.channels):
         return False
-    made, scale = other.preparation, _pixel_scale(entry)
-    mean, std = np.zeros(3), np.ones(3)
-    if made is not None:
-        mean, std, scale = np.array(made.mean), np.array(made.std), 1 / (255 * made.scale)
-    if scale is None or not (_samples_agree(entry, mean, std) and _samples_agree(other, mean, std)):
+    scale = _pixel_scale(entry)
+    seen, known = (_tint(one.channels.mean) for one in (entry, other) if one.channels is not None)
+    if scale is None or scale * float(np.linalg.norm(seen - known)) < _OTHER_SCENES:
         return False
-    seen, known = (_tint((one.channels.mean * std + mean) * scale) for one in (entry, other) if one.channels)
-    return float(np.linalg.norm(seen - known)) >= _OTHER_SCENES and _nearer(seen, known[::-1], known)
+    return _nearer(seen, known[::-1], known)
+
+
+def is_centred(entry: InputSurvey) -> bool:
+    """Whether pictures of three channels lost a mean of each: what is left of these tells no order."""
+    if entry.channels is None or len(entry.channels.mean) != 3:
+        return False
+    if entry.preparation is not None:
+        return len(set(entry.preparation.mean)) > 1
+    return (entry.min or 0.0) < -1.001
 
 
 def has_pixels(*entries: InputSurvey) -> bool:
@@ -81,16 +85,12 @@ def _is_as_wide_as_pixels(entry: InputSurvey) -> bool:
     return any(0.95 * most <= wide <= 1.001 * most for most in _WIDE)
 
 
-def _samples_agree(entry: InputSurvey, mean: np.ndarray | None = None, std: np.ndarray | None = None) -> bool:
-    """Whether the first and the third channel differ by more than chance; `mean` and `std`: of each, undone."""
-    if entry.tint is None or entry.tint.count < _SAMPLES or entry.channels is None:
+def _samples_agree(entry: InputSurvey) -> bool:
+    """Whether the first and the third channel differ by more than chance."""
+    if entry.tint is None or entry.tint.count < _SAMPLES:
         return False
     error = float(entry.tint.std[0]) / float(np.sqrt(entry.tint.count))
-    apart, certain = entry.tint.mean[0], _CERTAIN
-    if mean is not None and std is not None:
-        ends = np.broadcast_to(entry.channels.mean * std + mean, 3)
-        apart, error, certain = ends[0] - ends[2], error * float(std.max()), _LIKELY
-    return bool(abs(apart) > certain * error)
+    return bool(abs(entry.tint.mean[0]) > _CERTAIN * error)
 
 
 def _tint(means: Sequence[float] | np.ndarray) -> np.ndarray:

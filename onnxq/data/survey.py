@@ -20,7 +20,7 @@ _SIDE = 32  # pixels: smaller pictures are rough, as MNIST's digits are
 _APART = 0.1  # of the variance: what is so far apart is another sample
 _NEARLY = 0.01  # of the variance of small pictures: files of one photograph 0.0002, the nearest digits 0.05
 _THUMB = 32  # pixels
-_KEPT = 256  # small pictures
+_KEPT = 16  # small pictures
 
 
 @dataclass(slots=True)
@@ -175,7 +175,7 @@ class Survey:
         repeated: samples that are equal to one before: how many.
         repeats: the first of them, each with the one it repeats.
         nearly: samples that are equal to one before, or nearly so where they are pictures: how many.
-        near: the first of them, each with the one that it is like.
+        near: the first of them, with the one that it is like.
     """
 
     def __init__(self, inputs: Sequence[InputSpec], prepared: Sequence[Preparation] = ()) -> None:
@@ -206,14 +206,14 @@ class Survey:
         else:
             first = near
         self.nearly += 1
-        self.near += [(sample.where, first)] * (len(self.near) < NAMED)
+        self.near = self.near or [(sample.where, first)]
 
     def _near(self, sample: Sample) -> str | None:
         """The sample before of which this one has nearly the pictures, and all else; kept if there is none."""
         pictures = {one.spec.name: one.layout for one in self.inputs if one.layout is not None}
         rest = {name: array for name, array in sample.feeds.items() if name not in pictures}
         thumbs = {name: _thumb(sample.feeds[name], layout) for name, layout in pictures.items()}
-        if not thumbs or not all(float(one.var()) for one in thumbs.values()):
+        if not thumbs or not all(map(_variance, thumbs.values())):
             return None
         others = digest(replace(sample, feeds=rest))
         for where, known, small in self._thumbs:
@@ -244,7 +244,12 @@ def _is_near(one: np.ndarray, other: np.ndarray) -> bool:
     """Whether small pictures differ by next to nothing of what each varies."""
     if one.shape != other.shape:
         return False
-    return float(((one - other) ** 2).mean()) <= _NEARLY * min(float(one.var()), float(other.var()))
+    return float(((one - other) ** 2).mean()) <= _NEARLY * min(_variance(one), _variance(other))
+
+
+def _variance(thumb: np.ndarray) -> float:
+    """The variance of a channel of a small picture, the mean of all."""
+    return float(thumb.var((0, 1)).mean())
 
 
 def _alike(channels: np.ndarray, wide: int) -> float:

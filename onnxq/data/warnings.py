@@ -171,13 +171,13 @@ def _repeats(survey: Survey) -> Iterator[DataWarning]:
             "give samples as varied as those that the model is used on",
         )  # fmt: skip
     elif survey.samples >= _SEVERAL and survey.nearly >= _MOST * survey.samples and survey.size >= _SMALL:
-        pairs = ", ".join(f"{again} like {first}" for again, first in survey.near)
+        again, first = survey.near[0]
         yield DataWarning(
             "few-different", None,
             f"{survey.samples} samples, as different as {survey.samples - survey.nearly}: the others are equal "
-            f"or nearly equal to these ({pairs}{', ...' * (survey.nearly > len(survey.near))})",
-            "give samples as varied as those that the model is used on; copies tell nothing more, and judge what "
-            "they calibrated themselves",
+            f"or nearly equal to one of these ({again} to {first}, ...)",
+            "give samples as varied as those that the model is used on; copies tell nothing new, and make the "
+            "accuracy look better than it is",
         )  # fmt: skip
     elif survey.repeated and survey.size >= _SMALL:
         pairs = ", ".join(f"{again} = {first}" for again, first in survey.repeats)
@@ -285,7 +285,9 @@ def _units(made: Preparation) -> Iterator[DataWarning]:
     fed = f"input {made.input!r} is fed {low:.4g} to {high:.4g}"
     one_sided, beyond = low > 0 or high < 0, max(-low, high) > 256 and made.scale >= 1
     if (one_sided or beyond) and max(made.std) < 1 < max(made.mean):
-        mean, std = (",".join(f"{one:.8g}" for one in some) for some in ([m / 255 for m in made.mean], made.std))
+        mean, std = (
+            ",".join(f"{one:.8g}" for one in some) for some in ([m / 255 for m in made.mean], made.std)
+        )
         flags = ("--scale", "1/255", "--mean", mean, "--std", std)
         yield DataWarning(
             "units", made.input,

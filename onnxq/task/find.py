@@ -21,6 +21,9 @@ _PRODUCTS = ("MatMul", "Gemm")
 _TREES = ("TreeEnsembleClassifier", "LinearClassifier", "SVMClassifier")
 _LANDMARKS = 10  # columns of five points of a face
 _FAR = 60  # nodes that are followed back
+ROWS_CHOSEN = "has depends on the values"
+"""What is said of outputs whose rows are chosen by values."""
+
 _CHOOSES = ("NonZero", "Compress", "Unique")
 _SIZES = ("Shape", "Size")
 
@@ -58,7 +61,7 @@ def found_task(model: Model, outputs: Sequence[str]) -> TaskFound:
         lambda: _words(model, floats),
         lambda: _positions(floats),
         lambda: _labels(tensors),
-        lambda: _classes(floats),
+        lambda: _classes(model, floats),
         lambda: _pixels(floats),
     )
     for look in looks:
@@ -87,16 +90,16 @@ def likely_scores(model: Model) -> Classes | None:
 # -- classes, words, pixels ---------------------------------------------------------------------
 
 
-def _classes(floats: Sequence[Tensor]) -> TaskFound | None:
+def _classes(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
     if len(floats) != 1:
         return None
     (scores,) = floats
     sizes = [size for size in (scores.shape or ())[1:] if size != 1]
     if len(sizes) != 1 or sizes[0] is None:
         return None
-    if (chooser := rows_chosen(model, scores)) is not None:
+    if (chooser := _rows_chosen(model, scores)) is not None:
         return TaskFound(
-            "", f"how many rows output {scores.name!r} has depends on the values "
+            "", f"how many rows output {scores.name!r} {ROWS_CHOSEN} "
             f"({chooser.op} {chooser.name!r}): the rows of two models are not of the same things",
         )  # fmt: skip
     node = _maker(scores)
@@ -111,7 +114,7 @@ def _classes(floats: Sequence[Tensor]) -> TaskFound | None:
     )
 
 
-def rows_chosen(model: Model, output: Tensor) -> Node | None:
+def _rows_chosen(model: Model, output: Tensor) -> Node | None:
     """The node that chooses by values how many rows an output has; None where their number is known."""
     first = (output.shape or (0,))[0]
     if isinstance(first, int) or (first and first in {shape[0] for _, _, shape in model.inputs if shape}):
