@@ -189,7 +189,7 @@ class Survey:
         self.repeats: list[tuple[str, str]] = []
         self._seen: dict[bytes, str] = {}
         self.nearly = 0
-        self.near: list[tuple[str, str]] = []
+        self.near: tuple[str, str] | None = None
         self._thumbs: list[tuple[str, bytes, dict[str, np.ndarray]]] = []
 
     def add(self, sample: Sample) -> None:
@@ -201,15 +201,15 @@ class Survey:
         if len(self._seen) + self.repeated < self.samples:
             self.repeated += 1
             self.repeats += [(sample.where, first)] * (len(self.repeats) < NAMED)
-        elif (near := self._near(sample)) is None:
-            return
+            like: str | None = first
         else:
-            first = near
-        self.nearly += 1
-        self.near = self.near or [(sample.where, first)]
+            like = self._near(sample)
+        if like is not None:
+            self.nearly += 1
+            self.near = self.near or (sample.where, like)
 
     def _near(self, sample: Sample) -> str | None:
-        """The sample before of which this one has nearly the pictures, and all else; kept if there is none."""
+        """The sample before that this one nearly equals; kept where there is none."""
         pictures = {one.spec.name: one.layout for one in self.inputs if one.layout is not None}
         rest = {name: array for name, array in sample.feeds.items() if name not in pictures}
         thumbs = {name: _thumb(sample.feeds[name], layout) for name, layout in pictures.items()}

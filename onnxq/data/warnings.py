@@ -31,7 +31,7 @@ _NEIGHBOURS = 0.5  # of noise that is resized it is up to 0.45, of half of all p
 _TORN = (
     1.2  # times less alike columns are: of photographs 0.01 to 0.55, of torn ones 1.8 and more, of 19 of 20
 )
-_SEVERAL, _MOST = 8, 0.5  # samples; the part of them that are copies
+_FEW, _MOST = 4, 0.5  # samples that are copies, and which part of all
 _APART, _SIDE = 16.0, 0.1  # times as large; of the samples, on either side
 
 
@@ -170,14 +170,14 @@ def _repeats(survey: Survey) -> Iterator[DataWarning]:
             f"all {survey.samples} samples are {same}: they calibrate as one does",
             "give samples as varied as those that the model is used on",
         )  # fmt: skip
-    elif survey.samples >= _SEVERAL and survey.nearly >= _MOST * survey.samples and survey.size >= _SMALL:
-        again, first = survey.near[0]
+    elif survey.near and survey.nearly >= max(_FEW, _MOST * survey.samples) and survey.size >= _SMALL:
+        again, first = survey.near
         yield DataWarning(
             "few-different", None,
-            f"{survey.samples} samples, as different as {survey.samples - survey.nearly}: the others are equal "
-            f"or nearly equal to one of these ({again} to {first}, ...)",
-            "give samples as varied as those that the model is used on; copies tell nothing new, and make the "
-            "accuracy look better than it is",
+            f"{survey.samples} samples, as different as {survey.samples - survey.nearly}: the others are "
+            f"equal or nearly equal to one of these ({again} to {first}, ...)",
+            "give samples as varied as those that the model is used on; copies tell nothing new, and make "
+            "the accuracy look better than it is",
         )  # fmt: skip
     elif survey.repeated and survey.size >= _SMALL:
         pairs = ", ".join(f"{again} = {first}" for again, first in survey.repeats)
@@ -291,8 +291,8 @@ def _units(made: Preparation) -> Iterator[DataWarning]:
         flags = ("--scale", "1/255", "--mean", mean, "--std", std)
         yield DataWarning(
             "units", made.input,
-            f"{fed}: a mean of {max(made.mean):g} is of pixels from 0 to 255, and a std of {max(made.std):g} of "
-            "values from 0 to 1",
+            f"{fed}: a mean of {max(made.mean):g} is of pixels from 0 to 255, and a std of "
+            f"{max(made.std):g} of values from 0 to 1",
             f"give both of values from 0 to 1, {' '.join(flags)}",
             ("--preset", *flags[::2]), flags,
         )  # fmt: skip

@@ -244,8 +244,8 @@ class _Look:
         return DataWarning(
             "unlike", self._name,
             f"input {self._name!r}: of {self._images(nothing.images)} none has a score over {SCORES[0]:g} in "
-            f"output {names}, but for what is first everywhere: nothing that the model detects is in them, or "
-            "they are prepared otherwise than in training",
+            f"output {names}, but for what is first everywhere: nothing that the model detects is in them, "
+            "or it was trained on images that are prepared otherwise",
             "give images with what the model detects, prepared as in training",
         )  # fmt: skip
 

@@ -171,7 +171,7 @@ class Pursuit:
         return self._mismatch
 
     def _turned(self, job: Job, fed: InputSurvey, samples: Sequence[Sample]) -> bool:
-        """Whether the float model says so of channels which the function gave, and not of those that calibrate."""
+        """Whether the float model says so of what the function gave, and not of what calibrates."""
         if self._trained is None or job.glance is None:
             return False
         look = preparation_seen(self._trained, [fed], job.feeds(samples), None)
