@@ -399,3 +399,73 @@ def test_a_function_of_other_scenes_is_no_mismatch_and_one_of_the_other_order_is
     assert mismatch(sea) == ()
     (found,) = mismatch(sunsets[64:, ::-1])
     assert "channels in the other order" in found
+
+
+def test_the_order_that_is_fed_stays_where_the_other_is_not_clearly_better() -> None:
+    """Of a net to which colour is nothing, other values are named, and no other order beside them."""
+    gray = np.repeat(TEMPLATES.mean(1, keepdims=True), 3, 1)
+    (found,) = told(nearest(1 / 127.5, [1, 1, 1], bgr=True, of=gray), pictures(of=gray) / 255)
+    assert "pixel / 127.5 - 1: an answer tells" in found.text
+
+
+def test_swapped_axes_are_told_of_few_images() -> None:
+    (found,) = told(TRAINED, RIGHT[:24].swapaxes(2, 3))
+    assert (found.kind, "height and width swapped" in found.text) == ("preparation", True)
+    assert told(TRAINED, RIGHT[:24]) == []
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_function_of_the_other_order_is_told_behind_a_mean_of_each_channel(turned: bool) -> None:
+    """The means of the channels, which were taken, tell nothing of it: the model does."""
+    mean = np.reshape([123.68, 116.779, 103.939], (3, 1, 1))
+    made = np.ascontiguousarray(PICTURES - mean, np.float32)
+    fed = PICTURES[:, ::-1] - mean if turned else PICTURES - mean
+    data = {"x": made[:64]}
+    proto, quiet = nearest(1.0, list(mean.ravel())), {"repair": "none", "compile": False}
+    goal = onnxq.quantize(proto, data, eval=Scored(fed), **quiet).report.goal  # type: ignore[arg-type]
+    assert goal is not None
+    assert [("the other order than calibration" in one) for one in goal.mismatch] == [True] * turned
+
+
+class TestNothing:
+    """A detector of an unknown layout: a score a pixel, high where it is bright."""
+
+    PROTO = model(
+        [
+            helper.make_node("Conv", ["x", "w", "b"], ["c"], name="conv"),
+            helper.make_node("Reshape", ["c", "rows"], ["r"], name="reshape"),
+            helper.make_node("Sigmoid", ["r"], ["y"], name="sigmoid"),
+        ],
+        [SIDE * SIDE, 1], w=np.full((1, 3, 1, 1), 0.1), b=np.full(1, -60.0),
+    )  # fmt: skip
+    PROTO.graph.initializer.append(numpy_helper.from_array(np.array([0, -1, 1], np.int64), "rows"))
+
+    def test_no_score_in_any_image_is_told(self) -> None:
+        (found,) = told(self.PROTO, PICTURES / 255)
+        assert found.kind == "unlike"
+        assert "of 80 images none has a score over 0.25 in output 'y'" in found.text
+
+    def test_one_is_enough(self) -> None:
+        one = PICTURES / 255
+        one[40, :, 3, 3] = 255
+        assert told(self.PROTO, one) == told(self.PROTO, PICTURES * 1.0) == []
+
+    def test_of_classes_that_sum_to_one_the_first_does_not_count(self) -> None:
+        proto = onnx.ModelProto.FromString(self.PROTO.SerializeToString())
+        for weight in proto.graph.initializer:
+            if weight.name == "w":
+                weight.CopyFrom(
+                    numpy_helper.from_array(np.array([[0] * 3, [0.1] * 3], np.float32)[:, :, None, None], "w")
+                )
+            elif weight.name == "b":
+                weight.CopyFrom(numpy_helper.from_array(np.array([0, -60], np.float32), "b"))
+            elif weight.name == "rows":
+                weight.CopyFrom(numpy_helper.from_array(np.array([0, -1, 2], np.int64), "rows"))
+        nodes = proto.graph.node
+        nodes.insert(1, helper.make_node("Transpose", ["c"], ["t"], name="transpose", perm=[0, 2, 3, 1]))
+        nodes[2].input[0] = "t"
+        nodes[3].CopyFrom(helper.make_node("Softmax", ["r"], ["y"], name="softmax", axis=-1))
+        proto.graph.output[0].type.tensor_type.shape.dim[2].dim_value = 2
+        (found,) = told(proto, PICTURES / 255)
+        assert found.kind == "unlike"
+        assert told(proto, PICTURES * 1.0) == []

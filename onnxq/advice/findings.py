@@ -23,6 +23,7 @@ from onnxq.judge.about_mean import NAME, AboutMeanPart
 from onnxq.judge.comparable import CONSTANT, STILL, UNCHANGED, not_compared
 from onnxq.judge.intervals import LEAST_GROUPS
 from onnxq.judge.policies import BAD_DB, ENOUGH_FOR_ALL_DB
+from onnxq.task.find import ROWS_CHOSEN
 from onnxq.task.meter import TaskPart
 
 FEW_ANSWERS = 20
@@ -216,7 +217,11 @@ def _level(report: Report) -> Iterator[AdviceFinding]:
                  "look at the float model's outputs of two of your samples")),
             )  # fmt: skip
         elif any(one.why != UNCHANGED for one in about.left_out) and not about.outputs:
-            yield AdviceFinding("not-compared", "open", not_compared(about.left_out))
+            why = part_of(TaskPart, report.task).why
+            said = (
+                f"no output could be compared: {why}" if ROWS_CHOSEN in why else not_compared(about.left_out)
+            )
+            yield AdviceFinding("not-compared", "open", said)
         return
     spread = within_db(about.worst_interval)
     said = f"the worst output, {_short(worst)!r}, has {decibels(level)} of {NAME}{spread}"

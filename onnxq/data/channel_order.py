@@ -61,6 +61,15 @@ def turned_beside(entry: InputSurvey, other: InputSurvey) -> bool:
     return _nearer(seen, known[::-1], known)
 
 
+def is_centred(entry: InputSurvey) -> bool:
+    """Whether pictures of three channels lost a mean of each: what is left of these tells no order."""
+    if entry.channels is None or len(entry.channels.mean) != 3:
+        return False
+    if entry.preparation is not None:
+        return len(set(entry.preparation.mean)) > 1
+    return (entry.min or 0.0) < -1.001
+
+
 def has_pixels(*entries: InputSurvey) -> bool:
     """Whether inputs have three channels, and all of them values from black to white: others have no ends."""
     return all(

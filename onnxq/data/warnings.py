@@ -31,6 +31,7 @@ _NEIGHBOURS = 0.5  # of noise that is resized it is up to 0.45, of half of all p
 _TORN = (
     1.2  # times less alike columns are: of photographs 0.01 to 0.55, of torn ones 1.8 and more, of 19 of 20
 )
+_FEW, _MOST = 4, 0.5  # samples that are copies, and which part of all
 _APART, _SIDE = 16.0, 0.1  # times as large; of the samples, on either side
 
 
@@ -84,6 +85,7 @@ class PreparationLook:
     def beside(self, others: Iterable[DataWarning]) -> list[DataWarning]:
         """These and other doubts, but for what answers show to be right, or tell themselves."""
         told = {(one.kind, one.input) for one in self.doubts}
+        told |= {("units", input) for kind, input in told if kind == "preparation"}
         shown = {self.sure_of, *(input for kind, input in told if kind != "unlike")}
         kept = [
             one
@@ -167,6 +169,15 @@ def _repeats(survey: Survey) -> Iterator[DataWarning]:
             "alike", None,
             f"all {survey.samples} samples are {same}: they calibrate as one does",
             "give samples as varied as those that the model is used on",
+        )  # fmt: skip
+    elif survey.near and survey.nearly >= max(_FEW, _MOST * survey.samples) and survey.size >= _SMALL:
+        again, first = survey.near
+        yield DataWarning(
+            "few-different", None,
+            f"{survey.samples} samples, as different as {survey.samples - survey.nearly}: the others are "
+            f"equal or nearly equal to one of these ({again} to {first}, ...)",
+            "give samples as varied as those that the model is used on; copies tell nothing new, and make "
+            "the accuracy look better than it is",
         )  # fmt: skip
     elif survey.repeated and survey.size >= _SMALL:
         pairs = ", ".join(f"{again} = {first}" for again, first in survey.repeats)
@@ -271,19 +282,41 @@ def _of_mean(made: Preparation) -> str:
 def _units(made: Preparation) -> Iterator[DataWarning]:
     """A mean and a std for pixels from 0 to 255 where there are values from 0 to 1, or the other way."""
     low, high = made.range
-    if low > 0 or high < 0:
+    fed = f"input {made.input!r} is fed {low:.4g} to {high:.4g}"
+    one_sided, beyond = low > 0 or high < 0, max(-low, high) > 256 and made.scale >= 1
+    if (one_sided or beyond) and max(made.std) < 1 < max(made.mean):
+        mean, std = (
+            ",".join(f"{one:.8g}" for one in some) for some in ([m / 255 for m in made.mean], made.std)
+        )
+        flags = ("--scale", "1/255", "--mean", mean, "--std", std)
         yield DataWarning(
             "units", made.input,
-            f"input {made.input!r} is fed {low:.4g} to {high:.4g}, all on one side of 0: {_of_mean(made)}",
+            f"{fed}: a mean of {max(made.mean):g} is of pixels from 0 to 255, and a std of "
+            f"{max(made.std):g} of values from 0 to 1",
+            f"give both of values from 0 to 1, {' '.join(flags)}",
+            ("--preset", *flags[::2]), flags,
+        )  # fmt: skip
+    elif low > 0 and max(made.mean) < 0:
+        mean = ",".join(f"{-one:.8g}" for one in made.mean)
+        yield DataWarning(
+            "units", made.input,
+            f"{fed}, all above 0: a mean is subtracted, and of {made.mean[0]:g} that adds {-made.mean[0]:g}: "
+            "its sign turned around?",
+            f"give --mean {mean}", ("--mean",), ("--mean", mean),
+        )  # fmt: skip
+    elif one_sided:
+        yield DataWarning(
+            "units", made.input,
+            f"{fed}, all on one side of 0: {_of_mean(made)}",
             "how was the model trained? a mean of pixels from 0 to 255 goes with --scale 1, of values from 0 "
             "to 1 with --scale 1/255",
             *((("--scale", "--preset"), ("--scale", "1")) if made.scale < 1 < max(made.mean) else ()),
         )  # fmt: skip
-    elif max(-low, high) > 256 and made.scale >= 1:
+    elif beyond:
         yield DataWarning(
             "units", made.input,
-            f"input {made.input!r} is fed {low:.4g} to {high:.4g}, more than pixels are: the std is of "
-            f"values of another size than scale {made.scale:.4g} makes",
+            f"{fed}, more than pixels are: the std is of values of another size than "
+            f"scale {made.scale:.4g} makes",
             "leave --scale out, or give --scale 1/255",
             ("--scale",), ("--scale", "1/255"),
         )  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from onnxq.base.shown import number
-from onnxq.data.channel_order import has_pixels, turned_beside
+from onnxq.data.channel_order import has_pixels, is_centred, turned_beside
 from onnxq.data.glance import LOOKED_AT
 from onnxq.data.samples import InputSpec, Sample
 from onnxq.data.survey import InputSurvey, Moments, Survey
@@ -53,8 +53,8 @@ class Fed:
 
         Args:
             calibrating: the same inputs there.
-            turned: whether the model says that an input's channels are in the other order, of some feeds:
-                their means alone may be those of other scenes, of the sea beside sunsets.
+            turned: whether the model says that an input's channels are in the other order than there, of some
+                feeds: their means alone may be those of other scenes, of the sea beside sunsets.
         """
         seen = {entry.spec.name: entry for entry in calibrating}
         pairs = [(entry, seen.get(entry.spec.name)) for entry in self._inputs]
@@ -78,10 +78,10 @@ def _differences(
             some, other = ("x".join(map(str, min(one))) for one in (sizes, known))
             yield f"the function feeds {name!r} samples of {some}, and calibration saw {other}"
     how = _how(fed.channels, there.channels) or ("pixels of another range" if _other_ends(fed, there) else "")
-    if not how and turned_beside(fed, there) and turned(fed):
+    if not how and (turned_beside(fed, there) or is_centred(there)) and turned(fed):
         yield (
-            f"the function feeds {name!r} channels in the other order than calibration saw, by their means "
-            "and by how sure the float model is of its answers"
+            f"the function feeds {name!r} channels in the other order than calibration saw, by how sure the "
+            "float model is of its answers"
         )
     if how:
         given, measured = (

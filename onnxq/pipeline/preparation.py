@@ -23,6 +23,8 @@ from onnxq.graph.model import Model
 from onnxq.run import ort
 from onnxq.task.find import likely_scores
 from onnxq.task.layout import Layout
+from onnxq.task.measures import SCORES
+from onnxq.task.nothing import NothingFound, scores_of_places
 from onnxq.task.sureness import SurenessMeter, measurable, moved
 
 MOST = 128
@@ -42,7 +44,7 @@ _LEAST = 8  # samples
 _SEEN = 16  # samples that are enough for statistics of training, and to say that nothing is found
 _BYTES = 1 << 28  # of the samples together
 
-_TURNED = 3.0  # of channels in the other order alone: in 135 draws of six nets fed rightly it never said so
+_TURNED = 3.0  # of another order alone, of channels: in 135 draws of six nets fed rightly it never said so
 _CERTAIN = 3.5  # standard errors: of 32 samples and 10 preparations one in 150 runs seems so by chance
 _CLEAR = 0.1  # nats
 _NOTHING = 0.1  # nats: the answers tell nothing
@@ -68,6 +70,7 @@ class AsTrained:
         layout: how its outputs are read; None where that is not known.
         scores: how they are read where they are scores of classes, which nothing says; None likewise.
         norms: what it knows of its inputs from training, by their names.
+        places: outputs that may be scores of many places, where it is not known how they are read.
     """
 
     proto: onnx.ModelProto
@@ -75,6 +78,7 @@ class AsTrained:
     layout: Layout | None
     scores: Layout | None
     norms: Mapping[str, FirstNorm]
+    places: tuple[str, ...] = ()
 
     @staticmethod
     def of(
@@ -88,7 +92,9 @@ class AsTrained:
             layout: how its outputs are read; None where that is not known.
             norms: what it knows of its inputs.
         """
-        return AsTrained(proto, model.data_dir, layout, None if layout else likely_scores(model), norms)
+        scores = None if layout else likely_scores(model)
+        places = () if layout or scores else scores_of_places(model)
+        return AsTrained(proto, model.data_dir, layout, scores, norms, places)
 
 
 def preparation_seen(
@@ -110,7 +116,7 @@ def preparation_seen(
     """
     pictures = [entry for entry in inputs if entry.layout is not None]
     layout = model.layout or model.scores
-    if len(pictures) != 1 or not (measurable(layout) or pictures[0].spec.name in model.norms):
+    if len(pictures) != 1 or not (measurable(layout) or model.places or pictures[0].spec.name in model.norms):
         return PreparationLook()
     try:
         coming = iter(samples)
@@ -166,7 +172,7 @@ class _Look:
                 return best or (None if self.is_sure else unlike)
         if excluded is not None and candidates:
             return excluded.doubt(self._name, candidates[0])
-        return None if self.is_sure else unlike
+        return None if self.is_sure else unlike or self._nothing()
 
     # -- statistics of training ----------------------------------------------------------------
 
@@ -216,6 +222,33 @@ class _Look:
             "check that the images are of the kind that the model was trained on, and that it is trained",
         )  # fmt: skip
 
+    def _nothing(self) -> DataWarning | None:
+        """That the model finds nothing in any image."""
+        if not self._model.places:
+            return None
+        session, nothing = (
+            ort.load(self._model.proto, data_dir=self._model.folder),
+            NothingFound(self._model.places),
+        )
+        for place in range(MOST):
+            if len(samples := self._first(place + 1)) <= place:
+                break
+            start = time.process_time()
+            outputs = session.run(samples[place].feeds)
+            is_slow = 0 < place < _LEAST and time.process_time() - start > _SLOW
+            if is_slow or not nothing.add(dict(zip(self._outputs, outputs, strict=True))):
+                return None
+        if nothing.images < _SEEN:
+            return None
+        names = ", ".join(map(repr, self._model.places[:2])) + ", ..." * (len(self._model.places) > 2)
+        return DataWarning(
+            "unlike", self._name,
+            f"input {self._name!r}: of {self._images(nothing.images)} none has a score over {SCORES[0]:g} in "
+            f"output {names}, but for what is first everywhere: nothing that the model detects is in them, "
+            "or it was trained on images that are prepared otherwise",
+            "give images with what the model detects, prepared as in training",
+        )  # fmt: skip
+
     # -- sureness ------------------------------------------------------------------------------
 
     def _surest(self, candidates: Sequence[PicturesAs], excluded: _Excluded | None) -> DataWarning | None:
@@ -227,6 +260,7 @@ class _Look:
         session = ort.load(self._model.proto, data_dir=self._model.folder)
         fed, meters = self._meter(), dict[PicturesAs, SurenessMeter]()
         left, later = _in_turn(candidates)
+        plain = {turned: one for one, turned in later.items()}
         for until, most in zip(_ROUNDS, _LEFT, strict=True):
             run, samples = fed.samples, self._first(until)
             for place, sample in enumerate(samples[run:]):
@@ -264,6 +298,10 @@ class _Look:
                 and not _Gain.of(best, meters[best], meters[turned]).is_clear
             ):
                 best = turned  # values that are no better are left as they are fed
+        if best in plain:  # and so is the order
+            self._run(session, [plain[best]], meters, self._first(meters[best].samples))
+            if not _Gain.of(best, meters[best], meters[plain[best]]).is_clear:
+                best = plain[best]
         told = None if best is None else self._told(best, meters[best], fed, excluded)
         self.is_sure = told is None and fed.samples >= _LEAST and _mean(fed) >= fed.sure
         return told
@@ -372,8 +410,8 @@ def _in_turn(
 
 
 def _is_of_order(one: PicturesAs, meter: SurenessMeter) -> bool:
-    """Whether classes are asked for pictures of the same values, the channels in the other order."""
-    return one.reverses and one.factor is None and meter.is_of_classes
+    """Whether classes are asked for pictures of the same values, channels or axes in the other order."""
+    return (one.reverses or one.swaps) and one.factor is None and meter.is_of_classes
 
 
 def _is_greater(one: PicturesAs) -> bool:

@@ -171,11 +171,15 @@ class Pursuit:
         return self._mismatch
 
     def _turned(self, job: Job, fed: InputSurvey, samples: Sequence[Sample]) -> bool:
-        """Whether the float model says that channels which the function gave are in the other order."""
-        if self._trained is None:
+        """Whether the float model says so of what the function gave, and not of what calibrates."""
+        if self._trained is None or job.glance is None:
             return False
         look = preparation_seen(self._trained, [fed], job.feeds(samples), None)
-        return any(one.kind == "channel-order" for one in look.doubts)
+        fed_so, calibrated_so = (
+            any((one.kind, one.input) == ("channel-order", fed.spec.name) for one in some.doubts)
+            for some in (look, job.glance.look)
+        )
+        return fed_so and not calibrated_so
 
     def score(self, model: CallableModel, part: Part) -> SampleScores | None:
         """The user's score of a model; None where there is none."""

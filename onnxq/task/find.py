@@ -21,6 +21,11 @@ _PRODUCTS = ("MatMul", "Gemm")
 _TREES = ("TreeEnsembleClassifier", "LinearClassifier", "SVMClassifier")
 _LANDMARKS = 10  # columns of five points of a face
 _FAR = 60  # nodes that are followed back
+ROWS_CHOSEN = "has depends on the values"
+"""What is said of outputs whose rows are chosen by values."""
+
+_CHOOSES = ("NonZero", "Compress", "Unique")
+_SIZES = ("Shape", "Size")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,7 @@ def found_task(model: Model, outputs: Sequence[str]) -> TaskFound:
         lambda: _words(model, floats),
         lambda: _positions(floats),
         lambda: _labels(tensors),
-        lambda: _classes(floats),
+        lambda: _classes(model, floats),
         lambda: _pixels(floats),
     )
     for look in looks:
@@ -85,13 +90,18 @@ def likely_scores(model: Model) -> Classes | None:
 # -- classes, words, pixels ---------------------------------------------------------------------
 
 
-def _classes(floats: Sequence[Tensor]) -> TaskFound | None:
+def _classes(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
     if len(floats) != 1:
         return None
     (scores,) = floats
     sizes = [size for size in (scores.shape or ())[1:] if size != 1]
     if len(sizes) != 1 or sizes[0] is None:
         return None
+    if (chooser := _rows_chosen(model, scores)) is not None:
+        return TaskFound(
+            "", f"how many rows output {scores.name!r} {ROWS_CHOSEN} "
+            f"({chooser.op} {chooser.name!r}): the rows of two models are not of the same things",
+        )  # fmt: skip
     node = _maker(scores)
     if node is not None and (node.op in ("Softmax", "LogSoftmax", *_TREES) or _normalised(node)):
         return TaskFound(f"classify:scores={_said(scores)}", f"the output is made by a {_softmax_word(node)}")
@@ -102,6 +112,27 @@ def _classes(floats: Sequence[Tensor]) -> TaskFound | None:
     return TaskFound(
         "", f"a row of output {scores.name!r} may be of classes, or a vector that stands for something"
     )
+
+
+def _rows_chosen(model: Model, output: Tensor) -> Node | None:
+    """The node that chooses by values how many rows an output has; None where their number is known."""
+    first = (output.shape or (0,))[0]
+    if isinstance(first, int) or (first and first in {shape[0] for _, _, shape in model.inputs if shape}):
+        return None
+    waiting, seen = [output], {output.name}
+    while waiting:
+        node = waiting.pop(0).producer
+        if node is None or node.op in _SIZES:
+            continue
+        behind = [one for one in node.inputs if one is not None and one.constant is None]
+        if node.op in _CHOOSES and any(inputs_behind(one) for one in behind):
+            return node
+        if node.op.startswith("Scatter"):
+            behind = behind[:1]  # which has the size
+        new = [one for one in behind if one.name not in seen]
+        seen |= {one.name for one in new}
+        waiting += new
+    return None
 
 
 def _words(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:

@@ -12,7 +12,7 @@ from onnxq.data.images import prepare
 from onnxq.data.model_scaling import ModelScaling
 from onnxq.data.samples import InputSpec, Sample
 from onnxq.data.survey import Survey
-from onnxq.data.warnings import DataWarning, data_warnings
+from onnxq.data.warnings import DataWarning, PreparationLook, data_warnings
 
 F4, I8 = np.dtype(np.float32), np.dtype(np.int64)
 MEAN, STD = (np.array(v).reshape(3, 1, 1) for v in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
@@ -131,6 +131,8 @@ class TestOptions:
             ({"scale": 1, "mean": (123.675, 116.28, 103.53), "std": (58.4, 57.1, 57.4)}, []),
             ({"mean": (123.675, 116.28, 103.53), "std": (58.4, 57.1, 57.4)}, ["units"]),
             ({"scale": 1, "mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}, ["units"]),
+            ({"mean": (123.675, 116.28, 103.53), "std": (0.229, 0.224, 0.225)}, ["units"]),
+            ({"mean": (-0.485, -0.456, -0.406), "std": (0.229, 0.224, 0.225)}, ["units"]),
             ({"mean": (0.485, 0.456, 0.406), "std": 0.225, "color": "bgr"}, ["channel-order"]),
             ({"mean": (0.406, 0.456, 0.485), "std": (0.225, 0.224, 0.229)}, ["channel-order"]),
             ({"scale": 1, "mean": (103.939, 116.779, 123.68)}, ["channel-order"]),
@@ -277,6 +279,27 @@ class TestRepeats:
         data = PHOTOS[:1] / 255 + noise * np.random.default_rng(1).standard_normal((40, 3, 24, 24))
         assert kinds(data) == expected
 
+    @pytest.mark.parametrize(
+        ("different", "expected"), [(1, ["few-different"]), (16, ["few-different"]), (24, [])]
+    )
+    def test_nearly_copies_of_a_few(self, different: int, expected: list[str]) -> None:
+        photos = np.random.default_rng(3).uniform(0, 1, (40, 3, 24, 24))[np.arange(40) % different]
+        noise = 0.02 * np.random.default_rng(1).standard_normal((40, 3, 24, 24))
+        seen = [one for one in found(photos + noise) if one.kind not in ("noise", "alike")]
+        assert [one.kind for one in seen] == expected
+        if expected:
+            assert f"40 samples, as different as {different}:" in seen[0].text
+            assert f"({different}.npy to 0.npy, ...)" in seen[0].text
+
+    def test_copies_of_a_few(self) -> None:
+        (doubt,) = found(np.repeat(PHOTOS[:4], 10, 0) / 255)
+        assert doubt.kind == "few-different"
+
+    def test_pictures_that_are_alike_beside_another_input(self) -> None:
+        own = np.random.default_rng(0).random((40, 64))
+        specs = [SPEC, InputSpec("shift", F4, ("N", 64))]
+        assert kinds({"x": np.repeat(PHOTOS[:4], 10, 0) / 255, "shift": own}, *specs) == []
+
     def test_one_input_that_all_share(self) -> None:
         shared = np.repeat(np.random.default_rng(0).random((1, 64)), 40, 0)
         specs = [SPEC, InputSpec("shift", F4, ("N", 64))]
@@ -305,3 +328,44 @@ def test_samples_of_two_scales(divided: int, expected: list[str]) -> None:
 )  # fmt: skip
 def test_number_of_samples(count: int | None, batch: int, bad: int, expected: list[str]) -> None:
     assert kinds(PHOTOS / 255, count=count, batch=batch, bad=bad) == expected
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"mean": (123.675, 116.28, 103.53), "std": (0.229, 0.224, 0.225)},
+        {"scale": 1, "mean": (123.675, 116.28, 103.53), "std": (0.229, 0.224, 0.225)},
+        {"mean": (-0.485, -0.456, -0.406), "std": (0.229, 0.224, 0.225)},
+    ],
+)
+def test_flags_that_are_printed_for_others_leave_nothing_to_doubt(given) -> None:
+    """No circle: a second run with them prints no others."""
+
+    def doubts(options) -> list[DataWarning]:
+        made = prepare(SPEC, image_options(options))
+        mean, std = (np.reshape(v, (-1, 1, 1)) for v in (made.mean, made.std))
+        survey = Survey([SPEC], [made])
+        for index, image in enumerate(PHOTOS):
+            values = (image * made.scale - mean) / std
+            survey.add(Sample(index, f"{index}.png", {"x": values[None].astype(np.float32)}))
+        return data_warnings(survey, {}, count=40, batch=1, bad=0)
+
+    (doubt,) = doubts(given)
+    names = [name.removeprefix("--") for name in doubt.more[::2]]
+    texts = dict(zip(names, doubt.more[1::2], strict=True))
+    changed = {
+        name: [float(one) for one in text.split(",")] for name, text in texts.items() if name != "scale"
+    }
+    kept = {name: value for name, value in given.items() if f"--{name}" not in doubt.without}
+    assert set(doubt.more[::2]) <= set(doubt.without)
+    assert texts.get("scale", "1/255") == "1/255"
+    assert changed["mean"] == pytest.approx([0.485, 0.456, 0.406])
+    assert doubts({**kept, **changed}) == []
+
+
+def test_flags_that_answers_name_come_before_those_of_units() -> None:
+    units, other = (DataWarning(kind, "x", "", "") for kind in ("units", "noise"))
+    told = DataWarning("preparation", "x", "", "")
+    assert PreparationLook((told,)).beside([units, other]) == [other, told]
+    turned = DataWarning("channel-order", "x", "", "")
+    assert PreparationLook((turned,)).beside([units]) == [units, turned]

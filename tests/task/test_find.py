@@ -332,3 +332,18 @@ def test_what_is_found_reads_what_the_graph_computes() -> None:
     assert np.allclose(found.boxes, [[2, 2, 8, 8], [4, -4, 20, 12]], atol=1e-5)
     assert found.classes.tolist() == [1, 2]
     assert np.allclose(found.scores, 1 / (1 + np.exp([-3, -2])), atol=1e-6)
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_rows_that_values_choose_are_no_rows_of_classes(chosen: bool) -> None:
+    """Of two models the rows are not of the same things; a mask of sizes alone chooses none."""
+    mask = "high = Greater (s, limit)" if chosen else "high = ConstantOfShape (size)"
+    body = f"""
+        s = ReduceSum <keepdims = 0> (x, last)  size = Shape (s)  {mask}
+        where = NonZero (high)  places = Reshape (where, flat)  rows = Gather (x, places)
+        logits = Gemm (rows, w)"""
+    constants = "int64[1] last = {1}, int64[1] flat = {-1}, float limit = {0}, float[4, 3] w = " + str(
+        {1.0 * one for one in range(12)}
+    )
+    found = found_task(model_of("float[N, 4] x", "float[K, 3] logits", body, constants), ["logits"])
+    assert ("NonZero" in found.why, found.text) == (chosen, "" if chosen else "classify:scores=logits")
