@@ -284,7 +284,7 @@ class TestRepeats:
     )
     def test_nearly_copies_of_a_few(self, different: int, expected: list[str]) -> None:
         photos = np.random.default_rng(3).uniform(0, 1, (40, 3, 24, 24))[np.arange(40) % different]
-        noise = 0.02 * np.random.default_rng(1).standard_normal((40, 3, 24, 24))
+        noise = 0.01 * np.random.default_rng(1).standard_normal((40, 3, 24, 24))
         seen = [one for one in found(photos + noise) if one.kind not in ("noise", "alike")]
         assert [one.kind for one in seen] == expected
         if expected:
