@@ -197,14 +197,6 @@ class TestClasses:
         """A net without normalization, which is not sure: 128 times the values make it so."""
         assert told(nearest(1 / 127.5, [1, 1, 1], sure=0.004), RIGHT) == []
 
-    def test_inverted_images_are_named(self) -> None:
-        gray = TEMPLATES.mean(1, keepdims=True)
-        proto, fed = nearest(1 / 255, [0], of=gray), pictures(of=gray).astype(np.float64)
-        assert told(proto, fed / 255) == []
-        (found,) = told(proto, (255 - fed) / 255)
-        assert "black and white swapped" in found.text
-        assert found.hint == "if the model was trained so, give the arrays as 1 - x"
-
     def test_values_that_are_no_better_are_left_as_they_are_fed(self) -> None:
         """Templates of one length around gray: any greater contrast gives the same answers, as surely."""
         around = TEMPLATES - TEMPLATES.mean((2, 3), keepdims=True)
@@ -273,7 +265,7 @@ def test_a_run_looks_at_all_samples_also_those_that_do_not_calibrate() -> None:
     report = onnxq.quantize(TRAINED, data, compile=False).report
     (found,) = [one for one in report.calibration.data.doubts if one.kind == "preparation"]
     assert report.calibration.samples < 64
-    assert "of 64 images, each moved a little" in found.text
+    assert "as fed, of 64 images, each moved a little" in found.text
 
 
 def test_the_same_answer_for_everything_is_told() -> None:
@@ -375,7 +367,8 @@ class Scored:
         self.fed = fed.astype(np.float32)
 
     def __call__(self, run: Any) -> float:
-        return float(np.mean([next(iter(run({"x": one[None]}).values())).max() for one in self.fed]))
+        batches = np.array_split(self.fed, max(1, len(self.fed) // 12))  # few of them
+        return float(np.mean([next(iter(run({"x": one}).values())).max() for one in batches]))
 
 
 def test_a_function_of_other_scenes_is_no_mismatch_and_one_of_the_other_order_is() -> None:

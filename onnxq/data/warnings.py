@@ -391,6 +391,9 @@ def _torn(entry: InputSurvey) -> Iterator[DataWarning]:
 # --- order of the channels ------------------------------------------------------------------------
 
 
+_PADDLE = "if the model is PaddleOCR's, change nothing: those are trained with the reverse order"
+
+
 def _order(entry: InputSurvey) -> Iterator[DataWarning]:
     name, made = entry.spec.name, entry.preparation
     if made is not None:
@@ -399,8 +402,8 @@ def _order(entry: InputSurvey) -> Iterator[DataWarning]:
             yield DataWarning(
                 "channel-order", name,
                 f"input {name!r} is fed {made.color}, with ImageNet's mean in the order of {other}",
-                f"mean and std are in the order that is fed: reverse them, or give --color {other}",
-                ("--color",), ("--color", other),
+                f"mean and std are in the order that is fed: reverse them, or give "
+                f"--color {other}; {_PADDLE}",
             )  # fmt: skip
         return
     evidence = channel_order.reversed_in(entry)
@@ -414,8 +417,7 @@ def _order(entry: InputSurvey) -> Iterator[DataWarning]:
         yield DataWarning(
             "channel-order", name,
             f"input {name!r}: its channels are as if ImageNet's mean was taken from them in reverse order",
-            "take it in the order of the channels: 0.485, 0.456, 0.406 are of red, green, blue; if the "
-            "model is PaddleOCR's, change nothing: those are trained with the reverse order",
+            f"take it in the order of the channels: 0.485, 0.456, 0.406 are of red, green, blue; {_PADDLE}",
         )  # fmt: skip
 
 

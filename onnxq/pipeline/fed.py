@@ -40,11 +40,23 @@ class Fed:
             for entry in self._inputs:
                 if entry.spec.name in feeds:
                     entry.add("", feeds[entry.spec.name])
-        size = sum(array.nbytes for array in feeds.values())
-        if self._pictures and len(self._kept) < KEPT and self._bytes + size <= _BYTES:
+        for one in self._samples(feeds) if self._pictures else ():
+            size = sum(array.nbytes for array in one.values())
+            if len(self._kept) == KEPT or self._bytes + size > _BYTES:
+                break
             self._bytes += size
-            held = {name: array.copy() for name, array in feeds.items()}  # the function may write into it
+            held = {name: array.copy() for name, array in one.items()}  # the function may write into it
             self._kept.append(Sample(len(self._kept), "what the function gives", held))
+
+    def _samples(self, feeds: Mapping[str, np.ndarray]) -> Iterator[Mapping[str, np.ndarray]]:
+        """The samples of a feed: one by one where it is a batch and the model takes any."""
+        lengths = {array.shape[:1] for array in feeds.values()}
+        free = all(entry.spec.shape and not isinstance(entry.spec.shape[0], int) for entry in self._inputs)
+        if not free or len(lengths) != 1 or lengths == {()}:
+            yield feeds
+            return
+        for place in range(*lengths.pop()):
+            yield {name: array[place : place + 1] for name, array in feeds.items()}
 
     def beside(
         self, calibrating: Sequence[InputSurvey], turned: Callable[[InputSurvey, Sequence[Sample]], bool]

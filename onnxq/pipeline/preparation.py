@@ -51,6 +51,7 @@ _NOTHING = 0.1  # nats: the answers tell nothing
 _FAR_LESS = 0.6  # of what answers tell otherwise: of nets that are fed rightly they tell 0.73 at least
 _GREATER, _POWERS = 1.2, (2, 4, 8, 16)  # times the values; powers of probabilities
 _CLEARLY_LESS, _AS_MUCH = 0.9, 0.98  # likewise, where both are as clear as they tell most
+_SHARPER = 4  # a power at which answers to other values are about as clear as each other
 _ENOUGH = 2 / 3  # of what a sure model tells, where the difference is large, or of the order alone
 _SCORES = 8  # numbers: fewer that nothing says to be scores may be angles or landmarks
 _MANY = 20  # classes: samples of one of a few are usual
@@ -331,7 +332,7 @@ class _Look:
         gain, count = _Gain.of(best, meter, fed), len(fed.each)
         if excluded is not None and _mean(meter) >= _mean(fed):
             return excluded.doubt(self._name, best)
-        if not gain.is_clear or not self._is_enough(best, meter, fed):
+        if not gain.is_clear or not self._is_enough(best, meter, fed) or not _is_steadier(meter, fed):
             return None
         kind = "channel-order" if best.reverses and best.factor is None else "preparation"
         scores = "" if self._known else ", if its outputs are scores of classes"
@@ -412,6 +413,19 @@ def _in_turn(
 def _is_of_order(one: PicturesAs, meter: SurenessMeter) -> bool:
     """Whether classes are asked for pictures of the same values, channels or axes in the other order."""
     return (one.reverses or one.swaps) and one.factor is None and meter.is_of_classes
+
+
+def _is_steadier(meter: SurenessMeter, fed: SurenessMeter) -> bool:
+    """Whether a picture and the moved one get the same answer more often than as fed.
+
+    Samples of few classes have few answers, and any other preparation may have more of them: these tell
+    more apart, but change when a picture is moved. Probabilities count as they are, or sharpened, as greater
+    values make them; of pixels both do. One answer to everything says nothing for what is fed.
+    """
+    if meter.is_of_boxes or _mean(fed) < _NOTHING:
+        return True
+    more = [meter.again(power) > fed.again(power) for power in (1, _SHARPER)]
+    return any(more) if meter.is_of_classes else all(more)
 
 
 def _is_greater(one: PicturesAs) -> bool:

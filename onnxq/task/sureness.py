@@ -130,8 +130,15 @@ class SurenessMeter:
     def sharpened(self, power: float) -> float:
         """The mean measure of classes, their probabilities to a power, as greater values make them."""
         answers = (np.concatenate(some) for some in zip(*self._answers, strict=True))
-        both = (np.maximum(some, _LEAST) ** power for some in answers)
-        return float(_told(*(some / some.sum(-1, keepdims=True) for some in both)).mean())
+        return float(_told(*(_sharpened(some, power) for some in answers)).mean())
+
+    def again(self, power: float = 1.0) -> float:
+        """How often answers to a picture and to the moved one are the same class, 0 to 1.
+
+        `power`: of their probabilities; of a greater one how clear answers are counts less.
+        """
+        first, second = (_sharpened(np.concatenate(some), power) for some in zip(*self._answers, strict=True))
+        return float(np.einsum("iuk,iuk->iu", first, second).mean())
 
     @property
     def excluded(self) -> np.ndarray:
@@ -159,6 +166,13 @@ class SurenessMeter:
     def classes(self) -> int:
         """How many classes there are; 0 of boxes."""
         return 0 if self.is_of_boxes else int(self._answers[0][0].shape[-1])
+
+
+def _sharpened(probabilities: np.ndarray, power: float) -> np.ndarray:
+    """Probabilities to a power, which sum to 1 again."""
+    raised = np.maximum(probabilities, _LEAST) ** power
+    sharp: np.ndarray = raised / raised.sum(-1, keepdims=True)
+    return sharp
 
 
 def _told(first: np.ndarray, second: np.ndarray) -> np.ndarray:
