@@ -256,6 +256,13 @@ def loud(report: dict[str, Any]) -> None:
     report["plan"]["heads"] = {"asked": "default", "heads": [], "loud": [one]}
 
 
+def freed(report: dict[str, Any]) -> None:
+    """What was loud is in float."""
+    loud(report)
+    report["plan"]["heads"] |= {"noise_share": 0.9, "why": ""}
+    report["plan"]["heads"]["loud"][0] |= {"left_float": True}
+
+
 def everywhere(report: dict[str, Any]) -> None:
     level(12.0, 11.0, 13.0)(report)
     report["plan"]["heads"] = {"asked": "default", "heads": [], "loud": [], "why": "the noise is spread"}
@@ -304,6 +311,7 @@ CAUSES: dict[str, tuple[Callable[[dict[str, Any]], object], str, str]] = {
     "body": (body, "the fp16 body loses more than int8", "--body fp32"),
     "loud": (loud, "c2 in int8: 90 % of the noise", "--keep-float c2"),
     "everywhere": (everywhere, "the noise is spread", "--min-sqnr 30"),
+    "freed": (freed, "what was loud is in float already: 'c2'", "--min-sqnr 30"),
     "no repair": (lost_beside(without_repair), "repair is switched off (--repair none)", "--prove never"),
     "some repair": (lost_beside(some_repair), "repair is held to bias, shift", "--repair auto"),
     "loud off": (lost_beside(loud_off), "onnxq did not look for loud layers", "--prove never"),
@@ -326,6 +334,14 @@ def test_the_cause_is_named_with_what_mends_it(
     assert advice.cause.startswith(cause)
     assert advice.command.endswith(flags)
     assert all(word in advice.command for word in ("--prove never", "--calib x.npz"))
+
+
+def test_the_body_of_a_plan_is_changed_in_the_plan(plain: dict[str, Any]) -> None:
+    """No flag says otherwise than a plan."""
+    advice = of(plain, lambda report: (body(report), report["plan"].update(file="p.toml")))
+    assert advice.cause.startswith("the fp16 body loses more than int8")
+    assert advice.do.endswith('give type = "fp32" under [body] in p.toml')
+    assert advice.command == ""
 
 
 def test_images_that_no_task_judges_are_named_before_a_costly_goal(plain: dict[str, Any]) -> None:

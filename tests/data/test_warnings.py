@@ -369,3 +369,9 @@ def test_flags_that_answers_name_come_before_those_of_units() -> None:
     assert PreparationLook((told,)).beside([units, other]) == [other, told]
     turned = DataWarning("channel-order", "x", "", "")
     assert PreparationLook((turned,)).beside([units]) == [units, turned]
+    odd = DataWarning("unnormalized", "x", "", "")
+    assert PreparationLook((told,)).beside([odd]) == [told]  # one doubt of one thing
+    assert PreparationLook((), sure_of="x").beside([odd]) == []
+    assert PreparationLook((), sure_of="z").beside([odd]) == [odd]
+    again = DataWarning("channel-order", "x", "by the means", "")
+    assert PreparationLook((turned,)).beside([again]) == [turned]
