@@ -23,7 +23,6 @@ from onnxq.judge.about_mean import NAME, AboutMeanPart
 from onnxq.judge.comparable import CONSTANT, STILL, UNCHANGED, not_compared
 from onnxq.judge.intervals import LEAST_GROUPS
 from onnxq.judge.policies import BAD_DB, ENOUGH_FOR_ALL_DB
-from onnxq.task.find import ROWS_CHOSEN
 from onnxq.task.meter import TaskPart
 
 FEW_ANSWERS = 20
@@ -217,10 +216,8 @@ def _level(report: Report) -> Iterator[AdviceFinding]:
                  "look at the float model's outputs of two of your samples")),
             )  # fmt: skip
         elif any(one.why != UNCHANGED for one in about.left_out) and not about.outputs:
-            why = part_of(TaskPart, report.task).why
-            said = (
-                f"no output could be compared: {why}" if ROWS_CHOSEN in why else not_compared(about.left_out)
-            )
+            why = part_of(TaskPart, report.task).why  # the task is not known, either
+            said = "; ".join(filter(None, (not_compared(about.left_out), why)))
             yield AdviceFinding("not-compared", "open", said)
         return
     spread = within_db(about.worst_interval)

@@ -21,9 +21,6 @@ _PRODUCTS = ("MatMul", "Gemm")
 _TREES = ("TreeEnsembleClassifier", "LinearClassifier", "SVMClassifier")
 _LANDMARKS = 10  # columns of five points of a face
 _FAR = 60  # nodes that are followed back
-ROWS_CHOSEN = "has depends on the values"
-"""What is said of outputs whose rows are chosen by values."""
-
 _CHOOSES = ("NonZero", "Compress", "Unique")
 _SIZES = ("Shape", "Size")
 
@@ -99,7 +96,7 @@ def _classes(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
         return None
     if (chooser := _rows_chosen(model, scores)) is not None:
         return TaskFound(
-            "", f"how many rows output {scores.name!r} {ROWS_CHOSEN} "
+            "", f"how many rows output {scores.name!r} has depends on the values "
             f"({chooser.op} {chooser.name!r}): the rows of two models are not of the same things",
         )  # fmt: skip
     node = _maker(scores)
