@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from onnxq.analysis.reports import part_of
 from onnxq.documents.report import Report
 from onnxq.task.measures import FigureKind
-from onnxq.task.meter import TaskPart
+from onnxq.task.meter import TaskFigure, TaskPart
 
 LEAST_KEPT: Mapping[FigureKind, float] = {"detections": 97.0}
 """Percent of the float model's answers that an int8 model keeps, at least."""
@@ -39,22 +38,29 @@ class AnswersLost:
 
 def answers_lost(report: Report) -> AnswersLost | None:
     """What is lost of the task's answers; None where enough are kept, or nothing is known of them."""
-    figures = part_of(TaskPart, report.task).figures if report.task is not None else ()
-    if not figures:
+    figure = _figure(report)
+    if figure is None or figure.percent is None or figure.percent >= _least(figure):
         return None
-    figure, least = figures[0], LEAST_KEPT.get(figures[0].kind, LEAST_OF_OTHERS)
-    if figure.percent is None or figure.percent >= least:
-        return None
+    least = _least(figure)
     sure = figure.whole >= TELLING or (figure.interval is not None and figure.interval.high < least)
     return AnswersLost(f"{figure.said}: fewer than {least:g} %", least, sure)
 
 
 def chance(report: Report) -> str:
     """That enough answers are kept, but of so few that it may be chance, in words; "" where it is not so."""
-    figures = part_of(TaskPart, report.task).figures if report.task is not None else ()
-    if not figures:
+    figure = _figure(report)
+    if figure is None or figure.percent is None or figure.percent < _least(figure):
         return ""
-    figure, least = figures[0], LEAST_KEPT.get(figures[0].kind, LEAST_OF_OTHERS)
-    low = math.inf if figure.interval is None else figure.interval.low
-    is_few = figure.percent is not None and figure.whole < TELLING and low < least <= figure.percent
+    is_few = figure.interval is not None and figure.interval.low < _least(figure) and figure.whole < TELLING
     return f"{figure.said}: with so few it may be chance" if is_few else ""
+
+
+def _figure(report: Report) -> TaskFigure | None:
+    """What is measured of the task, that of goals; None where nothing is."""
+    figures = part_of(TaskPart, report.task).figures if report.task is not None else ()
+    return figures[0] if figures else None
+
+
+def _least(figure: TaskFigure) -> float:
+    """Percent of answers that are kept, at least."""
+    return LEAST_KEPT.get(figure.kind, LEAST_OF_OTHERS)
