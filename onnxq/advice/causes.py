@@ -92,11 +92,8 @@ def _body(report: Report) -> Iterator[LikelyCause]:
         if None in (int8, both) or int8 is None or both is None or int8 < both + _CLEARLY:
             continue
         alone = "" if half is None else f", {body.type} alone {decibels(half)}"
-        do, command = (
-            f"keep what is not {format} in float32",
-            again(report, without=("--body",), more=("--body", "fp32")),
-        )
-        plan = part_of(PlanPart, report.plan).file
+        do, plan = f"keep what is not {format} in float32", part_of(PlanPart, report.plan).file
+        command = again(report, without=("--body",), more=("--body", "fp32"))
         if plan is not None:  # no flag says otherwise than a plan
             do, command = f'{do}: give type = "fp32" under [body] in {plan}', ""
         yield LikelyCause(

@@ -30,21 +30,14 @@ from onnxq.task.sureness import SurenessMeter, measurable, moved
 MOST = 128
 """Samples that are run, at most."""
 
-_ROUNDS = (
-    4,
-    8,
-    16,
-    32,
-    64,
-    MOST,
-)  # samples that have been run, after which some preparations are left behind
+_ROUNDS = (4, 8, 16, 32, 64, MOST)  # samples that were run, after which some preparations are left behind
 _LEFT = (6, 3, 3, 2, 1, 1)  # of them, beside what is fed
 _SLOW = 0.2  # seconds of the processors: a model that takes more for a sample is not run
 _LEAST = 8  # samples
 _SEEN = 16  # samples that are enough for statistics of training, and to say that nothing is found
 _BYTES = 1 << 28  # of the samples together
 
-_TURNED = 3.0  # of another order alone, of channels: in 135 draws of six nets fed rightly it never said so
+_TURNED = 3.0  # of another order alone; of channels: in 135 draws of six nets fed rightly it never said so
 _CERTAIN = 3.5  # standard errors: of 32 samples and 10 preparations one in 150 runs seems so by chance
 _CLEAR = 0.1  # nats
 _NOTHING = 0.1  # nats: the answers tell nothing
@@ -227,10 +220,8 @@ class _Look:
         """That the model finds nothing in any image."""
         if not self._model.places:
             return None
-        session, nothing = (
-            ort.load(self._model.proto, data_dir=self._model.folder),
-            NothingFound(self._model.places),
-        )
+        session = ort.load(self._model.proto, data_dir=self._model.folder)
+        nothing = NothingFound(self._model.places)
         for place in range(MOST):
             if len(samples := self._first(place + 1)) <= place:
                 break
