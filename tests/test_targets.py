@@ -13,6 +13,8 @@ import pytest
 from onnxq import quantize, sanitize
 from onnxq.base.errors import UserError
 from onnxq.graph.features import FEATURES
+from onnxq.graph.model import Model
+from onnxq.pipeline.not_taken import unsupported
 from onnxq.rule.load import load_rules
 from onnxq.targets import NAMES, load_target
 
@@ -137,6 +139,17 @@ def test_what_a_node_asks_of_the_target(case: str) -> None:
     assert refused[0]["reason"].startswith(f"TensorRT {last} does not take")
     assert "before the export" in refused[0]["advice"]
     assert taken == []
+
+
+@pytest.mark.parametrize("pads", ["0,1,0,1,0,0,0,0,0", "0,1"])
+def test_a_pad_whose_amounts_are_not_those_of_its_dimensions_asks_nothing(pads: str) -> None:
+    """What runs the model says that it is damaged."""
+    count = pads.count(",") + 1
+    model = Model.open(onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 17]> g (float[2, 3, 4, 5] x) => (float[2, 3, 4, 5] y)
+        <int64[{count}] a = {{{pads}}}> {{ [it] y = Pad (x, a) }}"""
+    ))  # fmt: skip
+    assert not [one for one in unsupported(model, load_target("tensorrt-7")) if one.node == "it"]
 
 
 def test_pads_and_scales_of_old_opsets() -> None:
