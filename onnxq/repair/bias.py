@@ -4,6 +4,10 @@ Not the means of the sums themselves: they are dominated by what the activation 
 channel solves E f(Z + d) = E f(Y), with Z what the quantized layer gives and Y what the float one does, by
 Newton's steps: the slope is the mean of f', which for a Relu or a Clip is the share of values between its
 bounds.
+
+Of few samples the means differ by chance, too, and a shift of that would be noise for all others: it is
+shrunk by (1 - v / m^2)+, with m the mean difference and v the variance of m over samples, as the
+nonnegative garrote does (Breiman, Technometrics 37, 1995).
 """
 
 from __future__ import annotations
@@ -26,7 +30,10 @@ _SLOPES = 1024  # rows of which slopes are taken, at least: they say how far to 
 
 
 def shifts(
-    exact: Sequence[np.ndarray], quantized: Sequence[np.ndarray], activation: Activation
+    exact: Sequence[np.ndarray],
+    quantized: Sequence[np.ndarray],
+    activation: Activation,
+    samples: Sequence[Sequence[int]] | None = None,
 ) -> np.ndarray:
     """What is to be added to each channel.
 
@@ -34,12 +41,37 @@ def shifts(
         exact: Y, float32 [rows, channels] in parts.
         quantized: Z, likewise, of the same rows.
         activation: f.
+        samples: of each part, how many rows each of its samples has; None: nothing is shrunk.
 
     Returns:
         float64 [channels], 0 for those in which Y is not finite.
     """
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        return _shifts(_small(exact), _small(quantized), activation)
+        found = _shifts(_small(exact), _small(quantized), activation)
+        return found if samples is None else found * _shown(exact, quantized, activation, samples)
+
+
+def _shown(
+    exact: Sequence[np.ndarray],
+    quantized: Sequence[np.ndarray],
+    activation: Activation,
+    samples: Sequence[Sequence[int]],
+) -> np.ndarray:
+    """Which part of the difference of the means the samples show, 0 to 1: float64 [channels]."""
+    counts = np.array([count for rows in samples for count in rows])[:, None]
+    if len(counts) < 2:
+        return np.ones(exact[0].shape[1])
+    off = np.concatenate(
+        [
+            np.add.reduceat(activation(y) - activation(z), np.cumsum([0, *rows[:-1]]), axis=0, dtype=np.float64)
+            for y, z, rows in zip(exact, quantized, samples, strict=True)
+            if rows
+        ]
+    )
+    total = counts.sum()
+    mean = off.sum(axis=0) / total
+    chance = len(counts) / (len(counts) - 1) * np.square(off - counts * mean).sum(axis=0) / total**2
+    return np.asarray(np.clip(np.nan_to_num(1.0 - chance / np.square(mean), nan=0.0, neginf=0.0), 0.0, 1.0))
 
 
 def _shifts(

@@ -292,11 +292,11 @@ class _Fit:
 
     def _set_bias(self, stream: Stream, layer: FitLayer, work: _Work) -> None:
         old = work.bias
-        exact, quantized = work.both()
+        exact, quantized, samples = work.both()
         shape = tensor_shape(self._tensors[layer.output])
         rank = len(layer.shape) if layer.op == "Conv" else None if shape is None else len(shape)
         activation = activation_of(self._model, layer.output, layer.axis, layer.outputs, rank)
-        shift = shifts(exact, quantized, activation)
+        shift = shifts(exact, quantized, activation, samples)
         new = self._bias_in_file(layer, old.astype(np.float64) + shift / layer.beta, old)
         self._shifted += bool((new.reshape(-1) != old.reshape(-1)).any())
         operands = stream.operands(layer.node)
@@ -457,12 +457,17 @@ class _Work:
         change = self._fit._maps.get(self._layer.output)
         return rows if change is None or change.wide else np.asarray(change.apply(rows, 1), np.float32)
 
-    def both(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """What the float layer gives, and what this one does: float32 [rows, outputs], in parts."""
+    def both(self) -> tuple[list[np.ndarray], list[np.ndarray], list[list[int]]]:
+        """What the float layer gives, and what this one does: float32 [rows, outputs], in parts.
+
+        The third says how many rows each sample of a part has, where that is not none.
+        """
         parts = [self._used[start : start + _BLOCK] for start in range(0, len(self._used), _BLOCK)]
+        exact = [[self._exact(sample) for sample in part] for part in parts]
         return (
-            [np.concatenate([self._exact(sample) for sample in part]) for part in parts],
+            [np.concatenate(part) for part in exact],
             list(self._fit._threads.map(self._sums, parts)),
+            [[len(rows) for rows in part if len(rows)] for part in exact],
         )
 
     def _sums(self, samples: Sequence[int]) -> np.ndarray:
