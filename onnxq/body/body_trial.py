@@ -7,13 +7,14 @@ are fed what it gives.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from onnxq.base.reason import Reason
 from onnxq.body.convert import HalfBody
 from onnxq.body.emulate import Tapped
+from onnxq.graph.logits import Logits
 from onnxq.graph.model import Model
 from onnxq.graph.tail import tail_nodes, tail_of
 from onnxq.judge.sqnr import Energy
@@ -33,10 +34,11 @@ class BodyTrial:
         model: the float32 model, or its tail; it is not modified.
         convert: makes a body of it.
         samples: feeds of it.
-        wanted: what each output is to be, for each sample.
+        wanted: what each output is to be, for each sample; the logits where it has some.
         compared: float tensors of it that are the same in float32, but for rounding.
         fed: those that are inputs, which the body in front of it computes.
         rest: how far other outputs are, which it has nothing to do with.
+        logits: of outputs behind a Softmax, what is compared in their place.
     """
 
     model: Model
@@ -46,6 +48,7 @@ class BodyTrial:
     compared: Collection[str]
     fed: frozenset[str] = frozenset()
     rest: Mapping[str, Energy] | None = None
+    logits: Mapping[str, Logits] | None = None
 
     def body(self, stays: Mapping[str, Reason]) -> HalfBody:
         """The body in which some nodes stay float32."""
@@ -58,7 +61,7 @@ class BodyTrial:
             RunError: the body does not run.
         """
         energies = {name: Energy() for name in self.wanted}
-        session = Tapped(body.model.to_proto(), [*energies], self.model.data_dir)
+        session = Tapped(body.model.to_proto(), [*energies], self.model.data_dir, self.logits)
         for place, feeds in enumerate(self.samples):
             for name, got in zip(energies, session.run(feeds), strict=True):
                 energies[name].add(self.wanted[name][place], got)
@@ -93,4 +96,4 @@ class BodyTrial:
         wanted = {name: values for name, values in self.wanted.items() if name in ends}
         fed = (self.fed | frozenset(made)).intersection(inputs)
         rest = {name: loss for name, loss in outputs.items() if name not in wanted}
-        return BodyTrial(tail, self.convert, samples, wanted, self.compared, fed, rest)
+        return replace(self, model=tail, samples=samples, wanted=wanted, fed=fed, rest=rest)

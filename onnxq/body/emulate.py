@@ -15,6 +15,7 @@ import onnx
 from onnx import TensorProto
 
 from onnxq.graph.half import HALF
+from onnxq.graph.logits import Logits
 from onnxq.graph.source import copy_model
 from onnxq.judge.sqnr import Energy
 from onnxq.run import ort
@@ -61,6 +62,7 @@ def losses(
     samples: Sequence[Mapping[str, np.ndarray]],
     *,
     data_dir: Path | None = None,
+    logits: Mapping[str, Logits] | None = None,
 ) -> dict[str, Energy]:
     """How far each of some tensors is from float32.
 
@@ -70,13 +72,14 @@ def losses(
         tensors: float tensors that both main graphs have, and about how many bytes each takes.
         samples: feeds of the float32 model.
         data_dir: the folder of external data.
+        logits: of outputs behind a Softmax, what is compared in their place.
 
     Raises:
         RunError: a model does not run.
     """
     energies = {name: Energy() for name in tensors}
     for group in _groups(tensors):
-        exact, rounded = (Tapped(model, group, data_dir) for model in (reference, body))
+        exact, rounded = (Tapped(model, group, data_dir, logits) for model in (reference, body))
         for feeds in samples:
             for name, want, got in zip(group, exact.run(feeds), rounded.run(feeds), strict=True):
                 energies[name].add(want, got)
@@ -84,18 +87,34 @@ def losses(
 
 
 class Tapped:
-    """A session that gives some float tensors of a model as float32, which is exact."""
+    """A session that gives some float tensors of a model as float32, which is exact.
 
-    def __init__(self, model: onnx.ModelProto, names: Sequence[str], data_dir: Path | None = None) -> None:
-        probes = _probes(names)
-        self._outputs = [info.name for info in probes.output]
+    In the place of an output that is behind a Softmax it gives the logits, where they are told.
+    """
+
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        names: Sequence[str],
+        data_dir: Path | None = None,
+        logits: Mapping[str, Logits] | None = None,
+    ) -> None:
+        self._logits = [(logits or {}).get(name) for name in names]
+        taken = [name if one is None else one.tensor for name, one in zip(names, self._logits, strict=True)]
+        probes = _probes(dict.fromkeys(taken))
+        self._outputs = [f"{name}:compared" for name in taken]
         model, self._fed = _fed(model)
         self._session = ort.load(model, optimize=False, data_dir=data_dir, probes=probes)
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         """The tensors, for feeds of the float32 model."""
-        values = _as_fed(feeds, self._fed)
-        return self._session.run(values, self._outputs) if self._outputs else []
+        if not self._outputs:
+            return []
+        values = self._session.run(_as_fed(feeds, self._fed), self._outputs)
+        return [
+            given if one is None else one.about_mean(given)
+            for given, one in zip(values, self._logits, strict=True)
+        ]
 
 
 def _as_fed(feeds: Mapping[str, np.ndarray], fed: Mapping[str, str]) -> dict[str, np.ndarray]:

@@ -25,6 +25,7 @@ from onnxq.body.constant_losses import ConstantLosses
 from onnxq.body.convert import HalfBody, to_half
 from onnxq.body.emulate import Tapped, losses
 from onnxq.body.formats import DTYPES, Kind, highest
+from onnxq.graph.logits import Logits
 from onnxq.graph.model import Model
 from onnxq.graph.view import Tensor
 from onnxq.graph.wiring import is_constant, reads, with_bodies
@@ -77,6 +78,7 @@ def settle(
     *,
     proto: onnx.ModelProto | None = None,
     needed_db: Mapping[str, float] | None = None,
+    logits: Mapping[str, Logits] | None = None,
     io: bool = False,
     float32_io: Collection[str] = (),
     masks: Collection[str] = (),
@@ -92,6 +94,7 @@ def settle(
         samples: feeds of the model; a few.
         proto: the model, written; None: it is written here.
         needed_db: the SQNR that each output needs, by name.
+        logits: of outputs behind a Softmax, what is compared in their place.
         io: as in `to_half`.
         float32_io: as in `to_half`.
         masks: as in `to_half`.
@@ -108,7 +111,7 @@ def settle(
         wide = {*float32_io, *fed}
         return to_half(part, kind, stays, io=io, float32_io=wide, masks=masks, constants=constants)
 
-    search = _Settling(model, proto, kind, samples, needed_db or {}, convert, masked)
+    search = _Settling(model, proto, kind, samples, needed_db or {}, convert, masked, logits or {})
     return search.run(stays, rounds)
 
 
@@ -122,6 +125,7 @@ class _Settling:
         needed: Mapping[str, float],
         convert: Convert,
         masked: Collection[str],
+        logits: Mapping[str, Logits],
     ) -> None:
         self.model, self.kind, self.samples, self.needed = model, kind, samples, needed
         self.proto, self.convert = proto, convert
@@ -134,6 +138,7 @@ class _Settling:
             node.name: sum(self.compared.get(t.name, 0) for t in node.outputs) for node in model.graph.nodes
         }
         self.outputs = [t.name for t in model.graph.outputs if t.name in self.compared]
+        self.logits = {name: one for name, one in logits.items() if one.tensor in self.compared}
         self.losses: dict[str, Energy] = {}
         self.trials = 0
 
@@ -161,10 +166,10 @@ class _Settling:
     @functools.cached_property
     def _whole(self) -> BodyTrial:
         """The trial of the whole model."""
-        session = Tapped(self.proto, self.outputs, self.model.data_dir)
+        session = Tapped(self.proto, self.outputs, self.model.data_dir, self.logits)
         found = [session.run(feeds) for feeds in self.samples]
         wanted = {name: [values[place] for values in found] for place, name in enumerate(self.outputs)}
-        return BodyTrial(self.model, self.convert, self.samples, wanted, self.compared)
+        return BodyTrial(self.model, self.convert, self.samples, wanted, self.compared, logits=self.logits)
 
     def _is_near(self, name: str, loss: Energy, short_db: float = 0.0) -> bool:
         if loss.signal == 0:  # all zeros: there is nothing to be near to

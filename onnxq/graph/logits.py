@@ -8,12 +8,15 @@ are infinite, and have no part in it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx.helper import make_node
 
+from onnxq.graph.load import opset_of
 from onnxq.graph.source import copy_model
 
 _SHAPES = ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
@@ -36,8 +39,7 @@ def at_logits(model: onnx.ModelProto, *, copy: bool = False) -> onnx.ModelProto:
     Returns:
         The same model, or its copy, where there is such an output.
     """
-    opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
-    places = _softmaxes(model) if opset >= _ONE_AXIS else {}
+    opset, places = opset_of(model), _softmaxes(model)
     if copy and places:
         model = copy_model(model)
     taken = {name for node in model.graph.node for name in (*node.input, *node.output)}
@@ -70,13 +72,37 @@ def at_logits(model: onnx.ModelProto, *, copy: bool = False) -> onnx.ModelProto:
     return model
 
 
-def at_logits_of(model: onnx.ModelProto) -> frozenset[str]:
-    """The outputs that `at_logits` makes those in front of a Softmax: in the same order, of other values."""
-    return frozenset(output for _, _, output in _softmaxes(model).values())
+@dataclass(frozen=True, slots=True)
+class Logits:
+    """What is in front of the Softmax of an output.
+
+    Attributes:
+        tensor: its name.
+        axis: that of the classes.
+    """
+
+    tensor: str
+    axis: int
+
+    def about_mean(self, values: np.ndarray) -> np.ndarray:
+        """Values of it less the mean of the finite ones of each row, as `at_logits` gives them."""
+        finite = np.isfinite(values)
+        total = np.where(finite, values, 0).sum(self.axis, keepdims=True)
+        return np.asarray(values - total / np.maximum(finite.sum(self.axis, keepdims=True), 1))
+
+
+def logits_of(model: onnx.ModelProto) -> Mapping[str, Logits]:
+    """Of the outputs that `at_logits` makes those in front of a Softmax: what is there, by output."""
+    return {
+        output: Logits(model.graph.node[place].input[0], axis)
+        for place, (axis, _, output) in _softmaxes(model).items()
+    }
 
 
 def _softmaxes(model: onnx.ModelProto) -> dict[int, tuple[int, int, str]]:
     """The Softmax nodes behind which a sample has one row of classes, by place: axis, type and output."""
+    if opset_of(model) < _ONE_AXIS:
+        return {}
     makers = {name: place for place, node in enumerate(model.graph.node) for name in node.output}
     readers: dict[str, int] = {}
     for node in model.graph.node:

@@ -17,7 +17,7 @@ from onnxq.data.samples import Sample
 from onnxq.draft.affine import ChannelMap
 from onnxq.draft.draft import Draft
 from onnxq.graph.cut import extract_between
-from onnxq.graph.logits import at_logits, at_logits_of
+from onnxq.graph.logits import at_logits, logits_of
 from onnxq.graph.model import Model
 from onnxq.graph.spool import weight_bytes
 from onnxq.judge.about_mean import AboutMeanGroups, AboutMeanMeter
@@ -95,7 +95,7 @@ class _Bench:
         self._exact: dict[Sequence[int], Recording] = {}
         self._outputs = [info.name for info in built.floats.reference.graph.output]
         self._parts = self._job.parts_of(self._outputs)
-        self._counter = counted(request.task, self._outputs, at_logits_of(built.floats.reference))
+        self._counter = counted(request.task, self._outputs, frozenset(logits_of(built.floats.reference)))
         self._fitters: dict[int | None, Fitter] = {}
         self._heard: list[tuple[tuple[Model, Draft, Patches], ort.Session]] = []  # those of the last two
         every = range(samples.count)
