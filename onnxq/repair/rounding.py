@@ -21,10 +21,10 @@ DAMPING = 0.01
 _UNSURE = 0.5
 """With n rows and K terms, H's other entries are what they are times n / (n + so much of K)."""
 
-BLOCK = 64
+BLOCK = 32
 """Weights between which errors are handed on one by one; to the others, by a product of matrices."""
 
-_OUTPUTS = 128  # channels that are rounded together
+_OUTPUTS = 512  # channels that are rounded together
 
 
 def second_moment(moments: RowMoments, *, centred: bool) -> np.ndarray:
