@@ -67,6 +67,11 @@ class BodyTrial:
                 energies[name].add(self.wanted[name][place], got)
         return energies | dict(self.rest or {})
 
+    def of(self, count: int) -> BodyTrial:
+        """That of the first samples."""
+        wanted = {name: values[:count] for name, values in self.wanted.items()}
+        return replace(self, samples=self.samples[:count], wanted=wanted)
+
     def behind(
         self, nodes: Collection[str], stays: Mapping[str, Reason], outputs: Mapping[str, Energy]
     ) -> BodyTrial:

@@ -41,6 +41,9 @@ _PARTS = 6
 
 _FEW = 8
 
+SEARCHED = 2
+"""With how many of the samples it is searched what has to stay: each trial runs them."""
+
 _TRIALS = 24
 """How many bodies are tried, at most, to find the fewest nodes that have to stay for an output."""
 
@@ -91,7 +94,8 @@ def settle(
         model: the float32 model, without Q/DQ pairs of a plan; it is not modified.
         kind: the type.
         stays: what stays float32 in any case.
-        samples: feeds of the model; a few.
+        samples: feeds of the model; a few. The first `SEARCHED` find what has to stay; all say whether
+            that is enough.
         proto: the model, written; None: it is written here.
         needed_db: the SQNR that each output needs, by name.
         logits: of outputs behind a Softmax, what is compared in their place.
@@ -188,7 +192,7 @@ class _Settling:
             self.proto,
             body.model.to_proto(),
             self.compared,
-            self.samples,
+            self.samples[:SEARCHED],
             data_dir=self.model.data_dir,
         )
         beyond: dict[str, Reason] = {}
@@ -235,7 +239,7 @@ class _Settling:
             stays: what stays in any case.
             outputs: how far the outputs are where nothing else does.
         """
-        trial = self._whole
+        trial = self._whole.of(SEARCHED)
         known: dict[frozenset[str], bool] = {}  # a part may be one node, which is tried by itself again
 
         def suffices(chosen: Sequence[dict[str, Reason]]) -> bool:

@@ -23,9 +23,6 @@ from onnxq.pipeline.job import Job
 from onnxq.quant.plan_file import BodyType, PlanFile
 from onnxq.run.compare import OutputAccuracy
 
-SAMPLES = 2
-"""How many samples say what has to stay float32: each trial runs them."""
-
 
 def body_of(job: Job, format: Format, file: PlanFile | None) -> BodyPlan:
     """That of a run: by flag, by the plan, else by the target and the model; what it is made by is open.

@@ -63,7 +63,9 @@ def _shown(
         return np.ones(exact[0].shape[1])
     off = np.concatenate(
         [
-            np.add.reduceat(activation(y) - activation(z), np.cumsum([0, *rows[:-1]]), axis=0, dtype=np.float64)
+            np.add.reduceat(
+                activation(y) - activation(z), np.cumsum([0, *rows[:-1]]), axis=0, dtype=np.float64
+            )
             for y, z, rows in zip(exact, quantized, samples, strict=True)
             if rows
         ]

@@ -26,8 +26,8 @@ from onnxq.pipeline.search import ModelSearch
 from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.run import ort
 
-SAMPLES = 2
-"""How many samples say what has to stay float32: each trial runs them."""
+SAMPLES = 4
+"""How many samples say whether more has to stay float32."""
 
 
 def decided(built: Built, stats: Stats, sampling: Sampling) -> Built:
