@@ -6,7 +6,8 @@ are fed what it gives.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -61,16 +62,35 @@ class BodyTrial:
             RunError: the body does not run.
         """
         energies = {name: Energy() for name in self.wanted}
-        session = Tapped(body.model.to_proto(), [*energies], self.model.data_dir, self.logits)
-        for place, feeds in enumerate(self.samples):
-            for name, got in zip(energies, session.run(feeds), strict=True):
+        for place, values in enumerate(self._run(body)):
+            for name, got in zip(energies, values, strict=True):
                 energies[name].add(self.wanted[name][place], got)
         return energies | dict(self.rest or {})
 
-    def of(self, count: int) -> BodyTrial:
-        """That of the first samples."""
-        wanted = {name: values[:count] for name, values in self.wanted.items()}
-        return replace(self, samples=self.samples[:count], wanted=wanted)
+    def _run(self, body: HalfBody) -> Iterator[list[np.ndarray]]:
+        session = Tapped(body.model.to_proto(), [*self.wanted], self.model.data_dir, self.logits)
+        return map(session.run, self.samples)
+
+    def hardest(self, body: HalfBody, names: Collection[str], count: int) -> BodyTrial:
+        """That of so many samples, in which some outputs are furthest from float32.
+
+        Raises:
+            RunError: the body does not run.
+        """
+        if len(self.samples) <= count:
+            return self
+        worst = []
+        for place, values in enumerate(self._run(body)):
+            far = math.inf
+            for name, got in zip(self.wanted, values, strict=True):
+                if name in names:
+                    loss = Energy()
+                    loss.add(self.wanted[name][place], got)
+                    far = min(far, loss.sqnr_db)
+            worst.append(far)
+        places = sorted(np.argsort(worst, kind="stable")[:count].tolist())
+        wanted = {name: [values[place] for place in places] for name, values in self.wanted.items()}
+        return replace(self, samples=[self.samples[place] for place in places], wanted=wanted)
 
     def behind(
         self, nodes: Collection[str], stays: Mapping[str, Reason], outputs: Mapping[str, Energy]

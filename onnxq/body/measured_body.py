@@ -94,8 +94,8 @@ def settle(
         model: the float32 model, without Q/DQ pairs of a plan; it is not modified.
         kind: the type.
         stays: what stays float32 in any case.
-        samples: feeds of the model; a few. The first `SEARCHED` find what has to stay; all say whether
-            that is enough.
+        samples: feeds of the model; a few. All say whether an output is near enough, and the `SEARCHED`
+            hardest what has to stay for it.
         proto: the model, written; None: it is written here.
         needed_db: the SQNR that each output needs, by name.
         logits: of outputs behind a Softmax, what is compared in their place.
@@ -216,13 +216,14 @@ class _Settling:
         needed = max(self.needed.get(name, FLOOR_DB), FLOOR_DB)
         why = Reason("accuracy", f"{name!r} has {loss.sqnr_db:.0f} dB without, and needs {needed:.0f}")
         best: dict[str, Reason] = {}
+        trial = self._whole.hardest(body, far, SEARCHED)
         for back in (True, False):
             groups: list[dict[str, Reason]] = []
             for nodes in self._steps(far, back=back):
                 group: dict[str, Reason] = {}
                 self._leave(body, group, nodes, why)
                 groups.append(group)
-            fewest = self._fewest([group for group in groups if group], stays, outputs)
+            fewest = self._fewest(trial, [group for group in groups if group], stays, outputs)
             if fewest and (not best or len(fewest) < len(best)):
                 best = fewest
             if best and len(best) <= _FEW:  # the other end would hardly take fewer, and takes as many runs
@@ -230,16 +231,20 @@ class _Settling:
         return best
 
     def _fewest(
-        self, groups: Sequence[dict[str, Reason]], stays: Mapping[str, Reason], outputs: Mapping[str, Energy]
+        self,
+        trial: BodyTrial,
+        groups: Sequence[dict[str, Reason]],
+        stays: Mapping[str, Reason],
+        outputs: Mapping[str, Energy],
     ) -> dict[str, Reason]:
         """As few of the first groups as suffice, without a part that need not; none where all do not.
 
         Args:
+            trial: where they have to.
             groups: what stays together.
             stays: what stays in any case.
             outputs: how far the outputs are where nothing else does.
         """
-        trial = self._whole.of(SEARCHED)
         known: dict[frozenset[str], bool] = {}  # a part may be one node, which is tried by itself again
 
         def suffices(chosen: Sequence[dict[str, Reason]]) -> bool:

@@ -10,6 +10,7 @@ from onnx import numpy_helper, parser
 from onnxq.body.bounds import is_float32, needed
 from onnxq.body.decide import above_db, decide
 from onnxq.body.emulate import losses
+from onnxq.graph.logits import logits_of
 from onnxq.graph.model import Model
 from onnxq.judge.policies import ABOVE_DB, LEAST_ABOVE_DB
 from onnxq.quant.post_scale import post_scale
@@ -82,3 +83,50 @@ def test_what_repair_gained_is_not_asked_of_the_body_again() -> None:
     assert above_db(-3.0) == ABOVE_DB
     assert above_db(2.0) == 13.0  # as near as without repair
     assert above_db(30.0) == LEAST_ABOVE_DB == 10.0
+
+
+def classifier(factor: float = 1.0) -> Model:
+    """Scores whose logits get a bias that half precision does not hold: its steps are 2 from 2048 on."""
+    biases = 2100.0 + np.arange(16, dtype=np.float32) * 0.37
+    return with_weights(
+        """g (float[1, 16] x) => (float[1, 16] y)
+        { m = MatMul (x, w)  b = Add (m, bias)  y = Softmax <axis = 1> (b) }""",
+        w=factor * np.eye(16, dtype=np.float32),
+        bias=biases,
+    )
+
+
+def test_scores_are_judged_in_front_of_their_softmax() -> None:
+    """Samples of which the scores are clear hide it: nothing of half precision is seen behind the Softmax."""
+    model, int8 = classifier(), classifier(1.01).to_proto()  # at 40 dB
+    feeds = []
+    for place in range(4):
+        x = np.zeros((1, 16), np.float32)
+        x[0, place] = 60.0
+        feeds.append({"x": x})
+    ranges = dict.fromkeys(needed(model), (-2200.0, 2200.0))
+    proto = model.to_proto()
+    decision = decide(model, int8, "fp16", ranges, feeds)
+    assert decision.settled is not None
+    assert decision.settled.reached
+    assert decision.stays["b"].code == "accuracy"
+    half = decision.in_half(model)
+    assert half is not None
+    body = half.convert(model).model.to_proto()
+    assert losses(proto, body, {"y": 0}, feeds)["y"].sqnr_db > 100
+    assert losses(proto, body, {"y": 0}, feeds, logits=logits_of(proto))["y"].sqnr_db < 30
+
+
+def test_all_samples_say_whether_more_has_to_stay() -> None:
+    """Half precision is exact in the first ones: it holds 46 * 46."""
+    text = "g (float[1, 16] x) => (float[1, 16] y) { m = Mul (x, x)  b = Sub (m, size)  y = Mul (b, w) }"
+    size = np.full(16, 2100.0, np.float32)
+    model, int8 = (with_weights(text, size=size, w=np.array(w, np.float32)) for w in (1.0, 1.001))
+    ranges = dict.fromkeys(needed(model), (-5000.0, 5000.0))
+    exact, rounded = ({"x": np.full((1, 16), value, np.float32)} for value in (46.0, 45.85))
+    for feeds, stays in (([exact] * 4, False), ([exact] * 3 + [rounded], True)):
+        decision = decide(model, int8.to_proto(), "fp16", ranges, feeds)
+        assert decision.settled is not None
+        assert decision.settled.reached
+        assert ("m" in decision.stays) == stays
+        assert len(decision.settled.found) == stays  # what is hardest is searched with

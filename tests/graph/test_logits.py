@@ -7,7 +7,7 @@ import onnx
 import onnx.parser
 import pytest
 
-from onnxq.graph.logits import at_logits
+from onnxq.graph.logits import at_logits, logits_of
 from onnxq.run import ort
 
 SOFT = "y = Softmax <axis = {axis}> (x)"
@@ -48,6 +48,24 @@ def test_scores_are_logits_about_their_mean(opset: int, given: str, out: str, no
     assert soft.sum() == pytest.approx(1.0, abs=1e-5)
     assert at_logits(model) is model
     np.testing.assert_array_equal(run(model, values.reshape(shape)), found)
+
+
+@pytest.mark.parametrize("opset", [17, 21])
+def test_what_is_there_is_what_scores_become(opset: int) -> None:
+    model = net(opset, "2, 10", "2, 10", "r = Neg (x)  " + SOFT.format(axis=-1).replace("(x)", "(r)"))
+    model.graph.output[0].type.tensor_type.shape.dim[0].dim_param = "N"
+    values = np.random.default_rng(0).standard_normal((2, 10)).astype(np.float32) * 30
+    values[0, 3] = values[1, 5] = np.inf  # masked classes
+    (found,) = logits_of(model).items()
+    assert found[0] == "y"
+    assert found[1].tensor == "r"
+    ours = found[1].about_mean(-values)
+    finite = np.isfinite(ours)
+    theirs = run(at_logits(model), values)
+    np.testing.assert_array_equal(np.isfinite(theirs), finite)
+    np.testing.assert_allclose(ours[finite], theirs[finite], rtol=1e-5, atol=1e-5)
+    assert finite.sum() == 18
+    assert not logits_of(net(12, "1, 10", "1, 10", SOFT.format(axis=1)))  # along all axes from one on
 
 
 @pytest.mark.parametrize("opset", [13, 18])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import onnx
 import pytest
@@ -95,3 +97,47 @@ def test_channels_that_never_pass_keep_their_bias() -> None:
     np.testing.assert_array_equal(found, 0)
     same = np.ones((50, 3), np.float32)
     np.testing.assert_array_equal(shifts([same], [2 * same], Activation(None)), 0)
+
+
+def of_samples(mean: float, chance: float) -> tuple[np.ndarray, np.ndarray]:
+    """20 samples of 30 rows, whose mean errors differ by chance in each of 400 channels."""
+    rng = np.random.default_rng(0)
+    y = rng.standard_normal((600, 400)).astype(np.float32)
+    off = np.repeat(mean + chance * rng.standard_normal((20, 400)), 30, axis=0)
+    return y, (y - off).astype(np.float32)
+
+
+@pytest.mark.parametrize("op", ["", "Relu"])
+def test_what_may_be_chance_is_shrunk(op: str) -> None:
+    f, samples = activation(op, 400) if op else Activation(None), [[30] * 10] * 2
+
+    def error(mean: float, counts: list[list[int]] | None) -> float:
+        """The square of what shifts miss, of the one that all samples want."""
+        y, z = of_samples(mean, 0.2)
+        found = shifts([y[:300], y[300:]], [z[:300], z[300:]], f, counts)
+        return float(np.square(found - mean).mean())
+
+    assert error(0.0, samples) < 0.55 * error(0.0, None)
+    assert error(0.4, samples) < 1.2 * error(0.4, None)  # nine standard errors
+
+
+def test_how_much_is_shrunk_is_the_formula() -> None:
+    """The shift of an identity is the mean error; samples may have other numbers of rows."""
+    y, z = of_samples(0.05, 0.2)
+    rows = [10, 50, 30, 30, 60, 20, *[30] * 13, 10]
+    parts = [sum(rows[:6]), 600]
+    both = [[one[: parts[0]], one[parts[0] :]] for one in (y, z)]
+    found = shifts(*both, Activation(None), [rows[:6], rows[6:]])
+    off = (y.astype(np.float64) - z).mean(axis=0)
+    ends = np.cumsum([0, *rows])
+    each = [(y[a:b].astype(np.float64) - z[a:b] - off).sum(axis=0) for a, b in itertools.pairwise(ends)]
+    chance = 20 / 19 * np.square(each).sum(axis=0) / 600**2
+    part = np.clip(1 - chance / off**2, 0, 1)
+    np.testing.assert_allclose(found, off * part, rtol=1e-3, atol=1e-5)
+    assert 20 < (part == 0).sum() < 380
+
+
+def test_of_one_sample_nothing_is_shrunk() -> None:
+    y, z = both()
+    f = activation("Relu", 24)
+    np.testing.assert_array_equal(shifts([y], [z], f, [[len(y)]]), shifts([y], [z], f))
