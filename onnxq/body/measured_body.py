@@ -214,7 +214,8 @@ class _Settling:
         far = {name: loss for name, loss in outputs.items() if not self._is_near(name, loss)}
         name, loss = min(far.items(), key=lambda entry: entry[1].sqnr_db)
         needed = max(self.needed.get(name, FLOOR_DB), FLOOR_DB)
-        why = Reason("accuracy", f"{name!r} has {loss.sqnr_db:.0f} dB without, and needs {needed:.0f}")
+        where = "in front of its Softmax, " if name in self.logits else ""
+        why = Reason("accuracy", f"{where}{name!r} has {loss.sqnr_db:.0f} dB without, and needs {needed:.0f}")
         best: dict[str, Reason] = {}
         trial = self._whole.hardest(body, far, SEARCHED)
         for back in (True, False):

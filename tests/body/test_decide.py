@@ -110,6 +110,7 @@ def test_scores_are_judged_in_front_of_their_softmax() -> None:
     assert decision.settled is not None
     assert decision.settled.reached
     assert decision.stays["b"].code == "accuracy"
+    assert str(decision.stays["b"]).startswith("in front of its Softmax, 'y' has ")
     half = decision.in_half(model)
     assert half is not None
     body = half.convert(model).model.to_proto()
