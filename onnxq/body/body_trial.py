@@ -14,8 +14,7 @@ import numpy as np
 
 from onnxq.base.reason import Reason
 from onnxq.body.convert import HalfBody
-from onnxq.body.emulate import Tapped
-from onnxq.graph.logits import Logits
+from onnxq.body.emulate import Tapped, output_of
 from onnxq.graph.model import Model
 from onnxq.graph.tail import tail_nodes, tail_of
 from onnxq.judge.sqnr import Energy
@@ -35,11 +34,10 @@ class BodyTrial:
         model: the float32 model, or its tail; it is not modified.
         convert: makes a body of it.
         samples: feeds of it.
-        wanted: what each output is to be, for each sample; the logits where it has some.
+        wanted: what each output is to be, and its logits, for each sample.
         compared: float tensors of it that are the same in float32, but for rounding.
         fed: those that are inputs, which the body in front of it computes.
         rest: how far other outputs are, which it has nothing to do with.
-        logits: of outputs behind a Softmax, what is compared in their place.
     """
 
     model: Model
@@ -49,7 +47,6 @@ class BodyTrial:
     compared: Collection[str]
     fed: frozenset[str] = frozenset()
     rest: Mapping[str, Energy] | None = None
-    logits: Mapping[str, Logits] | None = None
 
     def body(self, stays: Mapping[str, Reason]) -> HalfBody:
         """The body in which some nodes stay float32."""
@@ -68,26 +65,28 @@ class BodyTrial:
         return energies | dict(self.rest or {})
 
     def _run(self, body: HalfBody) -> Iterator[list[np.ndarray]]:
-        session = Tapped(body.model.to_proto(), [*self.wanted], self.model.data_dir, self.logits)
+        session = Tapped(body.model.to_proto(), [*self.wanted], self.model.data_dir)
         return map(session.run, self.samples)
 
     def hardest(self, body: HalfBody, names: Collection[str], count: int) -> BodyTrial:
-        """That of so many samples, in which some outputs are furthest from float32.
+        """That of so many samples, which make most of the noise of some outputs.
 
         Raises:
             RunError: the body does not run.
         """
         if len(self.samples) <= count:
             return self
-        worst = []
+        noise = np.zeros((len(self.samples), len(self.wanted)))
+        signal = np.zeros(noise.shape)
         for place, values in enumerate(self._run(body)):
-            far = math.inf
-            for name, got in zip(self.wanted, values, strict=True):
-                if name in names:
-                    loss = Energy()
-                    loss.add(self.wanted[name][place], got)
-                    far = min(far, loss.sqnr_db)
-            worst.append(far)
+            for end, (name, got) in enumerate(zip(self.wanted, values, strict=True)):
+                loss = Energy()
+                loss.add(self.wanted[name][place], got)
+                signal[place, end] = loss.signal
+                noise[place, end] = math.inf if loss.beyond or loss.mismatched else loss.noise
+        asked = np.array([name in names for name in self.wanted])
+        shares = noise / np.maximum(signal.sum(axis=0), np.finfo(float).tiny)
+        worst = -np.where(asked, shares, 0.0).max(axis=1, initial=0.0)
         places = sorted(np.argsort(worst, kind="stable")[:count].tolist())
         wanted = {name: [values[place] for place in places] for name, values in self.wanted.items()}
         return replace(self, samples=[self.samples[place] for place in places], wanted=wanted)
@@ -118,7 +117,7 @@ class BodyTrial:
             own = {name: feeds[name] for name in inputs if name in given}
             samples.append(own | dict(zip(made, session.run(feeds), strict=True)))
         ends = {tensor.name for tensor in tail.graph.outputs}
-        wanted = {name: values for name, values in self.wanted.items() if name in ends}
+        wanted = {name: values for name, values in self.wanted.items() if output_of(name) in ends}
         fed = (self.fed | frozenset(made)).intersection(inputs)
         rest = {name: loss for name, loss in outputs.items() if name not in wanted}
         return replace(self, model=tail, samples=samples, wanted=wanted, fed=fed, rest=rest)

@@ -12,11 +12,10 @@ import onnx
 from onnxq.base.reason import Reason, code_of
 from onnxq.body.bounds import Ranges, is_float32
 from onnxq.body.convert import HalfBody, to_half
-from onnxq.body.emulate import losses
+from onnxq.body.emulate import losses, with_logits
 from onnxq.body.formats import Kind
 from onnxq.body.islands import Islands, islands
 from onnxq.body.measured_body import MeasuredBody, settle
-from onnxq.graph.logits import Logits, logits_of
 from onnxq.graph.model import Model
 from onnxq.judge.policies import ABOVE_DB, ENOUGH_DB, LEAST_ABOVE_DB
 from onnxq.judge.sqnr import Energy
@@ -99,15 +98,13 @@ def decide(
     if not samples:
         return Decision(kind, io, kept.stays, masks, wide, kept)
     proto = model.to_proto() if proto is None else proto
-    logits = logits_of(proto)
     settled = settle(
         model,
         kind,
         kept.stays,
         samples,
         proto=proto,
-        needed_db=_needed(model, proto, quantized, samples, above, logits),
-        logits=logits,
+        needed_db=_needed(model, proto, quantized, samples, above),
         io=io,
         float32_io=wide,
         masks=kept.masks.sources,
@@ -131,15 +128,13 @@ def _needed(
     quantized: onnx.ModelProto | None,
     samples: Sequence[Mapping[str, np.ndarray]],
     above: float,
-    logits: Mapping[str, Logits],
 ) -> dict[str, float]:
-    """The SQNR that each float output needs, dB."""
-    ends = {tensor.name: 0 for tensor in model.graph.outputs if is_float32(tensor)}
+    """The SQNR that each float output needs, and its logits, dB."""
+    outputs = (tensor.name for tensor in model.graph.outputs if is_float32(tensor))
+    ends = dict.fromkeys(with_logits(proto, outputs), 0)
     if quantized is None or not ends:
         return {}
-    int8: Mapping[str, Energy] = losses(
-        proto, quantized, ends, samples, data_dir=model.data_dir, logits=logits
-    )
+    int8: Mapping[str, Energy] = losses(proto, quantized, ends, samples, data_dir=model.data_dir)
     return {
         name: min(loss.sqnr_db + above, ENOUGH_DB)
         for name, loss in int8.items()

@@ -15,12 +15,39 @@ import onnx
 from onnx import TensorProto
 
 from onnxq.graph.half import HALF
-from onnxq.graph.logits import Logits
+from onnxq.graph.logits import Logits, logits_of
 from onnxq.graph.source import copy_model
 from onnxq.judge.sqnr import Energy
 from onnxq.run import ort
 
 _BUDGET = 1 << 28  # bytes of tensors that are compared in one run
+
+
+class LogitsName(str):
+    """What the Softmax of an output reads, whatever that is called in a model; as it is said.
+
+    Attributes:
+        output: the output.
+    """
+
+    output: str
+
+    def __new__(cls, output: str) -> LogitsName:
+        """Of an output."""
+        self = super().__new__(cls, f"the logits of {output!r}")
+        self.output = output
+        return self
+
+
+def with_logits(model: onnx.ModelProto, outputs: Iterable[str]) -> list[str]:
+    """Outputs of a float32 model by their names, and what the Softmax of some of them reads."""
+    names, scores = list(outputs), logits_of(model, casts=True)
+    return [*names, *(LogitsName(name) for name in names if name in scores)]
+
+
+def output_of(name: str) -> str:
+    """The output that a name of `with_logits` is of."""
+    return name.output if isinstance(name, LogitsName) else name
 
 
 class Emulated:
@@ -62,24 +89,22 @@ def losses(
     samples: Sequence[Mapping[str, np.ndarray]],
     *,
     data_dir: Path | None = None,
-    logits: Mapping[str, Logits] | None = None,
 ) -> dict[str, Energy]:
     """How far each of some tensors is from float32.
 
     Args:
         reference: the float32 model.
         body: the model in half precision, of the same inputs but for their type.
-        tensors: float tensors that both main graphs have, and about how many bytes each takes.
+        tensors: float tensors that both main graphs have, or logits, and about how many bytes each takes.
         samples: feeds of the float32 model.
         data_dir: the folder of external data.
-        logits: of outputs behind a Softmax, what is compared in their place.
 
     Raises:
         RunError: a model does not run.
     """
     energies = {name: Energy() for name in tensors}
     for group in _groups(tensors):
-        exact, rounded = (Tapped(model, group, data_dir, logits) for model in (reference, body))
+        exact, rounded = (Tapped(model, group, data_dir) for model in (reference, body))
         for feeds in samples:
             for name, want, got in zip(group, exact.run(feeds), rounded.run(feeds), strict=True):
                 energies[name].add(want, got)
@@ -89,17 +114,15 @@ def losses(
 class Tapped:
     """A session that gives some float tensors of a model as float32, which is exact.
 
-    In the place of an output that is behind a Softmax it gives the logits, where they are told.
+    Logits are about their mean: what the Softmax reads in this model, behind a Cast as well.
     """
 
-    def __init__(
-        self,
-        model: onnx.ModelProto,
-        names: Sequence[str],
-        data_dir: Path | None = None,
-        logits: Mapping[str, Logits] | None = None,
-    ) -> None:
-        self._logits = [(logits or {}).get(name) for name in names]
+    def __init__(self, model: onnx.ModelProto, names: Sequence[str], data_dir: Path | None = None) -> None:
+        asked = any(isinstance(name, LogitsName) for name in names)
+        scores = logits_of(model, casts=True) if asked else {}
+        self._logits: list[Logits | None] = [
+            scores[name.output] if isinstance(name, LogitsName) else None for name in names
+        ]
         taken = [name if one is None else one.tensor for name, one in zip(names, self._logits, strict=True)]
         probes = _probes(dict.fromkeys(taken))
         self._outputs = [f"{name}:compared" for name in taken]

@@ -23,9 +23,8 @@ from onnxq.body.body_trial import BodyTrial, Convert
 from onnxq.body.bounds import is_float32
 from onnxq.body.constant_losses import ConstantLosses
 from onnxq.body.convert import HalfBody, to_half
-from onnxq.body.emulate import Tapped, losses
+from onnxq.body.emulate import Tapped, losses, output_of, with_logits
 from onnxq.body.formats import DTYPES, Kind, highest
-from onnxq.graph.logits import Logits
 from onnxq.graph.model import Model
 from onnxq.graph.view import Tensor
 from onnxq.graph.wiring import is_constant, reads, with_bodies
@@ -81,7 +80,6 @@ def settle(
     *,
     proto: onnx.ModelProto | None = None,
     needed_db: Mapping[str, float] | None = None,
-    logits: Mapping[str, Logits] | None = None,
     io: bool = False,
     float32_io: Collection[str] = (),
     masks: Collection[str] = (),
@@ -97,8 +95,7 @@ def settle(
         samples: feeds of the model; a few. All say whether an output is near enough, and the `SEARCHED`
             hardest what has to stay for it.
         proto: the model, written; None: it is written here.
-        needed_db: the SQNR that each output needs, by name.
-        logits: of outputs behind a Softmax, what is compared in their place.
+        needed_db: the SQNR that each output needs, by name, and its logits by theirs.
         io: as in `to_half`.
         float32_io: as in `to_half`.
         masks: as in `to_half`.
@@ -115,7 +112,7 @@ def settle(
         wide = {*float32_io, *fed}
         return to_half(part, kind, stays, io=io, float32_io=wide, masks=masks, constants=constants)
 
-    search = _Settling(model, proto, kind, samples, needed_db or {}, convert, masked, logits or {})
+    search = _Settling(model, proto, kind, samples, needed_db or {}, convert, masked)
     return search.run(stays, rounds)
 
 
@@ -129,7 +126,6 @@ class _Settling:
         needed: Mapping[str, float],
         convert: Convert,
         masked: Collection[str],
-        logits: Mapping[str, Logits],
     ) -> None:
         self.model, self.kind, self.samples, self.needed = model, kind, samples, needed
         self.proto, self.convert = proto, convert
@@ -141,8 +137,8 @@ class _Settling:
         self.sizes = {
             node.name: sum(self.compared.get(t.name, 0) for t in node.outputs) for node in model.graph.nodes
         }
-        self.outputs = [t.name for t in model.graph.outputs if t.name in self.compared]
-        self.logits = {name: one for name, one in logits.items() if one.tensor in self.compared}
+        outputs = [t.name for t in model.graph.outputs if t.name in self.compared]
+        self.ends = with_logits(proto, outputs)
         self.losses: dict[str, Energy] = {}
         self.trials = 0
 
@@ -151,7 +147,9 @@ class _Settling:
         stayed: list[tuple[str, ...]] = []
         body, outputs = self._tried(self._whole, stays)
         while len(stayed) < rounds and not self._enough(outputs):
-            new = self._broken(body) or self._nearer(body, stays, outputs)
+            far = {name: loss for name, loss in outputs.items() if not self._is_near(name, loss)}
+            trial = self._whole.hardest(body, far, SEARCHED)
+            new = self._broken(body, trial.samples) or self._nearer(trial, body, stays, outputs)
             if not new:
                 break
             stays.update(new)
@@ -160,6 +158,7 @@ class _Settling:
         reached = self._enough(outputs)
         # a quantized weight is no constant of the body any more, but as hard to hold
         stays.update((name, why) for name, why in body.stays.items() if why.code == "constant")
+        outputs = {name: loss for name, loss in outputs.items() if output_of(name) == name}
         return MeasuredBody(body, stays, outputs, tuple(stayed), reached)
 
     def _tried(self, trial: BodyTrial, stays: Mapping[str, Reason]) -> tuple[HalfBody, dict[str, Energy]]:
@@ -170,10 +169,10 @@ class _Settling:
     @functools.cached_property
     def _whole(self) -> BodyTrial:
         """The trial of the whole model."""
-        session = Tapped(self.proto, self.outputs, self.model.data_dir, self.logits)
+        session = Tapped(self.proto, self.ends, self.model.data_dir)
         found = [session.run(feeds) for feeds in self.samples]
-        wanted = {name: [values[place] for values in found] for place, name in enumerate(self.outputs)}
-        return BodyTrial(self.model, self.convert, self.samples, wanted, self.compared, logits=self.logits)
+        wanted = {name: [values[place] for values in found] for place, name in enumerate(self.ends)}
+        return BodyTrial(self.model, self.convert, self.samples, wanted, self.compared)
 
     def _is_near(self, name: str, loss: Energy, short_db: float = 0.0) -> bool:
         if loss.signal == 0:  # all zeros: there is nothing to be near to
@@ -186,13 +185,13 @@ class _Settling:
 
     # -- what stays -------------------------------------------------------------------------------
 
-    def _broken(self, body: HalfBody) -> dict[str, Reason]:
+    def _broken(self, body: HalfBody, samples: Sequence[Mapping[str, np.ndarray]]) -> dict[str, Reason]:
         """What has to stay because it overflows, else because it loses what it says."""
         self.losses = losses(
             self.proto,
             body.model.to_proto(),
             self.compared,
-            self.samples[:SEARCHED],
+            samples,
             data_dir=self.model.data_dir,
         )
         beyond: dict[str, Reason] = {}
@@ -208,16 +207,18 @@ class _Settling:
         return beyond or lost
 
     def _nearer(
-        self, body: HalfBody, stays: Mapping[str, Reason], outputs: Mapping[str, Energy]
+        self, trial: BodyTrial, body: HalfBody, stays: Mapping[str, Reason], outputs: Mapping[str, Energy]
     ) -> dict[str, Reason]:
         """What stays so that all outputs are as near as they are to be: some steps from either end."""
         far = {name: loss for name, loss in outputs.items() if not self._is_near(name, loss)}
         name, loss = min(far.items(), key=lambda entry: entry[1].sqnr_db)
         needed = max(self.needed.get(name, FLOOR_DB), FLOOR_DB)
-        where = "in front of its Softmax, " if name in self.logits else ""
-        why = Reason("accuracy", f"{where}{name!r} has {loss.sqnr_db:.0f} dB without, and needs {needed:.0f}")
+        figures = f"{loss.sqnr_db:.0f} dB without, and"
+        text = f"{name!r} has {figures} needs {needed:.0f}"
+        if output_of(name) != name:
+            text = f"{name} have {figures} need {needed:.0f}"
+        why = Reason("accuracy", text)
         best: dict[str, Reason] = {}
-        trial = self._whole.hardest(body, far, SEARCHED)
         for back in (True, False):
             groups: list[dict[str, Reason]] = []
             for nodes in self._steps(far, back=back):
@@ -283,7 +284,8 @@ class _Settling:
 
     def _steps(self, outputs: Collection[str], *, back: bool) -> list[list[Any]]:
         """The nodes that outputs depend on, by their distance from these, or from where the graph begins."""
-        nodes = {id(self.producer[name]): self.producer[name] for name in outputs}
+        made_by = [self.producer[output_of(name)] for name in outputs]
+        nodes = {id(node): node for node in made_by}
         levels, seen = [list(nodes.values())], set(nodes)
         while levels[-1]:
             behind = [self.producer.get(t.name) for node in levels[-1] for t in reads(node)]

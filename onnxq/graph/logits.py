@@ -22,6 +22,9 @@ from onnxq.graph.source import copy_model
 _SHAPES = ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 
 
+_NOTHING = 104.0
+"""So far below the greatest logit a float32 score is 0: exp(-104) is less than the least number."""
+
 _ONE_AXIS, _AXES_READ = 13, 18
 """Opsets from which on a Softmax is along one axis, and a ReduceMean reads its axes."""
 
@@ -85,22 +88,31 @@ class Logits:
     axis: int
 
     def about_mean(self, values: np.ndarray) -> np.ndarray:
-        """Values of it less the mean of the finite ones of each row, as `at_logits` gives them."""
-        finite = np.isfinite(values)
-        total = np.where(finite, values, 0).sum(self.axis, keepdims=True)
-        return np.asarray(values - total / np.maximum(finite.sum(self.axis, keepdims=True), 1))
+        """Values of it less their mean in each row; 0 for those of classes that a Softmax makes 0."""
+        wide = values.astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            seen = ~(wide < wide.max(self.axis, keepdims=True) - _NOTHING)  # what is no number is seen
+            count = np.maximum(seen.sum(self.axis, keepdims=True), 1)
+            mean = np.where(seen, wide, 0.0).sum(self.axis, keepdims=True) / count
+            return np.where(seen, wide - mean, 0.0).astype(np.float32)
 
 
-def logits_of(model: onnx.ModelProto) -> Mapping[str, Logits]:
-    """Of the outputs that `at_logits` makes those in front of a Softmax: what is there, by output."""
+def logits_of(model: onnx.ModelProto, *, casts: bool = False) -> Mapping[str, Logits]:
+    """Of the outputs that `at_logits` makes those in front of a Softmax: what is there, by output.
+
+    Args:
+        model: the model.
+        casts: whether there may be a Cast between the Softmax and the output.
+    """
     return {
         output: Logits(model.graph.node[place].input[0], axis)
-        for place, (axis, _, output) in _softmaxes(model).items()
+        for place, (axis, _, output) in _softmaxes(model, casts=casts).items()
     }
 
 
-def _softmaxes(model: onnx.ModelProto) -> dict[int, tuple[int, int, str]]:
+def _softmaxes(model: onnx.ModelProto, *, casts: bool = False) -> dict[int, tuple[int, int, str]]:
     """The Softmax nodes behind which a sample has one row of classes, by place: axis, type and output."""
+    passed = (*_SHAPES, "Cast") if casts else _SHAPES
     if opset_of(model) < _ONE_AXIS:
         return {}
     makers = {name: place for place, node in enumerate(model.graph.node) for name in node.output}
@@ -119,7 +131,7 @@ def _softmaxes(model: onnx.ModelProto) -> dict[int, tuple[int, int, str]]:
         if len(classes) != 1 or not classes[0]:
             continue
         name = output.name
-        while (place := makers.get(name)) is not None and model.graph.node[place].op_type in _SHAPES:
+        while (place := makers.get(name)) is not None and model.graph.node[place].op_type in passed:
             if readers.get(name):
                 break
             name = model.graph.node[place].input[0]

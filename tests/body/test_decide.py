@@ -9,8 +9,7 @@ from onnx import numpy_helper, parser
 
 from onnxq.body.bounds import is_float32, needed
 from onnxq.body.decide import above_db, decide
-from onnxq.body.emulate import losses
-from onnxq.graph.logits import logits_of
+from onnxq.body.emulate import losses, with_logits
 from onnxq.graph.model import Model
 from onnxq.judge.policies import ABOVE_DB, LEAST_ABOVE_DB
 from onnxq.quant.post_scale import post_scale
@@ -96,26 +95,93 @@ def classifier(factor: float = 1.0) -> Model:
     )
 
 
-def test_scores_are_judged_in_front_of_their_softmax() -> None:
+def test_scores_are_judged_in_front_of_their_softmax_too() -> None:
     """Samples of which the scores are clear hide it: nothing of half precision is seen behind the Softmax."""
     model, int8 = classifier(), classifier(1.01).to_proto()  # at 40 dB
-    feeds = []
+    clear = []
     for place in range(4):
         x = np.zeros((1, 16), np.float32)
         x[0, place] = 60.0
-        feeds.append({"x": x})
+        clear.append({"x": x})
     ranges = dict.fromkeys(needed(model), (-2200.0, 2200.0))
     proto = model.to_proto()
-    decision = decide(model, int8, "fp16", ranges, feeds)
+    decision = decide(model, int8, "fp16", ranges, clear)
     assert decision.settled is not None
     assert decision.settled.reached
-    assert decision.stays["b"].code == "accuracy"
-    assert str(decision.stays["b"]).startswith("in front of its Softmax, 'y' has ")
+    assert [*decision.settled.outputs] == ["y"]
+    assert str(decision.stays["b"]).startswith("the logits of 'y' have ")
     half = decision.in_half(model)
     assert half is not None
-    body = half.convert(model).model.to_proto()
-    assert losses(proto, body, {"y": 0}, feeds)["y"].sqnr_db > 100
-    assert losses(proto, body, {"y": 0}, feeds, logits=logits_of(proto))["y"].sqnr_db < 30
+    body, worse = (one.convert(model).model.to_proto() for one in (decision, half))
+    ends = dict.fromkeys(with_logits(proto, ["y"]), 0)
+    assert [*losses(proto, worse, ends, clear)] == ["y", "the logits of 'y'"]
+    scores, logits = losses(proto, worse, ends, clear).values()
+    assert scores.sqnr_db > 100
+    assert logits.sqnr_db < 30
+    unclear = [{"x": RNG.uniform(-2, 2, (1, 16)).astype(np.float32)} for _ in range(8)]
+    assert losses(proto, worse, ends, unclear)["y"].sqnr_db < 15
+    assert losses(proto, body, ends, unclear)["y"].sqnr_db > 55  # what the Softmax reads, too
+
+
+@pytest.mark.parametrize("mask", [-1e4, -1e9, float(np.finfo(np.float32).min)])
+def test_masked_classes_are_no_signal(mask: float) -> None:
+    """A mask in front of the last Softmax: what stays is what stays without it."""
+    masks = np.where(np.arange(16) % 4 == 1, mask, 0).astype(np.float32)
+
+    def policy(factor: float = 1.0) -> Model:
+        return with_weights(
+            """g (float[1, 16] x) => (float[1, 16] y)
+            { m = MatMul (x, w)  b = Add (m, bias)  p = Add (b, masks)  y = Softmax <axis = 1> (p) }""",
+            w=factor * np.eye(16, dtype=np.float32),
+            bias=2100.0 + np.arange(16, dtype=np.float32) * 0.37,
+            masks=masks,
+        )
+
+    model = policy()
+    feeds = [{"x": RNG.uniform(-2, 2, (1, 16)).astype(np.float32)} for _ in range(4)]
+    ranges = dict.fromkeys(("x", "m", "b"), (-2200.0, 2200.0)) | {"p": (mask, 2200.0), "y": (0.0, 1.0)}
+    decision = decide(model, policy(1.01).to_proto(), "bf16", ranges, feeds)
+    assert decision.settled is not None
+    assert decision.settled.reached
+    body = decision.convert(model).model.to_proto()
+    assert losses(model.to_proto(), body, {"y": 0}, feeds)["y"].sqnr_db > 40
+
+
+def test_the_hardest_samples_make_most_of_the_noise() -> None:
+    """Not those of the least SQNR of their own: an output of next to nothing has none."""
+    text = "g (float[1, 16] x) => (float[1, 16] y) { m = Mul (x, three)  b = Sub (m, size)  y = Mul (b, w) }"
+    three, third = np.array(3, np.float32), np.full((1, 16), 0.3, np.float32)
+    size = (three * third)[0]
+    model, int8 = (
+        with_weights(text, size=size, three=three, w=np.array(w, np.float32)) for w in (1.0, 1.001)
+    )
+    normal = [{"x": RNG.uniform(10, 60, (1, 16)).astype(np.float32)} for _ in range(2)]
+    zero = [{"x": third}] * 2  # 0 in float32, and 0.0005 in half precision
+    ranges = dict.fromkeys(needed(model), (-200.0, 200.0))
+    stays = []
+    for feeds in (normal + zero, normal):
+        decision = decide(model, int8.to_proto(), "fp16", ranges, feeds)
+        assert decision.settled is not None
+        assert decision.settled.reached
+        assert len(decision.settled.found) == 1
+        stays.append({*decision.stays})
+    assert stays[0] == stays[1]
+
+
+def test_what_the_last_samples_lose_is_said_to_be_lost() -> None:
+    """So that it stays whatever the bytes, as what is there for the sake of accuracy does not."""
+    model = with_weights(
+        "g (float[1, 16] x) => (float[1, 16] y) { m = Add (x, size)  b = Sub (m, size)  y = Mul (b, two) }",
+        size=np.full(16, 2100.0, np.float32),
+        two=np.array(2.0, np.float32),
+    )
+    even = [{"x": np.full((1, 16), 2.0, np.float32)}] * 3  # half precision holds 2102
+    small = [{"x": RNG.uniform(-0.4, 0.4, (1, 16)).astype(np.float32)}]
+    ranges = dict.fromkeys(needed(model), (-5000.0, 5000.0))
+    decision = decide(model, None, "fp16", ranges, [*even, *(small * 9)])
+    assert decision.settled is not None
+    assert decision.settled.reached
+    assert {why.code for why in decision.stays.values()} == {"lost"}
 
 
 def test_all_samples_say_whether_more_has_to_stay() -> None:

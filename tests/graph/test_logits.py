@@ -56,15 +56,22 @@ def test_what_is_there_is_what_scores_become(opset: int) -> None:
     model.graph.output[0].type.tensor_type.shape.dim[0].dim_param = "N"
     values = np.random.default_rng(0).standard_normal((2, 10)).astype(np.float32) * 30
     values[0, 3] = values[1, 5] = np.inf  # masked classes
-    (found,) = logits_of(model).items()
-    assert found[0] == "y"
-    assert found[1].tensor == "r"
-    ours = found[1].about_mean(-values)
-    finite = np.isfinite(ours)
-    theirs = run(at_logits(model), values)
-    np.testing.assert_array_equal(np.isfinite(theirs), finite)
-    np.testing.assert_allclose(ours[finite], theirs[finite], rtol=1e-5, atol=1e-5)
+    ((output, found),) = logits_of(model).items()
+    assert (output, found.tensor) == ("y", "r")
+    theirs = run(at_logits(model, copy=True), values)
+    finite = np.isfinite(theirs)
     assert finite.sum() == 18
+    expected = np.where(finite, theirs, 0)
+    for mask in (np.inf, 1e4, 1e9, np.finfo(np.float32).max):
+        values[0, 3] = values[1, 5] = mask
+        np.testing.assert_allclose(found.about_mean(-values), expected, rtol=1e-5, atol=1e-5)
+    values[0, 0] = np.nan
+    assert not np.isfinite(found.about_mean(-values)[0]).any()
+    (inner,) = model.graph.node[-1:]
+    inner.output[0] = "s"
+    model.graph.node.append(onnx.helper.make_node("Cast", ["s"], ["y"], to=onnx.TensorProto.FLOAT))
+    assert not logits_of(model)
+    assert logits_of(model, casts=True) == {"y": found}
     assert not logits_of(net(12, "1, 10", "1, 10", SOFT.format(axis=1)))  # along all axes from one on
 
 

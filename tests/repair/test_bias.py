@@ -141,3 +141,23 @@ def test_of_one_sample_nothing_is_shrunk() -> None:
     y, z = both()
     f = activation("Relu", 24)
     np.testing.assert_array_equal(shifts([y], [z], f, [[len(y)]]), shifts([y], [z], f))
+
+
+def test_a_part_without_rows_says_nothing() -> None:
+    y, z = of_samples(0.1, 0.2)
+    f = activation("Relu", 400)
+    found = shifts([y, y[:0]], [z, z[:0]], f, [[30] * 20, []])
+    np.testing.assert_array_equal(found, shifts([y], [z], f, [[30] * 20]))
+
+
+def test_what_is_shrunk_is_the_difference_behind_the_activation() -> None:
+    """Where a Relu gives 0 the sums may differ as they like."""
+    y, z = of_samples(0.0, 3.0)
+    f = activation("Relu", 400)
+    rng = np.random.default_rng(1)
+    y, z = y - 100.0, z - 100.0
+    some = rng.random(y.shape) < 0.5
+    y[some], z[some] = 5.0, 4.0  # all samples show this
+    found = shifts([y], [z], f, [[30] * 20])
+    np.testing.assert_allclose(found, shifts([y], [z], f), rtol=0.02)
+    assert found.min() > 0.5

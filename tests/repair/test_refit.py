@@ -91,3 +91,14 @@ def test_one_sample_and_what_is_not_finite_change_nothing() -> None:
     assert not refit([*halves(weights, exact, codes)[:1], other], np.ones(OUTPUTS)).any()
     zero = np.zeros_like(codes)
     assert not refit(halves(weights, exact[:1] * 0 + np.zeros_like(zero), zero), np.ones(OUTPUTS)).any()
+
+
+def test_some_of_many_outputs_choose_for_all() -> None:
+    """Of outputs that repeat, what some choose is what all choose."""
+    exact, codes = inputs(4000, 1, 60.0)
+    weights = np.random.default_rng(2).standard_normal((OUTPUTS, TERMS))
+    price = np.linspace(1.0, 2.0, OUTPUTS)
+    few = refit(halves(weights, exact, codes), price)
+    many = refit(halves(np.tile(weights, (50, 1)), exact, codes), np.tile(price, 50))
+    assert few.any()
+    np.testing.assert_allclose(many, np.tile(few, (50, 1)), rtol=1e-4, atol=1e-6)
