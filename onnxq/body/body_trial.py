@@ -22,6 +22,8 @@ from onnxq.judge.sqnr import Energy
 # Of the nodes so many at most are tried apart: to run what is in front of them takes as long as a trial.
 _MOST = 3 / 4
 
+_HUGE = 1e300  # noise of what is not finite
+
 Convert = Callable[[Model, Mapping[str, Reason], Collection[str]], HalfBody]
 """Makes a body of a model: what stays float32, and inputs that do so whatever the others are."""
 
@@ -38,6 +40,7 @@ class BodyTrial:
         compared: float tensors of it that are the same in float32, but for rounding.
         fed: those that are inputs, which the body in front of it computes.
         rest: how far other outputs are, which it has nothing to do with.
+        signal: what the power of each output counts as; None: what it is in the samples.
     """
 
     model: Model
@@ -47,6 +50,7 @@ class BodyTrial:
     compared: Collection[str]
     fed: frozenset[str] = frozenset()
     rest: Mapping[str, Energy] | None = None
+    signal: Mapping[str, float] | None = None
 
     def body(self, stays: Mapping[str, Reason]) -> HalfBody:
         """The body in which some nodes stay float32."""
@@ -62,6 +66,8 @@ class BodyTrial:
         for place, values in enumerate(self._run(body)):
             for name, got in zip(energies, values, strict=True):
                 energies[name].add(self.wanted[name][place], got)
+        for name, energy in energies.items():
+            energy.signal = (self.signal or {}).get(name, energy.signal)
         return energies | dict(self.rest or {})
 
     def _run(self, body: HalfBody) -> Iterator[list[np.ndarray]]:
@@ -70,6 +76,8 @@ class BodyTrial:
 
     def hardest(self, body: HalfBody, names: Collection[str], count: int) -> BodyTrial:
         """That of so many samples, which make most of the noise of some outputs.
+
+        The power of an output counts as their part of the noise: with this body it is as near as in all.
 
         Raises:
             RunError: the body does not run.
@@ -85,11 +93,14 @@ class BodyTrial:
                 signal[place, end] = loss.signal
                 noise[place, end] = math.inf if loss.beyond or loss.mismatched else loss.noise
         asked = np.array([name in names for name in self.wanted])
-        shares = noise / np.maximum(signal.sum(axis=0), np.finfo(float).tiny)
+        power, tiny = signal.sum(axis=0), np.finfo(float).tiny
+        shares = noise / np.maximum(power, tiny)
         worst = -np.where(asked, shares, 0.0).max(axis=1, initial=0.0)
         places = sorted(np.argsort(worst, kind="stable")[:count].tolist())
         wanted = {name: [values[place] for place in places] for name, values in self.wanted.items()}
-        return replace(self, samples=[self.samples[place] for place in places], wanted=wanted)
+        part = np.minimum(noise[places].sum(axis=0), _HUGE) / np.clip(noise.sum(axis=0), tiny, _HUGE)
+        counted = dict(zip(self.wanted, (power * part).tolist(), strict=True))
+        return replace(self, signal=counted, samples=[self.samples[place] for place in places], wanted=wanted)
 
     def behind(
         self, nodes: Collection[str], stays: Mapping[str, Reason], outputs: Mapping[str, Energy]

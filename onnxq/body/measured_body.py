@@ -280,7 +280,10 @@ class _Settling:
             rest_of = {other: why for other, why in kept.items() if other != name}
             if rest_of and suffices([rest_of]):
                 kept = rest_of
-        return kept
+        for more in (kept, _merged(chosen)):  # which may do for the hardest samples alone
+            if len(self.samples) <= SEARCHED or self._enough(self._tried(self._whole, {**stays, **more})[1]):
+                return more
+        return _merged(groups[:high])
 
     def _steps(self, outputs: Collection[str], *, back: bool) -> list[list[Any]]:
         """The nodes that outputs depend on, by their distance from these, or from where the graph begins."""
