@@ -12,12 +12,12 @@ import onnx
 from onnxq.base.reason import Reason, code_of
 from onnxq.body.bounds import Ranges, is_float32
 from onnxq.body.convert import HalfBody, to_half
-from onnxq.body.emulate import losses, with_logits
+from onnxq.body.emulate import losses, output_of, with_logits
 from onnxq.body.formats import Kind
 from onnxq.body.islands import Islands, islands
 from onnxq.body.measured_body import MeasuredBody, settle
 from onnxq.graph.model import Model
-from onnxq.judge.policies import ABOVE_DB, ENOUGH_DB, LEAST_ABOVE_DB
+from onnxq.judge.policies import ABOVE_DB, ENOUGH_DB, LEAST_ABOVE_DB, SCORES_DB
 from onnxq.judge.sqnr import Energy
 
 
@@ -135,8 +135,9 @@ def _needed(
     if quantized is None or not ends:
         return {}
     int8: Mapping[str, Energy] = losses(proto, quantized, ends, samples, data_dir=model.data_dir)
+    scored = {output_of(name) for name in ends if output_of(name) != name}
     return {
-        name: min(loss.sqnr_db + above, ENOUGH_DB)
+        name: min(loss.sqnr_db + above, SCORES_DB if name in scored else ENOUGH_DB)
         for name, loss in int8.items()
         if math.isfinite(loss.sqnr_db)
     }

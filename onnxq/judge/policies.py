@@ -109,6 +109,9 @@ LEAST_ABOVE_DB = 10.0
 # By how much less it may be all the same: more float32 would bring an output 0.2 dB, and costs bytes.
 SHORT_DB = 2.0
 
+# What is near enough of scores whose logits are judged, too: a few samples may be clear, and near by chance.
+SCORES_DB = ENOUGH_FOR_ALL_DB + LEAST_ABOVE_DB
+
 # What is always near enough: float32 has about 140 dB of its own.
 ENOUGH_DB = 100.0
 

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from onnxq.advice.worth import Worth, worth_of
 from onnxq.base.reason import Reason
 from onnxq.body.decide import Decision
+from onnxq.body.emulate import LogitsName, Tapped
+from onnxq.graph.logits import logits_of
 from onnxq.judge.about_mean import AboutMeanGroups
 from onnxq.judge.acceptance import GROUPS, Levels, judged
 from onnxq.judge.policies import TOGETHER
@@ -24,11 +27,12 @@ from onnxq.pipeline.searches.body import BODY
 from onnxq.pipeline.searches.compile import COMPILE
 from onnxq.pipeline.searches.repair import REPAIR
 from onnxq.pipeline.state import RunRequest, RunState
-from onnxq.pipeline.verifying import runner
+from onnxq.pipeline.verifying import loading, runner
 from onnxq.quant.plan import QuantPlan
 from onnxq.repair.engine_bytes import engine_bytes
 from onnxq.repair.ledger import RepairStep, taking
 from onnxq.run import ort
+from onnxq.run.ort import Feeds
 from onnxq.task.counted import counted
 
 _SAMPLES = 16
@@ -101,18 +105,30 @@ def _with_less_room(request: RunRequest, state: RunState) -> RunState | None:
 
 
 def _levels(request: RunRequest, states: Sequence[RunState]) -> list[Levels]:
-    """How near the outputs of each file are, as it is written, on samples that choose."""
+    """How near each file is on samples that choose: its outputs, or their logits where all have some."""
     first = states[0]
     job, floats = first.built.job, (first.unrepaired or first).built.floats
-    exact = ort.load(floats.reference, data_dir=floats.model.data_dir)
-    outputs = list(exact.outputs)
-    counter = counted(request.task, outputs)
+    outputs = [info.name for info in floats.reference.graph.output]
+    logits = logits_of(floats.reference)
+    in_front = logits if {*outputs} <= {*logits} else {}
+    counter = counted(request.task, outputs, in_front)
     dealt = AboutMeanGroups(job.parts_of(outputs), request.weights, GROUPS, len(states), counter)
-    runners = [runner(job, one.built.written.proto, emulate=one.built.emulates) for one in states]
+    runs: list[Callable[[Feeds], list[Any]]]
+    if in_front:
+        names, folder = [LogitsName(name) for name in outputs], job.model.data_dir
+        written = (job.part(one.built.written.proto)[0] for one in states)
+        parts = [floats.reference, *map(job.runnable, written)]
+        with loading():
+            runs = [Tapped(part, names, folder).run for part in parts]
+    else:
+        exact = ort.load(floats.reference, data_dir=floats.model.data_dir)
+        files = (one.built for one in states)
+        runs = [exact.run, *(runner(job, one.written.proto, emulate=one.emulates).run for one in files)]
     sampling = request.sampling
     with sampling.named():
         for feeds in itertools.islice(sampling.feeds(sampling.proposing()), _SAMPLES):
-            dealt.add(exact.run(feeds, outputs), [one.run(feeds, outputs) for one in runners], feeds)
+            want, *found = (run(feeds) for run in runs)
+            dealt.add(want, found, feeds)
     return Levels.of_each(dealt.groups)
 
 
