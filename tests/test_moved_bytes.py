@@ -26,8 +26,8 @@ SAMPLES = [
 ]
 
 
-def net(path: Path) -> Path:
-    """Depthwise convolutions, which stay in float, between pointwise ones in int8."""
+def net(path: Path, *, scores: bool = False) -> Path:
+    """Depthwise convolutions, which stay in float, between pointwise ones in int8; or clear scores behind."""
     rng = np.random.default_rng(0)
     body = "".join(
         f"d{i} = Conv <group = 32, pads = [1, 1, 1, 1]> (p{i}, w{i})  "
@@ -38,6 +38,15 @@ def net(path: Path) -> Path:
         f"""<ir_version: 8, opset_import: ["" : 17]> g (float[1, 16, 24, 24] x) => (float[1, 32, 24, 24] y)
         {{ c = Conv <pads = [1, 1, 1, 1]> (x, w)  p0 = Relu (c)  {body} y = Conv (p3, v) }}"""
     )
+    if scores:
+        tail = onnx.parser.parse_graph(
+            """g (float[1, 32, 24, 24] y) => (float[1, 32] s)
+            { a = GlobalAveragePool (y)  f = Flatten (a)  l = Mul (f, factor)  s = Softmax <axis = 1> (l) }"""
+        )
+        model.graph.node.extend(tail.node)
+        model.graph.initializer.append(from_array(np.float32(4), "factor"))
+        del model.graph.output[:]
+        model.graph.output.extend(tail.output)
     shapes = {"w": (32, 16, 3, 3), "v": (32, 32, 1, 1)}
     shapes |= {f"w{i}": (32, 1, 3, 3) for i in range(3)} | {f"v{i}": (32, 32, 1, 1) for i in range(3)}
     for name, shape in shapes.items():
@@ -55,8 +64,9 @@ def wide_body(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("onnxq.pipeline.searches.body.above_db", lambda gained: 45.0)
 
 
-def quantized(folder: Path, **options: Any) -> Any:
-    return onnxq.quantize(net(folder / "net.onnx"), SAMPLES, **options).report
+def quantized(folder: Path, *, scores: bool = False, **options: Any) -> Any:
+    samples = [{"x": one["x"] * (1 + (2 + place % 3) * scores)} for place, one in enumerate(SAMPLES)]
+    return onnxq.quantize(net(folder / "net.onnx", scores=scores), samples, **options).report
 
 
 def moved(report: Any) -> float:
@@ -85,6 +95,14 @@ def test_a_body_that_moves_more_than_float16_is_in_half_precision(
     )
 
 
+def louder(state: RunState) -> RunState:
+    """The same with all ranges of activations 16 times as wide."""
+    draft = state.built.draft
+    wide = {name: replace(one, amax=16 * one.amax) for name, one in draft.ranges.items()}
+    built = Built.of(state.built.job, replace(draft, ranges=wide), state.built.floats).finished()
+    return replace(state, built=built)
+
+
 @pytest.mark.parametrize("noisy", ["_with_half_body", "_with_less_room"])
 def test_the_nearer_file_is_taken(
     noisy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wide_body: None
@@ -92,15 +110,31 @@ def test_the_nearer_file_is_taken(
     half = moved_bytes._with_half_body
     quiet = {"_with_half_body", "_with_less_room"} - {noisy}
 
-    def louder(request: RunRequest, state: RunState) -> RunState | None:
+    def loud(request: RunRequest, state: RunState) -> RunState | None:
         found = half(request, state)
-        if found is None:
-            return None
-        draft = found.built.draft
-        wide = {name: replace(one, amax=16 * one.amax) for name, one in draft.ranges.items()}
-        built = Built.of(found.built.job, replace(draft, ranges=wide), found.built.floats).finished()
-        return replace(found, built=built)
+        return None if found is None else louder(found)
 
-    monkeypatch.setattr(moved_bytes, noisy, louder)
+    monkeypatch.setattr(moved_bytes, noisy, loud)
     monkeypatch.setattr(moved_bytes, quiet.pop(), half)
     assert quantized(tmp_path).about_mean.sqnr_about_mean_db > 25
+
+
+def test_files_with_clear_scores_are_heard_in_front_of_the_softmax(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leads: list[float] = []
+
+    def wanted(request: RunRequest, state: RunState) -> bool:
+        as_it_is, loud = moved_bytes._levels(request, (state, louder(state)))
+        assert as_it_is.sqnr_db is not None
+        assert loud.sqnr_db is not None
+        leads.append(as_it_is.sqnr_db - loud.sqnr_db)
+        return False
+
+    monkeypatch.setattr(
+        "onnxq.pipeline.quantization.COMPILED",
+        [replace(one, wanted=wanted) if one.name == "bytes" else one for one in searches.COMPILED],
+    )
+    quantized(tmp_path, scores=True)
+    assert len(leads) == 1
+    assert leads[0] > 10

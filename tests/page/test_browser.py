@@ -315,7 +315,7 @@ def test_keys(visit: Callable[..., Visit], small: Path) -> None:
     assert panel.is_visible()
     assert "block10/" in (panel.locator("h3").text_content() or "")
     page.keyboard.press("j")  # the panel follows
-    page.wait_for_function("document.querySelector('#layer h3').textContent.includes('block11/')")
+    page.locator("#layer h3", has_text="block11/").wait_for()
     page.keyboard.press("Escape")
     assert panel.is_hidden()
     assert page.evaluate("document.activeElement.id") == "table"
@@ -490,7 +490,7 @@ def test_five_thousand_layers(visit: Callable[..., Visit], large: Path) -> None:
     assert seen.page.locator("#count").text_content() == f"500 of {LAYERS} layers"
     assert seen.milliseconds("head.querySelector('button').click()") < 500
     assert seen.milliseconds("document.getElementById('table').scrollTop = 1e9") < 500
-    seen.page.wait_for_function("document.querySelector('.row:last-child').dataset.position === '499'")
+    seen.page.locator(".row:last-child[data-position='499']").wait_for(state="attached")
     seen.page.locator(".row").last.click()
     assert seen.page.locator("#layer").is_visible()
 
