@@ -147,8 +147,7 @@ class _Settling:
         stayed: list[tuple[str, ...]] = []
         body, outputs = self._tried(self._whole, stays)
         while len(stayed) < rounds and not self._enough(outputs):
-            far = {name: loss for name, loss in outputs.items() if not self._is_near(name, loss)}
-            trial = self._whole.hardest(body, far, SEARCHED)
+            trial = self._whole.hardest(body, self._far(outputs), SEARCHED)
             new = self._broken(body, trial.samples) or self._nearer(trial, body, stays, outputs)
             if not new:
                 break
@@ -178,6 +177,10 @@ class _Settling:
         if loss.signal == 0:  # all zeros: there is nothing to be near to
             return not loss.beyond
         return loss.sqnr_db >= max(self.needed.get(name, FLOOR_DB) - short_db, FLOOR_DB)
+
+    def _far(self, outputs: Mapping[str, Energy]) -> dict[str, Energy]:
+        """Those that are not as near as they are to be."""
+        return {name: loss for name, loss in outputs.items() if not self._is_near(name, loss)}
 
     def _enough(self, outputs: Mapping[str, Energy]) -> bool:
         """Whether nothing more stays for the outputs."""
@@ -210,7 +213,7 @@ class _Settling:
         self, trial: BodyTrial, body: HalfBody, stays: Mapping[str, Reason], outputs: Mapping[str, Energy]
     ) -> dict[str, Reason]:
         """What stays so that all outputs are as near as they are to be: some steps from either end."""
-        far = {name: loss for name, loss in outputs.items() if not self._is_near(name, loss)}
+        far = self._far(outputs)
         name, loss = min(far.items(), key=lambda entry: entry[1].sqnr_db)
         needed = max(self.needed.get(name, FLOOR_DB), FLOOR_DB)
         figures = f"{loss.sqnr_db:.0f} dB without, and"

@@ -3,7 +3,7 @@
 What a Softmax gives is nearly 0 or 1 for samples that are clear: a few that are not make all of the noise,
 and say by chance which of two models is nearer. The logits say it with each sample. A number that is added to
 all of the logits of a sample changes nothing, and is taken off: their mean. Those of classes that are masked
-are infinite, and have no part in it.
+have no part in it: they become -inf, whatever number masks them.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from onnxq.graph.source import copy_model
 _SHAPES = ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 
 
-_NOTHING = 104.0
-"""So far below the greatest logit a float32 score is 0: exp(-104) is less than the least number."""
+_MASKED = 1000.0
+"""So far below the greatest logit a class is masked: scores are 0 from 104 on, and logits spread less."""
 
 _ONE_AXIS, _AXES_READ = 13, 18
 """Opsets from which on a Softmax is along one axis, and a ReduceMean reads its axes."""
@@ -49,27 +49,36 @@ def at_logits(model: onnx.ModelProto, *, copy: bool = False) -> onnx.ModelProto:
     for place, (axis, kind, _) in sorted(places.items(), reverse=True):
         node = model.graph.node[place]
         given, out = node.input[0], node.output[0]
-        mean, axes, masked, zero, one, finite, counted, sum_, share = (
+        mean, axes, masked, zero, one, finite, counted, sum_, share, top, far, bottom, off, least = (
             _free(f"{out}_{what}", taken)
-            for what in ("mean", "axes", "masked", "zero", "one", "finite", "counted", "sum", "share")
-        )
+            for what in (
+                "mean", "axes", "masked", "zero", "one", "finite", "counted", "sum", "share",
+                "top", "far", "bottom", "off", "least",
+            )
+        )  # fmt: skip
         constants = {axes: np.array([axis])} if opset >= _AXES_READ else {}
         read = [axes] if constants else []
         attributes: dict[str, Any] = {} if constants else {"axes": [axis]}
         if kind == onnx.TensorProto.FLOAT:
-            constants |= {zero: np.array(0, np.float32), one: np.array(1, np.float32)}
+            numbers = {zero: 0, one: 1, far: _MASKED, least: -np.inf}
+            constants |= {name: np.array(value, np.float32) for name, value in numbers.items()}
             before = [
-                make_node("IsInf", [given], [masked]),
+                make_node("ReduceMax", [given, *read], [top], keepdims=1, **attributes),
+                make_node("Sub", [top, far], [bottom]),
+                make_node("Less", [given, bottom], [masked]),
                 make_node("Where", [masked, zero, given], [finite]),
                 make_node("Where", [masked, zero, one], [counted]),
                 make_node("ReduceMean", [finite, *read], [sum_], keepdims=1, **attributes),
                 make_node("ReduceMean", [counted, *read], [share], keepdims=1, **attributes),
                 make_node("Div", [sum_, share], [mean]),  # by 1 where none is masked
+                make_node("Sub", [given, mean], [off]),
             ]
-        else:  # of half precision IsInf may not run
+            last = make_node("Where", [masked, least, off], [out], name=node.name)
+        else:  # of half precision Less may not run
             before = [make_node("ReduceMean", [given, *read], [mean], keepdims=1, **attributes)]
+            last = make_node("Sub", [given, mean], [out], name=node.name)
         model.graph.initializer.extend(onnx.numpy_helper.from_array(v, n) for n, v in constants.items())
-        node.CopyFrom(make_node("Sub", [given, mean], [out], name=node.name))
+        node.CopyFrom(last)
         for earlier in reversed(before):
             model.graph.node.insert(place, earlier)
     return model
@@ -88,13 +97,13 @@ class Logits:
     axis: int
 
     def about_mean(self, values: np.ndarray) -> np.ndarray:
-        """Values of it less their mean in each row; 0 for those of classes that a Softmax makes 0."""
+        """Values of it less their mean in each row, float32; -inf for those of masked classes."""
         wide = values.astype(np.float64)
         with np.errstate(invalid="ignore"):
-            seen = ~(wide < wide.max(self.axis, keepdims=True) - _NOTHING)  # what is no number is seen
+            seen = ~(wide < wide.max(self.axis, keepdims=True) - _MASKED)  # what is no number is seen
             count = np.maximum(seen.sum(self.axis, keepdims=True), 1)
             mean = np.where(seen, wide, 0.0).sum(self.axis, keepdims=True) / count
-            return np.where(seen, wide - mean, 0.0).astype(np.float32)
+            return np.where(seen, wide - mean, -np.inf).astype(np.float32)
 
 
 def logits_of(model: onnx.ModelProto, *, casts: bool = False) -> Mapping[str, Logits]:
