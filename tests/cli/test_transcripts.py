@@ -27,7 +27,7 @@ _VARIES = (
     (re.compile(r"(?<=\()-?\d+\.\d(\s+to\s+)-?\d+\.\d(?=\))"), r"<n>\1<n>"),
     (re.compile(r"(?<=\.repair\.)[0-9a-f]{16}(?=\.npz)"), "<hash>"),
     (re.compile(r"\b[0-9a-f]{12} -> [0-9a-f]{12}\b"), "<hash> -> <hash>"),
-    (re.compile(r"\b[\d,]+ codes"), "<n> codes"),
+    (re.compile(r"(?<!TensorRT )\b[\d,]+(?=\s+(codes|runs)\b)"), "<n>"),
     (re.compile(r"-?\d+%(?=\s+of\s+the\s+noise)"), "<n>%"),
 )
 
