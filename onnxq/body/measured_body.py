@@ -40,6 +40,9 @@ _PARTS = 6
 
 _FEW = 8
 
+_FIRST, _MORE = 4, 4
+"""How many steps in front of an output are tried at first, and how many times more where they do not do."""
+
 SEARCHED = 2
 """With how many of the samples it is searched what has to stay: each trial runs them."""
 
@@ -141,11 +144,12 @@ class _Settling:
         self.ends = with_logits(proto, outputs)
         self.losses: dict[str, Energy] = {}
         self.trials = 0
+        self._last: tuple[dict[str, Reason], HalfBody, dict[str, Energy]] | None = None
 
     def run(self, stays: Mapping[str, Reason], rounds: int) -> MeasuredBody:
         stays = dict(stays)
         stayed: list[tuple[str, ...]] = []
-        body, outputs = self._tried(self._whole, stays)
+        body, outputs = self._with(stays)
         while len(stayed) < rounds and not self._enough(outputs):
             trial = self._whole.hardest(body, self._far(outputs), SEARCHED)
             new = self._broken(body, trial.samples) or self._nearer(trial, body, stays, outputs)
@@ -153,7 +157,7 @@ class _Settling:
                 break
             stays.update(new)
             stayed.append(tuple(new))
-            body, outputs = self._tried(self._whole, stays)
+            body, outputs = self._with(stays)
         reached = self._enough(outputs)
         # a quantized weight is no constant of the body any more, but as hard to hold
         stays.update((name, why) for name, why in body.stays.items() if why.code == "constant")
@@ -164,6 +168,12 @@ class _Settling:
         """The body in which some nodes stay, and how far outputs are from float32."""
         body = trial.body(stays)
         return body, trial.outputs(body)
+
+    def _with(self, stays: Mapping[str, Reason]) -> tuple[HalfBody, dict[str, Energy]]:
+        """The same of the whole model, on all samples; the last one is not tried again."""
+        if self._last is None or self._last[0] != stays:
+            self._last = dict(stays), *self._tried(self._whole, stays)
+        return self._last[1:]
 
     @functools.cached_property
     def _whole(self) -> BodyTrial:
@@ -224,9 +234,12 @@ class _Settling:
         best: dict[str, Reason] = {}
         for back in (True, False):
             groups: list[dict[str, Reason]] = []
+            most = len(best) or len(self.model.graph.nodes) + 1
             for nodes in self._steps(far, back=back):
                 group: dict[str, Reason] = {}
                 self._leave(body, group, nodes, why)
+                if len(_merged([*groups, group])) >= most:
+                    break
                 groups.append(group)
             fewest = self._fewest(trial, [group for group in groups if group], stays, outputs)
             if fewest and (not best or len(fewest) < len(best)):
@@ -251,9 +264,9 @@ class _Settling:
             outputs: how far the outputs are where nothing else does.
         """
         known: dict[frozenset[str], bool] = {}  # a part may be one node, which is tried by itself again
+        whole = trial
 
         def suffices(chosen: Sequence[dict[str, Reason]]) -> bool:
-            nonlocal trial
             if self.trials >= _TRIALS:
                 return False
             self.trials += 1
@@ -262,16 +275,21 @@ class _Settling:
             if names not in known:
                 _, found = self._tried(trial, {**stays, **more})
                 known[names] = all(map(self._is_near, found, found.values()))
-                if known[names] and chosen is not groups:  # what is tried now is part of this
-                    trial = trial.behind(names, stays, outputs)
             return known[names]
 
-        if not groups or not suffices(groups):
+        low = high = 0  # too few, enough
+        while low == high < len(groups) and self.trials < _TRIALS:  # most often a few do
+            high = min(max(_FIRST, _MORE * low), len(groups))
+            trial = whole.behind(_merged(groups[:high]), stays, outputs)
+            low = low if suffices(groups[:high]) else high
+        if low == high:
             return {}
-        low, high = 0, len(groups)  # too few, enough
         while high - low > 1 and self.trials < _TRIALS:
             middle = (low + high) // 2
-            low, high = (low, middle) if suffices(groups[:middle]) else (middle, high)
+            if suffices(groups[:middle]):  # what is tried now is part of this
+                high, trial = middle, trial.behind(_merged(groups[:middle]), stays, outputs)
+            else:
+                low = middle
         chosen = list(groups[:high])
         size = -(-high // _PARTS)
         for start in reversed(range(0, high, size)):
@@ -284,7 +302,7 @@ class _Settling:
             if rest_of and suffices([rest_of]):
                 kept = rest_of
         for more in (kept, _merged(chosen)):  # which may do for the hardest samples alone
-            if len(self.samples) <= SEARCHED or self._enough(self._tried(self._whole, {**stays, **more})[1]):
+            if len(self.samples) <= SEARCHED or self._enough(self._with({**stays, **more})[1]):
                 return more
         return _merged(groups[:high])
 

@@ -33,7 +33,7 @@ from onnxq.quant.measuring import Candidate, MeasuringCopy
 from onnxq.quant.patches import NONE, Patches
 from onnxq.quant.plan import Edge
 from onnxq.quant.ranges import Range
-from onnxq.repair.fit import Fitted, Fitter
+from onnxq.repair.fit import ROWS, Fitted, Fitter
 from onnxq.repair.spill import Spill
 from onnxq.repair.statistics import Channels, channel_axes
 from onnxq.repair.step_search import Refused, Tools, Version
@@ -55,7 +55,7 @@ _LOOKS = 8
 
 _LEAST_SHARE = 1e-3
 
-_ROWS_OF_TRIAL = 0.5  # rows with which a candidate is fitted, in parts of what is written
+_ROWS_OF_TRIAL = ROWS // 2  # with which a candidate is fitted
 
 _HEAVY = 1 << 25
 """Bytes of weights from which on pairs are not switched off: a measuring copy holds them several times."""
@@ -123,7 +123,7 @@ class _Bench:
                 reference=self._built.floats.reference,
                 ends=channel_axes(model, plan) if fold is None else None,
                 runnable=self._runnable,
-                rows_share=1.0 if fold is None else _ROWS_OF_TRIAL,
+                rows=ROWS if fold is None else _ROWS_OF_TRIAL,
                 progress=lambda done, total: self._job.observe("repair: fit", int(done), total),
             )
         return self._fitters[fold]

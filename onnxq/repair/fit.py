@@ -36,12 +36,13 @@ from onnxq.repair.threads import Threads
 from onnxq.run import ort
 from onnxq.run.ort import Feeds
 
-_ROWS, _FOR_A_TERM, _MOST_ROWS = 4096, 16, 8192
-"""With how many rows a layer is fitted, about; for each product of a sum, where codes are fitted; at most.
+ROWS = 4096
+"""With how many rows a layer is fitted, about.
 
-Measured: MobileNetV1's logits are as near with 2048 as with 8192 (its sums are of 256 products at most); a
-text encoder of 4096 rows in all loses 0.2 dB with half of them. A bias wants as many: in front of an average
-over positions what it misses counts more than the noise does, and SqueezeNet loses 1.2 dB with 1024."""
+Measured: MobileNetV1's logits are as near with 2048 as with 8192 (its sums are of 256 products at most),
+SqueezeNet's with as many as with 8192 (of 576); a text encoder of 4096 rows in all loses 0.2 dB with half of
+them. A bias wants as many: in front of an average over positions what it misses counts more than the noise
+does, and SqueezeNet loses 1.2 dB with 1024."""
 
 _FEW = 16  # rows with which nothing is fitted
 _BLOCK = 8  # samples whose rows are looked at together
@@ -85,9 +86,8 @@ class Fitter:
         ends: Mapping[str, int] | None = None,
         runnable: Callable[[onnx.ModelProto], onnx.ModelProto] = lambda proto: proto,
         threads: int | None = None,
-        budget_bytes: int = 1 << 24,
-        rows: int | None = None,
-        rows_share: float = 1.0,
+        budget_bytes: int = 1 << 26,
+        rows: int = ROWS,
         most_terms: int = 1152,
         progress: Callable[[int, int | None], None] = lambda done, total: None,
     ) -> None:
@@ -102,8 +102,7 @@ class Fitter:
             runnable: what onnxruntime runs of a model, and in which type.
             threads: samples that run side by side; None: as many as there are cores, four at most.
             budget_bytes: of activations in memory; the others go to a temporary file.
-            rows: with how many a layer is fitted, about; None: `_ROWS` and what follows it.
-            rows_share: with which part of these.
+            rows: with how many a layer is fitted, about.
             most_terms: of a layer whose codes are fitted.
             progress: hears how many runs are done, of as many as there are samples.
         """
@@ -112,7 +111,7 @@ class Fitter:
         self._runnable = runnable
         self._threads = Threads(threads)
         self._spill = Spill(budget_bytes)
-        self._rows, self._rows_share, self._most_terms = rows, rows_share, most_terms
+        self._rows, self._most_terms = rows, most_terms
         self._progress = progress
         self._floats: FloatRows | None = None
         self.runs = 0.0
@@ -155,20 +154,11 @@ class Fitter:
             fit = _Fit(self, floats, model, maps, draft)
             return fit.run()
 
-    def _wanted_rows(self, layer: FitLayer) -> int:
-        """With how many rows a layer is fitted, about: codes need the more the more products are summed."""
-        if self._rows is not None:
-            return self._rows
-        with_codes = layer.terms <= self._most_terms
-        rows = min(max(_ROWS, _FOR_A_TERM * layer.terms), _MOST_ROWS) if with_codes else _ROWS
-        return round(self._rows_share * rows)
-
     def _float_rows(self) -> FloatRows:
         """What the float model gives, run once."""
         if self._floats is None:
             layers, _ = fit_layers(self._model, self._plan)
             tensors = {layer.output: layer.axis for layer in layers.values()}
-            rows = {layer.output: self._wanted_rows(layer) for layer in layers.values()}
             by_name = self._model.graph.tensors()
             ranks = {}
             for name, axis in self._wanted.items():
@@ -183,7 +173,7 @@ class Fitter:
                     tensors,
                     ranks,
                     self._samples(),
-                    {name: max(1, -(-wanted // max(1, count))) for name, wanted in rows.items()},
+                    max(1, -(-self._rows // max(1, count))),
                     self._spill,
                     self._threads,
                     data_dir=self._model.data_dir,
@@ -426,15 +416,14 @@ class _Work:
         threads, codes = self._fit._threads, []
         for group in range(self._layer.groups):
             steps = self._weights[group].astype(np.float64) / self._scales[group][:, None]
-            weights = steps.astype(np.float32)
             halves = [
-                RowMoments.of(some, threads, None if aims is None else aims[part, group] - some @ weights.T)
+                RowMoments.of(rows[part, group], threads, None if aims is None else aims[part, group])
                 for part in (slice(middle), slice(middle, None))
-                for some in [rows[part, group].astype(np.float32)]
             ]
             aim, whole = steps, halves[0] + halves[1]
             if centred:
-                aim = steps + refit(halves, np.square(self._scales[group].astype(np.float64)))
+                missed = [half.less(steps) for half in halves]
+                aim = steps + refit(missed, np.square(self._scales[group].astype(np.float64)))
             second = second_moment(whole, centred=centred)
             codes.append(rounded(aim, second, threads.map, format=self._format))
             del second

@@ -90,7 +90,7 @@ def float_rows(
     tensors: Mapping[str, int],
     ends: Mapping[str, tuple[int, int]],
     samples: Iterable[Feeds],
-    each: Mapping[str, int],
+    each: int,
     spill: Spill,
     threads: Threads,
     *,
@@ -104,7 +104,7 @@ def float_rows(
         tensors: of which rows are taken: their channel axis, 1 or -1.
         ends: of which the ends of channels are taken: their channel axis, and their rank.
         samples: what is run.
-        each: how many rows of each of the tensors are taken of a sample, about.
+        each: how many rows of a tensor are taken of a sample, about.
         spill: keeps them.
         threads: run the samples.
         data_dir: the folder of the model's external data.
@@ -116,7 +116,7 @@ def float_rows(
     made_by = makers(model.graph)
     tensors = {name: axis for name, axis in tensors.items() if name in made_by}
     ends = {name: place for name, place in ends.items() if name in made_by}
-    opset, most = opset_of(model), max((each[name] for name in tensors), default=0)
+    opset = opset_of(model)
     names = list(dict.fromkeys((*tensors, *ends)))
 
     prefix = unused_prefix(model.graph, "onnxq_fit_")
@@ -130,7 +130,7 @@ def float_rows(
     def one(numbered: tuple[int, Feeds]) -> dict[str, np.ndarray]:
         index, feeds = numbered
         assert session is not None
-        fractions = {f"{prefix}fractions": _fractions(index, most)} if tensors else {}
+        fractions = {f"{prefix}fractions": _fractions(index, each)} if tensors else {}
         taken = {name: feeds[name] for name in session.inputs if name in feeds}
         return dict(zip(wanted, session.run({**taken, **fractions}, wanted), strict=True))
 
@@ -176,17 +176,17 @@ class _Probes(AddedNodes):
         made_by: Iterable[str],
         tensors: Mapping[str, int],
         ends: Mapping[str, tuple[int, int]],
-        each: Mapping[str, int],
+        each: int,
         opset: int,
         floats: Collection[str],
     ) -> None:
         super().__init__(prefix, opset)
         self._floats = frozenset(floats)
         if tensors:
-            most = max(each[name] for name in tensors)
-            self._input(f"{self._prefix}fractions", most)
+            self._input(f"{self._prefix}fractions", each)
             for name, values in (
-                ("zero", [0]), ("one", [1]), ("two", [2]), ("scale", [1 << _BITS]), ("count", range(most)),
+                ("zero", [0]), ("one", [1]), ("two", [2]), ("scale", [1 << _BITS]), ("most", [each]),
+                ("count", range(each)),
             ):  # fmt: skip
                 self._constant(name, values)
         order = {name: place for place, name in enumerate(made_by)}
@@ -195,7 +195,7 @@ class _Probes(AddedNodes):
         # the last first, as in calibration: onnxruntime then reduces a tensor as soon as it is there
         for name, place, rows in sorted(jobs, key=lambda job: order[job[0]], reverse=True):
             if rows:
-                self._rows(name, place, tensors[name], each[name])
+                self._rows(name, place, tensors[name])
             else:
                 self._ends(name, place, *ends[name])
         for place, name in enumerate(tensors):
@@ -208,10 +208,9 @@ class _Probes(AddedNodes):
             self._output(f"low{place}", TensorProto.FLOAT)
             self._output(f"high{place}", TensorProto.FLOAT)
 
-    def _rows(self, tensor: str, i: int, axis: int, most: int) -> None:
+    def _rows(self, tensor: str, i: int, axis: int) -> None:
         prefix = self._prefix
-        zero, one, two = (f"{prefix}{name}" for name in ("zero", "one", "two"))
-        each = self._constant(f"most{i}", [most])
+        zero, one, two, each = (f"{prefix}{name}" for name in ("zero", "one", "two", "most"))
         flat = self._node("Flatten", [tensor], f"flat{i}", axis=2 if axis == 1 else -1)
         shape = self._node("Shape", [flat], f"shape{i}")
         first = self._node("Slice", [shape, zero, one], f"first{i}")

@@ -37,7 +37,7 @@ from onnxq.repair.turn import Proposal, Turn
 from onnxq.repair.waves import Waves
 from onnxq.repair.workload import Workload
 
-_ROWS_EACH = 8  # rows for each number that is fitted: with so many a loss is likely chance
+_ROWS_EACH = 4  # rows for each number that is fitted: with so many a loss is likely chance
 
 
 class Refused(Exception):

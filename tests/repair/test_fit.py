@@ -317,14 +317,11 @@ def test_sizes_that_differ_from_sample_to_sample(streamed: list[Any]) -> None:
     np.testing.assert_allclose(np.concatenate([one[0].ravel() for one in streamed[0]]), after, atol=2e-5)
 
 
-@pytest.mark.parametrize(
-    ("channels", "most_terms", "rows"),
-    [(16, 1152, 4096), (32, 1152, 16 * 288), (32, 287, 4096)],  # few products; 16 rows for each; no codes
-)
-def test_rows_are_as_many_as_the_products_of_a_sum_want(channels: int, most_terms: int, rows: int) -> None:
+@pytest.mark.parametrize("channels", [16, 32])
+def test_rows_are_as_many_however_many_products_are_summed(channels: int) -> None:
     net = Net(1, channels, 72, 72)
     case = Case(net, net.add("Relu", net.conv("x", channels, 16, 3, 3, pads=[1] * 4)), samples=4)
-    assert case.fit("bias", "gptq", most_terms=most_terms).rows == rows
+    assert case.fit("bias", "gptq").rows == 4096
 
 
 def test_the_mean_that_other_codes_move_is_taken_off_whatever_it_is() -> None:
