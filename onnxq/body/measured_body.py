@@ -234,17 +234,16 @@ class _Settling:
         best: dict[str, Reason] = {}
         for back in (True, False):
             groups: list[dict[str, Reason]] = []
-            most = len(best) or len(self.model.graph.nodes) + 1
             for nodes in self._steps(far, back=back):
                 group: dict[str, Reason] = {}
                 self._leave(body, group, nodes, why)
-                if len(_merged([*groups, group])) >= most:
+                if best and len(_merged([*groups, group])) >= len(best):
                     break
                 groups.append(group)
             fewest = self._fewest(trial, [group for group in groups if group], stays, outputs)
             if fewest and (not best or len(fewest) < len(best)):
                 best = fewest
-            if best and len(best) <= _FEW:  # the other end would hardly take fewer, and takes as many runs
+            if len(best) <= _FEW:  # the other end would hardly take fewer, or does not do either
                 break
         return best
 

@@ -10,7 +10,7 @@ import pytest
 from onnx import numpy_helper, parser
 
 from onnxq.base.reason import Reason
-from onnxq.body import constant_losses
+from onnxq.body import constant_losses, measured_body
 from onnxq.body.body_trial import BodyTrial
 from onnxq.body.constant_losses import ConstantLosses
 from onnxq.body.convert import HalfBody, to_half
@@ -80,6 +80,28 @@ def test_a_tail_tells_what_the_whole_tells(io: bool) -> None:
 def test_what_is_most_of_a_model_is_no_tail() -> None:
     whole = trial(io=False)
     assert whole.behind({"m0"}, {}, whole.outputs(whole.body({}))) is whole
+
+
+def test_few_steps_in_front_of_an_output_are_tried_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    proto = chain()
+    proto.graph.node.extend(parser.parse_graph("g () => () { far = Add (y, big)  z = Sub (far, big) }").node)
+    proto.graph.initializer.append(numpy_helper.from_array(np.full(16, 60, np.float32), "big"))
+    proto.graph.output[0].name = "z"
+    for node in proto.graph.node:
+        node.name = node.output[0]
+    sizes: list[int] = []
+
+    def counted(model: Model, *rest: object, **more: object) -> HalfBody:
+        sizes.append(len(model.graph.nodes))
+        return to_half(model, *rest, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(measured_body, "to_half", counted)
+    result = settle(Model.open(proto), "fp16", {}, samples(), needed_db={"z": 50.0})
+    assert result.reached
+    assert set(result.stays) == {"far", "z"}
+    whole = 2 * LAYERS + 3
+    assert sizes.count(whole) == 3  # as it is, for what follows the first steps, and at the end
+    assert len(sizes) > 6
 
 
 def test_what_constants_lose_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
