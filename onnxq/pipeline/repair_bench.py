@@ -50,10 +50,10 @@ _IN_MEMORY, _KEPT = 1 << 23, 1 << 28
 
 _PIECES = 4  # as for choosing scales
 _NOW = Reason("repair", "as it is before thresholds are tried")
-_LOOKS = 4
+_LOOKS = 8
 """Samples that say how much of the noise some edges make: alone, as what is left without them varies more."""
 
-_LEAST_SHARE = 5e-3
+_LEAST_SHARE = 1e-3
 
 _ROWS_OF_TRIAL = ROWS // 2  # with which a candidate is fitted
 
