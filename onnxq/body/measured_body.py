@@ -41,7 +41,7 @@ _PARTS = 6
 _FEW = 8
 
 _FIRST, _MORE = 4, 4
-"""How many steps in front of an output are tried at first, and how many times more where they do not do."""
+"""How many steps from either end are tried at first, and how many times as many where they do not do."""
 
 SEARCHED = 2
 """With how many of the samples it is searched what has to stay: each trial runs them."""
@@ -266,7 +266,7 @@ class _Settling:
         whole = trial
 
         def suffices(chosen: Sequence[dict[str, Reason]]) -> bool:
-            if self.trials >= _TRIALS:
+            if self.trials >= _TRIALS and chosen is not groups:
                 return False
             self.trials += 1
             more = _merged(chosen)
@@ -277,10 +277,11 @@ class _Settling:
             return known[names]
 
         low = high = 0  # too few, enough
-        while low == high < len(groups) and self.trials < _TRIALS:  # most often a few do
-            high = min(max(_FIRST, _MORE * low), len(groups))
-            trial = whole.behind(_merged(groups[:high]), stays, outputs)
-            low = low if suffices(groups[:high]) else high
+        while low == high < len(groups):  # most often a few do
+            some = groups[: max(_FIRST, _MORE * low)] if self.trials < _TRIALS else groups
+            high, some = len(some), groups if len(some) == len(groups) else some
+            trial = whole.behind(_merged(some), stays, outputs)
+            low = low if suffices(some) else high
         if low == high:
             return {}
         while high - low > 1 and self.trials < _TRIALS:

@@ -86,7 +86,7 @@ class Fitter:
         ends: Mapping[str, int] | None = None,
         runnable: Callable[[onnx.ModelProto], onnx.ModelProto] = lambda proto: proto,
         threads: int | None = None,
-        budget_bytes: int = 1 << 26,
+        budget_bytes: int = 1 << 25,
         rows: int = ROWS,
         most_terms: int = 1152,
         progress: Callable[[int, int | None], None] = lambda done, total: None,
@@ -432,13 +432,15 @@ class _Work:
         return np.stack(codes)
 
     def _aims(self, samples: Sequence[int]) -> np.ndarray:
-        """What products of codes are to be, in steps of them: float32 [rows, groups, outputs]."""
-        layer, steps = self._layer, self._steps.reshape(-1)
+        """What products of codes are to be, about the mean, in steps of them: float32 [rows, groups, outputs].
+
+        The mean belongs to the bias. With it, sums in float32 would lose what products miss.
+        """
         aims = np.concatenate([self._exact(sample) for sample in samples])
-        aims -= (self.bias.astype(np.float64) * layer.beta).astype(np.float32)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            aims /= steps.astype(np.float32)
-        return aims.reshape(len(aims), layer.groups, -1)
+            aims /= self._steps.reshape(-1).astype(np.float32)
+            aims -= aims.mean(axis=0, dtype=np.float64).astype(np.float32)
+        return aims.reshape(len(aims), self._layer.groups, -1)
 
     def _exact(self, sample: int) -> np.ndarray:
         """What the float layer gives at the rows of a sample, float32 [rows, outputs]."""

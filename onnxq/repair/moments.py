@@ -37,7 +37,8 @@ class RowMoments:
         Args:
             rows: codes [rows, terms].
             threads: each adds up some of the rows.
-            aims: what the products are to be there, float32 [rows, outputs]; None: nobody asks.
+            aims: what the products are to be there, float32 [rows, outputs], about their means: sums in
+                float32 lose what is small beside these; None: nobody asks.
         """
         aims = np.empty((len(rows), 0), np.float32) if aims is None else aims
         terms, outputs = rows.shape[1], aims.shape[1]

@@ -96,7 +96,7 @@ def test_few_steps_in_front_of_an_output_are_tried_first(monkeypatch: pytest.Mon
         return to_half(model, *rest, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(measured_body, "to_half", counted)
-    result = settle(Model.open(proto), "fp16", {}, samples(), needed_db={"z": 50.0})
+    result = settle(Model.open(proto), "fp16", {}, samples() * 2, needed_db={"z": 50.0})
     assert result.reached
     assert set(result.stays) == {"far", "z"}
     whole = 2 * LAYERS + 3

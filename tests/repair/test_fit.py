@@ -324,6 +324,31 @@ def test_rows_are_as_many_however_many_products_are_summed(channels: int) -> Non
     assert case.fit("bias", "gptq").rows == 4096
 
 
+def test_what_is_missed_beside_large_means_is_not_lost() -> None:
+    """Inputs vary by half a step: sums that hold their means have next to nothing of what is missed."""
+    net = Net(1, 32, 24, 24)
+    weights = (net.rng.standard_normal((32, 32, 3, 3)) + 1) / np.sqrt(32 * 9)
+    case = Case(net, net.add("Conv", "x", net.const(weights.astype(np.float32)), pads=[0] * 4), samples=16)
+    rng = np.random.default_rng(9)
+    mix = rng.standard_normal((6, 32))
+
+    def drawn() -> list[Feeds]:
+        few = np.einsum("kc,skhw->schw", mix, rng.standard_normal((16, 6, 24, 24))) / np.sqrt(6)
+        values = 1 + 0.005 * (0.95 * few + 0.3 * rng.standard_normal(few.shape))
+        return [{"x": one[None].astype(np.float32)} for one in values]
+
+    case.feeds = drawn()
+    case.draft = draft_of(case.model, case.plan, case.feeds, "bias", "gptq", crop=1.0)
+    found = [case.fit("bias"), case.fit("bias", "gptq")]
+    case.feeds = drawn()
+    floats, *ours = (
+        np.stack([one[0] for one in case.run(proto)])
+        for proto in (case.model.to_proto(), *(case.file(one.patches) for one in found))
+    )
+    noise = [float(np.square(one - floats).sum()) for one in ours]
+    assert 10 * np.log10(noise[0] / noise[1]) > 9.5  # dB
+
+
 def test_the_mean_that_other_codes_move_is_taken_off_whatever_it_is() -> None:
     """Inputs that hardly vary about a mean: what their codes move the mean by is many times what varies."""
     net = Net(512, 32)

@@ -23,7 +23,8 @@ def inputs(rows: int, seed: int, clipped: float) -> tuple[np.ndarray, np.ndarray
 
 
 def halves(weights: np.ndarray, exact: np.ndarray, codes: np.ndarray) -> list[RowMoments]:
-    aims = (exact @ weights.T).astype(np.float32)
+    aims = exact @ weights.T
+    aims = (aims - aims.mean(axis=0)).astype(np.float32)
     middle = len(codes) // 2
     return [
         RowMoments.of(codes[part].astype(np.float32), Threads(1), aims[part]).less(weights)

@@ -354,6 +354,7 @@ def test_more_samples_judge_where_runs_are_left(
     ("gain", "spread", "rows_each", "verdict"),
     [
         (-0.3, 2.0, 64.0, "kept"),  # the interval does not show the loss
+        (-0.3, 2.0, 4.0, "kept"),
         (-0.3, 2.0, 3.9, "dropped"),  # few rows: it may be fitted to chance
         (-2.0, 0.2, 64.0, "dropped"),
     ],
