@@ -432,7 +432,7 @@ class _Work:
         return np.stack(codes)
 
     def _aims(self, samples: Sequence[int]) -> np.ndarray:
-        """What products of codes are to be, about the mean, in steps of them: float32 [rows, groups, outputs].
+        """What products of codes are to be, about the mean, in steps: float32 [rows, groups, outputs].
 
         The mean belongs to the bias. With it, sums in float32 would lose what products miss.
         """
