@@ -84,7 +84,7 @@ def said(ran: Ran) -> tuple[int, str, str]:
     steps = "".join(
         f"{line}\n" for line in ran.err.splitlines() if not re.fullmatch(r"onnxq: .*: \d+ s.*", line)
     )
-    out, err = (re.sub(r"\b[\d.]+ (s|k?B)\b", r"<n> \1", text) for text in (ran.out, steps))
+    out, err = (re.sub(r"\b[\d.]+(?=\s+(s|k?B)\b)", "<n>", text) for text in (ran.out, steps))
     return ran.code, out, err
 
 
