@@ -266,7 +266,7 @@ class _Settling:
         whole = trial
 
         def suffices(chosen: Sequence[dict[str, Reason]]) -> bool:
-            if self.trials >= _TRIALS and chosen is not groups:
+            if self.trials >= _TRIALS and chosen is not groups:  # all together are tried in any case
                 return False
             self.trials += 1
             more = _merged(chosen)
@@ -278,9 +278,9 @@ class _Settling:
 
         low = high = 0  # too few, enough
         while low == high < len(groups):  # most often a few do
-            some = groups[: max(_FIRST, _MORE * low)] if self.trials < _TRIALS else groups
-            high, some = len(some), groups if len(some) == len(groups) else some
-            trial = whole.behind(_merged(some), stays, outputs)
+            count = max(_FIRST, _MORE * low) if self.trials < _TRIALS else len(groups)
+            some = groups[:count] if count < len(groups) else groups
+            high, trial = len(some), whole.behind(_merged(some), stays, outputs)
             low = low if suffices(some) else high
         if low == high:
             return {}

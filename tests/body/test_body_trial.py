@@ -104,6 +104,21 @@ def test_few_steps_in_front_of_an_output_are_tried_first(monkeypatch: pytest.Mon
     assert len(sizes) > 6
 
 
+def test_all_steps_are_tried_when_trials_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = "".join(f" t{i} = Neg ({f't{i - 1}' if i else 'near'})" for i in range(12))
+    model = parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 17]> g (float[2, 16] x) => (float[2, 16] y)
+        {{ far = Add (x, big)  near = Sub (far, big) {steps}  y = Neg (t11) }}"""
+    )
+    model.graph.initializer.append(numpy_helper.from_array(np.full(16, 60, np.float32), "big"))
+    for node in model.graph.node:
+        node.name = node.output[0]
+    monkeypatch.setattr(measured_body, "_TRIALS", 1)  # the last steps, which do not do
+    result = settle(Model.open(model), "fp16", {}, samples(), needed_db={"y": 60.0})
+    assert result.reached
+    assert {"far", "near"} <= set(result.stays)
+
+
 def test_what_constants_lose_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     real = constant_losses.loss

@@ -325,7 +325,7 @@ def test_rows_are_as_many_however_many_products_are_summed(channels: int) -> Non
 
 
 def test_what_is_missed_beside_large_means_is_not_lost() -> None:
-    """Inputs vary by half a step: sums that hold their means have next to nothing of what is missed."""
+    """Inputs vary by half a step: float32 sums of what is aimed at have next to nothing of what is missed."""
     net = Net(1, 32, 24, 24)
     weights = (net.rng.standard_normal((32, 32, 3, 3)) + 1) / np.sqrt(32 * 9)
     case = Case(net, net.add("Conv", "x", net.const(weights.astype(np.float32)), pads=[0] * 4), samples=16)
