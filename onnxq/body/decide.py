@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,10 +13,12 @@ from onnxq.base.reason import Reason, code_of
 from onnxq.body.bounds import Ranges, is_float32
 from onnxq.body.convert import HalfBody, to_half
 from onnxq.body.emulate import losses, output_of, with_logits
-from onnxq.body.formats import Kind
+from onnxq.body.formats import Kind, narrowed
 from onnxq.body.islands import Islands, islands
 from onnxq.body.measured_body import MeasuredBody, settle
+from onnxq.graph.duplicate import duplicate
 from onnxq.graph.model import Model
+from onnxq.graph.wiring import constant_of
 from onnxq.judge.policies import ABOVE_DB, ENOUGH_DB, LEAST_ABOVE_DB, SCORES_DB
 from onnxq.judge.sqnr import Energy
 
@@ -33,6 +35,8 @@ class Decision:
         float32_io: the names of inputs and outputs that stay float32 all the same.
         islands: what was known before anything ran; None where it was stated.
         settled: what running it showed; None where it did not run.
+        refitted: the constants of the float model in whose place the quantized one has others, which the type
+            holds exactly.
     """
 
     kind: Kind
@@ -42,6 +46,11 @@ class Decision:
     float32_io: tuple[str, ...] = ()
     islands: Islands | None = None
     settled: MeasuredBody | None = None
+    refitted: frozenset[str] = frozenset()
+
+    def reference(self, model: Model) -> Model:
+        """What the body rounds: the float32 model, with refitted constants as the type holds them."""
+        return _holding(model, self.refitted, self.kind) if self.refitted else model
 
     def convert(self, model: Model, further: Mapping[str, Reason] | None = None) -> HalfBody:
         """A model with this body; `further`: nodes that stay float32 beside its own.
@@ -76,6 +85,7 @@ def decide(
     proto: onnx.ModelProto | None = None,
     io: bool = False,
     above: float = ABOVE_DB,
+    refitted: Collection[str] = (),
 ) -> Decision:
     """As much float32 as it takes.
 
@@ -88,6 +98,8 @@ def decide(
         proto: the float32 model, written; None: it is written here.
         io: whether float32 inputs and outputs of the model are of this type too.
         above: by how much each output is to be nearer to float32 than int8 leaves it.
+        refitted: constants in whose place the quantized model has others, which the type holds exactly: that
+            they are rounded in the float32 model is nothing that the body loses.
 
     Raises:
         RunError: a model does not run on the samples.
@@ -98,19 +110,35 @@ def decide(
     if not samples:
         return Decision(kind, io, kept.stays, masks, wide, kept)
     proto = model.to_proto() if proto is None else proto
+    needed_db = _needed(model, proto, quantized, samples, above)
+    refitted = frozenset(refitted)
+    if refitted:
+        model = _holding(model, refitted, kind)
+        proto = model.to_proto()
     settled = settle(
         model,
         kind,
         kept.stays,
         samples,
         proto=proto,
-        needed_db=_needed(model, proto, quantized, samples, above),
+        needed_db=needed_db,
         io=io,
         float32_io=wide,
         masks=kept.masks.sources,
         masked=kept.masks.tensors,
     )
-    return Decision(kind, io, settled.stays, masks, wide, kept, settled)
+    return Decision(kind, io, settled.stays, masks, wide, kept, settled, refitted)
+
+
+def _holding(model: Model, names: Collection[str], kind: Kind) -> Model:
+    """A model whose constants of these names are as the type holds them, where it does."""
+    result = duplicate(model)
+    tensors = result.graph.tensors()
+    for name in names:
+        values = constant_of(tensors[name]) if name in tensors else None
+        if values is not None and np.isfinite(held := narrowed(values, kind)).all():
+            tensors[name].values = held.astype(values.dtype)
+    return result
 
 
 def above_db(gained: float) -> float:

@@ -34,8 +34,8 @@ def shifts(
     quantized: Sequence[np.ndarray],
     activation: Activation,
     samples: Sequence[Sequence[int]] | None = None,
-) -> np.ndarray:
-    """What is to be added to each channel.
+) -> tuple[np.ndarray, np.ndarray]:
+    """What is to be added to each channel, and what its mean misses in each sample beside that.
 
     Args:
         exact: Y, float32 [rows, channels] in parts.
@@ -44,11 +44,15 @@ def shifts(
         samples: of each part, how many rows each of its samples has; None: nothing is shrunk.
 
     Returns:
-        float64 [channels], 0 for those in which Y is not finite.
+        float64 [channels], 0 for those in which Y is not finite; and the variance over samples of how far the
+        means behind the activation are apart, float64 [channels], 0 where it is not known.
     """
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         found = _shifts(_small(exact), _small(quantized), activation)
-        return found if samples is None else found * _shown(exact, quantized, activation, samples)
+        if samples is None or sum(map(len, samples)) < 2:
+            return found, np.zeros(len(found))
+        shown, variance = _shown(exact, quantized, activation, samples)
+        return found * shown, variance
 
 
 def _shown(
@@ -56,11 +60,9 @@ def _shown(
     quantized: Sequence[np.ndarray],
     activation: Activation,
     samples: Sequence[Sequence[int]],
-) -> np.ndarray:
-    """Which part of the difference of the means the samples show, 0 to 1: float64 [channels]."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which part of the difference of the means the samples show, 0 to 1, and its variance over samples."""
     counts = np.array([count for rows in samples for count in rows])[:, None]
-    if len(counts) < 2:
-        return np.ones(exact[0].shape[1])
     off = np.concatenate(
         [
             np.add.reduceat(
@@ -73,7 +75,8 @@ def _shown(
     total = counts.sum()
     mean = off.sum(axis=0) / total
     chance = len(counts) / (len(counts) - 1) * np.square(off - counts * mean).sum(axis=0) / total**2
-    return np.asarray(np.clip(np.nan_to_num(1.0 - chance / np.square(mean), nan=0.0, neginf=0.0), 0.0, 1.0))
+    shown = np.clip(np.nan_to_num(1.0 - chance / np.square(mean), nan=0.0, neginf=0.0), 0.0, 1.0)
+    return shown, np.nan_to_num(chance) * len(counts)
 
 
 def _shifts(

@@ -123,6 +123,21 @@ def test_scores_are_judged_in_front_of_their_softmax_too() -> None:
     assert losses(proto, body, ends, unclear)["y"].sqnr_db > 55  # what the Softmax reads, too
 
 
+def test_what_is_refitted_is_nothing_that_the_body_loses() -> None:
+    """The bias of the float model is not held; the one in its place is: nobody stays for it."""
+    model, int8 = classifier(), classifier(1.01).to_proto()
+    feeds = [{"x": RNG.standard_normal((1, 16)).astype(np.float32)} for _ in range(4)]
+    ranges = dict.fromkeys(needed(model), (-2200.0, 2200.0))
+    before = model.to_proto()
+    decision = decide(model, int8, "fp16", ranges, feeds, refitted={"bias", "gone"})
+    assert "b" in decide(model, int8, "fp16", ranges, feeds).stays
+    assert "bias" in decision.refitted
+    assert model.to_proto() == before
+    held = {one.name: numpy_helper.to_array(one) for one in decision.reference(model).to_proto().graph.initializer}
+    np.testing.assert_array_equal(held["bias"], (2100.0 + np.arange(16) * 0.37).astype(np.float16))
+    np.testing.assert_array_equal(held["w"], np.eye(16))
+
+
 @pytest.mark.parametrize("mask", [-1e4, -1e9, float(np.finfo(np.float32).min)])
 def test_masked_classes_are_no_signal(mask: float) -> None:
     """A mask in front of the last Softmax: what stays is what stays without it."""

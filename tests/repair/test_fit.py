@@ -14,7 +14,9 @@ from edit_nets import ranges
 from onnx import TensorProto, helper, numpy_helper
 
 from onnxq.base.errors import Fault
+from onnxq.body.formats import DTYPES, Kind
 from onnxq.draft.affine import ChannelMap
+from onnxq.draft.body import BodyPlan
 from onnxq.draft.draft import Draft
 from onnxq.graph.model import Model
 from onnxq.graph.runnable import runnable_part
@@ -272,6 +274,38 @@ def test_means_behind_the_activation_are_those_of_the_float_model() -> None:
     assert (left < 1.2 * chance + 5e-4).all()
     assert np.abs((before - exact).mean(axis=0)).max() > 5e-3
     assert left.max() < 2e-3
+
+
+def large_biases(*scales: float) -> Case:
+    """Two layers, a mean over positions; their biases are far larger than what is added to them."""
+    net = Net(1, 16, 12, 12)
+    for scale in scales:
+        weights = net.random(16, 16, 1, 1, scale=0.3)
+        net.add("Conv", "x" if not net.graph.node else net.graph.node[-1].output[0], weights,
+                net.const((scale * (10 + np.arange(16) / 7)).astype(np.float32)))  # fmt: skip
+        net.add("Relu" if len(net.graph.node) < 2 * len(scales) - 1 else "GlobalAveragePool", net.graph.node[-1].output[0])
+    return Case(net, net.graph.node[-1].output[0], samples=12)
+
+
+@pytest.mark.parametrize(
+    ("kind", "scales", "held"),
+    [
+        ("fp16", (0.1, 0.1), [True, True]),
+        ("fp16", (1.0, 30.0, 0.1), [True, True, True]),
+        ("fp16", (1.0, 30.0), [True, False]),  # of the last layer nothing makes up for it
+        ("fp16", (100.0, 0.1), [False, True]),
+        ("bf16", (10.0, 100.0), [False, False]),
+        (None, (0.1, 0.1), [False, False]),
+    ],
+)
+def test_biases_are_such_as_the_body_holds_where_that_loses_little(
+    kind: Kind | None, scales: tuple[float, ...], held: list[bool]
+) -> None:
+    case = large_biases(*scales)
+    case.draft = replace(case.draft, body=BodyPlan(kind))
+    found = case.fit("bias")
+    biases = [found.patches.biases[f"conv{2 * place}"] for place in range(len(scales))]
+    assert [bool((one.astype(DTYPES[kind or "fp16"]) == one).all()) for one in biases] == held
 
 
 @pytest.mark.parametrize("option", [{}, {"budget_bytes": 0}], ids=["memory", "files"])

@@ -16,7 +16,7 @@ from onnxq.base.errors import UserError
 from onnxq.base.heap import collected
 from onnxq.base.reason import Reason
 from onnxq.body.decide import Decision, above_db, decide
-from onnxq.body.formats import DTYPES, Kind
+from onnxq.body.formats import DTYPES, Kind, narrowed
 from onnxq.calib.stats import Stats
 from onnxq.draft.body import BodyPlan
 from onnxq.graph.model import Model
@@ -24,6 +24,7 @@ from onnxq.pipeline.building import Built, body_fault
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.search import ModelSearch
 from onnxq.pipeline.state import RunRequest, RunState
+from onnxq.quant.fits import fits_of
 from onnxq.run import ort
 
 SAMPLES = 4
@@ -78,6 +79,7 @@ def _decided(built: Built, kind: Kind, stats: Stats, sampling: Sampling) -> Body
             proto=floats.proto,
             io=body.io,
             above=above_db(body.gained_db),
+            refitted=_held(built, kind),
         )
     except ort.RunError as error:
         body = body.noting(f"the body did not run: {error}; what stays float32 is by ranges alone")
@@ -89,6 +91,19 @@ def _decided(built: Built, kind: Kind, stats: Stats, sampling: Sampling) -> Body
     notes = _notes(decision, samples, floats.model, measured=sampling.parts is not None)
     collected()
     return replace(body.noting(*notes), decision=decision)
+
+
+def _held(built: Built, kind: Kind) -> set[str]:
+    """The biases of the float model in whose place the quantized one has others that the type holds exactly."""
+    patches = built.draft.patches
+    values = {**patches.constants, **patches.biases}
+    fits = (fit for fit in fits_of(patches, built.floats.model) if fit.before)
+    return {
+        fit.before
+        for fit in fits
+        for bias in [values[fit.before if fit.before in patches.constants else fit.node]]
+        if np.array_equal(narrowed(bias, kind).astype(bias.dtype), bias)
+    }
 
 
 def _notes(decision: Decision, samples: Sequence[Any], model: Model, *, measured: bool) -> list[str]:
