@@ -133,7 +133,9 @@ def test_what_is_refitted_is_nothing_that_the_body_loses() -> None:
     assert "b" in decide(model, int8, "fp16", ranges, feeds).stays
     assert "bias" in decision.refitted
     assert model.to_proto() == before
-    held = {one.name: numpy_helper.to_array(one) for one in decision.reference(model).to_proto().graph.initializer}
+    held = {
+        one.name: numpy_helper.to_array(one) for one in decision.reference(model).to_proto().graph.initializer
+    }
     np.testing.assert_array_equal(held["bias"], (2100.0 + np.arange(16) * 0.37).astype(np.float16))
     np.testing.assert_array_equal(held["w"], np.eye(16))
 

@@ -278,13 +278,12 @@ def test_means_behind_the_activation_are_those_of_the_float_model() -> None:
 
 def large_biases(*scales: float) -> Case:
     """Two layers, a mean over positions; their biases are far larger than what is added to them."""
-    net = Net(1, 16, 12, 12)
-    for scale in scales:
-        weights = net.random(16, 16, 1, 1, scale=0.3)
-        net.add("Conv", "x" if not net.graph.node else net.graph.node[-1].output[0], weights,
-                net.const((scale * (10 + np.arange(16) / 7)).astype(np.float32)))  # fmt: skip
-        net.add("Relu" if len(net.graph.node) < 2 * len(scales) - 1 else "GlobalAveragePool", net.graph.node[-1].output[0])
-    return Case(net, net.graph.node[-1].output[0], samples=12)
+    net, last = Net(1, 16, 12, 12), "x"
+    for place, scale in enumerate(scales, 1):
+        bias = net.const((scale * (10 + np.arange(16) / 7)).astype(np.float32))
+        last = net.add("Conv", last, net.random(16, 16, 1, 1, scale=0.3), bias)
+        last = net.add("Relu" if place < len(scales) else "GlobalAveragePool", last)
+    return Case(net, last, samples=12)
 
 
 @pytest.mark.parametrize(

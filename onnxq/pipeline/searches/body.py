@@ -94,7 +94,7 @@ def _decided(built: Built, kind: Kind, stats: Stats, sampling: Sampling) -> Body
 
 
 def _held(built: Built, kind: Kind) -> set[str]:
-    """The biases of the float model in whose place the quantized one has others that the type holds exactly."""
+    """The biases of the float model in whose place others are quantized, which the type holds exactly."""
     patches = built.draft.patches
     values = {**patches.constants, **patches.biases}
     fits = (fit for fit in fits_of(patches, built.floats.model) if fit.before)
