@@ -185,7 +185,7 @@ class Fitter:
 
 
 _HELD, _HELD_LAST = 4.0, 0.1
-"""What a bias may lose that half precision holds: its square, in parts of what a layer's means miss by sample.
+"""What a bias may lose that half precision holds: its square, in parts of what means miss by sample.
 
 Of its means, not of its values: what a bias misses is the same at all positions, and stays where these are
 averaged. The layers behind are fitted to it; of a last layer nothing makes up for it. Measured, of float16:
