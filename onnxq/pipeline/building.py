@@ -17,6 +17,7 @@ from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
 from onnxq.pipeline.job import Job
 from onnxq.quant.fits import fits_of
+from onnxq.quant.float_weights import set_float_weights
 from onnxq.quant.insert import Inserted, insert, set_scales
 from onnxq.quant.measuring import MeasuringCopy
 from onnxq.quant.post_scale import post_scale
@@ -188,6 +189,8 @@ class Built:
         body, model = self.draft.body, duplicate(self.inserted.model)
         apart = {} if body.plain else set_slices_apart(model, model.limits.get("slices-apart", 0))
         form = self._post_scaled(model)
+        if not model.limits.get("weight-codes", 1):
+            set_float_weights(model)
         half = None
         if body.decision is not None:
             half = body.decision.convert(model, body.refused)
