@@ -282,6 +282,7 @@ NAMES_DEQUANTIZE = {
     "analysis/memory.py": "which tensors an engine holds as codes",
     "analysis/tensor_pass.py": "which tensors of a file are written by something else",
     "quant/slices_apart.py": "whether all that reads codes dequantizes them",
+    "quant/float_weights.py": "which constants are dequantized",
     "repair/stream.py": "what is computed anew wherever it is read, in a model that changes on the way",
     "cli/pages/model.py": "the word that is printed",
 }

@@ -17,6 +17,7 @@ from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
 from onnxq.pipeline.job import Job
 from onnxq.quant.fits import fits_of
+from onnxq.quant.float_weights import float_weights
 from onnxq.quant.insert import Inserted, insert, set_scales
 from onnxq.quant.measuring import MeasuringCopy
 from onnxq.quant.post_scale import post_scale
@@ -192,6 +193,8 @@ class Built:
         if body.decision is not None:
             half = body.decision.convert(model, body.refused)
             model = half.model
+        if model.limits.get("float-weights", 0):
+            float_weights(model)
         return Finished(model, model.to_proto(handover=True), half, *form, apart)
 
     def _post_scaled(self, model: Model) -> tuple[tuple[str, ...], Mapping[str, Reason]]:
