@@ -185,7 +185,7 @@ def scales_in(model: onnx.ModelProto) -> dict[str, np.float32]:
     return {
         node.input[0]: np.float32(constants[node.input[1]])
         for node in model.graph.node
-        if node.op_type == "QuantizeLinear"
+        if node.op_type == "QuantizeLinear" and node.input[0] not in constants  # which is a weight
     }
 
 

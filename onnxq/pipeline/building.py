@@ -189,12 +189,12 @@ class Built:
         body, model = self.draft.body, duplicate(self.inserted.model)
         apart = {} if body.plain else set_slices_apart(model, model.limits.get("slices-apart", 0))
         form = self._post_scaled(model)
-        if not model.limits.get("weight-codes", 1):
-            set_float_weights(model)
         half = None
         if body.decision is not None:
             half = body.decision.convert(model, body.refused)
             model = half.model
+        if not model.limits.get("weight-codes", 1):
+            set_float_weights(model)
         return Finished(model, model.to_proto(handover=True), half, *form, apart)
 
     def _post_scaled(self, model: Model) -> tuple[tuple[str, ...], Mapping[str, Reason]]:

@@ -9,6 +9,8 @@ larger.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from onnxq.graph.model import Model
@@ -25,20 +27,21 @@ def set_float_weights(model: Model) -> int:
     Returns:
         How many constants; one whose floats would not give the same codes again stays.
     """
-    added = []
+    made: dict[tuple[str, ...], Any] = {}
     for pair in PairIndex.of(model, bodies=False).dequantizing:
         floats, codes, node = _floats(pair), pair.codes, pair.node.node
         if floats is None or codes is None:
             continue
-        source = model.new_constant(f"{codes.name}_float", floats)
-        out = new_tensor(model.unique(f"{codes.name}_again"), codes.dtype, floats.shape)
-        attrs = {"axis": pair.axis} if pair.is_per_channel else {}
-        inputs = [source, *node.inputs[1:]]
-        added.append(model.new_node(QUANTIZE, inputs, [out], attrs, name=f"{codes.name}_QuantizeLinear"))
-        replace_input(node, 0, out)
-    model.graph.nodes.extend(added)
+        key = (*(tensor.name for tensor in node.inputs), str(pair.axis))
+        if key not in made:
+            source = model.new_constant(f"{codes.name.removesuffix('_int8')}_float", floats)
+            made[key] = new_tensor(model.unique(f"{codes.name}_quantized"), codes.dtype, floats.shape)
+            attrs = {"axis": pair.axis} if pair.is_per_channel else {}
+            inputs, name = [source, *node.inputs[1:]], f"{codes.name}_{QUANTIZE}"
+            model.graph.nodes.append(model.new_node(QUANTIZE, inputs, [made[key]], attrs, name=name))
+        replace_input(node, 0, made[key])
     model.sort()
-    return len(added)
+    return len(made)
 
 
 def _floats(pair: Pair) -> np.ndarray | None:

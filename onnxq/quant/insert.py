@@ -47,7 +47,8 @@ def insert(
     MatMul with a scale a channel is written in float32 and cast in another kernel (`onnxq.quant.post_scale`).
 
     A weight becomes a constant of codes and a DequantizeLinear: the same engine as Q/DQ around float
-    weights, in a quarter of the file. What the plan does not name reads what it read before.
+    weights, in a quarter of the file. Old compilers do not take it everywhere (`onnxq.quant.float_weights`).
+    What the plan does not name reads what it read before.
 
     Args:
         model: the model that the plan is of, which is not modified; its opset is at least that of the

@@ -76,8 +76,9 @@ def test_what_would_be_others_stays(codes: np.ndarray, scale: np.ndarray, zero: 
     assert model.to_proto() == before
 
 
+@pytest.mark.parametrize("body", ["fp32", "fp16"])
 @pytest.mark.parametrize("name", NAMES)
-def test_targets_get_what_they_take(name: str) -> None:
+def test_targets_get_what_they_take(name: str, body: str) -> None:
     """Builders up to 8.6 get floats; the figures of the report are those of codes."""
     target = load_target(name)
     proto = parse_model(
@@ -88,7 +89,9 @@ def test_targets_get_what_they_take(name: str) -> None:
     proto.graph.initializer.append(numpy_helper.from_array(weights, "w"))
     rng = np.random.default_rng(1)
     feeds = [{"x": rng.standard_normal((32, 64)).astype(np.float32)} for _ in range(8)]
-    result = quantize(proto, feeds, target=name, repair="none", compile=False)
+    result = quantize(
+        proto, feeds, target=name, repair="none", compile=False, body=body if target.explicit else None
+    )
     types = {one.data_type for one in result.model.graph.initializer if len(one.dims) == 2}
     pairs = [
         sum(node.op_type == op for node in result.model.graph.node)
@@ -97,3 +100,15 @@ def test_targets_get_what_they_take(name: str) -> None:
     codes = name in {"tensorrt-10", "tensorrt-11", "tensorrt-rtx"}
     assert types == {TensorProto.INT8 if codes else TensorProto.FLOAT}
     assert pairs == ([1, 2] if codes else [2, 2] if target.explicit else [0, 0])
+
+
+def test_constants_that_several_read_are_made_once() -> None:
+    proto = parse_model(
+        '<ir_version: 8, opset_import: ["" : 13]> g (float[4] x) => (float[4] y)'
+        "<int8[4] w = {-127, 1, 5, 127}, float s = {0.5}, int8 z = {0}>"
+        "{ d = DequantizeLinear (w, s, z)  e = DequantizeLinear (w, s, z)  f = Add (x, d)  y = Add (f, e) }"
+    )
+    model = Model.open(proto)
+    assert set_float_weights(model) == 1
+    kinds = [node.op_type for node in model.to_proto().graph.node]
+    assert kinds.count("QuantizeLinear") == 1
