@@ -71,7 +71,7 @@ class Decision:
         if self.settled is None or len(stays) == len(self.stays):
             return None
         half = replace(self, stays=stays)
-        settled = replace(self.settled, body=half.convert(model), stays=stays)
+        settled = replace(self.settled, body=half.convert(self.reference(model)), stays=stays)
         return replace(half, settled=settled)
 
 

@@ -45,7 +45,8 @@ class OutputOfBody(DocumentPart):
     Attributes:
         output: its name.
         int8_db: with int8 in a float32 body; None where nothing is quantized, or nothing could be compared.
-        body_db: with the body alone; None where that was not measured.
+        body_db: with the body alone; None where that was not measured. It loses nothing of biases that repair
+            has made such that it holds them.
         together_db: with both; None likewise.
     """
 

@@ -53,8 +53,8 @@ class BodyPlan:
         return "own" if self.half and not self.widens else "fp32"
 
     def noting(self, *notes: str) -> BodyPlan:
-        """The same, with more to be said."""
-        return replace(self, notes=(*self.notes, *notes))
+        """The same, with more to be said, each once."""
+        return replace(self, notes=tuple(dict.fromkeys([*self.notes, *notes])))
 
 
 UNCHANGED = BodyPlan()

@@ -37,6 +37,7 @@ from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.scoring import callable_of
 from onnxq.quant.measuring import MeasuringCopy
 from onnxq.quant.wants import Wants
+from onnxq.run import ort
 from onnxq.run.ort import Feeds
 from onnxq.run.piecewise import Setting
 from onnxq.task.counted import counted
@@ -211,14 +212,14 @@ class Accuracy:
             return
         settled = decision.settled  # None where a plan states the body
         half = decision.convert(floats.model) if settled is None else settled.body
+        proto = decision.reference(floats.model).to_proto() if decision.refitted else floats.reference
+        exact = ort.load(proto, data_dir=floats.model.data_dir)
         body = Emulated(half.model.to_proto(), data_dir=floats.model.data_dir)
         names = [name for name in self.copy.outputs if name in body.outputs]
         meter = AboutMeanMeter(self._parts.only(names))
-        off = Setting(self.copy.piecewise.edges)
         for feeds in itertools.islice(self.samples(), _OF_BODY):
-            fed = {name: feeds[name] for name in self.copy.inputs}
-            (exact,) = self.copy.piecewise.run_each(fed, [off], names)
-            meter.add(exact, [body.run({name: feeds[name] for name in body.inputs}, names)])
+            want, got = (one.run({name: feeds[name] for name in one.inputs}, names) for one in (exact, body))
+            meter.add(want, [got])
         levels = meter.result().levels
         self._body = {name: nsr_of(level) for name, level in levels.items()}
 

@@ -82,7 +82,7 @@ def body_part(
         wanted: how it was decided.
         made: the model as it is written; None without data.
         int8: how near int8 is to float, around it float32; none where nothing is quantized.
-        alone: likewise the body without int8, emulated.
+        alone: how near the body without int8 is, emulated, to what it rounds (`Decision.reference`).
         together: likewise both, emulated.
     """
     part = BodyPart(

@@ -68,7 +68,7 @@ from onnxq.pipeline.searches.loud import stated
 from onnxq.pipeline.searches.repair import NO_SAMPLES, enough, stated_part, untried
 from onnxq.pipeline.searches.scales import with_scales
 from onnxq.pipeline.state import RunRequest, RunState
-from onnxq.pipeline.verifying import BODY_SAMPLES, recording, references, verify
+from onnxq.pipeline.verifying import BODY_SAMPLES, recorded, references, verify
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.plan_file import PlanFile
 from onnxq.quant.ranges import Range
@@ -456,7 +456,7 @@ class Quantization:
         settled = decision.settled if decision is not None else None
         if decision is not None and settled is not None:
             if expected is not None and decision.refitted:
-                expected = recording(job, decision.reference(built.floats.model).to_proto())
+                expected = recorded(job, sampling, decision.reference(built.floats.model).to_proto())
             proto = settled.body.model.to_proto()
             alone = verify(job, sampling, proto, expected, emulate=True, most=BODY_SAMPLES)
         body = body_part(built.draft.body, made, int8, alone, verified.accuracy)

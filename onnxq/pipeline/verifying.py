@@ -87,6 +87,18 @@ BODY_SAMPLES = 8
 """On how many samples the body alone is compared."""
 
 
+def recorded(job: Job, sampling: Sampling, reference: onnx.ModelProto) -> Recording:
+    """What the model gives that the body alone is held against: run now, so not in memory beside that.
+
+    Raises:
+        UserError: it does not run on a sample.
+    """
+    found = recording(job, reference)
+    with sampling.named():
+        found.record(islice(sampling.feeds(sampling.held_out()), BODY_SAMPLES))
+    return found
+
+
 def verify(
     job: Job,
     sampling: Sampling,

@@ -13,7 +13,9 @@ from onnx import TensorProto, numpy_helper, parser
 
 import onnxq
 from onnxq.base.errors import UserError
+from onnxq.body.decide import Decision
 from onnxq.body.emulate import Emulated
+from onnxq.pipeline.accuracy import Accuracy
 from onnxq.run import ort, trt
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>'
@@ -285,6 +287,74 @@ def test_a_layer_that_breaks_the_build_leaves_the_body_half(compiler: Any) -> No
     assert set(types(result.model).values()) == {TensorProto.FLOAT16}
     assert result.report["body"]["type"] == "fp16"
     assert "compiler" not in {entry["code"] for entry in result.report["body"]["float32"]}
+
+
+BIASED = """g (float[1, 64, 16, 16] x) => (float[1, 32, 1, 1] y{0}) {{
+    [one] c = Conv <pads = [1, 1, 1, 1]> (x, w, b)  t = Tanh (c)  [two] d = Conv (t, v, e)
+    y = GlobalAveragePool (d) {1} }}"""
+ANOTHER = "[three] h = Conv <pads = [1, 1, 1, 1]> (x, u, b)  z = GlobalAveragePool (h)"
+FITTED: dict[str, Any] = {**QUICK, "repair": "bias"}
+
+
+def biased(more: str = "") -> onnx.ModelProto:
+    """A layer whose bias is large, as inputs have a mean; `more`: with another one that reads the bias."""
+    random = np.random.default_rng(0)
+    w = (random.standard_normal((32, 64, 3, 3)) * 0.08 + 0.08).astype(np.float16).astype(np.float32)
+    u = (random.standard_normal((32, 64, 3, 3)) * 0.01).astype(np.float32)
+    u = (u + (w - u).mean((1, 2, 3), keepdims=True)).astype(np.float16).astype(np.float32)
+    v = (random.standard_normal((32, 32, 3, 3)) * 0.06).astype(np.float32)
+    constants = {"w": w, "b": -0.4 * w.sum((1, 2, 3)), "v": v, "e": v[0, :, 0, 0]}
+    if more:
+        constants["u"] = u
+    model = parser.parse_model(HEAD + BIASED.format(", float[1, 32, 1, 1] z" if more else "", more))
+    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in constants.items())
+    return model
+
+
+def with_a_mean(count: int = 32) -> list[dict[str, np.ndarray]]:
+    """The range is that of one value, so that int8 loses more than the rounding of the bias."""
+    random = np.random.default_rng(5)
+    values = (random.standard_normal((count, 1, 64, 16, 16)) + 0.4).astype(np.float16).astype(np.float32)
+    values[:, 0, 0, 0, 0] = 9.0
+    return [{"x": value} for value in values]
+
+
+def test_the_body_holds_a_bias_that_is_fitted_so() -> None:
+    body = onnxq.quantize(biased(), with_a_mean(), **FITTED).report["body"]
+    assert "one" not in {entry["node"] for entry in body["float32"]}
+    (figures,) = body["outputs"]
+    assert figures["body_db"] > 70
+    assert figures["together_db"] > figures["int8_db"] - 0.5
+
+
+@pytest.mark.parametrize("keep", [[], ["three"]], ids=["two fits", "float"])
+def test_what_reads_a_refitted_bias_too_is_no_less_near(keep: list[str]) -> None:
+    """Of two layers with one bias, one has another that the body holds: the loss of the other one counts."""
+    result = onnxq.quantize(biased(ANOTHER), with_a_mean(), keep_float=keep, **FITTED)
+    for figures in result.report["body"]["outputs"]:
+        assert figures["together_db"] > min(float(figures["int8_db"]), figures["body_db"]) - 1
+
+
+def test_a_layer_that_goes_back_to_float_has_its_own_bias_in_the_body(compiler: Any) -> None:
+    """That is not what the body was decided with."""
+    compiler(lambda m: failed("one") if quantized(m, "one") else COMPILED)
+    result = onnxq.quantize(biased(), with_a_mean(), **(FITTED | {"compile": True}))
+    assert not quantized(result.model, "one")
+    (figures,) = result.report["body"]["outputs"]
+    assert figures["together_db"] > figures["int8_db"] - 0.5
+
+
+def test_a_goal_does_not_count_what_the_body_does_not_lose(monkeypatch: pytest.MonkeyPatch) -> None:
+    noise: list[float] = []
+    measure = Accuracy.measure_body
+
+    def measured(self: Accuracy, decision: Decision | None) -> None:
+        measure(self, decision)
+        noise.extend(self._body.values())
+
+    monkeypatch.setattr(Accuracy, "measure_body", measured)
+    onnxq.quantize(biased(), with_a_mean(), min_sqnr=35.0, **FITTED)
+    assert -10 * np.log10(noise[0]) > 50  # 41 of the bias of the float model
 
 
 @pytest.mark.parametrize("body", [None, "fp32"])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper, parser
 
+from onnxq.base.reason import Reason
 from onnxq.body.bounds import is_float32, needed
 from onnxq.body.decide import above_db, decide
 from onnxq.body.emulate import losses, with_logits
@@ -138,6 +141,25 @@ def test_what_is_refitted_is_nothing_that_the_body_loses() -> None:
     }
     np.testing.assert_array_equal(held["bias"], (2100.0 + np.arange(16) * 0.37).astype(np.float16))
     np.testing.assert_array_equal(held["w"], np.eye(16))
+
+
+def test_what_stays_in_a_half_body_reads_what_is_refitted() -> None:
+    """With nothing in float32 for an output's sake, too: it is held against a model that reads that."""
+    model, int8 = classifier(), classifier(1.01).to_proto()
+    feeds = [{"x": RNG.standard_normal((1, 16)).astype(np.float32)} for _ in range(4)]
+    decision = decide(
+        model, int8, "fp16", dict.fromkeys(needed(model), (-2200.0, 2200.0)), feeds, refitted={"bias"}
+    )
+    why = {"b": Reason("operator", "it has to"), "m": Reason("accuracy", "it is nearer")}
+    half = replace(decision, stays=why).in_half(model)
+    assert half is not None
+    assert half.settled is not None
+    constants = {
+        one.name: numpy_helper.to_array(one) for one in half.settled.body.model.to_proto().graph.initializer
+    }
+    np.testing.assert_array_equal(
+        constants["bias"], (2100.0 + np.arange(16) * 0.37).astype(np.float16).astype(np.float32)
+    )
 
 
 @pytest.mark.parametrize("mask", [-1e4, -1e9, float(np.finfo(np.float32).min)])

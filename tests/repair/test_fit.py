@@ -307,6 +307,50 @@ def test_biases_are_such_as_the_body_holds_where_that_loses_little(
     assert [bool((one.astype(DTYPES[kind or "fp16"]) == one).all()) for one in biases] == held
 
 
+def past_the_last(what: str) -> Case:
+    """A layer whose bias is large, and of which something reaches an output past all fitted layers."""
+    net = Net(1, 64, 12, 12)
+    weights = (net.rng.standard_normal((16, 64, 1, 1)) * 0.3 + 0.3).astype(np.float32)
+    bias = net.const((-1.2 * weights.sum((1, 2, 3))).astype(np.float32))
+    first = net.add("Conv", "x", net.const(weights), bias)
+    outputs = []
+    if what == "no bias":
+        rows = net.add(
+            "Reshape", net.add("Transpose", first, perm=[0, 2, 3, 1]), net.const(np.array([144, 16]))
+        )
+        last = net.add("MatMul", rows, net.random(16, 16, scale=0.3))
+        outputs.append(net.add("ReduceMean", last, axes=[0]))
+    else:
+        other = net.conv(net.add("Tanh", first) if what == "output" else first, 16, 16, 1, 1)
+        if what == "sum":
+            other = net.add("Add", first, other)
+        elif what == "output":
+            outputs.append(net.add("GlobalAveragePool", first))
+        outputs.append(net.add("GlobalAveragePool", other))
+    return Case(net, *outputs, samples=16)
+
+
+@pytest.mark.parametrize(
+    ("what", "held"), [("", True), ("output", False), ("sum", False), ("no bias", False)]
+)
+def test_what_reaches_an_output_past_all_fits_loses_as_little_as_what_a_last_layer_gives(
+    what: str, held: bool
+) -> None:
+    case = past_the_last(what)
+    case.draft = replace(case.draft, body=BodyPlan("fp16"))
+    bias = case.fit("bias").patches.biases["conv0"]
+    assert bool((bias.astype(np.float16) == bias).all()) == held
+
+
+def test_biases_that_the_body_does_not_reach_stay() -> None:
+    case = large_biases(1e4, 0.1)
+    case.draft = replace(case.draft, body=BodyPlan("fp16"))
+    with np.errstate(over="raise"):
+        biases = case.fit("bias").patches.biases
+    assert np.abs(biases["conv0"]).max() > 1e5
+    assert np.isfinite(biases["conv0"]).all()
+
+
 @pytest.mark.parametrize("option", [{}, {"budget_bytes": 0}], ids=["memory", "files"])
 def test_any_number_of_threads_and_any_memory_give_the_same_bits(option: dict[str, int]) -> None:
     net = residual_net()

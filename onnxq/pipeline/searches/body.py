@@ -5,6 +5,7 @@ The body comes last: rules are proved and scales chosen in float32.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -57,6 +58,17 @@ def last_form(built: Built, stats: Stats, sampling: Sampling) -> Built:
     return built.finished() if built.job.target.explicit else built
 
 
+def decided_again(built: Built, stats: Stats, sampling: Sampling) -> Built:
+    """A model of which layers went back to float, as it is written.
+
+    Their own biases are back: the body is decided anew if it was not asked to hold one. See `decided`.
+    """
+    body = built.draft.body
+    if body.decision is not None and not body.decision.refitted <= _held(built, body.decision.kind):
+        built = built.with_body(replace(body, decision=None))
+    return last_form(built, stats, sampling)
+
+
 def _decided(built: Built, kind: Kind, stats: Stats, sampling: Sampling) -> BodyPlan:
     """The body with what stays float32 of what is not quantized; `sampling` gives the samples that say it.
 
@@ -94,16 +106,15 @@ def _decided(built: Built, kind: Kind, stats: Stats, sampling: Sampling) -> Body
 
 
 def _held(built: Built, kind: Kind) -> set[str]:
-    """The biases of the float model in whose place others are quantized, which the type holds exactly."""
-    patches = built.draft.patches
-    values = {**patches.constants, **patches.biases}
-    fits = (fit for fit in fits_of(patches, built.floats.model) if fit.before)
-    return {
-        fit.before
-        for fit in fits
-        for bias in [values[fit.before if fit.before in patches.constants else fit.node]]
-        if np.array_equal(narrowed(bias, kind).astype(bias.dtype), bias)
-    }
+    """The biases of the float model in whose place all that reads them has others, which the type holds."""
+    patches, model = built.draft.patches, built.floats.model
+    count: Counter[str] = Counter()
+    for fit in fits_of(patches, model):
+        own = fit.node == fit.layer
+        bias = patches.biases[fit.node] if own else patches.constants[fit.before]
+        count[fit.before] += np.array_equal(narrowed(bias, kind).astype(bias.dtype), bias)
+    tensors = model.graph.tensors()
+    return {name for name, held in count.items() if name and held == len(tensors[name].outputs)}
 
 
 def _notes(decision: Decision, samples: Sequence[Any], model: Model, *, measured: bool) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from onnxq.documents.engine import Regressed
 from onnxq.pipeline.building import Built
 from onnxq.pipeline.compiler import Compiled, Compiler, Engines
 from onnxq.pipeline.search import ModelSearch
+from onnxq.pipeline.searches.body import decided_again
 from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.pipeline.verdict import form_of
 from onnxq.run import trt
@@ -35,6 +36,10 @@ _REFUSALS = 8
 def _compiled(request: RunRequest, state: RunState) -> RunState:
     """Compiles the result; leaves in float32, or in float, what it does not compile with."""
     wanted, built = request.compilation, state.built
+
+    def written(of: Built) -> Built:
+        return decided_again(of, state.stats, request.sampling)
+
     title = built.job.target.title
     if not built.job.target.explicit:
         return _not_run(state, f"{title} is not here: it quantizes by the cache, when it builds the engine")
@@ -50,7 +55,7 @@ def _compiled(request: RunRequest, state: RunState) -> RunState:
             kept, engine = _as_it_compiles(engines.compiler, built)
             regressed = None
             if engine.status == "failed":
-                kept, engine, regressed = _blamed(engines.compiler, engine, kept)
+                kept, engine, regressed = _blamed(engines.compiler, engine, kept, written)
         except (UserError, Fault) as error:  # profiles do not fit, or the compiler is not understood
             return _not_run(state, str(error))
         compiled = Compiled(engine, engines.compared(engine, kept), regressed=regressed, engines=engines)
@@ -97,7 +102,7 @@ def _as_it_compiles(compiler: Compiler, built: Built) -> tuple[Built, trt.Engine
 
 
 def _blamed(
-    compiler: Compiler, engine: trt.Engine, built: Built
+    compiler: Compiler, engine: trt.Engine, built: Built, written: Callable[[Built], Built]
 ) -> tuple[Built, trt.Engine, Regressed | None]:
     """What a quantized model fails by: where the original compiles, tried once more without a layer.
 
@@ -105,6 +110,7 @@ def _blamed(
         compiler: NVIDIA's.
         engine: what came of compiling it.
         built: the model.
+        written: makes a model with layers in float as it is written.
 
     Returns:
         The model that is kept, with that layer in float where it compiles then; what came of compiling
@@ -125,7 +131,7 @@ def _blamed(
         for layer in suspects:
             rest, again = trials.without([layer])
             if again.status == "compiled":
-                made, again = _as_it_compiles(compiler, rest.finished())
+                made, again = _as_it_compiles(compiler, written(rest))
                 return made, again, _regressed(engine, "quantization", layer)
     return built, engine, _regressed(engine, "quantization", layer)
 

@@ -13,6 +13,7 @@ from onnxq.base.shown import count
 from onnxq.compiled.verdict import ComparedLayers, Fastest, Verdict
 from onnxq.pipeline.compiler import Compiled
 from onnxq.pipeline.search import ModelSearch
+from onnxq.pipeline.searches.body import decided_again
 from onnxq.pipeline.state import RunRequest, RunState
 
 _ENGINES = 6
@@ -41,7 +42,7 @@ def _fastest(request: RunRequest, state: RunState) -> RunState:
 
     def tried(why: Mapping[str, str], of: RunState) -> RunState | None:
         nonlocal trials
-        built = of.built.in_float(why).finished()
+        built = decided_again(of.built.in_float(why), of.stats, request.sampling)
         trials += 1
         engine = engines.compiler.compile(built.written.proto)
         if engine.status != "compiled" or engine.unread:
