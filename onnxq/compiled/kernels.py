@@ -143,6 +143,11 @@ class Kernel(DocumentPart):
         return self.kind != "wait"
 
     @property
+    def is_region(self) -> bool:
+        """Whether it is several kernels of which the ends are told alone: of transformers, by TensorRT 8."""
+        return self.name.startswith("{ForeignNode[") and len(self.nodes) <= 2
+
+    @property
     def is_product(self) -> bool:
         """Whether it multiplies matrices."""
         return self.kind in PRODUCTS

@@ -212,7 +212,8 @@ def reading_of(kernels: Sequence[Kernel], model: Model) -> EngineReading:
     nodes = list(every_node(model))
     spelled = {spelling: node for node in nodes for spelling in _spellings(node)}
     products = {name for name, node in spelled.items() if node.op in _LAYERS}
-    read_nodes = tuple(_node(node, listing, spelled, products) for node in nodes)
+    region = next((kernel for kernel in kernels if kernel.is_region), None)
+    read_nodes = tuple(_node(node, listing, spelled, products, region) for node in nodes)
     weights = tuple(_runtime_weights(kernels))
     return EngineReading(_totals(kernels, read_nodes, weights), read_nodes, tuple(kernels), weights)
 
@@ -227,13 +228,20 @@ def _spellings(node: Node) -> tuple[str, ...]:
 
 
 def _node(
-    node: Node, listing: Mapping[str, list[Kernel]], spelled: Mapping[str, Node], products: set[str]
+    node: Node,
+    listing: Mapping[str, list[Kernel]],
+    spelled: Mapping[str, Node],
+    products: set[str],
+    region: Kernel | None,
 ) -> NodeInEngine:
+    """What became of a node; a product that no kernel lists is in the region, of types that are not known."""
     running = next((listing[name] for name in _spellings(node) if name in listing), [])
     is_product = node.op in _LAYERS
     planned, half = _planned(node) if is_product else (None, False)
-    if not running:
-        return NodeInEngine(node.name, node.op, planned, half, None, "", "", "folded", 0, 0, None)
+    if not running or (is_product and running == [region]):
+        name, kind = (region.name, region.kind) if region is not None and is_product else ("", "")
+        role, kernels = ("fused", 1) if name else ("folded", 0)
+        return NodeInEngine(node.name, node.op, planned, half, None, name, kind, role, kernels, 0, None)
     main = min(running, key=lambda kernel: _preference(kernel, node.op, is_product))
     if main.is_product:
         own = is_product

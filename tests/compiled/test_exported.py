@@ -125,6 +125,28 @@ def test_layers_that_are_names(model: Path, tmp_path: Path) -> None:
     assert [kernel.macs for kernel in kernels] == [0] * 4
 
 
+@pytest.mark.parametrize(
+    ("last", "untold"),
+    [
+        ("{ForeignNode[a...b]}", True),
+        ("half", False),
+        ("Reformatting CopyNode for Input Tensor 0 to {ForeignNode[a...b]}", False),
+    ],
+)
+def test_a_product_in_a_region_runs_in_a_type_that_is_not_known(
+    last: str, untold: bool, model: Path, tmp_path: Path
+) -> None:
+    """TensorRT 8 tells the ends of what it runs of a transformer, and nothing of what is in between."""
+    info = write(tmp_path, "layers.json", {"Layers": [of_8(), last]})
+    found = engine(model, layer_info=info).reading
+    assert found is not None
+    other = next(node for node in found.nodes if node.op == "Conv" and node.node not in ("both", "half"))
+    assert (other.untold, other.role, other.kernel) == (
+        (True, "fused", last) if untold else (False, "folded", "")
+    )
+    assert next(node for node in found.nodes if node.node == "both").compiled == "int8"
+
+
 def test_times_alone(model: Path, tmp_path: Path) -> None:
     """An older trtexec has no means: they are of the sum and the count."""
     old = [{"count": 4}, {"name": "both", "timeMs": 2.0, "percentage": 100.0}]
