@@ -30,14 +30,17 @@ def set_float_weights(model: Model) -> int:
     made: dict[tuple[str, ...], Any] = {}
     for pair in PairIndex.of(model, bodies=False).dequantizing:
         floats, codes, node = _floats(pair), pair.codes, pair.node.node
-        if floats is None or codes is None:
+        if floats is None or codes is None or pair.scales is None:
             continue
         key = (*(tensor.name for tensor in node.inputs), str(pair.axis))
         if key not in made:
             source = model.new_constant(f"{codes.name.removesuffix('_int8')}_float", floats)
             made[key] = new_tensor(model.unique(f"{codes.name}_quantized"), codes.dtype, floats.shape)
             attrs = {"axis": pair.axis} if pair.is_per_channel else {}
-            inputs, name = [source, *node.inputs[1:]], f"{codes.name}_{QUANTIZE}"
+            inputs, name = [source, *node.inputs[1:3]], f"{codes.name}_{QUANTIZE}"
+            if pair.zero is None:  # which is 0 of the codes' type in what dequantizes, and of uint8 here
+                zeros = np.zeros(pair.scales.shape, codes.dtype)
+                inputs[2:] = [model.new_constant(f"{codes.name}_zero_point", zeros)]
             model.graph.nodes.append(model.new_node(QUANTIZE, inputs, [made[key]], attrs, name=name))
         replace_input(node, 0, made[key])
     model.sort()

@@ -112,3 +112,21 @@ def test_constants_that_several_read_are_made_once() -> None:
     assert set_float_weights(model) == 1
     kinds = [node.op_type for node in model.to_proto().graph.node]
     assert kinds.count("QuantizeLinear") == 1
+
+
+@pytest.mark.parametrize("empty", [False, True])
+def test_a_zero_point_that_is_left_out_is_one_of_the_codes(empty: bool) -> None:
+    """QuantizeLinear takes uint8 for what is left out: codes below 0 would be 0."""
+    proto = parse_model(
+        '<ir_version: 8, opset_import: ["" : 13]> g (float[4] x) => (float[4] y)'
+        "<int8[4] w = {-127, 1, 5, 127}, float s = {0.5}> { d = DequantizeLinear (w, s)  y = Add (x, d) }"
+    )
+    if empty:
+        proto.graph.node[0].input.append("")
+    model = Model.open(proto)
+    assert set_float_weights(model) == 1
+    after = model.to_proto()
+    onnx.checker.check_model(after, full_check=True)
+    feeds = {"x": np.zeros(4, np.float32)}
+    (one,), (other,) = (ort.load(each).run(feeds) for each in (proto, after))
+    np.testing.assert_array_equal(one, other)
