@@ -144,8 +144,8 @@ class Kernel(DocumentPart):
 
     @property
     def is_region(self) -> bool:
-        """Whether it is several kernels of which the ends are told alone: of transformers, by TensorRT 8."""
-        return self.name.startswith("{ForeignNode[") and len(self.nodes) <= 2
+        """Whether it is several kernels, and nothing tells of which nodes: of transformers, by TensorRT 8."""
+        return self.name.startswith("{ForeignNode[") and not self.nodes
 
     @property
     def is_product(self) -> bool:

@@ -36,7 +36,7 @@ class NodeInEngine(DocumentPart):
         half: whether only one of a product's operands is quantized.
         compiled: of a product the type in which its kernel multiplies, of another node that of what its
             kernel writes; None where no kernel lists it.
-        kernel: the kernel that it went into, "" where no kernel lists it.
+        kernel: the kernel that it went into, "" where no kernel lists it, or nothing tells which.
         kind: what that kernel is for, one of `onnxq.compiled.kernels.KINDS`, "" likewise.
         role: "own": the kernel is this node's (or of several such products); "fused": it runs in the kernel
             of others; "folded": no kernel lists it, its result is a constant, a view, or part of a neighbour.
@@ -212,8 +212,8 @@ def reading_of(kernels: Sequence[Kernel], model: Model) -> EngineReading:
     nodes = list(every_node(model))
     spelled = {spelling: node for node in nodes for spelling in _spellings(node)}
     products = {name for name, node in spelled.items() if node.op in _LAYERS}
-    region = next((kernel for kernel in kernels if kernel.is_region), None)
-    read_nodes = tuple(_node(node, listing, spelled, products, region) for node in nodes)
+    regions = [kernel for kernel in kernels if kernel.is_region]
+    read_nodes = tuple(_node(node, listing, spelled, products, regions) for node in nodes)
     weights = tuple(_runtime_weights(kernels))
     return EngineReading(_totals(kernels, read_nodes, weights), read_nodes, tuple(kernels), weights)
 
@@ -232,16 +232,20 @@ def _node(
     listing: Mapping[str, list[Kernel]],
     spelled: Mapping[str, Node],
     products: set[str],
-    region: Kernel | None,
+    regions: Sequence[Kernel],
 ) -> NodeInEngine:
-    """What became of a node; a product that no kernel lists is in the region, of types that are not known."""
+    """What became of a node; a product that no kernel lists is in a region, of which types are not known."""
     running = next((listing[name] for name in _spellings(node) if name in listing), [])
     is_product = node.op in _LAYERS
     planned, half = _planned(node) if is_product else (None, False)
-    if not running or (is_product and running == [region]):
-        name, kind = (region.name, region.kind) if region is not None and is_product else ("", "")
-        role, kernels = ("fused", 1) if name else ("folded", 0)
-        return NodeInEngine(node.name, node.op, planned, half, None, name, kind, role, kernels, 0, None)
+    inside = (running or regions) if is_product else []
+    if inside and all(kernel.is_region for kernel in inside):
+        name = inside[0].name if len(inside) == 1 else ""  # of several nothing tells which
+        return NodeInEngine(
+            node.name, node.op, planned, half, None, name, inside[0].kind, "fused", 1, 0, None
+        )
+    if not running:
+        return NodeInEngine(node.name, node.op, planned, half, None, "", "", "folded", 0, 0, None)
     main = min(running, key=lambda kernel: _preference(kernel, node.op, is_product))
     if main.is_product:
         own = is_product

@@ -125,26 +125,30 @@ def test_layers_that_are_names(model: Path, tmp_path: Path) -> None:
     assert [kernel.macs for kernel in kernels] == [0] * 4
 
 
+REGION, REST = "{ForeignNode[a...b]}", "{ForeignNode[c...d]}"
+OF_REGION = f"Reformatting CopyNode for Input Tensor 0 to {REGION}"
+
+
 @pytest.mark.parametrize(
-    ("last", "untold"),
+    ("more", "role", "kernel"),
     [
-        ("{ForeignNode[a...b]}", True),
-        ("half", False),
-        ("Reformatting CopyNode for Input Tensor 0 to {ForeignNode[a...b]}", False),
+        ([REGION], "fused", REGION),
+        ([REGION, REST], "fused", ""),  # nothing tells which
+        (["half"], "folded", ""),
+        ([OF_REGION], "folded", ""),
     ],
 )
 def test_a_product_in_a_region_runs_in_a_type_that_is_not_known(
-    last: str, untold: bool, model: Path, tmp_path: Path
+    more: list[str], role: str, kernel: str, model: Path, tmp_path: Path
 ) -> None:
     """TensorRT 8 tells the ends of what it runs of a transformer, and nothing of what is in between."""
-    info = write(tmp_path, "layers.json", {"Layers": [of_8(), last]})
+    info = write(tmp_path, "layers.json", {"Layers": [of_8(), *more]})
     found = engine(model, layer_info=info).reading
     assert found is not None
-    other = next(node for node in found.nodes if node.op == "Conv" and node.node not in ("both", "half"))
-    assert (other.untold, other.role, other.kernel) == (
-        (True, "fused", last) if untold else (False, "folded", "")
-    )
-    assert next(node for node in found.nodes if node.node == "both").compiled == "int8"
+    nodes = {node.node: node for node in found.nodes}
+    grouped = nodes["grouped"]
+    assert (grouped.role, grouped.kernel, grouped.untold) == (role, kernel, role == "fused")
+    assert nodes["both"].compiled == "int8"
 
 
 def test_times_alone(model: Path, tmp_path: Path) -> None:
