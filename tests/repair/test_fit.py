@@ -292,6 +292,7 @@ def large_biases(*scales: float) -> Case:
         ("fp16", (0.1, 0.1), [True, True]),
         ("fp16", (1.0, 30.0, 0.1), [True, True, True]),
         ("fp16", (1.0, 30.0), [True, False]),  # of the last layer nothing makes up for it
+        ("fp16", (10.0, 0.1), [False, True]),  # too much for the layers behind, too
         ("fp16", (100.0, 0.1), [False, True]),
         ("bf16", (10.0, 100.0), [False, False]),
         (None, (0.1, 0.1), [False, False]),
