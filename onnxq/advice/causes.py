@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from onnxq.advice.asked import again, asked_of, given
 from onnxq.analysis.reports import number, part_of
+from onnxq.base.reason import code_of
 from onnxq.base.shown import counted, decibels, shorten, within_db
 from onnxq.documents.accuracy import GoalPart
 from onnxq.documents.advice import LikelyCause
@@ -58,8 +59,8 @@ def likely(report: Report, goal: tuple[str, ...] = ()) -> tuple[LikelyCause, ...
         goal: flags of a goal that leaves layers in float until the outputs are near; the last resort.
     """
     return (
-        *_mismatch(report), *of_data(report), *_body(report), *_switched_off(report), *_stated(report),
-        *_layer(report),
+        *_mismatch(report), *of_data(report), *_body(report), *_switched_off(report), *_untried(report),
+        *_stated(report), *_layer(report),
         *_loud(report), *_magnifies(report, goal), *_few(report), *_everywhere(report, goal),
     )  # fmt: skip
 
@@ -162,6 +163,19 @@ def _switched_off(report: Report) -> Iterator[LikelyCause]:
             "loud-off", "onnxq did not look for loud layers (--loud int8)",
             "the noise of each source is measured",
             "let onnxq look for them", again(report, without=("--loud",)),
+        )  # fmt: skip
+
+
+def _untried(report: Report) -> Iterator[LikelyCause]:
+    """That steps of repair were not tried, as they take long."""
+    steps = part_of(RepairPart, report.repair).steps if report.repair is not None else ()
+    untried = [one.step for one in steps if one.verdict == "left-out" and code_of(one.why) != "late"]
+    if untried:
+        tried = ",".join([*(one.step for one in steps if one.verdict == "kept"), *untried])
+        yield LikelyCause(
+            "repair-untried", f"{', '.join(untried)} of repair were not tried: they may take long",
+            "each is judged by the outputs", "let them be tried",
+            again(report, without=("--repair",), more=("--repair", tried)),
         )  # fmt: skip
 
 

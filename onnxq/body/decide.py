@@ -19,7 +19,7 @@ from onnxq.body.measured_body import MeasuredBody, settle
 from onnxq.graph.duplicate import duplicate
 from onnxq.graph.model import Model
 from onnxq.graph.wiring import constant_of
-from onnxq.judge.policies import ABOVE_DB, ENOUGH_DB, LEAST_ABOVE_DB, SCORES_DB
+from onnxq.judge.policies import ABOVE_DB, AS_GOOD_DB, LEAST_ABOVE_DB, SCORES_DB
 from onnxq.judge.sqnr import Energy
 
 
@@ -165,7 +165,7 @@ def _needed(
     int8: Mapping[str, Energy] = losses(proto, quantized, ends, samples, data_dir=model.data_dir)
     scored = {output_of(name) for name in ends if output_of(name) != name}
     return {
-        name: min(loss.sqnr_db + above, SCORES_DB if name in scored else ENOUGH_DB)
+        name: min(loss.sqnr_db + above, SCORES_DB if name in scored else AS_GOOD_DB)
         for name, loss in int8.items()
         if math.isfinite(loss.sqnr_db)
     }

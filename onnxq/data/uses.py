@@ -9,7 +9,7 @@ from typing import Literal
 from onnxq.base.errors import Fault
 from onnxq.data.samples import Sample
 
-Use = Literal["calibrate", "fit", "choose", "confirm", "verify"]
+Use = Literal["calibrate", "fit", "choose", "confirm", "cross", "verify"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from onnxq.base.plain import DocumentPart
 from onnxq.judge.answers import AnswerCounter, Answers, over_samples
 from onnxq.judge.comparable import OutputLeftOut, as_tensor, without_masks
 from onnxq.judge.intervals import GROUPS, Interval
+from onnxq.judge.loss import Loss
 from onnxq.judge.output_parts import OutputParts
 from onnxq.judge.sqnr import Signal, limited_db, power
 
@@ -162,6 +163,13 @@ class AboutMeanMeter:
             if self._signals[place].comparable:
                 self._noise[:, place] += [power(array - exact.astype(np.float64)) for array in given]
 
+    def of(self, candidates: Sequence[int]) -> AboutMeanMeter:
+        """What it heard of some of the candidates."""
+        found = self.joined(())
+        found._noise = found._noise[list(candidates)]
+        found._kept = [[each[place] for place in candidates] if each else each for each in found._kept]
+        return found
+
     def joined(self, others: Iterable[AboutMeanMeter]) -> AboutMeanMeter:
         """One that heard what this one and the others heard, of the same outputs and candidates."""
         found = AboutMeanMeter(self._parts, len(self._noise), self._weights)
@@ -179,14 +187,7 @@ class AboutMeanMeter:
 
     def result(self, candidate: int = 0) -> AboutMeanPart:
         """What the samples so far say of a candidate."""
-        ratios: dict[str, float] = {}
-        left_out: list[OutputLeftOut] = []
-        for place, (name, signal) in enumerate(zip(self._outputs, self._signals, strict=True)):
-            why = signal.why_not(self._weights[name])
-            if why:
-                left_out.append(OutputLeftOut(name, why))
-            else:
-                ratios[name] = float(self._noise[candidate, place]) / signal.about_mean
+        ratios, left_out = self._ratios(candidate)
         weighed = sum(self._weights[name] for name in ratios)
         total = sum(self._weights[name] * ratio for name, ratio in ratios.items())
         levels = {name: limited_db(ratio) for name, ratio in ratios.items()}
@@ -196,6 +197,27 @@ class AboutMeanMeter:
             left_out,
             self._samples,
         )
+
+    def losses(self) -> list[Loss | None]:
+        """What each candidate loses of outputs and answers; None where no output counts."""
+        answers = self.answers or (None,) * len(self._noise)
+        each = [self._ratios(place)[0] for place in range(len(self._noise))]
+        return [
+            Loss.of(ratios, self._weights, None if kept is None else kept.moved_share) if ratios else None
+            for ratios, kept in zip(each, answers, strict=True)
+        ]
+
+    def _ratios(self, candidate: int) -> tuple[dict[str, float], list[OutputLeftOut]]:
+        """The noise-to-signal ratio of each part that counts, and those that do not."""
+        ratios: dict[str, float] = {}
+        left_out: list[OutputLeftOut] = []
+        for place, (name, signal) in enumerate(zip(self._outputs, self._signals, strict=True)):
+            why = signal.why_not(self._weights[name])
+            if why:
+                left_out.append(OutputLeftOut(name, why))
+            else:
+                ratios[name] = float(self._noise[candidate, place]) / signal.about_mean
+        return ratios, left_out
 
 
 class AboutMeanGroups:

@@ -13,6 +13,7 @@ from onnxq.judge.about_mean import AboutMeanMeter, AboutMeanPart, without_each
 from onnxq.judge.answers import Answers, AnswersChange
 from onnxq.judge.comparable import not_compared
 from onnxq.judge.intervals import Interval, standard_error
+from onnxq.judge.loss import Loss
 from onnxq.judge.sqnr import nsr_of
 
 GROUPS = 8
@@ -40,16 +41,18 @@ class Levels:
     """How near the outputs of a candidate are to the float model's.
 
     Attributes:
-        of_all: over all samples.
-        without: the SQNR of all outputs together without each group of samples, dB; empty where there are too
-            few groups, or where a level is not known.
-        each: that of each group alone, dB; empty likewise.
+        of_all: that of the outputs, over all samples.
+        loss: what is lost of outputs and answers, by which candidates are compared; None where none counts.
+        without: the same without each group of samples; empty where there are too few groups, or where one
+            of them does not tell.
+        each: that of each group alone; empty likewise.
         answers: how many of the float model's answers are kept, by sample; None where that is not known.
     """
 
     of_all: AboutMeanPart
-    without: tuple[float, ...] = ()
-    each: tuple[float, ...] = ()
+    loss: Loss | None
+    without: tuple[Loss, ...] = ()
+    each: tuple[Loss, ...] = ()
     answers: Answers | None = None
 
     @staticmethod
@@ -63,16 +66,16 @@ class Levels:
         some = [one for one in groups if one.samples]
         first, *more = some or list(groups[:1])
         joined = first.joined(more)
-        of_all, answers = joined.results(), joined.answers
+        of_all, lost, answers = joined.results(), joined.losses(), joined.answers
         kept = answers or (None,) * len(of_all)
         if len(some) < 3:
-            return [Levels(a, answers=b) for a, b in zip(of_all, kept, strict=True)]
+            return [Levels(a, b, answers=c) for a, b, c in zip(of_all, lost, kept, strict=True)]
         without, each = (
-            zip(*([part.sqnr_about_mean_db for part in one.results()] for one in dealt), strict=True)
-            for dealt in (without_each(some), some)
+            zip(*(one.losses() for one in dealt), strict=True) for dealt in (without_each(some), some)
         )
         return [
-            Levels(a, _known(b), _known(c), d) for a, b, c, d in zip(of_all, without, each, kept, strict=True)
+            Levels(a, b, _known(c), _known(d), e)
+            for a, b, c, d, e in zip(of_all, lost, without, each, kept, strict=True)
         ]
 
     @property
@@ -82,14 +85,14 @@ class Levels:
 
     @property
     def error_db(self) -> float:
-        """The standard error of that, dB, by what it varies without a group; 0 where it is not known."""
-        return standard_error(self.without)
+        """The standard error of the loss, dB, by what it varies without a group; 0 where it is not known."""
+        return standard_error([one.db for one in self.without])
 
 
-def _known(levels: Iterable[float | None]) -> tuple[float, ...]:
-    """Levels, none where one of them is not known."""
-    found = list(levels)
-    known = tuple(level for level in found if level is not None)
+def _known(losses: Iterable[Loss | None]) -> tuple[Loss, ...]:
+    """Losses, none where one of them is not known."""
+    found = list(losses)
+    known = tuple(loss for loss in found if loss is not None)
     return known if len(known) == len(found) else ()
 
 
@@ -111,13 +114,14 @@ class Gain:
     """By how much a candidate is nearer than what it would take the place of.
 
     Attributes:
-        db: all outputs together, dB.
+        db: by how much less is lost of outputs and answers, dB (`Loss.gained_db`).
         lead: the same in standard errors over samples; infinite where these are not known.
         lead_alike: likewise where groups of samples count alike: a few do not make most of it.
         worst: the output to which it adds most noise; None where it adds none.
         price: that noise, as a share of what it takes off all outputs; infinite where that is nothing.
         interval: where `db` lies with other samples, dB; None of too few.
         answers: what is kept of the float model's answers beyond that; None where that is not known.
+        outputs_db: by how much the outputs alone are nearer, dB; None: `db` is about these.
     """
 
     db: float
@@ -127,23 +131,37 @@ class Gain:
     price: float = 0.0
     interval: Interval | None = None
     answers: AnswersChange | None = None
+    outputs_db: float | None = None
 
     @staticmethod
     def of(before: Levels, after: Levels) -> Gain:
         """That of levels that are known, of the same outputs."""
+        assert before.loss is not None
+        assert after.loss is not None
         assert before.sqnr_db is not None
         assert after.sqnr_db is not None
-        db = after.sqnr_db - before.sqnr_db
-        without = _differences(before.without, after.without)
+        beyond = not (before.loss.is_enough and after.loss.is_enough)
+        db = before.loss.gained_db(after.loss, beyond=beyond)
+        without = _differences(before.without, after.without, beyond)
         error = standard_error(without)
-        each = _differences(before.each, after.each)
+        each = _differences(before.each, after.each, beyond)
         alike = lead(each) if len(each) >= _GROUPS_TELL else -np.inf
         worst, added = _worst(before.of_all.levels, after.of_all.levels)
-        less = nsr_of(before.sqnr_db) - nsr_of(after.sqnr_db)
+        less = before.loss.all - after.loss.all
         price = added / less if less > 0 else math.inf
         leading = db / error if error else float(np.copysign(np.inf, db))
         answers = AnswersChange.of(before.answers, after.answers)
-        return Gain(db, leading, alike, worst, price, Interval.of_change(db, without), answers)
+        outputs_db = after.sqnr_db - before.sqnr_db
+        interval = Interval.of_change(db, without)
+        return Gain(db, leading, alike, worst, price, interval, answers, outputs_db)
+
+
+    @property
+    def said(self) -> str:
+        """`1.20 dB`, or `1.20 dB (the outputs alone -0.10 dB)`: answers have a say, or enough is enough."""
+        if self.outputs_db is None or abs(self.db - self.outputs_db) < LEAST_DB:
+            return f"{abs(self.db):.2f} dB"
+        return f"{abs(self.db):.2f} dB (the outputs alone {self.outputs_db:+.2f} dB)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,12 +207,12 @@ class Policy:
     def _refusal_by_db(self, gain: Gain) -> str:
         """Why decibels of all outputs together do not take it; "" where they do."""
         if gain.db < min(self.least_db, LEAST_DB):
-            return "it gains nothing" if gain.db > -LEAST_DB else f"it loses {-gain.db:.2f} dB"
+            return "it gains nothing" if gain.db > -LEAST_DB else f"it loses {gain.said}"
         if gain.db < self.least_db:
-            return f"a gain of {gain.db:.2f} dB is not worth what it costs"
+            return f"a gain of {gain.said} is not worth what it costs"
         if gain.lead <= self.sure and gain.lead_alike <= self.sure_alike:
             error = gain.db / gain.lead if gain.lead else math.inf
-            return f"a gain of {gain.db:.2f} dB may be chance: the standard error is {error:.2f} dB"
+            return f"a gain of {gain.said} may be chance: the standard error is {error:.2f} dB"
         return ""
 
 
@@ -251,8 +269,8 @@ def _told(gain: Gain) -> str:
     if answers is not None and answers.shown > 0:
         return _with_answers(gain, answers)
     if gain.db > -LEAST_DB:
-        return f"it gains {gain.db:.2f} dB"
-    return f"it is fitted with many rows, and the loss of {-gain.db:.2f} dB may be chance"
+        return f"it gains {gain.said}"
+    return f"it is fitted with many rows, and the loss of {gain.said} may be chance"
 
 
 def _with_answers(gain: Gain, answers: AnswersChange) -> str:
@@ -260,10 +278,10 @@ def _with_answers(gain: Gain, answers: AnswersChange) -> str:
     if abs(gain.db) < LEAST_DB:
         return f"it {answers.said}"
     if gain.db < 0 < answers.shown:
-        return f"it {answers.said}, and the loss of {-gain.db:.2f} dB may be chance"
+        return f"it {answers.said}, and the loss of {gain.said} may be chance"
     if gain.db < 0:
-        return f"it loses {-gain.db:.2f} dB and {answers.said.removeprefix('loses ')}"
-    return f"it gains {gain.db:.2f} dB and {answers.said}"
+        return f"it loses {gain.said} and {answers.said.removeprefix('loses ')}"
+    return f"it gains {gain.said} and {answers.said}"
 
 
 def lead(gains: np.ndarray) -> float:
@@ -284,6 +302,9 @@ def _worst(before: Mapping[str, float], after: Mapping[str, float]) -> tuple[Out
     return OutputLowered(name, after[name] - before[name]), added[name]
 
 
-def _differences(before: Sequence[float], after: Sequence[float]) -> np.ndarray:
-    """What levels of the same groups differ by; none where some are not known."""
-    return np.subtract(after, before) if len(before) == len(after) else np.empty(0)
+def _differences(before: Sequence[Loss], after: Sequence[Loss], beyond: bool) -> np.ndarray:
+    """What is gained of the same groups, dB; none where some are not known."""
+    if len(before) != len(after):
+        return np.empty(0)
+    both = zip(before, after, strict=True)
+    return np.array([one.gained_db(other, beyond=beyond) for one, other in both])

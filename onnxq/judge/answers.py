@@ -23,12 +23,23 @@ class Answers:
         kept: in each sample.
         whole: how many the float model gives in each.
         new: how many there are in each that the float model does not give.
+        apart: what keeps them apart from other answers, in each: the sum of the squares of their margins.
+        moved: how far the candidate moves them in each, likewise. Few answers tell what moves them, long before
+            one of them is lost.
     """
 
     what: str
     kept: tuple[float, ...]
     whole: tuple[float, ...]
     new: tuple[float, ...]
+    apart: tuple[float, ...] = ()
+    moved: tuple[float, ...] = ()
+
+    @property
+    def moved_share(self) -> float | None:
+        """How far they are moved of what keeps them apart, as a ratio of powers; None where nothing tells."""
+        apart = sum(self.apart)
+        return sum(self.moved) / apart if apart > 0 else None
 
     @property
     def net(self) -> tuple[float, ...]:
@@ -61,6 +72,8 @@ def over_samples(some: Iterable[Sequence[Answers]]) -> tuple[Answers, ...]:
             tuple(kept for one in each for kept in one.kept),
             tuple(whole for one in each for whole in one.whole),
             tuple(new for one in each for new in one.new),
+            tuple(apart for one in each for apart in one.apart),
+            tuple(moved for one in each for moved in one.moved),
         )
         for each in zip(*parts, strict=True)
     )

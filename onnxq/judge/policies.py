@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 from onnxq.judge.acceptance import LEAST_DB, Policy
+from onnxq.judge.loss import ENOUGH_DB
 
 # Any gain at all.
 ANY_DB = math.ulp(0.0)
@@ -54,7 +55,7 @@ MIXED = replace(STEP, sure=0.5, sure_alike=2.5)
 # -- layers in int8 or float -----------------------------------------------------------------------
 
 # The SQNR of the worst part from which on attention is in int8 whatever that costs, where there is no goal.
-JOINTS_FLOOR_DB = 30.0
+JOINTS_FLOOR_DB = ENOUGH_DB
 
 # What is loud in float: what that gains at least, all together, or its price. The best of a dozen sets seems
 # to gain by chance, too: it is sure by two standard errors. No output is to pay much for the others.
@@ -82,7 +83,7 @@ GOOD_DB, LOST_DB = 25.0, 10.0
 
 # What the worst part of the outputs has of a model of which nobody says what it is for. Of less than the
 # first a tenth of the signal is error; between the two nothing says whether that is near enough.
-BAD_DB, ENOUGH_FOR_ALL_DB = 20.0, 30.0
+BAD_DB, ENOUGH_FOR_ALL_DB = 20.0, ENOUGH_DB
 
 # -- a goal: other questions than which is better --------------------------------------------------
 
@@ -113,7 +114,7 @@ SHORT_DB = 2.0
 SCORES_DB = ENOUGH_FOR_ALL_DB + LEAST_ABOVE_DB
 
 # What is always near enough: float32 has about 140 dB of its own.
-ENOUGH_DB = 100.0
+AS_GOOD_DB = 100.0
 
 # A body's noise that is nearer to that of int8 makes predictions unreliable: powers may not add up.
 BODY_APART_DB = 15.0

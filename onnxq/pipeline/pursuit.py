@@ -6,6 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import onnx
+
 from onnxq.base.errors import UserError
 from onnxq.base.executors import Submit
 from onnxq.data.samples import Sample
@@ -24,7 +26,7 @@ from onnxq.pipeline.job import Job
 from onnxq.pipeline.preparation import AsTrained, preparation_seen
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.scoring import Part, Score, callable_of
-from onnxq.pipeline.verifying import runner, verify
+from onnxq.pipeline.verifying import Crossing, runner, verify
 from onnxq.run import ort
 from onnxq.run.compare import Recording
 from onnxq.task.known import KnownTask
@@ -126,6 +128,7 @@ class Pursuit:
         *,
         confirms: bool = False,
         score: SampleScores | None = None,
+        crossed: Sequence[tuple[Built, Sequence[int]]] = (),
     ) -> Verified:
         """How near a model is as it is written.
 
@@ -136,16 +139,23 @@ class Pursuit:
             confirms: whether on the samples that confirm, and not on those that verify; the user's function
                 has no more than two kinds, so that what chose confirms.
             score: the user's score, where it is known.
+            crossed: the model as some samples fitted it, and the indices of others, which judge it as well.
         """
         bound, job = self.bound, built.job
         if expected is None or bound is None:
             return Verified(verify(job, sampling, built.proto, expected, confirms=confirms), NOTHING)
         emulate = built.emulates
-        proto = built.written.proto if emulate else built.proto
+
+        def run(one: Built) -> onnx.ModelProto:
+            return one.written.proto if emulate else one.proto
+
+        proto, others = run(built), [Crossing(run(one), indices) for one, indices in crossed]
         gauge = bound.gauge(job.parts_of(expected.outputs))
         album = OutputAlbum(expected.outputs, self._pictured) if self._pictured and not confirms else None
         meters = [*gauge.meters, *([] if album is None else [album])]
-        accuracy = verify(job, sampling, proto, expected, emulate=emulate, meters=meters, confirms=confirms)
+        accuracy = verify(
+            job, sampling, proto, expected, emulate=emulate, meters=meters, confirms=confirms, crossed=others
+        )
         if self._score is None:
             return Verified(accuracy, gauge, bound.gates(gauge), album=album)
         part: Part = "choose" if confirms else "verify"

@@ -15,6 +15,7 @@ from onnxq.base.reason import code_of
 from onnxq.calib.stats import Stats
 from onnxq.calib.trt_cache import write_cache
 from onnxq.data.sources import Source
+from onnxq.data.split import HELD_OUT
 from onnxq.documents.accuracy import OutputOfRun
 from onnxq.documents.body import BodyPart, Int8Operators
 from onnxq.documents.calibration import CalibrationPart, MethodChosen, NotCalibrated, TensorMoments, Threshold
@@ -278,7 +279,7 @@ class Quantization:
         request, state = self._calibrated(sampling)
         self._tell_of_pairs(sampling, state.references.verifying)
         state = self._verified(request, self._planned((*PLANNED, *WRITTEN), request, state))
-        state = self._verified(request, searched(COMPILED, request, state))  # the compiler has a say
+        state = self._crossed(request, searched(COMPILED, request, state))  # the compiler has a say
         job, built, compiled, verified = state.built.job, state.built, state.compiled, state.verified
         assert compiled is not None
         assert verified is not None
@@ -359,6 +360,28 @@ class Quantization:
         assert request.pursuit is not None
         verifying = state.references.verifying
         return replace(state, verified=request.pursuit.verified(request.sampling, state.built, verifying))
+
+    def _crossed(self, request: RunRequest, state: RunState) -> RunState:
+        """Likewise, and on samples that fitted or chose: by what others fitted, where nothing else was tuned.
+
+        A goal is pursued in sight of many samples: there those alone count that decided nothing.
+        """
+        sampling, pursuit = request.sampling, request.pursuit
+        assert pursuit is not None
+        parts, built = sampling.parts, state.built
+        if (
+            not state.crossed or pursuit.goal.is_set or parts is None or parts.used is None
+            or parts.shared or built.job.limit.is_over or _is_large(built.job)
+        ):  # fmt: skip
+            return self._verified(request, state)
+        left, crossed = max(0, HELD_OUT - (parts.held or 0)), list[tuple[Built, Sequence[int]]]()
+        for patches, indices in state.crossed:
+            one = replace(built.draft, patches=patches.within(built.draft.patches))
+            crossed.append((Built.of(built.job, one, built.floats), indices[:left]))
+            left -= len(crossed[-1][1])
+        sampling.crossed = sum(len(indices) for _, indices in crossed)
+        verified = pursuit.verified(sampling, built, state.references.verifying, crossed=crossed)
+        return replace(state, verified=verified)
 
     def _compiler_part(
         self, state: RunState, told: Sequence[NotTaken]

@@ -40,7 +40,8 @@ from onnxq.repair.step_search import Refused, Tools, Version
 from onnxq.repair.waves import Waves
 from onnxq.repair.workload import EDITED
 from onnxq.rewrite.whole import Differs
-from onnxq.run import noise, ort
+from onnxq.run import ort
+from onnxq.run.candidates import heard
 from onnxq.run.compare import Recording
 from onnxq.run.ort import Feeds
 from onnxq.task.counted import counted
@@ -278,9 +279,9 @@ class _Bench:
             exact.rewind()  # from the first sample on
             return self._samples.feeds(self._refining)
 
-        def measure(feeds: Iterable[Feeds], scales: Sequence[Mapping[int, np.float32]]) -> noise.Noise:
+        def measure(feeds: Iterable[Feeds], scales: Sequence[Mapping[int, np.float32]]) -> Sequence[AboutMeanMeter]:
             settings = [Candidate(scales=one) for one in scales]
-            return noise.measure(exact, copy, feeds, settings, self._parts, self._counter)
+            return heard(exact, copy, feeds, settings, self._parts, self._counter, self._weights)
 
         refined = refined_ranges(ranges, current, samples, measure, len(self._refining))
         self._ran += copy.piecewise.runs
@@ -316,6 +317,7 @@ class Kept:
         self._sampling, self._read = sampling, read
         self._spill = Spill(_IN_MEMORY)
         self._kept: list[tuple[Sample, tuple[str, ...]]] | None = None  # their arrays are spilled
+        self._indices: list[int] = []
 
     def __enter__(self) -> Kept:
         return self
@@ -334,6 +336,7 @@ class Kept:
         count = size = 0
         for sample in self._read():
             count += 1
+            self._indices.append(sample.index)
             size += sum(array.nbytes for array in sample.feeds.values())
             if size <= _KEPT:
                 for name, array in sample.feeds.items():
@@ -344,6 +347,10 @@ class Kept:
         else:
             self._kept = kept
         return count
+
+    def index(self, place: int) -> int:
+        """The index of the sample at a place, in the source."""
+        return self._indices[place] if self.count else -1
 
     def feeds(self, places: Sequence[int]) -> Iterator[Feeds]:
         """What those at some places feed the model; `places`: ascending."""

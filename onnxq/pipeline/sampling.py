@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -37,6 +37,7 @@ class Sampling:
         deployed: the sizes that are decided for.
         confirms: whether some say whether what others propose is kept.
         uses: which were read for what.
+        crossed: how many judge beside those that verify, by what others fitted.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Sampling:
         self.first: Sample | None = None
         self.parts: Split | None = None
         self.uses = SampleUses()
+        self.crossed = 0
         self._rest: Iterator[Sample] = iter(())
         self._keeps, self._kept = keeps, list[Sample]()
         self._bad: set[int] = set()  # indices of samples on which the model does not run
@@ -167,6 +169,17 @@ class Sampling:
             return self._noted("choose", itertools.islice(self._good(self.parts.calibration()), CHOOSING))
         return self._noted("choose", itertools.chain([first], apart))
 
+    def comparing(self, least: int) -> Iterator[Sample]:
+        """Those that choose; where they are fewer than `least`, all that calibrated as well, as often."""
+        assert self.parts is not None
+        seen = set[int]()
+        for sample in self.choosing():
+            seen.add(sample.index)
+            yield sample
+        if self.apart and len(seen) < least and self.parts.used is not None:
+            others = (one for one in self._good(self.parts.calibration()) if one.index not in seen)
+            yield from self._noted("choose", others)
+
     def proposing(self) -> Iterator[Sample]:
         """Those that choose what others confirm: of those that choose all but these."""
         assert self.parts is not None
@@ -200,6 +213,12 @@ class Sampling:
             apart = itertools.islice(self._good(self.parts.calibration()), HELD_OUT)
         found = self._noted("verify", apart if first is None else itertools.chain([first], apart))
         return found if silent else self.watched("verify", found, self.parts.held)
+
+    def crossing(self, indices: Sequence[int]) -> Iterator[Sample]:
+        """Samples that judge what others fitted: by their indices, where they can be read again."""
+        again = self.source is not None and self.parts is not None and self.parts.used is not None
+        found = self.source.good(sorted(indices)) if again and self.source is not None else ()
+        return self._noted("cross", self._good(found))
 
     def _noted(self, use: Use, samples: Iterable[Sample]) -> Iterator[Sample]:
         """Samples that are read for a use; what verifies and decides is refused."""
@@ -314,4 +333,6 @@ class Sampling:
             return Reason("none", "no samples: there was no data")
         if self.parts.shared:
             return Reason("shared", "samples that calibrated: there are no others")
+        if self.crossed:
+            return Reason("crossed", f"{self.parts.held} other samples, and {self.crossed} that others fitted for")
         return Reason("apart", "other samples")

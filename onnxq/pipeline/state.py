@@ -22,9 +22,9 @@ from onnxq.pipeline.pursuit import Pursuit
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.verifying import References
 from onnxq.quant.choice import Choice
-from onnxq.quant.patches import Patches
 from onnxq.quant.plan_file import PlanFile
 from onnxq.quant.ranges import Ranges
+from onnxq.repair.step_search import Crossed
 from onnxq.task.known import NO_TASK, KnownTask
 
 Drafted = Callable[[Mapping[str, str]], tuple[Draft, Mapping[str, LayerRule]]]
@@ -99,7 +99,7 @@ class RunState:
         choice: how the outputs chose its scales; None where they did not.
         repair: what repair did; None: it was not asked for.
         unrepaired: what repair started from; None: it was not tried, or nobody needs it any more.
-        candidate: the patches of what repair kept as few samples fitted them, to compare others with.
+        crossed: what repair kept as some samples fitted it, with the samples that others may judge it by.
         heads: what became of the heads.
         goal: what came of the goal; None where none was searched for.
         verified: how near its outputs are; None: that is not measured yet.
@@ -117,7 +117,7 @@ class RunState:
     choice: Choice | None = None
     repair: RepairPart | None = None
     unrepaired: RunState | None = None
-    candidate: Patches | None = None
+    crossed: tuple[Crossed, ...] = ()
     heads: Heads | None = None
     goal: GoalFound | None = None
     verified: Verified | None = None

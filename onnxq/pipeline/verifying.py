@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Any, NamedTuple
 
+import numpy as np
 import onnx
 
 from onnxq.base.errors import Fault
@@ -109,6 +111,7 @@ def verify(
     most: int | None = None,
     meters: Sequence[Meter] = (),
     confirms: bool = False,
+    crossed: Sequence[Crossing] = (),
 ) -> list[OutputAccuracy]:
     """Compares the outputs of the quantized model with those of the float one, on samples held out.
 
@@ -121,6 +124,7 @@ def verify(
         most: how many samples at most.
         meters: hear the outputs of each sample as well.
         confirms: whether it is compared on the samples that confirm a choice instead.
+        crossed: the same model as some samples fitted it, which others judge: these count as well.
 
     Raises:
         UserError: it does not run on a sample.
@@ -130,14 +134,49 @@ def verify(
         return []
     with job.step("confirm" if confirms else "verify"):
         expected.rewind()
-        candidate = runner(job, proto, emulate=emulate)
-        with sampling.named():
+        candidate = _InTurn(runner(job, proto, emulate=emulate))
+
+        def samples() -> Iterator[Mapping[str, np.ndarray]]:
             held = sampling.confirming() if confirms else sampling.held_out()
-            samples = islice(sampling.feeds(held), most)
+            yield from islice(sampling.feeds(held), most)
+            for other, indices in crossed:
+                candidate.runner = runner(job, other, emulate=emulate)
+                yield from sampling.feeds(sampling.crossing(indices))
+
+        with sampling.named():
             parts = job.parts_of(expected.outputs)
-            outputs = compare_models(expected, candidate, samples, meters=meters, parts=parts)
+            outputs = compare_models(expected, candidate, samples(), meters=meters, parts=parts)
         expected.rewind()
         return outputs
+
+
+class Crossing(NamedTuple):
+    """A model as some samples fitted it.
+
+    Attributes:
+        proto: the model.
+        indices: samples that did not fit it.
+    """
+
+    proto: onnx.ModelProto
+    indices: Sequence[int]
+
+
+class _InTurn:
+    """Models of the same inputs and outputs, one after another.
+
+    Attributes:
+        inputs: their names.
+        outputs: likewise.
+        runner: the one whose turn it is.
+    """
+
+    def __init__(self, runner: Runner) -> None:
+        self.inputs, self.outputs, self.runner = runner.inputs, runner.outputs, runner
+
+    def run(self, feeds: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None) -> list[Any]:
+        """What that one gives."""
+        return self.runner.run(feeds, outputs)
 
 
 def runner(job: Job, proto: onnx.ModelProto, *, emulate: bool) -> Runner:

@@ -15,20 +15,19 @@ import numpy as np
 from onnxq.base.plain import DocumentPart
 from onnxq.base.reason import Reason
 from onnxq.data.split import BLOCKS
-from onnxq.judge.acceptance import Gain, lead
-from onnxq.judge.answers import AnswersChange
-from onnxq.judge.comparable import CONSTANT, UNCHANGED, OutputLeftOut
+from onnxq.judge.about_mean import AboutMeanMeter
+from onnxq.judge.acceptance import Gain, Levels
+from onnxq.judge.comparable import OutputLeftOut, not_compared
 from onnxq.judge.policies import HOPELESS, INSTEAD_OF_PRIOR, PROMISING, THRESHOLD, TOGETHER
 from onnxq.quant.mse import sqnr_at
 from onnxq.quant.plan import ScaleGroup
 from onnxq.quant.ranges import Range, Ranges, scales_of
 from onnxq.quant.thresholds import Method, automatic, searched
-from onnxq.run.noise import Noise
 from onnxq.run.ort import Feeds
 
 Scales = Mapping[int, np.float32]
-Measure = Callable[[Iterable[Feeds], Sequence[Scales]], Noise]
-"""Runs the model on samples with each candidate for its scales."""
+Measure = Callable[[Iterable[Feeds], Sequence[Scales]], Sequence[AboutMeanMeter]]
+"""Runs the model on samples with each candidate for its scales; what groups of the samples say of all."""
 
 SEARCH = searched()
 """What `--search` tries, of all methods whose parameter it finds."""
@@ -47,7 +46,7 @@ class Trial(DocumentPart):
 
     Attributes:
         method: in words.
-        sqnr_db: of the outputs.
+        sqnr_db: of the outputs, about the mean.
         samples: how many samples it was tried on.
         answers: what it is shown to do to the float model's answers, beside the method that is taken in
             doubt: `loses 9 of 412 detections`; "" where nothing is shown.
@@ -88,8 +87,8 @@ class Choice:
         trials: the methods that were tried, best first.
         refined: the groups with another threshold.
         samples: how many samples chose.
-        sqnr_db: of the outputs, with all that was chosen, on these samples; None if nothing could be
-            compared.
+        sqnr_db: of the outputs, about the mean, with all that was chosen, on these samples; None if nothing
+            could be compared.
         outputs: likewise of each output that chose, dB, the worst first.
         left_out: the outputs that did not choose.
         why: where it was not chosen by its outputs.
@@ -117,10 +116,7 @@ def choose(
     prior: Method,
     refine: bool = True,
 ) -> Choice:
-    """The method whose scales add the least noise to the outputs, the prior in doubt.
-
-    Only outputs count that quantization changes and that vary; see `Noise` for what is one figure of
-    several.
+    """The method with whose scales the least is lost (`judge.loss`), the prior in doubt.
 
     Noise is rare and large where values are clipped, so that the least noise over some samples may be
     chance: a method is preferred to the prior if it is better by half a standard error over the
@@ -145,15 +141,15 @@ def choose(
     race = _Race(scales, measure)
     race.run(samples())
     if race.is_void:
-        left_out = race.noise.left_out()
-        return Choice(prior, ranges.all(prior), left_out=left_out, why=_nothing_chose(left_out))
+        left_out = race.of(0).of_all.left_out
+        return Choice(prior, ranges.all(prior), left_out=left_out, why=not_compared(left_out))
     best = race.best()
     method = list(candidates)[best]
     trials = [Trial(str(list(candidates)[i]), *race.results[i], race.said(i)) for i in race.order(best)]
-    level, count = race.results[best]
+    (level, count), of_all = race.results[best], race.of(best).of_all
     choice = Choice(
         method, dict(candidates[method]), trials, samples=count, sqnr_db=level,
-        outputs=race.levels_of(best), left_out=race.noise.left_out(),
+        outputs=of_all.levels, left_out=of_all.left_out,
     )  # fmt: skip
     if refine and choice.samples >= _REFINED_WITH:
         _Refiner(ranges, methods, samples, measure, choice).run()
@@ -188,16 +184,6 @@ def scale_sets(ranges: Ranges, methods: Sequence[Method]) -> list[Scales]:
     return [scales_of(ranges.plan, one) for one in found.values()]
 
 
-def _nothing_chose(left_out: Iterable[OutputLeftOut]) -> str:
-    """Why no output tells the candidates apart."""
-    reasons = {one.why for one in left_out}
-    if UNCHANGED in reasons:
-        return "quantization changes no output that can be compared: there was nothing to choose by"
-    if CONSTANT in reasons:
-        return "no output of the model varies over the samples: there was nothing to choose by"
-    return "no output of the model can be compared: none holds finite floats of the same shape in all runs"
-
-
 def _different(found: Mapping[Method, dict[str, Range]]) -> dict[Method, dict[str, Range]]:
     """Methods without those that give nearly the same scales as one before."""
     kept: dict[Method, dict[str, Range]] = {}
@@ -215,13 +201,14 @@ class _Race:
     """Candidates on ever more samples; the first one is the prior, which stays.
 
     Attributes:
-        results: SQNR and number of samples of each candidate.
+        results: SQNR about the mean and number of samples of each candidate.
     """
 
     def __init__(self, scales: Sequence[Scales], measure: Measure) -> None:
         self._scales, self._measure = scales, measure
         self._alive = list(range(len(scales)))
-        self._noise: Noise | None = None
+        self._groups: list[AboutMeanMeter] = []
+        self._levels: dict[int, Levels] = {}  # of those that stayed
         self.results: dict[int, tuple[float, int]] = {}
 
     def run(self, samples: Iterable[Feeds]) -> None:
@@ -229,6 +216,8 @@ class _Race:
         rest = iter(samples)
         first, enough = BLOCKS
         self._more(itertools.islice(rest, first))
+        if self.is_void:
+            return
         self._leave_out()
         self._more(itertools.islice(rest, enough - first))
         if not self._is_clear():
@@ -236,69 +225,69 @@ class _Race:
 
     def _more(self, samples: Iterable[Feeds]) -> None:
         new = self._measure(samples, [self._scales[i] for i in self._alive])
-        self._noise = new if self._noise is None else self._noise.joined(new)
-        levels = self._noise.sqnr_db()
-        count = len(self._noise.signal)
-        self.results.update({i: (float(v), count) for i, v in zip(self._alive, levels, strict=True)})
+        self._groups = _joined(self._groups, new)
+        self._tell()
+
+    def _tell(self) -> None:
+        """What the groups say of those that stayed."""
+        each = Levels.of_each(self._groups)
+        self._levels = dict(zip(self._alive, each, strict=True))
+        told = {i: (one.sqnr_db, one.of_all.samples) for i, one in self._levels.items()}
+        self.results.update({i: (db, count) for i, (db, count) in told.items() if db is not None})
 
     @property
     def is_void(self) -> bool:
         """Whether no output could be compared."""
-        return any(np.isnan(level) for level, _ in self.results.values())
+        return any(one.loss is None for one in self._levels.values())
 
-    @property
-    def noise(self) -> Noise:
-        """The noise of the candidates that stayed."""
-        assert self._noise is not None
-        return self._noise
-
-    def levels_of(self, candidate: int) -> dict[str, float]:
-        """The SQNR of each output with a candidate that stayed, dB, the worst first."""
-        return self.noise.levels(self._alive.index(candidate))
+    def of(self, candidate: int) -> Levels:
+        """How near the outputs are with a candidate that stayed."""
+        return self._levels[candidate]
 
     def best(self) -> int:
         """The best of those that are better than the prior beyond doubt; else the prior."""
-        better = [i for i, gain in self._gains(0).items() if not INSTEAD_OF_PRIOR.refusal(gain)]
-        return max(better, key=lambda i: self.results[i][0], default=0)
+        if not self.of(0).without:  # nothing tells doubt
+            return 0
+        gains = {i: gain for i, gain in self._gains(0).items() if not INSTEAD_OF_PRIOR.refusal(gain)}
+        return max(gains, key=lambda i: gains[i].db, default=0)
 
     def order(self, best: int) -> list[int]:
         """All candidates: the chosen one, those that stayed, the others; each with the best first."""
         return sorted(self.results, key=lambda i: (i != best, i not in self._alive, -self.results[i][0]))
 
     def _gains(self, other: int) -> dict[int, Gain]:
-        """By how much each candidate is better than another one."""
-        theirs, level = self.noise.noise[self._alive.index(other)], self.results[other][0]
-        return {
-            i: Gain(self.results[i][0] - level, lead(values), answers=self._change(i, other))
-            for i, values in zip(self._alive, self.noise.advantages(theirs), strict=True)
-        }
-
-    def _change(self, candidate: int, other: int) -> AnswersChange | None:
-        return self.noise.change(self._alive.index(candidate), self._alive.index(other))
-
-    def _keeps_answers(self, candidate: int) -> bool:
-        change = self._change(candidate, 0)
-        return change is None or change.shown >= 0
+        """By how much each candidate that stayed is better than another one; nothing of itself."""
+        return {i: Gain.of(self.of(other), self.of(i)) for i in self._alive if i != other}
 
     def said(self, candidate: int) -> str:
         """What a candidate is shown to do to the answers, beside the prior; "": nothing."""
-        change = self._change(candidate, 0) if candidate in self._alive else None
+        change = self._gains(0)[candidate].answers if candidate in self._alive[1:] else None
         return change.said if change is not None and change.shown else ""
 
     def _leave_out(self) -> None:
         """Leaves out what is surely hopeless beside the best of those that lose no answers."""
-        top = max(filter(self._keeps_answers, self._alive), key=lambda i: self.results[i][0])
-        gains = self._gains(top).items()
-        kept = [
-            n for n, (i, gain) in enumerate(gains) if i == 0 or HOPELESS.refusal(Gain(-gain.db, -gain.lead))
-        ]
-        self._noise = self.noise.of(kept)
+        gains = self._gains(0)
+        keeping = {i: gain.db for i, gain in gains.items() if not gain.answers or gain.answers.shown >= 0}
+        top = max(keeping, key=keeping.__getitem__, default=0)
+        top = top if keeping.get(top, 0.0) > 0 else 0
+        lost = {i: Gain.of(self.of(i), self.of(top)) for i in self._alive if i != top}
+        kept = [n for n, i in enumerate(self._alive) if i in (0, top) or HOPELESS.refusal(lost[i])]
+        self._groups = [one.of(kept) for one in self._groups]
         self._alive = [self._alive[n] for n in kept]
+        self._levels = {i: self._levels[i] for i in self._alive}
 
     def _is_clear(self) -> bool:
         """Whether each candidate is surely better or worse than the prior, or as good."""
-        gains = self._gains(0).items()
-        return all(i == 0 or abs(gain.lead) > _CLEAR or abs(gain.db) < _CLOSE for i, gain in gains)
+        gains = self._gains(0).values()
+        return all(abs(gain.lead) > _CLEAR or abs(gain.db) < _CLOSE for gain in gains)
+
+
+def _joined(groups: Sequence[AboutMeanMeter], later: Sequence[AboutMeanMeter]) -> list[AboutMeanMeter]:
+    """Groups of samples, of which each hears what some later samples say, too."""
+    if not groups or not any(one.samples for one in later):
+        return list(groups or later)
+    both = itertools.zip_longest(groups, later)
+    return [one.joined([other] if other else []) if one else other for one, other in both]
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,15 +327,14 @@ class _Refiner:
         variants = self._variants()
         if not variants:
             return
-        found = self._tested(variants)
-        taken = list(_best_of_groups(found))
+        taken = list(_best_of_groups(self._tested(variants)))
         if not taken:
             return
         ways = [[variant] for variant, _ in taken] + ([[v for v, _ in taken]] if len(taken) > 1 else [])
-        noise = self._noise(self._again(), ways)
-        base, *levels = noise.sqnr_db()
-        best = int(np.argmax(levels))
-        if TOGETHER.refusal(Gain(levels[best] - base, answers=noise.change(1 + best))):
+        base, *each = Levels.of_each(self._heard(self._again(), ways))
+        found = [Gain.of(base, one) for one in each]
+        best = max(range(len(found)), key=lambda place: found[place].db)
+        if TOGETHER.refusal(found[best]):
             return
         gains = dict(taken)
         for variant in ways[best]:
@@ -356,8 +344,9 @@ class _Refiner:
                     variant.tensors, variant.before, variant.after, str(variant.method), gains[variant]
                 )
             )
-        self._choice.sqnr_db = float(levels[best])
-        self._choice.outputs, self._choice.left_out = noise.levels(1 + best), noise.left_out()
+        of_all = each[best].of_all
+        self._choice.sqnr_db = of_all.sqnr_about_mean_db
+        self._choice.outputs, self._choice.left_out = of_all.levels, of_all.left_out
 
     def _variants(self) -> list[_Variant]:
         """The thresholds to try, those of the worst groups first."""
@@ -389,26 +378,15 @@ class _Refiner:
     def _tested(self, variants: Sequence[_Variant]) -> list[tuple[_Variant, float]]:
         """The variants that are surely better, and by how much, dB."""
         rest = iter(self._again())
-        noise = self._noise(itertools.islice(rest, BLOCKS[0]), [[v] for v in variants])
-        found = noise.advantages(noise.noise[0])[1:]
-        alive = [
-            i
-            for i, values in enumerate(found)
-            if not PROMISING.refusal(Gain(float(values.mean()), lead(values)))
-        ]
+        groups = self._heard(itertools.islice(rest, BLOCKS[0]), [[v] for v in variants])
+        alive = [place for place, gain in enumerate(_over_first(groups)) if not PROMISING.refusal(gain)]
         if not alive:
             return []
-        later = self._noise(rest, [[variants[i]] for i in alive])
-        noise = noise.of([0, *(i + 1 for i in alive)]).joined(later)
-        base, *levels = noise.sqnr_db()
-        found = noise.advantages(noise.noise[0])[1:]
-        gains = [
-            Gain(float(level - base), lead(values), answers=noise.change(place))
-            for place, (level, values) in enumerate(zip(levels, found, strict=True), 1)
-        ]
+        later = self._heard(rest, [[variants[i]] for i in alive])
+        groups = _joined([one.of([0, *(i + 1 for i in alive)]) for one in groups], later)
         return [
             (variants[i], gain.db)
-            for i, gain in zip(alive, gains, strict=True)
+            for i, gain in zip(alive, _over_first(groups), strict=True)
             if not THRESHOLD.refusal(gain)
         ]
 
@@ -416,8 +394,10 @@ class _Refiner:
         """The samples that chose the method."""
         return itertools.islice(self._samples(), self._choice.samples)
 
-    def _noise(self, samples: Iterable[Feeds], ways: Sequence[Sequence[_Variant]]) -> Noise:
-        """The noise of the choice as it is, and with each set of variants.
+    def _heard(
+        self, samples: Iterable[Feeds], ways: Sequence[Sequence[_Variant]]
+    ) -> Sequence[AboutMeanMeter]:
+        """What groups of samples say of the choice as it is, and with each set of variants.
 
         All in one call, as what differs in shape from the float output in one of them counts in none.
         """
@@ -428,6 +408,12 @@ class _Refiner:
                 ranges = variant.apply(ranges)
             settings.append(scales_of(self._ranges.plan, ranges))
         return self._measure(samples, settings)
+
+
+def _over_first(groups: Sequence[AboutMeanMeter]) -> list[Gain]:
+    """By how much each candidate but the first is better than that."""
+    base, *others = Levels.of_each(groups)
+    return [Gain.of(base, one) for one in others]
 
 
 def _best_of_groups(found: Iterable[tuple[_Variant, float]]) -> Iterator[tuple[_Variant, float]]:

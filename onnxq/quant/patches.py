@@ -37,6 +37,15 @@ class Patches:
     codes: Mapping[str, np.ndarray] = field(default_factory=dict)
     amax: Mapping[tuple[str, int | None], np.ndarray] = field(default_factory=dict)
 
+    def within(self, other: Patches) -> Patches:
+        """Those of what another one changes as well, with its magnitudes."""
+        return Patches(
+            {name: self.constants.get(name, values) for name, values in other.constants.items()},
+            {name: self.biases.get(name, values) for name, values in other.biases.items()},
+            {name: self.codes[name] for name in other.codes if name in self.codes},
+            other.amax,
+        )
+
     def apply(self, model: Model) -> None:
         """Changes the constants and biases of a model.
 

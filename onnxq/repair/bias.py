@@ -55,6 +55,52 @@ def shifts(
         return found * shown, variance
 
 
+def logit_shifts(
+    exact: Sequence[np.ndarray],
+    quantized: Sequence[np.ndarray],
+    samples: Sequence[Sequence[int]],
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same of logits that a Sigmoid reads: the means of logits, each weighed by what it moves its score.
+
+    The means of scores would be those of the noise as well: it raises small scores more than it lowers them,
+    so that the shift would take from each score what noise adds to those that are next to nothing. And of
+    logits alone nearly all say that nothing is there. What all channels have in common is shown by all of them.
+    The weight p (1 - p) is the slope of the score, and the
+    curvature of the loss by which scores are trained.
+
+    Args:
+        exact: Y, float32 [rows, channels] in parts.
+        quantized: Z, likewise, of the same rows.
+        samples: of each part, how many rows each of its samples has.
+    """
+    off, weight = [], []
+    for y, z, rows in zip(exact, quantized, samples, strict=True):
+        if rows:
+            score = 0.5 + 0.5 * np.tanh(0.5 * y.astype(np.float64))
+            slope, starts = score * (1 - score), np.cumsum([0, *rows[:-1]])
+            off.append(np.add.reduceat(slope * (y - z), starts, axis=0))
+            weight.append(np.add.reduceat(slope, starts, axis=0))
+    apart, weights = np.concatenate(off), np.concatenate(weight)
+    every, _ = _weighed(apart.sum(axis=1, keepdims=True), weights.sum(axis=1, keepdims=True))
+    own, missed = _weighed(apart - weights * every, weights)  # of a rare class few samples tell
+    return every + own, missed
+
+
+def _weighed(apart: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The weighed mean of each channel, as far as samples show it, and its variance over samples.
+
+    Args:
+        apart: what is off in each sample, times its weight, float64 [samples, channels].
+        weights: float64 [samples, channels].
+    """
+    total, count = np.maximum(weights.sum(axis=0), _TINY), len(apart)
+    mean = np.nan_to_num(apart.sum(axis=0) / total)
+    chance = count / max(1, count - 1) * np.square(apart - weights * mean).sum(axis=0) / total**2
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shown = np.clip(np.nan_to_num(1.0 - chance / np.square(mean), nan=0.0, neginf=0.0), 0.0, 1.0)
+    return mean * (shown if count > 1 else 1.0), np.nan_to_num(chance) * count
+
+
 def _shown(
     exact: Sequence[np.ndarray],
     quantized: Sequence[np.ndarray],

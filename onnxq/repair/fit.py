@@ -19,18 +19,20 @@ from onnxq.body.formats import narrowed
 from onnxq.draft.affine import ChannelMap
 from onnxq.draft.draft import Draft
 from onnxq.graph.model import Model
+from onnxq.graph.view import Tensor
 from onnxq.graph.wiring import constant_of, tensor_shape
 from onnxq.quant.insert import insert
 from onnxq.quant.patches import Patches
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.scales import quantize_weights
 from onnxq.repair.activation import activation_of
-from onnxq.repair.bias import shifts
+from onnxq.repair.bias import logit_shifts, shifts
 from onnxq.repair.layers import FitLayer, fit_layers
 from onnxq.repair.moments import EXACT_ROWS, RowMoments
 from onnxq.repair.refit import refit
 from onnxq.repair.rounding import rounded, second_moment
 from onnxq.repair.rows import ChannelEnds, FloatRows, float_rows
+from onnxq.repair.scored import gives_logits
 from onnxq.repair.spill import Spill
 from onnxq.repair.stream import Stream
 from onnxq.repair.threads import Threads
@@ -297,8 +299,11 @@ class _Fit:
         exact, quantized, samples = work.both()
         shape = tensor_shape(self._tensors[layer.output])
         rank = len(layer.shape) if layer.op == "Conv" else None if shape is None else len(shape)
-        activation = activation_of(self._model, layer.output, layer.axis, layer.outputs, rank)
-        shift, missed = shifts(exact, quantized, activation, samples)
+        if gives_logits(Tensor(self._model, self._tensors[layer.output]), layer.axis, layer.outputs):
+            shift, missed = logit_shifts(exact, quantized, samples)
+        else:
+            activation = activation_of(self._model, layer.output, layer.axis, layer.outputs, rank)
+            shift, missed = shifts(exact, quantized, activation, samples)
         new = self._bias_in_file(layer, old.astype(np.float64) + shift / layer.beta, old)
         half = self._in_half(new)
         lost = np.square((half.astype(np.float64) - new) * layer.beta).sum()

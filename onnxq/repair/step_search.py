@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -105,6 +105,18 @@ class Tools(Protocol):
         ...
 
 
+class Crossed(NamedTuple):
+    """What some samples fitted, and others that may judge it.
+
+    Attributes:
+        patches: what was fitted.
+        samples: those that judge it, by number.
+    """
+
+    patches: Patches
+    samples: tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Version:
     """A draft, and what was made of it.
@@ -132,6 +144,14 @@ class Version:
         """What the first fold fitted."""
         return self.fits[0]
 
+    def crossed(self, waves: Waves) -> list[Crossed]:
+        """What each fold fitted, and the samples that judge that; of folds that have fitted so far."""
+        judging = {fold: [one.places for one in waves.waves if one.fold == fold] for fold in self.fits}
+        return [
+            Crossed(self.fits[fold].patches, tuple(sorted(place for some in each for place in some)))
+            for fold, each in judging.items()
+        ]
+
     def levels(self, waves: int | None = None) -> Levels:
         """How near it is, on the samples of the first waves; None: of all that have judged so far."""
         heard = self.heard[:waves]
@@ -141,18 +161,14 @@ class Version:
         return self.said[len(heard)]
 
 
-def there(names: Sequence[str], model: Model, draft: Draft) -> list[str]:
-    """Those of the steps that have something to do, as far as looking at the model tells.
+def is_there(step: Step, model: Model, draft: Draft) -> bool:
+    """Whether a step has something to do, as far as looking at the model tells.
 
     Args:
-        names: their names.
+        step: it.
         model: with the draft's edits.
-        draft: what they would begin with.
+        draft: what it would begin with.
     """
-    return [name for name in names if _is_there(steps()[name], model, draft)]
-
-
-def _is_there(step: Step, model: Model, draft: Draft) -> bool:
     try:
         return step.there is None or bool(at(step.there)(model, draft))
     except Exception:  # of the step alone: its turn says so
@@ -199,8 +215,7 @@ class StepSearch:
         self._first = replace(draft, barred=barred)
         self._spent = self._told = tools.runs
         self._most_bytes = most_bytes
-        self._looked: tuple[Model, QuantPlan, frozenset[str]] | None = None
-        self._seen = False  # whether the float model ran on the samples that fit
+        self._charged = 0.0  # runs of steps that are not always tried
         self._known: Version | None = None  # a candidate that was measured before it is proposed
         self.ledger: list[RepairStep] = []
         self.started: Version | None = None
@@ -231,10 +246,16 @@ class StepSearch:
         return self._tools.runs - self._spent
 
     def _ended(self, state: Version) -> Fitted:
-        """What the steps that are kept fit, now to all samples; whatever the time: it is what is written."""
+        """What the steps that are kept fit, now to all samples; whatever the time: it is what is written.
+
+        Each fold has fitted it then, so that all samples can judge it by what others fitted.
+        """
         if not state.draft.fitted:
             return state.fitted
         fitted = self._fit(state, None)
+        for fold in range(0 if self._limit.is_over else len(self._tools.waves.folds)):
+            if fold not in state.fits:
+                state.fits[fold] = self._fit(state, fold)
         for place, entry in enumerate(self.ledger):
             if entry.verdict == "kept" and entry.rows:
                 counts = {what: fitted.changed[what] for what in entry.changed if what in fitted.changed}
@@ -243,24 +264,18 @@ class StepSearch:
 
     # -- a step --------------------------------------------------------------------------------
 
-    def _later(self, step: Step) -> Sequence[str]:
-        return self._names[self._names.index(step.name) + 1 :]
-
     def _together(self, steps: Sequence[Step], state: Version) -> Version | None:
         """Steps fitted and judged once; None where they do not gain, or one of them cannot be had."""
         if not steps[1:]:
             return None
         version, proposals = state, dict[str, Proposal]()
-        after = self._there(self._later(steps[-1]), state)
         try:
             for step in steps:
                 self._limit.check()
                 proposals[step.name] = proposal = self._proposed(step, version)
-                if self._too_dear(step, 1, after):
-                    return None
                 version = self._made(proposal.drafts[0], version) if proposal.drafts else version
             tried = [name for name, proposal in proposals.items() if proposal.drafts]
-            decision = self._judged(None, state, version, after) if tried[1:] else None
+            decision = self._judged(None, state, version) if tried[1:] else None
         except Exception:  # its own turn says which one, and why
             return None
         if decision is None or not decision.kept:
@@ -275,8 +290,9 @@ class StepSearch:
         """What a step would change; without candidates where it cannot be tried."""
         self._tools.begin(step.name)
         self._known = None
-        unfit = self._unfit(step, version.draft)
-        proposal: Proposal = Proposal() if unfit else step.propose(_Turn(self, step, version))
+        if self._unfit(step, version.draft) or not is_there(step, version.model, version.draft):
+            return Proposal()
+        proposal: Proposal = step.propose(_Turn(self, step, version))
         return proposal
 
     def _entry(
@@ -286,6 +302,7 @@ class StepSearch:
     ) -> None:  # fmt: skip
         """Tells of a step; its runs are those since the one before it."""
         runs, self._told = round(self._tools.runs - self._told, 2), self._tools.runs
+        self._charged += 0.0 if self._effort.is_sure(step.name) else runs
         left = tuple(LayerSkipped(*one) for one in (skipped or {}).items())
         self.ledger.append(RepairStep(step.name, verdict, why, before, runs=runs, skipped=left, **parts))
 
@@ -320,16 +337,15 @@ class StepSearch:
         verdict: Verdict = "left-out"
         try:
             self._limit.check()
-            later, proposal = self._later(step), self._proposed(step, state)
+            proposal = self._proposed(step, state)
             best, decision = state, Judgement(False, "", 0.0)
             if proposal.drafts:
                 if not step.search:  # others ask before they search
-                    after = self._there(later, state)
-                    while (why := self._too_dear(step, len(proposal.drafts), after)) and proposal.drafts[1:]:
+                    while (why := self._too_dear(step, len(proposal.drafts))) and proposal.drafts[1:]:
                         proposal.drafts.pop()
                     if why:
                         raise TooDear(why)
-                best, decision = self._decided(step, proposal, state, later)
+                best, decision = self._decided(step, proposal, state)
         except Refused as error:
             verdict, why = "dropped", str(error)
         except TooDear as error:
@@ -345,9 +361,7 @@ class StepSearch:
         self._entry(step, verdict, why, state.levels().sqnr_db)
         return state
 
-    def _decided(
-        self, step: Step, proposal: Proposal, state: Version, later: Sequence[str]
-    ) -> tuple[Version, Judgement]:
+    def _decided(self, step: Step, proposal: Proposal, state: Version) -> tuple[Version, Judgement]:
         """The best of what a step proposes, and what is said of it.
 
         Raises:
@@ -355,18 +369,18 @@ class StepSearch:
         """
         best = self._best(self._each(proposal.drafts, state))
         searched = step.search > 0 or len(proposal.drafts) > 1
-        decision = self._judged(step, state, best, later, several=searched)
-        part = None if decision.kept else self._apart(step, proposal, state, best, later)
+        decision = self._judged(step, state, best, several=searched)
+        part = None if decision.kept else self._apart(step, proposal, state, best)
         return part or (best, decision)
 
     def _apart(
-        self, step: Step, proposal: Proposal, state: Version, best: Version, later: Sequence[str]
+        self, step: Step, proposal: Proposal, state: Version, best: Version
     ) -> tuple[Version, Judgement] | None:
         """What is refused, without the layers of outputs that lose too much; None: that is refused, too.
 
         The proposal is told what is left as it is.
         """
-        if self._effort.cost(step.name) > self._spare(state, later):
+        if self._effort.cost(step.name) > self._left(step):
             return None
         both = min(len(state.heard), len(best.heard))
         before, after = (version.levels(both).of_all.levels for version in (state, best))
@@ -376,7 +390,7 @@ class StepSearch:
             return None
         try:
             part = self._made(draft, best)
-            decision = self._judged(step, state, part, later, several=True)
+            decision = self._judged(step, state, part, several=True)
         except (Refused, TimeIsUp):
             return None
         if not decision.kept:
@@ -387,7 +401,7 @@ class StepSearch:
         return part, decision
 
     def _judged(
-        self, step: Step | None, state: Version, best: Version, later: Sequence[str], *, several: bool = False
+        self, step: Step | None, state: Version, best: Version, *, several: bool = False
     ) -> Judgement:
         """Whether a version takes the place of another one: on the fewest samples that make it clear.
 
@@ -395,7 +409,6 @@ class StepSearch:
             step: what it is of; None: several are judged together, by samples of the first fold alone.
             state: what is there.
             best: the version.
-            later: the steps that come after it.
             several: it is the best of several, or found by a search.
         """
         every = self._tools.waves.waves
@@ -403,7 +416,7 @@ class StepSearch:
             before, after = self._levels(state, waves), self._levels(best, waves)
             policy = STEP if step is None else _policy(step, state, best, several=several)
             decision = judged(before, after, policy)
-            if decision.clear or not self._affords(state, best, waves, later):
+            if decision.clear or not self._affords(step, state, best, waves):
                 break
         return self._priced(step, state, best, decision)
 
@@ -438,7 +451,7 @@ class StepSearch:
         after, before = (self.bytes_of(one.model, one.draft.plan) for one in (best, state))
         return after - before
 
-    def _affords(self, state: Version, best: Version, wave: int, later: Sequence[str]) -> bool:
+    def _affords(self, step: Step | None, state: Version, best: Version, wave: int) -> bool:
         """Whether runs are left for two versions to be judged by another wave."""
         waves = self._tools.waves
         if wave == len(waves.waves):
@@ -448,14 +461,13 @@ class StepSearch:
             cost += len(following.places) if len(version.heard) <= wave else 0
             if version.draft.fitted and following.fold not in version.fits:
                 cost += self._effort.fit_of(len(waves.folds[following.fold]))
-        return cost <= self._spare(state, later)
+        return cost <= self._left(step)
 
-    def _spare(self, state: Version, later: Sequence[str]) -> float:
-        """How many runs are left beside those that are kept for later steps and the end."""
-        if self._effort.most is None:
+    def _left(self, step: Step | None) -> float:
+        """How many runs are left for a step; None: for those that are tried together."""
+        if step is None or self._effort.most is None or self._effort.is_sure(step.name):
             return math.inf
-        kept = self._effort.reserved(self._there(later, state), floats=not self._seen)
-        return self._effort.most - self.spent - kept
+        return self._effort.most - self._charged - (self._tools.runs - self._told)
 
     def _unfit(self, step: Step, draft: Draft) -> str:
         """Why a step cannot be tried at all; "" where it can."""
@@ -464,27 +476,15 @@ class StepSearch:
         missing = [name for name in step.goes_with if name not in self._names]
         return f"it goes with {', '.join(missing)} only, which is not asked for" if missing else ""
 
-    def _there(self, names: Sequence[str], state: Version) -> list[str]:
-        """Those of the steps that have something to do; looked at once for each edited model and plan."""
-        if self._effort.most is None:  # nobody asks
-            return []
-        model, plan = state.model, state.draft.plan
-        if self._looked is None or self._looked[0] is not model or self._looked[1] is not plan:
-            self._looked = model, plan, frozenset(there(self._names, model, state.draft))
-        return [name for name in names if name in self._looked[2]]
-
-    def _too_dear(self, step: Step, candidates: int, later: Sequence[str]) -> str:
+    def _too_dear(self, step: Step, candidates: int) -> str:
         """Why a step is left out for its effort; "" where it is not."""
-        most = self._effort.most
-        if most is None:
+        cost, left = self._effort.cost(step.name, candidates), self._left(step)
+        if cost <= left:
             return ""
-        left = most - self.spent
-        cost = self._effort.cost(step.name, candidates)
-        kept = self._effort.reserved(() if step.fits else later, floats=not self._seen)
-        if cost + kept <= left:
-            return ""
-        beside = " for it" if kept else ""
-        return f"it may take {cost:.0f} runs of the model, and {max(0.0, left - kept):.0f} are left{beside}"
+        return (
+            f"it may take {cost:.0f} runs of the model, and {max(0.0, left):.0f} are left for what is searched; "
+            f"{taking(step.name, self.ledger)} tries it"
+        )
 
     def _each(self, drafts: Sequence[Draft], before: Version) -> list[Version]:
         """What candidates are, without those whose float model is another one.
@@ -504,11 +504,11 @@ class StepSearch:
         return versions
 
     def _best(self, states: Sequence[Version]) -> Version:
-        def level(state: Version) -> float:
-            sqnr_db = self._levels(state, 1).sqnr_db
-            return -1e9 if sqnr_db is None else sqnr_db
+        def lost(state: Version) -> float:
+            loss = self._levels(state, 1).loss
+            return math.inf if loss is None else loss.all
 
-        return max(states, key=level)
+        return min(states, key=lost)
 
     def _made(self, draft: Draft, before: Version | None = None) -> Version:
         """What a draft is: edited; fitted, and judged, when that is asked for."""
@@ -579,9 +579,7 @@ class _Turn(Turn):
         return Proposal(drafts, skipped, {"tensors": max(map(len, sets))} if sets else {})
 
     def channels(self) -> Channels:
-        channels = followed(self._search._tools.channels(), self.version.maps)
-        self._search._seen = True
-        return channels
+        return followed(self._search._tools.channels(), self.version.maps)
 
     def values(self, tensor: str) -> Iterable[np.ndarray]:
         return self._search._tools.values(self.model, tensor)
@@ -618,7 +616,7 @@ class _Turn(Turn):
     def affordable(self, candidates: int = 1) -> int:
         why = ""
         for count in range(candidates, 0, -1):
-            why = self._search._too_dear(self._step, count, ())
+            why = self._search._too_dear(self._step, count)
             if not why:
                 return count
         raise TooDear(why)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -42,13 +41,21 @@ class Workload:
         fitting: how many samples fit what is written.
         trial: how many fit a candidate.
         judging: how many judge one at first.
-        most: how many runs it may take; None: as many as it takes.
+        most: how many runs the steps may take that are not always tried; None: as many as they take.
     """
 
     fitting: int
     trial: int
     judging: int
     most: float | None = None
+
+    def is_sure(self, step: str) -> bool:
+        """Whether a step is tried whatever it takes: what fits, what is there by looking, or many samples tell.
+
+        A fit is a few passes over the samples, and no search.
+        """
+        tried = steps()[step]
+        return tried.fits or tried.reserved == "always" or (tried.reserved == "many" and self.fitting >= _MANY)
 
     def cost(self, step: str, candidates: int = 1) -> float:
         """How many runs a step takes at most, about, where the first samples that judge make it clear."""
@@ -62,25 +69,6 @@ class Workload:
         """How many runs a fit takes."""
         return float(_FITTED * samples)
 
-    @property
-    def first(self) -> float:
-        """What is taken before the first step: float and quantized, on samples that judge and that fit."""
-        return 2.0 * self.judging + self.trial + self.fitting
-
-    def reserved(self, names: Sequence[str], *, floats: bool = False) -> float:
-        """What the end takes, and those of the steps that are not to be left out; fits are tried together.
-
-        Args:
-            names: their names.
-            floats: whether the float model is still to be run, on samples that fit.
-        """
-        reserved = {"always": True, "many": self.fitting >= _MANY, "": False}
-        first = [name for name in names if reserved[steps()[name].reserved]]
-        once = self.trial + self.fitting if floats else 0
-        together = max((self.cost(name) for name in first if steps()[name].fits), default=0.0)
-        alone = sum(self.cost(name) for name in first if not steps()[name].fits)
-        return once + self.fit_of(self.fitting) + together + alone
-
 
 def beside_runs(layers: Sequence[int | None]) -> float:
     """What is done once, whatever the samples, in runs of a model.
@@ -93,20 +81,13 @@ def beside_runs(layers: Sequence[int | None]) -> float:
     return _FIXED / (sum(filter(None, layers)) + _OF_A_LAYER * len(layers))
 
 
-def workload_of(names: Sequence[str], samples: int, waves: Waves, before: float | None) -> Workload:
+def workload_of(samples: int, waves: Waves, before: float | None) -> Workload:
     """On how many samples steps fit.
 
     Args:
-        names: their names.
         samples: how many there are.
         waves: which of them try.
-        before: how many runs all else takes; None: effort does not count.
+        before: how many runs those may take that are not always tried; None: effort does not count.
     """
     trial, judging = len(waves.folds[0]), len(waves.waves[0].places)
-    if before is None:
-        return Workload(samples, trial, judging)
-    workload = Workload(min(samples, _MOST_FITTING), trial, judging, before)
-    least = min(samples, 2 * trial)
-    while workload.fitting > least and workload.first + workload.reserved(names) > before:
-        workload = dataclasses.replace(workload, fitting=workload.fitting - 1)
-    return workload
+    return Workload(samples if before is None else min(samples, _MOST_FITTING), trial, judging, before)

@@ -11,7 +11,7 @@ from onnxq.base.remarks import remark
 from onnxq.judge.answers import Answers
 from onnxq.task.known import KnownTask
 from onnxq.task.layout import Boxes, Layout, PixelClasses
-from onnxq.task.measures import FigureKind, agreed, kinds
+from onnxq.task.measures import Agreed, FigureKind, agreed, kinds
 
 _WORDS: Mapping[FigureKind, str] = {
     "top1": "top-1 classes", "detections": "detections", "tokens": "tokens", "spans": "answers",
@@ -41,7 +41,12 @@ class CountedTask:
             remark(f"answers decide nothing: the outputs are not read as the task says ({error})")
             self._tells = False
             return ()
-        return [Answers(self._what, (one.kept,), (one.whole,), (one.new,)) for one in found]
+        return [self._answers(one) for one in found]
+
+    def _answers(self, found: Agreed) -> Answers:
+        (kept, whole, new), margins = found
+        known = () if margins is None else ((margins.apart,), (margins.moved,))
+        return Answers(self._what, (kept,), (whole,), (new,), *known)
 
 
 def counted(known: KnownTask, outputs: Sequence[str], ordered: Collection[str] = ()) -> CountedTask | None:

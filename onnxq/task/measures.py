@@ -13,6 +13,7 @@ from onnxq.judge.comparable import as_tensor
 from onnxq.task.boxes import NONE, Detections, matched
 from onnxq.task.detections import LEAST, detections
 from onnxq.task.layout import Boxes, Classes, Layout, PixelClasses, Spans, Tokens
+from onnxq.task.margins import LOWEST, Margins, joined, of_boxes, of_classes
 
 FigureKind = Literal["top1", "top5", "detections", "masks", "tokens", "spans", "starts", "ends"]
 
@@ -37,6 +38,18 @@ class Count(NamedTuple):
     kept: float
     whole: float
     new: int = 0
+
+
+class Agreed(NamedTuple):
+    """What a candidate makes of the answers of a sample.
+
+    Attributes:
+        answers: how many are kept.
+        margins: how far they are moved; None where that is not known.
+    """
+
+    answers: Count
+    margins: Margins | None
 
 
 def kinds(layout: Layout) -> tuple[tuple[FigureKind, float | None], ...]:
@@ -79,12 +92,50 @@ def counts(layout: Layout, reference: Named, candidate: Named, feeds: Feeds) -> 
             return _boxes(layout, reference, candidate, feeds)
 
 
-def agreed(layout: Layout, reference: Named, candidates: Sequence[Named], feeds: Feeds) -> list[Count]:
+def agreed(layout: Layout, reference: Named, candidates: Sequence[Named], feeds: Feeds) -> list[Agreed]:
     """What a sample keeps with each candidate, of the first of `kinds`; see `counts`."""
-    if not isinstance(layout, Boxes):
-        return [counts(layout, reference, one, feeds)[0] for one in candidates]
-    wanted = _wanted(layout, reference, feeds, SCORES[0])
-    return [_kept(wanted, _given(layout, one, feeds, SCORES[0]), SCORES[0]) for one in candidates]
+    if isinstance(layout, Boxes):
+        wanted = _wanted(layout, reference, feeds, LOWEST)
+        given = [_given(layout, one, feeds, LOWEST) for one in candidates]
+        found = [_kept(wanted, one, SCORES[0]) for one in given]
+        margins: list[Margins | None] = [of_boxes(wanted, one, SCORES[0]) for one in given]
+    else:
+        found = [counts(layout, reference, one, feeds)[0] for one in candidates]
+        margins = [of_scores(layout, reference, one, feeds) for one in candidates]
+    return list(map(Agreed, found, margins))
+
+
+def of_scores(layout: Layout, reference: Named, candidate: Named, feeds: Feeds) -> Margins | None:
+    """The margins of answers that are the greatest of some scores; None of other layouts, and other shapes."""
+    match layout:
+        case Classes():
+            some, mask = [layout.output], None
+        case Tokens():
+            some, mask = [layout.output], layout.mask
+        case Spans():
+            some, mask = [*layout.outputs], layout.mask
+        case PixelClasses(axis=int()):
+            some, mask = [layout.output], None
+        case _:
+            return None
+    found = []
+    for name in some:
+        wanted, given = (as_tensor(one[name]) for one in (reference, candidate))
+        if wanted.shape != given.shape:
+            return None
+        if isinstance(layout, PixelClasses):
+            assert layout.axis is not None
+            wanted, given = (np.moveaxis(one, layout.axis, -1) for one in (wanted, given))
+        else:
+            wanted, given = in_rows(wanted), in_rows(given)
+        if mask is not None:
+            fed = _fed(mask, feeds, wanted.shape[:2])
+            if isinstance(layout, Tokens):
+                wanted, given = wanted[fed], given[fed]
+            else:
+                wanted, given = (np.where(fed, one, -np.inf) for one in (wanted, given))
+        found.append(of_classes(wanted, given))
+    return joined(found)
 
 
 def _classes(layout: Classes, reference: Named, candidate: Named) -> list[Count]:

@@ -132,8 +132,8 @@ def test_each_output_has_its_own_interval() -> None:
     assert found.worst_interval == loud.interval
     without = [one.result().levels["a"] for one in without_each(each)]
     assert loud.interval == Interval.of_level(loud.sqnr_about_mean_db, without)
-    judged_by = Levels.of(each)  # repair's, of the same groups
-    assert found.interval == Interval.of_level(judged_by.sqnr_db, judged_by.without)
+    judged_by = Levels.of(each)  # repair's, of the same groups: of outputs alone its loss is that figure
+    assert found.interval == Interval.of_level(judged_by.sqnr_db, [one.db for one in judged_by.without])
 
 
 def test_large_outputs_are_dealt_to_fewer_groups(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,8 +18,9 @@ from onnxq.graph.model import Model
 from onnxq.judge.about_mean import AboutMeanPart
 from onnxq.judge.acceptance import Levels
 from onnxq.judge.answers import Answers
+from onnxq.judge.loss import Loss
 from onnxq.judge.policies import LOUD
-from onnxq.judge.sqnr import limited_db
+from onnxq.judge.sqnr import limited_db, nsr_of
 from onnxq.pipeline.searches import joints
 from onnxq.pipeline.searches.joints import NOT_COMPARED, below_floor
 from onnxq.quant.insert import insert
@@ -252,6 +253,10 @@ def test_without_samples_it_is_said_that_nothing_was_compared(tmp_path: Path) ->
     assert set(formats(report).values()) == {"int8"}
 
 
+def loss(db: float) -> Loss:
+    return Loss.of({"y": nsr_of(db)}, {"y": 1.0}, None)
+
+
 @pytest.mark.parametrize(
     ("rest", "costs", "bytes_of", "taken_back"),
     [
@@ -275,7 +280,7 @@ def test_below_the_floor_as_few_are_in_float_as_it_takes(
         for floats in map(set, sets):
             on = [one for one, pair in zip(costs, names, strict=True) if not floats.issuperset(pair)]
             db = float(limited_db((rest + sum(on)) * 5e-4))
-            found.append(Levels(AboutMeanPart.of(db, {"y": db}, (), 16)))
+            found.append(Levels(AboutMeanPart.of(db, {"y": db}, (), 16), loss(db)))
         return found
 
     every = [Joint(pair, "one", tried=True) for pair in names]
@@ -295,7 +300,8 @@ def test_what_is_shown_to_lose_answers_in_float_stays_in_int8(rest: float) -> No
                 db = float(limited_db((rest + (0.0 if floats else 90.0)) * 5e-4))
                 kept = (0.0,) * lost + (1.0,) * (16 - lost) if floats else (1.0,) * 16
                 about = AboutMeanPart.of(db, {"y": db}, (), 16)
-                each.append(Levels(about, answers=Answers("classes", kept, (1.0,) * 16, (0.0,) * 16)))
+                answers = Answers("classes", kept, (1.0,) * 16, (0.0,) * 16)
+                each.append(Levels(about, loss(db), answers=answers))
             return each
 
         return below_floor([joint], measure, lambda nodes: 1.0)

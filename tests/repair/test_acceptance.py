@@ -10,12 +10,20 @@ import pytest
 
 from onnxq.judge.about_mean import AboutMeanMeter, AboutMeanPart
 from onnxq.judge.acceptance import Levels, OutputLowered, judged
+from onnxq.judge.loss import Loss
 from onnxq.judge.policies import BEST_OF_SEVERAL, FITTED, STEP
+from onnxq.judge.sqnr import nsr_of
+
+
+def losses(*levels: float) -> tuple[Loss, ...]:
+    """Those of one output of these SQNRs, dB; no answers are known."""
+    return tuple(Loss.of({"y": nsr_of(one)}, {"y": 1.0}, None) for one in levels)
 
 
 def levels(of_all: float | None, *outputs: float, without: tuple[float, ...] = ()) -> Levels:
     named = {f"y{number}": level for number, level in enumerate(outputs)}
-    return Levels(AboutMeanPart.of(of_all, named, {}, 8), without)
+    about = AboutMeanPart.of(of_all, named, {}, 8)
+    return Levels(about, None if of_all is None else losses(of_all)[0], losses(*without))
 
 
 @pytest.mark.parametrize(
@@ -29,6 +37,7 @@ def levels(of_all: float | None, *outputs: float, without: tuple[float, ...] = (
         (levels(10.0, 10.0, 40.0), levels(15.0, 15.0, 39.0), True, "it gains 5.00 dB"),  # next to no noise
         (levels(20.0, 20.0, 30.0), levels(21.0, 21.0), False, "output 'y1' cannot be compared any more"),
         (levels(None), levels(20.0, 20.0), False, "no output could be compared"),
+        (levels(20.0, 20.0), levels(None), False, "output 'y0' cannot be compared any more"),
     ],
 )
 def test_verdicts(before: Levels, after: Levels, kept: bool, why: str) -> None:
@@ -119,11 +128,11 @@ def test_levels_are_those_of_all_samples() -> None:
 def test_a_gain_of_nearly_all_groups_is_none_by_chance(gains: tuple[float, ...], kept: bool) -> None:
     """Where a few samples make most of the noise, the standard error of all together says nothing else."""
     spread = tuple(20.2 + off for off in (-2.0, 2.0) * 4)
-    before = replace(levels(20.0, 20.0, without=(20.0,) * 8), each=(25.0,) * len(gains))
-    after = replace(levels(20.2, 20.2, without=spread), each=tuple(25.0 + gain for gain in gains))
+    before = replace(levels(20.0, 20.0, without=(20.0,) * 8), each=losses(*[25.0] * len(gains)))
+    more = losses(*(25.0 + gain for gain in gains))
+    after = replace(levels(20.2, 20.2, without=spread), each=more)
     assert judged(before, after, BEST_OF_SEVERAL).kept is kept
-    lost = replace(after, of_all=replace(after.of_all, sqnr_about_mean_db=19.9))
-    assert not judged(before, lost, BEST_OF_SEVERAL).kept  # all together have to be nearer in any case
+    assert not judged(before, replace(after, loss=losses(19.9)[0]), BEST_OF_SEVERAL).kept  # all together have to be nearer in any case
 
 
 def test_groups_have_levels_of_their_own() -> None:
@@ -135,7 +144,6 @@ def test_groups_have_levels_of_their_own() -> None:
             exact = generator.standard_normal(50)
             group.add([exact], [[exact + noise * generator.standard_normal(50)]])
         groups.append(group)
-    assert Levels.of(groups).each == pytest.approx(
-        (18.75, 38.75, 58.75), abs=1.5
-    )  # of 4 samples each, 3 vary
+    each = [one.db for one in Levels.of(groups).each]
+    assert each == pytest.approx((18.75, 38.75, 58.75), abs=1.5)  # of 4 samples each, 3 vary
     assert Levels.of(groups[:2]).each == ()

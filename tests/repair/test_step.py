@@ -19,7 +19,7 @@ from onnxq.base.registry import at
 from onnxq.draft.edit_kinds import edit_of
 from onnxq.options.step import steps
 from onnxq.repair import steps as package
-from onnxq.repair.step_search import there
+from onnxq.repair.step_search import is_there
 from onnxq.repair.workload import EDITED, Workload
 
 CONTRIBUTING = Path(__file__).parents[2] / "CONTRIBUTING.md"
@@ -180,11 +180,11 @@ def test_plans_and_the_workload_ask_the_steps() -> None:
     assert work.cost("edits", 2) == 7 + 2 * (3 + EDITED + 2 * 10)
     assert work.cost("fails") == 3  # of the same place: nothing is fitted yet
     assert work.cost("smooth") == 3 + EDITED + 2 * 10  # behind what fits
-    assert work.reserved(["edits", "fails"]) == 100 + work.cost("edits")
+    assert [work.is_sure(name) for name in ("edits", "fails")] == [True, False]
     model: Any = None
-    assert there(["edits", "fails"], model, model) == [
-        "edits",
-        "fails",
+    assert [is_there(steps()[name], model, model) for name in ("edits", "fails")] == [
+        True,
+        True,
     ]  # its turn tells the fault
 
 

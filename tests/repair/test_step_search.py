@@ -17,18 +17,20 @@ from onnxq.graph.model import Model
 from onnxq.graph.wiring import new_tensor
 from onnxq.judge.about_mean import AboutMeanMeter
 from onnxq.judge.acceptance import GROUPS
+from onnxq.options.step import Step, steps
 from onnxq.quant.patches import Patches
 from onnxq.quant.placement import make_plan
 from onnxq.quant.plan import Edge
-from onnxq.repair import lattice, residual, scale, shift, smooth, split
+from onnxq.repair import lattice, residual, scale, shift, smooth, split, step_search, workload
 from onnxq.repair.apart import heads
 from onnxq.repair.fit import Fitted
 from onnxq.repair.found_edits import FoundEdits
 from onnxq.repair.ledger import LayerSkipped
 from onnxq.repair.step_search import Refused, StepSearch, Tools, Version
 from onnxq.repair.steps.smooth import ALPHAS
+from onnxq.repair.turn import Proposal, Turn
 from onnxq.repair.waves import Waves
-from onnxq.repair.workload import EDITED, Workload
+from onnxq.repair.workload import Workload
 from onnxq.rule.load import load_rules
 
 NET = """<ir_version: 8, opset_import: ["" : 17]>
@@ -182,15 +184,15 @@ def test_steps_are_tried_in_their_order_and_build_on_what_is_kept() -> None:
     assert found.ledger[1].changed == {"tensors": 2, "biases": 1}
     assert found.ledger[1].skipped == (LayerSkipped("x", "it is an input"), LayerSkipped("third", "why not"))
     assert "within 120 dB" in found.ledger[1].why
-    assert bench.folds == [0, None]  # in the end to all samples
-    assert found.spent == 10 * 2 + 5 * 2 == sum(entry.runs for entry in found.ledger) + 10 + 5
+    assert bench.folds == [0, None, 1]  # in the end to all samples, and to those that judged, for the others
+    assert found.spent == 10 * 2 + 5 * 3 == sum(entry.runs for entry in found.ledger) + 10 + 5 * 2
 
 
 def test_what_loses_is_dropped_and_the_next_step_starts_without_it() -> None:
     """All together lose: they are tried one by one."""
     found = search(Bench({**GAINS, "shift": -3.0}), "bias", "shift", "gptq")
     state, _ = found.run()
-    assert sum(entry.runs for entry in found.ledger) == found.spent - 10 - 5
+    assert sum(entry.runs for entry in found.ledger) == found.spent - 10 - 5 * 2
     assert "together" not in " ".join(entry.why for entry in found.ledger)
     assert verdicts(found) == {"bias": "kept", "shift": "dropped", "gptq": "kept"}
     assert state.draft.edits == ()
@@ -204,7 +206,7 @@ def test_steps_of_which_it_is_not_clear_are_judged_together_by_more_samples() ->
     found.run()
     assert verdicts(found) == dict.fromkeys(GAINS, "kept")
     assert "together with shift" in found.ledger[0].why
-    assert bench.folds == [0, None]
+    assert bench.folds == [0, None, 1]
     little = {"bias": 0.5, "shift": 0.2, "gptq": 0.1}
     worse = Bench(little, later={**little, "shift": -9.0}, spread=2.0)
     found = search(worse, "bias", "shift", "gptq")
@@ -269,16 +271,54 @@ def test_a_candidate_that_is_refused_goes_alone(monkeypatch: pytest.MonkeyPatch)
     assert verdicts(found) == {"smooth": "kept"}
 
 
-def test_each_edited_model_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked: list[Model] = []
-    monkeypatch.setattr(split, "find", lambda model, _: looked.append(model) or FoundEdits())
-    found = search(Bench(GAINS), "lattice", "scale", "bias", "shift", "gptq", work=Workload(8, 8, 8, 10_000))
+@dataclass
+class Planted:
+    """Steps of a test, beside those that there are."""
+
+    monkeypatch: pytest.MonkeyPatch
+
+    def __call__(self, *planted: Step) -> None:
+        every = {**steps(), **{one.name: one for one in planted}}
+        for module in (step_search, workload):
+            self.monkeypatch.setattr(module, "steps", lambda: every)
+
+
+@pytest.fixture
+def plant(monkeypatch: pytest.MonkeyPatch) -> Planted:
+    return Planted(monkeypatch)
+
+
+@pytest.mark.parametrize("sure", [False, True])
+def test_a_step_that_has_nothing_to_do_spends_no_run(sure: bool, plant: Planted) -> None:
+    """It is asked in front of all else, of the model as the steps before it left it."""
+    asked: list[tuple[Model, Draft]] = []
+
+    def there(model: Model, draft: Draft) -> bool:
+        asked.append((model, draft))
+        return False
+
+    def propose(turn: Turn) -> Proposal:
+        turn.channels()
+        raise AssertionError
+
+    plant(Step("planted", propose, "it is empty", 8, there=there, search=500, reserved="always" if sure else ""))
+    bench = Bench(GAINS)
+    found = search(bench, "bias", "shift", "planted", work=Workload(8, 8, 8, 0.0))
+    state, _ = found.run()
+    entry = found.ledger[-1]
+    assert (entry.verdict, entry.why, entry.runs) == ("not-applicable", "it is empty", 0)
+    assert [(model, draft.edits) for model, draft in asked] == [(state.model, state.draft.edits)]
+    assert [edit.tensor for edit in asked[0][1].edits] == ["r", "s"]
+
+
+def test_of_steps_that_are_tried_together_one_may_have_nothing_to_do(plant: Planted) -> None:
+    bench, shifts = Bench(GAINS), steps()["shift"]
+    plant(replace(shifts, there=lambda *_: False, propose=lambda _: pytest.fail("it has nothing to do")))
+    found = search(bench, "bias", "shift", "gptq")
     found.run()
-    assert len(looked) == 0  # nobody asks for split
-    found = search(Bench(GAINS), "bias", "shift", "gptq", "split", work=Workload(8, 8, 8, 10_000))
-    found.run()
-    assert len(looked) == 2  # before what fits, and split itself
-    assert len({id(model) for model in looked}) == 2
+    assert verdicts(found) == {"bias": "kept", "shift": "not-applicable", "gptq": "kept"}
+    assert found.ledger[0].why == "it gains 3.50 dB, together with gptq"
+    assert found.ledger[1].why == shifts.nothing
 
 
 @pytest.mark.parametrize(
@@ -338,8 +378,8 @@ def test_more_samples_judge_what_is_not_clear(
     assert clear.ran == 3 * 10
 
 
-@pytest.mark.parametrize(("most", "waves"), [(50 + 64, 3), (50 + 64 - 1, 2), (30 + 32 - 1, 1)])
-def test_more_samples_judge_where_runs_are_left(
+@pytest.mark.parametrize(("most", "waves"), [(40 + 64, 3), (40 + 64 - 1, 2), (20 + 32, 2), (20 + 32 - 1, 1)])
+def test_more_samples_judge_a_search_where_runs_are_left(
     most: float, waves: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The bench takes 10 a wave; expected are as many as there are samples, 2 * 16 and then 2 * 32."""
@@ -367,17 +407,16 @@ def test_a_loss_that_is_not_shown_drops_nothing_that_many_rows_fitted(
     assert verdicts(found) == {"bias": verdict}
 
 
-@pytest.mark.parametrize(("most", "runs"), [(20 + 32 + 42, 30), (20 + 32 + 42 - 1, 10)])
-def test_more_samples_judge_only_where_later_steps_keep_their_runs(
-    most: float, runs: float, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("most", [None, 0.0, 1.0])
+@pytest.mark.parametrize("step", ["lattice", "bias"])
+def test_what_is_always_tried_is_judged_by_as_many_samples_as_it_takes(
+    step: str, most: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """42 are kept: 14 for the float model, 20 for the fit at the end, 8 for that of `bias`."""
     monkeypatch.setattr(lattice, "find", lambda *_: FoundEdits((Nothing("r", "lattice"),)))
-    bench = Bench({"lattice": 0.2, "bias": 3.0}, spread=3.0)
-    found = search(bench, "lattice", "bias", work=Workload(10, 4, 0, most))
+    bench = Bench({step: 0.2}, spread=3.0)
+    found = search(bench, step, work=Workload(10, 4, 0, most))
     found.run()
-    assert found.ledger[0].runs == runs
-    assert verdicts(found)["bias"] == "kept"
+    assert found.ledger[0].runs == (50 if step == "lattice" else 60)  # three waves of two; two fits of 5
 
 
 def test_each_fold_fits_what_the_other_one_judges() -> None:
@@ -392,10 +431,14 @@ def test_fewer_candidates_where_all_are_too_dear(
     most: float, tried: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     smoothed(monkeypatch)
-    found = search(Bench({"smooth": 1.0}), "smooth", work=Workload(0, 8, 8, most + 10))
+    found = search(Bench({"smooth": 1.0}), "smooth", work=Workload(0, 8, 8, most))
     found.run()
     (entry,) = found.ledger
     assert (entry.verdict, entry.runs) == ("kept" if tried else "left-out", 10 * tried)
+    too_dear = (
+        "it may take 16 runs of the model, and 15 are left for what is searched; --repair smooth tries it"
+    )
+    assert (entry.why == too_dear) == (not tried)
 
 
 @pytest.mark.parametrize(("most", "tried"), [(60 + 16.0, True), (60 + 16.0 - 1, False)])
@@ -406,7 +449,7 @@ def test_the_tensors_that_may_be_split_are_tried_together(
     monkeypatch.setattr(split, "find", lambda *_: FoundEdits(edits, {}, {"r": 1, "s": 1}))
     bench = Bench({"split": 1.0})
     monkeypatch.setattr(bench, "shares", lambda *_: {"r": 0.2, "s": 0.1})
-    found = search(bench, "split", work=Workload(0, 0, 8, most + 10))  # 10 for what is measured first
+    found = search(bench, "split", work=Workload(0, 0, 8, most))
     state, _ = found.run()
     assert [edit.tensor for edit in state.draft.edits] == (["r", "s"] if tried else [])
     assert verdicts(found) == {"split": "kept" if tried else "left-out"}
@@ -497,30 +540,71 @@ def test_a_layer_has_the_steps_that_it_may_have() -> None:
     assert bench.fits[-1] == {"first": frozenset(), "second": both, "third": frozenset({"bias"})}
 
 
-def test_effort_is_bounded_and_what_gains_most_comes_first() -> None:
-    work = Workload(0, 5, 10, 60)
-    found = search(Bench(GAINS), "scale", "bias", "shift", "gptq", "split", "thresholds", work=work)
-    found.run()
-    assert found.spent <= 60
-    assert verdicts(found)["thresholds"] == "left-out"
-    assert verdicts(found)["split"] == "not-applicable"  # which takes nothing to find out
-    assert verdicts(found)["bias"] == "kept"
-    none = search(Bench(GAINS), "bias", work=Workload(0, 5, 10, 12))
-    none.run()
-    assert verdicts(none) == {"bias": "left-out"}
-    assert "20 runs of the model, and 0 are left for it" in none.ledger[0].why
-
-
-def test_what_ran_and_what_has_nothing_to_do_is_not_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("most", [None, 10_000.0, 10.0, 0.0])
+def test_fits_run_with_any_budget(most: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what looking finds; the file gets what they fit to all samples."""
     monkeypatch.setattr(scale, "find", lambda *_, **__: FoundEdits((Nothing("r", "scale"),)))
-    monkeypatch.setattr(shift, "find", lambda *_: FoundEdits())
-    first, scaled, bias = 10, 10 + EDITED, 20
-    for most, verdict in ((first + scaled + bias, "kept"), (first + scaled + bias - 1, "left-out")):
+    bench = Bench({**GAINS, "scale": 1.0})
+    found = search(bench, "scale", "bias", "shift", "gptq", work=Workload(0, 5, 10, most))
+    state, _ = found.run()
+    assert verdicts(found) == dict.fromkeys(("scale", "bias", "shift", "gptq"), "kept")
+    assert (state.draft.fitted, bench.folds[:2]) == ({"bias", "gptq"}, [0, None])
+    losing = search(Bench({**GAINS, "shift": -3.0}), "bias", "shift", "gptq", work=Workload(0, 5, 10, most))
+    losing.run()  # they are tried one by one as well
+    assert verdicts(losing) == {"bias": "kept", "shift": "dropped", "gptq": "kept"}
+
+
+def test_a_search_that_is_too_dear_is_left_out_and_names_the_flag(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fits is not charged to it; beside the flag stand the steps that are kept."""
+    work = Workload(0, 5, 10, 100 + 10 + 2 * 5)
+    asked: list[str] = []
+    for most, verdict in ((work.most, "kept"), (work.most - 1, "left-out")):
+        bench = Bench({**GAINS, "shift": -9.0})
+        monkeypatch.setattr(bench, "refined", lambda _: asked.append("") or {"r": 0.5})
+        monkeypatch.setattr(bench, "heard", lambda *given, bench=bench: nearer(bench, *given))
+        found = search(bench, "bias", "shift", "thresholds", "split", work=replace(work, most=most))
+        found.run()
+        assert verdicts(found)["thresholds"] == verdict
+        assert verdicts(found)["split"] == "not-applicable"  # which takes nothing to find out
+        entry = found.ledger[-1]
+        assert (entry.runs == 0) == (verdict == "left-out")
+    assert len(asked) == 1  # who is left out does not search
+    assert entry.why == (
+        "it may take 120 runs of the model, and 119 are left for what is searched; "
+        "--repair bias,thresholds tries it"
+    )
+
+
+def nearer(bench: Bench, model: Model, draft: Draft, patches: Patches, wave: int) -> list[AboutMeanMeter]:
+    """By a dB where a range is another one."""
+    bench.ran += 10
+    has = [*draft.fitted, *(edit.kind for edit in draft.edits)]
+    return heard(20.0 + sum(bench.gain.get(name, 0.0) for name in has) + (draft.amax["r"] != 1.0))
+
+
+def test_what_one_search_takes_is_not_left_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    smoothed(monkeypatch)
+    for taken, verdict in ((20, "not-applicable"), (20 - 1, "left-out")):
         found = search(
-            Bench({**GAINS, "scale": 1.0}), "scale", "bias", "shift", work=Workload(0, 5, 10, most)
+            Bench({"smooth": 1.0}), "smooth", "thresholds", work=Workload(0, 0, 10, 100 + 10 + taken)
         )
         found.run()
-        assert verdicts(found) == {"scale": verdict, "bias": "kept", "shift": "not-applicable"}
+        assert [entry.runs for entry in found.ledger] == [20, 0]
+        assert verdicts(found) == {"smooth": "kept", "thresholds": verdict}
+    assert found.ledger[1].why == (
+        "it may take 110 runs of the model, and 109 are left for what is searched; "
+        "--repair smooth,thresholds tries it"
+    )
+
+
+def test_of_many_samples_what_they_tell_is_no_matter_of_effort(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(split, "find", lambda *_: FoundEdits((Nothing("r", "split"),), {}, {"r": 1}))
+    for samples, verdict in ((48, "kept"), (47, "left-out")):
+        bench = Bench({"split": 1.0})
+        monkeypatch.setattr(bench, "shares", lambda *_: {"r": 0.2})
+        found = search(bench, "split", work=Workload(samples, 8, 8, 0.0))
+        found.run()
+        assert verdicts(found) == {"split": verdict}
 
 
 def test_outputs_that_tell_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -601,14 +685,25 @@ def test_a_step_that_does_harm_in_front_of_all_outputs_is_tried_once_more_at_mos
     assert bench.folds == [0, 1, 0, 1]
 
 
-@pytest.mark.parametrize(("most", "verdict"), [(25 + 24 + 32, "kept"), (25 + 24 + 32 - 1, "dropped")])
-def test_a_step_is_tried_once_more_only_where_later_steps_and_the_end_keep_their_runs(
-    most: float, verdict: str
+@pytest.mark.parametrize(("most", "verdict"), [(20 + 16, "kept"), (20 + 16 - 1, "dropped")])
+def test_a_search_is_tried_once_more_only_where_runs_are_left(
+    most: float, verdict: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """25 are spent, another candidate takes 24, and 32 are kept: 16 for the float model, 16 for the end."""
-    tried = of_heads(TwoHeads({}), "bias", work=Workload(8, 8, 8, most))
+    """Two candidates take 20, and another one 16."""
+    edits = tuple(Nothing(name, "smooth") for name in ("r", "s"))
+    monkeypatch.setattr(smooth, "find", lambda *_: FoundEdits(edits))
+    bench = TwoHeads({})
+    bench.harmed = "s"
+    tried = of_heads(bench, "smooth", work=Workload(8, 8, 8, most))
+    state, _ = tried.run()
+    assert verdicts(tried) == {"smooth": verdict}
+    assert [edit.tensor for edit in state.draft.edits] == (["r"] if verdict == "kept" else [])
+
+
+def test_a_fit_is_tried_once_more_whatever_is_left() -> None:
+    tried = of_heads(TwoHeads({}), "bias", work=Workload(8, 8, 8, 0.0))
     tried.run()
-    assert verdicts(tried) == {"bias": verdict}
+    assert verdicts(tried) == {"bias": "kept"}
 
 
 def test_only_outputs_that_lose_too_much_have_heads() -> None:

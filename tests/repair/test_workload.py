@@ -1,41 +1,41 @@
-"""Repair costs no more than all before it, or fewer samples fit and judge."""
+"""What repair may take: what fits is tried whatever that is, what searches as long as runs are left."""
 
 from __future__ import annotations
 
 import pytest
 
+from onnxq.options.step import steps
 from onnxq.repair.waves import Wave, Waves
-from onnxq.repair.workload import Workload, beside_runs, workload_of
-
-STEPS = ("bias", "shift", "gptq")
+from onnxq.repair.workload import EDITED, Workload, beside_runs, workload_of
 
 
 def test_what_is_asked_for_is_done_on_all_samples() -> None:
-    waves = Waves.of(100, all_of_them=True)
-    assert workload_of(STEPS, 100, waves, None) == Workload(100, 50, 50)
+    waves = Waves.of(500, all_of_them=True)
+    assert workload_of(500, waves, None) == Workload(500, 250, 250)
 
 
-@pytest.mark.parametrize("before", [10_000, 400, 380, 1])
-def test_fewer_samples_fit_until_it_fits(before: float) -> None:
-    found = workload_of(STEPS, 100, Waves.of(100), before)
-    assert found.most is not None
-    assert found.fitting == 32 or found.first + found.reserved(STEPS) <= found.most == before
-    assert (found.trial, found.judging) == (16, 16)
-    assert (found.fitting == 100) is (before == 10_000)
-
-
-def test_few_samples_stay_as_few() -> None:
-    assert workload_of(STEPS, 14, Waves.of(14), 1).fitting == 14
+@pytest.mark.parametrize("before", [10_000, 380, 1, 0])
+@pytest.mark.parametrize(("count", "fitting"), [(14, 14), (100, 100), (128, 128), (500, 128)])
+def test_as_many_samples_fit_however_little_the_rest_may_take(before: float, count: int, fitting: int) -> None:
+    found = workload_of(count, Waves.of(count), before)
+    assert found == Workload(fitting, min(16, count // 2), min(16, count // 2), before)
 
 
 def test_a_fit_runs_what_fits_and_what_judges() -> None:
     work = Workload(50, 10, 3)
     assert (work.cost("bias"), work.cost("scale"), work.cost("smooth", 3)) == (23, 11, 33)
-    assert work.reserved(("smooth", "bias", "gptq")) == 100 + 23  # fitted together
-    assert work.reserved(("scale", "bias", "gptq")) == 100 + 11 + 23
-    assert work.reserved(("smooth",)) == 100
-    assert work.reserved(("bias",), floats=True) == 10 + 50 + 100 + 23
-    assert Workload(8, 8, 8).reserved(("split",)) == 16  # of few samples others come first
+    assert work.cost("split") == 60 + 3 + EDITED + 20  # behind what fits each candidate is fitted anew
+    assert work.fit_of(7) == 14
+
+
+@pytest.mark.parametrize("fitting", [0, 8, 47, 48, 500])
+@pytest.mark.parametrize("most", [None, 0.0])
+def test_what_is_sure_to_be_tried(fitting: int, most: float | None) -> None:
+    """Fits, and what looking finds; of many samples what these tell. No search is, however much there is."""
+    work = Workload(fitting, 8, 8, most)
+    many = {"residual", "split"} if fitting >= 48 else set()
+    sure = {name for name, one in steps().items() if one.ours and work.is_sure(name)}
+    assert sure == {"lattice", "scale", "bias", "shift", "gptq"} | many
 
 
 @pytest.mark.parametrize("count", [4, 7, 14, 56, 500])

@@ -13,9 +13,9 @@ import pytest
 from onnxq.base.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.judge.about_mean import AboutMeanMeter
-from onnxq.judge.comparable import UNCHANGED, OutputLeftOut
 from onnxq.judge.output_parts import OutputPart, OutputParts
-from onnxq.run import noise, ort
+from onnxq.run import ort
+from onnxq.run.candidates import heard
 from onnxq.run.compare import compare_models
 from onnxq.run.finding_parts import find_parts
 
@@ -183,17 +183,17 @@ def test_each_judge_hears_parts_like_outputs_of_their_own() -> None:
     level = 10 * np.log10(power / (8 * 8 * 0.5**2))
     runner = Shifted()
 
-    found = noise.measure(runner, runner, feeds, [0.5, 0.0], PARTS)
-    assert found.left_out() == (OutputLeftOut("y[0:2]", UNCHANGED),)
-    assert found.levels(0)["y[2]"] == pytest.approx(level, abs=1e-9)
-    assert noise.measure(runner, runner, feeds, [0.5]).sqnr_db()[0] > level + 35  # as a whole
-
     meter = AboutMeanMeter(PARTS)
     for one in feeds:
         meter.add(runner.run(one), runner.run_each(one, [0.5]))
     assert [*meter.result().levels] == ["y[2]", "y[0:2]"]
     assert meter.result().levels["y[2]"] == pytest.approx(level, abs=1)
     assert meter.joined([]).result() == meter.result()
+
+    moved, same = heard(runner, runner, feeds, [0.5, 0.0], PARTS, groups=1)[0].results()
+    assert (moved, [*same.levels.values()]) == (meter.result(), [200.0, 200.0])
+    (whole,) = heard(runner, runner, feeds, [0.5], groups=1)
+    assert whole.result().levels["y"] > level + 35
 
     class Other(Shifted):
         def run(self, feeds: Feeds, outputs: Sequence[str] | None = None) -> list[Any]:

@@ -136,7 +136,8 @@ def test_a_step_that_gains_decibels_and_loses_detections_is_refused(tried: Any) 
     assert (step.answers.what, step.answers.whole % OBJECTS) == ("detections", 0)
     gain, lost = step.after_db - step.before_db, -step.answers.kept
     assert lost > 0.9 * step.answers.whole
-    assert step.why == f"it gains {gain:.2f} dB and loses {lost:g} of {step.answers.whole:g} detections"
+    assert f" dB (the outputs alone +{gain:.2f} dB) and " in step.why
+    assert step.why.endswith(f" {lost:g} of {step.answers.whole:g} detections")
     assert outcome(step).endswith(f"runs: {step.why}")
     unknown = tried(detector(), images(0, 64), clipped)  # the graph does not say what it is for
     assert (unknown.verdict, unknown.answers) == ("kept", None)
@@ -151,9 +152,9 @@ def test_a_step_that_keeps_more_is_taken_where_decibels_do_not_tell(tried: Any) 
     assert step.verdict == "kept"
     assert step.answers.shown == 1
     more, whole = step.answers.kept, step.answers.whole
-    assert step.why == (
-        f"it keeps {more:,g} more of {whole:,g} top-1 classes, and the loss of {loss:.2f} dB may be chance"
-    )
+    said = f"dB (the outputs alone -{loss:.2f} dB) and keeps {more:,g} more of {whole:,g} top-1 classes"
+    assert step.why.startswith("it gains ")
+    assert step.why.endswith(said)
     assert f"; {step.why};" in outcome(step)
     nearer = replace(step, after_db=step.before_db + 1, worst=None)
     assert outcome(nearer).endswith(f"; it keeps {more:,g} more of {whole:,g} top-1 classes")
@@ -195,7 +196,7 @@ def test_what_is_loud_is_named_by_the_answers_that_it_keeps_in_float() -> None:
         if said:
             assert named.answers is not None
             assert named.answers.shown == 1
-            assert f"; it {named.answers.said}, +" in named.why
+            assert f" it {named.answers.said}, +" in named.why
         else:
             assert named.answers is None
             assert " more of " not in named.why

@@ -85,7 +85,10 @@ def _repairs(report: Report) -> Iterator[str]:
             f"{', '.join(kept)} raise{'s' * (len(kept) == 1)} the SQNR of {whole} {levels}, on the samples "
             "that judge repair"
         )
-        yield made if kept else "no step gains accuracy"
+        yield made if kept else "no step that was tried gains accuracy"
+        untried = [one.step for one in repair.steps if one.verdict == "left-out"]
+        if untried:
+            yield f"not tried: {', '.join(untried)} (--repair {','.join([*kept, *untried])} tries them)"
 
 
 def _quantized(report: Report) -> Iterator[str]:

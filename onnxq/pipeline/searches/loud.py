@@ -468,13 +468,13 @@ def _offered(request: RunRequest, state: RunState) -> RunState:
     if why:  # without repair the scales stay what the outputs chose
         repaired = state.unrepaired is not None
         state = anew(request, state, why) if repaired else state.of(built.in_float(why))
-    return replace(state, heads=heads, candidate=None)
+    return replace(state, heads=heads)
 
 
 def _left_out(request: RunRequest, state: RunState, why: Reason) -> RunState:
     heads = stated(state.built.floats.model, state.built.draft.plan, request.loud)
     heads = replace(heads, why=f"not measured: {why}" if heads.why else "")
-    return replace(state, heads=heads, unrepaired=None, candidate=None)
+    return replace(state, heads=heads, unrepaired=None)
 
 
 LOUD = ModelSearch("loud", lambda request, state: not request.states_repair, _offered, _left_out)

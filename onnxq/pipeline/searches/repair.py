@@ -37,15 +37,15 @@ from onnxq.repair.fit import Fitted
 from onnxq.repair.ledger import RepairStep, Verdict
 from onnxq.repair.moved import moved
 from onnxq.repair.statistics import channel_axis
-from onnxq.repair.step_search import StepSearch, Tools, Version, there
+from onnxq.repair.step_search import Crossed, StepSearch, Tools, Version
 from onnxq.repair.waves import Waves
 from onnxq.repair.workload import LEAST, beside_runs, workload_of
 from onnxq.run import ort
 
 METHOD = (
-    "a step is kept where all outputs together are nearer to the float model's (SQNR about the mean; of a "
-    "classifier's scores in front of their Softmax) on samples that did not fit it: one half fits what the "
-    "other half judges, 16 samples at first, then more as long as it is not clear and runs are left for it; "
+    "a step is kept where less is lost of outputs and answers (noise about the mean; of a classifier's scores "
+    "in front of their Softmax) on samples that did not fit it: one half fits what the other half judges, 16 "
+    "samples at first, then more as long as it is not clear; "
     "the best of several by more than half a standard error, or in nearly all groups of samples; what is "
     "fitted with many rows for each number is dropped only for a loss that the samples show; no output loses "
     "more than {0:g} dB, unless the noise that it gains is no more than {1:.0%} of what all together lose; "
@@ -115,10 +115,11 @@ def refitting(request: RunRequest, state: RunState) -> Iterator[Refit | None]:
     The steps and edits that were kept stay, and nothing is searched for. Samples are read once they are
     needed. None where nothing is fitted.
     """
-    before, part, built, candidate = state.unrepaired, state.repair, state.built, state.candidate
-    if before is None or part is None or candidate is None or not built.draft.fitted:
+    before, part, built = state.unrepaired, state.repair, state.built
+    if before is None or part is None or not state.crossed or not built.draft.fitted:
         yield None
         return
+    candidate = state.crossed[0].patches
     start = replace(before.built.draft.patches, amax=built.draft.patches.amax)
     with contextlib.ExitStack() as stack:
 
@@ -190,6 +191,7 @@ class _Repairing:
         if request.task.layout is not None:
             self.part = replace(self.part, method=self.part.method + BY_ANSWERS)
         self.ledger: list[RepairStep] = []
+        self._crossed: list[Crossed] = []
 
     def run(self) -> RunState:
         """The state with what is kept."""
@@ -198,7 +200,7 @@ class _Repairing:
         collected()
         ort.give_back()
         state = self._state if found is None else self._taken(*found)
-        return replace(state, repair=replace(self.part, steps=tuple(self.ledger)))
+        return replace(state, crossed=tuple(self._crossed), repair=replace(self.part, steps=tuple(self.ledger)))
 
     def _samples(self) -> Iterator[Sample]:
         """Those that calibrated and those that chose, each once."""
@@ -227,13 +229,17 @@ class _Repairing:
             return None
         draft, model = built.draft, built.floats.model
         waves = Waves.of(samples.count, all_of_them=most is None)
-        effort = workload_of(there(steps, model, draft), samples.count, waves, most)
+        effort = workload_of(samples.count, waves, most)
         with bench_of(self._request, self._state, samples, waves, effort.fitting) as bench:
             limit, allowed = built.job.limit, self._request.repairs_of
             bytes_bound = 1.0 - self._request.bytes_over if self._request.bounds_bytes else math.inf
             search = StepSearch(model, draft, bench, steps, effort, allowed, limit, bytes_bound)
             self.ledger = search.ledger
             version, fitted = search.run()
+            self._crossed = [
+                one._replace(samples=tuple(samples.index(place) for place in one.samples))
+                for one in version.crossed(waves)
+            ]
             self.part = replace(
                 self.part, fitted_on=effort.fitting, runs_before=effort.most,
                 judged_on=waves.judging(len(version.heard)),
@@ -270,7 +276,7 @@ class _Repairing:
         built = Built.of(was.job, draft, floats)
         self.part = replace(_with_changes(part, built), maps=_maps(version))
         stats = moved(self._state.stats, version.maps, version.model)
-        return replace(self._state.of(built), stats=stats, candidate=version.fitted.patches)
+        return replace(self._state.of(built), stats=stats)
 
 
 def _maps(state: Version) -> tuple[TensorMapped, ...]:

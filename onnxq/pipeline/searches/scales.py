@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from onnxq.base.reason import Reason
+from onnxq.data.split import BLOCKS
 from onnxq.draft.draft import Draft
+from onnxq.judge.about_mean import AboutMeanMeter
 from onnxq.pipeline.building import Built, FloatModel
 from onnxq.pipeline.calibration import Calibrating
 from onnxq.pipeline.job import Job
@@ -22,7 +24,7 @@ from onnxq.quant.measuring import Candidate
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.ranges import Ranges
 from onnxq.quant.thresholds import Method, automatic
-from onnxq.run import noise
+from onnxq.run.candidates import heard
 from onnxq.task.counted import counted
 
 
@@ -98,12 +100,13 @@ def _choice(request: RunRequest, state: RunState) -> Choice:
     def samples() -> Iterator[Mapping[str, np.ndarray]]:
         watched.again()
         floats.rewind()
-        return sampling.feeds(sampling.choosing())
+        return sampling.feeds(sampling.comparing(BLOCKS[0]))
 
-    def tried(feeds: Iterable[Any], scales: Sequence[Mapping[int, np.float32]]) -> noise.Noise:
+    def tried(feeds: Iterable[Any], scales: Sequence[Mapping[int, np.float32]]) -> Sequence[AboutMeanMeter]:
         settings = [Candidate(scales=one) for one in scales]
         parts = job.parts_of(floats.outputs)
-        return noise.measure(floats, measuring, watched.feeds(feeds, len(settings)), settings, parts, counter)
+        fed = watched.feeds(feeds, len(settings))
+        return heard(floats, measuring, fed, settings, parts, counter, request.weights)
 
     methods = methods_of(options, built.draft.plan, ranges.samples)
     with sampling.named():
