@@ -101,7 +101,7 @@ class Report(Run):
 
     Attributes:
         kind: "report".
-        schema: 7.
+        schema: 8.
         nodes_before: how many nodes the original had.
         assumptions: what changes rely on.
         changes: the changes that were kept, in order.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 
 import numpy as np
@@ -68,8 +69,11 @@ class _Fitting:
     """One layout on its way into the outputs of one model."""
 
     def __init__(self, stated: StatedTask, outputs: Sequence[Described], inputs: Sequence[Described]) -> None:
-        self._stated, self._inputs = stated, inputs
+        self._inputs = inputs
         self._shapes = {name: shape for name, _, shape in outputs}
+        several = self._shapes if len(outputs) > 1 else {}  # a name may be a number
+        named = {what: StatedSource(one.text) for what, one in stated.sources.items() if one.text in several}
+        self._stated = replace(stated, sources={**stated.sources, **named})
         self._types = {name: dtype for name, dtype, _ in outputs}
 
     def layout(self) -> Layout:

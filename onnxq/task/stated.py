@@ -73,11 +73,13 @@ class StatedSource:
         pattern: the name, or what fits the names of several (`cls_*`); "": the only output.
         start: the first column.
         stop: the column behind the last; None: to the end.
+        text: what was said, which may be the name of an output that is a number.
     """
 
     pattern: str = ""
     start: int = 0
     stop: int | None = None
+    text: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +201,8 @@ def _source(value: str) -> StatedSource:
     name, first, colon, last = sliced.groups()
     start = int(first or 0)
     if not colon:
-        return StatedSource(name or "", start, start + 1 if start != -1 else None)
-    return StatedSource(name or "", start, int(last) if last else None)
+        return StatedSource(name or "", start, start + 1 if start != -1 else None, value)
+    return StatedSource(name or "", start, int(last) if last else None, value)
 
 
 def _kind_of(text: str, task: str, word: str) -> str:
