@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from onnxq.graph.model import Model
 from onnxq.graph.moves import REARRANGES
 from onnxq.graph.statements import inputs_behind
-from onnxq.graph.types import Shape
+from onnxq.graph.types import Dim, Shape
 from onnxq.graph.view import Node, Tensor
 from onnxq.task.find_heads import heads_found
 from onnxq.task.find_vectors import likely_row, vectors_found
@@ -235,7 +235,7 @@ def _pixels(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
             return TaskFound(
                 f"image:map={name}", f"it has the channels of {image.input!r}, and {times} times its sides"
             )
-        ask = ask or _likely_map(model, scores, name, shape[axis], axis, times)
+        ask = ask or _likely_map(model, scores, name, shape[axis], times)
     return TaskFound(
         "", f"output {scores.name!r} may be a picture, a map of heat, or of classes: {shown(shape)}", ask
     )
@@ -252,17 +252,13 @@ def _times(fed: Shape | None, shape: Shape, axis: int) -> int:
     return ratios.pop() if len(ratios) == 1 else 0
 
 
-def _likely_map(model: Model, scores: Tensor, name: str, channels: object, axis: int, times: int) -> str:
-    """What a map is likely to be."""
-    if channels == 1:
-        return (
-            f"segment:scores={name},sigmoid" if is_probability(scores) else f"depth:map={name}" * (times == 1)
-        )
-    if channels == 2 and times == 1 and len(images_of(model.inputs)) == 2:
-        return f"flow:map={name}"
-    if channels == 3:
-        return f"image:map={name}" * (times == 1)
-    return f"segment:scores={name},axis={axis}" * (times == 1)
+def _likely_map(model: Model, scores: Tensor, name: str, channels: Dim, times: int) -> str:
+    """What a map of as many sides as a picture is likely to be; "": of more channels nothing is."""
+    if channels == 1 and is_probability(scores):
+        return f"segment:scores={name},sigmoid"
+    if channels not in (1, 2, 3) or times != 1 or (channels == 2 and len(images_of(model.inputs)) != 2):
+        return ""
+    return f"{('depth', 'flow', 'image')[int(channels) - 1]}:map={name}"
 
 
 # -- boxes --------------------------------------------------------------------------------------
