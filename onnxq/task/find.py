@@ -10,7 +10,7 @@ from onnxq.graph.moves import REARRANGES
 from onnxq.graph.statements import inputs_behind
 from onnxq.graph.types import Dim, Shape
 from onnxq.graph.view import Node, Tensor
-from onnxq.task.find_heads import heads_found
+from onnxq.task.find_heads import are_raw, heads_found
 from onnxq.task.find_vectors import likely_row, vectors_found
 from onnxq.task.fits import cells_of, image_of, images_of, size_of
 from onnxq.task.found import TaskFound, joined, said, shown
@@ -332,10 +332,11 @@ def _boxes_and_scores(tensors: Sequence[Tensor], floats: Sequence[Tensor]) -> Ta
         return None
     form = _form(box)
     if form is None:
+        shares = "sigmoid" if (scores[0].shape or ())[-1] == 1 else "softmax,background=0"
         return TaskFound(
             "",
             f"the graph does not say what boxes {box.name!r} are: corners, centres or distances from priors",
-            f"detect:boxes={said(box)},scores={said(scores[0])},xyxy",
+            f"detect:boxes={said(box)},scores={said(scores[0])},priors,{shares}" if are_raw(box) else "",
         )
     if not is_probability(scores[0]):
         return TaskFound("", f"the scores {scores[0].name!r} are no probabilities")

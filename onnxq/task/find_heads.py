@@ -138,7 +138,7 @@ def _priors(floats: Sequence[Tensor]) -> TaskFound | None:
     """What convolutions give of a box for each prior, and probabilities: of rows, as nothing decodes them."""
     if any(one.rank != 3 for one in floats):
         return None
-    boxes = [one for one in floats if (one.shape or ())[2] == 4 and _are_raw(one)]
+    boxes = [one for one in floats if (one.shape or ())[2] == 4 and are_raw(one)]
     scores = [one for one in floats if is_probability(one)]
     rows = {(one.shape or ())[1] for one in floats}
     rest = {(one.shape or ())[2] for one in floats if one not in boxes and one not in scores}
@@ -152,7 +152,7 @@ def _priors(floats: Sequence[Tensor]) -> TaskFound | None:
     )
 
 
-def _are_raw(tensor: Tensor) -> bool:
+def are_raw(tensor: Tensor) -> bool:
     """Whether convolutions give all values, of several maps below each other."""
     node = maker_of(tensor)
     if node is not None and node.op == "Concat":

@@ -289,8 +289,9 @@ def _points(layout: Points, reference: Named, candidate: Named) -> list[Count]:
 
 def _lines(layout: Lines, reference: Named, candidate: Named) -> list[Count]:
     wanted, given = (greatest(layout, one) for one in (reference, candidate))
-    blank = blank_of(layout, wanted, as_tensor(reference[layout.output]).shape[-1] - 1)
-    ours, theirs = texts(wanted, blank), texts(given, blank)
+    sizes = [as_tensor(one[layout.output]).shape[-1] for one in (reference, candidate)]
+    blank = blank_of(layout, wanted, sizes[0] - 1)
+    ours, theirs = texts(wanted, blank), texts(given, blank) if sizes[0] == sizes[1] else []
     some = [pair for pair in zip_longest(ours, theirs[: len(ours)], fillvalue=()) if pair[0]]
     new = sum(not one and bool(other) for one, other in zip(ours, theirs, strict=False))
     same = sum(max(0, len(one) - edits(one, other)) for one, other in some)

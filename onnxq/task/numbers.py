@@ -43,6 +43,7 @@ def moved_points(layout: Points, wanted: np.ndarray, given: np.ndarray) -> np.nd
     )
     size = np.linalg.norm(ours.max(1) - ours.min(1), axis=-1)
     off = np.linalg.norm(ours - theirs, axis=-1).mean(1)
+    off = np.where(np.isnan(off), np.inf, off)
     return np.asarray(np.divide(off, size, out=np.full(len(rows), np.nan), where=size > 0))
 
 

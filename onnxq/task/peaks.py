@@ -9,7 +9,7 @@ import numpy as np
 
 from onnxq.judge.comparable import as_tensor
 from onnxq.task.boxes import MOST, NONE, Detections, suppressed
-from onnxq.task.detections import activated, around, grown
+from onnxq.task.detections import LEAST, activated, around, grown
 from onnxq.task.layout import NMS_IOU, Peaks, Selections
 
 _SIDE = 6.0
@@ -35,16 +35,9 @@ def peaks(
     Raises:
         ValueError: the outputs are no maps, or not of one size.
     """
-    maps = [
-        None if name is None else as_tensor(values[name]).astype(np.float64)
-        for name in (layout.scores, layout.sizes, layout.offsets)
-    ]
-    shapes = {one.shape[:1] + one.shape[2:] for one in maps if one is not None and one.ndim == 4}
-    if len(shapes) != 1 or any(one is not None and one.ndim != 4 for one in maps):
-        raise ValueError("scores, sizes and offsets are no maps of one size")
-    scores, sizes, offsets = maps
-    assert scores is not None
-    scores = activated(scores, "sigmoid" if layout.sigmoid else "")
+    scores, sizes, offsets = _maps(layout, values)
+    if scores.shape != as_tensor(reference[layout.scores]).shape:
+        raise ValueError("the maps have not the float model's size")
     logarithms = sizes is not None and _are_logarithms(layout, reference)
     found = []
     for place, one in enumerate(scores):
@@ -85,12 +78,31 @@ def _are_logarithms(layout: Peaks, reference: Mapping[str, Any]) -> bool:
 
     What is not above 0 is one, what is above 7 is none; between them all may be.
     """
-    if layout.size or layout.sizes is None:
+    if layout.size:
         return layout.size == "exp"
-    scores, sizes = (as_tensor(reference[name]).astype(np.float64) for name in (layout.scores, layout.sizes))
-    top = scores.max(1)
-    own = np.moveaxis(sizes, 1, -1)[top >= min(float(np.quantile(top, 0.99)), float(top.max()))]
-    return bool(own.min() <= 0 or own.max() <= _LARGEST_LOG)
+    scores, sizes, _ = _maps(layout, reference)
+    assert sizes is not None
+    own = [two[:, rows, columns].ravel() for two, (_, rows, columns) in
+           ((sizes[place], _places(one, LEAST)) for place, one in enumerate(scores))]  # fmt: skip
+    every = np.concatenate(own)
+    return bool(every.min(initial=np.inf) <= 0 or every.max(initial=-np.inf) <= _LARGEST_LOG)
+
+
+def _maps(
+    layout: Peaks, values: Mapping[str, Any]
+) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+    """Scores from 0 to 1, sizes and offsets."""
+    scores, *others = (
+        None if name is None else as_tensor(values[name]).astype(np.float64)
+        for name in (layout.scores, layout.sizes, layout.offsets)
+    )
+    assert scores is not None
+    for one in (scores, *others):
+        if one is not None and (
+            one.ndim != 4 or one.shape[2:] != scores.shape[2:] or len(one) != len(scores)
+        ):
+            raise ValueError("scores, sizes and offsets are no maps of one size")
+    return activated(scores, "sigmoid" if layout.sigmoid else ""), others[0], others[1]
 
 
 def selections(layout: Selections, values: Mapping[str, Any]) -> list[Detections]:
