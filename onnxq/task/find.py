@@ -66,7 +66,7 @@ def found_task(model: Model, outputs: Sequence[str]) -> TaskFound:
     shapes = ", ".join(f"{one.name} {shown(one.shape)}" for one in tensors[:4])
     more = f" and {len(tensors) - 4} more" if len(tensors) > 4 else ""
     why = f"nothing in the graph says how its outputs are read: {shapes}{more}"
-    return TaskFound("", why, likely_row(model, floats))
+    return TaskFound("", why, likely_row(model, floats) or _likely_of_maps(model, floats))
 
 
 def likely_scores(model: Model) -> Classes | None:
@@ -250,6 +250,21 @@ def _times(fed: Shape | None, shape: Shape, axis: int) -> int:
             return 0
         ratios.add(own // given)
     return ratios.pop() if len(ratios) == 1 else 0
+
+
+def _likely_of_maps(model: Model, floats: Sequence[Tensor]) -> str:
+    """What the first of several outputs that has the sides of a picture is likely to be."""
+    for image in images_of(model.inputs)[:1]:
+        fed = next(given for one, _, given in model.inputs if one == image.input)
+        sides = None if fed is None else fed[image.height : image.height + 2]
+        for one in floats:
+            shape = one.shape or ()
+            if len(shape) == 3 and shape[1:] == sides:
+                return f"depth:map={said(one)}"
+            axis = 1 if image.height == 2 else 3
+            if len(shape) == 4 and _times(fed, shape, axis) == 1:
+                return _likely_map(model, one, said(one), shape[axis], 1)
+    return ""
 
 
 def _likely_map(model: Model, scores: Tensor, name: str, channels: Dim, times: int) -> str:

@@ -11,10 +11,12 @@ from onnxq.task.found import TaskFound, joined, said
 from onnxq.task.makers import is_probability, maker_of
 from onnxq.task.stated import ANCHORS
 
+_WITH_POINTS = (12, 16, 18)  # columns of a box and points: of a body, a face, a hand
 _LANDMARKS = 10  # columns or channels of five points of a face
 _STRIDES = (8, 16, 32)  # of the three grids whose anchors are known
 _FINEST, _COARSEST = 2, 8  # strides of maps of peaks
 _DIRECT = ("Relu", "Exp", "Softplus", "Clip", "Sigmoid")  # what makes sizes that are no logarithms
+_BINS = 64  # four distances, of 16 bins each
 _LEAST_OF_OBJECTS = 6  # columns: a box, a score, a class
 
 
@@ -109,47 +111,54 @@ def _grids(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
         sizes = f",anchors={ANCHORS}" if anchors == 3 and tuple(sorted(strides)) == _STRIDES else ""
         form = "anchored" if all(map(is_probability, floats)) else "anchored,sigmoid"
         return TaskFound(f"{text},{form},{grids}{sizes}", "each anchor has a grid of boxes, as YOLOv5's")
-    if all(map(_is_joined, floats)):
+    joined_of = {_joined_widths(one) for one in floats}
+    if joined_of == {(4, 1, width - 5)}:
         return TaskFound(
             f"{text},offsets,BCN,{grids}", "a cell has what convolutions give of a box, as YOLOX's"
         )
-    if tuple(sorted(strides)) == _STRIDES and width % 3 == 0 and width > 3 * 5:
+    if joined_of == {(_BINS, width - _BINS)}:
+        text = f"detect:boxes={names}[0:{_BINS}],scores={names}[{_BINS}:]"
+        return TaskFound(
+            f"{text},ltrb,BCN,sigmoid,{grids}", "a cell has 16 bins of each distance, as YOLOv8's"
+        )
+    if tuple(sorted(strides)) == _STRIDES and width % 3 == 0 and width > 3 * 5 and joined_of == {()}:
         why = f"each of {len(floats)} grids has {width} channels: perhaps three anchors' boxes, as YOLOv5's"
         return TaskFound("", why, "detect:yolov5-raw,BCN")
     return None
 
 
-def _is_joined(tensor: Tensor) -> bool:
-    """Whether the channels are a box that a convolution gives, and probabilities of things and classes."""
+def _joined_widths(tensor: Tensor) -> tuple[int, ...]:
+    """Of how many channels each is that a Concat joins: boxes raw, scores probabilities or raw."""
     node = tensor.producer
-    if node is None or node.op != "Concat" or len(node.inputs) != 3 or node.attr("axis", 0) != 1:
-        return False
-    box, *scores = node.inputs
-    maker = None if box is None else maker_of(box)
-    return (
-        maker is not None
-        and maker.op == "Conv"
-        and (box is None or (box.shape or (0, 0))[1] == 4)
-        and all(one is not None and is_probability(one) for one in scores)
-    )
+    if node is None or node.op != "Concat" or node.attr("axis", 0) != 1 or len(node.inputs) < 2:
+        return ()
+    box, *scores = (one for one in node.inputs if one is not None)
+    told = are_raw(box) and all(is_probability(one) or (len(scores) == 1 and are_raw(one)) for one in scores)
+    sizes = [(one.shape or (0, 0))[1] for one in (box, *scores)]
+    return tuple(size for size in sizes if isinstance(size, int)) if told else (0,)
 
 
 def _priors(floats: Sequence[Tensor]) -> TaskFound | None:
     """What convolutions give of a box for each prior, and probabilities: of rows, as nothing decodes them."""
-    if any(one.rank != 3 for one in floats):
+    if any(one.rank != 3 for one in floats) or len({(one.shape or ())[1] for one in floats}) != 1:
         return None
-    boxes = [one for one in floats if (one.shape or ())[2] == 4 and are_raw(one)]
+    widths = {one.name: (one.shape or ())[2] for one in floats}
+    boxes = [one for one in floats if widths[one.name] == 4 and are_raw(one)]
     scores = [one for one in floats if is_probability(one)]
-    rows = {(one.shape or ())[1] for one in floats}
-    rest = {(one.shape or ())[2] for one in floats if one not in boxes and one not in scores}
-    if len(boxes) != 1 or len(scores) != 1 or len(rows) != 1 or rest - {_LANDMARKS}:
-        return None
-    node = maker_of(scores[0])
-    background = ",background=0" if node is not None and node.op == "Softmax" else ""
-    return TaskFound(
-        f"detect:boxes={said(boxes[0])},scores={said(scores[0])},priors{background}",
-        "convolutions give a box for each prior, and nothing decodes it: rows stand for themselves",
-    )
+    rest = {widths[one.name] for one in floats if one not in boxes and one not in scores}
+    if len(boxes) == len(scores) == 1 and not rest - {_LANDMARKS}:
+        node = maker_of(scores[0])
+        background = ",background=0" if node is not None and node.op == "Softmax" else ""
+        return TaskFound(
+            f"detect:boxes={said(boxes[0])},scores={said(scores[0])},priors{background}",
+            "convolutions give a box for each prior, and nothing decodes it: rows stand for themselves",
+        )
+    both = sorted(floats, key=lambda one: widths[one.name] == 1)
+    if len(both) == 2 and widths[both[1].name] == 1 and widths[both[0].name] in _WITH_POINTS:
+        names = f"detect:boxes={said(both[0])}[0:4],scores={said(both[1])},cxcywh,apart"
+        why = "each of many rows has a number, and perhaps a box and points, as BlazeFace's"
+        return TaskFound("", why, names if is_probability(both[1]) else f"{names},sigmoid")
+    return None
 
 
 def are_raw(tensor: Tensor) -> bool:

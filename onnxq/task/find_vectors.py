@@ -16,7 +16,7 @@ _MESH = {1404: 3, 1434: 3}
 """Numbers of a row that are nothing but points, by how many a point has: meshes of faces."""
 _HANDS = {63: 3, 42: 2}
 """Those of a hand's 21 points, beside the probability that it is there."""
-_OUTLINES = (136, 196, 212, 1404, 1434, 63, 42, 34, 51)
+_OUTLINES = (136, 196, 212, 213, 1404, 1434, 63, 117, 42, 34, 51)
 """Numbers of rows that often are points: of faces, hands and bodies."""
 _SHARES = ("Softmax", "LogSoftmax", "Sigmoid")
 _USUAL = 32  # what vectors' sizes are multiples of, and numbers of classes seldom
@@ -37,6 +37,8 @@ def vectors_found(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
 def likely_row(model: Model, floats: Sequence[Tensor]) -> str:
     """What `--task` would say of rows or positions that nothing tells; "": nothing is likely."""
     is_picture = image_of(model.inputs) is not None
+    if len(tokens := _of_tokens(model, floats)) == 1:
+        return f"embed:vectors={said(tokens[0])}"
     for one in floats:
         sizes = [size for size in (one.shape or ())[1:] if size != 1]
         if is_picture and one.rank == 3 and len(sizes) == 2 and sizes[1] in (2, 3):
@@ -45,7 +47,7 @@ def likely_row(model: Model, floats: Sequence[Tensor]) -> str:
             first = one.shape is not None and isinstance(one.shape[0], int) and one.shape[0] > 1
             return f"lines:scores={said(one)}" + ",TBC" * first
         if len(sizes) == 1 and is_picture and sizes[0] in _OUTLINES:
-            dims = 3 if sizes[0] in (*_MESH, 63, 51) else 2
+            dims = 3 if sizes[0] in (*_MESH, 213, 63, 117, 51) else 2
             return f"points:points={said(one)},dims={dims}"
     rows = [one for one in floats if one.rank in (2, 4) and _size(one) > 1]
     node = maker_of(rows[0]) if len(rows) == 1 else None
@@ -74,14 +76,20 @@ def _embedding(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
         found = [one for one in rows if told(one)]
         if len(found) == 1:
             return TaskFound(f"embed:vectors={said(found[0])}", why)
-    ids = [shape for _, dtype, shape in model.inputs
-           if dtype is not None and dtype.kind in "iu" and len(shape or ()) == 2]  # fmt: skip
-    tokens = [one for one in floats if one.rank == 3 and _is_normalized(maker_of(one))]
-    if ids and len(tokens) == 1 and not [one for one in floats if one not in tokens]:
+    tokens = _of_tokens(model, floats)
+    if len(tokens) == 1 == len(floats):
         return TaskFound(
             f"embed:vectors={said(tokens[0])},mean", "each token becomes a vector, and no layer reads it"
         )
     return None
+
+
+def _of_tokens(model: Model, floats: Sequence[Tensor]) -> list[Tensor]:
+    """What tokens become, normalized, of a model that is fed tokens."""
+    fed = any(
+        dtype is not None and dtype.kind in "iu" and len(shape or ()) == 2 for _, dtype, shape in model.inputs
+    )
+    return [one for one in floats if fed and one.rank == 3 and _is_normalized(maker_of(one))]
 
 
 def _is_unit(tensor: Tensor) -> bool:

@@ -31,8 +31,8 @@ NMS_IOU = 0.45
 
 
 @dataclass(frozen=True, slots=True)
-class Classes:
-    """Rows of scores of classes, along the last axis that is not 1.
+class _OfOne:
+    """What is read off one output.
 
     Attributes:
         output: its name.
@@ -47,7 +47,16 @@ class Classes:
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
+class Classes(_OfOne):
+    """Rows of scores of classes, along the last axis that is not 1.
+
+    Attributes:
+        output: its name.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens(_OfOne):
     """A row of scores a position, `[batch, positions, words]`.
 
     Attributes:
@@ -55,13 +64,7 @@ class Tokens:
         mask: the input that is 0 where padding is fed, `[batch, positions]`, perhaps behind the past's.
     """
 
-    output: str
     mask: str | None = None
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """What is read."""
-        return (self.output,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,7 @@ class Spans:
 
 
 @dataclass(frozen=True, slots=True)
-class PixelClasses:
+class PixelClasses(_OfOne):
     """Semantic masks: a class a pixel.
 
     Attributes:
@@ -94,14 +97,8 @@ class PixelClasses:
         over: over which value the only channel is the mask; None: there are classes.
     """
 
-    output: str
     axis: int | None = 1
     over: float | None = None
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """What is read."""
-        return (self.output,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +227,7 @@ class Selections:
 
 
 @dataclass(frozen=True, slots=True)
-class Vectors:
+class Vectors(_OfOne):
     """A vector that stands for a sample, `[batch, size]`, or one for each of its tokens.
 
     Attributes:
@@ -239,18 +236,12 @@ class Vectors:
         mask: as of `Tokens`.
     """
 
-    output: str
     pool: Literal["mean", "first"] = "mean"
     mask: str | None = None
 
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """What is read."""
-        return (self.output,)
-
 
 @dataclass(frozen=True, slots=True)
-class Points:
+class Points(_OfOne):
     """Points of one thing, as of a face or a hand: `[batch, points, dims]`, or these in a row.
 
     Attributes:
@@ -259,18 +250,12 @@ class Points:
         within: percent of the thing's size that its points may be off, on average.
     """
 
-    output: str
     dims: int = 2
     within: float = POINTS_WITHIN
 
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """What is read."""
-        return (self.output,)
-
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class Lines(_OfOne):
     """Text that is read off positions (CTC, Graves 2006): `[batch, positions, characters]`.
 
     Attributes:
@@ -280,18 +265,12 @@ class Lines:
             often.
     """
 
-    output: str
     positions_first: bool = False
     blank: int | None = None
 
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """What is read."""
-        return (self.output,)
-
 
 @dataclass(frozen=True, slots=True)
-class DenseMap:
+class DenseMap(_OfOne):
     """Numbers of each pixel: how far it is, where it goes, or its colour.
 
     Attributes:
@@ -299,13 +278,7 @@ class DenseMap:
         what: "depth" (one channel), "flow" (two: to the right and down, in pixels), "image".
     """
 
-    output: str
     what: Literal["depth", "flow", "image"]
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """What is read."""
-        return (self.output,)
 
 
 Layout = (

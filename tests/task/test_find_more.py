@@ -72,6 +72,18 @@ def cells(*, joined: bool, raw: bool = True) -> tuple[str, str, str, str]:
     return IMAGE, "float[1, 84, 8] y", body + whole, ", ".join(weights)
 
 
+def bins(channels: int = 64) -> tuple[str, str, str, str]:
+    """Three grids of distances in bins and of scores, joined, as YOLOv8's head without its decoding."""
+    body, outputs, weights = "", [], []
+    for stride in (8, 16, 32):
+        weights += [constant(f"b{stride}", channels, 3, 1, 1), constant(f"c{stride}", 3, 3, 1, 1)]
+        body += f"p{stride} = Conv <strides = [{stride}, {stride}]> (x, b{stride})  "
+        body += f"q{stride} = Conv <strides = [{stride}, {stride}]> (x, c{stride})  "
+        body += f"y{stride} = Concat <axis = 1> (p{stride}, q{stride})  "
+        outputs.append(f"float[1, {channels + 3}, {64 // stride}, {64 // stride}] y{stride}")
+    return IMAGE, ", ".join(outputs), body, ", ".join(weights)
+
+
 def priors(*, softmax: bool = True, relu: bool = False, points: bool = False) -> tuple[str, str, str, str]:
     """Two maps of two priors a cell: boxes and scores below each other."""
     body, weights, outputs = "", [], "float[1, 160, 4] boxes, float[1, 160, 2] scores"
@@ -139,6 +151,10 @@ FOUND = {
         cells(joined=False),
         "detect:boxes=y8+y16+y32[0:4],objectness=y8+y16+y32[4],scores=y8+y16+y32[5:],offsets,BCN,"
         "strides=8+16+32",
+    ),
+    "yolov8-raw": (
+        bins(),
+        "detect:boxes=y8+y16+y32[0:64],scores=y8+y16+y32[64:],ltrb,BCN,sigmoid,strides=8+16+32",
     ),
     "ssd": (priors(), "detect:boxes=boxes,scores=scores,priors,background=0"),
     "retinaface": (priors(points=True), "detect:boxes=boxes,scores=scores,priors,background=0"),
@@ -243,6 +259,7 @@ ALIKE = {
     "three-numbers-an-anchor": (grids(3, sigmoid=False), ""),
     "distances": (cells(joined=True, raw=False), "detect:boxes=0:4,objectness=4,scores=5:,cxcywh"),
     "distances-of-maps": (cells(joined=False, raw=False), ""),
+    "other-bins": (bins(60), ""),
     # rows
     "no-scores": (priors(softmax=False), ""),
     "distances-of-priors": (priors(relu=True), ""),
@@ -354,6 +371,40 @@ def test_what_is_likely_is_asked_for_and_fits(name: str) -> None:
     assert (told.text, told.ask) == ("", LIKELY[name])
     if told.ask:
         fitted(StatedTask.of(told.ask), model.outputs, model.inputs)
+
+
+@pytest.mark.parametrize(("sigmoid", "more"), [(True, ""), (False, ",sigmoid")])
+def test_rows_of_boxes_and_points_are_asked_for(sigmoid: bool, more: str) -> None:
+    body = f"r = Identity (a)  s = {'Sigmoid' if sigmoid else 'Identity'} (b)"
+    model = model_of(
+        "float[1, 20, 18] a, float[1, 20, 1] b", "float[1, 20, 18] r, float[1, 20, 1] s", body, ""
+    )
+    assert (found(model).text, found(model).ask) == (
+        "", f"detect:boxes=r[0:4],scores=s,cxcywh,apart{more}"
+    )  # fmt: skip
+    fitted(StatedTask.of(found(model).ask), model.outputs, model.inputs)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "ask"),
+    [
+        (IMAGE, "float[1, 1, 64, 64] y", "depth:map=y"),
+        (IMAGE, "float[1, 64, 64] y", "depth:map=y"),
+        (IMAGE + ", float[1, 3, 64, 64] z", "float[1, 2, 8, 8] small, float[1, 2, 64, 64] y", "flow:map=y"),
+        (IMAGE, "float[1, 2, 64, 64] y", ""),
+        (IMAGE, "float[1, 5, 64, 64] y", ""),
+        (IMAGE, "float[1, 68, 2] y", "points:points=y"),
+        ("float[1, 8] x", "float[1, 68, 2] y", ""),
+        (IMAGE, "float[1, 136] y", "points:points=y,dims=2"),
+        (IMAGE, "float[1, 195] z, float[1, 117] y", "points:points=y,dims=3"),
+    ],
+)
+def test_maps_and_points_that_are_likely(inputs: str, outputs: str, ask: str) -> None:
+    names = [one.split("] ")[1] for one in outputs.split(", float")]
+    body = "  ".join(f"{name} = Relu (from_{name})" for name in names)
+    given = outputs.replace("] ", "] from_")
+    told = found(model_of(f"{inputs}, {given}", outputs, body))
+    assert (told.text, told.ask) == ("", ask)
 
 
 def test_channels_of_three_anchors_are_asked_for() -> None:
