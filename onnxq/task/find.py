@@ -167,6 +167,10 @@ def _positions(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
     if len(floats) != 1 or floats[0].shape is None or len(floats[0].shape) != 3:
         return None
     (scores,), node = floats, maker_of(floats[0])
+    if _is_in_front_of_batch(model, scores) and is_product(node):
+        return TaskFound(
+            f"lines:scores={said(scores)},TBC", "a layer reads positions along a picture, before the batch"
+        )
     if node is None or node.op not in ("Softmax", "LogSoftmax") or node.outputs[0].rank != 3:
         return None
     *others, classes = scores.shape or (None,)
@@ -181,6 +185,23 @@ def _positions(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
         order = ",TBC" if others[1] == 1 != others[0] else ""
         return TaskFound(f"lines:scores={said(scores)}{order}", f"{why} along a picture")
     return TaskFound(f"tokens:scores={said(scores)}", why)
+
+
+def _is_in_front_of_batch(model: Model, scores: Tensor) -> bool:
+    """Whether the batch of a picture is the second axis, behind that of several positions."""
+    image, shape = image_of(model.inputs), scores.shape or ()
+    batches = [
+        given[0] for name, _, given in model.inputs if image is not None and name == image.input and given
+    ]
+    return (
+        len(shape) == 3
+        and shape[1] in batches
+        and isinstance(shape[0], int)
+        and shape[0] > 1
+        and shape[0] != shape[1]
+        and isinstance(shape[2], int)
+        and shape[2] >= _CHARACTERS
+    )
 
 
 def _runs_along(layer: Node | None) -> bool:
@@ -400,7 +421,7 @@ def _columns(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
                 return TaskFound(
                     _one(name, f"5:{end}", "cxcywh", order), "centres, sizes and scores are joined"
                 )
-            case [4, int()] if probable[1]:
+            case [4, _] if probable[1]:
                 form = _form(operands[0])
                 if form is not None:
                     return TaskFound(_one(name, f"4:{end}", form, order), "boxes and scores are joined")

@@ -226,6 +226,19 @@ FOUND = {
         (IMAGE, "float[64, 1, 12] y", LINE.format("2, 0, 1") + "y = LogSoftmax (m)", LETTERS),
         "lines:scores=y,TBC",
     ),
+    "line-without-a-softmax": (
+        (IMAGE, "float[64, 1, 12] logits", LINE.format("2, 0, 1") + "logits = Identity (m)", LETTERS),
+        "lines:scores=logits,TBC",
+    ),
+    "line-of-any-batch": (
+        (
+            IMAGE.replace("1, 3", "N, 3"),
+            "float[64, N, 12] y",
+            LINE.format("2, 0, 1") + "y = Identity (m)",
+            LETTERS,
+        ),
+        "lines:scores=y,TBC",
+    ),
     "super-resolution": (
         (
             IMAGE,
@@ -323,6 +336,10 @@ ALIKE = {
         ),
         "tokens:scores=y",
     ),
+    "positions-behind-the-batch": (
+        (IMAGE, "float[1, 64, 12] y", LINE.format("0, 2, 1") + "y = Identity (m)", LETTERS),
+        "",
+    ),
     "as-large": ((IMAGE, "float[1, 3, 64, 64] y", "y = Conv (x, w)", constant("w", 3, 3, 1, 1)), ""),
     "other-channels": (
         (
@@ -338,6 +355,7 @@ ALIKE = {
 
 LIKELY = {
     "pyramid": "",
+    "positions-behind-the-batch": "lines:scores=y",
     "as-large": "image:map=y",
     "sixty-three-of-a-picture": "points:points=y,dims=3",
     "sixty-three-classes": "classify:scores=y",
