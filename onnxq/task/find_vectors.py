@@ -200,7 +200,7 @@ def _points(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
         )
     if hands and is_there and len(hands) + len(is_there) == len(floats):
         return TaskFound(
-            f"points:points={said(hands[0])},dims={_HANDS[_size(hands[0])]}",
+            f"points:points={said(hands[0])},there={said(is_there[0])},dims={_HANDS[_size(hands[0])]}",
             f"a row has the {_size(hands[0])} numbers of a hand's points, beside a probability",
         )
     return None

@@ -169,7 +169,8 @@ class _Fitting:
                 f"it is not clear how many numbers of output {name!r} a point has", "say it: dims=2 or dims=3"
             )
         within = self._stated.number("within", 0, 100)
-        return Points(name, int(dims), POINTS_WITHIN if within is None else within)
+        there = self._whole("there") if "there" in self._stated.sources else None
+        return Points(name, int(dims), POINTS_WITHIN if within is None else within, there)
 
     def _lines(self) -> Lines:
         name = self._whole("scores")

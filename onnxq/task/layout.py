@@ -248,10 +248,17 @@ class Points(_OfOne):
         output: its name.
         dims: two or three numbers a point.
         within: percent of the thing's size that its points may be off, on average.
+        there: the output that is over a half where the thing is there at all; None: it always is.
     """
 
     dims: int = 2
     within: float = POINTS_WITHIN
+    there: str | None = None
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """What is read."""
+        return (self.output,) if self.there is None else (self.output, self.there)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,8 @@ SCORES = (0.25, LEAST)
 
 _SEVERAL = 5
 
+_THERE = 0.5
+
 _FEW_PIXELS = 1e-3
 """Of a picture: a class that covers less of it weighs less, as its overlap is a matter of few pixels."""
 
@@ -282,9 +284,19 @@ def _points(layout: Points, reference: Named, candidate: Named) -> list[Count]:
     if wanted.shape != given.shape:
         return [Count(0, len(wanted)), Count(len(wanted), len(wanted))]
     off = moved_points(layout, wanted, given)
-    some = off[~np.isnan(off)]
+    some = off[_are_there(layout, reference, len(off)) & ~np.isnan(off)]
     near = Count(int((some <= layout.within / 100).sum()), len(some))
     return [near, Count(float(np.minimum(some, 1).sum()), len(some))]
+
+
+def _are_there(layout: Points, reference: Named, count: int) -> np.ndarray:
+    """Which of a batch the float model says are there."""
+    if layout.there is None:
+        return np.ones(count, bool)
+    there = as_tensor(reference[layout.there])
+    if there.size != count:
+        raise _no(layout.there, there, f"{count} numbers, whether a thing is there")
+    return np.asarray(there.reshape(-1) > _THERE)
 
 
 def _lines(layout: Lines, reference: Named, candidate: Named) -> list[Count]:

@@ -17,7 +17,7 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
     "peaks": ("scores", "sizes", "offsets"),
     "selected": ("indices", "boxes"),
     "embed": ("vectors", "mask"),
-    "points": ("points",),
+    "points": ("points", "there"),
     "lines": ("scores",),
     "depth": ("map",),
     "flow": ("map",),

@@ -216,7 +216,7 @@ FOUND = {
             POOL + "  h = MatMul (r, o)  there = Sigmoid (h)",
             constant("w", 3, 63) + ", " + constant("o", 3, 1),
         ),
-        "points:points=y,dims=3",
+        "points:points=y,there=there,dims=3",
     ),
     "line-of-text": (
         (IMAGE, "float[1, 64, 12] y", LINE.format("0, 2, 1") + "y = Softmax (m)", LETTERS),

@@ -265,6 +265,10 @@ def test_points_are_kept_by_their_mean_distance_as_a_part_of_the_thing() -> None
         assert of(Points("y"), *row) == [near, distance]
     assert of(Points("y", within=5), {"y": square}, {"y": square + np.array([0.2, 0])})[0] == (1, 1, 0)
     assert of(Points("y"), {"y": np.ones((1, 8))}, {"y": np.zeros((1, 8))})[0] == (0, 0, 0)  # of no size
+    two = {"y": np.concatenate([square, square]), "p": np.array([[0.9], [0.2]])}  # one is not there
+    off = {"y": np.concatenate([square, square + 1]), "p": np.array([[0.1], [0.9]])}
+    assert of(Points("y", there="p"), two, off)[0] == (1, 1, 0)
+    assert of(Points("y"), two, off)[0] == (1, 2, 0)
     with pytest.raises(UserError, match="points of 3 numbers"):
         counts(Points("y", 3), {"y": np.zeros((1, 8))}, {"y": np.zeros((1, 8))}, {})
 
