@@ -10,8 +10,11 @@ from onnxq.documents.report import Report
 from onnxq.task.measures import FigureKind
 from onnxq.task.meter import TaskFigure, TaskPart
 
-LEAST_KEPT: Mapping[FigureKind, float] = {"detections": 97.0}
-"""Percent of the float model's answers that an int8 model keeps, at least."""
+LEAST_KEPT: Mapping[FigureKind, float] = {
+    "detections": 97.0, "selections": 97.0, "objects": 97.0, "cosines": 98.0, "depths": 97.0, "flows": 97.0,
+    "images": 97.0,
+}  # fmt: skip
+"""Percent of the float model's answers that an int8 model keeps, at least, of those near by a limit."""
 
 LEAST_OF_OTHERS = 90.0
 """The same of other tasks: where two classes are about as likely, either may be first. (MobileNetV1 gives
@@ -53,6 +56,15 @@ def chance(report: Report) -> str:
         return ""
     is_few = figure.interval is not None and figure.interval.low < _least(figure) and figure.whole < TELLING
     return f"{figure.said}: with so few it may be chance" if is_few else ""
+
+
+def read_and_kept(report: Report) -> frozenset[str]:
+    """The outputs of which answers are read, where enough of these are kept beyond chance; else none."""
+    figure, part = _figure(report), part_of(TaskPart, report.task)
+    if figure is None or figure.percent is None or figure.percent < _least(figure):
+        return frozenset()
+    sure = figure.whole >= TELLING or (figure.interval is not None and figure.interval.low >= _least(figure))
+    return frozenset(part.reads) if sure else frozenset()
 
 
 def _figure(report: Report) -> TaskFigure | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from onnxq.advice.answers import answers_lost, chance
+from onnxq.advice.answers import answers_lost, chance, read_and_kept
 from onnxq.advice.asked import again, given
 from onnxq.advice.causes import STAY_FLOAT, in_float16, likely, of_bytes, of_data
 from onnxq.advice.lost import LEAST_ABOUT_MEAN, judged, lost_words
@@ -153,7 +153,8 @@ def _accuracy(report: Report) -> Iterator[AdviceFinding]:
             yield AdviceFinding("not-measured", "open", "how near its outputs are was not measured",
                                 (LikelyCause("no-data", "", "", "give samples (--calib)"),))  # fmt: skip
         return
-    near, answers = judged(report.accuracy, report.about_mean), answers_lost(report)
+    answers, kept = answers_lost(report), read_and_kept(report)
+    near = [one for one in judged(report.accuracy, report.about_mean) if one.output not in kept]
     lost = lost_words(near, _short)
     figures = part_of(TaskPart, report.task).figures
     few = _are_few(report)
@@ -235,6 +236,11 @@ def _level(report: Report) -> Iterator[AdviceFinding]:
     causes = likely(report, ("--min-sqnr", f"{ENOUGH_FOR_ALL_DB:g}"))
     if bad and (not causes or causes[0].code in _COSTLY):
         causes = (*_unjudged(report), *causes)
+    task = part_of(TaskPart, report.task)
+    if task.ask:
+        state = LikelyCause("task", task.why, "", f"if that is what it is, say so: --task {task.ask}")
+        yield AdviceFinding("level", "bad" if bad else "open", said, (state, *causes))
+        return
     state = LikelyCause("task", "what its outputs are is not known", "",
                         "name the task (--task), or give a function that scores it (--eval)")  # fmt: skip
     yield AdviceFinding("level", "bad" if bad else "open", said, causes if bad else (*causes, state))

@@ -33,8 +33,9 @@ class Split(ABC):
     """Samples divided into those that calibrate, choose and verify; what verifies does nothing else.
 
     Those that choose calibrate as well, unless others did before: ranges of all of them hold more of what is
-    rare, and next to nothing of which method is best. Where decisions are to be confirmed, samples that do nothing else do so; where these are too few, half of
-    those that choose scales, and the other half proposes.
+    rare, and next to nothing of which method is best. Where decisions are to be
+    confirmed, samples that do nothing else do so; where these are too few, half of those that choose scales,
+    and the other half proposes.
 
     Attributes:
         shared: whether samples that calibrate verify too, because there are no others; of an iterator,
@@ -101,9 +102,9 @@ def split(
 
     Of N samples, the content of each and `seed` decide: an eighth, at least 1 and at most 64,
     verifies; a quarter, at most 128, chooses where `choose` is set; and at most `samples` of
-    the others calibrate, and with them those that choose. What is left over verifies as well, up to 128 in all, and no more of it than
-    calibrate. Samples of the same content are in one part, where there are others for the other parts. Of an
-    iterator, samples 0, 8, 16, ... verify and, where `choose` is set, 4, 12, 20, ... choose, at most as many
+    the others calibrate, and with them those that choose. What is left over verifies as well, up to 128 in
+    all, and no more of it than calibrate. Samples of the same content are in one part, where there are others
+    for the other parts. Of an iterator, samples 0, 8, 16, ... verify and, where `choose` is set, 4, 12, 20, ... choose, at most as many
     (they are kept in memory), and those and the others calibrate, at most `samples` of the others: there it is
     read no further.
 

@@ -155,7 +155,6 @@ class Gain:
         interval = Interval.of_change(db, without)
         return Gain(db, leading, alike, worst, price, interval, answers, outputs_db)
 
-
     @property
     def said(self) -> str:
         """`1.20 dB`, or `1.20 dB (the outputs alone -0.10 dB)`: answers have a say, or enough is enough."""

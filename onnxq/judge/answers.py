@@ -24,8 +24,8 @@ class Answers:
         whole: how many the float model gives in each.
         new: how many there are in each that the float model does not give.
         apart: what keeps them apart from other answers, in each: the sum of the squares of their margins.
-        moved: how far the candidate moves them in each, likewise. Few answers tell what moves them, long before
-            one of them is lost.
+        moved: how far the candidate moves them in each, likewise. Few answers tell what moves them, long
+            before one of them is lost.
     """
 
     what: str

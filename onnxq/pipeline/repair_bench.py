@@ -279,7 +279,9 @@ class _Bench:
             exact.rewind()  # from the first sample on
             return self._samples.feeds(self._refining)
 
-        def measure(feeds: Iterable[Feeds], scales: Sequence[Mapping[int, np.float32]]) -> Sequence[AboutMeanMeter]:
+        def measure(
+            feeds: Iterable[Feeds], scales: Sequence[Mapping[int, np.float32]]
+        ) -> Sequence[AboutMeanMeter]:
             settings = [Candidate(scales=one) for one in scales]
             return heard(exact, copy, feeds, settings, self._parts, self._counter, self._weights)
 

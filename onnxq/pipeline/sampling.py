@@ -334,5 +334,7 @@ class Sampling:
         if self.parts.shared:
             return Reason("shared", "samples that calibrated: there are no others")
         if self.crossed:
-            return Reason("crossed", f"{self.parts.held} other samples, and {self.crossed} that others fitted for")
+            return Reason(
+                "crossed", f"{self.parts.held} other samples, and {self.crossed} that others fitted for"
+            )
         return Reason("apart", "other samples")

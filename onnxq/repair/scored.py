@@ -98,7 +98,9 @@ def _cut(node: Node, span: _Span) -> Iterator[_Span]:
                 yield _Span(out, axis, low - first, high - first)
             first += size
         return
-    starts, ends, axes, steps = (_numbers(one) for one in (*node.inputs[1:5], *[None] * (5 - len(node.inputs))))
+    starts, ends, axes, steps = (
+        _numbers(one) for one in (*node.inputs[1:5], *[None] * (5 - len(node.inputs)))
+    )
     if starts is None or ends is None:
         return
     cut = list(range(len(starts))) if axes is None else [one % rank for one in axes]

@@ -482,7 +482,7 @@ class StepSearch:
         if cost <= left:
             return ""
         return (
-            f"it may take {cost:.0f} runs of the model, and {max(0.0, left):.0f} are left for what is searched; "
+            f"it may take {cost:.0f} runs of the model, and {max(0.0, left):.0f} are left for searches; "
             f"{taking(step.name, self.ledger)} tries it"
         )
 

@@ -50,12 +50,14 @@ class Workload:
     most: float | None = None
 
     def is_sure(self, step: str) -> bool:
-        """Whether a step is tried whatever it takes: what fits, what is there by looking, or many samples tell.
+        """Whether a step is tried whatever it takes: it fits, or looks, or many samples tell.
 
         A fit is a few passes over the samples, and no search.
         """
         tried = steps()[step]
-        return tried.fits or tried.reserved == "always" or (tried.reserved == "many" and self.fitting >= _MANY)
+        return (
+            tried.fits or tried.reserved == "always" or (tried.reserved == "many" and self.fitting >= _MANY)
+        )
 
     def cost(self, step: str, candidates: int = 1) -> float:
         """How many runs a step takes at most, about, where the first samples that judge make it clear."""

@@ -10,12 +10,13 @@ import numpy as np
 from onnxq.base.remarks import remark
 from onnxq.judge.answers import Answers
 from onnxq.task.known import KnownTask
-from onnxq.task.layout import Boxes, Layout, PixelClasses
+from onnxq.task.layout import Classes, Layout, Lines, PixelClasses, Spans, Tokens
 from onnxq.task.measures import Agreed, FigureKind, agreed, kinds
 
 _WORDS: Mapping[FigureKind, str] = {
     "top1": "top-1 classes", "detections": "detections", "tokens": "tokens", "spans": "answers",
-    "masks": "masks",
+    "masks": "masks", "selections": "selections", "neighbors": "vectors", "objects": "objects",
+    "lines": "lines", "depths": "pictures", "flows": "pictures", "images": "pictures",
 }  # fmt: skip
 
 
@@ -60,7 +61,9 @@ def counted(known: KnownTask, outputs: Sequence[str], ordered: Collection[str] =
     layout = known.layout
     if layout is None or not {*layout.outputs} <= {*outputs}:
         return None
-    scaled = isinstance(layout, Boxes) or (isinstance(layout, PixelClasses) and layout.over is not None)
-    if scaled and not {*layout.outputs}.isdisjoint(ordered):
+    by_order = isinstance(layout, Classes | Tokens | Spans | Lines) or (
+        isinstance(layout, PixelClasses) and layout.over is None
+    )
+    if not by_order and not {*layout.outputs}.isdisjoint(ordered):
         return None  # scores are held against a number: without the model's own decibels alone decide
     return CountedTask(outputs, layout)

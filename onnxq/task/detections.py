@@ -9,10 +9,13 @@ import numpy as np
 
 from onnxq.judge.comparable import as_tensor
 from onnxq.task.boxes import Detections, ordered, suppressed
-from onnxq.task.layout import Activation, Boxes, CandidateColumns
+from onnxq.task.layout import WITH_ANCHORS, Activation, Boxes, CandidateColumns
 
 LEAST = 0.05
 """Scores of at most that are no detections for anybody."""
+
+_FURTHEST = 50.0  # a logarithm of a size: float64 has what is made of it
+_UNIT = 4.0  # strides: the side of an anchor that nobody knows
 
 
 def detections(
@@ -29,12 +32,16 @@ def detections(
     Raises:
         ValueError: columns are not there, or the numbers of a picture do not go together.
     """
-    batched = as_tensor(values[layout.boxes.outputs[0]]).ndim == 3
+    batched = as_tensor(values[layout.boxes.outputs[0]]).ndim > 2
+    anchors = max(1, len(layout.anchors) // max(1, len(layout.strides)))
 
     def rows(columns: CandidateColumns | None) -> np.ndarray | None:
         if columns is None:
             return None
-        some = [candidates(as_tensor(values[name]), layout.by_column, batched) for name in columns.outputs]
+        some = [
+            candidates(as_tensor(values[name]), layout.by_column, batched, anchors)
+            for name in columns.outputs
+        ]
         for name, one in zip(columns.outputs, some, strict=True):
             if not columns.of(size := one.shape[-1]):
                 wanted = f"{columns.start}:{columns.stop or ''}"
@@ -86,22 +93,29 @@ def _of_picture(
     if label is not None:
         best = label.astype(int)
     some = np.flatnonzero(score > least)
+    if layout.apart:
+        best = best + scores.shape[1] * np.arange(len(best))
     found = Detections(_corners(layout, boxes, feeds, some), score[some], best[some])
     return ordered(found) if layout.nms is None else suppressed(found, layout.nms)
 
 
-def candidates(value: np.ndarray, by_column: bool, batched: bool) -> np.ndarray:
+def candidates(value: np.ndarray, by_column: bool, batched: bool, anchors: int = 1) -> np.ndarray:
     """An output as `[batch, candidates, columns]`.
 
     Args:
-        value: `[batch, candidates, columns]`, or as `by_column` says; `[batch, candidates]` has one column.
-        by_column: whether it is `[batch, columns, candidates]`.
+        value: `[batch, ..., columns]`, or as `by_column` says; `[batch, candidates]` has one column.
+        by_column: whether it is `[batch, columns, ...]`, on a map those of several anchors.
         batched: whether there is an axis of the batch; the boxes tell that.
+        anchors: how many these are.
     """
     value = value if batched else value[None]
     if value.ndim == 2:
         return value[..., None]
-    return value.swapaxes(1, 2) if by_column else value
+    if by_column and value.ndim == 4 and anchors > 1:
+        value = np.moveaxis(value.reshape(len(value), anchors, -1, *value.shape[2:]), 2, -1)
+    elif by_column:
+        value = np.moveaxis(value, 1, -1)
+    return value.reshape(len(value), -1, value.shape[-1])
 
 
 def activated(values: np.ndarray, activation: Activation) -> np.ndarray:
@@ -127,11 +141,18 @@ def _corners(
     if layout.form == "yxyx":
         return np.asarray(taken[:, [1, 0, 3, 2]])
     if layout.form == "cxcywh":
-        return _around(taken[:, :2], taken[:, 2:])
-    cells, strides = _cells(layout, feeds, len(boxes))
-    cells, strides = cells[some], strides[some, None]
+        return around(taken[:, :2], taken[:, 2:])
+    if layout.form == "priors":
+        return around(taken[:, :2] / 10, grown(taken[:, 2:] / 5))
+    cells, strides, anchors = (each[some] for each in _cells(layout, feeds, len(boxes)))
     if layout.form == "offsets":
-        return _around((cells + taken[:, :2]) * strides, np.exp(taken[:, 2:]) * strides)
+        return around((cells + taken[:, :2]) * strides, grown(taken[:, 2:]) * strides)
+    if layout.form == "anchored":
+        taken = 2 * activated(taken, layout.activation)
+        return around((cells + taken[:, :2] - 0.5) * strides, taken[:, 2:] ** 2 * anchors)
+    if layout.form == "darknet":
+        offsets = activated(taken[:, :2], layout.activation)
+        return around((cells + offsets) * strides, grown(taken[:, 2:]) * anchors)
     bins = taken.shape[1] // 4
     if bins > 1:
         shares = activated(taken.reshape(-1, 4, bins), "softmax")
@@ -141,27 +162,45 @@ def _corners(
     return corners
 
 
-def _around(centres: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+def grown(logarithms: np.ndarray) -> np.ndarray:
+    """Sizes of their logarithms; of what is nowhere near a size some large one."""
+    return np.asarray(np.exp(np.minimum(logarithms, _FURTHEST)))
+
+
+def around(centres: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Corners of centres and sizes."""
     return np.asarray(np.concatenate([centres - sizes / 2, centres + sizes / 2], 1))
 
 
-def _cells(layout: Boxes, feeds: Mapping[str, np.ndarray], count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The column and the row of each candidate's cell, `[candidates, 2]`, and its stride.
+def _cells(
+    layout: Boxes, feeds: Mapping[str, np.ndarray], count: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The column and the row of each candidate's cell, its stride, and its anchor, `[candidates, 2]`, 1, 2.
 
-    Grids follow each other, row by row; where there are several candidates a cell, they do.
+    Grids follow each other, row by row. Where there are several candidates a cell, they do; of anchors each
+    has the whole grid.
 
     Raises:
         ValueError: there are not as many cells.
     """
     assert layout.image is not None
     high, wide = feeds[layout.image.input].shape[layout.image.height : layout.image.height + 2]
-    cells, strides = [], []
+    grids = []
     for stride in layout.strides:
         rows, columns = np.mgrid[: -(-high // stride), : -(-wide // stride)]
-        cells.append(np.stack([columns, rows], -1).reshape(-1, 2))
-        strides.append(np.full(len(cells[-1]), stride))
-    all_cells, all_strides = np.concatenate(cells), np.concatenate(strides)
-    each = count // len(all_cells)
-    if each * len(all_cells) != count or not each:
-        raise ValueError(f"there are {count} candidates and {len(all_cells)} cells")
-    return np.repeat(all_cells, each, 0), np.repeat(all_strides, each, 0)
+        grids.append(np.stack([columns, rows], -1).reshape(-1, 2))
+    total = sum(map(len, grids))
+    each = count // total
+    if each * total != count or not each:
+        raise ValueError(f"there are {count} candidates and {total} cells")
+    known, parts = len(layout.anchors) == each * len(grids), []
+    for place, (grid, stride) in enumerate(zip(grids, layout.strides, strict=True)):
+        own, unit = layout.anchors[place * each : (place + 1) * each], (_UNIT * stride,) * 2
+        sizes = np.array(own if known else (unit,) * each)
+        if layout.form in WITH_ANCHORS:
+            cells, anchors = np.tile(grid, (each, 1)), np.repeat(sizes, len(grid), 0)
+        else:
+            cells, anchors = np.repeat(grid, each, 0), np.tile(sizes, (len(grid), 1))
+        parts.append((cells, np.full((len(cells), 1), stride), anchors))
+    cells, strides, anchors = (np.concatenate(some) for some in zip(*parts, strict=True))
+    return cells, strides, anchors

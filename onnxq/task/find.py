@@ -3,39 +3,36 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from onnxq.graph.model import Model
-from onnxq.graph.moves import MOVES, REARRANGES
+from onnxq.graph.moves import REARRANGES
 from onnxq.graph.statements import inputs_behind
-from onnxq.graph.types import Shape
+from onnxq.graph.types import Dim, Shape
 from onnxq.graph.view import Node, Tensor
-from onnxq.task.fits import image_of
+from onnxq.task.find_heads import are_raw, heads_found
+from onnxq.task.find_vectors import likely_row, vectors_found
+from onnxq.task.fits import cells_of, image_of, images_of, size_of
+from onnxq.task.found import TaskFound, joined, said, shown
 from onnxq.task.layout import Classes
+from onnxq.task.makers import (
+    FAR,
+    is_probability,
+    is_product,
+    is_whole,
+    maker_of,
+    normalised,
+    softmax_word,
+)
 
 _IMAGENET = (1000, 1001)
 _SEMANTIC = (19, 21, 150)  # classes of Cityscapes, PASCAL VOC, ADE20K
-_PRODUCTS = ("MatMul", "Gemm")
 _TREES = ("TreeEnsembleClassifier", "LinearClassifier", "SVMClassifier")
+_CHARACTERS = 11  # digits and none: of fewer classes positions are no text
 _LANDMARKS = 10  # columns of five points of a face
-_FAR = 60  # nodes that are followed back
+_GRIDS = (8, 16, 32)  # strides of YOLOX
 _CHOOSES = ("NonZero", "Compress", "Unique")
 _SIZES = ("Shape", "Size")
-
-
-@dataclass(frozen=True, slots=True)
-class TaskFound:
-    """What was found.
-
-    Attributes:
-        text: the layout, as `--task` takes it; "" where it is not known.
-        why: by what it is known, or why it is not.
-    """
-
-    text: str
-    why: str
 
 
 def found_task(model: Model, outputs: Sequence[str]) -> TaskFound:
@@ -53,20 +50,23 @@ def found_task(model: Model, outputs: Sequence[str]) -> TaskFound:
     ]
     looks: tuple[Callable[[], TaskFound | None], ...] = (
         lambda: _of_cells(model, floats),
+        lambda: heads_found(model, tensors, floats),
         lambda: _boxes_and_scores(tensors, floats),
-        lambda: _columns(floats),
+        lambda: _columns(model, floats),
         lambda: _words(model, floats),
-        lambda: _positions(floats),
+        lambda: _positions(model, floats),
         lambda: _labels(tensors),
+        lambda: vectors_found(model, floats),
         lambda: _classes(model, floats),
-        lambda: _pixels(floats),
+        lambda: _pixels(model, floats),
     )
     for look in looks:
         if (found := look()) is not None:
             return found
-    shapes = ", ".join(f"{one.name} {_shown(one.shape)}" for one in tensors[:4])
+    shapes = ", ".join(f"{one.name} {shown(one.shape)}" for one in tensors[:4])
     more = f" and {len(tensors) - 4} more" if len(tensors) > 4 else ""
-    return TaskFound("", f"nothing in the graph says how its outputs are read: {shapes}{more}")
+    why = f"nothing in the graph says how its outputs are read: {shapes}{more}"
+    return TaskFound("", why, likely_row(model, floats) or _likely_of_maps(model, floats))
 
 
 def likely_scores(model: Model) -> Classes | None:
@@ -78,9 +78,9 @@ def likely_scores(model: Model) -> Classes | None:
     if len(tensors) != 1 or tensors[0].shape is None or len(tensors[0].shape) != 2:
         return None
     classes = tensors[0].shape[1]
-    maker = _maker(tensors[0])
+    maker = maker_of(tensors[0])
     return (
-        Classes(tensors[0].name) if _is_product(maker) and isinstance(classes, int) and classes > 2 else None
+        Classes(tensors[0].name) if is_product(maker) and isinstance(classes, int) and classes > 2 else None
     )
 
 
@@ -99,16 +99,17 @@ def _classes(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
             "", f"how many rows output {scores.name!r} has depends on the values "
             f"({chooser.op} {chooser.name!r}): the rows of two models are not of the same things",
         )  # fmt: skip
-    node = _maker(scores)
-    if node is not None and (node.op in ("Softmax", "LogSoftmax", *_TREES) or _normalised(node)):
-        return TaskFound(f"classify:scores={_said(scores)}", f"the output is made by a {_softmax_word(node)}")
+    node = maker_of(scores)
+    if node is not None and (node.op in ("Softmax", "LogSoftmax", *_TREES) or normalised(node)):
+        return TaskFound(f"classify:scores={said(scores)}", f"the output is made by a {softmax_word(node)}")
     if "logits" in scores.name.lower():
-        return TaskFound(f"classify:scores={_said(scores)}", "the output is called logits")
+        return TaskFound(f"classify:scores={said(scores)}", "the output is called logits")
     if sizes[0] in _IMAGENET:
-        return TaskFound(f"classify:scores={_said(scores)}", f"a row has the {sizes[0]} classes of ImageNet")
+        return TaskFound(f"classify:scores={said(scores)}", f"a row has the {sizes[0]} classes of ImageNet")
     return TaskFound(
-        "", f"a row of output {scores.name!r} may be of classes, or a vector that stands for something"
-    )
+        "", f"a row of output {scores.name!r} may be of classes, or a vector that stands for something",
+        likely_row(model, floats),
+    )  # fmt: skip
 
 
 def _rows_chosen(model: Model, output: Tensor) -> Node | None:
@@ -146,7 +147,7 @@ def _words(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
         start, end = ends
         if "start" in start.name.lower() and "end" in end.name.lower():
             return TaskFound(
-                f"spans:start={_said(start)},end={_said(end)}", "two outputs have a number a token"
+                f"spans:start={said(start)},end={said(end)}", "two outputs have a number a token"
             )
     rows = [
         one for one in floats if one.shape is not None and len(one.shape) == 3 and one.shape[1] == ids[0][1]
@@ -154,33 +155,58 @@ def _words(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
     scores = [
         one
         for one in rows
-        if _is_product(_maker(one)) and one.shape is not None and one.shape[2] not in (1, 2)
+        if is_product(maker_of(one)) and one.shape is not None and one.shape[2] not in (1, 2)
     ]
     if len(scores) == 1:
-        return TaskFound(f"tokens:scores={_said(scores[0])}", "a layer with weights makes a row a token")
+        return TaskFound(f"tokens:scores={said(scores[0])}", "a layer with weights makes a row a token")
     return None
 
 
-def _positions(floats: Sequence[Tensor]) -> TaskFound | None:
+def _positions(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
     """Classes of each position, as where text is read off a line or off speech: a Softmax is over a layer."""
     if len(floats) != 1 or floats[0].shape is None or len(floats[0].shape) != 3:
         return None
-    (scores,), node = floats, _maker(floats[0])
+    (scores,), node = floats, maker_of(floats[0])
+    if _is_in_front_of_batch(model, scores) and is_product(node):
+        return TaskFound(
+            f"lines:scores={said(scores)},TBC", "a layer reads positions along a picture, before the batch"
+        )
     if node is None or node.op not in ("Softmax", "LogSoftmax") or node.outputs[0].rank != 3:
         return None
     *others, classes = scores.shape or (None,)
     given = node.outputs[0].shape or (None,)
     if not isinstance(classes, int) or classes < 3 or classes in others or given[-1] != classes:
         return None  # two may be a face or none, in each of many boxes
-    layer = None if node.inputs[0] is None else _maker(node.inputs[0])
+    layer = None if node.inputs[0] is None else maker_of(node.inputs[0])
     if node.attr("axis", -1 if node.opset >= 13 else 1) not in (-1, 2) or not _runs_along(layer):
         return None
-    return TaskFound(f"tokens:scores={_said(scores)}", f"a {node.op} is over the classes of a position")
+    why = f"a {node.op} is over the classes of a position"
+    if image_of(model.inputs) is not None and classes >= _CHARACTERS:  # text that is read off a picture
+        order = ",TBC" if others[1] == 1 != others[0] else ""
+        return TaskFound(f"lines:scores={said(scores)}{order}", f"{why} along a picture")
+    return TaskFound(f"tokens:scores={said(scores)}", why)
+
+
+def _is_in_front_of_batch(model: Model, scores: Tensor) -> bool:
+    """Whether the batch of a picture is the second axis, behind that of several positions."""
+    image, shape = image_of(model.inputs), scores.shape or ()
+    batches = [
+        given[0] for name, _, given in model.inputs if image is not None and name == image.input and given
+    ]
+    return (
+        len(shape) == 3
+        and shape[1] in batches
+        and isinstance(shape[0], int)
+        and shape[0] > 1
+        and shape[0] != shape[1]
+        and isinstance(shape[2], int)
+        and shape[2] >= _CHARACTERS
+    )
 
 
 def _runs_along(layer: Node | None) -> bool:
     """Whether a layer goes along a line of positions, not over pixels or over parts of one row."""
-    if layer is None or not (_is_product(layer) or layer.op == "Conv"):
+    if layer is None or not (is_product(layer) or layer.op == "Conv"):
         return False
     out = layer.outputs[0].shape
     if out is None or len(out) not in (3, 4):
@@ -192,21 +218,21 @@ def _labels(tensors: Sequence[Tensor]) -> TaskFound | None:
     """A class a pixel."""
     if len(tensors) != 1 or tensors[0].shape is None or len(tensors[0].shape) not in (3, 4):
         return None
-    node = _maker(tensors[0])
+    node = maker_of(tensors[0])
     if (
         node is not None
         and node.op == "ArgMax"
         and tensors[0].dtype is not None
         and tensors[0].dtype.kind in "iu"
     ):
-        return TaskFound(f"segment:scores={_said(tensors[0])}", "an ArgMax makes a class a pixel")
+        return TaskFound(f"segment:scores={said(tensors[0])}", "an ArgMax makes a class a pixel")
     return None
 
 
-def _pixels(floats: Sequence[Tensor]) -> TaskFound | None:
+def _pixels(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
     if len(floats) != 1 or floats[0].shape is None or len(floats[0].shape) != 4:
         return None
-    (scores,), node = floats, _maker(floats[0], ("Transpose",))
+    (scores,), node = floats, maker_of(floats[0], ("Transpose",))
     shape = scores.shape or ()
     for axis in (1, 3):
         size = shape[axis]
@@ -217,13 +243,58 @@ def _pixels(floats: Sequence[Tensor]) -> TaskFound | None:
             given = node.attr("axis", -1 if node.opset >= 13 else 1)
             if given % 4 == axis and size not in (1, None):
                 return TaskFound(
-                    f"segment:scores={_said(scores)},axis={axis}", "a Softmax is over the classes of a pixel"
+                    f"segment:scores={said(scores)},axis={axis}", "a Softmax is over the classes of a pixel"
                 )
         elif size in _SEMANTIC:
-            return TaskFound(f"segment:scores={_said(scores)},axis={axis}", f"a pixel has {size} classes")
+            return TaskFound(f"segment:scores={said(scores)},axis={axis}", f"a pixel has {size} classes")
+    name, ask = said(scores), ""
+    for image in images_of(model.inputs):
+        fed = next(given for one, _, given in model.inputs if one == image.input)
+        axis = 1 if image.height == 2 else 3
+        times = _times(fed, shape, axis)
+        if times > 1 and fed is not None and fed[axis] == shape[axis]:
+            return TaskFound(
+                f"image:map={name}", f"it has the channels of {image.input!r}, and {times} times its sides"
+            )
+        ask = ask or _likely_map(model, scores, name, shape[axis], times)
     return TaskFound(
-        "", f"output {scores.name!r} may be a picture, a map of heat, or of classes: {_shown(shape)}"
+        "", f"output {scores.name!r} may be a picture, a map of heat, or of classes: {shown(shape)}", ask
     )
+
+
+def _times(fed: Shape | None, shape: Shape, axis: int) -> int:
+    """How many times the sides of a picture that is fed those of an output are; 0: that is not known."""
+    ratios = set()
+    for place in {1, 2, 3} - {axis}:
+        own, given = shape[place], None if fed is None else fed[place]
+        if not (isinstance(own, int) and isinstance(given, int)) or not given or own % given:
+            return 0
+        ratios.add(own // given)
+    return ratios.pop() if len(ratios) == 1 else 0
+
+
+def _likely_of_maps(model: Model, floats: Sequence[Tensor]) -> str:
+    """What the first of several outputs that has the sides of a picture is likely to be."""
+    for image in images_of(model.inputs)[:1]:
+        fed = next(given for one, _, given in model.inputs if one == image.input)
+        sides = None if fed is None else fed[image.height : image.height + 2]
+        for one in floats:
+            shape = one.shape or ()
+            if len(shape) == 3 and shape[1:] == sides:
+                return f"depth:map={said(one)}"
+            axis = 1 if image.height == 2 else 3
+            if len(shape) == 4 and _times(fed, shape, axis) == 1:
+                return _likely_map(model, one, said(one), shape[axis], 1)
+    return ""
+
+
+def _likely_map(model: Model, scores: Tensor, name: str, channels: Dim, times: int) -> str:
+    """What a map of as many sides as a picture is likely to be; "": of more channels nothing is."""
+    if channels == 1 and is_probability(scores):
+        return f"segment:scores={name},sigmoid"
+    if channels not in (1, 2, 3) or times != 1 or (channels == 2 and len(images_of(model.inputs)) != 2):
+        return ""
+    return f"{('depth', 'flow', 'image')[int(channels) - 1]}:map={name}"
 
 
 # -- boxes --------------------------------------------------------------------------------------
@@ -231,23 +302,17 @@ def _pixels(floats: Sequence[Tensor]) -> TaskFound | None:
 
 def _of_cells(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
     """A candidate a cell, an output each stride: `[1, height * width, columns]`."""
-    image = image_of(model.inputs)
-    shape = next(
-        (shape for name, _, shape in model.inputs if image is not None and name == image.input), None
-    )
-    if image is None or shape is None:
+    size = size_of(image_of(model.inputs), model.inputs)
+    if size is None:
         return None
-    high, wide = shape[image.height : image.height + 2]
-    if not (isinstance(high, int) and isinstance(wide, int)):
-        return None
-    cells = {-(-high // stride) * -(-wide // stride): stride for stride in (8, 16, 32, 64)}
+    cells = {cells_of(size, (stride,)): stride for stride in (8, 16, 32, 64)}
     groups: dict[tuple[object, bool], list[tuple[int, str]]] = {}
     for one in floats:
         sizes = one.shape
         if sizes is None or len(sizes) != 3 or sizes[1] not in cells:
             return None
         key = (sizes[2], is_probability(one))
-        groups.setdefault(key, []).append((cells[int(sizes[1] or 0)], _said(one)))
+        groups.setdefault(key, []).append((cells[int(sizes[1] or 0)], said(one)))
     strides = sorted({stride for some in groups.values() for stride, _ in some})
     if len(strides) < 2:
         return None
@@ -263,7 +328,7 @@ def _of_cells(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
         if sorted(stride for stride, _ in scores[0]) != strides:
             return None
         return TaskFound(
-            f"detect:boxes={_joined(boxes[0])},scores={_joined(scores[0])},ltrb,{text}",
+            f"detect:boxes={joined(boxes[0])},scores={joined(scores[0])},ltrb,{text}",
             f"each cell of {len(strides)} grids has {width // 4} bins of each distance, and scores",
         )
     points = [some for (size, _), some in groups.items() if size == _LANDMARKS]
@@ -271,15 +336,11 @@ def _of_cells(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
         first, second = (scores[0][half * len(strides) : (half + 1) * len(strides)] for half in (0, 1))
         if [stride for stride, _ in first] == [stride for stride, _ in second]:
             return TaskFound(
-                f"detect:boxes={_joined(boxes[0])},scores={_joined(first)},objectness={_joined(second)},"
+                f"detect:boxes={joined(boxes[0])},scores={joined(first)},objectness={joined(second)},"
                 f"offsets,power=0.5,{text}",
                 "each cell has two probabilities, a box and five points, as YuNet's",
             )
     return None
-
-
-def _joined(some: Sequence[tuple[int, str]]) -> str:
-    return "+".join(name for _, name in sorted(some))
 
 
 def _boxes_and_scores(tensors: Sequence[Tensor], floats: Sequence[Tensor]) -> TaskFound | None:
@@ -299,7 +360,7 @@ def _boxes_and_scores(tensors: Sequence[Tensor], floats: Sequence[Tensor]) -> Ta
     ]
     if len(numbers) == len(labels) == 1 and _suppresses(labels[0]):
         return TaskFound(
-            f"detect:boxes={_said(box)},scores={_said(numbers[0])},label={_said(labels[0])},xyxy,nms=off",
+            f"detect:boxes={said(box)},scores={said(numbers[0])},label={said(labels[0])},xyxy,nms=off",
             "boxes, scores and whole numbers come from a TopK or a NonMaxSuppression",
         )
     scores = [one for one in rest if one in floats and len(one.shape or ()) == rank == 3]
@@ -307,28 +368,30 @@ def _boxes_and_scores(tensors: Sequence[Tensor], floats: Sequence[Tensor]) -> Ta
         return None
     form = _form(box)
     if form is None:
+        shares = "sigmoid" if (scores[0].shape or ())[-1] == 1 else "softmax,background=0"
         return TaskFound(
             "",
             f"the graph does not say what boxes {box.name!r} are: corners, centres or distances from priors",
+            f"detect:boxes={said(box)},scores={said(scores[0])},priors,{shares}" if are_raw(box) else "",
         )
     if not is_probability(scores[0]):
         return TaskFound("", f"the scores {scores[0].name!r} are no probabilities")
-    node = _maker(scores[0])
+    node = maker_of(scores[0])
     background = ",background=0" if node is not None and node.op == "Softmax" else ""
     return TaskFound(
-        f"detect:boxes={_said(box)},scores={_said(scores[0])},{form}{background}",
+        f"detect:boxes={said(box)},scores={said(scores[0])},{form}{background}",
         "the graph makes corners of centres and sizes"
         if form == "xyxy"
         else "the graph makes centres and sizes",
     )
 
 
-def _columns(floats: Sequence[Tensor]) -> TaskFound | None:
+def _columns(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
     """Boxes and scores in one output, joined by a Concat along its columns."""
     large = [one for one in floats if one.shape is not None and len(one.shape) == 3]
     if len(large) != 1 or any(len(one.shape or ()) < 3 for one in floats):
         return None
-    name = _said(large[0]) if len(floats) > 1 else ""
+    name = said(large[0]) if len(floats) > 1 else ""
     for operands, by_column in _joins(large[0]):
         widths = [_width(one, by_column) for one in operands]
         probable = [is_probability(one) for one in operands]
@@ -336,14 +399,19 @@ def _columns(floats: Sequence[Tensor]) -> TaskFound | None:
         order = ",BCN" if by_column != turned else ""
         end = _end(large[0], widths, by_column != turned)
         match widths:
-            case [4, 1, 1] if _is_whole(operands[2]):
+            case [4, 1, 1] if is_whole(operands[2]):
                 text = f"detect:boxes={_at(name, '0:4')},scores={_at(name, '4')},label={_at(name, '5')}"
                 return TaskFound(f"{text},xyxy,nms=off{order}", "a class stands in the last column")
             case [4, 1, int()] if probable[1] and probable[2] and _is_raw(operands[0]):
+                size, rows = size_of(image_of(model.inputs), model.inputs), (large[0].shape or ())[1:]
+                if size is not None and cells_of(size, _GRIDS) in rows:
+                    text = _one(name, f"5:{end}", f"offsets,strides={'+'.join(map(str, _GRIDS))}", order)
+                    return TaskFound(text, "a row a cell has what convolutions give of a box, as YOLOX's")
                 return TaskFound(
                     "",
                     f"boxes of {large[0].name!r} are what a convolution gives: the graph does not say how "
                     "they are decoded (YOLOX's: --task detect:yolox)",
+                    f"detect:yolox{order}",
                 )
             case [4, 1, int()] if probable[1] and probable[2]:
                 return TaskFound(
@@ -353,7 +421,7 @@ def _columns(floats: Sequence[Tensor]) -> TaskFound | None:
                 return TaskFound(
                     _one(name, f"5:{end}", "cxcywh", order), "centres, sizes and scores are joined"
                 )
-            case [4, int()] if probable[1]:
+            case [4, _] if probable[1]:
                 form = _form(operands[0])
                 if form is not None:
                     return TaskFound(_one(name, f"4:{end}", form, order), "boxes and scores are joined")
@@ -378,7 +446,7 @@ def _at(name: str, columns: str) -> str:
 def _joins(tensor: Tensor) -> Iterator[tuple[tuple[Tensor, ...], bool]]:
     """The operands of Concats on the way back from an output, and whether columns come before candidates."""
     todo = [tensor]
-    for _ in range(_FAR):
+    for _ in range(FAR):
         if not todo:
             return
         node = todo.pop().producer
@@ -401,7 +469,7 @@ def _joins(tensor: Tensor) -> Iterator[tuple[tuple[Tensor, ...], bool]]:
 
 def _is_raw(tensor: Tensor) -> bool:
     """Whether values are what a convolution gives, as boxes that nothing has decoded yet."""
-    node = _maker(tensor)
+    node = maker_of(tensor)
     return node is not None and node.op == "Conv"
 
 
@@ -426,10 +494,10 @@ def _width(tensor: Tensor, by_column: bool) -> int | None:
 
 def _form(tensor: Tensor) -> str | None:
     """What boxes are by what makes them: a Sub and an Add of the same, joined; None: that is not known."""
-    node = _maker(tensor, ("Mul", "Div", *REARRANGES))
+    node = maker_of(tensor, ("Mul", "Div", *REARRANGES))
     if node is None or node.op != "Concat":
         return None
-    made = [None if one is None else _maker(one, ("Mul", "Div")) for one in node.inputs]
+    made = [None if one is None else maker_of(one, ("Mul", "Div")) for one in node.inputs]
     if len(made) != 2 or None in made:
         return None
     ops = [one.op for one in made if one is not None]
@@ -472,7 +540,7 @@ def _same(one: Node, other: Node) -> bool:
 def _suppresses(tensor: Tensor) -> bool:
     """Whether a TopK, a NonMaxSuppression or a plugin for it is on the way back from a tensor."""
     todo, seen = [tensor], set[str]()
-    for _ in range(_FAR):
+    for _ in range(FAR):
         if not todo:
             return False
         node = todo.pop(0).producer
@@ -483,101 +551,3 @@ def _suppresses(tensor: Tensor) -> bool:
             return True
         todo += [one for one in node.inputs if one is not None and not one.is_constant]
     return False
-
-
-# -- what makes a tensor ------------------------------------------------------------------------
-
-
-def _maker(tensor: Tensor, scaled: Sequence[str] = ()) -> Node | None:
-    """The node that computes a tensor's values: what only moves them is passed, and what `scaled` names.
-
-    A product or quotient is passed where one of its operands is constant, or computed from sizes.
-    """
-    one: Tensor | None = tensor
-    for _ in range(_FAR):
-        node = None if one is None else one.producer
-        if node is None or node.domain:
-            return node
-        if node.op in scaled and node.op in ("Mul", "Div"):
-            operands = [other for other in node.inputs if other is not None and inputs_behind(other)]
-            if len(operands) != 1:
-                return node
-            one = operands[0]
-        elif node.op in ("Cast", *REARRANGES, *scaled):
-            one = node.inputs[0]
-        else:
-            return node
-    return None
-
-
-def is_probability(tensor: Tensor) -> bool:
-    """Whether a Sigmoid or a Softmax makes all of its values, or a slice of what one does."""
-    todo: list[Tensor | None] = [tensor]
-    for _ in range(_FAR):
-        if not todo:
-            return True
-        one = todo.pop()
-        node = None if one is None else one.producer
-        if node is None:
-            return False
-        if node.op in ("Sigmoid", "Softmax", "HardSigmoid"):
-            continue
-        if node.op == "Concat":
-            todo += node.inputs
-        elif node.op in MOVES or node.op in ("Cast", "Split"):
-            todo.append(node.inputs[0])
-        else:
-            return False
-    return False
-
-
-def _is_whole(tensor: Tensor) -> bool:
-    """Whether values were whole numbers before a Cast."""
-    node = tensor.producer
-    while node is not None and node.op in MOVES and node.inputs[0] is not None:
-        node = node.inputs[0].producer
-    source = None if node is None or node.op != "Cast" else node.inputs[0]
-    return source is not None and source.dtype is not None and source.dtype.kind in "iu"
-
-
-def _is_product(node: Node | None) -> bool:
-    """Whether a layer with constant weights, and perhaps a bias, makes something."""
-    if node is not None and node.op == "Add":
-        made = [one.producer for one in node.inputs if one is not None and not one.is_constant]
-        node = made[0] if len(made) == 1 else None
-    if node is None or node.op not in _PRODUCTS:
-        return False
-    weight = node.inputs[1]
-    return weight is not None and (weight.is_constant or _from_constant(weight))
-
-
-def _from_constant(tensor: Tensor) -> bool:
-    node = tensor.producer
-    return node is not None and node.op in MOVES and node.inputs[0] is not None and node.inputs[0].is_constant
-
-
-def _normalised(node: Node) -> bool:
-    """Whether values are divided by their sum, as a Softmax does."""
-    if node.op != "Div" or None in node.inputs:
-        return False
-    value, total = node.inputs
-    maker = None if total is None else _maker(total, ("Expand",))
-    summed = None if maker is None or maker.op != "ReduceSum" else maker.inputs[0]
-    return summed is not None and value is not None and summed.name == value.name
-
-
-def _softmax_word(node: Node) -> str:
-    return "Softmax" if node.op == "Div" else node.op
-
-
-def _said(tensor: Tensor) -> str:
-    """The name of an output as `--task` takes it: what means something there stands for itself by a "?"."""
-    return re.sub(r"[,+=\[\]]", "?", tensor.name)
-
-
-def _shown(shape: Shape | None) -> str:
-    return (
-        "of unknown shape"
-        if shape is None
-        else f"[{', '.join('?' if one is None else str(one) for one in shape)}]"
-    )

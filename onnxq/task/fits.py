@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 
 import numpy as np
@@ -11,21 +12,43 @@ from onnxq.base.errors import UserError, unknown_name
 from onnxq.graph.types import Dim, Shape
 from onnxq.task.layout import (
     NMS_IOU,
+    OF_CELLS,
+    POINTS_WITHIN,
+    WITH_ANCHORS,
     Boxes,
     CandidateColumns,
     Classes,
+    DenseMap,
     Image,
     Layout,
+    Lines,
+    Peaks,
     PixelClasses,
+    Points,
+    Selections,
     Spans,
     Tokens,
+    Vectors,
 )
-from onnxq.task.stated import StatedSource, StatedTask
+from onnxq.task.stated import SOURCES, StatedSource, StatedTask
 
 Described = tuple[str, np.dtype | None, Shape | None]
 """Name, type and shape of an input or output."""
 
 _PICTURE = (1, 3)  # channels of a picture
+_GRIDS = (
+    (8, 16, 32),
+    (8, 16, 32, 64),
+    (4, 8, 16, 32),
+    (16, 32),
+    (8, 16),
+    (4, 8, 16),
+    (8,),
+    (16,),
+    (32,),
+    (4,),
+)
+_MOST_A_CELL = 9
 
 
 def fitted(stated: StatedTask, outputs: Sequence[Described], inputs: Sequence[Described]) -> Layout:
@@ -46,8 +69,11 @@ class _Fitting:
     """One layout on its way into the outputs of one model."""
 
     def __init__(self, stated: StatedTask, outputs: Sequence[Described], inputs: Sequence[Described]) -> None:
-        self._stated, self._inputs = stated, inputs
+        self._inputs = inputs
         self._shapes = {name: shape for name, _, shape in outputs}
+        several = self._shapes if len(outputs) > 1 else {}  # a name may be a number
+        named = {what: StatedSource(one.text) for what, one in stated.sources.items() if one.text in several}
+        self._stated = replace(stated, sources={**stated.sources, **named})
         self._types = {name: dtype for name, dtype, _ in outputs}
 
     def layout(self) -> Layout:
@@ -60,6 +86,18 @@ class _Fitting:
                 self._floats(name)
                 self._ranks(name, 2, 2, "[batch, positions]")
             return Spans(start, end, self._mask())
+        if stated.task == "peaks":
+            return self._peaks()
+        if stated.task == "selected":
+            return self._selections()
+        if stated.task == "embed":
+            return self._vectors()
+        if stated.task == "points":
+            return self._points()
+        if stated.task == "lines":
+            return self._lines()
+        if stated.task in ("depth", "flow", "image"):
+            return self._map()
         name = self._whole("scores")
         if stated.task == "segment":
             return self._masks(name)
@@ -71,6 +109,82 @@ class _Fitting:
         if shape is not None and not any(size != 1 for size in shape[1:] or shape):
             raise self._refused(f"output {name!r} has no classes to compare: its shape is {list(shape)}")
         return Classes(name)
+
+    def _peaks(self) -> Peaks:
+        stated, words = self._stated, self._stated.words
+        scores = self._whole("scores")
+        sizes, offsets = (self._whole(one) if one in stated.sources else None for one in ("sizes", "offsets"))
+        own = self._shapes[scores]
+        for name, channels in ((scores, ()), (sizes, (2, 4)), (offsets, (2,))):
+            if name is None:
+                continue
+            shape = self._of_channels(name, channels)
+            if shape is not None and own is not None and not _may_be(shape[2:], own[2:]):
+                raise self._refused(f"outputs {scores!r} and {name!r} are maps of different sizes")
+        size = words.get("size", "")
+        return Peaks(scores, sizes, offsets, "activation" in words, size, "axes" in words)  # type: ignore[arg-type]
+
+    def _of_channels(self, name: str, channels: tuple[int, ...], least: int = 4) -> Shape | None:
+        """The shape of a map of numbers, which is to have as many channels as one of some; none: any."""
+        shape = self._shapes[name]
+        self._floats(name)
+        self._ranks(name, least, 4, "[batch, channels, height, width]")
+        if channels and shape is not None and isinstance(shape[1], int) and shape[1] not in channels:
+            needed = " or ".join(map(str, channels))
+            raise self._refused(f"output {name!r} has {shape[1]} channels, and {needed} are needed")
+        return shape
+
+    def _selections(self) -> Selections:
+        indices = self._whole("indices")
+        boxes = self._whole("boxes") if "boxes" in self._stated.sources else None
+        shape, dtype = self._shapes[indices], self._types[indices]
+        whole = dtype is None or dtype.kind in "iu"
+        if not whole or (shape is not None and shape[1:] not in ((3,), (None,))):
+            raise self._refused(f"output {indices!r} is to be whole numbers, [selections, 3]")
+        if boxes is not None:
+            self._floats(boxes)
+            self._ranks(boxes, 3, 3, "[batch, boxes, 4]")
+        return Selections(indices, boxes, self._stated.words.get("form", "xyxy"))  # type: ignore[arg-type]
+
+    def _vectors(self) -> Vectors:
+        name = self._whole("vectors")
+        self._floats(name)
+        self._ranks(name, 2, 4, "[batch, size], or [batch, tokens, size]")
+        of_tokens = len(self._shapes[name] or ()) == 3
+        pool = self._stated.words.get("pool", "mean")
+        return Vectors(name, pool, self._mask() if of_tokens else None)  # type: ignore[arg-type]
+
+    def _points(self) -> Points:
+        name = self._whole("points")
+        self._floats(name)
+        sizes = [size for size in (self._shapes[name] or ())[1:] if size != 1]
+        dims = self._stated.number("dims", 2, 3)
+        last = sizes[-1] if sizes else None
+        if dims is None and len(sizes) == 2 and last in (2, 3):
+            dims = float(last)
+        elif dims is None and isinstance(last, int) and (last % 2 == 0) != (last % 3 == 0):
+            dims = 2.0 if last % 2 == 0 else 3.0
+        if dims is None or (isinstance(last, int) and last % int(dims)):
+            raise self._refused(
+                f"it is not clear how many numbers of output {name!r} a point has", "say it: dims=2 or dims=3"
+            )
+        within = self._stated.number("within", 0, 100)
+        there = self._whole("there") if "there" in self._stated.sources else None
+        return Points(name, int(dims), POINTS_WITHIN if within is None else within, there)
+
+    def _lines(self) -> Lines:
+        name = self._whole("scores")
+        self._floats(name)
+        self._ranks(name, 3, 3, "[batch, positions, characters]")
+        last = self._stated.settings.get("blank") == "last"
+        blank = None if last else self._stated.number("blank", 0, 1e6)
+        first = self._stated.words.get("order") == "TBC"
+        return Lines(name, first, -1 if last else None if blank is None else int(blank))
+
+    def _map(self) -> DenseMap:
+        name, what = self._whole("map"), self._stated.task
+        self._of_channels(name, (2,) if what == "flow" else (), 3 if what == "depth" else 4)
+        return DenseMap(name, what)  # type: ignore[arg-type]
 
     def _masks(self, name: str) -> PixelClasses:
         stated, dtype, shape = self._stated, self._types[name], self._shapes[name]
@@ -103,16 +217,25 @@ class _Fitting:
         if form is None:
             raise self._refused(
                 "it is not said what four columns of a box are",
-                "add xyxy (corners) or cxcywh (centre and size); ltrb or offsets where cells are decoded",
+                "add xyxy (corners) or cxcywh (centre and size); ltrb, offsets or anchored where cells are "
+                "decoded; priors where they are distances from these",
             )
-        strides = stated.whole("strides")
-        if (form in ("ltrb", "offsets")) != bool(strides):
+        strides, anchors = stated.whole("strides"), stated.sizes("anchors")
+        if form in OF_CELLS:
+            strides, anchors = self._of_grids(strides, anchors)
+        if anchors and (form not in WITH_ANCHORS or len(anchors) % max(1, len(strides))):
+            raise self._refused(
+                f"anchors= has {len(anchors)} sizes, for {len(strides)} strides of boxes that are {form}",
+                "give as many for each stride, in their order, of boxes that are anchored or darknet",
+            )
+        if (form in OF_CELLS) != bool(strides):
             raise self._refused(
                 f"boxes that are {form} "
                 + ("have no strides" if strides else "need the strides of their cells"),
                 "leave strides= out" if strides else "give them as in strides=8+16+32",
             )
-        off = stated.settings.get("nms") == "off"
+        apart = form == "priors" or "rows" in stated.words
+        off = stated.settings.get("nms", "off" if apart else "") == "off"
         nms = None if off else stated.number("nms", 0, 1)
         back = {"last": -1}.get(stated.settings.get("background", ""))
         if back is None and "background" in stated.settings:
@@ -125,11 +248,13 @@ class _Fitting:
             label=self._columns("label") if "label" in stated.sources else None,
             form=form,  # type: ignore[arg-type]
             by_column=by_column,
-            activation=stated.words.get("activation", ""),  # type: ignore[arg-type]
+            activation=stated.words.get("activation", "").removesuffix("probabilities"),  # type: ignore[arg-type]
             background=back,
             power=stated.number("power", 0, 1),
             strides=strides,
             centre=0.5 if centre is None else centre,
+            anchors=anchors,
+            apart=apart,
             image=self._image() if strides else None,
             nms=nms if off or nms is not None else NMS_IOU,
         )
@@ -174,18 +299,36 @@ class _Fitting:
             )
 
     def _cells(self, found: Boxes) -> int | None:
-        shape = next(
-            (shape for name, _, shape in self._inputs if found.image and name == found.image.input), None
-        )
-        if shape is None or found.image is None:
-            return None
-        size = shape[found.image.height : found.image.height + 2]
-        if not all(isinstance(one, int) for one in size):
-            return None
-        return sum(
-            int(np.prod([-(-int(one) // stride) for one in size if isinstance(one, int)]))
-            for stride in found.strides
-        )
+        size = size_of(found.image, self._inputs)
+        return None if size is None or found.image is None else cells_of(size, found.strides)
+
+    def _of_grids(
+        self, strides: tuple[int, ...], anchors: tuple[tuple[float, float], ...]
+    ) -> tuple[tuple[int, ...], tuple[tuple[float, float], ...]]:
+        """Strides, and each one's anchors, in the order of the outputs; those not said by sizes."""
+        size = size_of(image_of(self._inputs), self._inputs)
+        names = self._names(self._stated.sources["boxes"])
+        if size is None:
+            return strides, anchors
+        by_column = self._stated.words.get("order") == "BCN"
+        found: list[int] = []
+        for name in names:
+            shape = self._shapes[name]
+            high = shape[2 if by_column else -3] if shape is not None and len(shape) > 3 else None
+            if isinstance(high, int) and high and size[0] % high == 0:
+                found.append(size[0] // high)
+        if len(found) == len(names) and (not strides or sorted(strides) == sorted(found)):
+            each = len(anchors) // len(strides) if strides else 0
+            places = [strides.index(stride) for stride in found] if each else []
+            own = tuple(one for place in places for one in anchors[place * each : (place + 1) * each])
+            return tuple(found), own or anchors
+        if not strides:
+            rows = self._rows(self._columns("boxes"), by_column) or 0
+            most = _MOST_A_CELL if self._stated.words["form"] in WITH_ANCHORS else 1
+            cells = {grids: cells_of(size, grids) for grids in _GRIDS}
+            fit = [grids for grids, count in cells.items() if not rows % count and 0 < rows <= most * count]
+            return max(fit, key=cells.__getitem__, default=()), anchors
+        return strides, anchors
 
     def _width(self, columns: CandidateColumns, by_column: bool) -> int | None:
         """How many columns there are; None: that is not known."""
@@ -217,16 +360,23 @@ class _Fitting:
         shape, boxes = self._shapes[name], self._shapes[self._names(self._stated.sources["boxes"])[0]]
         if shape is None or boxes is None:
             return None, None
-        own = shape if len(boxes) == 3 else (1, *shape)
+        own = shape if len(boxes) > 2 else (1, *shape)
         if len(own) == 2:
             return own[1], 1
-        return (own[2], own[1]) if by_column else (own[1], own[2])
+        columns, places = (own[1], own[2:]) if by_column else (own[-1], own[1:-1])
+        anchors = len(self._stated.sizes("anchors")) // max(1, len(self._stated.whole("strides")))
+        if by_column and len(own) == 4 and anchors > 1 and isinstance(columns, int):
+            columns, places = columns // anchors, (anchors, *places)
+        known = [size for size in places if isinstance(size, int)]
+        if len(places) == 1:
+            return places[0], columns
+        return (int(np.prod(known)) if len(known) == len(places) else None), columns
 
     def _columns(self, what: str) -> CandidateColumns:
         source = self._stated.sources[what]
         names = self._names(source)
         boxes = self._shapes[self._names(self._stated.sources["boxes"])[0]]
-        batched = boxes is None or len(boxes) == 3
+        batched = boxes is None or len(boxes) > 2
         by_column = self._stated.words.get("order") == "BCN"
         for name in names:
             if what != "label":
@@ -235,17 +385,17 @@ class _Fitting:
                 self._ranks(
                     name,
                     2,
-                    3,
+                    5,
                     "[batch, columns, candidates]" if by_column else "[batch, candidates, columns]",
                 )
             else:
-                self._ranks(name, *((2, 3) if batched else (1, 2)), "numbers of candidates, as boxes are")
+                self._ranks(name, *((2, 5) if batched else (1, 2)), "numbers of candidates, as boxes are")
         return CandidateColumns(names, source.start, source.stop)
 
     def _whole(self, what: str) -> str:
         """The output of a source that has no columns."""
         source = self._stated.sources.get(what)
-        if source is None and what != "scores":
+        if source is None and what != SOURCES[self._stated.task][0] and what != "scores":
             raise self._refused(f"the output of {what} is not said", f"add {what}=OUTPUT")
         names = self._names(source or StatedSource())
         if len(names) > 1:
@@ -255,6 +405,8 @@ class _Fitting:
     def _names(self, source: StatedSource) -> tuple[str, ...]:
         known = list(self._shapes)
         if not source.pattern:
+            if self._stated.task == "detect" and len(known) > 1 and self._alike():
+                return tuple(known)
             if len(known) != 1:
                 raise self._refused(
                     f"it is not said which of {len(known)} outputs is meant: {', '.join(known[:5])}",
@@ -267,6 +419,11 @@ class _Fitting:
         if not found:
             raise unknown_name("output", source.pattern, known)
         return found
+
+    def _alike(self) -> bool:
+        """Whether all outputs have as many columns: those of several grids."""
+        axis = 1 if self._stated.words.get("order") == "BCN" else -1
+        return len({None if not shape else (len(shape), shape[axis]) for shape in self._shapes.values()}) == 1
 
     def _floats(self, name: str) -> None:
         dtype = self._types[name]
@@ -316,6 +473,26 @@ def mask_of(inputs: Sequence[Described]) -> str | None:
         and (shape is None or len(shape) == 2)
     ]
     return found[0] if len(found) == 1 else None
+
+
+def size_of(image: Image | None, inputs: Sequence[Described]) -> tuple[int, int] | None:
+    """The height and width of a picture that is fed; None where they are not known."""
+    shape = next((shape for name, _, shape in inputs if image is not None and name == image.input), None)
+    if shape is None or image is None:
+        return None
+    high, wide = shape[image.height : image.height + 2]
+    return (high, wide) if isinstance(high, int) and isinstance(wide, int) else None
+
+
+def cells_of(size: tuple[int, int], strides: Sequence[int]) -> int:
+    """How many cells the grids of a picture of a height and a width have together."""
+    return sum(-(-size[0] // stride) * -(-size[1] // stride) for stride in strides)
+
+
+def _may_be(one: Sequence[Dim], other: Sequence[Dim]) -> bool:
+    return all(
+        not isinstance(a, int) or not isinstance(b, int) or a == b for a, b in zip(one, other, strict=True)
+    )
 
 
 def image_of(inputs: Sequence[Described]) -> Image | None:

@@ -30,12 +30,14 @@ class KnownTask:
         text: the same as `--task` takes it; "" likewise.
         stated: whether the user said so.
         why: by what it was found, or why it is not known.
+        ask: what `--task` would say where it is likely and not known; "" where nothing is.
     """
 
     layout: Layout | None = None
     text: str = ""
     stated: bool = False
     why: str = ""
+    ask: str = ""
 
     @staticmethod
     def of(stated: StatedTask | None, model: Model, outputs: Sequence[str]) -> KnownTask:
@@ -55,7 +57,7 @@ class KnownTask:
         try:
             found = found_task(model, outputs)
             if not found.text:
-                return KnownTask(why=found.why)
+                return KnownTask(why=found.why, ask=found.ask)
             return KnownTask(
                 fitted(StatedTask.of(found.text), run, model.inputs), found.text, False, found.why
             )
@@ -173,7 +175,8 @@ class HeardTask:
         known = self.known
         figures = () if self.meter is None else self.meter.figures
         labels = None if self._by_labels is None else self._by_labels.part
-        return TaskPart(known.text, known.stated, known.why, figures, labels)
+        reads = () if known.layout is None else known.layout.outputs
+        return TaskPart(known.text, known.stated, known.why, figures, labels, known.ask, reads)
 
 
 def output_with_classes(outputs: Sequence[Described], name: str | None = None) -> str:

@@ -12,15 +12,43 @@ from onnxq.base.errors import UserError
 from onnxq.judge.comparable import as_tensor
 from onnxq.task.boxes import NONE, Detections, matched
 from onnxq.task.detections import LEAST, detections
-from onnxq.task.layout import Boxes, Classes, Layout, PixelClasses, Spans, Tokens
+from onnxq.task.layout import (
+    Boxes,
+    Classes,
+    DenseMap,
+    Layout,
+    Lines,
+    Peaks,
+    PixelClasses,
+    Points,
+    Selections,
+    Spans,
+    Tokens,
+    Vectors,
+)
+from onnxq.task.lines import blank_of, edits, greatest, texts
 from onnxq.task.margins import LOWEST, Margins, joined, of_boxes, of_classes
+from onnxq.task.numbers import kept_of_map, moved_points
+from onnxq.task.peaks import peaks, selections
+from onnxq.task.vectors import vectors
 
-FigureKind = Literal["top1", "top5", "detections", "masks", "tokens", "spans", "starts", "ends"]
+FigureKind = Literal[
+    "top1", "top5", "detections", "masks", "tokens", "spans", "starts", "ends", "selections", "neighbors",
+    "cosines", "ranks", "objects", "distances", "lines", "characters", "depths", "flows", "images",
+]  # fmt: skip
+
+MEANS: frozenset[FigureKind] = frozenset({"masks", "cosines", "ranks", "distances", "depths", "flows"})
+"""Those that are means of a number of 0 to 1 of each sample's things."""
 
 SCORES = (0.25, LEAST)
 """The scores over which detections are counted: what is shown to people, and what a recall is made of."""
 
 _SEVERAL = 5
+
+_THERE = 0.5
+
+_FEW_PIXELS = 1e-3
+"""Of a picture: a class that covers less of it weighs less, as its overlap is a matter of few pixels."""
 
 Named = Mapping[str, Any]
 Feeds = Mapping[str, np.ndarray]
@@ -52,6 +80,9 @@ class Agreed(NamedTuple):
     margins: Margins | None
 
 
+_OF_MAPS: Mapping[str, FigureKind] = {"depth": "depths", "flow": "flows", "image": "images"}
+
+
 def kinds(layout: Layout) -> tuple[tuple[FigureKind, float | None], ...]:
     """The figures of a layout, the one that goals are about first; of detections with the score."""
     match layout:
@@ -63,8 +94,18 @@ def kinds(layout: Layout) -> tuple[tuple[FigureKind, float | None], ...]:
             return ("spans", None), ("starts", None), ("ends", None)
         case PixelClasses():
             return (("masks", None),)
-        case Boxes():
+        case Boxes() | Peaks():
             return tuple(("detections", score) for score in SCORES)
+        case Selections():
+            return (("selections", None),)
+        case Vectors():
+            return ("neighbors", None), ("cosines", None), ("ranks", None)
+        case Points():
+            return ("objects", None), ("distances", None)
+        case Lines():
+            return ("lines", None), ("characters", None)
+        case DenseMap(what=what):
+            return ((_OF_MAPS[what], None),)
 
 
 def counts(layout: Layout, reference: Named, candidate: Named, feeds: Feeds) -> list[Count]:
@@ -88,27 +129,38 @@ def counts(layout: Layout, reference: Named, candidate: Named, feeds: Feeds) -> 
             return _spans(layout, reference, candidate, feeds)
         case PixelClasses():
             return _masks(layout, reference, candidate)
-        case Boxes():
+        case Boxes() | Peaks():
             return _boxes(layout, reference, candidate, feeds)
+        case Selections():
+            wanted, given = (_detected(layout, reference, one, feeds) for one in (reference, candidate))
+            return [_kept(wanted, given, -np.inf)]
+        case Vectors():
+            return _vectors(layout, reference, candidate, feeds)
+        case Points():
+            return _points(layout, reference, candidate)
+        case Lines():
+            return _lines(layout, reference, candidate)
+        case DenseMap():
+            return _map(layout, reference, candidate)
 
 
 def agreed(layout: Layout, reference: Named, candidates: Sequence[Named], feeds: Feeds) -> list[Agreed]:
-    """What a sample keeps with each candidate, of the first of `kinds`; see `counts`."""
-    if isinstance(layout, Boxes):
-        wanted = _wanted(layout, reference, feeds, LOWEST)
-        given = [_given(layout, one, feeds, LOWEST) for one in candidates]
-        found = [_kept(wanted, one, SCORES[0]) for one in given]
-        margins: list[Margins | None] = [of_boxes(wanted, one, SCORES[0]) for one in given]
-    else:
-        found = [counts(layout, reference, one, feeds)[0] for one in candidates]
-        margins = [of_scores(layout, reference, one, feeds) for one in candidates]
-    return list(map(Agreed, found, margins))
+    """What a sample keeps with each candidate, of the first of `kinds` that one tells; see `counts`."""
+    if isinstance(layout, Boxes | Peaks):
+        wanted = _detected(layout, reference, reference, feeds, LOWEST)
+        given = [_detected(layout, reference, one, feeds, LOWEST) for one in candidates]
+        return [Agreed(_kept(wanted, one, SCORES[0]), of_boxes(wanted, one, SCORES[0])) for one in given]
+    told = 1 if isinstance(layout, Vectors) else 0  # neighbors are in other samples
+    return [
+        Agreed(counts(layout, reference, one, feeds)[told], of_scores(layout, reference, one, feeds))
+        for one in candidates
+    ]
 
 
 def of_scores(layout: Layout, reference: Named, candidate: Named, feeds: Feeds) -> Margins | None:
-    """The margins of answers that are the greatest of some scores; None of other layouts, and other shapes."""
+    """The margins of answers that are the greatest of scores; None of other layouts, and other shapes."""
     match layout:
-        case Classes():
+        case Classes() | Lines():
             some, mask = [layout.output], None
         case Tokens():
             some, mask = [layout.output], layout.mask
@@ -224,33 +276,40 @@ def pixel_labels(layout: PixelClasses, value: np.ndarray) -> np.ndarray:
 
 
 def mean_iou(wanted: np.ndarray, given: np.ndarray) -> float:
-    """The mean over the classes of two label maps of the intersection over the union of each, 0 to 1."""
-    ious = []
+    """The mean over the classes of two label maps of the intersection over the union of each, 0 to 1.
+
+    Classes of few pixels in both weigh less.
+    """
+    ious, weights = [], []
     for label in np.union1d(wanted, given):
         one, other = wanted == label, given == label
-        ious.append(np.count_nonzero(one & other) / np.count_nonzero(one | other))
-    return float(np.mean(ious)) if ious else 1.0
+        either = np.count_nonzero(one | other)
+        ious.append(np.count_nonzero(one & other) / either)
+        weights.append(min(1.0, either / (_FEW_PIXELS * wanted.size)))
+    return float(np.average(ious, weights=weights)) if ious else 1.0
 
 
-def _boxes(layout: Boxes, reference: Named, candidate: Named, feeds: Feeds) -> list[Count]:
-    wanted, given = _wanted(layout, reference, feeds), _given(layout, candidate, feeds)
+def _boxes(layout: Boxes | Peaks, reference: Named, candidate: Named, feeds: Feeds) -> list[Count]:
+    wanted, given = (_detected(layout, reference, one, feeds) for one in (reference, candidate))
     return [_kept(wanted, given, score) for score in SCORES]
 
 
-def _wanted(layout: Boxes, reference: Named, feeds: Feeds, least: float = LEAST) -> list[Detections]:
+def _detected(
+    layout: Boxes | Peaks | Selections, reference: Named, values: Named, feeds: Feeds, least: float = LEAST
+) -> list[Detections]:
+    """What a model detects; nothing where it is not the float model and has outputs of another shape."""
     try:
-        return detections(layout, reference, feeds, least)
+        if isinstance(layout, Peaks):
+            return peaks(layout, values, reference, least)
+        if isinstance(layout, Selections):
+            return selections(layout, values)
+        return detections(layout, values, feeds, least)
     except (ValueError, IndexError) as error:
+        if values is not reference:
+            return []
         raise UserError(
             f"the outputs are not those of the layout of boxes: {error}", hint="state another one with --task"
         ) from error
-
-
-def _given(layout: Boxes, candidate: Named, feeds: Feeds, least: float = LEAST) -> list[Detections]:
-    try:
-        return detections(layout, candidate, feeds, least)
-    except (ValueError, IndexError):  # of another shape
-        return []
 
 
 def _kept(wanted: Sequence[Detections], given: Sequence[Detections], score: float) -> Count:
@@ -260,6 +319,53 @@ def _kept(wanted: Sequence[Detections], given: Sequence[Detections], score: floa
         again = int((matched(mine, theirs) >= 0).sum())
         kept, whole, new = kept + again, whole + len(mine.scores), new + len(theirs.scores) - again
     return Count(kept, whole, new)
+
+
+def _vectors(layout: Vectors, reference: Named, candidate: Named, feeds: Feeds) -> list[Count]:
+    """The cosines of a sample's vectors; neighbors and ranks are told by all samples (`Gallery`)."""
+    wanted, given = (vectors(layout, one, feeds) for one in (reference, candidate))
+    near = (wanted * given).sum(1) if wanted.shape == given.shape else np.zeros(len(wanted))
+    return [Count(0, 0), Count(float(np.maximum(near, 0).sum()), len(wanted)), Count(0, 0)]
+
+
+def _points(layout: Points, reference: Named, candidate: Named) -> list[Count]:
+    wanted, given = (as_tensor(one[layout.output]) for one in (reference, candidate))
+    if wanted.shape != given.shape:
+        return [Count(0, len(wanted)), Count(len(wanted), len(wanted))]
+    off = moved_points(layout, wanted, given)
+    some = off[_are_there(layout, reference, len(off)) & ~np.isnan(off)]
+    near = Count(int((some <= layout.within / 100).sum()), len(some))
+    return [near, Count(float(np.minimum(some, 1).sum()), len(some))]
+
+
+def _are_there(layout: Points, reference: Named, count: int) -> np.ndarray:
+    """Which of a batch the float model says are there."""
+    if layout.there is None:
+        return np.ones(count, bool)
+    there = as_tensor(reference[layout.there])
+    if there.size != count:
+        raise _no(layout.there, there, f"{count} numbers, whether a thing is there")
+    return np.asarray(there.reshape(-1) > _THERE)
+
+
+def _lines(layout: Lines, reference: Named, candidate: Named) -> list[Count]:
+    wanted, given = (greatest(layout, one) for one in (reference, candidate))
+    sizes = [as_tensor(one[layout.output]).shape[-1] for one in (reference, candidate)]
+    blank = blank_of(layout, wanted, sizes[0] - 1)
+    ours, theirs = texts(wanted, blank), texts(given, blank) if sizes[0] == sizes[1] else []
+    some = [pair for pair in zip_longest(ours, theirs[: len(ours)], fillvalue=()) if pair[0]]
+    new = sum(not one and bool(other) for one, other in zip(ours, theirs, strict=False))
+    same = sum(max(0, len(one) - edits(one, other)) for one, other in some)
+    lines = Count(sum(one == other for one, other in some), len(some), new)
+    return [lines, Count(same, sum(len(one) for one, _ in some))]
+
+
+def _map(layout: DenseMap, reference: Named, candidate: Named) -> list[Count]:
+    wanted, given = (as_tensor(one[layout.output]) for one in (reference, candidate))
+    if wanted.shape != given.shape:
+        return [Count(0, len(wanted))]
+    kept = kept_of_map(layout, wanted, given)
+    return [Count(float(kept.sum()), len(kept))]
 
 
 def _no(output: str, value: np.ndarray, wanted: str) -> UserError:

@@ -13,8 +13,9 @@ from onnxq.base.plain import DocumentPart
 from onnxq.judge.intervals import Interval
 from onnxq.judge.paired import SampleScores
 from onnxq.task.labelled import LabelsPart
-from onnxq.task.layout import Layout, PixelClasses
-from onnxq.task.measures import Count, FigureKind, counts, kinds
+from onnxq.task.layout import Layout, Vectors
+from onnxq.task.measures import MEANS, Count, FigureKind, counts, kinds
+from onnxq.task.vectors import Gallery, vectors
 
 _WORDS: Mapping[FigureKind, tuple[str, str]] = {
     "top1": ("row", "have the float model's class first"),
@@ -25,12 +26,27 @@ _WORDS: Mapping[FigureKind, tuple[str, str]] = {
     "starts": ("answer", "start where the float model's do"),
     "ends": ("answer", "end where the float model's do"),
     "masks": ("mask", "is the mean IoU with the float model's"),
+    "selections": ("selection", "are kept"),
+    "neighbors": ("vector", "have the float model's nearest one of the others, or one about as near"),
+    "cosines": ("vector", "is the mean cosine with the float model's"),
+    "ranks": ("vector", "is the mean rank correlation of its cosines with the others"),
+    "objects": ("object", "have their points where the float model's are"),
+    "distances": ("object", "of its size is the mean distance of its points from the float model's"),
+    "lines": ("line", "are read as the float model reads them"),
+    "characters": ("character", "are read as the float model reads them"),
+    "depths": ("picture", "of the pixels are about as far as the float model says"),
+    "flows": ("picture", "of the pixels move about as the float model says"),
+    "images": ("picture", "have 35 dB of PSNR to the float model's, or more"),
 }
 
 _NAMES: Mapping[FigureKind, str] = {
     "top1": "top-1 agreement", "top5": "top-5 agreement", "detections": "detections kept",
     "masks": "IoU of masks", "tokens": "tokens that agree", "spans": "answers that agree",
-    "starts": "starts that agree", "ends": "ends that agree",
+    "starts": "starts that agree", "ends": "ends that agree", "selections": "selections kept",
+    "neighbors": "neighbors kept", "cosines": "cosine of vectors", "ranks": "rank correlation of cosines",
+    "objects": "objects whose points are kept", "distances": "distance of points", "lines": "lines kept",
+    "characters": "characters kept", "depths": "depth kept", "flows": "flow kept",
+    "images": "pictures kept",
 }  # fmt: skip
 
 
@@ -40,7 +56,10 @@ class TaskFigure(DocumentPart):
 
     Attributes:
         kind: what is counted: "top1", "top5" (rows), "detections", "masks" (the sum of their IoU), "tokens",
-            "spans", "starts", "ends".
+            "spans", "starts", "ends", "selections"; of vectors "neighbors", "cosines", "ranks" (the sums of
+            cosines and of rank correlations); of points "objects", "distances" (the sum of shares of their
+            sizes, of which less is better); "lines", "characters"; of pictures "depths", "flows" (the sums
+            of shares of pixels), "images".
         over: the score over which detections count; None of others.
         kept: how many are kept.
         whole: how many the float model has.
@@ -75,7 +94,7 @@ class TaskFigure(DocumentPart):
             ends = f", 95 % interval{by} {self.interval.low:.1f} to {self.interval.high:.1f}"
         plural = "" if self.whole == 1 else "s"
         head = f"Of {self.whole:,.0f} {what}{plural}{over}"
-        if self.kind == "masks":
+        if self.kind in MEANS:
             return f"{head}, {self.percent:.1f} % {how}{ends}"
         text = f"{head}, {self.kept:,.0f} {how} ({self.percent:.1f} %{ends})"
         return text + (f"; {self.new:,} {'is' if self.new == 1 else 'are'} new" if self.new else "")
@@ -91,6 +110,8 @@ class TaskPart(DocumentPart):
         why: by what it was found, or why it is not known; "" where it was stated.
         figures: what was measured, that of goals first.
         labels: how right both models are by the user's labels; None without any.
+        ask: what `--task` would say where it is likely and not known; "" where it is, or nothing is likely.
+        reads: the outputs that the answers are read off.
     """
 
     layout: str
@@ -98,6 +119,8 @@ class TaskPart(DocumentPart):
     why: str
     figures: tuple[TaskFigure, ...] = ()
     labels: LabelsPart | None = None
+    ask: str = ""
+    reads: tuple[str, ...] = ()
 
 
 class TaskMeter:
@@ -118,6 +141,7 @@ class TaskMeter:
                 raise unknown_name("output", name, list(outputs))
         self._outputs, self.layout = tuple(outputs), layout
         self._counts: list[list[Count]] = [[] for _ in kinds(layout)]
+        self._gallery = Gallery()
 
     def add(
         self,
@@ -138,23 +162,33 @@ class TaskMeter:
         one, other = (dict(zip(self._outputs, some, strict=True)) for some in (reference, candidates[0]))
         for kept, count in zip(self._counts, counts(self.layout, one, other, feeds or {}), strict=True):
             kept.append(count)
+        if isinstance(self.layout, Vectors):
+            self._gallery.add(*(vectors(self.layout, some, feeds or {}) for some in (one, other)))
+
+    def _all(self) -> list[tuple[FigureKind, float | None, list[Count]]]:
+        """Each figure's counts, the first one's first; of few vectors there are no neighbors."""
+        counts = self._counts
+        if isinstance(self.layout, Vectors):
+            same, ranks, sizes = self._gallery.shared()
+            neighbors, ordered = (list(map(Count, some, sizes)) for some in (same, ranks))
+            counts = [neighbors, counts[1], ordered]
+        found = [(kind, over, some) for (kind, over), some in zip(kinds(self.layout), counts, strict=True)]
+        return found[1:2] if isinstance(self.layout, Vectors) and not any(sizes) else found
 
     @property
     def figures(self) -> tuple[TaskFigure, ...]:
         """All that is measured; what there is nothing of beside the first figure is left out."""
-        found = [
-            _figure(kind, over, some)
-            for (kind, over), some in zip(kinds(self.layout), self._counts, strict=True)
-        ]
+        found = [_figure(*one) for one in self._all()]
         return tuple(one for place, one in enumerate(found) if not place or one.whole or one.over is not None)
 
     @property
     def scores(self) -> SampleScores:
         """The first figure, by sample: in percent, of which the float model has 100."""
-        kept, whole, _ = np.reshape(self._counts[0], (-1, 3)).T
+        kind, _, some = self._all()[0]
+        kept, whole, _ = np.reshape(some, (-1, 3)).T
         total, count = max(1.0, float(whole.sum())), len(whole)
         each = 100 - 100 * count / total * (whole - kept)
-        step = 0.0 if isinstance(self.layout, PixelClasses) else 100 / total
+        step = 0.0 if kind in MEANS else 100 / total
         return SampleScores(100 * float(kept.sum()) / total, each, step, int(whole.sum()))
 
     @property
@@ -166,8 +200,8 @@ class TaskMeter:
 def _figure(kind: FigureKind, over: float | None, some: Sequence[Count]) -> TaskFigure:
     kept, whole, new = np.reshape(some, (-1, 3)).T
     total = float(whole.sum())
-    if kind == "masks":
-        interval = Interval.of_mean([float(one) for one in kept / np.maximum(whole, 1)], 0.0, 1.0)
+    if kind in MEANS:
+        interval = Interval.of_mean((kept[whole > 0] / whole[whole > 0]).tolist(), 0.0, 1.0)
     else:
         interval = Interval.of_ratio(kept.tolist(), whole.tolist())
     return TaskFigure(

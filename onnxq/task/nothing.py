@@ -10,7 +10,7 @@ import numpy as np
 from onnxq.graph.model import Model
 from onnxq.graph.view import Tensor
 from onnxq.judge.comparable import as_tensor
-from onnxq.task.find import is_probability
+from onnxq.task.makers import is_probability
 from onnxq.task.measures import SCORES
 
 _PLACES = 100  # of an image: fewer are classes, or points of a face

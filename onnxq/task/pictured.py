@@ -10,9 +10,9 @@ from onnxq.graph.model import Model
 from onnxq.graph.past import caches
 from onnxq.graph.types import Shape, is_float
 from onnxq.graph.view import Tensor
-from onnxq.task.find import is_probability
 from onnxq.task.fits import images_of
 from onnxq.task.layout import Image, Layout, PixelClasses
+from onnxq.task.makers import is_probability
 
 PictureKind = Literal["image", "map", "heat", "classes", "mask"]
 """Three or four channels; one number a pixel; one number a pixel and kind of thing; a class a pixel; whether

@@ -8,40 +8,60 @@ from dataclasses import dataclass, field
 
 from onnxq.base.errors import UserError, unknown_name
 
-_SOURCES: Mapping[str, tuple[str, ...]] = {
+SOURCES: Mapping[str, tuple[str, ...]] = {
     "classify": ("scores",),
     "tokens": ("scores", "mask"),
     "spans": ("start", "end", "mask"),
     "segment": ("scores",),
     "detect": ("boxes", "scores", "objectness", "label"),
+    "peaks": ("scores", "sizes", "offsets"),
+    "selected": ("indices", "boxes"),
+    "embed": ("vectors", "mask"),
+    "points": ("points", "there"),
+    "lines": ("scores",),
+    "depth": ("map",),
+    "flow": ("map",),
+    "image": ("map",),
 }
-"""By task, what names outputs and their columns; a mask is an input."""
+"""By task, what names outputs and their columns, the one that has to be there first; a mask is an input."""
 
 _SETTINGS: Mapping[str, tuple[str, ...]] = {
     "segment": ("axis",),
-    "detect": ("nms", "background", "power", "strides", "centre"),
+    "detect": ("nms", "background", "power", "strides", "centre", "anchors"),
+    "points": ("dims", "within"),
+    "lines": ("blank",),
 }
 
 _WORDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "segment": {"channel": ("sigmoid", "logits")},
     "detect": {
-        "form": ("xyxy", "yxyx", "cxcywh", "ltrb", "offsets"),
+        "form": ("xyxy", "yxyx", "cxcywh", "ltrb", "offsets", "anchored", "darknet", "priors"),
         "order": ("BNC", "BCN"),
-        "activation": ("sigmoid", "softmax"),
+        "activation": ("sigmoid", "softmax", "probabilities"),
+        "rows": ("apart",),
     },
+    "peaks": {"activation": ("sigmoid",), "size": ("direct", "exp"), "axes": ("rows-first",)},
+    "selected": {"form": ("xyxy", "cxcywh")},
+    "embed": {"pool": ("mean", "first")},
+    "lines": {"order": ("BTC", "TBC")},
 }
 """By task, words of which one of each kind may stand alone."""
+
+_GRIDS = "strides=8+16+32"
+ANCHORS = "10x13+16x30+33x23+30x61+62x45+59x119+116x90+156x198+373x326"
 
 NAMED: Mapping[str, str] = {
     "yolov5": "boxes=0:4,objectness=4,scores=5:,cxcywh",
     "yolov8": "boxes=0:4,scores=4:,cxcywh,BCN",
     "yolox": "boxes=0:4,objectness=4,scores=5:,offsets,strides=8+16+32",
+    "yolov5-raw": f"boxes=0:4,objectness=4,scores=5:,anchored,sigmoid,{_GRIDS},anchors={ANCHORS}",
+    "yolov3-raw": f"boxes=0:4,objectness=4,scores=5:,darknet,sigmoid,{_GRIDS},anchors={ANCHORS}",
     "yolov10": "boxes=0:4,scores=4,label=5,xyxy,nms=off",
     "nanodet-plus": "boxes=-32:,scores=:-32,ltrb,centre=0,strides=8+16+32+64",
 }
 """Layouts that have a name: what they stand for."""
 
-TASKS = tuple(_SOURCES)
+TASKS = tuple(SOURCES)
 _FORM = "TASK or TASK:LAYOUT, as in classify, or detect:boxes=0:4,scores=4:,cxcywh; see docs/tasks.md"
 
 
@@ -53,11 +73,13 @@ class StatedSource:
         pattern: the name, or what fits the names of several (`cls_*`); "": the only output.
         start: the first column.
         stop: the column behind the last; None: to the end.
+        text: what was said, which may be the name of an output that is a number.
     """
 
     pattern: str = ""
     start: int = 0
     stop: int | None = None
+    text: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +135,12 @@ class StatedTask:
                 raise _not_understood(text, f"{name!r} has no value")
             if not equals:
                 words[kind] = part
-            elif name in _SOURCES[task]:
+            elif name in SOURCES[task]:
                 sources[name] = _source(value)
             elif name in _SETTINGS.get(task, ()):
                 settings[name] = value
             else:
-                known = (*_SOURCES[task], *_SETTINGS.get(task, ()))
+                known = (*SOURCES[task], *_SETTINGS.get(task, ()))
                 raise _not_understood(
                     text, f"there is no {name!r}", f"a {task} layout has {', '.join(known)}"
                 )
@@ -140,6 +162,22 @@ class StatedTask:
         if not low <= found <= high:
             raise _not_understood(self.text, f"{name}={given} is no number from {low:g} to {high:g}")
         return found
+
+    def sizes(self, name: str) -> tuple[tuple[float, float], ...]:
+        """A setting that is widths and heights with "+" between them; none where it is not given.
+
+        Raises:
+            UserError: it is not.
+        """
+        given = self.settings.get(name)
+        if given is None:
+            return ()
+        if not re.fullmatch(r"\d+(\.\d+)?x\d+(\.\d+)?(\+\d+(\.\d+)?x\d+(\.\d+)?)*", given):
+            raise _not_understood(
+                self.text, f"{name}={given} is no sizes", "give it as in anchors=10x13+16x30"
+            )
+        pairs = (one.split("x") for one in given.split("+"))
+        return tuple((float(wide), float(high)) for wide, high in pairs)
 
     def whole(self, name: str) -> tuple[int, ...]:
         """A setting that is whole numbers with "+" between them; none where it is not given.
@@ -163,8 +201,8 @@ def _source(value: str) -> StatedSource:
     name, first, colon, last = sliced.groups()
     start = int(first or 0)
     if not colon:
-        return StatedSource(name or "", start, start + 1 if start != -1 else None)
-    return StatedSource(name or "", start, int(last) if last else None)
+        return StatedSource(name or "", start, start + 1 if start != -1 else None, value)
+    return StatedSource(name or "", start, int(last) if last else None, value)
 
 
 def _kind_of(text: str, task: str, word: str) -> str:

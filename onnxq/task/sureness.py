@@ -60,7 +60,9 @@ def moved(pictures: np.ndarray, height: int, width: int) -> tuple[np.ndarray, Mo
 
 def measurable(layout: Layout | None) -> bool:
     """Whether there is a measure for a layout."""
-    return isinstance(layout, Classes | Boxes) or (isinstance(layout, PixelClasses) and layout.over is None)
+    if isinstance(layout, Boxes):
+        return not layout.apart  # which row is a moved thing's is not known
+    return isinstance(layout, Classes) or (isinstance(layout, PixelClasses) and layout.over is None)
 
 
 class SurenessMeter:

@@ -606,3 +606,39 @@ def test_what_is_told_of_outputs_and_profiles_stands_beside_the_cause(plain: dic
     advice = of(plain, wide)
     assert advice.answer == "not-known"
     assert "; the profile of 'N' goes from 1 to 8192" in advice.cause
+
+
+def test_outputs_whose_answers_are_kept_are_not_judged_by_decibels(plain: dict[str, Any]) -> None:
+    """Where enough are kept, beyond chance; others that no answer is read off still are."""
+
+    def kept(percent: float, whole: int, reads: list[str]) -> Callable[[dict[str, Any]], object]:
+        def change(report: dict[str, Any]) -> None:
+            level(9.0, 8.0, 10.0)(report)
+            figure = {
+                "kind": "detections", "over": 0.25, "kept": percent * whole / 100, "percent": percent,
+                "whole": whole, "new": 0, "interval": {"low": percent - 1, "high": percent + 1},
+            }  # fmt: skip
+            report["task"] = {"text": "detect", "figures": [figure], "reads": reads}
+
+        return change
+
+    assert of(plain, kept(99.0, 300, ["y"])).answer == "ship"
+    for change in (kept(99.0, 300, ["other"]), kept(90.0, 300, ["y"]), kept(100.0, 30, [])):
+        assert of(plain, change).answer == "do-not-ship"
+
+
+@pytest.mark.parametrize("decibels", [12.0, 25.0])
+def test_a_task_that_is_likely_is_asked_for_first(plain: dict[str, Any], decibels: float) -> None:
+    def likely(report: dict[str, Any]) -> None:
+        level(decibels, decibels - 1, decibels + 1)(report)
+        report["task"] = {
+            "why": "a row may be of classes, or a vector",
+            "ask": "embed:vectors=y",
+            "figures": [],
+        }
+
+    advice = of(plain, likely)
+    assert advice.cause.startswith("a row may be of classes, or a vector")
+    assert advice.do == "if that is what it is, say so: --task embed:vectors=y"
+    assert advice.command == ""  # it is a guess, which nobody tries
+    assert of(plain, lambda report: (likely(report), level(31.0, 30.5, 32.0)(report))).answer == "ship"

@@ -21,6 +21,7 @@ from onnxq.task.stated import StatedTask
 CORPUS = Path(os.environ.get("ONNXQ_CORPUS", "")) / "models"
 
 ULTRAFACE = "detect:boxes=boxes,scores=scores,xyxy,background=0"
+PRIORS = "detect:boxes=boxes,scores=scores,priors,background=0"
 BY_MODEL = {
     "CONV_mobilenetv1_0.25_224_keras": "classify:scores=reshape_2",
     "CONV_squeezenet_winml_fp32": "classify:scores=softmaxout_1",
@@ -37,10 +38,13 @@ BY_MODEL = {
     "nanodet_m_416_mot": "detect:boxes=dis_pred_stride_8+dis_pred_stride_16+dis_pred_stride_32,"
     "scores=cls_pred_stride_8+cls_pred_stride_16+cls_pred_stride_32,ltrb,strides=8+16+32",
     "ortext_fastestdet": "detect:boxes=0:4,objectness=4,scores=5:,cxcywh",
+    "ortext_superres": "image:map=output",
     "ppocr_cls_v2": "classify:scores=softmax_0.tmp_0",
     "tract_xgboost_classifier": "classify:scores=probabilities",
     "ultraface_masked_rfb640": ULTRAFACE,
     "ultraface_rfb320": ULTRAFACE,
+    "ultraface_rfb320_nopost": PRIORS,  # which are in no file
+    "ultraface_rfb320_simplified": PRIORS,
     "ultraface_rfb640": ULTRAFACE,
     "yunet_s_640": "detect:boxes=bbox_8+bbox_16+bbox_32,scores=cls_8+cls_16+cls_32,"
     "objectness=obj_8+obj_16+obj_32,offsets,power=0.5,strides=8+16+32",
@@ -48,13 +52,11 @@ BY_MODEL = {
 """The corpus's models that are understood; all others are said not to be."""
 
 NOT_KNOWN = {
-    "ultraface_rfb320_nopost": "what boxes 'boxes' are",  # distances from priors that are in no file
-    "ultraface_rfb320_simplified": "what boxes 'boxes' are",
-    "yunet_120x160": "nothing in the graph",  # likewise
+    "yunet_120x160": "nothing in the graph",  # distances from priors, beside points in one output
     "person_reid_0248": "a vector that stands for something",
     "cifar10_pytorch_winml": "a vector that stands for something",  # a Gemm is the last layer of both
     "ppocr_det_v2": "may be a picture, a map of heat, or of classes",
-    "ortext_superres": "may be a picture, a map of heat, or of classes",
+    "fns_candy_winml": "may be a picture, a map of heat, or of classes",
     "silero_vad": "nothing in the graph",
 }
 """Some of those, and what is said of them."""

@@ -149,7 +149,7 @@ def test_of_words_the_mask_is_the_input_that_is_called_so() -> None:
         ("spans:start=y", "the output of end is not said"),
         ("detect", "boxes and scores are not both said"),
         ("detect:boxes=0:4,scores=4:", "what four columns of a box are"),
-        ("detect:boxes=0:4,scores=4:,ltrb", "need the strides"),
+        ("detect:boxes=0:4,scores=4:,ltrb,BCN", "need the strides"),
         ("detect:boxes=0:4,scores=4:,xyxy,strides=8", "have no strides"),
         ("detect:boxes=0:5,scores=5:,xyxy,BCN", "boxes have 5 columns, and 4 are needed for xyxy"),
         ("detect:boxes=0:4,scores=90:,xyxy,BCN", "'y' has 84 columns"),

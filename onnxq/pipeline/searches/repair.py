@@ -43,9 +43,9 @@ from onnxq.repair.workload import LEAST, beside_runs, workload_of
 from onnxq.run import ort
 
 METHOD = (
-    "a step is kept where less is lost of outputs and answers (noise about the mean; of a classifier's scores "
-    "in front of their Softmax) on samples that did not fit it: one half fits what the other half judges, 16 "
-    "samples at first, then more as long as it is not clear; "
+    "a step is kept where less is lost of outputs and answers (noise about the mean; of a classifier's "
+    "scores in front of their Softmax) on samples that did not fit it: one half fits what the other half judges, "
+    "16 samples at first, then more as long as it is not clear; "
     "the best of several by more than half a standard error, or in nearly all groups of samples; what is "
     "fitted with many rows for each number is dropped only for a loss that the samples show; no output loses "
     "more than {0:g} dB, unless the noise that it gains is no more than {1:.0%} of what all together lose; "
@@ -200,7 +200,9 @@ class _Repairing:
         collected()
         ort.give_back()
         state = self._state if found is None else self._taken(*found)
-        return replace(state, crossed=tuple(self._crossed), repair=replace(self.part, steps=tuple(self.ledger)))
+        return replace(
+            state, crossed=tuple(self._crossed), repair=replace(self.part, steps=tuple(self.ledger))
+        )
 
     def _samples(self) -> Iterator[Sample]:
         """Those that calibrated and those that chose, each once."""
