@@ -100,13 +100,13 @@ def split(
 ) -> Split:
     """Divides a source, so that no sample that verifies does anything else.
 
-    Of N samples, the content of each and `seed` decide: an eighth, at least 1 and at most 64,
-    verifies; a quarter, at most 128, chooses where `choose` is set; and at most `samples` of
-    the others calibrate, and with them those that choose. What is left over verifies as well, up to 128 in
-    all, and no more of it than calibrate. Samples of the same content are in one part, where there are others
-    for the other parts. Of an iterator, samples 0, 8, 16, ... verify and, where `choose` is set, 4, 12, 20, ... choose, at most as many
-    (they are kept in memory), and those and the others calibrate, at most `samples` of the others: there it is
-    read no further.
+    Of N samples, the content of each and `seed` decide: an eighth, at least 1 and at most 64, verifies; a
+    quarter, at most 128, chooses where `choose` is set; and at most `samples` of the others calibrate, and
+    with them those that choose. What is left over verifies as well, up to 128 in all, and no more of it
+    than calibrate. Samples of the same content are in one part, where there are others for the other parts.
+    Of an iterator, samples 0, 8, 16, ... verify and, where `choose` is set, 4, 12, 20, ... choose, at most
+    as many (they are kept in memory), and those and the others calibrate, at most `samples` of the others:
+    there it is read no further.
 
     Where `confirm` is set, as many as verify without what is left over confirm, of those that do nothing
     else; where there are not so many, or of an iterator, every other one of those that choose does, if these

@@ -63,10 +63,10 @@ def logit_shifts(
     """The same of logits that a Sigmoid reads: the means of logits, each weighed by what it moves its score.
 
     The means of scores would be those of the noise as well: it raises small scores more than it lowers
-    them, so that the shift would take from each score what noise adds to those that are next to nothing. And of
-    logits alone nearly all say that nothing is there. What all channels have in common is shown by all of them.
-    The weight p (1 - p) is the slope of the score, and the
-    curvature of the loss by which scores are trained.
+    them, so that the shift would take from each score what noise adds to those that are next to nothing.
+    And of logits alone nearly all say that nothing is there. What all channels have in common is shown by
+    all of them. The weight p (1 - p) is the slope of the score, and the curvature of the loss by which scores
+    are trained.
 
     Args:
         exact: Y, float32 [rows, channels] in parts.

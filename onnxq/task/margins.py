@@ -40,7 +40,7 @@ def joined(some: Iterable[Margins]) -> Margins:
 
 
 def of_classes(wanted: np.ndarray, given: np.ndarray) -> Margins:
-    """By how much the float model's class leads the next one; scores `[..., classes]`, infinities are none."""
+    """By how much the float model's class leads the next one, of scores `[..., classes]` that are finite."""
     best = wanted.argmax(-1)[..., None]
 
     def lead(scores: np.ndarray) -> np.ndarray:

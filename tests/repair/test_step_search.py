@@ -436,7 +436,7 @@ def test_fewer_candidates_where_all_are_too_dear(
     (entry,) = found.ledger
     assert (entry.verdict, entry.runs) == ("kept" if tried else "left-out", 10 * tried)
     too_dear = (
-        "it may take 16 runs of the model, and 15 are left for what is searched; --repair smooth tries it"
+        "it may take 16 runs of the model, and 15 are left for searches; --repair smooth tries it"
     )
     assert (entry.why == too_dear) == (not tried)
 
@@ -570,7 +570,7 @@ def test_a_search_that_is_too_dear_is_left_out_and_names_the_flag(monkeypatch: p
         assert (entry.runs == 0) == (verdict == "left-out")
     assert len(asked) == 1  # who is left out does not search
     assert entry.why == (
-        "it may take 120 runs of the model, and 119 are left for what is searched; "
+        "it may take 120 runs of the model, and 119 are left for searches; "
         "--repair bias,thresholds tries it"
     )
 
@@ -592,7 +592,7 @@ def test_what_one_search_takes_is_not_left_for_the_next(monkeypatch: pytest.Monk
         assert [entry.runs for entry in found.ledger] == [20, 0]
         assert verdicts(found) == {"smooth": "kept", "thresholds": verdict}
     assert found.ledger[1].why == (
-        "it may take 110 runs of the model, and 109 are left for what is searched; "
+        "it may take 110 runs of the model, and 109 are left for searches; "
         "--repair smooth,thresholds tries it"
     )
 

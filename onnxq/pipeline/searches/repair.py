@@ -44,13 +44,13 @@ from onnxq.run import ort
 
 METHOD = (
     "a step is kept where less is lost of outputs and answers (noise about the mean; of a classifier's "
-    "scores in front of their Softmax) on samples that did not fit it: one half fits what the other half judges, "
-    "16 samples at first, then more as long as it is not clear; "
-    "the best of several by more than half a standard error, or in nearly all groups of samples; what is "
-    "fitted with many rows for each number is dropped only for a loss that the samples show; no output loses "
-    "more than {0:g} dB, unless the noise that it gains is no more than {1:.0%} of what all together lose; "
-    "what is refused is tried once more without the layers that only outputs read which lose more; "
-    "what is written is fitted to more of these samples, and those that verify judge the end alone"
+    "scores in front of their Softmax) on samples that did not fit it: one half fits what the other half "
+    "judges, 16 samples at first, then more as long as it is not clear; the best of several by more than "
+    "half a standard error, or in nearly all groups of samples; what is fitted with many rows for each "
+    "number is dropped only for a loss that the samples show; no output loses more than {0:g} dB, unless "
+    "the noise that it gains is no more than {1:.0%} of what all together lose; what is refused is tried "
+    "once more without the layers that only outputs read which lose more; what is written is fitted to "
+    "more of these samples, and those that verify judge the end alone"
 )
 
 BY_ANSWERS = (
