@@ -5,10 +5,10 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Iterator, Sequence
 
-from benchmarks.packages import detectors, images, landmarks, masks
+from benchmarks.packages import detectors, images, landmarks, language, masks, reading, sound
 from benchmarks.packages.net import Net
 
-_GROUPS = (detectors, landmarks, masks, images)
+_GROUPS = (detectors, landmarks, masks, images, reading, sound, language)
 
 
 def nets(globs: Sequence[str] = ("*",)) -> Iterator[Net]:
