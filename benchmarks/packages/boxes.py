@@ -31,7 +31,7 @@ def cornered(middle_and_size: np.ndarray) -> np.ndarray:
 
 
 def suppressed(boxes: np.ndarray, scores: np.ndarray, classes: np.ndarray, least: float, at: float) -> Found:
-    """Boxes with a score of at least `least`, without those that overlap better ones of their class by `at`."""
+    """Boxes with a score of at least `least`, without what overlaps a better one of its class by `at`."""
     chosen = np.flatnonzero(scores >= least)
     order = chosen[np.argsort(-scores[chosen], kind="stable")]
     rows = np.column_stack([boxes[order], scores[order], classes[order]]).astype(np.float64)

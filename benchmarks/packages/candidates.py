@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import peers_python
-from benchmarks.corpus import PEERS_SCRIPT
 from benchmarks.packages.running import Feeds
 
 ROOT = Path(__file__).resolve().parents[2]
 PEERS = {"modelopt-max": "MO max", "modelopt": "MO entropy"}
 """Rows of `benchmarks.peers`, and their names here."""
 
+_PEERS = ROOT / "benchmarks" / "peers.py"
 _QUANTIZING = Path(__file__).with_name("quantizing.py")
 _TIMEOUT = 3600  # s
 
@@ -32,7 +32,9 @@ def written(samples: Sequence[Feeds], folder: Path) -> Path:
     return folder
 
 
-def by_onnxq(tree: Path, model: Path, samples: Path, output: Path, options: Mapping[str, Any]) -> dict[str, Any]:
+def by_onnxq(
+    tree: Path, model: Path, samples: Path, output: Path, options: Mapping[str, Any]
+) -> dict[str, Any]:
     """What onnxq of a checkout makes of a model, and says of it.
 
     Returns:
@@ -48,7 +50,7 @@ def by_peer(tool: str, model: Path, samples: Path, output: Path) -> dict[str, An
     Returns:
         cpu; or error.
     """
-    return _run([peers_python(), PEERS_SCRIPT, tool, model.resolve(), samples, output], ROOT, output)
+    return _run([peers_python(), _PEERS, tool, model.resolve(), samples, output], ROOT, output)
 
 
 def _run(command: Sequence[Any], tree: Path, output: Path) -> dict[str, Any]:

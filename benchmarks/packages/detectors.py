@@ -23,8 +23,8 @@ def nets() -> Iterator[Net]:
         judges=400,
     )  # fmt: skip
     yield Net(
-        "centerface", _CENTERFACE, "MIT", "faces", centerface_model, _centerface_pool, _centerface, _kept(0.5),
-        judges=96,
+        "centerface", _CENTERFACE, "MIT", "faces", centerface_model, _centerface_pool, _centerface,
+        _kept(0.5), judges=96,
     )  # fmt: skip
     yield Net(
         "yolox_nano", "yolox_nano.onnx of ONNXQ_NETS", "Apache-2.0", "80 classes of objects", _yolox_model,

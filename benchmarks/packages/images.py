@@ -36,7 +36,9 @@ def _pool() -> Pool:
         image = photographs.opened(path).convert("L")
         side = _SIDE * _TIMES
         factor = side / min(image.size)
-        whole = image.resize((round(image.width * factor), round(image.height * factor)), Image.Resampling.BICUBIC)
+        whole = image.resize(
+            (round(image.width * factor), round(image.height * factor)), Image.Resampling.BICUBIC
+        )
         left, top = (whole.width - side) // 2, (whole.height - side) // 2
         whole = whole.crop((left, top, left + side, top + side))
         small = np.asarray(whole.resize((_SIDE, _SIDE), Image.Resampling.BICUBIC), np.float32) / 255
@@ -47,7 +49,7 @@ def _pool() -> Pool:
 
 
 def _answer(outputs: Outputs, sample: Sample) -> tuple[float, np.ndarray]:
-    """The mean square of its error against the photograph; and it, half of its pixels wide."""
+    """The mean square of its error against the photograph; and it, in steps of 1/255."""
     (image,) = outputs.values()
     inner = np.s_[_BORDER:-_BORDER, _BORDER:-_BORDER]
     shown = image[0, 0].clip(0, 1)
@@ -56,7 +58,9 @@ def _answer(outputs: Outputs, sample: Sample) -> tuple[float, np.ndarray]:
 
 
 def _score(exact: Sequence[Any], given: Sequence[Any], _: Sequence[Any]) -> Figure:
-    to_float = [float(np.square(a[1] / 255.0 - b[1] / 255.0).mean()) for a, b in zip(exact, given, strict=True)]
+    to_float = [
+        float(np.square(a[1] / 255.0 - b[1] / 255.0).mean()) for a, b in zip(exact, given, strict=True)
+    ]
     return {
         "PSNR dB": float(np.mean([_decibels(error) for error, _ in given])),
         "of": len(given),

@@ -24,13 +24,11 @@ _MAGIKA, _NAMES = "magika==1.0.3", "arabic-name-romanizer==0.2.0"
 def nets() -> Iterator[Net]:
     """Nets of language."""
     yield Net(
-        "minilm", _MINILM, "Apache-2.0", "sentences as vectors", _minilm_model, _sentences, _vector, neighbours,
-        judges=160,
+        "minilm", _MINILM, "Apache-2.0", "sentences as vectors", _minilm_model, _sentences, _vector,
+        neighbours, judges=160,
     )  # fmt: skip
     yield Net("magika", _MAGIKA, "Apache-2.0", "kinds of files", _magika_model, _files, _best, _same)
-    yield Net(
-        "names", _NAMES, "MIT", "names in Latin letters", _decoder, _letters, _best, _same, judges=400
-    )
+    yield Net("names", _NAMES, "MIT", "names in Latin letters", _decoder, _letters, _best, _same, judges=400)
 
 
 # --- sentences ------------------------------------------------------------------------------------
@@ -84,7 +82,7 @@ def _pieces(word: str) -> list[int]:
 
 def _vector(outputs: Outputs, _: Sample) -> np.ndarray:
     (values,) = [value for value in outputs.values() if value.shape == (1, 384)]
-    return values[0].astype(np.float64)
+    return np.asarray(values[0], np.float64)
 
 
 # --- files ------------------------------------------------------------------------------------------
@@ -139,23 +137,37 @@ def _decoder() -> Path:
 
 def _letters() -> Pool:
     """A letter of each of the 800 most frequent names: what was written so far is as the table has it."""
-    numbers = {token: place for place, token in enumerate(json.loads(_of_names("vocab.json").read_text("utf-8"))["tokens"])}
-    query = "select arabic_key, latin from units group by arabic_key having max(count) order by count desc limit 800"
+    tokens = json.loads(_of_names("vocab.json").read_text("utf-8"))["tokens"]
+    numbers = {token: place for place, token in enumerate(tokens)}
+    columns = "arabic_key, latin, max(count) as most"
+    query = f"select {columns} from units group by arabic_key order by most desc limit 800"
     with sqlite3.connect(_of_names("names.sqlite3")) as table:
-        rows = [(name, latin) for name, latin in table.execute(query)
-                if len(name) <= _LONGEST and all(sign in numbers for sign in name + latin)]  # fmt: skip
+        names = [(name, latin) for name, latin, _ in table.execute(query)]
+    rows = [
+        pair for pair in names if len(pair[0]) <= _LONGEST and all(sign in numbers for sign in "".join(pair))
+    ]
     encode, step = Runner(_of_names("encoder.onnx")), Runner(_decoder())
 
     def make(place: int) -> Sample:
         name, latin = rows[place]
-        source = [numbers["<UNK_COUNTRY>"], numbers["<ROLE_UNKNOWN>"], *(numbers[one] for one in name), numbers["<EOS>"]]
+        source = [
+            numbers["<UNK_COUNTRY>"],
+            numbers["<ROLE_UNKNOWN>"],
+            *(numbers[one] for one in name),
+            numbers["<EOS>"],
+        ]
         tokens = np.array([source], np.int64)
         mask = np.zeros(tokens.shape, bool)
         memory, mask, hidden = encode({"src": tokens, "src_mask": mask}).values()
         target = [numbers["<BOS>"], *(numbers[one] for one in latin), numbers["<EOS>"]]
         written = 1 + int(np.random.default_rng(place).integers(len(target) - 1))
         for end in range(1, written + 1):
-            feeds = {"prefix": np.array([target[:end]], np.int64), "memory": memory, "src_mask": mask, "hidden": hidden}
+            feeds = {
+                "prefix": np.array([target[:end]], np.int64),
+                "memory": memory,
+                "src_mask": mask,
+                "hidden": hidden,
+            }
             if end < written:
                 hidden = step(feeds)["hidden_out"]
         return Sample(feeds, target[written])

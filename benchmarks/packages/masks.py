@@ -82,7 +82,7 @@ def _deeplab_pool() -> Pool:
 
 def _deeplab(outputs: Outputs, _: Sample) -> np.ndarray:
     (scores,) = outputs.values()
-    return scores[0].argmax(-1).astype(np.uint8)
+    return np.asarray(scores[0].argmax(-1), np.uint8)
 
 
 def _deeplab_score(exact: Sequence[np.ndarray], given: Sequence[np.ndarray], truths: Sequence[Any]) -> Figure:

@@ -93,7 +93,7 @@ class Judges(Sequence[Sample]):
 
 
 Figure = dict[str, float]
-"""What a candidate's answers are worth: the first is the figure of the task; `of` is how many the float has."""
+"""What answers are worth: the first is the figure of the task; `of` is how many the float net has."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,8 @@ def part(image: Image.Image, x: float, y: float, side: float, angle: float, size
 
     Args:
         image: the image.
-        x, y: the middle of the part, pixels.
+        x: the middle of the part from the left, pixels.
+        y: the same from the top.
         side: its side, pixels.
         angle: by which it is turned clockwise, radians.
         size: its side as it is given, pixels.

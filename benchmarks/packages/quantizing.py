@@ -1,4 +1,6 @@
-"""Quantizes a model with the onnxq that is first on the path: `python -P quantizing.py MODEL SAMPLES OUTPUT OPTIONS`.
+"""Quantizes a model with the onnxq that is first on the path.
+
+    python -P quantizing.py MODEL SAMPLES OUTPUT OPTIONS
 
 SAMPLES is a folder of .npz files, OPTIONS a JSON object of keywords. It writes the model, its report beside
 it, and prints in JSON what onnxq says of it and the CPU seconds that quantizing took.

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-import scipy.ndimage
+import scipy.ndimage  # type: ignore[import-untyped]
 from PIL import Image, ImageDraw, ImageFont
 
 from benchmarks.packages import boxes, fetch, photographs, rendering
@@ -51,7 +51,10 @@ def _edits(one: str, other: str) -> int:
     for above, letter in enumerate(one, 1):
         corner, row[0] = row[0], above
         for place, sign in enumerate(other, 1):
-            corner, row[place] = row[place], min(row[place] + 1, row[place - 1] + 1, corner + (letter != sign))
+            corner, row[place] = (
+                row[place],
+                min(row[place] + 1, row[place - 1] + 1, corner + (letter != sign)),
+            )
     return row[-1]
 
 
@@ -114,7 +117,9 @@ def _pages() -> Pool:
         random = np.random.default_rng(int(path.stem))
         page = photographs.opened(path).resize(_PAGE)
         for place in range(int(random.integers(3, 8))):
-            line = rendering.drawn(rendering.line(int(random.integers(10**6))), random, int(random.integers(18, 48)))
+            line = rendering.drawn(
+                rendering.line(int(random.integers(10**6))), random, int(random.integers(18, 48))
+            )
             left = int(random.integers(max(1, _PAGE[0] - line.width)))
             page.paste(line, (left, place * 60 + int(random.integers(60 - line.height + 1))))
         return Sample({"x": photographs.planes(np.asarray(page)[..., ::-1], 127.5, 127.5)})
@@ -138,7 +143,9 @@ def _regions(mask: np.ndarray) -> boxes.Found:
     """The boxes of what hangs together in a mask."""
     found = scipy.ndimage.find_objects(scipy.ndimage.label(mask)[0])
     corners = [(x.start, y.start, x.stop, y.stop, 1.0, 0.0) for y, x in found]
-    return np.array([row for row in corners if min(row[2] - row[0], row[3] - row[1]) >= 3], float).reshape(-1, 6)
+    return np.array([row for row in corners if min(row[2] - row[0], row[3] - row[1]) >= 3], float).reshape(
+        -1, 6
+    )
 
 
 # --- captchas ---------------------------------------------------------------------------------------

@@ -10,11 +10,13 @@ import re
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
-_MODULES = ("argparse", "asyncio", "collections", "csv", "datetime", "decimal", "difflib", "email", "fractions",
-            "functools", "gettext", "heapq", "html", "http.client", "inspect", "itertools", "json", "logging",
-            "math", "multiprocessing", "optparse", "os", "pathlib", "pickle", "random", "re", "shutil", "socket",
-            "sqlite3", "statistics", "string", "subprocess", "tarfile", "textwrap", "threading", "time",
-            "typing", "unittest", "urllib.parse", "urllib.request", "uuid", "zipfile")  # fmt: skip
+_MODULES = (
+    "argparse", "asyncio", "collections", "csv", "datetime", "decimal", "difflib", "email", "fractions",
+    "functools", "gettext", "heapq", "html", "http.client", "inspect", "itertools", "json", "logging",
+    "math", "multiprocessing", "optparse", "os", "pathlib", "pickle", "random", "re", "shutil",
+    "socket", "sqlite3", "statistics", "string", "subprocess", "tarfile", "textwrap", "threading",
+    "time", "typing", "unittest", "urllib.parse", "urllib.request", "uuid", "zipfile",
+)  # fmt: skip
 
 
 @functools.cache

@@ -52,7 +52,9 @@ _WINDOW, _BEFORE, _COUNT = 512, 64, 24
 
 def _vad_model() -> Path:
     source = fetch.from_pypi(_SILERO, "silero_vad/data/silero_vad_16k_sequence.onnx")
-    return fixed(source, fetch.folder_of(_SILERO) / "sequence_fixed.onnx", {"input": (_COUNT, _WINDOW + _BEFORE)})
+    return fixed(
+        source, fetch.folder_of(_SILERO) / "sequence_fixed.onnx", {"input": (_COUNT, _WINDOW + _BEFORE)}
+    )
 
 
 def _stretches() -> Pool:
@@ -119,7 +121,9 @@ _LOWEST = 27.5  # Hz
 
 def _pitch_model() -> Path:
     source = fetch.from_pypi(_PITCH, "basic_pitch/saved_models/icassp_2022/nmp.onnx")
-    return fixed(source, fetch.folder_of(_PITCH) / "nmp_fixed.onnx", {"serving_default_input_2:0": (1, _SAMPLES, 1)})
+    return fixed(
+        source, fetch.folder_of(_PITCH) / "nmp_fixed.onnx", {"serving_default_input_2:0": (1, _SAMPLES, 1)}
+    )
 
 
 def _chords() -> Pool:
@@ -130,7 +134,11 @@ def _chords() -> Pool:
         time = np.arange(_SAMPLES) / _RATE
         sound, truth = np.zeros(_SAMPLES), np.zeros((_FRAMES, 88), bool)
         for _ in range(int(random.integers(3, 9))):
-            key, start, length = int(random.integers(20, 70)), random.uniform(0, 1.6), random.uniform(0.2, 0.9)
+            key, start, length = (
+                int(random.integers(20, 70)),
+                random.uniform(0, 1.6),
+                random.uniform(0.2, 0.9),
+            )
             since = time - start
             shape = np.where((since > 0) & (since < length), np.exp(-random.uniform(1, 4) * since.clip(0)), 0)
             for overtone in range(1, 7):
