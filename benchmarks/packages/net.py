@@ -144,14 +144,15 @@ class Net:
 
         Of the float model itself it is what that is worth by labels, where there are any.
         """
-        exact_runner, runner, noise = Runner(self.model()), Runner(candidate), Noise()
+        runner, noise = Runner(candidate), Noise()
+        exact_runner = None if candidate == self.model() else Runner(self.model())
         exact, given, truths = list[Any](), list[Any](), list[Any]()
         for place, sample in enumerate(judges):
             outputs = runner(sample.feeds)
             given.append(self.answer(outputs, sample))
             truths.append(sample.truth)
             if judges.exact is None or place < _MEASURED:
-                wanted = exact_runner(sample.feeds)
+                wanted = outputs if exact_runner is None else exact_runner(sample.feeds)
                 exact.append(self.answer(wanted, sample))
                 if place < _MEASURED:
                     noise.add(wanted, outputs)
