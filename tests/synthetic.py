@@ -16,9 +16,9 @@ _SIZE = 64
 
 
 def reference(number: int) -> np.ndarray:
-    """A sample's output, of unit power; about their mean as well, of an even number of samples in their order.
+    """A sample's output, of unit power; about their mean as well, of an even number of samples in order.
 
-    Rows of a Hadamard matrix: no two of 126 samples are alike, and those at places 2 n and 2 n + 1 are opposite.
+    Rows of a Hadamard matrix: no two of 126 samples are alike, and numbers 2 n and 2 n + 1 are opposite.
     """
     row = 1 + number // 2 % (_SIZE - 1)
     signs = [(-1) ** (number + (row & column).bit_count()) for column in range(_SIZE)]
@@ -36,8 +36,8 @@ def heard(
     """What groups of samples say of candidates.
 
     Args:
-        ratios: the noise-to-signal ratio of each, `[candidates, samples, outputs]`; infinite: so are its values;
-            NaN: it has another shape.
+        ratios: the noise-to-signal ratio of each, `[candidates, samples, outputs]`; infinite: so are its
+            values; NaN: it has another shape.
         outputs: their names.
         numbers: those of the samples; None: from 0 on.
         counter: counts answers.
@@ -47,9 +47,14 @@ def heard(
     dealt = AboutMeanGroups(outputs, weights, groups, len(ratios), counter)
     for place, number in enumerate(range(ratios.shape[1]) if numbers is None else numbers):
         exact = reference(number)
-        given = [[exact[1:] if np.isnan(one) else exact + np.sqrt(one) for one in row] for row in ratios[:, place]]
+        given = [[_with(exact, one) for one in row] for row in ratios[:, place]]
         dealt.add([exact] * len(outputs), given, {})
     return dealt.meters
+
+
+def _with(exact: np.ndarray, ratio: float) -> np.ndarray:
+    """An output with noise."""
+    return exact[1:] if np.isnan(ratio) else exact + np.sqrt(ratio)
 
 
 def alike(

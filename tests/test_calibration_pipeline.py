@@ -136,7 +136,7 @@ def noise(
     data: Sequence[Any],
     parts: OutputParts | None = None,
 ) -> np.ndarray:
-    """Signal, about its mean, and noise of each output, or part of one, over each sample [2, samples, outputs]."""
+    """Signal, about its mean, and noise of each output, or part of one, by sample [2, samples, outputs]."""
     ours, theirs = run(reference, data), run(candidate, data)
     if parts is not None:
         ours, theirs = ([parts.split(one) for one in some] for some in (ours, theirs))
@@ -453,7 +453,7 @@ def two_ways() -> onnx.ModelProto:
 
 
 def test_refinement_gives_one_tensor_another_threshold(roles: Roles) -> None:
-    """Left outliers that are noise, right a peak that is the signal, as it varies: no method is good for both."""
+    """Left outliers that are noise, right a peak that varies, the signal: no method is good for both."""
     model, data = two_ways(), samples(128)
     quantize(model, data)
     for place, one in enumerate(data):

@@ -215,7 +215,7 @@ class StepSearch:
         self._first = replace(draft, barred=barred)
         self._spent = self._told = tools.runs
         self._most_bytes = most_bytes
-        self._charged = 0.0  # runs of steps that are not always tried
+        self._charged = 0.0  # runs of steps that fit nothing
         self._known: Version | None = None  # a candidate that was measured before it is proposed
         self.ledger: list[RepairStep] = []
         self.started: Version | None = None
@@ -302,7 +302,7 @@ class StepSearch:
     ) -> None:  # fmt: skip
         """Tells of a step; its runs are those since the one before it."""
         runs, self._told = round(self._tools.runs - self._told, 2), self._tools.runs
-        self._charged += 0.0 if self._effort.is_sure(step.name) else runs
+        self._charged += 0.0 if step.fits else runs
         left = tuple(LayerSkipped(*one) for one in (skipped or {}).items())
         self.ledger.append(RepairStep(step.name, verdict, why, before, runs=runs, skipped=left, **parts))
 
@@ -464,8 +464,8 @@ class StepSearch:
         return cost <= self._left(step)
 
     def _left(self, step: Step | None) -> float:
-        """How many runs are left for a step; None: for those that are tried together."""
-        if step is None or self._effort.most is None or self._effort.is_sure(step.name):
+        """How many runs are left for a step; None: for fits that are tried together, which nothing bounds."""
+        if step is None or step.fits or self._effort.most is None:
             return math.inf
         return self._effort.most - self._charged - (self._tools.runs - self._told)
 
@@ -479,7 +479,7 @@ class StepSearch:
     def _too_dear(self, step: Step, candidates: int) -> str:
         """Why a step is left out for its effort; "" where it is not."""
         cost, left = self._effort.cost(step.name, candidates), self._left(step)
-        if cost <= left:
+        if cost <= left or (candidates == 1 and self._effort.is_sure(step.name)):
             return ""
         return (
             f"it may take {cost:.0f} runs of the model, and {max(0.0, left):.0f} are left for searches; "

@@ -1,4 +1,4 @@
-"""The one figure by which whatever decides compares: a sum of what parts and answers lose, no mean of decibels."""
+"""The one figure by which candidates are compared: a sum of what is lost, and no mean of decibels."""
 
 from __future__ import annotations
 
@@ -112,9 +112,9 @@ def test_a_candidate_that_is_not_finite_is_the_worst() -> None:
 
 
 def test_more_noise_anywhere_is_never_nearer() -> None:
-    """Neither is it where some of it is beyond enough, or not finite; and what is gained is lost on the way back."""
+    """Also where some of it is beyond enough, or not finite; and what is gained is lost on the way back."""
     steps = (-math.inf, 5.0, 29.0, 30.0, 45.0, BEST_DB)
-    every = [loss(one, other, moved=moved) for one, other, moved in itertools.product(steps, steps, (0.0, 1e-3, 0.4))]
+    every = [loss(*two, moved=moved) for *two, moved in itertools.product(steps, steps, (0.0, 1e-3, 0.4))]
     order = [*itertools.product(steps, steps, (0.0, -1e-3, -0.4))]
     for (place, first), (other, second) in itertools.product(enumerate(every), repeat=2):
         assert gained(first, second) == -gained(second, first)

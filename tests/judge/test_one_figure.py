@@ -21,6 +21,7 @@ from onnxq.pipeline.searches import bytes as fewer_bytes
 from onnxq.pipeline.searches import formats, goal, joints, loud
 from onnxq.quant.choice import choose
 from onnxq.quant.plan import Joint
+from onnxq.quant.thresholds import Method
 from onnxq.repair.step_search import StepSearch, Version
 from tests.quant.test_choice import HALF, MINMAX, TENTH, given, ranges_of
 
@@ -31,7 +32,7 @@ PACKAGE = Path(__file__).parents[2] / "onnxq"
 LOGARITHMS = {"log", "log2", "log10", "log1p"}
 DECIBELS = {"power_db", "limited_db", "nsr_of", "sqnr_db"}
 
-# Who takes logarithms, or makes decibels of powers or powers of decibels, outside of onnxq/judge, and what for.
+# Who takes logarithms, or makes decibels of powers, or the way back, outside of onnxq/judge, and what for.
 ALLOWED = {
     "analysis/diff/rows.py": "octaves between two runs' scales, which are shown",
     "analysis/figures.py": "figures of layers, which are shown",
@@ -93,7 +94,7 @@ def test_logarithms_of_powers_are_listed_with_why() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["np.log(a / b)", "math.log10(x)", "10 ** (-db / 10)", "power_db(x)", "limited_db(1 - x)", "10.0**x"]
+    "text", ["np.log(a / b)", "math.log10(x)", "10 ** (-db / 10)", "power_db(x)", "limited_db(x)", "10.0**x"]
 )
 def test_what_takes_a_logarithm_is_seen(text: str) -> None:
     assert any(map(takes, ast.walk(ast.parse(text))))
@@ -173,19 +174,18 @@ def gain(there: Side, other: Side) -> int:
 
 def method(there: Side, other: Side) -> int:
     """The choice of methods: the prior, or another one."""
-    chosen = choose(
-        ranges_of(1), [MINMAX, HALF], given(16), by_scale({1000: there, 500: other}), prior=MINMAX, refine=False
-    ).method  # fmt: skip
-    return [MINMAX, HALF].index(chosen)
+    return _method(MINMAX, {1000: there, 500: other})
 
 
 def best_method(there: Side, other: Side) -> int:
     """Which of two is taken for a third one, the prior."""
-    sides = {1000: there, 500: other, 100: below(there, other)}
-    chosen = choose(
-        ranges_of(1), [MINMAX, HALF], given(16), by_scale(sides), prior=TENTH, refine=False
-    ).method  # fmt: skip
-    return [MINMAX, HALF].index(chosen)
+    return _method(TENTH, {1000: there, 500: other, 100: below(there, other)})
+
+
+def _method(prior: Method, sides: Mapping[int, Side]) -> int:
+    methods = [MINMAX, HALF]
+    found = choose(ranges_of(1), methods, given(16), by_scale(sides), prior=prior, refine=False)
+    return methods.index(found.method)
 
 
 def by_scale(sides: Mapping[int, Side]) -> Callable[..., list[AboutMeanMeter]]:
@@ -304,8 +304,14 @@ def format_alone(there: Side, other: Side) -> int:
 def format_behind(there: Side, other: Side) -> int:
     """What is said of the one that is behind."""
     first, second = levels_of(there, other)
-    state: Any = SimpleNamespace(built=SimpleNamespace(draft=SimpleNamespace(plan=SimpleNamespace(format_names="int8"))))
-    return int(" is +" in formats._behind(formats._Judged(state, first, 0.5), formats._Judged(state, second, 0.5)))
+    one, best = (formats._Judged(named("int8"), side, 0.5) for side in (first, second))
+    return int(" is +" in formats._behind(one, best))
+
+
+def named(format: str) -> Any:
+    """A run's state, of a plan all in one format."""
+    draft = SimpleNamespace(plan=SimpleNamespace(format_names=format))
+    return SimpleNamespace(built=SimpleNamespace(draft=draft))
 
 
 def compiled_mix(there: Side, other: Side) -> int:
@@ -315,8 +321,7 @@ def compiled_mix(there: Side, other: Side) -> int:
         formats.FormatTried(name, {}, one.sqnr_about_mean_db, one.worst_output_db, 0.5, "chosen", "")
         for name, one in zip(("int8", "mix"), about, strict=True)
     )
-    plan = SimpleNamespace(format_names="int8")
-    alone: Any = SimpleNamespace(built=SimpleNamespace(draft=SimpleNamespace(plan=plan)))
+    alone = named("int8")
     mix: Any = SimpleNamespace(alone=alone, formats=formats.FormatsTried((now, was), ""))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(formats, "searched", lambda *_: alone)
@@ -348,8 +353,8 @@ def dearer_set(there: Side, other: Side) -> int:
 
 
 PLACES: tuple[Place, ...] = (
-    gain, method, best_method, threshold, best_threshold, step, best_of_several, joint, loud_set, loud_confirmed,
-    format_alone, format_behind, compiled_mix, file_of_fewer_bytes, dearer_set,
+    gain, method, best_method, threshold, best_threshold, step, best_of_several, joint, loud_set,
+    loud_confirmed, format_alone, format_behind, compiled_mix, file_of_fewer_bytes, dearer_set,
 )  # fmt: skip
 
 
@@ -361,8 +366,11 @@ def test_whoever_decides_has_the_same_order(place: Place, pair: str) -> None:
     assert place(better, worse) == 0, f"{place.__doc__} the worse one is taken"
 
 
+POLICIES = ("STEP", "BEST_OF_SEVERAL", "MIXED", "INSTEAD_OF_PRIOR", "THRESHOLD", "TOGETHER")
+
+
 @pytest.mark.parametrize("pair", PAIRS)
-@pytest.mark.parametrize("policy", ["STEP", "BEST_OF_SEVERAL", "MIXED", "INSTEAD_OF_PRIOR", "THRESHOLD", "TOGETHER"])
+@pytest.mark.parametrize("policy", POLICIES)
 def test_policies_take_the_better_one_and_not_the_worse(policy: str, pair: str) -> None:
     """Also those that ask what single outputs lose: next to nothing, or what is beyond enough."""
     worse, better = levels_of(*PAIRS[pair])

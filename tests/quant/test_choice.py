@@ -122,7 +122,7 @@ def test_methods_within_a_decibel_stay() -> None:
 def test_what_may_be_chance_is_not_chosen(spread: float, samples: int, method: Method) -> None:
     """All have less noise in the mean: by 5 standard errors, by nearly 2, by a sixth of one and 0.09 dB.
 
-    Errors are of decibels without each group of samples, no more of noise by sample: so the spreads are others.
+    Errors are of decibels without each group of samples, no more of noise by sample: so spreads are others.
     """
     table = Table({0: 500.0}, spread=spread)
     found = choose(ranges_of(1), [HALF, MINMAX], given(100), table, prior=MINMAX, refine=False)
@@ -262,7 +262,8 @@ def test_of_methods_that_are_near_enough_the_nearest_is_chosen(methods: list[Met
 @pytest.mark.parametrize("noise", [1e-2, 0.0])
 def test_methods_that_make_no_difference_leave_the_prior(noise: float) -> None:
     """Also where quantization changes no output."""
-    found = choose(ranges_of(1), [MINMAX, HALF, WIDE], given(40), Table({}, noise=noise), prior=WIDE, refine=False)
+    table = Table({}, noise=noise)
+    found = choose(ranges_of(1), [MINMAX, HALF, WIDE], given(40), table, prior=WIDE, refine=False)
     assert found.method == WIDE
 
 

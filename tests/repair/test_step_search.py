@@ -301,7 +301,8 @@ def test_a_step_that_has_nothing_to_do_spends_no_run(sure: bool, plant: Planted)
         turn.channels()
         raise AssertionError
 
-    plant(Step("planted", propose, "it is empty", 8, there=there, search=500, reserved="always" if sure else ""))
+    always = "always" if sure else ""
+    plant(Step("planted", propose, "it is empty", 8, there=there, search=500, reserved=always))
     bench = Bench(GAINS)
     found = search(bench, "bias", "shift", "planted", work=Workload(8, 8, 8, 0.0))
     state, _ = found.run()
@@ -408,15 +409,24 @@ def test_a_loss_that_is_not_shown_drops_nothing_that_many_rows_fitted(
 
 
 @pytest.mark.parametrize("most", [None, 0.0, 1.0])
-@pytest.mark.parametrize("step", ["lattice", "bias"])
-def test_what_is_always_tried_is_judged_by_as_many_samples_as_it_takes(
-    step: str, most: float | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lattice, "find", lambda *_: FoundEdits((Nothing("r", "lattice"),)))
-    bench = Bench({step: 0.2}, spread=3.0)
-    found = search(bench, step, work=Workload(10, 4, 0, most))
+def test_what_fits_is_judged_by_as_many_samples_as_it_takes(most: float | None) -> None:
+    found = search(Bench({"bias": 0.2}, spread=3.0), "bias", work=Workload(10, 4, 0, most))
     found.run()
-    assert found.ledger[0].runs == (50 if step == "lattice" else 60)  # three waves of two; two fits of 5
+    assert found.ledger[0].runs == 60  # three waves of two versions, of which one was there; two fits of 5
+
+
+@pytest.mark.parametrize(
+    ("most", "runs"),
+    [(None, 50), (30 + 64, 50), (30 + 64 - 1, 30), (10 + 32, 30), (10 + 32 - 1, 10), (0, 10)],
+)
+def test_what_is_always_tried_is_judged_by_more_samples_where_runs_are_left(
+    most: float | None, runs: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the first ones in any case."""
+    monkeypatch.setattr(lattice, "find", lambda *_: FoundEdits((Nothing("r", "lattice"),)))
+    found = search(Bench({"lattice": 0.2}, spread=3.0), "lattice", work=Workload(10, 4, 0, most))
+    found.run()
+    assert found.ledger[0].runs == runs
 
 
 def test_each_fold_fits_what_the_other_one_judges() -> None:
@@ -435,9 +445,7 @@ def test_fewer_candidates_where_all_are_too_dear(
     found.run()
     (entry,) = found.ledger
     assert (entry.verdict, entry.runs) == ("kept" if tried else "left-out", 10 * tried)
-    too_dear = (
-        "it may take 16 runs of the model, and 15 are left for searches; --repair smooth tries it"
-    )
+    too_dear = "it may take 16 runs of the model, and 15 are left for searches; --repair smooth tries it"
     assert (entry.why == too_dear) == (not tried)
 
 
@@ -570,8 +578,7 @@ def test_a_search_that_is_too_dear_is_left_out_and_names_the_flag(monkeypatch: p
         assert (entry.runs == 0) == (verdict == "left-out")
     assert len(asked) == 1  # who is left out does not search
     assert entry.why == (
-        "it may take 120 runs of the model, and 119 are left for searches; "
-        "--repair bias,thresholds tries it"
+        "it may take 120 runs of the model, and 119 are left for searches; --repair bias,thresholds tries it"
     )
 
 
@@ -595,6 +602,18 @@ def test_what_one_search_takes_is_not_left_for_the_next(monkeypatch: pytest.Monk
         "it may take 110 runs of the model, and 109 are left for searches; "
         "--repair smooth,thresholds tries it"
     )
+
+
+def test_what_is_always_tried_takes_of_what_is_left_for_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fit takes nothing of it."""
+    monkeypatch.setattr(scale, "find", lambda *_, **__: FoundEdits((Nothing("r", "scale"),)))
+    for left, verdict in ((10, "not-applicable"), (9, "left-out")):
+        most = 100 + 10 + 2 * 5 + left
+        bench = Bench({"scale": 1.0, "bias": 1.0})
+        found = search(bench, "scale", "bias", "thresholds", work=Workload(0, 5, 10, most))
+        found.run()
+        assert [entry.runs for entry in found.ledger] == [10, 15, 0]
+        assert verdicts(found) == {"scale": "kept", "bias": "kept", "thresholds": verdict}
 
 
 def test_of_many_samples_what_they_tell_is_no_matter_of_effort(monkeypatch: pytest.MonkeyPatch) -> None:

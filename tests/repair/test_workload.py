@@ -16,7 +16,7 @@ def test_what_is_asked_for_is_done_on_all_samples() -> None:
 
 @pytest.mark.parametrize("before", [10_000, 380, 1, 0])
 @pytest.mark.parametrize(("count", "fitting"), [(14, 14), (100, 100), (128, 128), (500, 128)])
-def test_as_many_samples_fit_however_little_the_rest_may_take(before: float, count: int, fitting: int) -> None:
+def test_as_many_samples_fit_however_little_there_is(before: float, count: int, fitting: int) -> None:
     found = workload_of(count, Waves.of(count), before)
     assert found == Workload(fitting, min(16, count // 2), min(16, count // 2), before)
 

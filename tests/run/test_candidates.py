@@ -179,7 +179,7 @@ def test_outputs_that_are_not_finite_or_of_another_shape() -> None:
         found = joined(heard(reference, candidate, feeds, [{}, {}]))
         assert [one.levels for one in found.results()] == [{"y": -BEST_DB, "z": BEST_DB}] * 2
         assert [one is not None and one.all for one in found.losses()] == [np.inf] * 2
-    for one, other in ((reference, longer), (infinite, near)):  # infinities of the float model itself are masks
+    for one, other in ((reference, longer), (infinite, near)):  # the float model's own infinities are masks
         result = joined(heard(one, other, feeds, [{}])).result()
         assert result.levels == ({"z": BEST_DB} if one is reference else {"y": -BEST_DB, "z": BEST_DB})
         assert [x.output for x in result.left_out] == (["y"] if one is reference else [])

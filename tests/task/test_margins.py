@@ -29,9 +29,10 @@ def margins(layout: Layout, reference: Named, candidate: Named, feeds: Named | N
     return found.margins
 
 
-def pictures(scores: Sequence[float], wide: float = 1.0) -> Named:
+def pictures(scores: Sequence[float]) -> Named:
     """Boxes beside each other, one candidate each, of one class."""
-    return {"y": np.array([[[2 * place, 0.0, 2 * place + wide, 1.0, one] for place, one in enumerate(scores)]])}
+    rows = [[2 * place, 0.0, 2 * place + 1.0, 1.0, score] for place, score in enumerate(scores)]
+    return {"y": np.array([rows])}
 
 
 RANDOM = np.random.default_rng(0)
@@ -42,7 +43,9 @@ CASES: Mapping[str, tuple[Layout, Named, Named]] = {
         Spans("s", "e", "mask"), {"s": RANDOM.random((2, 9)), "e": RANDOM.random((2, 9))},
         {"mask": np.arange(9)[None] < [[6], [9]]},
     ),
-    "tokens": (Tokens("y", "mask"), {"y": RANDOM.random((2, 5, 11))}, {"mask": np.arange(5)[None] < [[3], [5]]}),
+    "tokens": (
+        Tokens("y", "mask"), {"y": RANDOM.random((2, 5, 11))}, {"mask": np.arange(5)[None] < [[3], [5]]},
+    ),
     "pixel classes": (PixelClasses("y"), {"y": RANDOM.random((1, 4, 6, 5))}, {}),
     "boxes": (BOXES, pictures([0.9, 0.3, 0.12, 0.05]), {}),
 }  # fmt: skip
@@ -190,7 +193,8 @@ def test_a_box_that_is_lost_is_moved_by_more() -> None:
 def test_a_new_box_counts() -> None:
     found = of_boxes(some(), some((*ONE, 0.9)), SCORE)
     assert found.moved == pytest.approx((logit(0.9) - logit(0.1)) ** 2)
-    assert of_boxes(WANTED, some((*ONE, 0.9), (7.0, 0.0, 8.0, 1.0, 0.9)), SCORE).moved == pytest.approx(found.moved)
+    more = of_boxes(WANTED, some((*ONE, 0.9), (7.0, 0.0, 8.0, 1.0, 0.9)), SCORE)
+    assert more.moved == pytest.approx(found.moved)
     assert of_boxes(some(), some((*ONE, SCORE - 0.01)), SCORE) == (0, 0)  # it is none yet
 
 
@@ -244,7 +248,7 @@ def test_false_detections_never_make_a_candidate_better(given: list[Detections],
 
 
 def test_what_is_no_detection_counts_less_than_one_that_is_lost() -> None:
-    """Of a detection among faint boxes: either these are elsewhere, and none of them is one; or it is lost."""
+    """Of a detection among faint boxes: either these are elsewhere, and still none; or it is lost."""
     faint = [(10.0 + 2 * place, 0.0, 11.0 + 2 * place, 1.0, 0.2) for place in range(3)]
     moved = [(left + 0.4, top, right + 0.4, bottom, score) for left, top, right, bottom, score in faint]
     wanted = some((*ONE, 0.4), *faint)
