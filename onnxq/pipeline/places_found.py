@@ -1,4 +1,4 @@
-"""At how many places a model finds something, where nothing says how its outputs are read: scores, maps of heat."""
+"""At how many places a model finds something, where nothing says how its scores or maps of heat are read."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ FOUND = 0.5
 
 _PLACES = 100  # of an image: fewer are classes, or points of a face
 _ONE = 0.01  # how far the sum of probabilities is from 1
+_MAP = 4  # axes: others are rows, a place each
 _PIECES = 16  # a side: what is detected is mostly larger, and gone when they are mixed
 
 
 def likely_places(model: Model) -> tuple[str, ...]:
-    """The outputs that may be scores of many places, in rows or maps: all that a Sigmoid or a Softmax makes."""
+    """The outputs that may be scores of many places, in rows or maps: those a Sigmoid or a Softmax makes."""
     outputs = [Tensor(model, one) for one in model.graph.outputs]
     return tuple(one.name for one in outputs if one.rank in (2, 3, 4) and is_probability(one))
 
@@ -52,7 +53,7 @@ class PlacesMeter(SurenessMeter):
 
     def _count(self, outputs: Mapping[str, Any]) -> int:
         values = [as_tensor(outputs[name]) for name in self._places]
-        if sum(one[..., 0].size for one in values) < _PLACES:
+        if sum((one if one.ndim == _MAP else one[..., 0]).size for one in values) < _PLACES:
             return 0
         return sum(_found(one.reshape(-1, one.shape[-1]).astype(np.float64)) for one in values)
 
@@ -64,7 +65,7 @@ def _found(rows: np.ndarray) -> int:
 
 
 def scrambled(pictures: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Pictures in pieces, 16 by 16, mixed and upside down: of the same values and edges, without their objects."""
+    """Pictures in 16 by 16 pieces, mixed and upside down: the same values and edges, and no objects."""
     random, axes = np.random.default_rng(0), (height, width)
     made = np.moveaxis(np.flip(pictures, axes), axes, (0, 1)).copy()
     high, wide = (size // _PIECES for size in made.shape[:2])

@@ -157,7 +157,7 @@ class _Look:
     Attributes:
         is_sure: whether the model is sure of its answers as it is fed, and no surer otherwise.
         is_right: whether it is sure, or finds something, and with no other values more.
-        is_in_order: whether its answers tell that the order of the channels is right, or tell of it themselves.
+        is_in_order: whether its answers tell the order of the channels, or that it is right.
     """
 
     def __init__(
@@ -174,6 +174,7 @@ class _Look:
         self._outputs = tuple(info.name for info in model.proto.graph.output)
         self._count, self._known = count, known
         self.is_sure = self.is_right = self.is_in_order = False
+        self._of_objects: dict[PicturesAs, bool] = {}
 
     def doubt(self) -> DataWarning | None:
         """What is doubtful about the preparation; None for nothing."""
@@ -301,6 +302,12 @@ class _Look:
                 self._run(session, twins, meters, samples)
                 left += twins
                 gains |= {one: _Gain.of(one, meters[one], fed) for one in twins}
+            if until == _LEAST:  # before what is found anywhere takes the places of the others
+                left = [
+                    one
+                    for one in left
+                    if not _is_greater(one) or self._is_of_objects(one, meters[one], session)
+                ]
             left.sort(key=lambda one: -_mean(meters[one]))
             left = [one for place, one in enumerate(left) if place < most or _is_of_order(one, fed)]
             if (not left and fed.samples >= _LEAST) or len(samples) < until:
@@ -320,7 +327,7 @@ class _Look:
                 best = plain[best]
         if best is not None and fed.is_of_boxes:  # with no mean it may be as sure as with Caffe's
             same = [one for one in candidates if one.reverses == best.reverses]
-            simpler = next(one for one in same if np.array_equal(one.factor, best.factor))
+            simpler = next(one for one in same if _contrast(one) == _contrast(best))
             self._run(session, [simpler], meters, self._first(meters[best].samples))
             if simpler is not best and not _Gain.of(best, meters[best], meters[simpler]).is_clear:
                 best = simpler
@@ -404,10 +411,13 @@ class _Look:
         """Whether what is found is in whole pictures only: other values make some nets find it anywhere."""
         if not meter.is_of_boxes:
             return True
-        pieces = self._meter()
-        for sample in self._first(min(meter.samples, _SEEN)):
-            self._add(pieces, session, one, sample, in_pieces=True)
-        return _mean(pieces) <= _IN_PIECES * float(meter.each[:_SEEN].mean())
+        if one not in self._of_objects:
+            pieces = self._meter()
+            for sample in self._first(min(meter.samples, _SEEN)):
+                self._add(pieces, session, one, sample, in_pieces=True)
+            whole = float(meter.each[: pieces.samples].mean())
+            self._of_objects[one] = _mean(pieces) <= _IN_PIECES * whole
+        return self._of_objects[one]
 
     def _is_enough(self, best: PicturesAs, meter: SurenessMeter, fed: SurenessMeter) -> bool:
         """Whether the model is sure enough of its answers for a candidate to be told."""
@@ -465,6 +475,11 @@ def _in_turn(
         if plain is not None:
             later[plain] = one
     return [one for one in candidates if one not in later.values()], later
+
+
+def _contrast(one: PicturesAs) -> bytes:
+    """What tells values of one contrast, whatever mean is taken from them."""
+    return b"" if one.factor is None else one.factor.tobytes()
 
 
 def _is_of_order(one: PicturesAs, meter: SurenessMeter) -> bool:
