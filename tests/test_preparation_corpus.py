@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import onnxq
 
@@ -34,6 +35,25 @@ def images() -> np.ndarray:
 def digits() -> np.ndarray:
     """64 digits of MNIST, likewise, white on black."""
     return np.load(CORPUS / "data/mnist_5000.npz")["images"][:64, None].astype(np.float64)
+
+
+@pytest.fixture(scope="module")
+def faces() -> np.ndarray:
+    """24 photographs of faces, BGR from 0 to 255, `[24, 3, 120, 160]`."""
+    paths = sorted((CORPUS / "data/faces").iterdir())
+    made = [np.asarray(Image.open(one).convert("RGB").resize((160, 120)), np.float32) for one in paths]
+    return np.stack(made)[..., ::-1].transpose(0, 3, 1, 2)
+
+
+def test_a_detector_of_no_known_task_tells_it_by_the_places_that_it_finds(faces: np.ndarray) -> None:
+    """Pixels to 255 in the order BGR are right, whatever they look like."""
+    yunet = CORPUS / "models/yunet_120x160.onnx"
+    seen = onnxq.look(yunet, {"input": np.ascontiguousarray(faces)})
+    assert [one.kind for one in seen.warnings] == ["few-samples"]
+    for wrong in (faces / 255, faces / 127.5 - 1):
+        assert told(yunet, "input", wrong) == [
+            "if the model was trained so, give the arrays as pixels from 0 to 255"
+        ]
 
 
 def test_images_as_in_training_are_right(images: np.ndarray, digits: np.ndarray) -> None:

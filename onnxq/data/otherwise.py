@@ -172,7 +172,9 @@ def _done(seen: InputSurvey, what: str, preset: Preset | None, reverses: bool) -
     made = seen.preparation
     if made is None:
         axis = "x[..., ::-1]" if (seen.layout or "").endswith("C") else "x[:, ::-1]"
-        do = [f"give the arrays as {what}, of pixels from 0 to 255"] * bool(what)
+        raw = what == "pixel, from 0 to 255"
+        values = "pixels from 0 to 255" if raw else f"{what}, of pixels from 0 to 255"
+        do = [f"give the arrays as {values}"] * bool(what)
         do += [f"reverse their channels, {axis}"] * reverses
         return f"if the model was trained so, {' and '.join(do)}", ()
     other = {"rgb": "bgr", "bgr": "rgb"}.get(made.color, made.color)

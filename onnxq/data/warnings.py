@@ -77,22 +77,25 @@ class PreparationLook:
         doubts: one at most.
         sure_of: the input of which it gives sure answers as it is fed, and no surer ones otherwise; None: it
             is not, or was not asked.
+        in_order: the input of whose channels it tells the order, or that it is right; None likewise.
     """
 
     doubts: tuple[DataWarning, ...] = ()
     sure_of: str | None = None
+    in_order: str | None = None
 
     def beside(self, others: Iterable[DataWarning]) -> list[DataWarning]:
-        """These and other doubts, but for what answers show to be right, or tell themselves."""
+        """These and other doubts, but for what answers show to be right, or tell themselves.
+
+        A preparation that was measured to be better comes first.
+        """
         told = {(one.kind, one.input) for one in self.doubts}
         told |= {("units", input) for kind, input in told if kind == "preparation"}
-        shown = {self.sure_of, *(input for kind, input in told if kind != "unlike")}
-        kept = [
-            one
-            for one in others
-            if (one.kind, one.input) not in told and (one.kind != "unnormalized" or one.input not in shown)
-        ]
-        return [*kept, *self.doubts]
+        told |= {("channel-order", self.in_order), ("unnormalized", self.sure_of)}
+        told |= {("unnormalized", input) for kind, input in told if kind in ("preparation", "channel-order")}
+        kept = [one for one in others if (one.kind, one.input) not in told]
+        first = [one for one in self.doubts if one.kind != "unlike"]
+        return [*first, *kept, *(one for one in self.doubts if one.kind == "unlike")]
 
 
 def data_warnings(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,11 +21,14 @@ from onnxq.data.samples import Sample
 from onnxq.data.survey import InputSurvey
 from onnxq.data.warnings import DataWarning, PreparationLook
 from onnxq.graph.model import Model
+from onnxq.pipeline.places_found import FOUND, PlacesMeter, likely_places, scrambled
 from onnxq.run import ort
-from onnxq.task.find import likely_scores
+from onnxq.task.find import found_task, likely_scores
+from onnxq.task.known import KnownTask
 from onnxq.task.layout import Layout
 from onnxq.task.measures import SCORES
-from onnxq.task.nothing import NothingFound, scores_of_places
+from onnxq.task.nothing import NothingFound
+from onnxq.task.stated import StatedTask
 from onnxq.task.sureness import SurenessMeter, measurable, moved
 
 MOST = 128
@@ -46,6 +50,10 @@ _GREATER, _POWERS = 1.2, (2, 4, 8, 16)  # times the values; powers of probabilit
 _CLEARLY_LESS, _AS_MUCH = 0.9, 0.98  # likewise, where both are as clear as they tell most
 _SHARPER = 4  # a power at which answers to other values are about as clear as each other
 _ENOUGH = 2 / 3  # of what a sure model tells, where the difference is large, or of the order alone
+_IN_PIECES = (
+    0.5  # of what pictures tell: of nets fed rightly pieces tell 0.17 at most, of others 0.7 and more
+)
+_SUGGESTED = re.compile(r"--task (detect:\w+)")
 _SCORES = 8  # numbers: fewer that nothing says to be scores may be angles or landmarks
 _MANY = 20  # classes: samples of one of a few are usual
 
@@ -62,7 +70,8 @@ class AsTrained:
         proto: it.
         folder: where its external data are.
         layout: how its outputs are read; None where that is not known.
-        scores: how they are read where they are scores of classes, which nothing says; None likewise.
+        scores: how they are read where they are scores of classes, or boxes as they seem to be, which nothing
+            says; None likewise.
         norms: what it knows of its inputs from training, by their names.
         places: outputs that may be scores of many places, where it is not known how they are read.
     """
@@ -86,9 +95,19 @@ class AsTrained:
             layout: how its outputs are read; None where that is not known.
             norms: what it knows of its inputs.
         """
-        scores = None if layout else likely_scores(model)
-        places = () if layout or scores else scores_of_places(model)
+        scores = None if layout else _suggested(model) or likely_scores(model)
+        places = () if layout or scores else likely_places(model)
         return AsTrained(proto, model.data_dir, layout, scores, norms, places)
+
+
+def _suggested(model: Model) -> Layout | None:
+    """The layout of boxes that a model's graph suggests, and does not say: no answer hangs on it here."""
+    outputs = [name for name, _, _ in model.outputs]
+    told = _SUGGESTED.search(found_task(model, outputs).why)
+    try:
+        return None if told is None else KnownTask.of(StatedTask.of(told[1]), model, outputs).layout
+    except UserError:
+        return None
 
 
 def preparation_seen(
@@ -120,10 +139,11 @@ def preparation_seen(
         most = _BYTES // max(1, sum(one.nbytes for one in read[0].feeds.values()))
         coming = itertools.chain(read, itertools.islice(coming, max(0, min(most, MOST) - _LEAST)))
         look = _Look(replace(model, layout=layout), pictures[0], coming, count, model.layout is not None)
-        found = look.doubt()
+        found, name = look.doubt(), pictures[0].spec.name
         return PreparationLook(
-            () if found is None else (found,), pictures[0].spec.name if look.is_sure else None
-        )
+            () if found is None else (found,), name if look.is_right else None,
+            name if look.is_in_order else None,
+        )  # fmt: skip
     except (ort.RunError, UserError, ValueError, IndexError) as error:
         LOG.info("how pictures are prepared is not known of the float model: %s", error)
     except Exception as error:  # what nobody asked for never ends the run
@@ -136,6 +156,8 @@ class _Look:
 
     Attributes:
         is_sure: whether the model is sure of its answers as it is fed, and no surer otherwise.
+        is_right: whether it is sure, or finds something, and with no other values more.
+        is_in_order: whether its answers tell the order of the channels, or that it is right.
     """
 
     def __init__(
@@ -150,7 +172,9 @@ class _Look:
         self._read: list[Sample] = []
         self._name, self._layout = seen.spec.name, seen.layout or ""
         self._outputs = tuple(info.name for info in model.proto.graph.output)
-        self._count, self._known, self.is_sure = count, known, False
+        self._count, self._known = count, known
+        self.is_sure = self.is_right = self.is_in_order = False
+        self._of_objects: dict[PicturesAs, bool] = {}
 
     def doubt(self) -> DataWarning | None:
         """What is doubtful about the preparation; None for nothing."""
@@ -159,8 +183,9 @@ class _Look:
         excluded = unlike = None
         if norm is not None:
             candidates, excluded, unlike = self._by_norm(norm, candidates)
-        if measurable(self._model.layout):
+        if measurable(self._model.layout) or self._model.places:
             best = self._surest(candidates, excluded)
+            self.is_right = self.is_right and excluded is None
             self.is_sure = self.is_sure and excluded is None
             if best is not None or self._known:
                 return best or (None if self.is_sure else unlike)
@@ -277,6 +302,12 @@ class _Look:
                 self._run(session, twins, meters, samples)
                 left += twins
                 gains |= {one: _Gain.of(one, meters[one], fed) for one in twins}
+            if until == _LEAST:  # before what is found anywhere takes the places of the others
+                left = [
+                    one
+                    for one in left
+                    if not _is_greater(one) or self._is_of_objects(one, meters[one], session)
+                ]
             left.sort(key=lambda one: -_mean(meters[one]))
             left = [one for place, one in enumerate(left) if place < most or _is_of_order(one, fed)]
             if (not left and fed.samples >= _LEAST) or len(samples) < until:
@@ -294,9 +325,31 @@ class _Look:
             self._run(session, [plain[best]], meters, self._first(meters[best].samples))
             if not _Gain.of(best, meters[best], meters[plain[best]]).is_clear:
                 best = plain[best]
+        if best is not None and fed.is_of_boxes:  # with no mean it may be as sure as with Caffe's
+            same = [one for one in candidates if one.reverses == best.reverses]
+            simpler = next(one for one in same if _contrast(one) == _contrast(best))
+            self._run(session, [simpler], meters, self._first(meters[best].samples))
+            if simpler is not best and not _Gain.of(best, meters[best], meters[simpler]).is_clear:
+                best = simpler
         told = None if best is None else self._told(best, meters[best], fed, excluded)
-        self.is_sure = told is None and fed.samples >= _LEAST and _mean(fed) >= fed.sure
+        if told is not None and best is not None and not self._is_of_objects(best, meters[best], session):
+            told = None
+        self.is_in_order = told is not None
+        if told is None and fed.samples >= _LEAST:
+            self._right(fed, meters, session)
         return told
+
+    def _right(
+        self, fed: SurenessMeter, meters: Mapping[PicturesAs, SurenessMeter], session: ort.Session
+    ) -> None:
+        """Notes what the answers show to be right as it is fed."""
+        gains = {one: float((found.each - fed.each[: found.samples]).mean()) for one, found in meters.items()}
+        self.is_sure = _mean(fed) >= fed.sure
+        most = max((gain for one, gain in gains.items() if one.factor is not None), default=0.0)
+        finds = fed.is_of_boxes and _mean(fed) > 0 >= most
+        self.is_right = (self.is_sure or finds) and self._is_of_objects(AS_FED, fed, session)
+        turned = [gain for one, gain in gains.items() if one.reverses and one.factor is None]
+        self.is_in_order = self.is_right and bool(turned) and max(turned) <= 0
 
     def _run(
         self, session: ort.Session, candidates: Sequence[PicturesAs],
@@ -314,7 +367,8 @@ class _Look:
         return all(_mean(one) < _NOTHING for one in (fed, *meters.values()))
 
     def _meter(self) -> SurenessMeter:
-        assert self._model.layout is not None
+        if self._model.layout is None:
+            return PlacesMeter(self._model.places, self._outputs)
         return SurenessMeter(self._model.layout, self._outputs)
 
     def _told(
@@ -327,8 +381,16 @@ class _Look:
             return None
         kind = "channel-order" if best.reverses and best.factor is None else "preparation"
         scores = "" if self._known else ", if its outputs are scores of classes"
+        if not self._known and meter.is_of_boxes:
+            scores = ", if its outputs are the boxes that they seem to be" if self._model.layout else ""
         text = f"input {self._name!r}: the float model is surer of its answers with {best.what}{scores}: "
-        if meter.is_of_boxes:
+        if isinstance(meter, PlacesMeter):
+            high, low = (one.detected / one.samples for one in (meter, fed))
+            text += (
+                f"{high:.1f} places an image have a score over {FOUND:g}, against {low:.1f} as fed, of "
+                f"{self._images(count)}, each moved a little"
+            )
+        elif meter.is_of_boxes:
             high, low = (np.expm1(max(0.0, _mean(one))) for one in (meter, fed))
             text += (
                 f"{high:.1f} detections an image are found again where it is moved a little, against "
@@ -344,6 +406,18 @@ class _Look:
                 less, more = (float(np.exp(one.excluded.mean())) for one in (meter, fed))
                 text += f", and a class has 1 in {less:,.0f} (geometric mean), against 1 in {more:,.0f}"
         return DataWarning(kind, self._name, text, best.hint, best.flags[::2], best.flags)
+
+    def _is_of_objects(self, one: PicturesAs, meter: SurenessMeter, session: ort.Session) -> bool:
+        """Whether what is found is in whole pictures only: other values make some nets find it anywhere."""
+        if not meter.is_of_boxes:
+            return True
+        if one not in self._of_objects:
+            pieces = self._meter()
+            for sample in self._first(min(meter.samples, _SEEN)):
+                self._add(pieces, session, one, sample, in_pieces=True)
+            whole = float(meter.each[: pieces.samples].mean())
+            self._of_objects[one] = _mean(pieces) <= _IN_PIECES * whole
+        return self._of_objects[one]
 
     def _is_enough(self, best: PicturesAs, meter: SurenessMeter, fed: SurenessMeter) -> bool:
         """Whether the model is sure enough of its answers for a candidate to be told."""
@@ -375,11 +449,13 @@ class _Look:
         return candidate.of(sample.feeds[self._name], self._layout)
 
     def _add(
-        self, meter: SurenessMeter, session: ort.Session, candidate: PicturesAs, sample: Sample
-    ) -> float:
+        self, meter: SurenessMeter, session: ort.Session, candidate: PicturesAs, sample: Sample,
+        *, in_pieces: bool = False,
+    ) -> float:  # fmt: skip
         """Runs a sample as it is and moved; returns the seconds of the processors for a run."""
-        pictures = self._fed(candidate, sample)
-        there, move = moved(pictures, self._layout.index("H"), self._layout.index("W"))
+        pictures, sides = self._fed(candidate, sample), (self._layout.index("H"), self._layout.index("W"))
+        pictures = scrambled(pictures, *sides) if in_pieces else pictures
+        there, move = moved(pictures, *sides)
         feeds, again = ({**sample.feeds, self._name: one} for one in (pictures, there))
         start = time.process_time()
         outputs = session.run(feeds), session.run(again)
@@ -399,6 +475,11 @@ def _in_turn(
         if plain is not None:
             later[plain] = one
     return [one for one in candidates if one not in later.values()], later
+
+
+def _contrast(one: PicturesAs) -> bytes:
+    """What tells values of one contrast, whatever mean is taken from them."""
+    return b"" if one.factor is None else one.factor.tobytes()
 
 
 def _is_of_order(one: PicturesAs, meter: SurenessMeter) -> bool:

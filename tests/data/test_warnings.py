@@ -363,15 +363,20 @@ def test_flags_that_are_printed_for_others_leave_nothing_to_doubt(given) -> None
     assert doubts({**kept, **changed}) == []
 
 
-def test_flags_that_answers_name_come_before_those_of_units() -> None:
+def test_what_answers_tell_comes_first_and_instead_of_guesses() -> None:
     units, other = (DataWarning(kind, "x", "", "") for kind in ("units", "noise"))
     told = DataWarning("preparation", "x", "", "")
-    assert PreparationLook((told,)).beside([units, other]) == [other, told]
+    assert PreparationLook((told,)).beside([units, other]) == [told, other]
     turned = DataWarning("channel-order", "x", "", "")
-    assert PreparationLook((turned,)).beside([units]) == [units, turned]
+    assert PreparationLook((turned,)).beside([units]) == [turned, units]
     odd = DataWarning("unnormalized", "x", "", "")
     assert PreparationLook((told,)).beside([odd]) == [told]  # one doubt of one thing
     assert PreparationLook((), sure_of="x").beside([odd]) == []
     assert PreparationLook((), sure_of="z").beside([odd]) == [odd]
     again = DataWarning("channel-order", "x", "by the means", "")
     assert PreparationLook((turned,)).beside([again]) == [turned]
+    assert PreparationLook((told,)).beside([again]) == [told, again]  # statistics tell no order
+    assert PreparationLook((told,), in_order="x").beside([again]) == [told]
+    assert PreparationLook((), in_order="x").beside([again]) == []
+    unlike = DataWarning("unlike", "x", "", "")
+    assert PreparationLook((unlike,)).beside([units, odd]) == [units, odd, unlike]
