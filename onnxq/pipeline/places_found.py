@@ -10,8 +10,8 @@ import numpy as np
 from onnxq.graph.model import Model
 from onnxq.graph.view import Tensor
 from onnxq.judge.comparable import as_tensor
-from onnxq.task.find import is_probability
 from onnxq.task.layout import PixelClasses
+from onnxq.task.makers import is_probability
 from onnxq.task.sureness import Move, SurenessMeter
 
 FOUND = 0.5

@@ -71,9 +71,9 @@ def _moved(node: Node, span: _Span) -> Iterator[_Span]:
             yield span._replace(tensor=out, axis=list(perm).index(axis))
         case "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze":
             # the channels stay one axis where it, and all in front of it, are as they were
-            if shape is not None and out.shape is not None and len(out.shape) > axis:
-                if tuple(shape[: axis + 1]) == tuple(out.shape[: axis + 1]):
-                    yield span._replace(tensor=out)
+            front = None if shape is None or out.shape is None else list(out.shape[: axis + 1])
+            if shape is not None and front == list(shape[: axis + 1]):
+                yield span._replace(tensor=out)
         case "Split" | "Slice":
             yield from _cut(node, span)
 
