@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -25,7 +26,9 @@ import onnxq
 from benchmarks import nets
 from benchmarks.corpus_data import drawn
 from benchmarks.nets.feeds import feeds as feeds_of
-from onnxq.run import noise, ort
+from onnxq.judge.acceptance import Levels
+from onnxq.run import ort
+from onnxq.run.candidates import heard
 from onnxq.run.compare import Recording
 
 GIVEN, MEASURED = 448, 256
@@ -121,7 +124,8 @@ def _sqnrs(subject: Subject, seed: int) -> dict[str, float]:
             )
             quantized = ort.load(result.model, data_dir=result.data_dir)
             reference.rewind()
-            found[method] = float(noise.measure(reference, quantized, unseen, [{}]).sqnr_db()[0])
+            level = Levels.of(heard(reference, quantized, unseen, [{}])).sqnr_db
+            found[method] = math.nan if level is None else level
     return found
 
 

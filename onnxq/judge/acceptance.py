@@ -13,7 +13,7 @@ from onnxq.judge.about_mean import AboutMeanMeter, AboutMeanPart, without_each
 from onnxq.judge.answers import Answers, AnswersChange
 from onnxq.judge.comparable import not_compared
 from onnxq.judge.intervals import Interval, standard_error
-from onnxq.judge.loss import Loss
+from onnxq.judge.loss import ENOUGH_DB, Loss
 from onnxq.judge.sqnr import nsr_of
 
 GROUPS = 8
@@ -146,10 +146,10 @@ class Gain:
         error = standard_error(without)
         each = _differences(before.each, after.each, beyond)
         alike = lead(each) if len(each) >= _GROUPS_TELL else -np.inf
-        worst, added = _worst(before.of_all.levels, after.of_all.levels)
-        less = before.loss.all - after.loss.all
+        worst, added = _worst(before.of_all.levels, after.of_all.levels, beyond=beyond)
+        less = before.loss.beyond - after.loss.beyond if beyond else before.loss.all - after.loss.all
         price = added / less if less > 0 else math.inf
-        leading = db / error if error else float(np.copysign(np.inf, db))
+        leading = db / error if error else float(np.copysign(np.inf, db)) if db else 0.0
         answers = AnswersChange.of(before.answers, after.answers)
         outputs_db = after.sqnr_db - before.sqnr_db
         interval = Interval.of_change(db, without)
@@ -292,13 +292,17 @@ def lead(gains: np.ndarray) -> float:
     return mean / error if error > 0 else float(np.sign(mean)) * np.inf if mean else 0.0
 
 
-def _worst(before: Mapping[str, float], after: Mapping[str, float]) -> tuple[OutputLowered | None, float]:
-    """The output that gains most noise, in parts of its signal, and how much."""
-    added = {name: nsr_of(after[name]) - nsr_of(level) for name, level in before.items()}
+def _worst(
+    before: Mapping[str, float], after: Mapping[str, float], *, beyond: bool
+) -> tuple[OutputLowered | None, float]:
+    """The output that gains most noise, in parts of its signal, and how much; see `Loss.gained_db`."""
+    most = ENOUGH_DB if beyond else math.inf
+    was, now = ({name: min(level, most) for name, level in one.items()} for one in (before, after))
+    added = {name: nsr_of(now[name]) - nsr_of(level) for name, level in was.items()}
     name = max(added, key=added.__getitem__, default="")
     if added.get(name, 0.0) <= 0:
         return None, 0.0
-    return OutputLowered(name, after[name] - before[name]), added[name]
+    return OutputLowered(name, now[name] - was[name]), added[name]
 
 
 def _differences(before: Sequence[Loss], after: Sequence[Loss], beyond: bool) -> np.ndarray:

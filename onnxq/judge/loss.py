@@ -59,6 +59,11 @@ class Loss:
         """Whether all of it is near enough."""
         return self.beyond <= self.least * (1 + 1e-9)
 
+    @property
+    def order(self) -> tuple[float, float]:
+        """By which candidates are sorted, the best first: what is lost beyond enough, then all of it."""
+        return (0.0 if self.is_enough else self.beyond, self.all)
+
     def gained_db(self, other: Loss, *, beyond: bool) -> float:
         """By how much the other one loses less, dB.
 

@@ -379,7 +379,6 @@ class Quantization:
             one = replace(built.draft, patches=patches.within(built.draft.patches))
             crossed.append((Built.of(built.job, one, built.floats), indices[:left]))
             left -= len(crossed[-1][1])
-        sampling.crossed = sum(len(indices) for _, indices in crossed)
         verified = pursuit.verified(sampling, built, state.references.verifying, crossed=crossed)
         return replace(state, verified=verified)
 
@@ -566,7 +565,8 @@ class Quantization:
         counting = read.origin.counting if read is not None else self._options.counting
         chosen = None if choice is None else MethodChosen.of(choice)
         notes = () if given is None else given.notes
-        stats = self._of_plan(built, shown)
+        stats, verified = self._of_plan(built, shown), state.verified
+        held = sampling.held_text(0 if verified is None else verified.gauge.about_mean.samples)
         tensors, ranges, scales = stats.tensors, draft.ranges, draft.scales
         return CalibrationPart(
             method=method_named(self._method(ranges), chosen, ranges),
@@ -577,8 +577,8 @@ class Quantization:
             sampling=rows_sampled(stats) if counting == "sampled" else None,
             data=sampling.data(),
             notes=(*alike(stats, ranges), *self._job.notes, *notes),
-            held_out=sampling.held_text,
-            held_out_code=code_of(sampling.held_text),
+            held_out=held,
+            held_out_code=code_of(held),
             scales={
                 name: float(scales[group.id])
                 for group in draft.plan.groups

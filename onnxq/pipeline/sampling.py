@@ -37,7 +37,6 @@ class Sampling:
         deployed: the sizes that are decided for.
         confirms: whether some say whether what others propose is kept.
         uses: which were read for what.
-        crossed: how many judge beside those that verify, by what others fitted.
     """
 
     def __init__(
@@ -66,7 +65,6 @@ class Sampling:
         self.first: Sample | None = None
         self.parts: Split | None = None
         self.uses = SampleUses()
-        self.crossed = 0
         self._rest: Iterator[Sample] = iter(())
         self._keeps, self._kept = keeps, list[Sample]()
         self._bad: set[int] = set()  # indices of samples on which the model does not run
@@ -326,15 +324,12 @@ class Sampling:
         one = self.parts is not None and self.parts.shared and self.parts.chosen_with == 1
         return self.apart and not one
 
-    @property
-    def held_text(self) -> Reason:
-        """What verified."""
+    def held_text(self, judged: int = 0) -> Reason:
+        """What verified; `judged`: how many did, with those that judged what others fitted."""
         if self.parts is None:
             return Reason("none", "no samples: there was no data")
         if self.parts.shared:
             return Reason("shared", "samples that calibrated: there are no others")
-        if self.crossed:
-            return Reason(
-                "crossed", f"{self.parts.held} other samples, and {self.crossed} that others fitted for"
-            )
+        if (crossed := judged - (self.parts.held or 0)) > 0:
+            return Reason("crossed", f"{self.parts.held} other samples, and {crossed} by what others fitted")
         return Reason("apart", "other samples")

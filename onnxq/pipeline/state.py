@@ -106,6 +106,7 @@ class RunState:
         compiled: what NVIDIA's compiler makes of it; None: that is not known yet.
         formats: how the number format of each layer was chosen; None where one was asked for.
         alone: what a mix of formats took the place of; None where there is no mix.
+        mixed_db: by how much less that mix loses, dB.
     """
 
     built: Built
@@ -124,6 +125,7 @@ class RunState:
     compiled: Compiled | None = None
     formats: FormatsTried | None = None
     alone: RunState | None = None
+    mixed_db: float = 0.0
 
     def of(self, built: Built) -> RunState:
         """That of another model, of which nothing is measured yet."""

@@ -7,6 +7,7 @@ model first, then other thresholds for the tensors that quantization hurts most.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -19,6 +20,7 @@ from onnxq.judge.about_mean import AboutMeanMeter
 from onnxq.judge.acceptance import Gain, Levels
 from onnxq.judge.comparable import OutputLeftOut, not_compared
 from onnxq.judge.policies import HOPELESS, INSTEAD_OF_PRIOR, PROMISING, THRESHOLD, TOGETHER
+from onnxq.judge.sqnr import ROUNDING
 from onnxq.quant.mse import sqnr_at
 from onnxq.quant.plan import ScaleGroup
 from onnxq.quant.ranges import Range, Ranges, scales_of
@@ -37,6 +39,7 @@ _SAME = 0.01  # thresholds that differ by less are one
 _WORST = 0.1  # of the tensors are tried with other thresholds
 _VARIANTS = 16
 _REFINED_WITH = 32  # samples at least: fewer tell too little of single tensors
+_UNCHANGED = "quantization changes no output that can be compared: there was nothing to choose by"
 _CLEAR = 2.0  # standard errors: of a method that is surely better or worse than the prior
 
 
@@ -143,6 +146,8 @@ def choose(
     if race.is_void:
         left_out = race.of(0).of_all.left_out
         return Choice(prior, ranges.all(prior), left_out=left_out, why=not_compared(left_out))
+    if race.is_unchanged:
+        return Choice(prior, ranges.all(prior), why=_UNCHANGED)
     best = race.best()
     method = list(candidates)[best]
     trials = [Trial(str(list(candidates)[i]), *race.results[i], race.said(i)) for i in race.order(best)]
@@ -220,7 +225,7 @@ class _Race:
             return
         self._leave_out()
         self._more(itertools.islice(rest, enough - first))
-        if not self._is_clear():
+        if not (self.is_void or self._is_clear()):
             self._more(rest)
 
     def _more(self, samples: Iterable[Feeds]) -> None:
@@ -240,6 +245,11 @@ class _Race:
         """Whether no output could be compared."""
         return any(one.loss is None for one in self._levels.values())
 
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether no candidate changes any output that counts by more than rounding."""
+        return all(one.loss is not None and one.loss.all <= ROUNDING for one in self._levels.values())
+
     def of(self, candidate: int) -> Levels:
         """How near the outputs are with a candidate that stayed."""
         return self._levels[candidate]
@@ -248,8 +258,13 @@ class _Race:
         """The best of those that are better than the prior beyond doubt; else the prior."""
         if not self.of(0).without:  # nothing tells doubt
             return 0
-        gains = {i: gain for i, gain in self._gains(0).items() if not INSTEAD_OF_PRIOR.refusal(gain)}
-        return max(gains, key=lambda i: gains[i].db, default=0)
+        better = [i for i, gain in self._gains(0).items() if not INSTEAD_OF_PRIOR.refusal(gain)]
+        return min(better, key=self._order, default=0)
+
+    def _order(self, candidate: int) -> tuple[float, float]:
+        loss = self.of(candidate).loss
+        assert loss is not None
+        return loss.order
 
     def order(self, best: int) -> list[int]:
         """All candidates: the chosen one, those that stayed, the others; each with the best first."""
@@ -266,10 +281,9 @@ class _Race:
 
     def _leave_out(self) -> None:
         """Leaves out what is surely hopeless beside the best of those that lose no answers."""
-        gains = self._gains(0)
-        keeping = {i: gain.db for i, gain in gains.items() if not gain.answers or gain.answers.shown >= 0}
-        top = max(keeping, key=keeping.__getitem__, default=0)
-        top = top if keeping.get(top, 0.0) > 0 else 0
+        answers = {i: gain.answers for i, gain in self._gains(0).items()}
+        keeping = [i for i, change in answers.items() if change is None or change.shown >= 0]
+        top = min([0, *keeping], key=self._order)
         lost = {i: Gain.of(self.of(i), self.of(top)) for i in self._alive if i != top}
         kept = [n for n, i in enumerate(self._alive) if i in (0, top) or HOPELESS.refusal(lost[i])]
         self._groups = [one.of(kept) for one in self._groups]
@@ -411,9 +425,9 @@ class _Refiner:
 
 
 def _over_first(groups: Sequence[AboutMeanMeter]) -> list[Gain]:
-    """By how much each candidate but the first is better than that."""
+    """By how much each candidate but the first is better than that; nothing where no output counts."""
     base, *others = Levels.of_each(groups)
-    return [Gain.of(base, one) for one in others]
+    return [Gain(-math.inf) if base.loss is None else Gain.of(base, one) for one in others]
 
 
 def _best_of_groups(found: Iterable[tuple[_Variant, float]]) -> Iterator[tuple[_Variant, float]]:

@@ -504,9 +504,9 @@ class StepSearch:
         return versions
 
     def _best(self, states: Sequence[Version]) -> Version:
-        def lost(state: Version) -> float:
+        def lost(state: Version) -> tuple[float, float]:
             loss = self._levels(state, 1).loss
-            return math.inf if loss is None else loss.all
+            return (math.inf, math.inf) if loss is None else loss.order
 
         return min(states, key=lost)
 

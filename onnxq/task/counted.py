@@ -45,8 +45,8 @@ class CountedTask:
         return [self._answers(one) for one in found]
 
     def _answers(self, found: Agreed) -> Answers:
-        (kept, whole, new), margins = found
-        known = () if margins is None else ((margins.apart,), (margins.moved,))
+        (kept, whole, new), moves = found
+        known = () if moves is None else ((moves.apart,), (moves.moved,))
         return Answers(self._what, (kept,), (whole,), (new,), *known)
 
 

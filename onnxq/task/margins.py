@@ -11,18 +11,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from onnxq.judge.sqnr import power
+from onnxq.judge.sqnr import LOUDEST, power
 from onnxq.task.boxes import MATCH_IOU, NONE, Detections, matched, overlaps
 
 LOWEST = 0.02
 """The score of a detection that is not found again, about."""
 
 _NEAR = 0.1  # what the float model detects with at least that score may become a detection
+_BEYOND = 1.0  # logits beyond its margin that an answer is moved by at most
 _SUREST = 1e-3  # of scores: their logits have ends
 
 
-class Margins(NamedTuple):
-    """Those of the answers of a sample.
+class Moves(NamedTuple):
+    """How far the answers of a sample are apart from others, and moved.
 
     Attributes:
         apart: the sum of the squares of how far each is from being another one.
@@ -33,13 +34,13 @@ class Margins(NamedTuple):
     moved: float
 
 
-def joined(some: Iterable[Margins]) -> Margins:
+def joined(some: Iterable[Moves]) -> Moves:
     """Those of several kinds of answers."""
     apart, moved = zip(*some, strict=True)
-    return Margins(sum(apart), sum(moved))
+    return Moves(sum(apart), sum(moved))
 
 
-def of_classes(wanted: np.ndarray, given: np.ndarray) -> Margins:
+def of_classes(wanted: np.ndarray, given: np.ndarray) -> Moves:
     """By how much the float model's class leads the next one, of scores `[..., classes]` that are finite."""
     best = wanted.argmax(-1)[..., None]
 
@@ -53,14 +54,15 @@ def of_classes(wanted: np.ndarray, given: np.ndarray) -> Margins:
         margins = lead(wanted)
         moves = lead(given) - margins
     known = np.isfinite(margins)
-    return Margins(power(margins[known]), power(moves[known]))
+    return Moves(power(margins[known]), power(moves[known]))
 
 
-def of_boxes(wanted: Sequence[Detections], given: Sequence[Detections], score: float) -> Margins:
+def of_boxes(wanted: Sequence[Detections], given: Sequence[Detections], score: float) -> Moves:
     """By how much scores are over a score, in logits, and boxes overlap more than those that match.
 
     A box that is moved until it hardly matches is moved by its whole margin. What is near to be a detection
-    counts as well: what moves it may make it one.
+    counts as well: what moves it may make it one. None is moved by more than its margin and one beyond, and
+    what is none by no more than its margin away from being one.
 
     Args:
         wanted: the float model's, of at least `LOWEST`, a picture each.
@@ -68,7 +70,7 @@ def of_boxes(wanted: Sequence[Detections], given: Sequence[Detections], score: f
         score: over which they are answers.
     """
     apart = moved = 0.0
-    threshold = float(_logit(np.array(score)))
+    threshold, faint = _logit(np.array([score, _NEAR]))
     for one, other in zip_longest(wanted, given[: len(wanted)], fillvalue=NONE):
         near = one.over(_NEAR)
         found = matched(near, other)
@@ -78,15 +80,26 @@ def of_boxes(wanted: Sequence[Detections], given: Sequence[Detections], score: f
         if there.any():
             overlap[there] = overlaps(near.boxes[there], other.boxes[found[there]]).diagonal()
         margins = _logit(near.scores) - threshold
-        away = np.where(there & (near.scores > score), (1 - overlap) / (1 - MATCH_IOU), 0.0)
+        most = np.abs(margins) + _BEYOND
+        moves = np.clip(_logit(scores) - _logit(near.scores), np.where(margins > 0, -most, margins), most)
+        away = np.where(there & (margins > 0), (1 - overlap) / (1 - MATCH_IOU), 0.0)
         apart += power(margins)
-        moved += power(_logit(scores) - _logit(near.scores)) + power(margins * away)
+        moved += power(moves) + power(margins * away)
         new = np.delete(other.scores, found[there])
         new = _logit(new[new > score])
-        faint = float(_logit(np.array(_NEAR)))
-        apart += len(new) * (faint - threshold) ** 2
-        moved += power(new - faint)
-    return Margins(apart, moved)
+        moved += power(np.minimum(new - faint, threshold - faint + _BEYOND))
+    return Moves(apart, moved)
+
+
+def lost(margins: Moves) -> Moves:
+    """Those of answers of which nothing is left."""
+    return Moves(margins.apart, LOUDEST * margins.apart)
+
+
+def of_mask(wanted: np.ndarray, given: np.ndarray, over: float) -> Moves:
+    """By how much values are over a value, or under it, of pixels."""
+    margins = wanted.astype(np.float64) - over
+    return Moves(power(margins), power(given.astype(np.float64) - wanted))
 
 
 def _logit(scores: np.ndarray) -> np.ndarray:

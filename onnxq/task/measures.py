@@ -27,7 +27,7 @@ from onnxq.task.layout import (
     Vectors,
 )
 from onnxq.task.lines import blank_of, edits, greatest, texts
-from onnxq.task.margins import LOWEST, Margins, joined, of_boxes, of_classes
+from onnxq.task.margins import LOWEST, Moves, joined, lost, of_boxes, of_classes, of_mask
 from onnxq.task.numbers import kept_of_map, moved_points
 from onnxq.task.peaks import peaks, selections
 from onnxq.task.vectors import vectors
@@ -73,11 +73,11 @@ class Agreed(NamedTuple):
 
     Attributes:
         answers: how many are kept.
-        margins: how far they are moved; None where that is not known.
+        moves: how far they are moved; None where that is not known.
     """
 
     answers: Count
-    margins: Margins | None
+    moves: Moves | None
 
 
 _OF_MAPS: Mapping[str, FigureKind] = {"depth": "depths", "flow": "flows", "image": "images"}
@@ -152,42 +152,42 @@ def agreed(layout: Layout, reference: Named, candidates: Sequence[Named], feeds:
         return [Agreed(_kept(wanted, one, SCORES[0]), of_boxes(wanted, one, SCORES[0])) for one in given]
     told = 1 if isinstance(layout, Vectors) else 0  # neighbors are in other samples
     return [
-        Agreed(counts(layout, reference, one, feeds)[told], of_scores(layout, reference, one, feeds))
+        Agreed(counts(layout, reference, one, feeds)[told], moves_of(layout, reference, one, feeds))
         for one in candidates
     ]
 
 
-def of_scores(layout: Layout, reference: Named, candidate: Named, feeds: Feeds) -> Margins | None:
-    """The margins of answers that are the greatest of scores; None of other layouts, and other shapes."""
+def moves_of(layout: Layout, reference: Named, candidate: Named, feeds: Feeds) -> Moves | None:
+    """How far answers are moved that are the greatest of scores; None of other layouts."""
     match layout:
-        case Classes() | Lines():
-            some, mask = [layout.output], None
+        case PixelClasses(over=float() as over):
+            wanted, given = (as_tensor(one[layout.output]) for one in (reference, candidate))
+            same = wanted.shape == given.shape
+            return of_mask(wanted, given, over) if same else lost(of_mask(wanted, wanted, over))
+        case Classes() | Lines() | Tokens() | Spans() | PixelClasses(axis=int()):
+            return joined(_moves(layout, name, reference, candidate, feeds) for name in layout.outputs)
+    return None
+
+
+def _moves(layout: Layout, name: str, reference: Named, candidate: Named, feeds: Feeds) -> Moves:
+    """How far the answers of one output are moved."""
+    wanted, given = (as_tensor(one[name]) for one in (reference, candidate))
+    same = wanted.shape == given.shape
+    given = given if same else wanted
+    match layout:
+        case PixelClasses(axis=int() as axis):
+            wanted, given = (np.moveaxis(one, axis, -1) for one in (wanted, given))
         case Tokens():
-            some, mask = [layout.output], layout.mask
+            fed = _fed(layout.mask, feeds, wanted.shape[:2])
+            wanted, given = wanted[fed], given[fed]
         case Spans():
-            some, mask = [*layout.outputs], layout.mask
-        case PixelClasses(axis=int()):
-            some, mask = [layout.output], None
+            wanted, given = map(in_rows, (wanted, given))
+            fed = _fed(layout.mask, feeds, wanted.shape)
+            wanted, given = (np.where(fed, one, -np.inf) for one in (wanted, given))
         case _:
-            return None
-    found = []
-    for name in some:
-        wanted, given = (as_tensor(one[name]) for one in (reference, candidate))
-        if wanted.shape != given.shape:
-            return None
-        if isinstance(layout, PixelClasses):
-            assert layout.axis is not None
-            wanted, given = (np.moveaxis(one, layout.axis, -1) for one in (wanted, given))
-        else:
-            wanted, given = in_rows(wanted), in_rows(given)
-        if mask is not None:
-            fed = _fed(mask, feeds, wanted.shape[:2])
-            if isinstance(layout, Tokens):
-                wanted, given = wanted[fed], given[fed]
-            else:
-                wanted, given = (np.where(fed, one, -np.inf) for one in (wanted, given))
-        found.append(of_classes(wanted, given))
-    return joined(found)
+            wanted, given = map(in_rows, (wanted, given))
+    found = of_classes(wanted, given)
+    return found if same else lost(found)
 
 
 def _classes(layout: Classes, reference: Named, candidate: Named) -> list[Count]:

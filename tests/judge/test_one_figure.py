@@ -297,8 +297,8 @@ def loud_confirmed(there: Side, other: Side) -> int:
 def format_alone(there: Side, other: Side) -> int:
     """Which number format is taken, where both move as many bytes."""
     none: Any = None
-    both = [formats._Judged(none, one, 0.5) for one in levels_of(there, other)]
-    return int(max(both, key=lambda one: one.worth) is both[1])
+    first, second = (formats._Judged(none, one, 0.5) for one in levels_of(there, other))
+    return int(first.gained_by(second) > 0)
 
 
 def format_behind(there: Side, other: Side) -> int:
@@ -316,13 +316,15 @@ def named(format: str) -> Any:
 
 def compiled_mix(there: Side, other: Side) -> int:
     """Whether a mix is left, once its engine is there: it moves as many bytes."""
-    about = [one.of_all for one in levels_of(there, other)]
+    first, second = levels_of(there, other)
+    about = [first.of_all, second.of_all]
     was, now = (
         formats.FormatTried(name, {}, one.sqnr_about_mean_db, one.worst_output_db, 0.5, "chosen", "")
         for name, one in zip(("int8", "mix"), about, strict=True)
     )
     alone = named("int8")
-    mix: Any = SimpleNamespace(alone=alone, formats=formats.FormatsTried((now, was), ""))
+    tried = formats.FormatsTried((now, was), "")
+    mix: Any = SimpleNamespace(alone=alone, formats=tried, mixed_db=Gain.of(first, second).db)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(formats, "searched", lambda *_: alone)
         patch.setattr(formats, "_moved", lambda _: SimpleNamespace(ratio=0.5))

@@ -14,7 +14,7 @@ from onnxq.judge.policies import STEP
 from onnxq.task.boxes import Detections
 from onnxq.task.counted import CountedTask
 from onnxq.task.layout import Boxes, CandidateColumns, Classes, Layout, PixelClasses, Spans, Tokens
-from onnxq.task.margins import LOWEST, Margins, of_boxes, of_classes
+from onnxq.task.margins import LOWEST, Moves, of_boxes, of_classes
 from onnxq.task.measures import agreed
 
 BOXES = Boxes(CandidateColumns(("y",), 0, 4), CandidateColumns(("y",), 4))
@@ -23,10 +23,10 @@ SCORE = 0.25
 Named = dict[str, np.ndarray]
 
 
-def margins(layout: Layout, reference: Named, candidate: Named, feeds: Named | None = None) -> Margins:
+def margins(layout: Layout, reference: Named, candidate: Named, feeds: Named | None = None) -> Moves:
     (found,) = agreed(layout, reference, [candidate], feeds or {})
-    assert found.margins is not None
-    return found.margins
+    assert found.moves is not None
+    return found.moves
 
 
 def pictures(scores: Sequence[float]) -> Named:
@@ -64,16 +64,15 @@ def test_the_float_model_moves_none_of_its_answers(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_of_outputs_of_another_shape_none_are_known_or_all_are_lost(case: str) -> None:
+def test_of_outputs_of_another_shape_all_are_lost(case: str) -> None:
     layout, outputs, feeds = CASES[case]
     other = {name: value[:, :-1] for name, value in outputs.items()}
     if case == "boxes":
         other = {"y": outputs["y"][..., :4]}
-        assert margins(layout, outputs, other).moved > margins(layout, outputs, other).apart
-    else:
-        (found,) = agreed(layout, outputs, [other], feeds)
-        assert found.margins is None
-        assert found.answers.kept < found.answers.whole
+    (found,) = agreed(layout, outputs, [other], feeds)
+    assert found.moves is not None
+    assert found.moves.moved > found.moves.apart
+    assert found.answers.kept < found.answers.whole
 
 
 # -- the greatest of some scores -------------------------------------------------------------------
@@ -142,13 +141,16 @@ def test_each_pixel_has_a_margin() -> None:
     assert margins(last, *({"y": np.moveaxis(one, 1, 3)} for one in (exact, moved))) == (36.0, 4.0)
 
 
-@pytest.mark.parametrize("layout", [PixelClasses("y", axis=None), PixelClasses("y", over=0.0)])
-def test_masks_without_scores_of_classes_have_none(layout: PixelClasses) -> None:
-    """Or none that tell: then outputs and what is kept decide."""
+def test_a_mask_is_apart_from_the_value_over_which_it_is() -> None:
     value = np.array([[[[1.0, -1.0, 2.0]]]])
-    values = value if layout.axis == 1 else (value > 0).astype(np.int64)
-    (found,) = agreed(layout, {"y": values}, [{"y": values + 1}], {})
-    assert found.margins is None or found.margins == (0.0, 0.0)
+    assert margins(PixelClasses("y", over=0.0), {"y": value}, {"y": value + 1}) == (6.0, 3.0)
+    assert margins(PixelClasses("y", over=1.0), {"y": value}, {"y": value + 1}) == (5.0, 3.0)
+
+
+def test_masks_of_whole_numbers_have_no_margins() -> None:
+    labels = np.array([[[[1, 0, 2]]]])
+    (found,) = agreed(PixelClasses("y", axis=None), {"y": labels}, [{"y": labels + 1}], {})
+    assert found.moves is None
 
 
 # -- boxes -----------------------------------------------------------------------------------------
@@ -183,8 +185,10 @@ def test_a_score_that_is_moved_to_the_threshold_is_moved_by_its_whole_margin() -
 def test_a_box_that_is_lost_is_moved_by_more() -> None:
     apart, moved = of_boxes(WANTED, some(), SCORE)
     assert apart == pytest.approx(margin(0.9))
-    assert moved == pytest.approx((logit(0.9) - logit(LOWEST)) ** 2)
-    assert moved > 3 * apart
+    assert moved == pytest.approx((logit(0.9) - logit(SCORE) + 1) ** 2)  # its margin, and one logit beyond
+    assert moved > 1.5 * apart
+    unsure = of_boxes(some((*ONE, 0.15)), some(), SCORE)  # it was none before
+    assert unsure.moved == pytest.approx(unsure.apart)
     assert of_boxes(WANTED, [], SCORE) == (apart, moved)  # what has another shape detects nothing
     gone = of_boxes(WANTED, some((7.0, 0.0, 8.0, 1.0, 0.05)), SCORE)
     assert gone == (apart, moved)  # another one, which nobody takes for a detection
@@ -192,7 +196,8 @@ def test_a_box_that_is_lost_is_moved_by_more() -> None:
 
 def test_a_new_box_counts() -> None:
     found = of_boxes(some(), some((*ONE, 0.9)), SCORE)
-    assert found.moved == pytest.approx((logit(0.9) - logit(0.1)) ** 2)
+    assert found.moved == pytest.approx((logit(SCORE) - logit(0.1) + 1) ** 2)
+    assert found.apart == 0  # that is the float model's alone
     more = of_boxes(WANTED, some((*ONE, 0.9), (7.0, 0.0, 8.0, 1.0, 0.9)), SCORE)
     assert more.moved == pytest.approx(found.moved)
     assert of_boxes(some(), some((*ONE, SCORE - 0.01)), SCORE) == (0, 0)  # it is none yet
@@ -227,7 +232,7 @@ def test_pictures_of_a_batch_add_up() -> None:
     assert both == pytest.approx((one.apart + other.apart, one.moved + other.moved))
 
 
-def test_a_share_of_scores_that_are_0_or_1_is_finite() -> None:
+def test_a_share_moves_of_that_are_0_or_1_is_finite() -> None:
     found = of_boxes(some((*ONE, 1.0)), some((*ONE, 0.0)), SCORE)
     assert math.isfinite(found.moved)
     assert math.isfinite(found.apart)
@@ -238,7 +243,7 @@ def test_a_share_of_scores_that_are_0_or_1_is_finite() -> None:
 def test_false_detections_never_make_a_candidate_better(given: list[Detections], score: float) -> None:
     """Also of one that loses what there is."""
 
-    def share(found: Margins) -> float:
+    def share(found: Moves) -> float:
         return found.moved / found.apart
 
     false = [(10.0 + 2 * place, 0.0, 11.0 + 2 * place, 1.0, score) for place in range(5)]

@@ -7,6 +7,7 @@ is repaired like any model, and takes the place of the better one where the outp
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -101,11 +102,9 @@ class _Judged:
     levels: Levels
     bytes: float
 
-    @property
-    def worth(self) -> float:
-        """In dB: the outputs, less the price of the bytes."""
-        assert self.levels.sqnr_db is not None
-        return self.levels.sqnr_db - BYTES_PRICE_DB * self.bytes
+    def gained_by(self, other: _Judged) -> float:
+        """By how much another one is better, dB: less the price of what its engine moves more."""
+        return Gain.of(self.levels, other.levels).db - BYTES_PRICE_DB * (other.bytes - self.bytes)
 
     def told(self, verdict: str, why: str) -> FormatTried:
         """What is said of it."""
@@ -157,7 +156,7 @@ class _Choosing:
                 return _left_out(self._request, first, Reason("not-measured", str(error)))
             if any(one.levels.sqnr_db is None for one in judged):
                 return _left_out(self._request, first, Reason("not-measured", not_compared()))
-            best = max(judged, key=lambda one: one.worth)
+            best = functools.reduce(lambda one, other: other if one.gained_by(other) > 0 else one, judged)
             other = next(one for one in judged if one is not best)
             start, why = self._mix(best.state, other.state)
         name, behind = best.state.built.draft.plan.format_names, other.told("dropped", _behind(other, best))
@@ -178,7 +177,7 @@ class _Choosing:
         lost = best.told("dropped", f"the mix gains {gain:.1f} dB on it")
         why = f"{why}: {gain:+.1f} dB on all in {name}, for {mix.bytes - best.bytes:+.2f} of float16's bytes"
         told = FormatsTried((mix.told("chosen", ""), lost, behind), why)
-        return replace(mixed, formats=told, alone=best.state)
+        return replace(mixed, formats=told, alone=best.state, mixed_db=gain)
 
     def _judged(self, state: RunState) -> _Judged:
         """How near a candidate is, on samples that chose nothing of it."""
@@ -313,12 +312,10 @@ def _compiled(request: RunRequest, mix: RunState) -> RunState:
     alone = searched((BODY, COMPILE, BYTES), request, mix.alone)
     before, after = (_moved(one) for one in (alone, mix))
     (now, was, *others), name = mix.formats.tried, alone.built.draft.plan.format_names
-    if before is None or after is None or now.sqnr_db is None or was.sqnr_db is None:
-        return mix
-    if now.sqnr_db - was.sqnr_db > BYTES_PRICE_DB * (after.ratio - before.ratio):
+    if before is None or after is None or mix.mixed_db > BYTES_PRICE_DB * (after.ratio - before.ratio):
         return mix
     moves = f"compiled, the mix moves {after.ratio:.2f} of float16's bytes, {before.ratio:.2f} without it"
-    dropped = replace(now, verdict="dropped", why=f"{now.sqnr_db - was.sqnr_db:+.1f} dB; {moves}")
+    dropped = replace(now, verdict="dropped", why=f"{mix.mixed_db:+.1f} dB; {moves}")
     _in_graph(alone)
     tried = replace(was, verdict="chosen", why=""), *others, dropped
     return replace(alone, formats=FormatsTried(tried, f"all in {name}: {moves}"))
