@@ -126,10 +126,10 @@ def test_other_values_are_named_by_the_places_of_a_map(taken: float, fed: np.nda
     assert "places an image have a score over 0.5, against 0.0 as fed, of 24 images" in first.text
 
 
-def test_yolox_is_asked_by_its_boxes_though_nothing_says_how_they_are_decoded() -> None:
+def test_yolox_is_asked_by_its_boxes() -> None:
     (found,) = told(yolox(), PIXELS / 255)
     assert found.kind == "preparation"
-    assert "pixel, from 0 to 255, if its outputs are the boxes that they seem to be: " in found.text
+    assert "surer of its answers with pixel, from 0 to 255: " in found.text
     assert "against 0.0 as fed" in found.text
 
 

@@ -118,8 +118,8 @@ def split(
         seed: with the contents, it decides which are for what.
         choose: whether some are to choose among scales.
         confirm: whether some are to say whether what others propose is kept.
-        seen: indices of the samples that calibrated before, which neither choose nor verify; None:
-            calibration is still to come.
+        seen: indices of the samples that calibrated before, which do not verify, and choose only where they
+            would have; None: calibration is still to come.
 
     Raises:
         UserError: `samples` is less than 1, or there are others to be had once only that were seen.
@@ -136,13 +136,21 @@ def split(
     order = _good_last(source, by_content.shuffled(seed))
     held = min(HELD_OUT, max(1, source.count // _HOLD_EVERY))
     chosen = min(CHOOSING, source.count // _CHOOSE_EVERY) if choose else 0
-    used = None
+    used, seen_keys = None, {keys[i] for i in seen or ()}
+
+    def ends() -> tuple[int, int]:
+        """Where those that choose begin, and those that verify: some are left to calibrate."""
+        verifies = by_content.between(order, len(order) - held)
+        least = max(used is None, verifies - chosen)
+        return by_content.between(order[:verifies], least) if chosen else verifies, verifies
+
+    chooses, verifies = ends()
     if seen is not None:
-        used, used_keys = [i for i in order if i in seen], {keys[i] for i in seen}
-        order = _good_last(source, [i for i in order if keys[i] not in used_keys] or used)
-    chooses = verifies = by_content.between(order, len(order) - held)
-    if chosen:  # some are left to calibrate, unless they did
-        chooses = by_content.between(order[:verifies], max(used is None, verifies - chosen))
+        used = [i for i in order if i in seen]
+        chose = all(keys[i] in seen_keys for i in order[chooses:verifies])
+        if not chose or any(keys[i] in seen_keys for i in order[verifies:]):  # they were others
+            order = _good_last(source, [i for i in order if keys[i] not in seen_keys] or used)
+            chooses, verifies = ends()
     if used is None:
         used = order[: min(samples, chooses)]
     choosing, confirming = order[chooses:verifies], list[int]()

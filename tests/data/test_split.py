@@ -1,4 +1,4 @@
-"""Samples that calibrate, choose and verify never meet."""
+"""Samples that verify do nothing else; those that choose calibrate as well, unless others did before."""
 
 from __future__ import annotations
 
@@ -31,9 +31,25 @@ def indices(samples) -> list[int]:
     return [sample.index for sample in found]
 
 
-def parts_of(parts: Split) -> tuple[list[int], list[int], list[int]]:
-    used = indices(parts.calibration())
-    return used, indices(parts.choice()), indices(parts.held_out())
+def parts_of(parts: Split, *, given: bool = False) -> tuple[list[int], list[int], list[int]]:
+    """Those that calibrate and do not choose, those that choose, and those that verify.
+
+    Those that choose calibrate as well, unless the statistics were `given`; what verifies does nothing else.
+    """
+    calibrating = indices(parts.calibration())
+    chosen, held = indices(parts.choice()), indices(parts.held_out())
+    assert given or {*chosen} <= {*calibrating}
+    assert {*held}.isdisjoint({*calibrating, *chosen}) != parts.shared
+    assert len(calibrating) == len({*calibrating})
+    return [i for i in calibrating if i not in chosen], chosen, held
+
+
+def values_of(parts: Split) -> list[set[float]]:
+    """The values of the samples that calibrate and no more, that choose, that confirm, and that verify."""
+    apart = [*map(list, (parts.choice(), parts.confirmation(), parts.held_out()))]
+    chosen = {sample.index for sample in apart[0]}
+    apart.insert(0, [sample for sample in parts.calibration() if sample.index not in chosen])
+    return [{float(sample.feeds["x"][0, 0]) for sample in part} for part in apart]
 
 
 @KINDS
@@ -57,7 +73,7 @@ def test_three_parts(count: int, choose: bool, stream: bool) -> None:
         assert len(chosen) == (min(CHOOSING, count // 4) if choose else 0)
         left = count - least - len(chosen) - len(used)
         assert len(held) == min(least + min(left, len(used)), VERIFYING)
-        assert parts.used == len(used)
+        assert parts.used == len(used) + len(chosen)
     assert (parts.chosen_with, parts.held) == (len(chosen), len(held))
 
 
@@ -115,8 +131,7 @@ def test_the_order_of_the_data_changes_nothing(count: int, batch: int) -> None:
 def test_samples_of_the_same_content_are_in_one_part() -> None:
     items = [{"x": np.full((1, 1), index // 3, np.float32)} for index in range(60)]
     found = split(open_source(items, [X]), 20, 0, choose=True, confirm=True)
-    parts = (found.calibration(), found.choice(), found.confirmation(), found.held_out())
-    held = [{float(sample.feeds["x"][0, 0]) for sample in part} for part in parts]
+    held = values_of(found)
     assert all(held)
     assert sum(map(len, held)) == len(set.union(*held))
 
@@ -140,7 +155,7 @@ def test_a_sample_more_leaves_the_others_in_their_order() -> None:
 @CHOOSE
 def test_one_sample_does_all(choose: bool, stream: bool) -> None:
     parts = split(source(1, stream), 512, 0, choose=choose)
-    used, chosen, held = parts_of(parts)
+    used, chosen, held = indices(parts.calibration()), indices(parts.choice()), indices(parts.held_out())
     assert (used, held, parts.shared) == ([0], [0], True)
     assert chosen in ([], [0])
 
@@ -171,8 +186,7 @@ def test_what_is_left_over_verifies() -> None:
     assert len(held) == VERIFYING
     twice = [{"x": np.full((1, 1), index // 2, np.float32)} for index in range(400)]
     parts = split(open_source(twice, [X]), 100, 0, choose=True, confirm=True)
-    each = (parts.calibration(), parts.choice(), parts.confirmation(), parts.held_out())
-    values = [{float(sample.feeds["x"][0, 0]) for sample in part} for part in each]
+    values = values_of(parts)
     assert len(set.union(*values)) == sum(map(len, values))
     assert len(values[3]) > HELD_OUT // 2
 
@@ -197,41 +211,70 @@ def test_nothing_asked_for(samples: int, stream: bool) -> None:
 
 
 class TestSeen:
-    """Samples that calibrated before choose and verify nothing, as far as there are others."""
+    """Samples that calibrated before verify nothing, and choose only what they would have, if any others verify."""
 
-    @settings(max_examples=100, deadline=None)
-    @given(count=st.integers(2, 60), data=st.data(), choose=st.booleans(), seed=st.integers(0, 3))
-    def test_others_choose_and_verify(self, count: int, data: st.DataObject, choose: bool, seed: int) -> None:
+    @settings(max_examples=200, deadline=None)
+    @given(
+        count=st.integers(2, 60),
+        data=st.data(),
+        choose=st.booleans(),
+        seed=st.integers(0, 3),
+        same=st.booleans(),
+    )
+    def test_others_verify(
+        self, count: int, data: st.DataObject, choose: bool, seed: int, same: bool
+    ) -> None:
+        """And choose, unless all that would have chosen were seen, and none that would have verified."""
+        _, would_choose, would_verify = parts_of(split(source(count), 512, seed, choose=choose))
         seen = data.draw(st.sets(st.integers(0, count - 1), min_size=1))
+        if same:
+            seen = (seen | {*would_choose}) - {*would_verify} or {*would_choose}
+        if not seen:
+            return
         parts = split(source(count), 512, seed, choose=choose, seen=frozenset(seen))
-        used, chosen, held = parts_of(parts)
-        assert sorted(used) == sorted(seen)
+        used, chosen, held = parts_of(parts, given=True)
+        assert {*indices(parts.calibration())} == seen
+        assert {*used} == seen - {*chosen}
         assert held
         assert not set(chosen) & set(held)
         others = set(range(count)) - seen
         assert parts.shared == (not others)
-        if others:
-            assert set(chosen) | set(held) <= others
-        else:
-            assert set(chosen) | set(held) <= seen
         left = len(others) or len(seen)
         least = min(max(1, count // 8), left)
-        assert len(chosen) == (min(count // 4, left - least) if choose else 0)
-        idle = left - least - len(chosen) if others else 0
-        assert len(held) == least + min(idle, len(used))
+        if {*would_choose} <= seen and seen.isdisjoint(would_verify):
+            assert chosen == would_choose
+            assert {*would_verify} <= {*held} <= others
+            idle = left - least
+        else:
+            assert not same
+            assert {*chosen, *held} <= (others or seen)
+            assert len(chosen) == (min(count // 4, left - least) if choose else 0)
+            idle = left - least - len(chosen) if others else 0
+        assert len(held) == least + min(idle, len(seen))
 
     def test_fewer_others_than_verify_choose_nothing(self) -> None:
         parts = split(source(25), 512, 0, choose=True, seen=frozenset(range(23)))
-        _, chosen, held = parts_of(parts)
+        _, chosen, held = parts_of(parts, given=True)
         assert (chosen, sorted(held)) == ([], [23, 24])
 
     @CHOOSE
     @pytest.mark.parametrize("count", [2, 9, 100])
     def test_those_of_a_pass_before_give_the_same_parts(self, count: int, choose: bool) -> None:
-        """Scales are chosen from a file of statistics as they are without one."""
-        first = parts_of(split(source(count), 512, 3, choose=choose))
-        again = parts_of(split(source(count), 512, 3, choose=choose, seen=frozenset(first[0])))
-        assert again == first
+        """Scales are chosen from a file of statistics as they are without one, of either kind of pass."""
+        first = split(source(count), 512, 3, choose=choose)
+        for passed in (first, split(source(count), 512, 3)):
+            again = split(source(count), 512, 3, choose=choose, seen=frozenset(passed.calibrating))
+            assert again.calibrating == first.calibrating
+            assert parts_of(again) == parts_of(first)
+
+    @pytest.mark.parametrize("count", [4, 9, 100])
+    def test_those_that_chose_nothing_in_a_pass_before_choose(self, count: int) -> None:
+        """Where others calibrated only, the same choose and verify, and do nothing else."""
+        first = parts_of(split(source(count), 512, 3, choose=True))
+        again = split(source(count), 512, 3, choose=True, seen=frozenset(first[0]))
+        assert parts_of(again, given=True) == first
+        assert {*again.calibrating} == {*first[0]}
+        assert first[1]
 
     def test_of_an_iterator(self) -> None:
         with pytest.raises(UserError, match="which of its samples calibrated before is not known"):
@@ -254,11 +297,10 @@ class TestBadSamples:
             return
         parts = split(source(count, stream, bad), 512, seed, choose=choose)
         used, chosen, held = parts_of(parts)
-        assert used
+        assert used or chosen
         assert held
         assert set(used + chosen + held) <= good
         assert not set(chosen) & set(held)
-        assert not set(used) & set(chosen)
         assert parts.shared == bool(set(used) & set(held))
         if parts.shared:
             assert not stream or len(good) == 1

@@ -101,7 +101,7 @@ def test_peaks_are_kept_by_overlap_and_without_sizes_by_distance() -> None:
     assert of(bare, wanted, near)[0] == (2, 2, 0)  # two cells aside
     assert of(bare, wanted, far)[0] == (1, 2, 1)
     faint = scene((3, 3, 0.24, 9, 9), (11, 11, 0.8, 8, 8))
-    assert agreed(PEAKS, wanted, [wanted, faint], {}) == [(2, 2, 0), (1, 2, 0)]
+    assert [one.answers for one in agreed(PEAKS, wanted, [wanted, faint], {})] == [(2, 2, 0), (1, 2, 0)]
     with pytest.raises(UserError, match="no maps of one size"):
         counts(PEAKS, {**wanted, "z": wanted["z"][..., :8]}, wanted, {})
 
@@ -209,10 +209,8 @@ def test_vectors_have_neighbors_among_the_samples() -> None:
     assert kept <= 9  # it, that of its pair, and the one that it went to
     assert turned.figures[1].kept == pytest.approx(11 + max(0, cosine(rows[0], others[0])))
     assert turned.scores.value == turned.figure.percent
-    assert agreed(Vectors("y"), {"y": rows[:1]}, [{"y": 2 * rows[:1]}, {"y": -rows[:1]}], {}) == [
-        (1, 1, 0),
-        (0, 1, 0),
-    ]
+    both = agreed(Vectors("y"), {"y": rows[:1]}, [{"y": 2 * rows[:1]}, {"y": -rows[:1]}], {})
+    assert [one.answers for one in both] == [(1, 1, 0), (0, 1, 0)]
 
 
 def test_of_few_vectors_their_cosines_are_the_figure() -> None:
@@ -367,7 +365,7 @@ OUTPUTS: dict[str, tuple[Layout, dict[str, np.ndarray]]] = {
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_what_has_another_shape_or_no_numbers_keeps_nothing(name: str) -> None:
     layout, values = OUTPUTS[name]
-    whole = agreed(layout, values, [values], {})[0].whole
+    whole = agreed(layout, values, [values], {})[0].answers.whole
     shorter = {one: value[..., :-1] for one, value in values.items()}
     broken = {
         one: np.full(value.shape, np.nan) if value.dtype.kind == "f" else -value
@@ -375,7 +373,8 @@ def test_what_has_another_shape_or_no_numbers_keeps_nothing(name: str) -> None:
     }
     with np.errstate(invalid="ignore"):
         for other in (shorter, broken) if name != "lines" else (shorter,):
-            assert agreed(layout, values, [other], {}) == [(0, whole, 0)], other
+            (found,) = agreed(layout, values, [other], {})
+            assert found.answers == (0, whole, 0), other
     assert whole == 1
 
 
