@@ -693,7 +693,10 @@ class Reads:
 def test_samples_that_verify_decide_nothing(
     asked: Mapping[str, Any], count: int, samples: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are read when all is decided; who proposes does not confirm, and the rest is as without a goal."""
+    """They are read when all is decided; who proposes does not confirm, and both calibrate.
+
+    Except where others are left over to confirm; the rest is as without a goal.
+    """
     reads = Reads(monkeypatch)
     onnxq.quantize(MODEL, DATA[:count], **{**COMMON, **asked, "samples": samples})
     held = {int(i) for i in np.random.default_rng(0).permutation(count)[-(count // 8) :]}
@@ -702,9 +705,21 @@ def test_samples_that_verify_decide_nothing(
     assert len(reads.of["confirming"]) >= 2
     assert reads.of["confirming"] <= reads.before
     assert reads.before.isdisjoint(reads.of["held_out"])
-    roles = list(reads.of.values())
-    assert all(roles)
-    assert sum(map(len, roles)) == len(set().union(*roles))
+    roles = reads.of
+    assert all(roles.values())
+    assert sum(map(len, roles.values())) - len(roles["calibrating"]) == len(decided_apart(roles))
+    assert roles["proposing"] <= roles["calibrating"]
+    if samples == 512:
+        assert roles["confirming"] <= roles["calibrating"]
+        assert roles["calibrating"] | held == set(range(count))
+    else:
+        assert roles["confirming"].isdisjoint(roles["calibrating"])
+    assert roles["held_out"].isdisjoint(roles["calibrating"])
+
+
+def decided_apart(roles: Mapping[str, set[int]]) -> set[int]:
+    """Those that propose, confirm, or verify."""
+    return roles["proposing"] | roles["confirming"] | roles["held_out"]
 
 
 def test_of_an_iterator_likewise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -715,7 +730,8 @@ def test_of_an_iterator_likewise(monkeypatch: pytest.MonkeyPatch) -> None:
     assert roles["held_out"] == set(range(0, 96, 8))
     assert roles["proposing"] == set(range(4, 96, 16))
     assert roles["confirming"] == set(range(12, 96, 16))
-    assert sum(map(len, roles.values())) == len(set().union(*roles.values())) == 96
+    assert sum(map(len, roles.values())) - len(roles["calibrating"]) == len(decided_apart(roles))
+    assert roles["calibrating"] == set(range(96)) - roles["held_out"]
 
 
 def test_it_is_said_where_other_samples_say_otherwise() -> None:

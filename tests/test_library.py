@@ -414,9 +414,11 @@ def test_words_have_the_figures(returned: dict[str, Any]) -> None:
     assert "int8 is 100.0 % of the eligible MACs" in quantized
     assert "2 pieces" in repr(returned["split"])
     assert "1 node\n  from x to a" in repr(returned["extract"])
-    assert repr(returned["merge_stats"]).startswith("statistics of 2 tensors, 15 samples\n")
-    assert "8 samples\n" in repr(returned["calibrate"])
-    assert "7 of the chosen samples are missing: 0-2, 7, " in repr(returned["calibrate"])
+    assert repr(returned["merge_stats"]).startswith("statistics of 2 tensors, 21 samples\n")
+    assert "tensors, 11 samples\n" in repr(returned["calibrate"])
+    assert "10 of the chosen samples are missing: 1, 4, 7, 10, 13, 15-17, 19, 23" in repr(
+        returned["calibrate"]
+    )
     assert "weights 512 B -> " in repr(returned["memory"])
     worst = returned["statistics"].words()
     assert {row[0] for row in worst.rows} == {"x", "a", "y"}

@@ -18,9 +18,12 @@ from command import run, run_alone
 
 import onnxq
 from onnxq.base.errors import UserError
+from onnxq.data.samples import InputSpec
+from onnxq.data.sources import open_source
+from onnxq.data.split import split
 from onnxq.options.config import LayerRule
 from onnxq.page.layers import layers_view
-from onnxq.pipeline import repair_bench
+from onnxq.pipeline import pursuit, repair_bench
 from onnxq.pipeline.searches import repair
 from onnxq.run import ort
 from tests.nearness import about_mean
@@ -35,6 +38,7 @@ NET = """<ir_version: 8, opset_import: ["" : 17]>
 DIGITS = Path(__file__).parent.parent / "sample_models" / "digits"
 COMMON: dict[str, Any] = {"prove": "never", "body": "fp32", "method": "mse"}
 STEPS = ("bias", "shift", "gptq")
+SPEC = InputSpec("x", np.dtype(np.float32), (1, 16, 8, 8))
 
 
 @functools.cache
@@ -193,13 +197,129 @@ def test_a_plan_states_it(tmp_path: Path, steps: tuple[str, ...], options: dict[
     common = {**COMMON, **options, "repair": steps}
     written = onnxq.plan(net(), data(), **common).save(tmp_path / "p.toml")
     assert [path.name.split(".")[1] for path in written] == ["repair", "toml"]
+    aimed = quantize(repair=steps, min_sqnr=1.0, **options)  # met: the file alone judges
+    assert content(aimed) == content(before)
     again = quantize(plan=tmp_path / "p.toml", method="mse", body=None)
     assert content(again) == content(before)
     assert again.report["repair"]["why_not"].startswith("as the plan states:")
     assert again.report["repair"]["edits"] == before.report["repair"]["edits"]
     verified = quantize(data(), plan=tmp_path / "p.toml", body=None)
     assert content(verified) == content(before)
-    assert verified.report["about_mean"] == before.report["about_mean"]
+    assert verified.report["about_mean"] == aimed.report["about_mean"]
+    assert verified.report["accuracy"] == aimed.report["accuracy"]
+    counted = [one.report["about_mean"]["samples"] for one in (verified, aimed, before)]
+    assert counted == [8, 8, 64]
+
+
+class Judged:
+    """The models of a run that judge its samples, and which samples fitted what.
+
+    Attributes:
+        crossed: each model beside that of the file, and the indices of the samples that it judges.
+        fits: the biases that were fitted, by node, and the indices of the samples that fitted them.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, given: list[dict[str, np.ndarray]]) -> None:
+        self.crossed: list[tuple[onnx.ModelProto, list[int]]] = []
+        self.fits: list[tuple[dict[str, np.ndarray], set[int]]] = []
+        index = {one["x"].tobytes(): place for place, one in enumerate(given)}
+        fits, verify = self.fits, pursuit.verify
+
+        class Watched(repair_bench.Fitter):  # type: ignore[misc]
+            def __init__(self, model: Any, plan: Any, samples: Any, **more: Any) -> None:
+                self.fed = set[int]()
+
+                def told() -> Any:
+                    for feeds in samples():
+                        self.fed.add(index[feeds["x"].tobytes()])
+                        yield feeds
+
+                super().__init__(model, plan, told, **more)
+
+            def fit(self, *what: Any) -> Any:
+                fitted = super().fit(*what)
+                fits.append((dict(fitted.patches.biases), self.fed))
+                return fitted
+
+        def watched(*what: Any, crossed: Any = (), **more: Any) -> Any:
+            self.crossed += [(one.proto, list(one.indices)) for one in crossed]
+            return verify(*what, crossed=crossed, **more)
+
+        monkeypatch.setattr(repair_bench, "Fitter", Watched)
+        monkeypatch.setattr(pursuit, "verify", watched)
+
+
+@pytest.mark.parametrize("count", [16, 24, 65])
+def test_a_sample_is_judged_by_a_model_that_it_did_not_fit(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All are counted, 64 at most: those that verify by the file as it is, others by what half fitted."""
+    given = data(count)
+    judged = Judged(monkeypatch, given)
+    result = quantize(given, repair=("bias",))
+    report = result.report
+    held = set(split(open_source(given, [SPEC]), 512, 0, choose=True).held_indices or ())
+    assert len(held) == count // 8
+    assert ledger(result)["bias"]["verdict"] == "kept"
+    assert len(judged.crossed) == 2
+    models = dict.fromkeys(held, ort.load(result.model))
+    for model, indices in judged.crossed:
+        assert held.isdisjoint(indices)
+        assert models.keys().isdisjoint(indices)
+        named, values = {node.name: node for node in model.graph.node}, constants(model)
+        biases = {node: values[named[node].input[2]] for node in ("first", "second", "third")}
+        fed = [
+            some
+            for fitted, some in judged.fits
+            if fitted.keys() == biases.keys() and all(np.array_equal(fitted[n], biases[n]) for n in biases)
+        ]
+        assert fed
+        for some in fed:  # half of the others, none of which it judges
+            assert some.isdisjoint(indices)
+            assert some.isdisjoint(held)
+            assert len(some) >= min(16, (count - len(held)) // 2)
+        models |= dict.fromkeys(indices, ort.load(model))
+    assert len(models) == min(count, 64)
+    part = report["about_mean"]
+    assert part["samples"] == len(models)
+    assert [one["samples"] for one in report["accuracy"]] == [len(models)]
+
+    class Each:
+        """The model that judges a sample, whichever is given."""
+
+        inputs, outputs = ("x",), ("y",)
+
+        def run(self, feeds: Any, outputs: Any = None) -> Any:
+            (place,) = (n for n in models if np.array_equal(given[n]["x"], feeds["x"]))
+            return models[place].run(feeds, outputs)
+
+    near = about_mean(ort.load(net()), Each(), [given[place] for place in sorted(models)])
+    assert part["sqnr_about_mean_db"] == pytest.approx(near.sqnr_about_mean_db, abs=0.02)
+    assert report["calibration"]["held_out_code"] == "crossed"
+    assert report["calibration"]["held_out"] == (
+        f"{len(held)} other samples, and {len(models) - len(held)} by what others fitted"
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "options"),
+    [(24, {"min_sqnr": 1.0}), (24, {"repair": "none"}), (12, {"repair": "auto"}), (520, {})],
+    ids=["goal", "none", "few", "many"],
+)
+def test_those_that_verify_count_alone(
+    count: int, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a goal, without repair, and of few samples and many: by the file as it is."""
+    judged = Judged(monkeypatch, data(count))
+    result = quantize(data(count), **{"repair": ("bias",), **options})
+    held = sorted(split(open_source(data(count), [SPEC]), 512, 0, choose=True).held_indices or ())
+    part = result.report["about_mean"]
+    assert sum(len(indices) for _, indices in judged.crossed) == 0
+    assert part["samples"] == len(held) == max(1, min(64, count // 8))
+    near = level(result.model, [data(count)[place] for place in held])
+    assert part["sqnr_about_mean_db"] == pytest.approx(near, abs=0.02)
+    code = result.report["calibration"]["held_out_code"], result.report["calibration"]["held_out"]
+    assert code == ("apart", "other samples")
 
 
 @pytest.fixture(scope="module")
@@ -287,7 +407,10 @@ def test_layers_have_the_steps_that_they_may_have() -> None:
 
 def test_a_goal_takes_repair_along() -> None:
     """A layer that goes to float for a goal has its own weights; predicted is the repaired model."""
-    level = repaired().report["about_mean"]["sqnr_about_mean_db"]
+    met = quantize(repair=STEPS, min_sqnr=1.0)
+    assert content(met) == content(repaired())
+    assert met.report["goal"]["met"]
+    level = met.report["about_mean"]["sqnr_about_mean_db"]
     result = quantize(repair=STEPS, min_sqnr=level + 2)
     goal = result.report["goal"]
     assert goal["met"]
@@ -329,7 +452,7 @@ def test_auto_leaves_few_samples_to_calibration() -> None:
     assert result.report["calibration"]["samples"] == 11
     assert "too few" in result.report["repair"]["why_not"]
     asked = quantize(data(12), repair="bias")
-    assert asked.report["calibration"]["samples"] == 8
+    assert asked.report["calibration"]["samples"] == 11  # those that choose calibrate as well
     assert ledger(asked)["bias"]["verdict"] in ("kept", "dropped")
 
 
@@ -465,7 +588,8 @@ def test_the_screen_says_what_was_won(tmp_path: Path) -> None:
     ran = run(tmp_path, "quantize", "net.onnx", "--calib", "d.npz", "--no-engine", "--method", "mse", "-v")
     assert ran.code == 0, ran.err
     section = " ".join(ran.out.split("\n  Repair  ")[1].split("\n  Body ")[0].split())
-    assert "samples, each with what others fitted; in the end fitted on 32, " in section
+    # 16 that calibrate, of which 6 choose, and the 10 others that choose
+    assert "samples, each with what others fitted; in the end fitted on 26, " in section
     assert " bias kept " in section
     assert " shift not applicable no Relu or Clip is read" in section or " shift kept " in section
 

@@ -32,10 +32,10 @@ T = TypeVar("T")
 class Split(ABC):
     """Samples divided into those that calibrate, choose and verify; what verifies does nothing else.
 
-    Those that choose calibrate as well, unless others did before: ranges of all of them hold more of what is
-    rare, and next to nothing of which method is best. Where decisions are to be
-    confirmed, samples that do nothing else do so; where these are too few, half of those that choose scales,
-    and the other half proposes.
+    Those that choose calibrate as well, unless others did before or there are more than are asked for:
+    ranges of all of them hold more of what is rare, and next to nothing of which method is best. Where
+    decisions are to be confirmed, samples that do nothing else do so; where these are too few, half of
+    those that choose scales, and the other half proposes.
 
     Attributes:
         shared: whether samples that calibrate verify too, because there are no others; of an iterator,
@@ -101,12 +101,12 @@ def split(
     """Divides a source, so that no sample that verifies does anything else.
 
     Of N samples, the content of each and `seed` decide: an eighth, at least 1 and at most 64, verifies; a
-    quarter, at most 128, chooses where `choose` is set; and at most `samples` of the others calibrate, and
-    with them those that choose. What is left over verifies as well, up to 128 in all, and no more of it
-    than calibrate. Samples of the same content are in one part, where there are others for the other parts.
-    Of an iterator, samples 0, 8, 16, ... verify and, where `choose` is set, 4, 12, 20, ... choose, at most
-    as many (they are kept in memory), and those and the others calibrate, at most `samples` of the others:
-    there it is read no further.
+    quarter, at most 128, chooses where `choose` is set; and at most `samples` of the others calibrate.
+    Those that choose calibrate as well where there are no more than `samples` with them. What is left over
+    verifies, too, up to 128 in all, and no more of it than calibrate. Samples of the same content are in
+    one part, where there are others for the other parts. Of an iterator, samples 0, 8, 16, ... verify and,
+    where `choose` is set, 4, 12, 20, ... choose, at most as many (they are kept in memory), and all but
+    those that verify calibrate, at most `samples`: there it is read no further.
 
     Where `confirm` is set, as many as verify without what is left over confirm, of those that do nothing
     else; where there are not so many, or of an iterator, every other one of those that choose does, if these
@@ -162,7 +162,8 @@ def split(
     decided |= {keys[i] for i in (*choosing, *confirming)}
     left = [i for i in idle if keys[i] not in decided]
     more = max(0, min(VERIFYING - len(order[verifies:]), len(used)))
-    calibrating = used if seen is not None else list(dict.fromkeys((*used, *choosing)))
+    calibrating = list(dict.fromkeys((*used, *choosing)))
+    calibrating = calibrating if seen is None and len(calibrating) <= samples else used
     return _IndexSplit(source, calibrating, choosing, confirming, order[verifies:], left[:more])
 
 
@@ -260,9 +261,8 @@ class _StreamSplit(Split):
             kept = None if place and not used else self._kept.get(place)  # without one there is no scale
             if kept is not None and len(kept) < (CHOOSING if kept is not self._kept[0] else HELD_OUT):
                 kept.append(sample)
-                if place:
-                    yield sample
-                continue
+                if not place:
+                    continue
             if any(not samples for samples in self._kept.values()) and len(self._first) < CHOOSING:
                 self._first.append(sample)
             yield sample

@@ -279,9 +279,13 @@ class Quantization:
         request, state = self._calibrated(sampling)
         self._tell_of_pairs(sampling, state.references.verifying)
         state = self._verified(request, self._planned((*PLANNED, *WRITTEN), request, state))
-        state = self._crossed(request, searched(COMPILED, request, state))  # the compiler has a say
-        job, built, compiled, verified = state.built.job, state.built, state.compiled, state.verified
+        state = self._verified(request, searched(COMPILED, request, state))  # the compiler has a say
+        job, built, compiled = state.built.job, state.built, state.compiled
         assert compiled is not None
+        assert state.verified is not None
+        body = self._judged(sampling, built, state.references.verifying, state.verified)
+        state = self._crossed(request, state)
+        verified = state.verified
         assert verified is not None
         draft, made = built.draft, built.written
         cache = self._cache(state, built)
@@ -289,7 +293,6 @@ class Quantization:
             job.notes.append(
                 "the calibration cache has the tensors of the plan only: without data no others are measured"
             )
-        body = self._judged(sampling, built, state.references.verifying, verified)
         compared = verified.gauge is not NOTHING
         result = (as_float or job.result(made.proto, made.model)).deployed(sampling.deployments)
         result.cache = cache
@@ -362,7 +365,7 @@ class Quantization:
         return replace(state, verified=request.pursuit.verified(request.sampling, state.built, verifying))
 
     def _crossed(self, request: RunRequest, state: RunState) -> RunState:
-        """Likewise, and on samples that fitted or chose: by what others fitted, where nothing else was tuned.
+        """Likewise, on samples that fitted or chose as well: by what others fitted.
 
         A goal is pursued in sight of many samples: there those alone count that decided nothing.
         """
@@ -373,7 +376,7 @@ class Quantization:
             not state.crossed or pursuit.goal.is_set or parts is None or parts.used is None
             or parts.shared or built.job.limit.is_over or _is_large(built.job)
         ):  # fmt: skip
-            return self._verified(request, state)
+            return state
         left, crossed = max(0, HELD_OUT - (parts.held or 0)), list[tuple[Built, Sequence[int]]]()
         for patches, indices in state.crossed:
             one = replace(built.draft, patches=patches.within(built.draft.patches))

@@ -79,12 +79,12 @@ def test_shards_and_their_merger(here: Path, onnxq) -> None:
     for i in (1, 2, 3):
         ran = onnxq(*CALIBRATE, "--shard", f"{i}/3")
         assert f"{names[i - 1]}" in ran.out
-        assert f"{4 if i == 1 else 3} of the 10 samples that calibrate; others of the 16 are kept" in ran.out
+        assert f"{4 if i == 3 else 5} of the 14 samples that calibrate; others of the 16 are kept" in ran.out
         assert "onnxq calibrate --merge" in ran.out
     merged = onnxq("calibrate", "--merge", *names[::-1], "-o", "all.npz", "--json").json()
     assert Path("all.npz").read_bytes() == Path("net.stats.npz").read_bytes()
     assert merged == {**whole, "file": "all.npz", "doubts": [], "looked_at": 0}  # no data are read
-    assert (whole["samples"], whole["of"], whole["counting"]) == (10, 10, "sampled")
+    assert (whole["samples"], whole["of"], whole["counting"]) == (14, 14, "sampled")
     assert {name for name, entry in whole["tensors"].items() if entry["counted"]} == {"x", "b"}
     models = [
         onnxq(*QUANTIZE, "--stats", stats, "--calib", "npy", "-o", f"{stats}.onnx") and
@@ -99,31 +99,31 @@ def test_half_of_the_shards(here: Path, onnxq) -> None:
     ran = onnxq("calibrate", "--merge", "1.npz", "3.npz", "-o", "some.npz")
     gone = read(Path("2.npz")).stats.indices.tolist()
     assert ran.code == 0
-    assert f"3 samples missing: {', '.join(map(str, gone))}\n" in ran.out
+    assert f"5 samples missing: {', '.join(map(str, gone))}\n" in ran.out
     assert "onnxq calibrate --merge some.npz OTHERS -o ALL.stats.npz" in ran.out
     stats = ("--stats", "some.npz", "--calib", "npy")
     ran = onnxq(*QUANTIZE, *stats)
     assert ran.code == 2
-    assert "'some.npz' holds statistics of 7 of the 10 samples that calibrate; missing: " in ran.err
+    assert "'some.npz' holds statistics of 9 of the 14 samples that calibrate; missing: " in ran.err
     assert "or take what is there: --partial" in ran.err
     assert onnxq(*QUANTIZE, *stats, "--partial").json()["calibration"]["missing"] == gone
     page = onnxq(*QUANTIZE[:-1], *stats, "--partial").out
-    assert "some.npz holds statistics of 7 of the 10 samples that calibrate; missing: " in page
+    assert "some.npz holds statistics of 9 of the 14 samples that calibrate; missing: " in page
     merged = onnxq("calibrate", "--merge", "2.npz", "some.npz", "-o", "all.npz", "--json").json()
     assert merged["missing"] == []
     assert onnxq(*QUANTIZE, "--stats", "all.npz", "--calib", "npy").code == 0
 
 
 def test_a_shard_without_samples(here: Path, onnxq) -> None:
-    ran = onnxq(*CALIBRATE, "--shard", "12/12")
-    assert (ran.code, "0 of the 10 samples that calibrate" in ran.out) == (0, True), ran.err
-    assert read(Path("net.12-of-12.stats.npz")).stats.samples == 0
+    ran = onnxq(*CALIBRATE, "--shard", "15/15")
+    assert (ran.code, "0 of the 14 samples that calibrate" in ran.out) == (0, True), ran.err
+    assert read(Path("net.15-of-15.stats.npz")).stats.samples == 0
 
 
 def test_what_is_left_out_as_bad_is_told(here: Path, onnxq) -> None:
     spoil(0)
     ran = onnxq(*CALIBRATE, "--skip-bad")
-    assert "9 of the 10 samples that calibrate" in ran.out
+    assert "13 of the 14 samples that calibrate" in ran.out
     assert "left out as bad: npy/00.npy: input 'x' has nan at index [0, 1, 4, 4]" in ran.out
     assert "Next\n  onnxq quantize MODEL --stats net.stats.npz --calib DATA" in ran.out
     assert read(Path("net.stats.npz")).skipped[0][0] == "npy/00.npy"
@@ -140,7 +140,7 @@ def test_exact_and_seed(here: Path, onnxq) -> None:
 
 def test_the_page(here: Path, onnxq, monkeypatch: pytest.MonkeyPatch) -> None:
     page = onnxq(*CALIBRATE).out
-    assert "10 of 16 samples; others are kept apart to choose and to verify" in page
+    assert "14 of 16 samples; others are kept apart to verify" in page
     assert "Tensors    2, histograms of all values" in page
     monkeypatch.setattr("onnxq.calib.probes.SAMPLED", 1000)
     page = onnxq(*CALIBRATE).out  # 10,240 values of b are counted in 8 runs of its rows
@@ -177,7 +177,7 @@ def test_an_interruption_and_what_follows(
         assert ran.json()["error"]["hint"] == hint
     ran = onnxq(*CALIBRATE)
     assert ran.err.splitlines()[-2:] == ["onnxq: going on after 4 samples", f"onnxq: {in_words('calibrate')}"]
-    assert (ran.code, read(Path("net.stats.npz")).stats.samples) == (0, 10)
+    assert (ran.code, read(Path("net.stats.npz")).stats.samples) == (0, 14)
 
 
 def test_an_interruption_before_the_first_sample(here: Path, onnxq, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,7 +202,7 @@ def test_a_script(here: Path, onnxq) -> None:
     calibrate = ("calibrate", "net.onnx", "--data-loader-script", "ld.py")
     ran = onnxq(*calibrate, "-o", "s.npz")
     assert (ran.code, "onnxq quantize MODEL --stats s.npz\n" in ran.out) == (0, True), ran.err
-    assert "Samples    12 samples\n" in ran.out
+    assert "Samples    14 samples\n" in ran.out
     file = read(Path("s.npz"))
     assert file.stats.indices.tolist() == [i for i in range(COUNT) if i % 4]
     assert (file.origin.samples, file.origin.available) == (12, None)
@@ -225,7 +225,7 @@ def test_bad_samples_of_a_script(here: Path, onnxq) -> None:
     spoil(9, 3e38)  # its convolution is infinite
     assert onnxq(*calibrate).code == 2
     ran = onnxq(*calibrate, "--skip-bad")
-    assert (ran.json()["samples"], len(ran.json()["skipped"])) == (10, 2)
+    assert (ran.json()["samples"], len(ran.json()["skipped"])) == (12, 2)
     for number in range(COUNT):
         spoil(number)
     assert "no good sample" in onnxq(*calibrate, "--skip-bad").err
@@ -256,7 +256,7 @@ def test_the_file_of_the_working_directory(here: Path, onnxq) -> None:
     assert {name: entry["because"] for name, entry in found["thresholds"].items()} == {
         "x": "entropy", "b": "minmax, [[layer]] 1: it is small"
     }  # fmt: skip
-    assert onnxq("calibrate", "net.onnx", "--json").json()["samples"] == 6
+    assert onnxq("calibrate", "net.onnx", "--json").json()["samples"] == 10
 
 
 def test_flags_win(here: Path, onnxq) -> None:
@@ -399,7 +399,7 @@ def test_a_bad_sample(here: Path, onnxq, prepare: Callable[[], Any], path: str, 
     assert {n: h for n, h in contents(here).items() if n != "net.stats.npz.part-1"} == before
     found = calibration(onnxq(*QUANTIZE, "--calib", path, "--skip-bad"))
     assert found["data"]["skipped"]["count"] == 1
-    assert found["samples"] == 9
+    assert found["samples"] == 13
     told = onnxq("calibrate", "net.onnx", "--calib", path, "--skip-bad", "--json").json()
     assert (told["samples"], told["of"], len(told["skipped"])) == (9, 10, 1)
     assert not Path("net.stats.npz.part-1").exists()

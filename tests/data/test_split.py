@@ -211,7 +211,7 @@ def test_nothing_asked_for(samples: int, stream: bool) -> None:
 
 
 class TestSeen:
-    """Samples that calibrated before verify nothing, and choose only what they would have, if any others verify."""
+    """Samples that calibrated before verify nothing, and choose only what they would have."""
 
     @settings(max_examples=200, deadline=None)
     @given(

@@ -40,7 +40,7 @@ def digits(count: int = 200) -> list[dict[str, np.ndarray]]:
 
 @pytest.fixture(scope="module")
 def found() -> Iterator[Accuracy]:
-    with accuracy(DIGITS / "digits.onnx", digits(), Asked(samples=24), **FAST) as one:
+    with accuracy(DIGITS / "digits.onnx", digits(), Asked(samples=32), **FAST) as one:
         yield one
 
 
@@ -112,7 +112,7 @@ def test_agreement_is_of_the_argmax(found: Accuracy) -> None:
 
 def test_the_report_says_what_it_took(found: Accuracy) -> None:
     part = found.part()
-    assert part.samples == 24
+    assert part.samples == 32
     assert part.sources == len(found.model.sources)
     assert part.runs_per_source <= 1.2
     assert part.reliable

@@ -66,7 +66,7 @@ def _samples(stats: Stats, origin: Origin) -> str:
         text, others = f"{stats.samples} of {available} samples", "others"
     else:
         text, others = counted(stats.samples, "sample"), ""
-    return f"{text}; {others} are kept apart to choose and to verify" if origin.samples < available else text
+    return f"{text}; {others} are kept apart to verify" if origin.samples < available else text
 
 
 def _counting(origin: Origin, stats: Stats) -> str:
