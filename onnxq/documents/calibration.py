@@ -155,7 +155,8 @@ class CalibrationPart(DocumentPart):
         data: the data.
         notes: what may not be expected.
         held_out: which samples verified, for people.
-        held_out_code: a word for it: "apart", "shared" or "none".
+        held_out_code: a word for it: "apart", "crossed" (and others by what the
+            samples without them fitted), "shared" or "none".
         scales: the scale of each quantized activation, by name.
         ranges: the least and the greatest value of each measured tensor, by name.
         thresholds: where the range of each measured tensor ends, by name.

@@ -160,10 +160,13 @@ def _short(name: str) -> str:
 
 def _accuracy(report: Report, near: tuple[Judged, ...]) -> list[Fact]:
     about, facts = part_of(AboutMeanPart, report.about_mean), []
-    note = f"on {counted(about.samples, 'sample')} kept apart" if about.samples else ""
+    calibration = part_of(CalibrationPart, report.calibration)
+    apart = f"{counted(about.samples, 'sample')} kept apart"
+    on = apart if calibration.held_out_code == "apart" else calibration.held_out
+    note = f"on {on}" if about.samples else ""
     note += f"; {INTERVALS}" if about.interval else ""
     together = number(about.sqnr_about_mean_db)
-    not_verified = part_of(CalibrationPart, report.calibration).not_verified
+    not_verified = calibration.not_verified
     if together is not None:
         tone = _tone(together, _is_lost(near))
         facts.append(

@@ -177,10 +177,10 @@ class TestShards:
     def test_more_of_them_than_samples(self, data: Path, tmp_path: Path) -> None:
         """What a job array of a fixed size does: each one ends well, and they merge to one run's file."""
         calibrate(net(), data, tmp_path / "whole.npz", exact=True)
-        paths = [tmp_path / f"{n}.npz" for n in range(1, 12)]
+        paths = [tmp_path / f"{n}.npz" for n in range(1, COUNT + 3)]
         for number, path in enumerate(paths, 1):
             calibrate(net(), data, path, exact=True, shard=(number, len(paths)))
-        assert [read(path).stats.samples for path in paths] == [1] * (COUNT - 4) + [0] * 3
+        assert [read(path).stats.samples for path in paths] == [1] * (COUNT - 1) + [0] * 3
         for order in (paths, paths[::-1]):
             merged = onnxq.merge_stats(order, tmp_path / "merged.npz")
             assert to_bytes(merged) == (tmp_path / "whole.npz").read_bytes()
@@ -202,12 +202,12 @@ class TestShards:
         assert onnxq.merge_stats([some, paths[3], paths[2]], all_).missing == []
         assert onnxq.quantize(net(), stats=all_, compile=False).report["calibration"]["missing"] == []
         with pytest.raises(
-            UserError, match=r"holds statistics of 3 of the 8 samples .*; missing: "
+            UserError, match=r"holds statistics of 5 of the 11 samples .*; missing: "
         ) as caught:
             onnxq.quantize(net(), stats=some, compile=False)
         assert "--partial" in caught.value.hint
         found = onnxq.quantize(net(), stats=some, compile=False, partial=True).report["calibration"]
-        assert (found["samples"], found["missing"]) == (3, merged.missing)
+        assert (found["samples"], found["missing"]) == (5, merged.missing)
         assert any("3 of the 8 samples that calibrate; missing: " in note for note in found["notes"])
 
     @pytest.mark.parametrize(
@@ -334,7 +334,7 @@ def test_interrupted_workers_keep_what_they_did(tmp_path: Path, capfd: pytest.Ca
 
 
 class TestInterrupted:
-    @pytest.mark.parametrize("after", [1, 5, COUNT - 4])
+    @pytest.mark.parametrize("after", [1, 5, COUNT - 1])
     def test_goes_on(self, after: int, data: Path, whole: bytes, run: list[int], tmp_path: Path) -> None:
         output = tmp_path / "a.npz"
         interrupted(after, net(), data, output, exact=True)
@@ -344,12 +344,12 @@ class TestInterrupted:
         told: list[tuple[int | None, int | None]] = []
         calibrate(net(), data, output, exact=True, observe=lambda step, *done: told.append(done))
         assert len(first) == after
-        assert len(run) == COUNT - 4 - after
+        assert len(run) == COUNT - 1 - after
         assert not set(first) & set(run)
         assert output.read_bytes() == whole
         assert names(tmp_path) == {"a.npz"}
         done = [entry for entry in told if entry != (None, None)]
-        assert done == [(n, COUNT - 4) for n in range(after + 1, COUNT - 3)]
+        assert done == [(n, COUNT - 1) for n in range(after + 1, COUNT)]
 
     def test_again_and_again(self, data: Path, whole: bytes, run: list[int], tmp_path: Path) -> None:
         output = tmp_path / "a.npz"
@@ -381,7 +381,7 @@ class TestInterrupted:
         assert len(run) == 5
         np.save(data / f"{index:02}.npy", good)
         calibrate(net(), data, tmp_path / "a.npz", exact=True)
-        assert len(run) == COUNT - 4 + 1
+        assert len(run) == COUNT - 1 + 1
         assert (tmp_path / "a.npz").read_bytes() == whole
 
     @pytest.mark.usefixtures("by_place")
@@ -421,7 +421,7 @@ class TestInterrupted:
         interrupted(5, net(), data, tmp_path / "a.npz", exact=True)
         run.clear()
         calibrate(model, data, tmp_path / "a.npz", **options)
-        assert len(run) == options.get("samples", COUNT - 4)
+        assert len(run) == options.get("samples", COUNT - 1)
         calibrate(model, data, tmp_path / "whole.npz", **options)
         assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "whole.npz").read_bytes()
         assert names(tmp_path) == {"a.npz"}
@@ -432,7 +432,7 @@ class TestInterrupted:
             np.save(data / f"{index:02}.npy", row)
         run.clear()
         calibrate(net(), data, tmp_path / "a.npz")
-        assert len(run) == COUNT - 4
+        assert len(run) == COUNT - 1
         assert names(tmp_path) == {"a.npz"}
 
     def test_what_is_of_another_shard_is_not_used(self, data: Path, run: list[int], tmp_path: Path) -> None:
@@ -440,7 +440,7 @@ class TestInterrupted:
         interrupted(2, net(), data, tmp_path / "a.npz", shard=(2, 2))
         run.clear()
         calibrate(net(), data, tmp_path / "a.npz", shard=(2, 2))
-        assert len(run) == 2
+        assert len(run) == 3
         calibrate(net(), data, tmp_path / "b.npz", shard=(2, 2))
         assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
 
@@ -531,7 +531,7 @@ class TestRefusals:
         with pytest.raises(UserError, match=r"differ in their model"):
             onnxq.merge_stats([one, two], tmp_path / "a.npz")
         calibrate(net(), data, two)
-        with pytest.raises(UserError, match=r"sample \d+ is in two of the statistics \(4 samples are\)"):
+        with pytest.raises(UserError, match=r"sample \d+ is in two of the statistics \(6 samples are\)"):
             onnxq.merge_stats([one, two], tmp_path / "a.npz")
         for part in (one, tmp_path / "data" / ".." / "1.npz"):
             before = one.read_bytes()

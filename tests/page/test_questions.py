@@ -217,7 +217,9 @@ def _(facts: Facts) -> None:
     one, other = facts.outputs(FLOAT), facts.outputs(facts.path)
     said = number_after(facts.page.said_in("verdict"), "Accuracy, SQNR about the mean")
     assert said == pytest.approx(levels(one, other, one.mean(0)), abs=0.06)
-    assert f"on {len(facts.judging)} samples kept apart" in facts.page.said_in("verdict")
+    crossed = len(facts.judging) - len(facts.held)
+    both = f"on {len(facts.held)} other samples, and {crossed} by what others fitted"
+    assert both in facts.page.said_in("verdict")
 
 
 @asked("Which output is worst, and by how much?", "verdict")

@@ -14,7 +14,7 @@ from onnxq.judge.policies import STEP
 from onnxq.task.boxes import Detections
 from onnxq.task.counted import CountedTask
 from onnxq.task.layout import Boxes, CandidateColumns, Classes, Layout, PixelClasses, Spans, Tokens
-from onnxq.task.margins import LOWEST, Moves, of_boxes, of_classes
+from onnxq.task.margins import Moves, of_boxes, of_classes
 from onnxq.task.measures import agreed
 
 BOXES = Boxes(CandidateColumns(("y",), 0, 4), CandidateColumns(("y",), 4))

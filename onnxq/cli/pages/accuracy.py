@@ -43,9 +43,9 @@ def accuracy_section(
         page.section("Accuracy", f"not measured: {why}", "yellow")
         return
     count = accuracy[0].samples
-    alone = calibration.held_out_code != "apart"
-    samples = f"{counted(count, 'sample')} kept apart"
-    on = calibration.held_out if alone else samples
+    alone = calibration.held_out_code == "shared"
+    apart = f"{counted(count, 'sample')} kept apart"
+    on = apart if calibration.held_out_code == "apart" else calibration.held_out
     text = f"{format} against float on {on}; {intervals_line(count)}"
     if about_mean is not None:
         page.section("Accuracy", about_mean_line(about_mean))
