@@ -153,7 +153,8 @@ class Sampling:
     def looking(self, most: int) -> Iterator[Sample]:
         """The first of those that calibrated, then of all others, for a look that decides nothing."""
         assert self.parts is not None
-        rest = [index for index in self.parts.indices if index not in self.parts.calibrating]
+        calibrating = frozenset(self.parts.calibrating)
+        rest = [index for index in self.parts.indices if index not in calibrating]
         others = self.source.good(rest) if self.source is not None and rest else ()  # of an iterator: none
         return itertools.islice(itertools.chain(self.fitting(most), self._good(others)), most)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -205,12 +204,14 @@ class _Repairing:
         )
 
     def _samples(self) -> Iterator[Sample]:
-        """Those that calibrated and those that chose, each once."""
-        seen = set[int]()
-        for sample in itertools.chain(
-            self._sampling.fitting(self._options.repair_samples), self._sampling.choosing()
-        ):
-            if sample.index not in seen:
+        """Those that chose, and so many of those that calibrated, each once."""
+        most, seen = self._options.repair_samples, set[int]()
+        for sample in self._sampling.choosing():
+            seen.add(sample.index)
+            yield sample
+        most += len(seen)
+        for sample in self._sampling.fitting(most):
+            if sample.index not in seen and len(seen) < most:
                 seen.add(sample.index)
                 yield sample
 
