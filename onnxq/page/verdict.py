@@ -161,10 +161,9 @@ def _short(name: str) -> str:
 def _accuracy(report: Report, near: tuple[Judged, ...]) -> list[Fact]:
     about, facts = part_of(AboutMeanPart, report.about_mean), []
     calibration = part_of(CalibrationPart, report.calibration)
-    on = calibration.held_out
-    if about.samples and calibration.held_out_code == "apart":
-        on = f"{counted(about.samples, 'sample')} kept apart"
-    note = f"on {on}" if about.samples else ""
+    on = f"{counted(about.samples, 'sample')} kept apart" if about.samples else ""
+    on = calibration.held_out if about.samples and calibration.held_out_code == "crossed" else on
+    note = f"on {on}" if on else ""
     note += f"; {INTERVALS}" if about.interval else ""
     together = number(about.sqnr_about_mean_db)
     not_verified = calibration.not_verified
