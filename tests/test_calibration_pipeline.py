@@ -384,10 +384,10 @@ def test_the_best_method_is_chosen_on_other_samples(roles: Roles, outliers: int,
     """They calibrate as well, and the same samples calibrate each method alone: all that do not verify."""
     model, data = net(ONE), samples(64)
     if outliers:  # only those that calibrate and do not choose have them
-        quantize(model, data, samples=40)
+        quantize(model, data)
         data = spoiled(data, sorted({*roles.calibrated} - {*roles.chose})[:outliers], 1e5)
         vars(roles).update(calibrated=[], chose=[], verified=[])
-    result = quantize(model, data, samples=40)
+    result = quantize(model, data)
     used, apart, held = set(roles.calibrated), set(roles.chose), set(roles.verified)
     assert (len(used), len(apart), len(held)) == (40 + 16, 16, 8)
     assert apart < used
@@ -402,7 +402,7 @@ def test_the_best_method_is_chosen_on_other_samples(roles: Roles, outliers: int,
         by_itself = quantize(
             model,
             data,
-            samples=40 + 16,
+            samples=56,
             method=name,
             percentile=float(value[0]) if name == "percentile" else 99.99,
             constant=float(value[0]) if name == "average" else 0.01,
@@ -533,7 +533,7 @@ def test_search_tries_percentiles_only(roles: Roles) -> None:
     apart, found = [data[i] for i in sorted(set(roles.chose))], {}
     for trial in choice["trials"]:
         percentile = float(trial["method"].split()[1])
-        other = quantize(model, data, method="percentile", percentile=percentile, samples=40 + 16)
+        other = quantize(model, data, method="percentile", percentile=percentile, samples=40)
         found[trial["method"]] = noise(model, other.model, apart)
         if trial["samples"] == len(apart):
             assert trial["sqnr_db"] == pytest.approx(sqnr(model, other.model, apart), abs=0.02)
@@ -582,7 +582,7 @@ def test_statistics_of_a_file_give_the_same_model(tmp_path: Path, roles: Roles) 
     assert {key for key in ours if ours[key] != theirs[key]} == {"stats_file"}
     onnxq.calibrate(model, data, path, samples=40, seed=3)
     for method in ("entropy", "average"):
-        alone = quantize(model, data, method=method, samples=40 + 16, seed=3)
+        alone = quantize(model, data, method=method, samples=40, seed=3)
         assert same_bytes(alone, quantize(model, data, method=method, stats=path))
 
 

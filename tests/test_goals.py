@@ -708,8 +708,8 @@ def test_samples_that_verify_decide_nothing(
     roles = reads.of
     assert all(roles.values())
     assert sum(map(len, roles.values())) - len(roles["calibrating"]) == len(decided_apart(roles))
-    assert roles["proposing"] <= roles["calibrating"]
     if samples == 512:
+        assert roles["proposing"] <= roles["calibrating"]
         assert roles["confirming"] <= roles["calibrating"]
         assert roles["calibrating"] | held == set(range(count))
     else:

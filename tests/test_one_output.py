@@ -106,7 +106,8 @@ def test_repair_is_judged_by_parts() -> None:
 
 
 def test_a_tensor_of_one_scale_is_a_whole() -> None:
-    model = detector()
+    model = onnx.ModelProto()
+    model.CopyFrom(detector())  # that one is everybody's
     model.graph.output[0].name = "scores"
     model.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 2
     found = onnxq.quantize(model, DATA[:8], **PLAIN)

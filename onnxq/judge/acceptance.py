@@ -156,6 +156,11 @@ class Gain:
         return Gain(db, leading, alike, worst, price, interval, answers, outputs_db)
 
     @property
+    def nearer_db(self) -> float:
+        """By how much the outputs alone are nearer, dB: what is told of what is taken."""
+        return self.db if self.outputs_db is None else self.outputs_db
+
+    @property
     def said(self) -> str:
         """`1.20 dB`, or `1.20 dB (the outputs alone -0.10 dB)`: answers have a say, or enough is enough."""
         if self.outputs_db is None or abs(self.db - self.outputs_db) < LEAST_DB:

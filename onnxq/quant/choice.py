@@ -18,6 +18,7 @@ from onnxq.base.reason import Reason
 from onnxq.data.split import BLOCKS
 from onnxq.judge.about_mean import AboutMeanMeter
 from onnxq.judge.acceptance import Gain, Levels
+from onnxq.judge.answers import AnswersChange
 from onnxq.judge.comparable import OutputLeftOut, not_compared
 from onnxq.judge.policies import HOPELESS, INSTEAD_OF_PRIOR, PROMISING, THRESHOLD, TOGETHER
 from onnxq.judge.sqnr import ROUNDING
@@ -214,6 +215,7 @@ class _Race:
         self._alive = list(range(len(scales)))
         self._groups: list[AboutMeanMeter] = []
         self._levels: dict[int, Levels] = {}  # of those that stayed
+        self._said: dict[int, str] = {}  # of those that did not
         self.results: dict[int, tuple[float, int]] = {}
 
     def run(self, samples: Iterable[Feeds]) -> None:
@@ -276,12 +278,14 @@ class _Race:
 
     def said(self, candidate: int) -> str:
         """What a candidate is shown to do to the answers, beside the prior; "": nothing."""
-        change = self._gains(0)[candidate].answers if candidate in self._alive[1:] else None
-        return change.said if change is not None and change.shown else ""
+        if candidate not in self._alive:
+            return self._said[candidate]
+        return _of_answers(self._gains(0)[candidate].answers) if candidate else ""
 
     def _leave_out(self) -> None:
         """Leaves out what is surely hopeless beside the best of those that lose no answers."""
         answers = {i: gain.answers for i, gain in self._gains(0).items()}
+        self._said = {i: _of_answers(change) for i, change in answers.items()}
         keeping = [i for i, change in answers.items() if change is None or change.shown >= 0]
         top = min([0, *keeping], key=self._order)
         lost = {i: Gain.of(self.of(i), self.of(top)) for i in self._alive if i != top}
@@ -294,6 +298,11 @@ class _Race:
         """Whether each candidate is surely better or worse than the prior, or as good."""
         gains = self._gains(0).values()
         return all(abs(gain.lead) > _CLEAR or abs(gain.db) < _CLOSE for gain in gains)
+
+
+def _of_answers(change: AnswersChange | None) -> str:
+    """What is shown to become of answers; "": nothing."""
+    return change.said if change is not None and change.shown else ""
 
 
 def _joined(groups: Sequence[AboutMeanMeter], later: Sequence[AboutMeanMeter]) -> list[AboutMeanMeter]:

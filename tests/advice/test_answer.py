@@ -532,7 +532,7 @@ def test_what_the_user_switched_off_is_the_cause_and_its_command_mends_it(tmp_pa
     one_great_channel(tmp_path)
     ran = run(tmp_path, *QUANTIZE, "-o", "q.onnx")
     lost = json.loads((tmp_path / "q.report.json").read_text())
-    assert ran.out.splitlines()[1].strip() == "repair is switched off (--repair none)"
+    assert "repair is switched off (--repair none)" in ran.out.splitlines()[1:3][-1]
     run(tmp_path, *shlex.split(lost["advice"]["command"])[1:], "--force")
     mended = json.loads((tmp_path / "q.report.json").read_text())
     levels = [one["about_mean"]["worst_output_db"] for one in (lost, mended)]

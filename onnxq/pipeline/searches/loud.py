@@ -267,7 +267,7 @@ class _Looking:
         if gain is None:
             self._refused = f"not measured: {not_compared()}"
             return
-        heads = replace(self._heads, gain_db=gain.db, chosen_gain_db=chosen.db)
+        heads = replace(self._heads, gain_db=gain.nearer_db, chosen_gain_db=chosen.nearer_db)
         refused = replace(policies.LOUD, least_db=least).refusal(chosen)
         refused = refused or replace(policies.LOUD_CONFIRMED, least_db=least).refusal(gain)
         if not refused and not _bears(before, after):
@@ -413,7 +413,9 @@ def _gain_of(before: Levels, after: Levels, output: str) -> Gain | None:
     gain, was, now = Gain.of(before, after), before.of_all.levels, after.of_all.levels
     if not output:
         return gain
-    return replace(gain, db=now[output] - was[output]) if output in was and output in now else None
+    if output not in was or output not in now:
+        return None
+    return replace(gain, db=now[output] - was[output], outputs_db=None)
 
 
 def _matters(gain: Gain) -> bool:
