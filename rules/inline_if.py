@@ -18,6 +18,9 @@ from onnxq.rule import Fires, Node, Skip, Skips, Tensor, required, rule
 def inline_if(node: Node) -> dict[int, Tensor] | None:
     (condition,) = required(node, 1)
     if not condition.is_constant:
+        if condition.producer is None:
+            states = f"--freeze {condition.name}=true, or false, states it"
+            raise Skip(f"the condition is the input {condition.name!r}: {states}")
         raise Skip("the condition is not known before the model runs")
     branch = "then_branch" if condition.scalar else "else_branch"
     return dict(enumerate(node.body(branch)))
@@ -46,6 +49,14 @@ EXAMPLES = [
     Skips(
         """<ir_version: 8, opset_import: ["" : 17]>
         g (bool c, float[2, 3] x) => (float[2, 3] y) {
+            y = If (c) <then_branch = b1 () => (float[2, 3] a) { a = Relu (x) },
+                        else_branch = b2 () => (float[2, 3] b) { b = Exp (x) }> }""",
+        because="--freeze c=true",
+    ),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[2, 3] x) => (float[2, 3] y) <float n = {0}> {
+            m = ReduceMean <keepdims = 0> (x)  c = Greater (m, n)
             y = If (c) <then_branch = b1 () => (float[2, 3] a) { a = Relu (x) },
                         else_branch = b2 () => (float[2, 3] b) { b = Exp (x) }> }""",
         because="not known",

@@ -68,7 +68,18 @@ QUICK = {
 }  # fmt: skip
 
 # Flags about the screen and the exit code, which a function has not; CSV is the rows of what it returns.
-ON_SCREEN = {"help", "quiet", "verbose", "as_json", "all_rows", "csv", "strict", "config", "help_all"}
+ON_SCREEN = {
+    "help",
+    "quiet",
+    "verbose",
+    "as_json",
+    "all_rows",
+    "csv",
+    "strict",
+    "exit_zero",
+    "config",
+    "help_all",
+}
 
 # Flags whose keyword has another name, "" for none: it is another function, or what is shown of the result.
 RENAMED = {

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from onnxq.analysis.reports import part_of
+from onnxq.analysis.reports import number, part_of
+from onnxq.base.shown import counted
+from onnxq.data.split import HELD_OUT, given_for
+from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.report import Report
+from onnxq.judge.intervals import Interval
 from onnxq.task.measures import FigureKind
 from onnxq.task.meter import TaskFigure, TaskPart
 
@@ -49,13 +54,41 @@ def answers_lost(report: Report) -> AnswersLost | None:
     return AnswersLost(f"{figure.said}: fewer than {least:g} %", least, sure)
 
 
-def chance(report: Report) -> str:
-    """That enough answers are kept, but of so few that it may be chance, in words; "" where it is not so."""
-    figure = _figure(report)
-    if figure is None or figure.percent is None or figure.percent < _least(figure):
+@dataclass(frozen=True, slots=True)
+class NearSoFar:
+    """Enough answers are kept, but of so few samples that fewer may be on others.
+
+    Attributes:
+        said: how many are kept, in words.
+        do: how many more samples tell, in words; "" where that is not known.
+    """
+
+    said: str
+    do: str
+
+
+def near_so_far(report: Report) -> NearSoFar | None:
+    """That enough are kept, but on other samples perhaps not; None where that is sure, or fewer are kept."""
+    figure, part = _figure(report), part_of(TaskPart, report.task)
+    if figure is None or figure.percent is None or figure.percent < _least(figure) or _is_sure(figure, part):
+        return None
+    low = 0.0 if figure.interval is None else figure.interval.low
+    said = f"near, on too few samples: {figure.said}; the lower end has to be {part.ship_from:g} % or more"
+    return NearSoFar(said, _more(report, figure.percent, low, part.ship_from))
+
+
+def _more(report: Report, percent: float, low: float, wanted: float) -> str:
+    """How many more samples raise the lower end to what is wanted, where as large a share is kept."""
+    judged = number(report.accuracy[0].samples) if report.accuracy else None
+    if judged is None or percent <= wanted:
         return ""
-    is_few = figure.interval is not None and figure.interval.low < _least(figure) and figure.whole < TELLING
-    return f"{figure.said}: with so few it may be chance" if is_few else ""
+    trials = Interval.trials(percent / 100, wanted / 100)
+    now = Interval.trials(percent / 100, low / 100) if low > 0 else judged
+    needed = math.ceil(judged * trials / now)
+    is_crossed = part_of(CalibrationPart, report.calibration).held_out_code == "crossed"
+    if is_crossed and judged < HELD_OUT:  # all that were given judged
+        return f"give {counted(given_for(needed) - int(judged), 'more sample')}, like those in use"
+    return f"give {given_for(needed)} samples in all, like those in use"
 
 
 def read_and_kept(report: Report) -> frozenset[str]:
@@ -63,8 +96,11 @@ def read_and_kept(report: Report) -> frozenset[str]:
     figure, part = _figure(report), part_of(TaskPart, report.task)
     if figure is None or figure.percent is None or figure.percent < _least(figure):
         return frozenset()
-    sure = figure.whole >= TELLING or (figure.interval is not None and figure.interval.low >= _least(figure))
-    return frozenset(part.reads) if sure else frozenset()
+    return frozenset(part.reads) if _is_sure(figure, part) else frozenset()
+
+
+def _is_sure(figure: TaskFigure, part: TaskPart) -> bool:
+    return figure.interval is not None and figure.interval.low >= part.ship_from
 
 
 def _figure(report: Report) -> TaskFigure | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from onnxq.advice.answers import answers_lost, chance, read_and_kept
+from onnxq.advice.answers import answers_lost, near_so_far, read_and_kept
 from onnxq.advice.asked import again, given
 from onnxq.advice.causes import STAY_FLOAT, in_float16, likely, of_bytes, of_data
 from onnxq.advice.lost import LEAST_ABOUT_MEAN, judged, lost_words
@@ -25,9 +25,6 @@ from onnxq.judge.intervals import LEAST_GROUPS
 from onnxq.judge.policies import BAD_DB, ENOUGH_FOR_ALL_DB
 from onnxq.task.meter import TaskPart
 
-FEW_ANSWERS = 20
-"""Of fewer detections their share tells next to nothing."""
-
 WIDE = 16
 """So many times the usual size the largest is in a profile that is told."""
 
@@ -44,7 +41,7 @@ def findings(report: Report) -> Iterator[AdviceFinding]:
     yield from _spread(report)
     yield from _quantized(report)
     yield from _doubts(report)
-    yield from _chance(report)
+    yield from _near(report)
     yield from _bytes(report)
     yield from _not_asked(report)
     yield from _few(report)
@@ -157,8 +154,7 @@ def _accuracy(report: Report) -> Iterator[AdviceFinding]:
     near = [one for one in judged(report.accuracy, report.about_mean) if one.output not in kept]
     lost = lost_words(near, _short)
     figures = part_of(TaskPart, report.task).figures
-    few = _are_few(report)
-    if answers is not None and (answers.sure or not few):
+    if answers is not None:
         goal = ("--min-agreement", f"{answers.least:g}")
         said = answers.said + ("" if answers.sure else "; with so few it may be chance")
         causes = likely(report, goal) if answers.sure else _unsure(report, likely(report, goal))
@@ -169,11 +165,6 @@ def _accuracy(report: Report) -> Iterator[AdviceFinding]:
         yield AdviceFinding("lost", "bad", f"{lost}{figure}", likely(report, ("--min-sqnr", "20")))
     elif not figures:
         yield from _level(report)
-    elif few:
-        yield AdviceFinding(
-            "few-answers", "open", f"{figures[0].said}: too few to tell",
-            (LikelyCause("few-samples", "", "", "give samples with more of what the model detects"),),
-        )  # fmt: skip
     elif figures[0].percent is None:
         yield AdviceFinding(
             "no-answers", "open", figures[0].said,
@@ -181,13 +172,6 @@ def _accuracy(report: Report) -> Iterator[AdviceFinding]:
              "prepared differently from training", "onnxq data shows what is fed",
              "give samples like those in use, prepared as in training")),
         )  # fmt: skip
-
-
-def _are_few(report: Report) -> bool:
-    """Whether the float model detects so little that its share tells nothing."""
-    figures = part_of(TaskPart, report.task).figures
-    found = number(figures[0].whole) if figures and figures[0].kind == "detections" else None
-    return found is not None and 0 < found < FEW_ANSWERS
 
 
 def _unjudged(report: Report) -> Iterator[LikelyCause]:
@@ -261,21 +245,20 @@ def _spread(report: Report) -> Iterator[AdviceFinding]:
     level, interval = number(about.worst_output_db), about.worst_interval
     if level is None or interval is None or not part_of(TaskPart, report.task).figures:
         return
+    if about.worst_output in read_and_kept(report):
+        return
     if level < BAD_DB and interval.low < LEAST_ABOUT_MEAN and interval.high - interval.low > BAD_DB:
         said = f"the worst output, {_short(about.worst_output or '')!r}, has {decibels(level, interval)}"
         said += ": on other samples it may be below 0 dB, where the error is larger than the signal"
         yield AdviceFinding("spread", "open", said, _unsure(report, likely(report)[:1]))
 
 
-def _chance(report: Report) -> Iterator[AdviceFinding]:
-    """That enough answers are kept, but of so few that it may be chance, and the outputs are far off."""
-    about, kept = part_of(AboutMeanPart, report.about_mean), chance(report)
-    level = number(about.worst_output_db)
-    if kept and level is not None and level < BAD_DB and not _are_few(report):
-        far = (
-            f"the worst output, {_short(about.worst_output or '')!r}, has {decibels(level)}, which is little"
-        )
-        yield AdviceFinding("chance", "open", f"{kept}; {far}", _unsure(report, likely(report)[:1]))
+def _near(report: Report) -> Iterator[AdviceFinding]:
+    """That enough answers are kept, but of so few samples that fewer may be on others."""
+    near = near_so_far(report)
+    if near is not None:
+        more = LikelyCause("few-samples", "", "", near.do or "give more samples, like those in use")
+        yield AdviceFinding("few-answers", "open", near.said, (*of_data(report), more))
 
 
 def _few(report: Report) -> Iterator[AdviceFinding]:
@@ -350,7 +333,7 @@ def _asking_for_more(report: Report) -> str:
 
 def _quantized(report: Report) -> Iterator[AdviceFinding]:
     plan, engine, format = part_of(PlanPart, report.plan), report.engine, report.number_format
-    if plan.layers and not plan.own_pairs_read and not any(one.quantized for one in plan.layers):
+    if report.plan and not plan.own_pairs_read and not any(one.quantized for one in plan.layers):
         met = [one for one in part_of(GoalPart, report.goal).gates if one.met]
         held = sum(one.code == "other-codes" for one in plan.kept_float)
         said = "nothing is quantized: the file is a float model"
@@ -362,7 +345,8 @@ def _quantized(report: Report) -> Iterator[AdviceFinding]:
             )
         act = "ask for less, or make it in plain float16"
         half = LikelyCause("float16", "", "", act, in_float16(report))
-        yield AdviceFinding("no-int8", "bad", said, (*_ineligible(report), *(half,) * bool(met)))
+        causes = (*_ineligible(report), *_in_bodies(report), *(half,) * bool(met))
+        yield AdviceFinding("no-int8", "bad", said, causes)
         return
     if engine.status == "compiled" and engine.not_int8:
         names = engine.not_int8
@@ -441,6 +425,13 @@ def _ineligible(report: Report) -> Iterator[LikelyCause]:
             "", f"{_LARGER if dynamic else _EXPORT} makes them eligible" * few,
             again(report, without=("--batch",), more=("--batch", larger)) if few and dynamic else "",
         )  # fmt: skip
+
+
+def _in_bodies(report: Report) -> Iterator[LikelyCause]:
+    """That layers are in the branches of an If: these stay as they are."""
+    for one in [one for one in report.near_misses if one.rule == "inline_if"][:1]:
+        said = f"layers in the branches of {_short(one.node)!r} are not quantized: {one.reason}"
+        yield LikelyCause("in-body", said, "", "make one model for each value of its condition")
 
 
 # -- data and sizes ------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from onnxq.base.errors import UserError
 from onnxq.cli import options as flags
 from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
-from onnxq.options.settings import Papers
+from onnxq.options.settings import Outcome, Papers
 
 if TYPE_CHECKING:
     from onnxq.base.progress import Observer
@@ -66,7 +66,7 @@ def advise(
     found = Advised("advised", 1, str(path), tried.best, tuple(tried.attempts), tuple(tried.left))
     screen.result(found, lambda: advised_page(found))
     answer = tried.attempts[tried.best].answer
-    return int(answer is None or answer.answer == "do-not-ship")
+    return chosen.group(Outcome).exit_code("do-not-ship" if answer is None else answer.answer)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,11 +32,12 @@ def quantize(
     X.report.html. A target without Q/DQ pairs gets the repaired float model and a calibration cache.
 
     With a goal (--min-sqnr, --min-agreement, --max-drop) layers stay in float until the goal is met. If
-    nothing meets it, onnxq writes the nearest model, and the exit code is 1. Exit code 0 does not mean that
-    the model compiles: --strict adds that.
+    nothing meets it, onnxq writes the nearest model.
+
+    The exit code is 1 if the answer is "do not ship it", or a goal is missed. --strict makes it 1 with "not
+    known", too.
     """
     import onnxq
-    from onnxq.advice.advise import advise
     from onnxq.cli.kept import kept
     from onnxq.cli.pages.end import end_screen
     from onnxq.cli.pages.short import short_screen
@@ -45,10 +46,10 @@ def quantize(
     from onnxq.targets import load_target
 
     repairs, compilation = repairs_of(chosen), chosen.group(Compilation)
-    format, strict = chosen.group(Format), chosen.group(Outcome).strict
+    format, outcome = chosen.group(Format), chosen.group(Outcome)
     target = load_target(repairs.target)
     path = output or chosen.made(model)
-    if strict:
+    if outcome.strict:
         _check_strict(target, no_engine=not compilation.compile)
     papers = chosen.group(Papers)
     check_servers(papers.servers, target)
@@ -66,8 +67,7 @@ def quantize(
     report = result.report
     long = screen.verbose or compilation.gpu is not None
     screen.result(report, lambda: end_screen(report, estimated=True) if long else short_screen(report))
-    failed = strict and (report.engine.status == "not-run" or advise(report).answer == "do-not-ship")
-    return int(failed or (report.goal is not None and not report.goal.met))
+    return outcome.exit_code(result.advice.answer, missed=report.goal is not None and not report.goal.met)
 
 
 def given(chosen: Chosen) -> tuple[Any, dict[str, Any]]:

@@ -167,6 +167,14 @@ def split(
     return _IndexSplit(source, calibrating, choosing, confirming, order[verifies:], left[:more])
 
 
+def given_for(judging: int) -> int:
+    """How many samples are to be given, at least, for so many to judge.
+
+    Up to `HELD_OUT` all of them do, each by what others fitted; of more an eighth verifies.
+    """
+    return judging if judging <= HELD_OUT else _HOLD_EVERY * judging
+
+
 def _refuse_seen(seen: Collection[int] | None) -> None:
     """Refuses samples that calibrated before, of data that are to be had once only."""
     if seen is not None:

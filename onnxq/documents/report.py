@@ -35,7 +35,7 @@ from onnxq.rewrite.whole import WholeProof
 from onnxq.task.meter import TaskPart
 from onnxq.task.output_pictures import OutputPictures
 
-REPORT_SCHEMA = 8
+REPORT_SCHEMA = 9
 """What is written. A report of schema 1 has no `kind`, and no fields for what was left out."""
 
 
@@ -101,7 +101,7 @@ class Report(Run):
 
     Attributes:
         kind: "report".
-        schema: 8.
+        schema: 9.
         nodes_before: how many nodes the original had.
         assumptions: what changes rely on.
         changes: the changes that were kept, in order.
@@ -189,7 +189,7 @@ class PlanReport(Run):
 
     Attributes:
         kind: "plan".
-        schema: 8.
+        schema: 9.
         plan: what would be quantized.
         calibration: what calibration found, or that there was none.
         repair: what repair of accuracy did; None where it was not asked for.
@@ -264,7 +264,7 @@ class SensitivityReport(Run):
 
     Attributes:
         kind: "sensitivity".
-        schema: 8.
+        schema: 9.
         sensitivity: what causes the error.
     """
 

@@ -86,13 +86,13 @@ class SchemaList(Shown, DocumentPart):
 
 
 _KINDS = (
-    DocumentKind("report", 8, "onnxq.documents.report:Report", ("quantize", "sanitize"),
+    DocumentKind("report", 9, "onnxq.documents.report:Report", ("quantize", "sanitize"),
         "what a run did and found: X.report.json"),
     DocumentKind("advised", 1, "onnxq.documents.advised:Advised", ("advise",),
         "what was tried because of the advice"),
-    DocumentKind("plan", 8, "onnxq.documents.report:PlanReport", ("plan",),
+    DocumentKind("plan", 9, "onnxq.documents.report:PlanReport", ("plan",),
         "what would be quantized, and why"),
-    DocumentKind("sensitivity", 8, "onnxq.documents.report:SensitivityReport", ("sensitivity",),
+    DocumentKind("sensitivity", 9, "onnxq.documents.report:SensitivityReport", ("sensitivity",),
         "what can be left in float, ranked"),
     DocumentKind("calibration", 3, "onnxq.documents.statistics:StatisticsTaken", ("calibrate",),
         "the statistics that were taken"),
@@ -112,7 +112,7 @@ _KINDS = (
         "the weights of layers and channels"),
     DocumentKind("memory", 1, "onnxq.analysis.memory:ModelMemory", ("memory",),
         "what a model holds in memory"),
-    DocumentKind("comparison", 5, "onnxq.pipeline.comparing:Comparison", ("compare",),
+    DocumentKind("comparison", 6, "onnxq.pipeline.comparing:Comparison", ("compare",),
         "the outputs of two models on data"),
     DocumentKind("analysis", 1, "onnxq.documents.analysis:Analysis", ("analyze",),
         "two stages of a model, layer by layer"),

@@ -85,6 +85,16 @@ class Interval(DocumentPart):
         return _score(share, trials, _NORMAL)
 
     @staticmethod
+    def trials(share: float, low: float) -> float:
+        """How many trials a share needs for the lower end of `of_share` to be `low`: that, solved for them.
+
+        Args:
+            share: 0 to 1.
+            low: the lower end, above 0 and below the share.
+        """
+        return _NORMAL**2 * low * (1 - low) / (share - low) ** 2
+
+    @staticmethod
     def of_ratio(parts: Sequence[float], wholes: Sequence[float]) -> Interval | None:
         """That of a share that is counted in samples of several each: the ratio of two sums.
 

@@ -103,6 +103,7 @@ class _GoalOfCompare(TypedDict, total=False):
     min_agreement: float | tuple[str, float] | None
     task: str | None
     labels: PathLike | None
+    ship_from: float | None
     max_drop: float | None
     eval: PathLike | Callable[..., Any] | None
     weigh: Mapping[str, float] | None
@@ -161,6 +162,7 @@ class _Goal(TypedDict, total=False):
     min_agreement: float | tuple[str, float] | None
     task: str | None
     labels: PathLike | None
+    ship_from: float | None
     max_drop: float | None
     eval: PathLike | Callable[..., Any] | None
     max_float: float | None

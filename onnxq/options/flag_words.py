@@ -40,6 +40,7 @@ _ELSEWHERE = {
     "config": "only the command line reads onnxq.toml: give its options as keywords",
     "budget": "it is of the command line, onnxq advise; result.advice says what to try",
     "strict": "there is no exit code: look at what it returns",
+    "exit_zero": "there is no exit code: look at what it returns",
     "all": _SCREEN,
     "match": _SCREEN,
     "op": _SCREEN,

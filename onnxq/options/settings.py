@@ -629,12 +629,31 @@ class Outcome(Group, title=Compilation.TITLE, table="engine"):
     """What a run is asked for.
 
     Attributes:
-        strict: whether the exit code is 1 where the result is not to be shipped, or was not compiled.
+        strict: whether the exit code is 1 with any answer but "ship it".
+        exit_zero: whether it is 0 with any answer; a goal that is missed still ends with 1.
+
+    Raises:
+        UserError: both are asked for.
     """
 
-    strict: bool = option(
-        False, 'Exit with 1 if the answer is "do not ship it", or if nothing was compiled.', FLAG
-    )
+    strict: bool = option(False, 'Exit with 1 unless the answer is "ship it".', FLAG)
+    exit_zero: bool = option(False, "Exit with 0 whatever the answer is, unless a goal is missed.", FLAG)
+
+    def _check(self) -> None:
+        if self.strict and self.exit_zero:
+            raise UserError(
+                "--strict and --exit-zero ask for opposite exit codes", hint="leave one of them out"
+            )
+
+    def exit_code(self, answer: str, *, missed: bool = False) -> int:
+        """What a command ends with.
+
+        Args:
+            answer: "ship", "do-not-ship" or "not-known".
+            missed: whether a goal is missed.
+        """
+        bad = "do-not-ship" if not self.strict else "not-known"
+        return int(missed or (not self.exit_zero and answer in ("do-not-ship", bad)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -725,6 +744,8 @@ class Goal(
         task: what the model is for and how outputs are read (docs/tasks.md); None: as the graph says.
         labels: what is right for the samples, by the names of their files (docs/tasks.md): the float model's
             and int8's accuracy by it are told; they decide nothing.
+        ship_from: percent of the float model's answers from which on a result is shipped: what other samples
+            keep at least, the lower end of the 95 % interval. None: 80. It is no goal.
         max_drop: by how much the score of `eval` may be below the float model's, in its units.
         eval: a function that is called with a model, `{input: array}` to `{output: array}`. It returns one
             number a sample, whose mean is the score, or the score itself. Higher is better. Or
@@ -759,6 +780,10 @@ class Goal(
     labels: PathLike | None = option(
         None, "Ground truth: class folders or a list, COCO's JSON, YOLO's texts, masks.", kinds.PATH,
         metavar="PATH",
+    )  # fmt: skip
+    ship_from: float | None = option(
+        None, 'Least percentage of the answers for "ship it": the lower end of the interval. 80 by default.',
+        kinds.once(kinds.parsed("PERCENT, as in 80", kinds.real)), metavar="PERCENT",
     )  # fmt: skip
     max_drop: float | None = option(
         None, "Goal: the score of --eval falls by at most this much.",
@@ -796,6 +821,8 @@ class Goal(
             given = self.min_agreement
             percent = given[1] if isinstance(given, tuple) and len(given) == 2 else given
             _check_goal("least agreement", percent, 0, 100, "percent, as in 99")
+        if self.ship_from is not None:
+            _check_goal("least percentage that is shipped", self.ship_from, 0, 100, "percent, as in 80")
         if self.max_drop is not None:
             _check_goal("greatest drop", self.max_drop, 0, math.inf, "in the units of the score, as in 0.5")
         if self.max_float is not None:

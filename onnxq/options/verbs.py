@@ -71,7 +71,7 @@ _DATA = (DataPlace, Feeding, ImageOptions)
 _CALIBRATED = (*_DATA, Calibration)
 _QUANTIZED = (*_CALIBRATED, AccuracyRepair, Format)
 _MODEL = (Repairs, Inputs)
-_GATES = ("min_sqnr", "min_agreement", "task", "labels", "max_drop", "time_limit")
+_GATES = ("min_sqnr", "min_agreement", "task", "labels", "ship_from", "max_drop", "time_limit")
 _REPAIRING = ("enable", "skip", "prove", "pairs", "allow_interface_changes")
 _SEARCHED = ("max_float", "costs", "measure", "time_limit")
 
@@ -82,7 +82,7 @@ VERBS: Mapping[str, Verb] = {
         first=_flags("calib output target preset shape batch min-sqnr min-agreement keep-float repair"),
     ),
     "advise": Verb(
-        (*_QUANTIZED, Goal, Division, *_MODEL, Compilation, Papers, Details, Runtime),
+        (*_QUANTIZED, Goal, Division, *_MODEL, Compilation, Outcome, Papers, Details, Runtime),
         without=("allow_interface_changes", "shard"), config=True, function="quantize",
         first=_flags("calib output budget target preset shape batch min-agreement keep-float repair"),
     ),

@@ -87,7 +87,7 @@ def check_compiler(wanted: Compilation) -> None:
 
 
 def check_format(wanted: Compilation, target: Target) -> None:
-    """Refuses to compile for a GPU that has no numbers of a format of the run.
+    """Refuses a GPU that has no numbers of a format of the run.
 
     Args:
         wanted: what is asked of the compiler.
@@ -96,15 +96,18 @@ def check_format(wanted: Compilation, target: Target) -> None:
     Raises:
         UserError: it is such.
     """
-    for name in target.formats if wanted.compile else ():
+    stated = (
+        [(one.title, one.sm, "--gpu") for one in gpus_named(wanted.gpu)] if wanted.gpu is not None else []
+    )
+    stated += [(f"compute capability {wanted.sm / 10:.1f}", wanted.sm, "--sm")] if wanted.compile else []
+    for name in target.formats:
         least = target.limits.get(f"{name}-sm", 0)
-        if wanted.sm >= least:
-            continue
-        raise UserError(
-            f"compute capability {wanted.sm / 10:.1f} multiplies nothing in {name}: that came with "
-            f"{least / 10:.1f}",
-            hint=f"give --sm {least}, or --format int8",
-        )
+        for title, sm, flag in stated:
+            if sm < least:
+                raise UserError(
+                    f"{title} multiplies nothing in {name}: that came with {least / 10:.1f}",
+                    hint=f"give {f'--sm {least}' if flag == '--sm' else 'another --gpu'}, or --format int8",
+                )
 
 
 class Engines:

@@ -40,7 +40,7 @@ _EXAMPLES: Mapping[str, str] = {
     "body": '"fp16"', "io": '"fp32"', "scale_form": '"per-channel"', "plan": '"plan.toml"',
     "profile": '{x = "1x3x224x224:4x3x224x224:8x3x224x224"}', "gpu": '"l4"',
     "profile_weight": "{decode = 0.9}",
-    "min_sqnr": "30", "min_agreement": '"99"', "task": '"detect:yolov8"', "labels": '"labels.json"',
+    "ship_from": "80", "min_sqnr": "30", "min_agreement": '"99"', "task": '"detect:yolov8"', "labels": '"labels.json"',
     "max_drop": "0.5", "eval": '"score.py:top1"',
     "max_float": '"5%"', "weigh": "{logits = 2}", "time_limit": "600", "steps": '["bias", "shift"]',
     "layer_samples": "16", "deploy": '"triton"',

@@ -80,6 +80,7 @@ from onnxq.run.deployment import Deployment
 from onnxq.run.fusions import int8_operators
 from onnxq.run.ort import RunError
 from onnxq.task.known import NO_TASK, KnownTask
+from onnxq.task.meter import TaskPart
 
 NOT_VERIFIED = (
     "measured with Q/DQ pairs of the cache's scales, in onnxruntime; not verified: which layers {0} runs in "
@@ -305,7 +306,7 @@ class Quantization:
                 calibration=self._report(sampling, state, built, cache),
                 accuracy=_accuracy(built, verified),
                 about_mean=verified.gauge.about_mean if compared else None,
-                task=verified.gauge.task.part if compared else None,
+                task=_task_part(verified, pursuit.goal) if compared else None,
                 goal=(state.goal or GoalFound(mismatch=pursuit.mismatch(job))).part(pursuit, verified)
                 if compared
                 else None,
@@ -628,6 +629,11 @@ class Quantization:
         """The method, unless a calibration cache states every range."""
         stated = {code_of(entry.because) for entry in ranges.values()} == {STATED.code}
         return STATED if stated else str(self._options.default)
+
+
+def _task_part(verified: Verified, goal: Goal) -> TaskPart:
+    part = verified.gauge.task.part
+    return part if goal.ship_from is None else replace(part, ship_from=goal.ship_from)
 
 
 def _accuracy(built: Built, verified: Verified) -> tuple[OutputOfRun, ...]:

@@ -12,6 +12,7 @@ from onnxq.base.errors import unknown_name
 from onnxq.base.plain import DocumentPart
 from onnxq.judge.intervals import Interval
 from onnxq.judge.paired import SampleScores
+from onnxq.judge.policies import SHIP_FROM
 from onnxq.task.labelled import LabelsPart
 from onnxq.task.layout import Layout, Vectors
 from onnxq.task.measures import MEANS, Count, FigureKind, counts, kinds
@@ -112,6 +113,7 @@ class TaskPart(DocumentPart):
         labels: how right both models are by the user's labels; None without any.
         ask: what `--task` would say where it is likely and not known; "" where it is, or nothing is likely.
         reads: the outputs that the answers are read off.
+        ship_from: percent that the interval of the first figure begins at, at least, of what is shipped.
     """
 
     layout: str
@@ -121,6 +123,7 @@ class TaskPart(DocumentPart):
     labels: LabelsPart | None = None
     ask: str = ""
     reads: tuple[str, ...] = ()
+    ship_from: float = SHIP_FROM
 
 
 class TaskMeter:
