@@ -555,7 +555,7 @@ def test_strict_refuses_what_is_not_to_be_shipped(tmp_path: Path) -> None:
     ran = run(tmp_path, *words, "--force")
     assert (ran.code, ran.out.startswith("Do not ship it: y has little to do")) == (0, True)
     assert "trtexec" not in ran.out
-    assert "N 1 (assumed; state it with --batch MIN:OPT:MAX)" in ran.out
+    assert "N 1 (assumed: --batch MIN:OPT:MAX states it)" in ran.out
     assert run(tmp_path, *words, "--force", "--strict").code == 1
 
 
@@ -568,9 +568,9 @@ def test_what_nobody_stated_of_the_sizes_is_said(tmp_path: Path) -> None:
             info.type.tensor_type.shape.dim[axis].dim_param = name
     onnx.save(model, tmp_path / "net.onnx")
     ran = run(tmp_path, *QUANTIZE, "--force")
-    assert "H 8, W 8: the samples have no other size; --profile allows more" in " ".join(ran.out.split())
+    assert "H 8, W 8, as in the samples: the engine takes no others (assumed: --profile INPUT" in " ".join(ran.out.split())
     stated = run(tmp_path, *QUANTIZE, "--force", "--profile", "x=1x3x8x8:1x3x8x8:1x3x16x16")
-    assert (stated.code, "the samples have no other size" in stated.out) == (0, False), stated.err
+    assert (stated.code, "assumed: --profile" in stated.out) == (0, False), stated.err
 
 
 def test_a_few_answers_that_are_kept_do_not_ship_outputs_that_are_far_off(plain: dict[str, Any]) -> None:
