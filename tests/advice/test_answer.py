@@ -568,7 +568,9 @@ def test_what_nobody_stated_of_the_sizes_is_said(tmp_path: Path) -> None:
             info.type.tensor_type.shape.dim[axis].dim_param = name
     onnx.save(model, tmp_path / "net.onnx")
     ran = run(tmp_path, *QUANTIZE, "--force")
-    assert "H 8, W 8, as in the samples: the engine takes no others (assumed: --profile INPUT" in " ".join(ran.out.split())
+    assert "H 8, W 8, as in the samples: the engine takes no others (assumed: --profile INPUT" in " ".join(
+        ran.out.split()
+    )
     stated = run(tmp_path, *QUANTIZE, "--force", "--profile", "x=1x3x8x8:1x3x8x8:1x3x16x16")
     assert (stated.code, "assumed: --profile" in stated.out) == (0, False), stated.err
 
