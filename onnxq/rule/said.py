@@ -435,7 +435,7 @@ SAID = {
     "driver": KnownMessage(
         "CUDA initialization failure with error: 35",
         "the driver of the GPU is older than this CUDA asks for, or no GPU is seen: nvidia-smi says which; "
-        "update the driver, start the container with --gpus all; onnxq needs no GPU",
+        "update the driver, start the container with --gpus all",
         "nothing",
         r"CUDA initialization failure|driver version is insufficient|no CUDA-capable device|"
         r"unable to determine GPU memory usage",
@@ -497,7 +497,7 @@ SAID = {
     ),
     "build-ended": KnownMessage(
         "Failed to create engine from model or file.",
-        "this line says only that building ended: the first [E] line above says why; give that one; "
+        "this line says only that building ended: the first [E] line above says why; give that one; onnxq "
         "check MODEL asks parser and compiler without a GPU",
         "nothing",
         r"failed to create engine from model|engine could not be created|building engine failed|"
