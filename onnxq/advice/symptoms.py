@@ -129,12 +129,11 @@ def _cell(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SymptomLines:
-    """The tables of `symptoms.toml`, by name: fields of `Symptom`; of messages, what their advice costs."""
+    """The tables of `symptoms.toml`, by name: fields of `Symptom`."""
 
     check: Mapping[str, Mapping[str, str]]
     advice: Mapping[str, Mapping[str, str]]
     data: Mapping[str, Mapping[str, str]]
-    message: Mapping[str, str]
 
 
 @functools.cache
@@ -151,9 +150,9 @@ def _entries() -> Iterator[Symptom]:
                 yield Symptom(group, name, cause=check.what, **told.check[name])
     for group, table in (("answer", told.advice), ("samples", told.data)):
         yield from (Symptom(group, name, **line) for name, line in table.items())
-    for name, (message, advice) in SAID.items():
-        cause, _, do = advice.partition(": ")
-        yield Symptom("message", name, message, cause, do or advice, told.message[name])
+    for name, said in SAID.items():
+        cause, _, do = said.do.partition(": ")
+        yield Symptom("message", name, said.seen, cause, do or said.do, said.costs)
     yield from filter(None, map(_of_rule, sorted(load_rules(()), key=lambda rule: rule.id)))
 
 

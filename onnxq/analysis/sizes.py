@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from onnxq.base.grouped import grouped
 from onnxq.base.shown import count
 from onnxq.documents.deployment import DimensionDeployed, NamedDeployment, SizesWorth
 
@@ -15,19 +16,28 @@ def share_words(deployment: NamedDeployment) -> str:
     """The name of a deployment, its share of the work, and how many samples it has."""
     share = f"{deployment.name}: {100 * deployment.weight:.3g} % of the work"
     if deployment.is_weight_assumed:
-        share += f" (assumed; state it with --profile-weight {shlex.quote(deployment.name)}=W)"
+        share += f" (assumed: --profile-weight {shlex.quote(deployment.name)}=W states it)"
     return f"{share}, {count(deployment.samples, 'sample') if deployment.samples else 'no sample is of it'}"
 
 
-def dimension_words(dimension: DimensionDeployed) -> str:
-    """The sizes of a dimension, and where they are from."""
-    low, usual, high = dimension.smallest, dimension.usual, dimension.largest
-    sizes = str(usual) if low == high else f"{low} to {high}, usually {usual}"
-    origins = {"stated": "stated", "data": "in the samples", "assumed": "assumed"}
-    origin = origins.get(dimension.origin, dimension.origin)
-    if dimension.batch and dimension.origin == "assumed":
-        origin += "; state it with --batch MIN:OPT:MAX"
-    return f"{dimension.name} {sizes} ({origin})"
+def sizes_words(dimensions: Sequence[DimensionDeployed]) -> list[str]:
+    """The sizes of dimensions, those of one origin together; with what states them, where nobody did."""
+    origins = grouped((_origin(one), _sizes(one)) for one in dimensions)
+    return [f"{', '.join(sizes)}{origin}" for origin, sizes in origins.items()]
+
+
+def _sizes(one: DimensionDeployed) -> str:
+    low, usual, high = one.smallest, one.usual, one.largest
+    return f"{one.name} {usual}" if low == high else f"{one.name} {low} to {high}, usually {usual}"
+
+
+def _origin(one: DimensionDeployed) -> str:
+    """Where sizes are from: the engine takes no others."""
+    if one.origin == "stated":
+        return " (stated)"
+    flag = "--batch MIN:OPT:MAX" if one.batch else "--profile INPUT=MIN:OPT:MAX"
+    seen = ", as in the samples: the engine takes no others" if one.origin == "data" else ""
+    return f"{seen} (assumed: {flag} states it)"
 
 
 def worth_words(worth: Sequence[SizesWorth]) -> str:

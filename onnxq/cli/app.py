@@ -9,20 +9,18 @@ from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
+from typer.main import get_command
 
 from onnxq.base import interrupts, remarks
 from onnxq.base.heap import steady_heap
 from onnxq.cli.panels import PanelledCommand
-from onnxq.cli.peer_flags import OTHERS, SAME, in_our_words
 from onnxq.cli.rules import rules
 from onnxq.cli.screen import Screen
+from onnxq.cli.typed import Meant, UsageError, meant
 from onnxq.cli.verb import Interrupted, Quiet, Verbose, report_error, verb
 from onnxq.cli.versions import versions
 from onnxq.options.option import of_today
 from onnxq.options.verbs import VERBS
-
-# The class of all errors in the use of the command line; where it is defined depends on typer's version.
-_UsageError: Any = typer.BadParameter.__base__
 
 app = typer.Typer(
     name="onnxq",
@@ -69,34 +67,30 @@ def main() -> None:
     sys.exit(code)
 
 
-def _with_peer_flags(words: list[str]) -> int:
-    """Runs a command line in which flags may have the names that other tools give them."""
-    while True:
-        try:
-            return app(words, prog_name="onnxq", standalone_mode=False) or 0
-        except _UsageError as error:  # nothing has run yet
-            flag = getattr(error, "option_name", None)
-            if flag is None or error.ctx is None or flag not in SAME:
-                raise
-            ours = {name for one in error.ctx.command.params for name in one.opts}
-            said = in_our_words(words, flag, ours)
-            if said is None:
-                raise
-            remarks.remark(f"{flag} is called {SAME[flag]} here")
-            words = said
-
-
 def _run() -> int:
     interrupts.end_on_signals(Interrupted, last_words="error: interrupted")
+    words = sys.argv[1:] or ["--help"]
     try:
         with remarks.heard():  # what reading the flags says: a verb shows it
-            return _with_peer_flags(sys.argv[1:] or ["--help"])
-    except _UsageError as error:
-        screen = Screen(quiet=False, verbose=False, json="--json" in sys.argv)
-        command = error.ctx.command_path if error.ctx is not None else "onnxq"
-        line = OTHERS.get(getattr(error, "option_name", ""))
-        if line is not None:
-            return report_error(screen, f"no such option: {error.option_name}", line, 2)
-        return report_error(screen, error.format_message(), f"see {command} --help", 2)
+            try:
+                return app(words, prog_name="onnxq", standalone_mode=False) or 0
+            except UsageError as error:  # nothing has run yet
+                said = meant(words, error, get_command(app))
+                if said is None or said.wrong:
+                    return _not_understood(error, said)
+                for remark in said.remarks:
+                    remarks.remark(remark)
+                return app(list(said.words), prog_name="onnxq", standalone_mode=False) or 0
+    except UsageError as error:
+        return _not_understood(error, None)
     except Interrupted:
         return interrupts.EXIT_CODE
+
+
+def _not_understood(error: Any, said: Meant | None) -> int:
+    """Says what is wrong with a command line, and the one that is meant, where that is known."""
+    screen = Screen(quiet=False, verbose=False, json="--json" in sys.argv)
+    if said is not None:
+        return report_error(screen, said.wrong, said.typed(), 2)
+    command = error.ctx.command_path if error.ctx is not None else "onnxq"
+    return report_error(screen, error.format_message(), f"see {command} --help", 2)

@@ -175,7 +175,10 @@ def _features(lines: Sequence[Line], spec: InputSpec) -> CsvFile | None:
         )
     header = lines[0].cells if has_header and len(lines[0].cells) == len(cells) else []
     others = [name.strip() for place, name in enumerate(header) if place not in columns]
-    notes = [f"{where}: {len(columns)} columns are the values of input {spec.name!r}, in their order"]
+    notes = [
+        f"{where}: {len(columns)} columns are the values of input {spec.name!r}, in their order (assumed: "
+        f"one column {spec.key!r} with all of them states it)"
+    ]
     notes += [f"columns of {where!r} that hold no numbers are left out: {', '.join(others)}"] * bool(others)
     return CsvFile({spec.name: columns}, {spec.name: "numbers"}, len(cells), rows, notes)
 

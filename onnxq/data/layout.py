@@ -205,7 +205,10 @@ def _cast(array: np.ndarray, spec: InputSpec, where: str, note: Callable[[str], 
     from_float, to_float = is_real(have), is_real(want)
     if to_float and (from_float or have.kind in "iub"):
         if not from_float:
-            note(f"input {spec.name!r} is {want}, the data is {have}: converted without scaling its values")
+            note(
+                f"input {spec.name!r} is {want}, the data is {have}: converted without scaling its "
+                f"values (assumed: data of {want} state them)"
+            )
         elif have.itemsize > want.itemsize:
             note(f"input {spec.name!r} is {want}, the data is {have}: its values are rounded")
         with np.errstate(over="ignore"):  # what overflows is reported as such

@@ -128,7 +128,8 @@ def _check_pairs(found: Mapping[str, Found], counts: Mapping[str, int]) -> list[
             f"the inputs differ in their number of samples: {text}" + f" ({lone})" * bool(lone),
             hint="give each input the same number of samples, in files of the same names",
         )
-    return [f"files of the inputs are paired in their order, not by name: {lone}"] if lone else []
+    said = "files of the inputs are paired in their order, not by name"
+    return [f"{said}: {lone} (assumed: the same names state it)"] if lone else []
 
 
 def _table(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import itertools
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -171,7 +172,10 @@ class Reader:
         if not self._lone:
             self._lone = found[0] if len(found) == 1 else spec.name
             if self._lone != spec.name:
-                self.note(f"{self._lone!r}, the only array in a file, is fed to input {spec.name!r}")
+                self.note(
+                    f"{self._lone!r}, the only array in a file, is fed to input {spec.name!r} "
+                    f"(assumed: --input-name {shlex.quote(f'{spec.name}={self._lone}')} states it)"
+                )
         return self._lone if self._lone in found and spec.name not in found else None
 
     def _fitted(self, where: str, values: Sequence[np.ndarray]) -> Row:
@@ -250,8 +254,8 @@ class Reader:
             self._axes[f"along axis 0, {spec.shape[0]} at a time" if static else f"along {first}"] = None
             if layout.leading(spec) == "unknown":
                 self.note(
-                    f"{first} of input {spec.name!r} is read as the batch; if it is not, add an axis in "
-                    f"front of one sample: {'x'.join(map(str, (1, *shape)))}"
+                    f"{first} of input {spec.name!r} is read as the batch (assumed; if it is not, add an "
+                    f"axis in front of one sample: {'x'.join(map(str, (1, *shape)))})"
                 )
         elif found.kind == "whole" and not isinstance(spec.shape[0], int) and shape[0] > 1:
             self._axes[f"{first} not split"] = None

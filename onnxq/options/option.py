@@ -159,17 +159,21 @@ def check_some(kind: str, given: str | Sequence[str], names: Sequence[str], alon
             )
 
 
-def name_or_path(kind: str, names: Sequence[str], suffix: str) -> Kind:
+def name_or_path(kind: str, names: Sequence[str], suffix: str, known_as: Callable[[str], str] = str) -> Kind:
     """One of some names, else the path of a file; in a file a path is relative to that file.
 
     Args:
         kind: what is named, for messages.
         names: the names.
         suffix: how the paths end; where they end anyhow, "".
+        known_as: gives the name of what is named otherwise.
     """
 
     def read(key: str, value: Any) -> str | Path:
-        said = text(key, value)
+        given = text(key, value)
+        said = known_as(given)
+        if said != given:
+            remark(f"{kind} {given} is called {said} here")
         if said not in names and not said.endswith(suffix):
             raise unknown_name(kind, said, names)
         return said if said in names else Path(said)

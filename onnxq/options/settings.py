@@ -23,7 +23,7 @@ from onnxq.options.method import names, parameters
 from onnxq.options.option import CODE, FLAG, NOT, PATH, PATHS, TEXT, TEXTS, option
 from onnxq.options.parameters import MethodOptions
 from onnxq.options.step import steps
-from onnxq.targets import DEFAULT
+from onnxq.targets import DEFAULT, known_as
 from onnxq.targets import NAMES as TARGETS
 
 LAYER_METHODS = names()
@@ -118,7 +118,7 @@ class Repairs(
 
     target: PathLike = option(
         DEFAULT, "Your version of TensorRT, see README. Or a table of your own, X.toml.",
-        kinds.name_or_path("target", TARGETS, ".toml"), metavar="NAME", tables=("",),
+        kinds.name_or_path("target", TARGETS, ".toml", known_as), metavar="NAME", tables=("",),
     )  # fmt: skip
     rules: Sequence[PathLike] = option(
         (), "A folder of your own rules; their Python is run.", PATHS, metavar="DIR", runs_code=True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from onnxq.advice.worth import HELPS_READING, reading, worth_of
-from onnxq.analysis.sizes import dimension_words, share_words, worth_words
+from onnxq.analysis.sizes import share_words, sizes_words, worth_words
 from onnxq.documents.deployment import DeploymentPart, NamedDeployment
 from onnxq.documents.report import Report
 
@@ -52,7 +52,7 @@ def sizes_view(report: Report) -> SizesView | None:
 
 
 def _lines(one: DeploymentPart | NamedDeployment) -> tuple[str, ...]:
-    lines = [*map(dimension_words, one.dimensions or ()), worth_words(one.worth or ())]
+    lines = [*sizes_words(one.dimensions or ()), worth_words(one.worth or ())]
     if isinstance(one, NamedDeployment):
         worth = worth_of(one.verdict)
         lines.append("" if worth is None else "; ".join(filter(None, (worth.said, worth.figures))))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from onnxq.advice.lost import LEAST_AGREEMENT, LEAST_SQNR, Judged, judged
 from onnxq.advice.worth import ESTIMATE, ONLY_A_GPU, compared, worth_of
+from onnxq.analysis.fed import fed_lines
 from onnxq.analysis.reports import number, part_of
 from onnxq.base.grouped import grouped
 from onnxq.base.shown import INTERVALS
@@ -330,22 +331,12 @@ def _stayed(kept: Sequence[KeptFloat]) -> tuple[Stayed, ...]:
 
 def _data(calibration: CalibrationPart) -> tuple[str, ...]:
     data = calibration.data
-    lines = list(data.lines)
-    for fed in data.images:
-        low, high = (figure(number(end)) for end in fed.range)
-        lines.append(
-            f"{fed.input} is fed {fed.layout}, {fed.color}, {fed.size}; {fed.dtype}, from {low} to {high}; "
-            f"factor {figure(number(fed.scale))}, mean {_numbers(fed.mean)}, deviation {_numbers(fed.std)}"
-        )
+    lines = [*data.lines, *fed_lines(data.images, data.place)]
     if calibration.samples:
         lines.append(f"{counted(calibration.samples, 'sample')} calibrated, method {calibration.method}")
     if data.skipped is not None and data.skipped.count:
         lines.append(f"{data.skipped.count} samples could not be read and were skipped")
     return tuple(lines)
-
-
-def _numbers(values: Sequence[float]) -> str:
-    return ", ".join(figure(number(one)) for one in values)
 
 
 def _doubts(report: Report) -> tuple[str, ...]:

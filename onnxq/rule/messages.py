@@ -69,7 +69,7 @@ def known_of(message: str, rules: Sequence[Rule], targets: Sequence[Target]) -> 
         targets: they say which operators are not taken, and what to do about those that no rule repairs.
     """
     quoted = [(rule, line) for rule in rules for line in quotations(rule.doc)]
-    lines = [*(line for _, line in quoted), *(line for line, _ in SAID.values())]
+    lines = [*(line for _, line in quoted), *(said.seen for said in SAID.values() if not said.mark)]
     weights = _weights(lines)
     words, operators = list(dict.fromkeys(_words(message))), set(_operators(message))
     entries = []
@@ -78,9 +78,13 @@ def known_of(message: str, rules: Sequence[Rule], targets: Sequence[Target]) -> 
         if operators:  # of several rules that quote a message, that for the operator
             score *= 1.0 if operators & {*_roots(rule), *_operators(line)} else 0.75
         entries.append(Match("rule", rule.id, line, rule.summary, score))
-    for name, (line, advice) in SAID.items():
-        score = _score(line, words, weights) * (_OF_ANY if advice == ANY_NODE else 1.0)
-        entries.append(Match("advice", name, line, advice, score))
+    for name, said in SAID.items():
+        if said.mark:
+            score = float(re.search(said.mark, message, re.IGNORECASE | re.DOTALL) is not None)
+        else:
+            score = _score(said.seen, words, weights)
+        score *= _OF_ANY if said.general else 1.0
+        entries.append(Match("advice", name, said.seen, said.do, score))
     any_node = any(one.summary == ANY_NODE and one.score >= _ENOUGH * _OF_ANY for one in entries)
     entries += _of_operators(operators, rules, targets, any_node=any_node)
     best: dict[str, Match] = {}
@@ -112,8 +116,9 @@ def quotations(doc: str) -> list[str]:
 
 
 def _words(text: str) -> Iterator[str]:
-    """The words of a message: without quoted names, paths, places in sources, numbers."""
+    """The words of a message: without quoted names, paths, places in sources, numbers, and what all have."""
     text = re.sub(r"'[^']*'|\"[^\"\s]*\"|\[?\S*\.cpp\S*|\S*/\S*|0x[0-9a-fA-F]+", " ", text)
+    text = re.sub(r"API Usage Error|Internal Error|Parameter check failed|Error Code|condition:", " ", text)
     for word in re.findall(r"(?:u?int|b?float)\d+|[a-z][a-z]+", text, re.IGNORECASE):
         yield word.lower()
 

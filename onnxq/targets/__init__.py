@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -159,13 +160,36 @@ def load_target(name: str | os.PathLike[str]) -> Target:
     Raises:
         UserError: there is no such target, or the file cannot be read or makes no sense.
     """
-    name = os.fspath(name)
+    name = known_as(os.fspath(name))
     if name in NAMES:
         return _known(name)
     if not name.endswith(".toml"):
         error = unknown_name("target", name, NAMES)
         raise UserError(str(error), hint=f"{error.hint}; or the path of a table of your own, X.toml")
     return tables.load(Path(name), lambda data, _: _target(name, _checked(data)))
+
+
+_VERSION = re.compile(r"(?:tensor-?rt|trt)?[-_ ]*v?(rtx|\d+(?:\.\d+)*)(?:[-_ ]*[\d.]+)?", re.IGNORECASE)
+
+
+def known_as(name: str) -> str:
+    """The target of a version that is named otherwise, `10.13`, `trt11` or `TensorRT 8.6.1`; else the name.
+
+    A version between two targets is the earlier one; of 8 alone it is not known which one.
+    """
+    said = _VERSION.fullmatch(name)
+    if name in NAMES or said is None:
+        return name
+    if said[1].lower() == "rtx":
+        return COMPILER
+    version = tuple(map(int, said[1].split(".")))
+    near = [one for one in NAMES if one != COMPILER and _number(one)[0] == version[0]]
+    near = [one for one in near if _number(one) <= version or len(near) == 1]
+    return near[-1] if near and (len(version) > 1 or len(near) == 1) else name
+
+
+def _number(name: str) -> tuple[int, ...]:
+    return tuple(map(int, name.rpartition("-")[2].split(".")))
 
 
 @functools.cache

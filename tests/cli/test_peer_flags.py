@@ -1,20 +1,26 @@
-"""Flags by the names that other tools give them: they work, or the error says what to type."""
+"""What people type: words of other tools work, or the error says what to type; so with mistakes."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
 import onnx.parser
 import pytest
 from command import run
+from typer.main import get_command
 
-from onnxq.cli.peer_flags import METHODS, OTHERS, SAME, in_our_words
+from onnxq.cli.app import app
+from onnxq.cli.each_model import main as each_model
+from onnxq.cli.peer_flags import METHODS, PEER_VERBS, PEERS, in_our_words, peer_of
+from onnxq.cli.typed import UsageError, understood
 from onnxq.options.option import read_options
 from onnxq.options.settings import METHODS as OURS
 from onnxq.options.verbs import VERBS
 
+COMMAND = get_command(app)
 FLAGS = {
     flag for group in VERBS["quantize"].groups for said in read_options(group).values() for flag in said.flag
 }
@@ -44,16 +50,18 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_each_has_an_answer() -> None:
-    assert [flag for flag in TYPED if flag not in {*SAME, *OTHERS, *FLAGS}] == []
+    ours = FLAGS | {"--output", "--force", "--verbose"}
+    assert [flag for flag in TYPED if flag not in FLAGS and peer_of(flag, ours) is None] == []
 
 
 def test_what_is_said_exists() -> None:
-    ours = FLAGS | {"--output", "--force"}
-    assert set(SAME.values()) <= ours
+    ours = FLAGS | {"--output", "--force", "--verbose", "--data"}
     assert set(METHODS.values()) <= set(OURS)
-    assert not {*SAME, *OTHERS} & FLAGS
-    for text in OTHERS.values():
-        assert set(re.findall(r"--[a-z-]+", text)) <= ours
+    assert {name for name in PEERS if name in FLAGS} == {"--calib"}  # of verbs that call it --data
+    for peer in PEERS.values():
+        assert set(re.findall(r"--[a-z][a-z0-9-]+", f"{peer.ours} {peer.why}")) <= ours
+    assert {verb for verb, _ in PEER_VERBS.values()} <= {*VERBS, ""}
+    assert not set(PEER_VERBS) & set(VERBS)
 
 
 @pytest.mark.parametrize(
@@ -61,11 +69,17 @@ def test_what_is_said_exists() -> None:
     [
         (["--exclude-nodes", "first"], ["--keep-float", "first"]),
         (["--exclude=first"], ["--keep-float", "first"]),
+        (["--nodes_to_exclude", "first", "third"], ["--keep-float", "first", "--keep-float", "third"]),
         (["--exclude-ops", "MatMul"], ["--keep-float-op", "MatMul"]),
+        (["--keep_float_op=MatMul"], ["--keep-float-op", "MatMul"]),
         (["--calibration_method", "max"], ["--method", "minmax"]),
         (["--calibration-method=Entropy"], ["--method", "entropy"]),
         (["--input-shape", "x=8x16"], ["--shape", "x=8x16"]),
+        (["--overwrite-input-shape", "x:8,16"], ["--shape", "x=8x16"]),
         (["--batch-size", "4", "--exclude-nodes", "first"], ["--batch", "4", "--keep-float", "first"]),
+        (["--minShapes=x:1x16", "--optShapes=x:4x16"], ["--profile", "x=1x16:4x16:4x16"]),
+        (["--fp16", "--num_samples", "20"], ["--body", "fp16", "--samples", "20"]),
+        (["--target", "10.13"], ["--target", "tensorrt-10"]),
     ],
 )
 def test_what_means_the_same_gives_the_same_file(folder: Path, typed: list[str], ours: list[str]) -> None:
@@ -75,32 +89,72 @@ def test_what_means_the_same_gives_the_same_file(folder: Path, typed: list[str],
                   "-o", name, *flags)  # fmt: skip
         assert ran.code == 0, ran.err
         files.append((folder / name).read_bytes())
-        if flags is typed:
-            flag = typed[0].partition("=")[0]
-            assert f"{flag} is called {SAME[flag]} here" in ran.err + ran.out
+        flag, value = typed[0].partition("=")[0], typed[-1]
+        said = f"target {value} is called" if flag == "--target" else f"{flag} is called {ours[0]} here"
+        assert (said in ran.err + ran.out) == (flags is typed)
     assert files[0] == files[1]
 
 
-@pytest.mark.parametrize("flag", OTHERS)
-def test_of_others_the_line_is_said(folder: Path, flag: str) -> None:
-    ran = run(folder, "quantize", "net.onnx", "--calib", "data.npz", flag, "1")
+def test_the_line_that_is_said_is_understood() -> None:
+    """Each error of `typed.md` says a line, which the command line takes as it is."""
+    text = Path(__file__).with_name("typed.md").read_text("utf-8")
+    commands, lines = text.count("$ onnxq "), re.findall(r"^hint: (.*)$", text, re.MULTILINE)
+    assert len(lines) == commands == text.count("[exit code 2]") >= 40
+    for line in lines:
+        for one in line.split(" && "):
+            program, *words = shlex.split(one)
+            if program == "python":
+                assert words[:2] == ["-m", each_model.__module__]
+                continue
+            assert program == "onnxq"
+            understood(COMMAND, words)
+
+
+@pytest.mark.parametrize("flag", [name for name, peer in PEERS.items() if peer.why])
+def test_what_is_something_else_is_left_out_of_the_line(folder: Path, flag: str) -> None:
+    values = ["1"] * abs(PEERS[flag].values)
+    ran = run(folder, "quantize", "net.onnx", "--calib", "data.npz", flag, *values)
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err.splitlines()[-2:] == [f"error: no such option: {flag}", f"hint: {OTHERS[flag]}"]
+    error, hint = ran.err.splitlines()[-2:]
+    assert error == f"error: no such option: {flag}: {PEERS[flag].why}"
+    added = f" {PEERS[flag].ours}" if PEERS[flag].ours else ""
+    assert hint == f"hint: onnxq quantize net.onnx --calib data.npz{added}"
 
 
-def test_a_verb_without_the_flag_does_not_take_it(folder: Path) -> None:
-    ran = run(folder, "weights", "net.onnx", "--exclude-nodes", "first")
+def test_json_has_the_line(folder: Path) -> None:
+    ran = run(folder, "quantize", "net.onnx", "--calib", "data.npz", "--int4", "--json")
+    assert ran.json()["error"]["hint"] == "onnxq quantize net.onnx --calib data.npz --json"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("weights", "net.onnx", "--exclude-nodes", "first"),
+        ("quantize", "net.onnx", "--nonsense", "3"),
+        ("nonsense",),
+    ],
+)
+def test_of_what_is_not_known_the_help_is_named(folder: Path, words: tuple[str, ...]) -> None:
+    ran = run(folder, *words)
     assert ran.code == 2
-    assert "No such option: --exclude-nodes" in ran.err
+    assert re.search(r"^hint: see onnxq( \w+)? --help$", ran.err, re.MULTILINE)
 
 
 def test_only_the_flag_and_its_value_change() -> None:
-    words = ["quantize", "max", "--calibration-method", "max", "-o", "max", "--calibration-method=max"]
-    assert in_our_words(words, "--calibration-method", {"--method"}) == [
-        "quantize", "max", "--method", "minmax", "-o", "max", "--method=minmax",
+    words = ["quantize", "max", "--calibration-method", "max", "-o", "max"]
+    peer = peer_of("--calibration-method", {"--method"})
+    assert peer is not None
+    assert in_our_words(words, "--calibration-method", peer) == [
+        "quantize", "max", "--method", "minmax", "-o", "max",
     ]  # fmt: skip
-    assert in_our_words(words, "--calibration-method", ()) is None
-    assert in_our_words(words, "--nothing", {"--method"}) is None
+    assert peer_of("--calibration-method", ()) is None
+    assert peer_of("--nothing", {"--method"}) is None
+
+
+def test_a_line_that_is_not_understood_is_refused() -> None:
+    for words in (["quantize", "net.onnx", "--int4"], ["net.onnx"], ["check", "a.onnx", "b.onnx"]):
+        with pytest.raises(UsageError):
+            understood(COMMAND, words)
 
 
 def test_operators_stay_in_float(folder: Path) -> None:

@@ -161,7 +161,9 @@ def test_a_fault_of_the_look_does_not_cost_the_run(here: Path, onnxq, monkeypatc
 def test_a_lone_array_is_said(here: Path, onnxq) -> None:
     np.savez("lone.npz", np.load("good.npz")["x"])
     ran, data = quantized(onnxq, "--calib", "lone.npz")
-    assert data["notes"] == ["'arr_0', the only array in a file, is fed to input 'x'"]
+    assert data["notes"] == [
+        "'arr_0', the only array in a file, is fed to input 'x' (assumed: --input-name x=arr_0 states it)"
+    ]
     assert data["notes"][0] in ran.out
 
 

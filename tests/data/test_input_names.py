@@ -33,7 +33,9 @@ def test_a_lone_array_is_fed_to_the_only_input_whatever_its_name(tmp_path: Path)
     np.savez(tmp_path / "d.npz", LEFT)
     source = open_source(tmp_path / "d.npz", [X])
     assert np.array_equal(np.concatenate([s.feeds["x"] for s in source]), LEFT)
-    assert source.notes == ["'arr_0', the only array in a file, is fed to input 'x'"]
+    assert source.notes == [
+        "'arr_0', the only array in a file, is fed to input 'x' (assumed: --input-name x=arr_0 states it)"
+    ]
 
 
 def test_the_first_of_several_files_says_its_name(tmp_path: Path) -> None:

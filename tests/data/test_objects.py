@@ -386,7 +386,10 @@ class TestFeatures:
         path = self.write(tmp_path, *head, "1,2,3", "4,5,-6e1")
         source = opened(path, self.ROW)
         check(source, x=np.array([[1, 2, 3], [4, 5, -60]]))
-        assert source.notes == [f"{path}: 3 columns are the values of input 'x', in their order"]
+        assert source.notes == [
+            f"{path}: 3 columns are the values of input 'x', in their order (assumed: one column 'x' with "
+            "all of them states it)"
+        ]
 
     def test_columns_without_numbers_are_left_out(self, tmp_path: Path) -> None:
         path = self.write(tmp_path, "name,a,b,c,class", "u,1,2,3,cat", "v,4,5,6,dog")

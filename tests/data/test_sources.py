@@ -262,8 +262,8 @@ class TestLengths:
         assert [sample.feeds["x"].shape for sample in source] == [(1, 2, 3)] * 8
         assert source.lines == ["1 item, 8 samples, along axis 0 (unk__6)"]
         assert source.notes == [
-            "axis 0 (unk__6) of input 'x' is read as the batch; if it is not, add an axis in front of "
-            "one sample: 1x8x2x3"
+            "axis 0 (unk__6) of input 'x' is read as the batch (assumed; if it is not, add an axis "
+            "in front of one sample: 1x8x2x3)"
         ]
 
     @pytest.mark.parametrize("lead", ["T", "unk__6", "N"])
@@ -413,7 +413,8 @@ class TestDtypes:
         source = open_source({"x": DATA.astype(np.uint8)}, [X])
         check_five(list(source))
         assert source.notes == [
-            "input 'x' is float32, the data is uint8: converted without scaling its values"
+            "input 'x' is float32, the data is uint8: converted without scaling its values "
+            "(assumed: data of float32 state them)"
         ]
 
     def test_integer_widths_that_lose_nothing(self) -> None:

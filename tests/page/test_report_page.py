@@ -257,7 +257,7 @@ def test_sizes_are_told_by_deployment() -> None:
     for said in (
         "decode: 80 % of the work, 5 samples", "T 1 (stated)", "limited by reading weights: they are 93 %",
         "the engine takes 8.194 MB for activations", "prefill<b>: 20 % of the work (assumed",
-        "no sample is of it", "T 8 to 512, usually 64 (in the samples)",
+        "no sample is of it", "T 8 to 512, usually 64, as in the samples: the engine takes no others (assumed",
         "prefill<b>: ids 1 × 8 : 1 × 64 : 1 × 512",
     ):  # fmt: skip
         assert any(said in one for one in page.text), said

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from onnxq.analysis.fed import fed_lines
 from onnxq.cli.pages.settings import settings_section
 from onnxq.cli.pages.words import counted, type_text
 from onnxq.cli.screen import Page, shorten
 
 if TYPE_CHECKING:
-    from onnxq.data.understood import DataRead, ImagesRead
+    from onnxq.data.understood import DataRead
     from onnxq.data.warnings import DataWarning
-    from onnxq.documents.data import CalibrationData
+    from onnxq.documents.data import CalibrationData, DataPlaced
     from onnxq.pipeline.data_seen import DataSeen, InputSeen
 
 _SHOWN = 3
@@ -58,19 +59,19 @@ def _input(page: Page, label: str, seen: InputSeen) -> None:
         page.entry(f"of each channel: mean {means}; std {stds}")
 
 
-def data_section(page: Page, data: DataRead | CalibrationData) -> None:
-    """How the data were understood, and what the model was fed."""
+def data_section(page: Page, data: DataRead | CalibrationData, place: DataPlaced | None = None) -> None:
+    """How the data were understood, and what the model was fed; `place` knows what was stated of it."""
     for number, line in enumerate(data.lines):
         page.section("Data" if number == 0 else "", line)
-    for image in data.images:
-        page.entry(_fed(image))
+    for line in fed_lines(data.images, place):
+        page.entry(line)
     for note in data.notes:
         page.entry(note, style="yellow")
 
 
 def calibration_data_section(page: Page, data: CalibrationData) -> None:
     """The same of the data that calibrate, and what is doubtful about them."""
-    data_section(page, data)
+    data_section(page, data, data.place)
     if data.doubts:
         warnings_section(page, data.doubts)
         some = "sample" if data.looked_at == 1 else f"{data.looked_at} samples"
@@ -82,25 +83,3 @@ def warnings_section(page: Page, doubts: Sequence[DataWarning]) -> None:
     for number, doubt in enumerate(doubts):
         page.section("Warnings" if number == 0 else "", doubt.text, "yellow")
         page.entry(doubt.hint)
-
-
-def _fed(image: ImagesRead) -> str:
-    """What is done to an image: `x takes NCHW rgb, stretched to 224x224; float32 -2.1 to 2.6: ...`."""
-    low, high = image.range
-    text = f"{image.input} is fed {image.layout}, {image.color}, {image.size}; "
-    text += f"{image.dtype} from {low:.4g} to {high:.4g}"
-    value = "pixel" if image.scale == 1 else f"pixel {_factor(image.scale)}"
-    if any(image.mean):
-        value = f"{value} - {_each(image.mean)}"
-    if any(entry != 1 for entry in image.std):
-        value = f"({value}) / {_each(image.std)}" if any(image.mean) else f"{value} / {_each(image.std)}"
-    return f"{text}: {value}" + (f" (preset {image.preset})" if image.preset else "")
-
-
-def _factor(scale: float) -> str:
-    divisor = f"{1 / scale:g}"
-    return f"/ {divisor}" if abs(scale) < 1 and abs(float(divisor) * scale - 1) < 1e-9 else f"* {scale:g}"
-
-
-def _each(values: Sequence[float]) -> str:
-    return f"{values[0]:g}" if len(values) == 1 else f"[{', '.join(f'{value:g}' for value in values)}]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from onnxq.analysis.sizes import dimension_words, share_words, worth_words
+from onnxq.analysis.sizes import share_words, sizes_words, worth_words
 from onnxq.cli.screen import Page
 
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ def deployment_section(
     """
     for number, named in enumerate(several):
         page.section("" if number else "Sizes", share_words(named))
-        for dimension in named.dimensions:
-            page.entry(dimension_words(dimension))
+        for line in sizes_words(named.dimensions):
+            page.entry(line)
         _worth(page, named.worth)
     if several:
         return
-    for number, dimension in enumerate(deployment.dimensions):
-        page.section("" if number else "Sizes", dimension_words(dimension))
+    for number, line in enumerate(sizes_words(deployment.dimensions)):
+        page.section("" if number else "Sizes", line)
     if deployment.dimensions:
         _worth(page, deployment.worth)
 

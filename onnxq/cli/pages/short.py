@@ -7,9 +7,9 @@ from pathlib import Path
 
 from onnxq.advice.advise import advise
 from onnxq.advice.worth import worth_of
+from onnxq.analysis.fed import fed_lines
 from onnxq.analysis.reports import number, part_of
-from onnxq.analysis.sizes import dimension_words
-from onnxq.base.grouped import grouped
+from onnxq.analysis.sizes import share_words, sizes_words
 from onnxq.cli.pages.answer import answer_lines
 from onnxq.cli.pages.goal import gate_text, scores_section
 from onnxq.cli.pages.words import counted, decibels, size_text, within
@@ -27,7 +27,7 @@ _WIDE = 160
 
 
 def short_screen(report: Report) -> Page:
-    """What a run of `quantize` made, in twelve lines where it went well; -v says all."""
+    """What a run of `quantize` made, in a line a thing where it went well; -v says all."""
     page = Page()
     advice = advise(report)
     answer_lines(page, advice)
@@ -42,10 +42,9 @@ def short_screen(report: Report) -> Page:
     if report.goal is not None and report.goal.scores is not None:
         scores_section(page, report.goal.scores, report.number_format, headed=bool(report.goal.gates))
     _careful(page, report, advice)
-    if sizes := list(_sizes(report)):
-        page.section("Sizes", "; ".join(sizes))
-    for place, line in enumerate(_data(report)):
-        page.section("" if place else "Data", line)
+    for label, lines in (("Sizes", _sizes), ("Data", _data), ("Images", _images)):
+        for place, line in enumerate(lines(report)):
+            page.section("" if place else label, line)
     page.section("Files", ", ".join(_files(report)))
     builds = advice.answer != "do-not-ship" and report.engine.status != "failed"
     if builds and report.commands and report.commands[0] != advice.command:
@@ -55,15 +54,11 @@ def short_screen(report: Report) -> Page:
 
 
 def _sizes(report: Report) -> Iterator[str]:
-    """What nobody stated of the sizes that the engine is built for."""
-    dimensions = report.deployment.dimensions
-    yield from (dimension_words(one) for one in dimensions if one.origin == "assumed")
-    every = [*dimensions, *(one for part in report.deployments for one in part.dimensions)]
-    sizes = grouped((one.name, size) for one in every for size in (one.smallest, one.largest))
-    fixed = [one for one in dimensions if one.origin == "data" and len({*sizes[one.name]}) == 1]
-    if fixed:
-        text = ", ".join(f"{one.name} {one.usual}" for one in fixed)
-        yield f"{text}: the samples have no other size; --profile allows more"
+    """The sizes that the engine is built for, and those that nobody stated: a line for each deployment."""
+    for named in report.deployments:
+        yield "; ".join([share_words(named), *sizes_words(named.dimensions)])
+    if report.deployment.dimensions and not report.deployments:
+        yield "; ".join(sizes_words(report.deployment.dimensions))
 
 
 def _repairs(report: Report) -> Iterator[str]:
@@ -168,14 +163,14 @@ def _careful(page: Page, report: Report, advice: Advice) -> None:
 def _data(report: Report) -> Iterator[str]:
     """How the data were understood, in a line."""
     data = part_of(CalibrationPart, report.calibration).data
-    read = [*data.lines]
-    for image in data.images[:1]:
-        low, high = image.range
-        read.append(
-            f"{image.input} is fed {image.layout} {image.color}, {image.size}, {low:.4g} to {high:.4g}"
-        )
-    if read:
-        yield "; ".join(read)
+    if data.lines:
+        yield "; ".join(data.lines)
+
+
+def _images(report: Report) -> Iterator[str]:
+    """How images become inputs."""
+    data = part_of(CalibrationPart, report.calibration).data
+    yield from fed_lines(data.images, data.place, full=False)
 
 
 def _files(report: Report) -> Iterator[str]:

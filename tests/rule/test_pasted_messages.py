@@ -1,0 +1,215 @@
+"""Messages as users paste them, with paths, names and times: each leads to what is known of its kind."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from onnxq.rule.load import load_rules
+from onnxq.rule.messages import known_of
+from onnxq.rule.said import SAID
+from onnxq.targets import load_target
+
+RULES = load_rules()
+TARGETS = [load_target("tensorrt-11"), load_target("tensorrt-rtx")]
+
+PASTED = [
+    # removed from TensorRT 11
+    ("AttributeError: module 'tensorrt' has no attribute 'CalibrationAlgoType'", "calibrators"),
+    ('  File "/srv/app/calib.py", line 12, in <module>\n    class C(trt.IInt8EntropyCalibrator2):\n'
+     "AttributeError: module 'tensorrt' has no attribute 'IInt8EntropyCalibrator2'", "calibrators"),
+    ("AttributeError: 'tensorrt_bindings.tensorrt.IBuilderConfig' object has no attribute 'int8_calibrator'",
+     "calibrators"),
+    ("'tensorrt_bindings.tensorrt.ITensor' object has no attribute 'dynamic_range'", "calibrators"),
+    ("[06/12/2026-10:02:11] [E] Unknown option: --calib calib.cache", "calibrators"),
+    ("[06/12/2026-10:02:11] [E] Unknown option: --fp16 ", "precision-flags"),
+    ("Unknown option: --int8", "precision-flags"),
+    ("[E] Unknown option: --best", "precision-flags"),
+    ("AttributeError: type object 'tensorrt_bindings.tensorrt.BuilderFlag' has no attribute 'FP16'",
+     "precision-flags"),
+    ("BuilderFlag has no attribute 'FP16'", "precision-flags"),
+    ("main.cpp:41:33: error: 'kFP16' is not a member of 'nvinfer1::BuilderFlag'", "precision-flags"),
+    ("[TRT] [E] IBuilder::buildSerializedNetwork: Error Code 3: API Usage Error (Parameter check failed, "
+     "condition: !config.getFlag(BuilderFlag::kFP16). )", "precision-flags"),
+    ("[E] Unknown option: --layerPrecisions /head/Conv:fp16", "precision-by-layer"),
+    ("[E] Unknown option: --precisionConstraints obey", "precision-by-layer"),
+    ("type object 'tensorrt.BuilderFlag' has no attribute 'OBEY_PRECISION_CONSTRAINTS'",
+     "precision-by-layer"),
+    # removed before
+    ("AttributeError: 'tensorrt.tensorrt.ICudaEngine' object has no attribute 'num_bindings'", "old-api"),
+    ("'tensorrt_bindings.tensorrt.IExecutionContext' object has no attribute 'execute_async_v2'", "old-api"),
+    ("'tensorrt.tensorrt.IBuilderConfig' object has no attribute 'max_workspace_size'. Did you mean: "
+     "'set_memory_pool_limit'?", "old-api"),
+    ("error: 'class nvinfer1::ICudaEngine' has no member named 'getNbBindings'", "old-api"),
+    ("[E] Unknown option: --workspace 4096", "trtexec-option"),
+    ("Unknown option: --explicitBatch", "trtexec-option"),
+    # engines
+    ("[08/01/2022-15:41:44] [TRT] [E] 1: [stdArchiveReader.cpp::StdArchiveReader::40] Error Code 1: "
+     "Serialization (Serialization assertion stdVersionRead == serializationVersion failed.Version tag does "
+     "not match. Note: Current Version: 213, Serialized Engine Version: 205)", "engine-of-another-version"),
+    ("ERROR: 4: [runtime.cpp::deserializeCudaEngine::65] Error Code 4: Internal Error (Engine "
+     "deserialization failed.)", "engine-of-another-version"),
+    ("IRuntime::deserializeCudaEngine: Error Code 1: Serialization (Serialization assertion magicTagRead == "
+     "kMAGIC_TAG failed.Magic tag does not match)", "no-engine-file"),
+    ("[W] [TRT] Using an engine plan file across different models of devices is not recommended and is "
+     "likely to affect performance or even cause errors.", "engine-of-another-gpu"),
+    ('Traceback (most recent call last):\n  File "demo.py", line 51, in <module>\nAttributeError: '
+     "'NoneType' object has no attribute 'create_execution_context'", "no-engine"),
+    # building
+    ("[W] [TRT] UNSUPPORTED_STATE: Skipping tactic 0 due to insufficient memory on requested size of "
+     "11580055552 detected for tactic 0x0000000000000000.", "out-of-memory"),
+    ("[F] [TRT] [virtualMemoryBuffer.cpp::resizePhysical::79] Error Code 2: OutOfMemory (no further "
+     "information)", "out-of-memory"),
+    ("[E] Error[10]: [optimizer.cpp::computeCosts::2011] Error Code 10: Internal Error (Could not find any "
+     "implementation for node {ForeignNode[onnx::Gather_72...ScatterND_170]}.)", "no-kernel"),
+    ("[TRT] [E] 1: [runnerBuilderBase.cpp::buildMyelinGraphImpl::388] Error Code 1: Myelin ([impl.cpp:391: "
+     "detail] Autotuner: no tactics to implement operation, error)", "myelin"),
+    ("&&&& FAILED TensorRT.trtexec [TensorRT v8205] # ./trtexec --onnx=debug.onnx", "build-ended"),
+    ("[E] Target GPU SM 61 is not supported by this TensorRT release.", "gpu-too-old"),
+    ("[W] [TRT] Detected invalid timing cache, setup a local cache instead", "timing-cache"),
+    ("[W] [TRT] Default DLA is enabled but layer Resize_12 is not supported on DLA, falling back to GPU.",
+     "dla"),
+    # plugins
+    ("[E] [TRT] IPluginRegistry::getCreator: Error Code 4: API Usage Error (Cannot find plugin: "
+     "EfficientNMS_TRT, version: 1, namespace:.)", "plugin-not-loaded"),
+    ("getPluginCreator could not find plugin: ModulatedDeformConv2d version: 1", "plugin-not-loaded"),
+    # int64, types
+    ("[W] [TRT] onnx2trt_utils.cpp:374: Your ONNX model has been generated with INT64 "
+     "weights, while TensorRT "
+     "does not natively support INT64. Attempting to cast down to INT32.", "int64-weights"),
+    ("onnx2trt_utils.cpp:391: One or more weights outside the range of INT32 was clamped", "int64-clamped"),
+    ("[W] [TRT] Weights [name=/blk.0/MatMul + /blk.0/Add.weight] had the following issues when converted to "
+     "FP16:\n[W] [TRT]  - Subnormal FP16 values detected.", "beyond-float16"),
+    ("[E] ITensor::getDimensions: Error Code 4: API Usage Error (/m/Add: "
+     "IElementWiseLayer: operation SUM has "
+     "incompatible input types Float and Half)", "types-that-differ"),
+    # calibration
+    ("[TRT] [E] 2: [quantization.cpp::getPerTensorScale::7] Error Code 1: Calibration failure occurred with "
+     "no scaling factors detected. This could be due to no int8 calibrator", "calibration-gave-nothing"),
+    ("[W] [TRT] Missing scale and zero-point for tensor (Unnamed Layer* 12) [Shuffle]_output, expect fall "
+     "back to non-int8 implementation for any layer consuming or producing given tensor", "no-scales"),
+    ("[E] [TRT] 4: [network.cpp::validate::2789] Error Code 4: Internal Error (Int8 precision has been set "
+     "for a layer or layer output, but int8 is not configured in the builder)", "int8-flag"),
+    # shapes
+    ("[E] [TRT] 3: [executionContext.cpp::setInputShape::2288] Error Code 3: API "
+     "Usage Error (Parameter check "
+     "failed at: runtime/api/executionContext.cpp::setInputShape::2288, condition: satisfyProfile Runtime "
+     "dimension does not satisfy any optimization profile.)", "outside-profile"),
+    ("Supplied binding dimension [10,3,128,64] for bindings[0] exceed min ~ max range at index 0, maximum "
+     "dimension in profile is 1, minimum dimension in profile is 1, but supplied dimension is 10.",
+     "outside-profile"),
+    ("input_1: for dimension number 1 in profile 0 does not match network definition (got min=100, opt=1024, "
+     "max=4096), expected min=opt=max=1024)", "profile-of-a-fixed-size"),
+    ("[W] Dynamic dimensions required for input: images, but no shapes were provided. Automatically "
+     "overriding shape to: 1x3x640x640", "profile-of-no-sizes"),
+    ("[E] [TRT] 4: [shapeCompiler.cpp::evaluateShapeChecks::832] Error Code 4: Internal Error (kOPT values "
+     "for profile 0 violate shape constraints: broadcast with incompatible dimensions.",
+      "sizes-that-contradict"),
+    ('[E] Cannot find input tensor with name "input" in the network inputs! Please '
+     'make sure the input tensor '
+     "names are correct.", "no-such-input"),
+    ("[E] [TRT] 4: [network.cpp::validate::2882] Error Code 4: Internal Error "
+     "(Network must have at least one "
+     "output)", "no-outputs"),
+    # files
+    ("ValueError: Message onnx.ModelProto exceeds maximum protobuf size of 2GB: 6442450944", "beyond-2-gb"),
+    ("[E] [TRT] WeightsContext.cpp:178: Failed to open file: /models/llm/model.onnx_data",
+     "weights-not-there"),
+    ("[E] [TRT] ModelImporter.cpp:914: Failed to parse ONNX model from file: /models/a b.onnx!",
+     "no-onnx-file"),
+    ("onnxruntime.capi.onnxruntime_pybind11_state.Fail: [ONNXRuntimeError] : 1 : FAIL : Load model from "
+     "m.onnx failed:/onnxruntime_src/onnxruntime/core/graph/model.cc:180 Unsupported "
+     "model IR version: 12, max "
+     "supported IR version: 11", "opset"),
+    # running, by hand
+    ("[TRT] [E] IExecutionContext::enqueueV3: Error Code 3: API Usage Error (Parameter check "
+     "failed, condition: "
+     "mContext.profileObliviousBindings.at(i) != nullptr. Address is not set for input tensor images.)",
+     "no-address"),
+    ("[TRT] [E] IExecutionContext::setInputShape: Error Code 3: API Usage Error (Parameter check failed, "
+     "condition: engineDims.d[i] == dims.d[i]. Static dimension mismatch while setting input "
+     "shape for images.)",
+     "profile-of-a-fixed-size"),
+    ("[W] [TRT] Calibrator won't be used in explicit quantization mode. Please insert Quantize/Dequantize "
+     "layers to indicate which tensors to quantize/dequantize.", "calibrator-and-pairs"),
+    # onnxruntime, installation
+    ("EP Error /onnxruntime_src/onnxruntime/core/session/provider_bridge_ort.cc:1193 "
+     "[ONNXRuntimeError] : 1 : "
+     "FAIL : Failed to load library libonnxruntime_providers_tensorrt.so with error: "
+     "libnvinfer.so.10: cannot "
+     "open shared object file: No such file or directory", "library-not-found"),
+    ("UserWarning: Specified provider 'TensorrtExecutionProvider' is not in available provider names."
+     "Available providers: 'CPUExecutionProvider'", "no-provider"),
+    ("2026-06-10 [E:onnxruntime] Non-zero status code returned while running TRTKernel node. EP_FAIL : "
+     "TensorRT EP failed to create engine from network.", "provider-failed"),
+    ("ModuleNotFoundError: No module named 'tensorrt'", "no-package"),
+    ("AttributeError: module 'tensorrt' has no attribute 'Logger'", "broken-package"),
+    ("[E] [TRT] 6: [helpers.h::smVerHex2Dig] CUDA initialization failure with error: 35. Please check your "
+     "CUDA installation", "driver"),
+    ("[W] [TRT] TensorRT was linked against cuDNN 8.6.0 but loaded cuDNN 8.4.1", "linked-against"),
+    ("[TRT] [E] IExecutionContext::enqueueV3: Error Code 1: Cuda Runtime (an illegal memory access was "
+     "encountered)", "memory-access"),
+    ("[E] FAILED | Output: 'logits' | Difference exceeds tolerance (rel=1e-05, abs=1e-05)", "outputs-differ"),
+]  # fmt: skip
+
+UNRELATED = [
+    "AttributeError: module 'numpy' has no attribute 'bool'",
+    (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; "
+        "23.65 GiB total capacity)"
+    ),
+    "ModuleNotFoundError: No module named 'tensorflow'",
+    "error: unrecognized arguments: --fp16",
+    "AttributeError: 'NoneType' object has no attribute 'shape'",
+    "ImportError: libcudart.so.12: cannot open shared object file: No such file or directory",
+    "fatal: not a git repository (or any of the parent directories): .git",
+    (
+        "RuntimeError: Expected all tensors to be on the same device, but found at least "
+        "two devices, cuda:0 and cpu!"
+    ),
+    "KeyError: 'model.0.conv.weight'",
+    "pip: ERROR: Could not find a version that satisfies the requirement foo==9.9",
+    "ValueError: operands could not be broadcast together with shapes (3,4) (5,)",
+    "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)",
+    "docker: Error response from daemon: could not select device driver",
+    "make: *** [Makefile:12: all] Error 2",
+    "the engine of my car makes a strange noise when it is cold",
+    "Unknown option: -z",
+    "RuntimeError: mat1 and mat2 must have the same dtype, but got Half and Float",
+]
+
+
+def names(message: str) -> list[str]:
+    return [match.name for match in known_of(message, RULES, TARGETS)]
+
+
+@pytest.mark.parametrize(("message", "name"), PASTED)
+def test_the_first_answer_is_that_of_its_kind(message: str, name: str) -> None:
+    assert names(message)[:1] == [name]
+
+
+def test_all_kinds_are_pasted() -> None:
+    marked = {name for name, said in SAID.items() if said.mark}
+    assert len(PASTED) >= 50
+    assert {name for _, name in PASTED} == marked
+
+
+@pytest.mark.parametrize("message", UNRELATED)
+def test_nothing_is_said_of_what_is_unrelated(message: str) -> None:
+    assert names(message) == []
+
+
+def test_each_message_leads_to_its_own_entry() -> None:
+    for name, said in SAID.items():
+        found = names(said.seen)
+        assert name in found or found[0] in SAID, (name, found)
+        if said.mark:
+            assert found[0] == name, (name, found)
+            assert re.compile(said.mark).search("") is None
+
+
+def test_what_says_little_comes_behind_what_says_more() -> None:
+    log = "\n".join(message for message, name in PASTED if name in ("build-ended", "no-kernel"))
+    assert names(log)[0] == "no-kernel"
+    assert "build-ended" not in names(log)
