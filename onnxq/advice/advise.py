@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from onnxq.advice.asked import runnable
 from onnxq.advice.causes import of_data
 from onnxq.advice.findings import findings
 from onnxq.advice.worth import worth_of
@@ -31,7 +32,8 @@ def advise(report: Report) -> Advice:
     of its task (else 30 dB of the worst part of its outputs), whose data nothing is doubtful about, and that
     moves no more bytes than plain float16.
     """
-    every, of_the_data = tuple(findings(report)), {one.code for one in of_data(report)}
+    every = tuple(runnable(one, report) for one in findings(report))
+    of_the_data = {one.code for one in of_data(report)}
     doubtful = any(one.weight == "open" and one.code in of_the_data for one in every)
     found = sorted(every, key=lambda one: _rank(one, doubtful))
     first = found[0] if found else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from onnxq.advice.asked import again, asked_of, given
+from onnxq.advice.asked import again, asked_of, free_nodes, given
 from onnxq.analysis.reports import number, part_of
 from onnxq.base.reason import code_of
 from onnxq.base.shown import counted, decibels, shorten, within_db
@@ -17,8 +17,9 @@ from onnxq.documents.layer_errors import LayerErrors
 from onnxq.documents.plan import GoalForeseen, Heads, LoudSource, PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import Report
+from onnxq.options.command_line import kept
 from onnxq.options.option import read_options
-from onnxq.options.settings import DataPlace, Feeding, ImageOptions, Inputs, Repairs, Runtime
+from onnxq.options.settings import STEPS, DataPlace, Feeding, ImageOptions, Inputs, Repairs, Runtime
 
 STAY_FLOAT = "of the file's pairs stay float arithmetic"
 """What is noted of a file with pairs that int8 around 0 does not hold."""
@@ -115,20 +116,21 @@ def of_bytes(report: Report, ratio: float) -> Iterator[LikelyCause]:
     if body.type == "fp32" and given(report, "--body"):
         yield LikelyCause(
             "wide-body", f"what is not {report.number_format} stays float32, as asked (--body fp32)",
-            "a float32 value is twice as long as one of float16", "let it be float16",
-            again(report, without=("--body",)),
+            "a float32 value is twice as long as one of float16",
+            "leave --body out, unless that is what told you to keep float32: whether float16 leaves the "
+            "outputs near is then measured",
         )  # fmt: skip
     steps = part_of(RepairPart, report.repair).steps if report.repair is not None else ()
-    kept = [one for one in steps if one.verdict == "kept"]
-    for step in sorted((one for one in kept if number(one.more_bytes)), key=lambda one: -one.more_bytes):
+    useful = [one for one in steps if one.verdict == "kept"]
+    for step in sorted((one for one in useful if number(one.more_bytes)), key=lambda one: -one.more_bytes):
         before, after = number(step.before_db), number(step.after_db)
         gain = "" if before is None or after is None else f", for {after - before:+.1f} dB"
-        rest = ",".join(one.step for one in kept if one.step != step.step)
+        rest = [one.step for one in steps if one.step != step.step and one.verdict != "left-out"]
         yield LikelyCause(
             "step", f"repair by {step.step} makes {step.more_bytes:.2f} of these {ratio:.2f}{gain}",
             "what a step moves more is predicted from shapes; both engines are compiled",
             f"leave {step.step} out",
-            again(report, without=("--repair",), more=("--repair", rest or "none")),
+            again(report, without=("--repair",), more=("--repair", ",".join(rest))) if rest else "",
         )  # fmt: skip
     wide = {one.node for one in body.float32}
     layers = report.verdict.layers if report.verdict is not None else ()
@@ -143,14 +145,15 @@ def of_bytes(report: Report, ratio: float) -> Iterator[LikelyCause]:
             "bytes-layer",
             f"{shorten(name)!r} and what runs with it move {layer.int8_mb:.3g} MB, {layer.fp16_mb:.3g} in "
             f"float16: {counted(layer.kernels_int8, 'kernel')} for {layer.kernels_fp16}{because}",
-            "the kernels of both engines are compared", "leave it in float", _in_float(report, layer.layers),
+            "the kernels of both engines are compared", *_in_float(report, layer.layers, "leave it in float"),
         )  # fmt: skip
 
 
 def _switched_off(report: Report) -> Iterator[LikelyCause]:
     """That the user switched off what keeps outputs near."""
     plan, asked = part_of(PlanPart, report.plan), "none" if report.repair is None else report.repair.asked
-    if asked != "auto" and plan.file is None and plan.sites:
+    few = asked == "none" or 2 * len(asked) <= len(STEPS)  # advice asks for most of them
+    if asked != "auto" and few and plan.file is None and plan.sites:
         off = "repair is switched off (--repair none)"
         held = f"repair is held to {asked if isinstance(asked, str) else ', '.join(asked)} (--repair)"
         more = () if given(report, "--repair") else ("--repair", "auto")
@@ -171,7 +174,7 @@ def _untried(report: Report) -> Iterator[LikelyCause]:
     steps = part_of(RepairPart, report.repair).steps if report.repair is not None else ()
     untried = [one.step for one in steps if one.verdict == "left-out" and code_of(one.why) != "late"]
     if untried:
-        tried = ",".join([*(one.step for one in steps if one.verdict == "kept"), *untried])
+        tried = ",".join(one.step for one in steps if one.verdict != "left-out" or one.step in untried)
         yield LikelyCause(
             "repair-untried", f"{', '.join(untried)} of repair were not tried: they may take long",
             "each is judged by the outputs", "let them be tried",
@@ -201,8 +204,7 @@ def _layer(report: Report) -> Iterator[LikelyCause]:
         yield LikelyCause(
             f"layer-{cause.code}", f"layer {shorten(line.layer)!r}: {cause.text}",
             "each layer is run alone, on the float model's values",
-            "leave it in float",
-            _in_float(report, (line.layer,)),
+            *_in_float(report, (line.layer,), "leave it in float"),
         )  # fmt: skip
 
 
@@ -228,15 +230,31 @@ def _of_loud(report: Report, one: LoudSource) -> LikelyCause:
     return LikelyCause(
         "loud", one.why,
         "the noise of each source is measured apart; the outputs are measured with it in float",
-        f"leave {nodes} in float{worth}",
-        _in_float(report, one.nodes),
+        *_in_float(report, one.nodes, f"leave {nodes} in float{worth}"),
     )  # fmt: skip
 
 
-def _in_float(report: Report, nodes: tuple[str, ...]) -> str:
-    if len(nodes) > _SEEN:
-        return ""
-    return again(report, more=tuple(word for name in nodes for word in ("--keep-float", name)))
+def _in_float(report: Report, nodes: tuple[str, ...], do: str) -> tuple[str, str]:
+    """What to do about layers that are better in float, and the command that does it.
+
+    Args:
+        report: the report.
+        nodes: the layers.
+        do: that they are to be left in float, in words.
+    """
+    layers = {one.node for one in part_of(PlanPart, report.plan).layers if one.quantized}
+    if layers.intersection(nodes) - free_nodes(report):  # the file's pairs stay, whatever is asked for
+        return ADOPT, adopting(report)
+    flags = [word for name in nodes for word in ("--keep-float", name)]
+    return do, again(report, more=flags) if len(nodes) <= _SEEN else ""
+
+
+ADOPT = "take the ranges of the file's pairs, and let onnxq place pairs"
+
+
+def adopting(report: Report) -> str:
+    """The command line that takes the ranges of the file's pairs, and not their places."""
+    return again(report, without=("--pairs",), more=("--pairs", "adopt"))
 
 
 def _magnifies(report: Report, goal: tuple[str, ...]) -> Iterator[LikelyCause]:
@@ -333,5 +351,5 @@ def in_float16(report: Report) -> str:
     plan = part_of(PlanPart, report.plan)
     if not asked or plan.own_pairs_read or not plan.layers:  # it may have come quantized
         return ""
-    flags = [word for part in asked[1:] if part[0] in _KEPT for word in part]
+    flags = kept([part for part in asked[1:] if part[0] in _KEPT], "sanitize")
     return shlex.join(["onnxq", "sanitize", *asked[0], *flags, "--body", "fp16"])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from onnxq.advice.answers import answers_lost, near_so_far, read_and_kept
 from onnxq.advice.asked import again, given
-from onnxq.advice.causes import STAY_FLOAT, in_float16, likely, of_bytes, of_data
+from onnxq.advice.causes import STAY_FLOAT, adopting, in_float16, likely, of_bytes, of_data
 from onnxq.advice.lost import LEAST_ABOUT_MEAN, judged, lost_words
 from onnxq.advice.worth import HELPS_READING, reading, worth_of
 from onnxq.analysis.reports import number, part_of
@@ -385,9 +385,7 @@ def _float_pairs(report: Report) -> Iterator[LikelyCause]:
     """That what the file has quantized is computed in float, as int8 around 0 has not its numbers."""
     notes = (*report.notes, *part_of(CalibrationPart, report.calibration).notes)
     for note in [one for one in notes if STAY_FLOAT in one]:
-        yield LikelyCause(
-            "float-pairs", note, "", "take their ranges in int8", again(report, more=("--pairs", "adopt"))
-        )
+        yield LikelyCause("float-pairs", note, "", "take their ranges in int8", adopting(report))
 
 
 _LARGER, _EXPORT = "a larger batch", "an export with a larger batch, or a dynamic one,"

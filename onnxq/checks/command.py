@@ -6,16 +6,18 @@ import dataclasses
 import re
 import shlex
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from onnxq.checks.api import AT_NODE
 from onnxq.checks.finding import Finding
 from onnxq.checks.load import CHECKS
+from onnxq.options.command_line import Takes, accepted
 
 _SANITIZE = "onnxq sanitize"
 _WHOLE = "onnxq inspect MODEL"
 _STATED = re.compile(rf"{_SANITIZE}((?: --[a-z-]+ (?:'[^']*'|,(?=\S)|[^\s;,)'])+)*)(?! --)")
 """What the advice says to run, with its flags; not where it only names a flag."""
+_PLACE = re.compile(r"(\bonnxq [a-z]+ )MODEL\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,47 +29,62 @@ class Checked:
         target: the value of `--target`; "" for the one that commands have without it.
         data: where the data are.
         flags: those of `quantize` that name data and statistics, and others that it is to be given again.
+        feeding: those of `data` that are to be given again.
+        takes: which commands the model lets stand.
     """
 
     model: str
     target: str = ""
     data: str = "DATA"
     flags: str = "--calib DATA"
+    feeding: str = ""
+    takes: Takes = field(default_factory=dict)
 
 
 def commanded(findings: Iterable[Finding], checked: Checked) -> list[Finding]:
     """Findings with their commands.
 
     What the advice itself says to run comes first: `quantize` with its flags, or `sanitize` where a rule
-    repairs it. Else the check says it.
+    repairs it. Else the check says it. Where that would be refused, the place is shown.
 
     Args:
         findings: the findings, of whatever check.
         checked: what was checked.
     """
-    return [dataclasses.replace(one, command=_of(one, checked)) for one in findings]
+    quoted = shlex.quote(checked.model)
+    return [
+        dataclasses.replace(
+            one,
+            advice=_PLACE.sub(lambda found: found[1] + quoted, one.advice),
+            command=_of(one, checked),
+        )
+        for one in findings
+    ]
 
 
 def _of(finding: Finding, checked: Checked) -> str:
     quoted = shlex.quote(checked.model)
     _, said, flags = finding.advice.partition(f"onnxq quantize {quoted}")
-    if said:
-        command = said + flags.partition("; ")[0]
-    else:
-        template = _template(finding)
-        known = {
-            "MODEL": quoted, "NODE": shlex.quote(finding.node), "OP": shlex.quote(finding.op),
-            "SAMPLES": f"--calib {shlex.quote(checked.data)}", "DATA": checked.flags,
-            "REASON": shlex.quote(finding.reason.partition(": ")[2] or finding.reason),
-        }  # fmt: skip
-        command = " ".join(known.get(word, word) for word in template.split())
-    takes_target = command.startswith(("onnxq quantize", _SANITIZE)) and "--target" not in command
-    return f"{command} --target {shlex.quote(checked.target)}" if checked.target and takes_target else command
+    advised = said + flags.partition("; ")[0]
+    known = {
+        "MODEL": quoted, "NODE": shlex.quote(finding.node), "OP": shlex.quote(finding.op),
+        "SAMPLES": f"--calib {shlex.quote(checked.data)} {checked.feeding}".rstrip(), "DATA": checked.flags,
+        "REASON": shlex.quote(finding.reason.partition(": ")[2] or finding.reason),
+    }  # fmt: skip
+    others = (
+        " ".join(known.get(word, word) for word in template.split())
+        for template in (_template(finding), AT_NODE, _WHOLE)
+    )
+    for command in filter(None, (advised, *others)):
+        takes_target = command.startswith(("onnxq quantize", _SANITIZE)) and "--target" not in command
+        for_target = f" --target {shlex.quote(checked.target)}" * bool(checked.target and takes_target)
+        if accepted(command + for_target, checked.takes):
+            return command + for_target
+    return ""
 
 
 def _template(finding: Finding) -> str:
     if stated := _STATED.search(finding.advice):
         return f"{_SANITIZE} MODEL{stated[1]}"
     check = CHECKS.get(finding.check)  # None of the user's own
-    template = AT_NODE if check is None else check.command
-    return _WHOLE if "NODE" in template and not finding.node else template
+    return AT_NODE if check is None else check.command

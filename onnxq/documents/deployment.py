@@ -19,7 +19,7 @@ class DimensionDeployed(DocumentPart):
         usual: that for which it is decided what is in int8.
         largest: the greatest.
         origin: "stated", "data" (of the samples) or "assumed".
-        batch: whether it is the batch.
+        batch: whether it is the batch, and the model runs in others than the usual one.
     """
 
     name: str

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shlex
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -63,11 +64,17 @@ def check_output(
         beside: what else is written.
 
     Raises:
-        UserError: it is the input or holds its weights, a folder, in a folder that does not exist or
-            cannot be written, or an existing file that onnxq did not write.
+        UserError: it is a model and named otherwise than `X.onnx`, the input or holds its weights, a folder,
+            in a folder that does not exist or cannot be written, or an existing file that onnxq did not
+            write.
     """
     if not output.name:  # as of -o ''
         raise UserError(f"the output {str(output)!r} is a folder", hint="give a file name with -o")
+    if record is None and output.suffix.lower() not in ("", ".onnx"):  # others build X.engine of X.onnx
+        raise UserError(
+            f"the output {str(output)!r} is an ONNX model, and its name ends in {output.suffix!r}",
+            hint=f"give -o {shlex.quote(str(output.with_suffix('.onnx')))}",
+        )
     try:
         _check_output(output, source, force, record or report_path(output), cache, page, beside)
     except OSError as error:  # a name that is too long, a folder that must not be searched

@@ -6,9 +6,11 @@ import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Unpack
 
+from onnxq.base.errors import UserError
 from onnxq.base.heap import uncollected
 from onnxq.base.plain import DocumentPart
 from onnxq.base.progress import Observer, told
@@ -26,8 +28,11 @@ from onnxq.data.sources import DataSource
 from onnxq.documents.report import Report
 from onnxq.emit.github import annotated
 from onnxq.emit.sarif import sarif
+from onnxq.graph.cut import cut
 from onnxq.graph.model import Model
+from onnxq.graph.view import every_node
 from onnxq.options.call_options import CheckOptions
+from onnxq.options.command_line import Takes, kept
 from onnxq.options.grouped import Options
 from onnxq.options.keywords import takes_options
 from onnxq.options.settings import Repairs
@@ -222,10 +227,32 @@ class _Asked:
             words += ["--stats", os.fspath(self.groups.calibration.stats)]
         return shlex.join([*words, *self.again])
 
-    def checked(self, model: Path) -> Checked:
+    def checked(self, model: Model, path: Path) -> Checked:
         """What is checked, for commands."""
-        target = os.fspath(self.groups.repairs.target)
-        return Checked(str(model), "" if target == DEFAULT else target, self.place, self.flags)
+        target, parts = os.fspath(self.groups.repairs.target), list[list[str]]()
+        for word in self.again:
+            if word.startswith("--"):
+                parts.append([])
+            parts[-1].append(word)
+        target = "" if target == DEFAULT else target
+        feeding = shlex.join(kept(parts, "data"))
+        return Checked(str(path), target, self.place, self.flags, feeding, _takes(model))
+
+
+def _takes(model: Model) -> Takes:
+    """What commands may name of a model: nodes and tensors, and operators at which it can be cut."""
+
+    @cache
+    def cuts(op: str) -> bool:
+        try:
+            return bool(cut(model, (), (op,), ort.output_types))
+        except UserError:
+            return False
+
+    names = {
+        name for node in every_node(model) for name in (node.name, *(tensor.name for tensor in node.outputs))
+    }
+    return {"--at-op": cuts, "--around": names.__contains__}
 
 
 _Engines = tuple[trt.Engine, trt.Engine] | None
@@ -285,7 +312,7 @@ def _check(path: Path, asked: _Asked, tell: Observer) -> Checks:
         ir_version=report.ir_version,
         compiler=compiler,
         engine=_tried(*engines, beyond) if engines is not None else None,
-        findings=tuple(commanded(by_severity(_once_a_node(findings)), asked.checked(path))),
+        findings=tuple(commanded(by_severity(_once_a_node(findings)), asked.checked(original, path))),
         changes=report.changes,
         rejected=report.rejected,
         near_misses=report.near_misses,

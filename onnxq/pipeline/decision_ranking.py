@@ -82,7 +82,7 @@ def check_settings_output(output: Path, source: Path | None, *, force: bool) -> 
             f"{str(output)!r} exists, and onnxq did not write it, or it was edited",
             hint="give another path with -o, or --force to replace it",
         )
-    files.check_output(output, source, force=True)
+    files.check_output(output, source, force=True, record=output)
 
 
 def sensitivity_of(

@@ -266,7 +266,14 @@ def deployment_parts(
 
 def _dimensions(deployment: Deployment) -> tuple[DimensionDeployed, ...]:
     return tuple(
-        DimensionDeployed(name, one.smallest, one.usual, one.largest, one.origin, name in deployment.batch)
+        DimensionDeployed(
+            name,
+            one.smallest,
+            one.usual,
+            one.largest,
+            one.origin,
+            name in deployment.batch and not deployment.is_batch_baked,
+        )
         for name, one in deployment.spans.items()
     )
 
@@ -339,10 +346,30 @@ def that_runs(
             where = f" of deployment {deployment.name!r}" if deployment.name else ""
             why = f"the model does not run at the {end} sizes{where}, {sizes}: {plain(str(error))}"
             if deployment.is_stated and not deployment.is_assumed:
-                raise UserError(why, hint="state others: --profile INPUT=MIN:OPT:MAX") from error
+                is_batch = not deployment.stated.isdisjoint(deployment.batch)
+                baked = "; where the batch stands in the graph, export the model anew" if is_batch else ""
+                raise UserError(why, hint=f"state others: --profile INPUT=MIN:OPT:MAX{baked}") from error
             notes.append(
                 f"{why}; the engine's profile ends at the usual sizes there (--profile states others)"
             )
             for name, (low, middle, high) in profiles.items():
                 profiles[name] = (middle, middle, high) if end == "smallest" else (low, middle, middle)
-    return replace(deployment, profiles=profiles), tuple(notes)
+    return replace(
+        deployment, profiles=profiles, is_batch_baked=_is_batch_baked(deployment, session, usual)
+    ), tuple(notes)
+
+
+def _is_batch_baked(deployment: Deployment, session: ort.Session, usual: Sample) -> bool:
+    """Whether a batch that is named dynamic is baked in: nobody stated one, and twice its size fails."""
+    spans = [deployment.spans[dim] for dim in deployment.batch]
+    if not spans or any(span.origin == "stated" or span.smallest < span.largest for span in spans):
+        return False
+    shapes = deployment.batched(2 * max(span.usual for span in spans))
+    feeds = {name: (array, shapes.get(name, array.shape)) for name, array in usual.feeds.items()}
+    if sum(math.prod(shape) * array.itemsize for array, shape in feeds.values()) > _MOST_FED:
+        return False
+    try:
+        session.run({name: np.resize(array, shape) for name, (array, shape) in feeds.items()})
+    except ort.RunError:
+        return True
+    return False

@@ -82,7 +82,7 @@ def evidence_of(
     )  # fmt: skip
     doubts = job.doubts(source.count if source is not None else None).doubts
     model = "FLOAT.onnx" if own else str(path or "MODEL.onnx")
-    if report is not None and report.model:
+    if report is not None and report.model and os.path.isfile(report.model):
         model = report.model
     return Evidence(
         model=job.model,

@@ -76,7 +76,7 @@ def check_plan_output(output: Path, source: Path | None, *, force: bool) -> None
             f"{str(output)!r} exists, and may have been edited",
             hint="give another path with -o, or --force to replace it",
         )
-    files.check_output(output, source, force=True)
+    files.check_output(output, source, force=True, record=output)
 
 
 def planned(

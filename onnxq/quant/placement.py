@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.grouped import grouped
+from onnxq.base.patterns import fits
 from onnxq.base.reason import Reason, code_of
 from onnxq.formats import FORMATS
 from onnxq.graph.fold import fixed_tensors
@@ -116,7 +116,7 @@ def _as_layer(node: Node) -> list[Quantize]:
 
 
 def _of_name(nodes: Sequence[Node], glob: str) -> list[Node]:
-    if named := [node for node in nodes if fnmatch.fnmatchcase(node.name, glob)]:
+    if named := [node for node in nodes if fits([node.name], [glob])]:
         return named
     raise unknown_name("node", glob, [node.name for node in nodes])
 
@@ -131,13 +131,18 @@ def _user_vetoes(named: Iterable[tuple[str, Sequence[Node]]]) -> dict[Node, str]
     vetoes: dict[Node, str] = {}
     for flag, nodes in named:
         for node in nodes:
-            if any(is_dequantized(tensor) for tensor in node.inputs if tensor is not None):
+            if is_quantized(node):
                 raise UserError(
                     f"{flag}: the model itself quantizes node {node.name!r}, its pairs stay",
                     hint="start from the float model, or leave the flag out",
                 )
             vetoes[node] = Reason("keep-float", flag, "user")
     return vetoes
+
+
+def is_quantized(node: Node) -> bool:
+    """Whether the model itself quantizes what a node reads: then its pairs stay, whatever is asked for."""
+    return any(is_dequantized(tensor) for tensor in node.inputs if tensor is not None)
 
 
 def _facts(rule: Rule, node: Node, skipped: dict[Node, Reason]) -> list[Fact]:

@@ -58,6 +58,7 @@ class Deployment:
         is_weight_assumed: whether nobody stated that.
         fitting: which of the samples that were seen belong to it; of several deployments.
         is_assumed: whether nobody stated it, and no sample is of it.
+        is_batch_baked: whether the model runs in batches of no other size than the usual one.
     """
 
     spans: Mapping[str, Span] = field(default_factory=dict)
@@ -71,6 +72,7 @@ class Deployment:
     is_weight_assumed: bool = False
     fitting: tuple[int, ...] = ()
     is_assumed: bool = False
+    is_batch_baked: bool = False
 
     @property
     def stated(self) -> frozenset[str]:
@@ -281,7 +283,7 @@ def _batch(batch: tuple[int, int, int], firsts: Sequence[str], stated: Mapping[s
     if not firsts:
         raise UserError(
             f"--batch {text}: no input has a dynamic batch",
-            hint="leave it out, or make the batch dynamic: --shape INPUT=Nx3x224x224",
+            hint="leave it out, or export the model with a dynamic batch",
         )
     for dim in firsts:
         span = stated.get(dim)

@@ -663,8 +663,14 @@ def _session(source: bytes | str, settings: SessionSettings, proto: onnx.ModelPr
         raise RunError(text, hint=hint) from error
 
 
+_SOURCE = re.compile(
+    r"\S+\.(?:h|hpp|cc|cpp|cu):\d+ (?:[^()]*::[^()]*\([^()]*\)(?: const)?(?: \[with [^\]]*\])? |\w+ )?"
+)
+"""Where in onnxruntime's own source an error is raised: of no use to who has a model."""
+
+
 def _first_line(error: Exception) -> str:
-    text = str(error).strip()
+    text = _SOURCE.sub("", str(error).strip())
     return text.splitlines()[0] if text else type(error).__name__
 
 

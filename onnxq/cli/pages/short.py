@@ -83,7 +83,8 @@ def _repairs(report: Report) -> Iterator[str]:
         yield made if kept else "no step that was tried gains accuracy"
         untried = [one.step for one in repair.steps if one.verdict == "left-out"]
         if untried:
-            yield f"not tried: {', '.join(untried)} (--repair {','.join([*kept, *untried])} tries them)"
+            every = ",".join(one.step for one in repair.steps)
+            yield f"not tried: {', '.join(untried)} (--repair {every} tries them)"
 
 
 def _quantized(report: Report) -> Iterator[str]:

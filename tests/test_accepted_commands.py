@@ -1,0 +1,330 @@
+"""No command line is printed that would be refused when it is run, and no two runs advise one another."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+from command import run
+
+import onnxq
+from onnxq.advice.advise import advise
+from onnxq.analysis.reports import OpenedReport
+from onnxq.checks.load import CHECKS
+from onnxq.documents.advice import LikelyCause
+from onnxq.options.command_line import accepted
+from onnxq.run import ort, trt
+
+HEAD = '<ir_version: 8, opset_import: ["" : 17, "own" : 1]> net '
+NETS = {
+    "strings": "(float[1, 4] x, string[1] s) => (float[1, 4] y, string[1] t) "
+               "{ y = Relu (x)  t = Identity (s) }",
+    "unknown": "(float[1, 4] x) => (float[1, 4] y) { a = Relu (x)  b = own.Thing (a)  y = Relu (b) }",
+    "unknown_alone": "(float[1, 4] x) => (float[1, 4] y) { [only] y = own.Thing (x) }",
+    "spaces": "(float[1, 4] x) => (float[1, 4] y) { a = Relu (x)  b = Det2 (a)  y = Relu (b) }",
+    "volumes": "(float[1, 2, 4, 4, 4] x, float[1, 4, 4, 4, 3] g) => (float[1, 2, 4, 4, 4] y) "
+               "{ a = Relu (x)  y = GridSample (a, g) }",
+    "text_inside": "(string[1] s) => (string[1] y) { a = Identity (s)  y = Identity (a) }",
+    "unique": "(float[8] x) => (float[U] y) { a = Relu (x)  b = Unique (a)  y = Neg (b) }",
+    "double": "(double[1, 4] x) => (double[1, 4] y) { a = Neg (x)  y = Relu (a) }",
+    "rankless": "(float x) => (float y) { a = Neg (x)  y = Relu (a) }",
+    "nonzero": "(float[4] x) => (int64[1, M] y) { a = Relu (x)  y = NonZero (a) }",
+}  # fmt: skip
+
+
+def refused(command: str, folder: Path, data: str = "") -> str:
+    """What a printed command is refused with; "" where it is taken, or names a file that nobody knows."""
+    words = shlex.split(command.replace("--calib DATA", f"--calib {shlex.quote(data)}"))
+    assert words[0] == "onnxq"
+    if "FLOAT.onnx" in words or "DATA" in words or (not data and "--calib" in words):
+        return ""
+    own = ["--force", "-o", "printed.onnx"] if words[1] in ("quantize", "sanitize") else []
+    ran = run(folder, *words[1:], *(["--force", "-o", "printed"] if words[1] == "split" else own))
+    return "" if ran.code in (0, 1) else f"{command}: {ran.err}"
+
+
+def of_check(model: Path, data: Path | None, target: str) -> Iterator[str]:
+    for one in onnxq.check(model, data, target=target, compile=False).findings:
+        yield one.command
+        assert " MODEL" not in one.advice
+
+
+@pytest.mark.parametrize("target", ["tensorrt-11", "tensorrt-8.6"])
+@pytest.mark.parametrize("name", NETS)
+def test_what_check_prints_is_taken(name: str, target: str, tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(HEAD + NETS[name])
+    if target == "tensorrt-8.6":
+        model.opset_import[0].version = 20  # newer than it documents
+    onnx.save(model, tmp_path / "a net.onnx")
+    commands = [*of_check(tmp_path / "a net.onnx", None, target)]
+    assert target == "tensorrt-11" or commands
+    assert not [why for one in dict.fromkeys(commands) if (why := refused(one, tmp_path))]
+    assert not [one for one in commands if "''" in one]
+
+
+def test_what_a_check_states_is_taken() -> None:
+    words = {"MODEL": "m.onnx", "NODE": "n", "OP": "Conv", "SAMPLES": "--calib d", "DATA": "--calib d",
+             "REASON": "'no'"}  # fmt: skip
+    for check in CHECKS.values():
+        command = " ".join(words.get(word, word) for word in check.command.split())
+        assert accepted(command, {}), command
+
+
+@pytest.mark.parametrize(
+    ("command", "taken"),
+    [
+        ("onnxq quantize m.onnx --calib 'a b' --batch 1:4:8 --force -o q.onnx -q", True),
+        ("onnxq quantize m.onnx --keep-float c1 --keep-float c2 --mean -1,2,3 --scale 1/255", True),
+        ("onnxq quantize m.onnx --keep-float c1 --keep-float other", False),
+        ("onnxq quantize m.onnx --batch 1:x", False),
+        ("onnxq quantize m.onnx --samples 4.5", False),
+        ("onnxq quantize m.onnx --method minmax --percentile 99", False),
+        ("onnxq quantize m.onnx --calib", False),
+        ("onnxq sanitize m.onnx --pairs adopt", False),
+        ("onnxq sanitize m.onnx --batch 1:2:3", False),
+        ("onnxq sharpen m.onnx", False),
+        ("onnxq rules explain --message 'it failed'", True),
+        ("onnxq split m.onnx --at-op Conv", True),
+    ],
+)
+def test_the_gate(command: str, taken: bool) -> None:
+    assert accepted(command, {"--keep-float": ("c1", "c2").__contains__}) == taken
+
+
+# -- reports -----------------------------------------------------------------------------------------
+
+
+def conv(name: str, of: int, batch: str = "N") -> onnx.ModelProto:
+    model = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : 17]> net (float[{batch}, {of}, 8, 8] x) => '
+        f"(float[{batch}, 16, 8, 8] y) {{ a = Conv <pads = [1, 1, 1, 1]> (x, w)  b = Relu (a) "
+        "  y = Conv <pads = [1, 1, 1, 1]> (b, v) }"
+    )
+    random = np.random.default_rng(0)
+    model.graph.node[0].name, model.graph.node[2].name = name, "last"
+    for key, shape in (("w", (16, of, 3, 3)), ("v", (16, 16, 3, 3))):
+        weights = random.standard_normal(shape).astype(np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(weights, key))
+    return model
+
+
+QUICK = shlex.split("--no-engine --prove never --repair none --layer-samples 0 --no-page --method minmax")
+
+
+def quantized(folder: Path, model: onnx.ModelProto, *more: str) -> dict[str, Any]:
+    """The report of a quick run."""
+    onnx.save(model, folder / "net.onnx")
+    shape = [dim.dim_value or 1 for dim in model.graph.input[0].type.tensor_type.shape.dim]
+    values = np.random.default_rng(1).standard_normal((32, *shape[1:])).astype(np.float32)
+    np.savez(folder / "x.npz", x=values)
+    ran = run(folder, "quantize", "net.onnx", "--calib", "x.npz", "-o", "q.onnx", *QUICK, *more)
+    assert ran.code == 0, ran.err
+    found: dict[str, Any] = json.loads((folder / "q.report.json").read_text("utf-8"))
+    return found
+
+
+def causes(report: dict[str, Any]) -> list[LikelyCause]:
+    found = advise(OpenedReport.of(report).document).findings
+    return [cause for one in found for cause in one.causes]
+
+
+def heavy(report: dict[str, Any], layer: str) -> dict[str, Any]:
+    """It, as if the engine moved more bytes, most of them in a layer."""
+    found = copy.deepcopy(report)
+    layers = [{"layers": [layer], "nodes": [layer], "int8_mb": 3.0, "fp16_mb": 1.0, "kernels_int8": 2,
+               "kernels_fp16": 1}]  # fmt: skip
+    sides = {"fp16": {"moved_mb": 1.0}, "int8": {"moved_mb": 2.0}}
+    found["verdict"] = {"form": "merged", "merged": sides, "layers": layers}
+    found["engine"] |= {"status": "compiled"}
+    return found
+
+
+def of_layer(report: dict[str, Any]) -> LikelyCause:
+    return next(one for one in causes(report) if one.code == "bytes-layer")
+
+
+def test_a_name_with_brackets_is_left_in_float_as_it_is_printed(tmp_path: Path) -> None:
+    """A glob in which the brackets are a set of characters would match no node."""
+    report = quantized(tmp_path, conv("layers[0]*", 16))
+    command = of_layer(heavy(report, "layers[0]*")).command
+    assert shlex.split(command)[-2:] == ["--keep-float", "layers[0]*"]
+    assert not refused(command, tmp_path, "x.npz")
+
+
+def test_a_layer_with_pairs_of_the_file_is_not_told_to_be_left_in_float(tmp_path: Path) -> None:
+    quantized(tmp_path, conv("first", 16), "--body", "fp32")
+    report = quantized(tmp_path, onnx.load(tmp_path / "q.onnx"), "--pairs", "keep", "--force")
+    told = of_layer(heavy(report, "last"))
+    assert "--keep-float" not in told.command
+    assert shlex.split(told.command)[-2:] == ["--pairs", "adopt"]
+    assert told.command.count("--pairs") == 1
+    assert not refused(told.command, tmp_path, "x.npz")
+
+
+def test_a_batch_that_is_baked_in_is_not_told_to_be_larger(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> net (float[N, 256] x) => (float[N, 256] y) '
+        "<int64[2] s = {1, 256}> { a = MatMul (x, w)  b = Reshape (a, s)  y = MatMul (b, v) }"
+    )
+    for name in "wv":
+        weights = np.random.default_rng(2).standard_normal((256, 256)).astype(np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(weights, name))
+    report = quantized(tmp_path, model)
+    assert not [one for one in causes(report) if "--batch" in one.command]
+    told = next(one for one in causes(report) if one.code == "few-rows")
+    assert "export" in told.do
+    model.graph.node[1].op_type = "Relu"
+    del model.graph.node[1].input[1:]
+    free = next(one for one in causes(quantized(tmp_path, model, "--force")) if one.code == "few-rows")
+    assert "--batch" in free.command
+    assert not refused(free.command, tmp_path, "x.npz")
+
+
+def test_a_fixed_batch_has_no_cure_that_is_refused(tmp_path: Path) -> None:
+    onnx.save(conv("first", 16, "1"), tmp_path / "net.onnx")
+    np.savez(tmp_path / "x.npz", x=np.ones((8, 16, 8, 8), np.float32))
+    ran = run(tmp_path, "quantize", "net.onnx", "--calib", "x.npz", "--batch", "1:4:8")
+    assert ran.code == 2
+    assert "--shape" not in ran.err
+
+
+@pytest.mark.parametrize("verb", ["quantize", "sanitize"])
+@pytest.mark.parametrize("name", ["out.engine", "out.plan", "out.json", "net.v2"])
+def test_a_model_is_not_written_under_the_name_of_something_else(
+    verb: str, name: str, tmp_path: Path
+) -> None:
+    """The printed build of `out.engine` would overwrite its own input."""
+    onnx.save(conv("first", 16), tmp_path / "net.onnx")
+    np.savez(tmp_path / "x.npz", x=np.ones((8, 16, 8, 8), np.float32))
+    ran = run(tmp_path, verb, "net.onnx", "--calib", "x.npz", "-o", name)
+    assert ran.code == 2
+    assert f"give -o {Path(name).with_suffix('.onnx')}" in ran.err
+    assert not (tmp_path / name).exists()
+
+
+def test_onnxruntimes_source_is_not_named() -> None:
+    model = conv("first", 16)
+    model.graph.node[1].op_type = "Reshape"
+    model.graph.node[1].input.append("s")
+    shape = np.array([1, 16, 8, 8])
+    model.graph.initializer.append(onnx.numpy_helper.from_array(shape, "s"))
+    with pytest.raises(ort.RunError) as told:
+        ort.load(model).run({"x": np.ones((2, 16, 8, 8), np.float32)})
+    assert "Reshape node" in str(told.value)
+    assert "cannot be reshaped" in str(told.value)
+    assert "onnxruntime_src" not in str(told.value)
+    assert "reshape_helper" not in str(told.value)
+
+
+def test_sanitize_is_given_no_flag_of_quantize(tmp_path: Path) -> None:
+    """The same file in float16 is another verb's."""
+    report = heavy(quantized(tmp_path, conv("first", 16), "--pairs", "drop", "--batch", "1:2:2"), "first")
+    command = next(one.command for one in causes(report) if one.code == "float16")
+    assert command.startswith("onnxq sanitize")
+    assert not refused(command, tmp_path, "x.npz")
+
+
+def test_no_two_runs_advise_one_another(tmp_path: Path) -> None:
+    """What one of them adds, none takes away."""
+    report = quantized(tmp_path, conv("first", 16))
+
+    def both(edited: dict[str, Any], asked: list[str]) -> list[str]:
+        """What is advised of a run that loses much, and moves much."""
+        edited["asked"] = [part for part in edited["asked"] if part[0] not in ("--repair", "--body")]
+        edited["asked"].append(asked)
+        steps = ("lattice", "scale", "smooth", "residual", "bias", "shift", "gptq", "split", "thresholds")
+        edited["body"] |= {"type": asked[1] if asked[0] == "--body" else "fp16"}
+        if asked[0] == "--repair" and asked[1] != "auto":
+            steps = tuple(asked[1].split(","))
+        verdicts = {"split": "kept", "gptq": "left-out"}
+        edited["repair"] = {
+            "asked": "auto" if asked[1] == "auto" or asked[0] == "--body" else list(steps),
+            "steps": [
+                {"step": one, "verdict": verdicts.get(one, "dropped"), "before_db": 1.0, "after_db": 2.0,
+                 "more_bytes": 0.2 * (one == "split"), "why": "it takes long"}
+                for one in steps
+            ],
+        }  # fmt: skip
+        level = {"output": "y", "sqnr_about_mean_db": 5.0, "interval": {"low": 4.0, "high": 6.0}}
+        edited["about_mean"] |= {"worst_output": "y", "worst_output_db": 5.0, "outputs": [level]}
+        half = {"output": "y", "int8_db": 40.0, "body_db": 10.0, "together_db": 9.0}
+        edited["body"] |= {"outputs": [half] if edited["body"]["type"] == "fp16" else []}
+        return [one.command for one in causes(edited) if one.command]
+
+    def key(command: str) -> list[str]:
+        return sorted(shlex.split(command))
+
+    for first in (["--repair", "auto"], ["--body", "fp16"]):
+        printed = both(heavy(report, "first"), first)
+        again = both(heavy(report, "first"), first) and key(
+            shlex.join(["onnxq", *(w for part in report["asked"] if part[0] not in ("--repair", "--body")
+                                   for w in part)])
+        )  # fmt: skip
+        for command in printed:
+            words = shlex.split(command)
+            for flag in ("--repair", "--body"):
+                if flag not in words or [flag, words[words.index(flag) + 1]] == first:
+                    continue
+                second = both(heavy(report, "first"), [flag, words[words.index(flag) + 1]])
+                assert second
+                assert not [one for one in second if key(one) in (again, sorted([*again, *first]))], command
+
+
+# -- everything that is there ------------------------------------------------------------------------
+
+CORPUS = Path(os.environ.get("ONNXQ_CORPUS", ""))
+_HEAVY = re.compile("GB|vgg|densenet|agllnet|resnet50|inception|lfm2")
+
+
+def models() -> list[Path]:
+    if not os.environ.get("ONNXQ_CORPUS"):
+        return []
+    found = [*sorted((CORPUS / "models").glob("*.onnx")), *sorted((CORPUS / "../cases").glob("*.onnx"))]
+    return [path for path in found if not _HEAVY.search(path.stem)]
+
+
+@pytest.mark.skipif(not models(), reason="ONNXQ_CORPUS names no folder of models")
+@pytest.mark.parametrize("model", models(), ids=lambda path: path.stem)
+def test_of_real_models_too(model: Path, tmp_path: Path) -> None:
+    data = model.with_suffix("")
+    with_data = data.is_dir()
+    commands = [
+        command
+        for target in ("tensorrt-11", "tensorrt-8.6")
+        for command in of_check(model, None, target)
+        if command
+    ]
+    if with_data and trt.installed() is not None:
+        first = [
+            "quantize",
+            str(model),
+            "--calib",
+            str(data),
+            "-o",
+            "q.onnx",
+            "--prove",
+            "never",
+            "--no-page",
+        ]
+        ran = run(tmp_path, *first, "--layer-samples", "0", "--json")
+        if ran.code in (0, 1):
+            commands += [one.command for one in causes(ran.json()) if one.command.startswith("onnxq ")]
+            onnxq_line = shlex.join(["onnxq", *first, "--layer-samples", "0", "--json"])
+            for command in [one for one in commands if one.startswith("onnxq quantize") and "q.onnx" in one]:
+                second = run(tmp_path, *shlex.split(command)[1:], "--json")
+                assert second.code in (0, 1), f"{command}: {second.err}"
+                told = {tuple(sorted(shlex.split(one.command))) for one in causes(second.json())}
+                assert tuple(sorted(shlex.split(onnxq_line))) not in told, command
+                commands.remove(command)
+    source = str(data) if with_data else ""
+    assert not [why for one in dict.fromkeys(commands) if (why := refused(one, tmp_path, source))]
