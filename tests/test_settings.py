@@ -49,7 +49,7 @@ VALUES = {  # a value in TOML for each key, and what is read of it
     "percentile": ("99", 99.0), "constant": ("0.5", 0.5), "search": ("true", True), "exact": ("true", True),
     "samples": ("3", 3), "seed": ("3", 3), "stats": ('"a.npz"', Path("/f/a.npz")), "partial": ("true", True),
     "shard": ('"2/3"', (2, 3)), "workers": ("2", 2), "keep_float": ('"/head/*"', ("/head/*",)),
-    "keep_float_op": ('"Softmax"', ("Softmax",)), "plan": ('"p.toml"', Path("/f/p.toml")),
+    "keep_float_op": ('"Softmax"', ("Softmax",)), "keep_fp32": ('"/head/*"', ("/head/*",)), "plan": ('"p.toml"', Path("/f/p.toml")),
     "body": ('"fp32"', "fp32"), "io": ('"fp32"', "fp32"), "scale_form": ('"post-scale"', "post-scale"),
     "format": ('"fp8"', "fp8"), "loud": ('"auto"', "auto"),
     "cache": ("true", True), "sm": ("90", 90), "no_engine": ("true", False), "no_page": ("true", False),

@@ -86,6 +86,7 @@ def decide(
     io: bool = False,
     above: float = ABOVE_DB,
     refitted: Collection[str] = (),
+    asked: Mapping[str, Reason] | None = None,
 ) -> Decision:
     """As much float32 as it takes.
 
@@ -100,15 +101,17 @@ def decide(
         above: by how much each output is to be nearer to float32 than int8 leaves it.
         refitted: constants in whose place the quantized model has others, which the type holds exactly: that
             they are rounded in the float32 model is nothing that the body loses.
+        asked: nodes that the user has stay float32, by name.
 
     Raises:
         RunError: a model does not run on the samples.
         UserError: see `to_half`.
     """
     kept = islands(model, kind, ranges)
+    stays = {**kept.stays, **(asked or {})}
     masks, wide = tuple(sorted(kept.masks.sources)), tuple(sorted(kept.float32_io))
     if not samples:
-        return Decision(kind, io, kept.stays, masks, wide, kept)
+        return Decision(kind, io, stays, masks, wide, kept)
     proto = model.to_proto() if proto is None else proto
     needed_db = _needed(model, proto, quantized, samples, above)
     refitted = frozenset(refitted)
@@ -118,7 +121,7 @@ def decide(
     settled = settle(
         model,
         kind,
-        kept.stays,
+        stays,
         samples,
         proto=proto,
         needed_db=needed_db,

@@ -31,6 +31,7 @@ OTHERS: Mapping[str, str] = {
     "--nodes_to_exclude": "give --keep-float NAME for each of them",
     "--op_types_to_exclude": "give --keep-float-op TYPE for each of them",
     "--op_types_to_quantize": "give --keep-float-op TYPE for each of the others",
+    "--layerPrecisions": "give --keep-fp32 NAME for each layer in fp32",
     "--int8": _IN_INT8, "--quantize_mode": _IN_INT8,
     "--fp16": _BODY, "--bf16": _BODY, "--high_precision_dtype": _BODY,
     "--per-channel": _PER_CHANNEL, "--per_channel": _PER_CHANNEL,

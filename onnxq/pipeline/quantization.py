@@ -63,7 +63,7 @@ from onnxq.pipeline.result import Result
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.search import ModelSearch, searched
 from onnxq.pipeline.searches import COMPILED, PLANNED, WRITTEN
-from onnxq.pipeline.searches.body import BODY, decided, last_form
+from onnxq.pipeline.searches.body import BODY, decided, last_form, of_bounds
 from onnxq.pipeline.searches.formats import in_formats
 from onnxq.pipeline.searches.loud import stated
 from onnxq.pipeline.searches.repair import NO_SAMPLES, enough, stated_part, untried
@@ -449,7 +449,7 @@ class Quantization:
         return sensitivity_of(self._job, accuracy, pursuit, verified, data, state.repair, top)
 
     def convert(self) -> Result:
-        """The model with another body, and nothing quantized.
+        """The model with another body, and nothing quantized; without data by what bounds its tensors.
 
         Raises:
             UserError: the data or the statistics cannot be used, or the model cannot have this body.
@@ -457,9 +457,14 @@ class Quantization:
         job = self._job
         sampling = Sampling(job, self._options, self._source, self._given)
         request, state = self._calibrated(sampling, quantizes=False)
-        built = searched((BODY,), request, state).built.finished()
+        if self._source is None and self._given is None and self._body.kind is not None:
+            built, accuracy = of_bounds(state.built, state.stats, sampling)
+        else:
+            built = searched((BODY,), request, state).built.finished()
+            accuracy = verify(
+                built.job, sampling, built.written.proto, state.references.verifying, emulate=True
+            )
         made = built.written
-        accuracy = verify(built.job, sampling, made.proto, state.references.verifying, emulate=True)
         result = job.result(made.proto, made.model).deployed(sampling.deployments)
         result.report = replace(result.report, body=body_part(built.draft.body, made, (), accuracy, ()))
         return result

@@ -53,7 +53,7 @@ def test_what_is_said_exists() -> None:
     assert set(METHODS.values()) <= set(OURS)
     assert not {*SAME, *OTHERS} & FLAGS
     for text in OTHERS.values():
-        assert set(re.findall(r"--[a-z-]+", text)) <= ours
+        assert set(re.findall(r"--[a-z0-9-]+", text)) <= ours
 
 
 @pytest.mark.parametrize(
