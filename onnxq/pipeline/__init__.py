@@ -151,8 +151,9 @@ def quantize(
         executor: what measures for the goal in the place of `workers`: an object whose `submit(function,
             *arguments)` answers an object with `result()`, of `concurrent.futures` or Dask.
         submit: the same by its `submit` alone.
-        ready: a function that gets the result as soon as it is final, before the errors of its layers are
-            measured. If it saves the result, the result is safe, whatever ends the call after that.
+        ready: a function that gets the result as soon as the model is final, before the errors of its layers
+            are measured, and where nothing is compiled and no goal is set before its outputs are compared. If
+            it saves the result, the model is safe, whatever ends the call after that.
         observe: is told the steps.
         options: groups of options, or fields of these, but those of `images`, as keywords of their own:
             `method="mse"`.

@@ -18,11 +18,15 @@ from onnxq.base.heap import collected
 from onnxq.base.reason import Reason, code_of
 from onnxq.body.bounds import ASSUMED, assumed
 from onnxq.body.decide import Decision, above_db, decide
-from onnxq.body.formats import DTYPES, Kind, narrowed
+from onnxq.body.formats import DTYPES, Kind, loss, narrowed
 from onnxq.body.islands import MARGIN
 from onnxq.calib.stats import Stats
 from onnxq.draft.body import BodyPlan
 from onnxq.graph.model import Model
+from onnxq.graph.moves import MOVES
+from onnxq.graph.pairs import is_dequantized
+from onnxq.graph.view import Node
+from onnxq.graph.wiring import constant_of
 from onnxq.pipeline.building import Built, body_fault
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.search import ModelSearch
@@ -35,6 +39,9 @@ from onnxq.run.compare import OutputAccuracy, compare_models
 
 _BY_RANGE = ("no-range", "range")
 """The codes of what stays float32 as its range is too wide or not known."""
+
+_HAND_ON = (*MOVES, "Relu", "Concat")
+"""Operators that give what they read, or zero: they round nothing."""
 
 _NAMED = 3  # nodes that a note names
 
@@ -138,6 +145,7 @@ def _decided(
             above=above_db(body.gained_db),
             refitted=_held(built, kind),
             asked=body.asked,
+            left=lambda known: _rounds(built, known),
         )
     except ort.RunError as error:
         body = body.noting(f"the body did not run: {error}; what stays float32 is by ranges alone")
@@ -150,9 +158,38 @@ def _decided(
         notes = _without_range(decision, floats.model, measured=sampling.parts is not None)
     else:
         notes = [*_unbounded(decision, floats.model)]
+    if samples and decision.settled is None:
+        decision = replace(decision, stays={**_unheld(built, kind), **decision.stays})
     notes += _notes(decision, samples)
     collected()
     return replace(body.noting(*notes), decision=decision)
+
+
+def _rounds(built: Built, decision: Decision) -> bool:
+    """Whether a body rounds what int8 does not: else running it says nothing.
+
+    A quantized layer gives what it gives, and what hands its values on to the next pair adds no error to it.
+    """
+    halved, model = decision.convert(built.inserted.model).halved, built.inserted.model
+    nodes = [Node(model, node) for graph in model.graphs() for node in graph.nodes if node.name in halved]
+    return any(node.domain or (node.op not in _HAND_ON and not _is_quantized(node)) for node in nodes)
+
+
+def _is_quantized(node: Node) -> bool:
+    """Whether a node reads pairs alone, beside constants."""
+    read = [tensor for tensor in node.inputs if tensor is not None and not tensor.is_constant]
+    return bool(read) and all(map(is_dequantized, read))
+
+
+def _unheld(built: Built, kind: Kind) -> dict[str, Reason]:
+    """The quantized layers whose float weights a type cannot hold, and why: so it is with their codes."""
+    tensors = built.floats.model.graph.tensors()
+    found: dict[str, Reason] = {}
+    for site in built.draft.plan.sites:
+        values = constant_of(tensors[site.tensor]) if site.kind == "weight" else None
+        if values is not None and (why := loss(values, kind)) is not None:
+            found |= {edge.node: why for edge in site.readers}
+    return found
 
 
 def _held(built: Built, kind: Kind) -> set[str]:
