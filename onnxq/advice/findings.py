@@ -395,6 +395,7 @@ _WHY = {
     "padded-groups": "grouped and depthwise layers, which {} pads",
     "few-channels": "too few channels for a tile of {}",
     "keep-float": "kept in float as asked",
+    "keep-fp32": "kept in float32 as asked",
     "rule": "kept in float by a rule",
     "goal": "left in float for the goal",
     "compiler": "refused in {} by the compiler",

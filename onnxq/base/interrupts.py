@@ -34,6 +34,7 @@ class Process(Protocol):
 
 
 _stands = ""
+_last_words = [True]  # taken by who says them
 _whole = threading.RLock()  # held while something must be whole
 _stops: dict[int, Callable[[], None]] = {}
 _folders: weakref.WeakValueDictionary[int, Folder] = weakref.WeakValueDictionary()
@@ -92,7 +93,7 @@ def _watch(reader: int, grace: float, last_words: str) -> None:
     for stop in list(_stops.values()):
         stop()
     time.sleep(grace)
-    if last_words and select.select([], [2], [], 0)[1]:  # nobody may be reading
+    if last_words and says_the_end() and select.select([], [2], [], 0)[1]:  # nobody may be reading
         said = f"{last_words}\nhint: {_stands}" if _stands else last_words
         with contextlib.suppress(OSError):  # a terminal that is gone
             os.write(2, f"{_CURSOR if os.isatty(2) else ''}{said}\n".encode())
@@ -100,6 +101,20 @@ def _watch(reader: int, grace: float, last_words: str) -> None:
 
 
 _CURSOR = "\r\x1b[K\x1b[?25h"  # over the line of a progress bar, which hides the cursor
+
+
+def says_the_end() -> bool:
+    """Whether whoever asks is the first one to ask, and says that the run ends; nobody else does."""
+    try:
+        return _last_words.pop()
+    except IndexError:
+        return False
+
+
+def begins() -> None:
+    """A run begins: it has made nothing yet, and nobody has said that it ends."""
+    stands("")
+    _last_words[:] = [True]
 
 
 def stands(words: str) -> None:

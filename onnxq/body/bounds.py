@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import onnx
 from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
-from onnxq.graph.view import Node
+from onnxq.graph.view import Node, Tensor
 from onnxq.graph.wiring import constant_of, is_constant
 
 _WITHIN_ONE = (
@@ -35,8 +35,21 @@ _ENOUGH = 8192.0
 
 Such bounds grow from layer to layer; a greater one says nothing."""
 
+ASSUMED = 64.0
+"""What float inputs are taken to reach where nothing is measured: with the margin of ranges, 8-bit pixels."""
+
+_A_LITTLE_FURTHER = ("Softplus", "Sqrt")
+"""Operators that give at most one more than the greatest magnitude that they read."""
+
+_NORMALIZES = ("LayerNormalization", "RMSNormalization", "InstanceNormalization", "GroupNormalization")
+
 Ranges = Mapping[str, tuple[float, float]]
 """The least and the greatest value of tensors that were measured."""
+
+
+def assumed(model: Model) -> dict[str, tuple[float, float]]:
+    """Ranges of the float32 inputs that stand for measured ones: from minus to plus `ASSUMED`."""
+    return {t.name: (-ASSUMED, ASSUMED) for t in model.graph.inputs if is_float32(t)}
 
 
 def needed(model: Model) -> tuple[str, ...]:
@@ -134,13 +147,69 @@ def _by_magnitudes(node: Node, bounded: Mapping[int, float]) -> float | None:
     layer = layer_of(node)
     if layer is not None:
         return _of_layer(layer, bounded)
-    if node.op not in _SUMS and node.op != "Mul":
+    if node.op in _NORMALIZES:
+        return _of_normalization(node)
+    if node.op not in _GROWTH:
         return None
     read = list(_magnitudes(node.node, bounded))
     if None in read or len(read) != len(node.inputs) or not all(map(_is_finite, node.node.inputs)):
         return None
     known = [one for one in read if one is not None]
-    return math.prod(known) if node.op == "Mul" else sum(known)
+    try:
+        return _GROWTH[node.op](node, known)
+    except (OverflowError, ZeroDivisionError):
+        return None
+
+
+def _product(node: Node, read: Sequence[float]) -> float | None:
+    """The greatest magnitude of a product of computed matrices; rows of a Softmax are weights of a mean."""
+    rows = Tensor(node.model, node.node.inputs[0])
+    shape, weighs = rows.typical_shape or (None,), rows.producer
+    last = weighs is not None and weighs.attr("axis", -1) in (-1, len(shape) - 1)
+    if weighs is not None and weighs.op == "Softmax" and last and node.model.opset >= 13:
+        return read[1]
+    terms = shape[-1]
+    return terms * math.prod(read) if isinstance(terms, int) else None
+
+
+def _quotient(node: Node, read: Sequence[float]) -> float | None:
+    divisors = constant_of(node.node.inputs[1])
+    return None if divisors is None else read[0] / float(np.abs(divisors).min(initial=np.inf))
+
+
+def _power(node: Node, read: Sequence[float]) -> float | None:
+    exponents = constant_of(node.node.inputs[1])
+    whole = exponents is not None and bool((exponents >= 0).all())
+    return max(1.0, read[0]) ** read[1] if whole else None
+
+
+_GROWTH: Mapping[str, Callable[[Node, Sequence[float]], float | None]] = {
+    **dict.fromkeys(_SUMS, lambda node, read: sum(read)),
+    **dict.fromkeys(_A_LITTLE_FURTHER, lambda node, read: read[0] + 1.0),
+    "Mul": lambda node, read: math.prod(read),
+    "MatMul": _product,
+    "Div": _quotient,
+    "Pow": _power,
+    "Exp": lambda node, read: math.exp(read[0]),
+}
+"""The greatest magnitude that operators give, by those of all that they read."""
+
+
+def _of_normalization(node: Node) -> float | None:
+    """What is normalized has the root of its size as norm, which one value reaches at most; then its scale.
+
+    None where a size or a scale is not known.
+    """
+    data, scale, *bias = node.node.inputs
+    shape = Tensor(node.model, data).typical_shape
+    if not shape or not all(map(is_constant, (scale, *bias))):
+        return None
+    axis = {"InstanceNormalization": 2, "GroupNormalization": 1}.get(node.op) or int(node.attr("axis", -1))
+    sizes = shape[axis:]
+    if not all(isinstance(size, int) for size in sizes):
+        return None
+    size = math.prod(size for size in sizes if isinstance(size, int))
+    return math.sqrt(size) * magnitude(scale) + sum(map(magnitude, bias))
 
 
 def _is_finite(tensor: Any) -> bool:

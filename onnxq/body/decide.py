@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -86,6 +86,8 @@ def decide(
     io: bool = False,
     above: float = ABOVE_DB,
     refitted: Collection[str] = (),
+    asked: Mapping[str, Reason] | None = None,
+    left: Callable[[Decision], bool] = lambda decision: True,
 ) -> Decision:
     """As much float32 as it takes.
 
@@ -100,15 +102,19 @@ def decide(
         above: by how much each output is to be nearer to float32 than int8 leaves it.
         refitted: constants in whose place the quantized model has others, which the type holds exactly: that
             they are rounded in the float32 model is nothing that the body loses.
+        asked: nodes that the user has stay float32, by name.
+        left: whether a body, decided before anything ran, has nodes for which running it may say something.
 
     Raises:
         RunError: a model does not run on the samples.
         UserError: see `to_half`.
     """
     kept = islands(model, kind, ranges)
+    stays = {**kept.stays, **(asked or {})}
     masks, wide = tuple(sorted(kept.masks.sources)), tuple(sorted(kept.float32_io))
-    if not samples:
-        return Decision(kind, io, kept.stays, masks, wide, kept)
+    known = Decision(kind, io, stays, masks, wide, kept)
+    if not samples or not left(known):
+        return known
     proto = model.to_proto() if proto is None else proto
     needed_db = _needed(model, proto, quantized, samples, above)
     refitted = frozenset(refitted)
@@ -118,7 +124,7 @@ def decide(
     settled = settle(
         model,
         kind,
-        kept.stays,
+        stays,
         samples,
         proto=proto,
         needed_db=needed_db,

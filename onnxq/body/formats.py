@@ -50,6 +50,8 @@ def loss(values: np.ndarray, kind: Kind, *, divides: bool = False, bounds: bool 
     """
     dtype, amax, power, error, lost = DTYPES[kind], 0.0, 0.0, 0.0, False
     flat = values.reshape(-1)
+    if not divides and _holds(flat, kind):
+        return None
     for start in range(0, flat.size, _AT_ONCE):
         part = flat[start : start + _AT_ONCE]
         part = part[np.isfinite(part)]
@@ -73,6 +75,23 @@ def loss(values: np.ndarray, kind: Kind, *, divides: bool = False, bounds: bool 
             "constant", f"it reads a constant of at most {amax:.3g}, {percent:.2g} % off in {dtype}"
         )
     return None
+
+
+def _holds(flat: np.ndarray, kind: Kind) -> bool:
+    """Whether a type surely holds float32 values, by their greatest magnitude and their root mean square.
+
+    Of what it rounds normal numbers are off by half a step of their own at most, and the others by half its
+    least number: together that has to be less than `LOSS`. In a sixth of the time of rounding them.
+    """
+    info, power = float_info(DTYPES[kind]), 0.0
+    for start in range(0, flat.size, _AT_ONCE):
+        part = flat[start : start + _AT_ONCE]
+        if not max(float(part.max()), -float(part.min())) <= highest(kind):
+            return False
+        power += float(np.dot(part, part))
+    rounded = 2.0 ** -(info.nmant + 1)
+    mean: float = (power / max(1, flat.size)) ** 0.5
+    return bool(float(info.smallest_subnormal) / 2 <= 0.99 * (LOSS - rounded) * mean)
 
 
 def stored(values: np.ndarray, kind: Kind, limit: float | None = None) -> np.ndarray:

@@ -183,7 +183,12 @@ class _Islands:
                 if self.kind == "bf16" or all(node.name in self.stays for node in nodes):
                     continue  # it has the range of float32
                 self.unknown.append(tensor.name)
-                self._stay(nodes, Reason("no-range", f"the range of {tensor.name!r} was not measured"))
+                self._stay(
+                    nodes,
+                    Reason(
+                        "no-range", f"the range of {tensor.name!r} was not measured, and nothing bounds it"
+                    ),
+                )
             elif bound * MARGIN > end:
                 times = f" in calibration, perhaps {MARGIN:g} times that in use" if bound <= end else ""
                 limit = f"{DTYPES[self.kind]} ends at {end:,.0f}{held}"

@@ -73,7 +73,10 @@ def _beyond(model: Model, kind: Kind, bounds: Mapping[int, float]) -> Iterator[A
 def _reach(constant: Any) -> float:
     """The greatest magnitude of a constant, infinity too, which half precision holds but a range does not."""
     values = constant_of(constant)
-    return float(np.abs(values[~np.isnan(values)]).max(initial=0.0)) if values is not None else 0.0
+    if values is None:
+        return 0.0
+    high, low = (float(end.reduce(values, axis=None, initial=0.0)) for end in (np.fmax, np.fmin))
+    return max(high, -low)
 
 
 def _flow(source: Any) -> dict[int, Any]:

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onnxq.base import interrupts
 from onnxq.base.errors import UserError
 from onnxq.cli import options as flags
 from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
-from onnxq.cli.verb import Interrupted, report_error
+from onnxq.cli.verb import Interrupted, report_interrupt
 from onnxq.options import settings
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ def calibrate(
                 observe=observe,
             )
     except Interrupted:
-        return report_error(screen, "interrupted", _kept(Checkpoints(path)), interrupts.EXIT_CODE)
+        return report_interrupt(screen, _kept(Checkpoints(path)))
     screen.result(statistics_taken(path, result), lambda: statistics_page(path, result))
     return 0
 

@@ -85,7 +85,7 @@ _PEERS: Mapping[str, Peer] = {
     "--noTF32 --useCudaGraph --useSpinWait --skipInference --buildOnly --noDataTransfers --stronglyTyped "
     "--strongly-typed --dumpLayerInfo --sparsity --useDLACore --allowGPUFallback": Peer("", _BUILDS, 0),
     "--layerPrecisions --precisionConstraints --layerOutputTypes":
-        Peer("", "layers that stay in float are named by --keep-float NAME"),
+        Peer("", "layers that stay in float32 are named by --keep-fp32 NAME"),
     "--use-external-data-format --save-as-external-data --all-tensors-to-one-file --external-data":
         Peer("", "weights beyond 2 GB stand in X.onnx.data by themselves", 0),
     "--smoothquant --smooth-quant": Peer("--repair smooth,bias,gptq", "it is a step of --repair", 0),

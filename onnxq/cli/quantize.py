@@ -15,6 +15,8 @@ from onnxq.cli.screen import Screen
 from onnxq.options.settings import Compilation, Division, Format, Goal, Outcome, Papers, Repairs
 
 if TYPE_CHECKING:
+    from onnxq.base.progress import Observer
+    from onnxq.documents.report import Report
     from onnxq.pipeline.result import Result
     from onnxq.targets import Target
 
@@ -60,9 +62,11 @@ def quantize(
     data, keywords = given(chosen)
     state = path.with_name(f"{path.name}.part") if chosen.group(Goal).is_set else None
     asked = chosen.asked(model, output, force=force)
-    saving = _Saving(path, asked, chosen.settings_file, state, papers, force=force)
     with kept(state), screen.progress() as observe:
-        result = onnxq.quantize(model, data, **keywords, state=state, ready=saving.final, observe=observe)
+        saving = _Saving(path, asked, chosen.settings_file, state, papers, observe, force=force)
+        result = onnxq.quantize(
+            model, data, **keywords, state=state, ready=saving.final, observe=saving.observe
+        )
         saving.rest(result)
     report = result.report
     long = screen.verbose or compilation.gpu is not None
@@ -99,7 +103,7 @@ def repairs_of(chosen: Chosen) -> Repairs:
     return replace(repairs, target=read_plan(Path(plan)).target)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Saving:
     """Writes a run's files as soon as they are final; what is missing then is said if it is interrupted."""
 
@@ -108,10 +112,18 @@ class _Saving:
     config: str | None
     state: Path | None
     papers: Papers
-    force: bool
+    watching: Observer
+    force: bool = False
+    result: Result | None = None
+    saved: Report | None = None
+
+    def observe(self, step: str, done: int | None, total: int | None) -> None:
+        """Hears the steps; what is known since the model is written goes into its report."""
+        self._told()
+        self.watching(step, done, total)
 
     def final(self, result: Result) -> None:
-        """Saves what is final; what comes after it is told and shown, and interrupts cost nothing else."""
+        """Saves the model, which is final; what comes after it is told and shown."""
         from onnxq.pipeline.pursuit import forget, tell_cut
         from onnxq.pipeline.result import save_made
 
@@ -119,28 +131,47 @@ class _Saving:
         result.report = replace(result.report, config=self.config, asked=asked)
         if self.state is not None:
             result.report = tell_cut(result.report, self.state)
+        self.watching("write", None, None)
         save_made(result, self.path, self.papers, force=self.force)
+        self.result, self.saved = result, result.report
         goal = result.report.goal
         if self.state is not None and (goal is None or not goal.cut):  # else it goes on when repeated
             forget(self.state)
-        self._stands("the errors of layers and" if self.papers.page else "the errors of layers")
+        self._stands()
 
     def rest(self, result: Result) -> None:
         """Saves what came after it, and the page."""
-        from onnxq.pipeline.result import save_page, save_told
+        from onnxq.pipeline.result import save_page
 
-        save_told(result)
+        self._told()
         if self.papers.page:
-            self._stands()
+            self.watching("page", None, None)
             save_page(result)
         interrupts.stands("")
 
-    def _stands(self, *missing: str) -> None:
+    def _told(self) -> None:
+        """Writes the report once more where more is known."""
+        from onnxq.pipeline.result import save_told
+
+        if self.result is not None and self.result.report is not self.saved:
+            save_told(self.result)
+            self.saved = self.result.report
+            self._stands()
+
+    def _stands(self) -> None:
+        from onnxq.documents.layer_errors import ENDED
         from onnxq.emit.files import report_path
 
-        command = f"onnxq report {shlex.quote(str(report_path(self.path)))}"
-        page = [f"the page, which {command} writes"] if self.papers.page else []
-        interrupts.stands(f"{self.path} and its report are written; missing: {' '.join([*missing, *page])}")
+        assert self.saved is not None
+        report, missing = self.saved, list[str]()
+        if report.layer_errors is not None and report.layer_errors.why_not == ENDED:
+            if not report.accuracy and report.calibration and report.calibration.held_out_code != "none":
+                missing.append("how near its outputs are")
+            missing.append("the errors of layers")
+        if self.papers.page:
+            missing.append(f"the page, which onnxq report {shlex.quote(str(report_path(self.path)))} writes")
+        words = " and ".join(filter(None, [", ".join(missing[:-1]), *missing[-1:]]))
+        interrupts.stands(f"{self.path} and its report are written; missing: {words}")
 
 
 def _check_strict(target: Target, *, no_engine: bool) -> None:

@@ -22,8 +22,8 @@ def sanitize(
     """Repair a model so that the target takes it.
 
     What the model computes stays the same: onnxq proves each change on sampled inputs. It writes X.onnx,
-    X.report.json and X.report.html. With --body it also changes float types, as far as data show that this
-    is safe.
+    X.report.json and X.report.html. With --body it also changes float types, as far as data, or without any
+    the weights, show that this is safe.
     """
     import onnxq
     from onnxq.cli.pages.end import end_screen
@@ -40,11 +40,15 @@ def sanitize(
     typed = format.body is not None or format.io not in (None, "fp32")
     if not typed and (chosen.flags(settings.DataPlace) or chosen.flags(settings.Calibration)):
         raise UserError("sanitize needs data for another body only", hint="give --body fp16, or no data")
+    if typed:
+        words = chosen.keywords()
+    else:  # what the file says of a body is for other verbs
+        words = chosen.keywords(calibration=None, format=settings.Format(**chosen.flags(settings.Format)))
     with screen.progress() as observe:
         result = onnxq.sanitize(
             model,
             chosen.source() if typed and chosen.has_data else None,
-            **chosen.keywords() if typed else chosen.keywords(calibration=None),
+            **words,
             observe=observe,
         )
         result.report = replace(result.report, config=chosen.settings_file)

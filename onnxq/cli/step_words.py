@@ -39,6 +39,7 @@ _WORDS: Mapping[str, str] = {
     "upgrade": "raising the opset",
     "verify": "comparing the outputs, on samples kept apart",
     "weights": "comparing weights",
+    "write": "writing the model, which is final",
 }
 
 

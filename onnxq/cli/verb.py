@@ -50,7 +50,7 @@ def verb(name: str, function: Callable[..., int | None]) -> Callable[..., None]:
             json=as_json,
         )
         code = 0
-        interrupts.stands("")
+        interrupts.begins()
         of_flags = remarks.so_far()
         with remarks.heard() as heard:
             try:
@@ -83,7 +83,7 @@ def _end(screen: Screen, error: BaseException) -> int:
     """Reports what ended a verb; returns the exit code."""
     screen.traceback("".join(traceback.format_exception(error)))
     if any(isinstance(cause, Interrupted) for cause in _causes(error)):
-        return report_error(screen, "interrupted", interrupts.what_stands(), interrupts.EXIT_CODE)
+        return report_interrupt(screen, interrupts.what_stands())
     code = error.exit_code if isinstance(error, OnnxqError) else 3
     if code == 3:
         message, hint = fault.describe(error)
@@ -118,6 +118,13 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
+
+
+def report_interrupt(screen: Screen, hint: str) -> int:
+    """Says that the run was interrupted, unless that is said already; returns the exit code."""
+    if interrupts.says_the_end():
+        report_error(screen, "interrupted", hint, interrupts.EXIT_CODE)
+    return interrupts.EXIT_CODE
 
 
 def report_error(screen: Screen, message: str, hint: str, code: int) -> int:

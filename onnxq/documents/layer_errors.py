@@ -84,6 +84,10 @@ class ChannelDrawn(DocumentPart):
     counts: str
 
 
+ENDED = "the run ended before"
+"""Why layers were not compared where the model is written and they are still to be."""
+
+
 @dataclass(frozen=True, slots=True)
 class LayerErrors(DocumentPart):
     """What the result's layers err on some of the samples that verify.

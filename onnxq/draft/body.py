@@ -27,6 +27,7 @@ class BodyPlan:
         widens: whether that becomes float32, and with `io` its inputs and outputs too.
         layers: the layers that a plan gives one weight scale; None where no plan says.
         gained_db: what repair brought the outputs, dB: the body is not asked for all of it as well.
+        asked: the nodes that the user has stay float32, and in what words.
         decision: what stays float32; None: nothing is converted, or it is not decided yet.
         refused: the nodes that NVIDIA's compiler does not take in half precision, and why.
         notes: what the user may not expect.
@@ -42,6 +43,7 @@ class BodyPlan:
     widens: bool = False
     layers: frozenset[str] | None = None
     gained_db: float = 0.0
+    asked: Mapping[str, Reason] = field(default_factory=dict)
     decision: Decision | None = None
     refused: Mapping[str, Reason] = field(default_factory=dict)
     notes: tuple[str, ...] = ()

@@ -33,7 +33,7 @@ from onnxq.options.settings import Format
 from onnxq.quant.fits import fits_of, within
 from onnxq.quant.patches import Patches
 from onnxq.quant.placement import SUMS
-from onnxq.quant.plan import KeptFloat, QuantPlan, ScaleGroup, Site
+from onnxq.quant.plan import FLAGGED, KeptFloat, QuantPlan, ScaleGroup, Site
 from onnxq.quant.plan_file import BodyEntry, PlanFile
 from onnxq.quant.ranges import Range
 from onnxq.quant.scales import weight_amax
@@ -231,7 +231,7 @@ class _Names:
 
 
 def body_as_stated(body: BodyPlan, file: PlanFile, wanted: BodyEntry, format: Format) -> BodyPlan:
-    """That of a plan; where it is settled there, it is known what it is made by.
+    """That of a plan; where it is settled there, all is known that stays float32, else a part of it.
 
     Raises:
         UserError: a flag says otherwise.
@@ -250,10 +250,10 @@ def body_as_stated(body: BodyPlan, file: PlanFile, wanted: BodyEntry, format: Fo
         body, kind=kind, io=io, form=wanted.scales, because=Reason("plan", "the plan says so", "user"),
         widens=body.half and wanted.type == "fp32",
     )  # fmt: skip
+    stays = {entry.node: Reason("plan", entry.because, "user") for entry in wanted.float32} | {**body.asked}
     if not wanted.settled:
-        return body
+        return replace(body, asked=stays)
     layers = frozenset(layer.node for layer in file.layers if layer.scales == "post-scale")
-    stays = {entry.node: Reason("plan", entry.because, "user") for entry in wanted.float32}
     decision = None if kind is None else Decision(kind, io, stays, wanted.masks, wanted.float32_io)
     return replace(body, layers=layers, decision=decision)
 
@@ -264,7 +264,7 @@ def check_body(file: PlanFile, model: Model) -> None:
     Raises:
         UserError: that is so.
     """
-    if file.body is not None and file.body.settled and file.body.type not in ("fp32", "own"):
+    if file.body is not None and file.body.type not in ("fp32", "own"):
         names = {node.name for graph in model.graphs() for node in graph.nodes}
         ends = {tensor.name for tensor in (*model.graph.inputs, *model.graph.outputs)}
         file.check_float32(names, ends, {name for graph in model.graphs() for name in graph.tensors()})
@@ -290,7 +290,7 @@ def _placed(file: PlanFile, names: _Names, make: MakePlan, notes: list[str]) -> 
     between: list[str] = []
     for node in sorted(wanted - _in_int8(free), key=int8.__getitem__):
         kept = {entry.node: entry.because for entry in free.kept_float}
-        if code_of(kept.get(node, "")) == "keep-float":
+        if code_of(kept.get(node, "")) in FLAGGED:
             continue
         if len(free.formats) > 1 and node not in {layer.node for layer in free.layers}:
             between.append(node)  # it moves what is read in several formats
@@ -354,7 +354,7 @@ def _in_int8(plan: QuantPlan) -> frozenset[str]:
 
 def _with_why(entry: KeptFloat, whys: Mapping[str, str]) -> KeptFloat:
     why = whys.get(entry.node)
-    if why is None or why == entry.because or code_of(entry.because) == "keep-float":
+    if why is None or why == entry.because or code_of(entry.because) in FLAGGED:
         return entry
     return replace(entry, because=Reason(CODE, why, "user"))
 

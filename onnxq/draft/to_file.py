@@ -74,11 +74,12 @@ def _body_entry(body: BodyPlan, *, settled: bool) -> BodyEntry:
     kind: BodyType = body.kind or body.unchanged
     io: BodyType = kind if body.io else "own" if body.half else "fp32"
     decision = body.decision
+    stays = body.asked if decision is None else decision.stays
+    float32 = tuple(Float32Entry(name, str(why)) for name, why in stays.items())
     if decision is None:
-        return BodyEntry(kind, io, body.form, settled)
-    stays = [Float32Entry(name, str(why)) for name, why in decision.stays.items()]
+        return BodyEntry(kind, io, body.form, settled, float32=float32)
     wide = decision.float32_io if body.io else ()
-    return BodyEntry(kind, io, body.form, settled, decision.masks, wide, tuple(stays))
+    return BodyEntry(kind, io, body.form, settled, decision.masks, wide, float32)
 
 
 def _layer_entries(

@@ -130,6 +130,7 @@ class _FormatOfPlan(TypedDict, total=False):
     number_format: str | Sequence[str] | None
     keep_float: Sequence[str]
     keep_float_op: Sequence[str]
+    keep_fp32: Sequence[str]
     loud: Literal["int8", "float", "auto"] | None
     body: Literal["fp16", "bf16", "fp32"] | None
     io: Literal["fp16", "bf16", "fp32"] | None
@@ -149,6 +150,7 @@ class _Format(TypedDict, total=False):
     number_format: str | Sequence[str] | None
     keep_float: Sequence[str]
     keep_float_op: Sequence[str]
+    keep_fp32: Sequence[str]
     loud: Literal["int8", "float", "auto"] | None
     body: Literal["fp16", "bf16", "fp32"] | None
     io: Literal["fp16", "bf16", "fp32"] | None
@@ -193,6 +195,7 @@ class _CalibrationOfSanitize(TypedDict, total=False):
 
 class _FormatOfSanitize(TypedDict, total=False):
     format: Format | Mapping[str, Any] | None
+    keep_fp32: Sequence[str]
     body: Literal["fp16", "bf16", "fp32"] | None
     io: Literal["fp16", "bf16", "fp32"] | None
 
@@ -210,6 +213,7 @@ class _FormatOfSensitivity(TypedDict, total=False):
     number_format: str | Sequence[str] | None
     keep_float: Sequence[str]
     keep_float_op: Sequence[str]
+    keep_fp32: Sequence[str]
     loud: Literal["int8", "float", "auto"] | None
     body: Literal["fp16", "bf16", "fp32"] | None
     io: Literal["fp16", "bf16", "fp32"] | None

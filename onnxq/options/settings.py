@@ -452,6 +452,9 @@ class Division(
     workers: int = option(1, "Number of processes.", kinds.at_least(1), metavar="N")
 
 
+NO_HALF = "--keep-fp32 names what stays float32 in a body of half precision, and there is none"
+
+
 @dataclass(frozen=True, slots=True)
 class Format(
     Group,
@@ -466,6 +469,8 @@ class Format(
             commas: each layer to one of them. None: what the model's own pairs are, else the target's first.
         keep_float: names of nodes to keep in float, as globs.
         keep_float_op: operators to keep in float.
+        keep_fp32: names of nodes to keep in float32 where the body is of half precision, as globs. They are
+            not quantized either. Of an If, a Loop or a Scan what is in its bodies is kept too.
         loud: the type of loud layers, which make much of the outputs' noise, of `LOUD`. `auto` leaves them in
             float if that gains 1 dB and its price, measured on other samples than those that chose them.
             None: the same if an output is poor, for less than 1 % of the int8 work, or up to 5 % if one is
@@ -490,6 +495,9 @@ class Format(
     )  # fmt: skip
     keep_float: Sequence[str] = option((), "Names of nodes to keep in float.", TEXTS, metavar="GLOB")
     keep_float_op: Sequence[str] = option((), "Operators to keep in float.", TEXTS, metavar="TYPE")
+    keep_fp32: Sequence[str] = option(
+        (), "Names of nodes to keep in float32 in a half body.", TEXTS, metavar="GLOB"
+    )
     loud: str | None = option(
         None,
         "Layers that make most of the error: int8, auto (float if that gains 1 dB), or float (the last "
@@ -543,6 +551,8 @@ class Format(
                 f"the plan says which layers are in float, so --loud {self.loud} does not go with it",
                 hint="leave --loud out, or write the plan anew with it: onnxq plan",
             )
+        if self.keep_fp32 and self.body == "fp32":
+            raise UserError(NO_HALF, hint="give --body fp16, or leave --keep-fp32 out")
         if self.io not in (None, "fp32") and self.body not in (None, self.io):
             raise UserError(
                 f"inputs and outputs in {self.io} do not go with a body in {self.body}",

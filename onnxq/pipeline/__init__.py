@@ -34,7 +34,16 @@ from onnxq.options.config import LayerRule
 from onnxq.options.exclusions import refuse_with_stats
 from onnxq.options.grouped import Options
 from onnxq.options.keywords import takes_options
-from onnxq.options.settings import AccuracyRepair, Calibration, Compilation, Format, Goal, Inputs, Repairs
+from onnxq.options.settings import (
+    NO_HALF,
+    AccuracyRepair,
+    Calibration,
+    Compilation,
+    Format,
+    Goal,
+    Inputs,
+    Repairs,
+)
 from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.pipeline.calibration import Calibrating, Given
 from onnxq.pipeline.compiler import check_compiler, check_format
@@ -73,7 +82,8 @@ def sanitize(
 ) -> Result:
     """Repairs a model so that the target takes it; what it computes does not change.
 
-    Without `body` and `io` no type changes. With them `stats`, data or both say what a type holds.
+    Without `body` and `io` no type changes. With them `stats`, data or both say what a type holds. Without
+    any of these weights bound what they can, and the rest stays float32.
 
     Args:
         model: a path or a ModelProto, which is not modified.
@@ -88,17 +98,14 @@ def sanitize(
     """
     asked = Options.of("sanitize", options)
     asked = replace(asked, repairs=replace(asked.repairs, pairs="keep"))
-    body, stats = asked.format.body, asked.calibration.stats
+    body = asked.format.body
     if body is None and asked.format.io in (None, "fp32"):
+        if asked.format.keep_fp32:
+            raise UserError(NO_HALF, hint="give --body fp16, or leave --keep-fp32 out")
         with remarks.heard(), ort.custom_ops(asked.runtime.ort_ops):
             result = sanitize_any(model, asked.repairs, asked.inputs, observe)
             refuse_invalid(result)
         return result
-    if data is None and stats is None and body != "fp32":
-        raise UserError(
-            f"what {body or asked.format.io} holds of this model is not known: its ranges were not measured",
-            hint="give --calib DATA, or --stats FILE, which `onnxq calibrate` wrote",
-        )
     asked = replace(
         asked, calibration=replace(asked.calibration, method="minmax"), accuracy=AccuracyRepair("none")
     )
@@ -144,8 +151,9 @@ def quantize(
         executor: what measures for the goal in the place of `workers`: an object whose `submit(function,
             *arguments)` answers an object with `result()`, of `concurrent.futures` or Dask.
         submit: the same by its `submit` alone.
-        ready: a function that gets the result as soon as it is final, before the errors of its layers are
-            measured. If it saves the result, the result is safe, whatever ends the call after that.
+        ready: a function that gets the result as soon as the model is final, before the errors of its layers
+            are measured, and where nothing is compiled and no goal is set before its outputs are compared. If
+            it saves the result, the model is safe, whatever ends the call after that.
         observe: is told the steps.
         options: groups of options, or fields of these, but those of `images`, as keywords of their own:
             `method="mse"`.

@@ -16,10 +16,14 @@ from onnxq.documents.body import BodyPart, CastMade, OutputOfBody, StaysFloat32
 from onnxq.draft.body import BodyPlan
 from onnxq.draft.from_file import body_as_stated
 from onnxq.graph.half import speaks_half
-from onnxq.options.settings import Format
+from onnxq.graph.model import Model
+from onnxq.graph.view import Node
+from onnxq.graph.wiring import with_bodies
+from onnxq.options.settings import NO_HALF, Format
 from onnxq.pipeline.building import Finished
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.job import Job
+from onnxq.quant.placement import of_name, refuse_quantized
 from onnxq.quant.plan_file import BodyType, PlanFile
 from onnxq.run.compare import OutputAccuracy
 
@@ -40,8 +44,29 @@ def body_of(job: Job, format: Format, file: PlanFile | None) -> BodyPlan:
     body = BodyPlan(
         kind, format.io == (kind or "fp32"), format.scale_form or job.target.scale_form,
         format.scale_form is not None, because, half=own, widens=own and format.body == "fp32",
+        asked=_asked(job.model, format.keep_fp32),
     )  # fmt: skip
-    return body if file is None or file.body is None else body_as_stated(body, file, file.body, format)
+    if file is not None and file.body is not None:
+        body = body_as_stated(body, file, file.body, format)
+    if format.keep_fp32 and body.kind is None:
+        raise UserError(f"{NO_HALF}: {because}", hint="leave --keep-fp32 out, or give --body fp16")
+    return body
+
+
+def _asked(model: Model, globs: Sequence[str]) -> dict[str, Reason]:
+    """The nodes of all graphs that globs name, with those of their bodies, and by which.
+
+    Raises:
+        UserError: a glob matches nothing, or a layer that the model itself quantizes.
+    """
+    nodes = [Node(model, node) for graph in model.graphs() for node in graph.nodes] if globs else []
+    asked: dict[str, Reason] = {}
+    for glob in globs:
+        flag = f"--keep-fp32 {glob}"
+        for node in of_name(nodes, glob):
+            refuse_quantized(node, flag)
+            asked |= {one.name: Reason("keep-fp32", flag, "user") for one in with_bodies(node.node)}
+    return asked
 
 
 def _kind(job: Job, format: Format, half: bool) -> tuple[Kind | None, Reason]:

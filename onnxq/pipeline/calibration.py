@@ -192,6 +192,7 @@ def prepare(
         vetoes: dict[str, str] = {
             node: Reason("not-calibrated", unknown.format(op)) for node, op in floats.not_run.items()
         }
+        vetoes.update(body.asked)
         own = LayerRules(model, layers)
         rules = job.rules if quantizes else ()
         if file is None:

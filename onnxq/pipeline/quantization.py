@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from onnxq.documents.body import BodyPart, Int8Operators
 from onnxq.documents.calibration import CalibrationPart, MethodChosen, NotCalibrated, TensorMoments, Threshold
 from onnxq.documents.changes import NotTaken
 from onnxq.documents.engine import EnginePart
-from onnxq.documents.layer_errors import LayerErrors
+from onnxq.documents.layer_errors import ENDED, LayerErrors
 from onnxq.documents.plan import FormatsTried, Heads, PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import PlanReport
@@ -63,7 +64,7 @@ from onnxq.pipeline.result import Result
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.search import ModelSearch, searched
 from onnxq.pipeline.searches import COMPILED, PLANNED, WRITTEN
-from onnxq.pipeline.searches.body import BODY, decided, last_form
+from onnxq.pipeline.searches.body import BODY, decided, last_form, of_bounds
 from onnxq.pipeline.searches.formats import in_formats
 from onnxq.pipeline.searches.loud import stated
 from onnxq.pipeline.searches.repair import NO_SAMPLES, enough, stated_part, untried
@@ -266,7 +267,7 @@ class Quantization:
         Args:
             compilation: how the result is compiled.
             details: what the report has of each layer.
-            ready: is given the result before the errors of its layers are measured.
+            ready: is given the result as soon as the model is final: its outputs may not be compared yet.
 
         Raises:
             UserError: the data, the statistics or an argument cannot be used.
@@ -279,37 +280,27 @@ class Quantization:
         as_float = None if job.target.explicit else job.result(job.model.to_proto())
         request, state = self._calibrated(sampling)
         self._tell_of_pairs(sampling, state.references.verifying)
-        state = self._verified(request, self._planned((*PLANNED, *WRITTEN), request, state))
-        state = self._verified(request, searched(COMPILED, request, state))  # the compiler has a say
-        job, built, compiled = state.built.job, state.built, state.compiled
+        state = self._planned((*PLANNED, *WRITTEN), request, state)
+        if compilation.compile or pursuit.goal.is_set:
+            state = self._verified(request, state)
+        state = searched(COMPILED, request, state)  # the compiler has a say
+        job, built, compiled, verified = state.built.job, state.built, state.compiled, state.verified
         assert compiled is not None
-        assert state.verified is not None
-        body = self._judged(sampling, built, state.references.verifying, state.verified)
-        state = self._crossed(request, state)
-        verified = state.verified
-        assert verified is not None
         draft, made = built.draft, built.written
         cache = self._cache(state, built)
         if cache is not None and not state.ranges.tensors and self._file is not None:
             job.notes.append(
                 "the calibration cache has the tensors of the plan only: without data no others are measured"
             )
-        compared = verified.gauge is not NOTHING
         result = (as_float or job.result(made.proto, made.model)).deployed(sampling.deployments)
         result.cache = cache
         engine, against = self._compiler_part(state, result.report.unsupported)
         job.notes.extend(told_of_sums(built, engine))
-        result.report = job.finished(
+        body = body_part(draft.body, made, (), (), () if verified is None else verified.accuracy)
+        report = job.finished(
             replace(
                 result.report,
                 plan=self._plan_part(draft.plan, state.heads, state.formats),
-                calibration=self._report(sampling, state, built, cache),
-                accuracy=_accuracy(built, verified),
-                about_mean=verified.gauge.about_mean if compared else None,
-                task=_task_part(verified, pursuit.goal) if compared else None,
-                goal=(state.goal or GoalFound(mismatch=pursuit.mismatch(job))).part(pursuit, verified)
-                if compared
-                else None,
                 repair=state.repair,
                 body=body,
                 outline=tuple(outline(built.floats.model)),
@@ -324,14 +315,45 @@ class Quantization:
                 verdict=compiled.verdict,
                 unsupported=(*result.report.unsupported, *against),
                 pictures=tuple(job.sheets()),
-                output_pictures=() if verified.album is None else verified.album.sheets(),
-                layer_errors=LayerErrors("the run ended before"),
+                layer_errors=LayerErrors(ENDED),
+                **self._compared(sampling, state, cache),
             )
         )
-        ready(result)
+        if verified is None and state.references.verifying is not None:
+            report = replace(report, notes=(*report.notes, f"the outputs were not compared: {ENDED}"))
+        result.report = report
+        ready(result)  # the model is what it will be
+        state = self._verified(request, state)
+        assert state.verified is not None
+        body = self._judged(sampling, built, state.references.verifying, state.verified)
+        state = self._crossed(request, state)
+        if state.verified is not verified:
+            result.report = replace(result.report, **self._compared(sampling, state, cache))
+        result.report = job.finished(replace(result.report, body=body))
+        job.observe("layers", None, None)
         errors = self._layer_errors(sampling, built, result, details or Details())
         result.report = job.finished(replace(result.report, layer_errors=errors))
         return result
+
+    def _compared(self, sampling: Sampling, state: RunState, cache: str | None) -> dict[str, Any]:
+        """The parts of the report that say how near the outputs are, as far as they were compared."""
+        pursuit, verified, built = self._pursuit, state.verified, state.built
+        assert pursuit is not None
+        parts: dict[str, Any] = {"calibration": self._report(sampling, state, built, cache)}
+        if verified is None:
+            return parts
+        parts |= {
+            "accuracy": _accuracy(built, verified),
+            "output_pictures": () if verified.album is None else verified.album.sheets(),
+        }
+        if verified.gauge is not NOTHING:
+            found = state.goal or GoalFound(mismatch=pursuit.mismatch(built.job))
+            parts |= {
+                "about_mean": verified.gauge.about_mean,
+                "task": _task_part(verified, pursuit.goal),
+                "goal": found.part(pursuit, verified),
+            }
+        return parts
 
     def _tell_of_pairs(self, sampling: Sampling, file: Recording | None) -> None:
         """What adopting or dropping the file's pairs comes to, where they are kept and cost float arithmetic.
@@ -450,7 +472,7 @@ class Quantization:
         return sensitivity_of(self._job, accuracy, pursuit, verified, data, state.repair, top)
 
     def convert(self) -> Result:
-        """The model with another body, and nothing quantized.
+        """The model with another body, and nothing quantized; without data by what bounds its tensors.
 
         Raises:
             UserError: the data or the statistics cannot be used, or the model cannot have this body.
@@ -458,9 +480,14 @@ class Quantization:
         job = self._job
         sampling = Sampling(job, self._options, self._source, self._given)
         request, state = self._calibrated(sampling, quantizes=False)
-        built = searched((BODY,), request, state).built.finished()
+        if self._source is None and self._given is None and self._body.kind is not None:
+            built, accuracy = of_bounds(state.built, state.stats, sampling)
+        else:
+            built = searched((BODY,), request, state).built.finished()
+            accuracy = verify(
+                built.job, sampling, built.written.proto, state.references.verifying, emulate=True
+            )
         made = built.written
-        accuracy = verify(built.job, sampling, made.proto, state.references.verifying, emulate=True)
         result = job.result(made.proto, made.model).deployed(sampling.deployments)
         result.report = replace(result.report, body=body_part(built.draft.body, made, (), accuracy, ()))
         return result

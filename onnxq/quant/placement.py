@@ -67,7 +67,7 @@ def make_plan(
     skipped: dict[Node, Reason] = {}
     forced, wanted = vetoes or {}, wanted or {}
     refused = {node: forced[node.name] for node in nodes if node.name in forced}
-    named = [(f"{_USERS_VETO} {glob}", _of_name(nodes, glob)) for glob in keep_float]
+    named = [(f"{_USERS_VETO} {glob}", of_name(nodes, glob)) for glob in keep_float]
     named += [(f"{_USERS_VETO}-op {op}", _of_operator(nodes, op)) for op in keep_float_op]
     refused.update(_user_vetoes(named))
     by_root = grouped((root, rule) for rule in rules if rule.stage == "place" for root in rule.roots)
@@ -115,7 +115,12 @@ def _as_layer(node: Node) -> list[Quantize]:
     return [Quantize(node, i, axis=axes.get(i), because=why) for i in (0, 1)]
 
 
-def _of_name(nodes: Sequence[Node], glob: str) -> list[Node]:
+def of_name(nodes: Sequence[Node], glob: str) -> list[Node]:
+    """The nodes whose names a glob matches.
+
+    Raises:
+        UserError: it matches none.
+    """
     if named := [node for node in nodes if fits([node.name], [glob])]:
         return named
     raise unknown_name("node", glob, [node.name for node in nodes])
@@ -131,11 +136,7 @@ def _user_vetoes(named: Iterable[tuple[str, Sequence[Node]]]) -> dict[Node, str]
     vetoes: dict[Node, str] = {}
     for flag, nodes in named:
         for node in nodes:
-            if is_quantized(node):
-                raise UserError(
-                    f"{flag}: the model itself quantizes node {node.name!r}, its pairs stay",
-                    hint="start from the float model, or leave the flag out",
-                )
+            refuse_quantized(node, flag)
             vetoes[node] = Reason("keep-float", flag, "user")
     return vetoes
 
@@ -143,6 +144,19 @@ def _user_vetoes(named: Iterable[tuple[str, Sequence[Node]]]) -> dict[Node, str]
 def is_quantized(node: Node) -> bool:
     """Whether the model itself quantizes what a node reads: then its pairs stay, whatever is asked for."""
     return any(is_dequantized(tensor) for tensor in node.inputs if tensor is not None)
+
+
+def refuse_quantized(node: Node, flag: str) -> None:
+    """Refuses a node that is to be in float by a flag, and reads what the model itself quantizes.
+
+    Raises:
+        UserError: it is one.
+    """
+    if is_quantized(node):
+        raise UserError(
+            f"{flag}: the model itself quantizes node {node.name!r}, its pairs stay",
+            hint="start from the float model, or leave the flag out",
+        )
 
 
 def _facts(rule: Rule, node: Node, skipped: dict[Node, Reason]) -> list[Fact]:

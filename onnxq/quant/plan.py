@@ -18,7 +18,10 @@ from onnxq.base.reached import reached
 from onnxq.base.reason import Reason, by_of, code_of
 from onnxq.formats import FORMATS, INT8, LayerFormat, NumberFormat, in_words
 
-VETOES = ("keep-float", "layer", "plan")
+FLAGGED = ("keep-float", "keep-fp32")
+"""The codes of what the user keeps in float by a flag."""
+
+VETOES = (*FLAGGED, "layer", "plan")
 """The codes of the user's own vetoes: by flag, by configuration, by a plan."""
 
 

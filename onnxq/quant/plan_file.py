@@ -100,9 +100,9 @@ _HEAD = """\
 # [[edit]]    An edit of the float model, which computes what it computed; [[tensor]] is of what it makes.
 # [[bias]]    A node with a fitted bias; [[constant]] and [[codes]]: a constant with fitted values, or codes
 #             that are not the nearest ones. Without its table each is as in the model.
-# [body]      The type of what is not quantized, and of inputs and outputs (io). Where it is settled,
-#             [[float32]] is all of it that stays float32, and each quantized layer says the form of its
-#             scales; without settled = true both are found again, which needs data.
+# [body]      The type of what is not quantized, and of inputs and outputs (io). [[float32]] is what stays
+#             float32 of it. Where it is settled, that is all, and each quantized layer says the form of its
+#             scales; without settled = true more and the forms are found again, which needs data.
 """
 
 
@@ -149,7 +149,7 @@ class BodyEntry:
         settled: whether it is stated what stays float32, and which layers have which form.
         masks: names of what holds values of a mask beyond half precision.
         float32_io: names of the inputs and outputs that stay float32 whatever `io` says.
-        float32: what stays float32.
+        float32: what stays float32; where that is not settled, more may.
     """
 
     type: BodyType

@@ -205,11 +205,6 @@ def _read_body(top: Mapping[str, Any]) -> BodyEntry | None:
     if body.io not in ("fp32", "own", body.type):
         message = f"inputs and outputs are {body.io}, and the body is {body.type}"
         raise At(("body", "io"), message, 'write io = "fp32", or the type of the body')
-    if nodes and not body.settled:
-        message = "[[float32]] is said, and the body is not settled"
-        raise At(
-            ("float32", 0, "node"), message, "write settled = true into [body], or leave [[float32]] out"
-        )
     return body
 
 

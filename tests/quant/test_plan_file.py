@@ -577,7 +577,6 @@ WRONG = {
         ("settled = true\nfloat32_io", 'settled = "true"\nfloat32_io'),
         "not true or false",
     ),
-    "not settled": (("settled = true\nfloat32_io", "settled = false\nfloat32_io"), "the body is not settled"),
     "mask": (("settled = true\nfloat32_io", 'settled = true\nmasks = ["q"]\nfloat32_io'), "no tensor 'q'"),
     "input or output": (
         ('float32_io = [\n    "y",\n]', 'float32_io = ["q"]'),
@@ -593,7 +592,6 @@ ELSEWHERE = {
     "no version": "# The quantization plan",
     "key twice": 'hash = "',
     "no file of fitted values": "[[bias]]",
-    "not settled": 'node = "depthwise"',
 }
 """The line that is named where it is not the edited one."""
 

@@ -10,6 +10,7 @@ from onnxq.checks.limits import HEAVY
 
 _ADVICE = {
     "keep-float": "leave --keep-float out for it",
+    "keep-fp32": "leave --keep-fp32 out for it",
     "layer": "leave its [[layer]] out of the configuration",
     "plan": "give it format int8 in the plan, or leave --plan out",
     "not-calibrated": "give the library of the custom operator with --ort-ops, so that it can be measured",
