@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from onnxq.cli.app import app
-from onnxq.cli.peer_flags import SAME
+from onnxq.cli.peer_flags import PEERS
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
@@ -87,7 +87,9 @@ def unknown(words: list[str]) -> list[str]:
             return words[:1]
         command, words = command.commands[words[0]], words[1:]
     known = {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}
-    return [word for word in words if re.match("--?[a-zA-Z]", word) and word not in {*known, *SAME, "--help"}]
+    return [
+        word for word in words if re.match("--?[a-zA-Z]", word) and word not in {*known, *PEERS, "--help"}
+    ]
 
 
 def test_commands_of_documents_are_commands() -> None:

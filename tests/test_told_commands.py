@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from onnxq.cli.app import app
-from onnxq.cli.peer_flags import SAME
+from onnxq.cli.peer_flags import PEERS
 
 ROOT = Path(__file__).parents[1]
 _LINE = re.compile(r"(?<![\w./:-])onnxq ((?:-q |-v )?[a-z]+(?: [^`#|;&>,)\n]*)?)")
@@ -45,7 +45,7 @@ def verbs() -> dict[str, set[str]]:
         inner = getattr(command, "commands", {"": command})
         options = [option for one in inner.values() for option in one.params]
         found[name] = {word for option in options for word in (*option.opts, *option.secondary_opts)}
-        found[name] |= {"-h", "--help", *SAME}
+        found[name] |= {"-h", "--help", *PEERS}
     return found
 
 

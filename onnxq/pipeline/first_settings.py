@@ -35,7 +35,7 @@ _EXAMPLES: Mapping[str, str] = {
     "scale": '"1/255"', "mean": "[0.485, 0.456, 0.406]", "std": "[0.229, 0.224, 0.225]", "color": '"rgb"',
     "resize": "256", "crop": "[224, 224]", "letterbox": "true", "preset": '"imagenet"',
     "stats": '"model.stats.npz"', "keep_float": '["/head/*"]', "keep_float_op": '["Softmax"]',
-    "format": '"fp8"', "loud": '"auto"',
+    "format": '"fp8"', "loud": '"auto"', "keep_fp32": '["/norm/*"]',
     "pairs": '"adopt"',
     "body": '"fp16"', "io": '"fp32"', "scale_form": '"per-channel"', "plan": '"plan.toml"',
     "profile": '{x = "1x3x224x224:4x3x224x224:8x3x224x224"}', "gpu": '"l4"',

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
-from command import Ran, contents
+from command import Ran, contents, made
 from PIL import Image
 
 from onnxq.calib import stats_file
@@ -56,7 +56,7 @@ def onnxq(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
     def run(*arguments: object) -> Ran:
         capsys.readouterr()
         code = app([str(argument) for argument in arguments], prog_name="onnxq", standalone_mode=False) or 0
-        return Ran(code, *capsys.readouterr())
+        return Ran(made(arguments, code), *capsys.readouterr())
 
     return run
 
@@ -488,10 +488,10 @@ def test_the_hint_for_what_is_to_be_merged(here: Path, onnxq) -> None:
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs a folder in which nobody can write")
 def test_a_folder_that_cannot_be_written(here: Path, onnxq) -> None:
-    for arguments in (CALIBRATE, QUANTIZE):
-        ran = onnxq(*arguments, "--calib", "npy", "-o", "/proc/x.npz")
+    for arguments, path in ((CALIBRATE, "/proc/x.npz"), (QUANTIZE, "/proc/x.onnx")):
+        ran = onnxq(*arguments, "--calib", "npy", "-o", path)
         assert ran.code == 2
-        assert "cannot write '/proc/x.npz'" in ran.err
+        assert f"cannot write '{path}'" in ran.err
         assert "calibrate" not in ran.err.replace("onnxq calibrate", "")  # before any sample is run
 
 

@@ -215,5 +215,5 @@ def test_every_command_is_a_line_of_the_command_line() -> None:
         if one.check == "far-range" and one.advice.startswith("so"):
             assert one.command == "onnxq quantize 'a b/n:e,t%.onnx' --method mse --target tensorrt-10"
         if "sanitize" in one.advice:
-            stated = " --freeze a=VALUE" * ("--freeze" in one.advice)
-            assert one.command == f"onnxq sanitize 'a b/n:e,t%.onnx'{stated} --target tensorrt-10"
+            stated = "--freeze" in one.advice  # a value that the user has to fill in: no command
+            assert (one.command == "onnxq sanitize 'a b/n:e,t%.onnx' --target tensorrt-10") != stated

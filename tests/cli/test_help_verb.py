@@ -31,6 +31,7 @@ MADE = {
     ("model.py", "label if number == 0 else ''"): ("Inputs", "Outputs", "Read int8", "Read fp8"),
     ("plan.py", "plan.format.capitalize()"): ("Int8", "Fp8"),
     ("short.py", "report.number_format.capitalize()"): ("Int8", "Fp8"),
+    ("short.py", "'' if place else label"): ("Images", "Sizes"),
     ("pieces.py", "label if number == 0 else ''"): ("Inputs", "Outputs"),
     ("first_settings.py", "label if number == 0 else ''"): (),  # whether an option is set
     ("nodes.py", "str(row.index)"): (),  # a number

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
-from command import Ran, run
+from command import Ran, made, run
 from PIL import Image
 
 from onnxq.advice.advise import advise
@@ -62,7 +62,7 @@ def onnxq(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
         capsys.readouterr()
         arguments = (*arguments, *["-v"] * (long and "quantize" in arguments))
         code = app([str(argument) for argument in arguments], prog_name="onnxq", standalone_mode=False) or 0
-        return Ran(code, *(" ".join(text.split()) for text in capsys.readouterr()))
+        return Ran(made(arguments, code), *(" ".join(text.split()) for text in capsys.readouterr()))
 
     return run
 

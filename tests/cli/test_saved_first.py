@@ -13,7 +13,7 @@ from typing import Any
 
 import onnx
 import pytest
-from command import Ran, environment
+from command import Ran, environment, made
 
 import onnxq
 from onnxq.cli.app import app
@@ -41,7 +41,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
     def run(*arguments: str) -> Ran:
         capsys.readouterr()
         code = app(arguments, prog_name="onnxq", standalone_mode=False) or 0
-        return Ran(code, *capsys.readouterr())
+        return Ran(made(arguments, code), *capsys.readouterr())
 
     return run
 

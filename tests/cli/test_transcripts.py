@@ -51,7 +51,7 @@ def _play(block: str, folder: Path) -> str:
     for command in re.findall(r"^\$ onnxq (.*)$", block, re.MULTILINE):
         ran = run(folder, *shlex.split(command))
         errors = "".join(f"{line}\n" for line in ran.err.splitlines() if not line.startswith("onnxq: "))
-        output = errors + ran.out + (f"[exit code {ran.code}]\n" if ran.code else "")
+        output = errors + ran.out + (f"[exit code {ran.answered}]\n" if ran.answered else "")
         for pattern, replacement in _VARIES:
             output = pattern.sub(replacement, output)
         text += f"$ onnxq {command}\n{output}"

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
-from command import Ran
+from command import Ran, made
 from PIL import Image
 
 import onnxq as package
@@ -53,7 +53,7 @@ def onnxq(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
     def run(*arguments: object) -> Ran:
         capsys.readouterr()
         code = app([str(argument) for argument in arguments], prog_name="onnxq", standalone_mode=False) or 0
-        return Ran(code, *(" ".join(text.split()) for text in capsys.readouterr()))
+        return Ran(made(arguments, code), *(" ".join(text.split()) for text in capsys.readouterr()))
 
     return run
 
