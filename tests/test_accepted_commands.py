@@ -21,6 +21,7 @@ import onnxq
 from onnxq.advice.advise import advise
 from onnxq.analysis.reports import OpenedReport
 from onnxq.checks.load import CHECKS
+from onnxq.cli.pages.short import short_screen
 from onnxq.documents.advice import LikelyCause
 from onnxq.options.command_line import accepted
 from onnxq.run import ort, trt
@@ -278,6 +279,55 @@ def test_no_two_runs_advise_one_another(tmp_path: Path) -> None:
                 second = both(heavy(report, "first"), [flag, words[words.index(flag) + 1]])
                 assert second
                 assert not [one for one in second if key(one) in (again, sorted([*again, *first]))], command
+
+
+# -- the words beside them ----------------------------------------------------------------------------
+
+
+def test_a_score_that_takes_a_path_is_told_what_it_is_given(tmp_path: Path) -> None:
+    onnx.save(conv("first", 16), tmp_path / "net.onnx")
+    np.savez(tmp_path / "x.npz", x=np.ones((8, 16, 8, 8), np.float32))
+    (tmp_path / "s.py").write_text("def score(path):\n    return len(open(path).read())\n")
+    goal = ["--max-drop", "1", "--eval", "s.py:score"]
+    ran = run(tmp_path, "quantize", "net.onnx", "--calib", "x.npz", *QUICK, *goal)
+    assert ran.code == 2
+    assert "it is given the model as a function, no path" in " ".join(ran.err.split())
+
+
+def test_pictures_without_a_channel_axis_are_told_the_axis_and_the_cure(tmp_path: Path) -> None:
+    onnx.save(conv("first", 1, "1"), tmp_path / "net.onnx")
+    np.savez(tmp_path / "x.npz", x=np.ones((32, 8, 8), np.float32))
+    ran = run(tmp_path, "quantize", "net.onnx", "--calib", "x.npz")
+    said = " ".join(ran.err.split())
+    assert ran.code == 2
+    assert "axis 0 of the data, axis 1 of the input" in said
+    assert "array[:, None]" in said
+
+
+def test_a_folder_that_is_not_there_is_told_near_names_alone(tmp_path: Path) -> None:
+    onnx.save(conv("first", 16), tmp_path / "net.onnx")
+    (tmp_path / "photos").mkdir()
+    ran = run(tmp_path, "quantize", "net.onnx", "--calib", "fotos")
+    assert "did you mean 'photos'?" in ran.err
+    ran = run(tmp_path, "quantize", "net.onnx", "--calib", "zzz")
+    assert ran.code == 2
+    assert "net.onnx" not in ran.err.partition("hint:")[2]
+
+
+def test_an_opset_that_is_too_new_is_told_in_a_sentence(tmp_path: Path) -> None:
+    report = quantized(tmp_path, conv("first", 16))
+    newer = "opset 13 is newer than 11, the last that TensorRT 7 documents"
+    report["unsupported"] = [{"node": "", "op": "", "reason": newer, "advice": ""}]
+    found = advise(OpenedReport.of(report).document).findings
+    assert f"does not take the model: {newer}" in next(one.said for one in found if one.code == "not-taken")
+
+
+def test_what_stays_is_no_raise(tmp_path: Path) -> None:
+    report = quantized(tmp_path, conv("first", 16))
+    step = {"step": "bias", "verdict": "kept", "before_db": 34.81, "after_db": 34.84, "more_bytes": 0.0}
+    report["repair"] = {"before_db": 34.81, "after_db": 34.84, "steps": [step]}
+    lines = short_screen(OpenedReport.of(report).document).lines
+    assert [one for one in lines if "bias leaves the SQNR of the output at 34.8 dB" in one.text]
 
 
 # -- everything that is there ------------------------------------------------------------------------

@@ -88,7 +88,8 @@ def _compiles(report: Report) -> Iterator[AdviceFinding]:
         )  # fmt: skip
     elif report.unsupported and engine.status != "compiled":
         yield AdviceFinding(
-            "not-taken", "bad", f"{report.target} does not take {_first(_named(report.unsupported[0]))}",
+            "not-taken", "bad",
+            f"{report.target} does not take the model: {_first(_named(report.unsupported[0]))}",
             tuple(_not_taken(report)),
         )  # fmt: skip
     elif engine.status == "compiled" and engine.unread:

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 from onnxq.base.errors import UserError, unknown_name
@@ -120,9 +121,10 @@ def find_files(path: Path) -> Found:
     if is_glob(path):
         kinds, others = _matched(path)
         return _of_one_kind(path, kinds, others, f"the glob {str(path)!r}", "a glob")
-    near = [str(entry) for entry in sorted(path.parent.glob("*"))]
-    error = unknown_name("data file or folder", str(path), near)
-    raise UserError(str(error), hint=error.hint or "check the path")
+    there = [str(entry) for entry in sorted(path.parent.glob("*"))]
+    near = get_close_matches(str(path), there)
+    meant = f"did you mean {', '.join(map(repr, near))}?" if near else "check the path"
+    raise UserError(f"there is no data file or folder {str(path)!r}", hint=meant)
 
 
 def is_glob(path: Path) -> bool:

@@ -137,11 +137,15 @@ def layout(
         )
     wrong = [i for i, (a, b) in enumerate(zip(ours, theirs, strict=True)) if not _fits(a, b)]
     if wrong:
-        axis = wrong[0]
+        axis, hint = wrong[0], "prepare the data as the model was trained, or bind another size with --shape"
+        lacks_axis = kind.kind == "bare" and theirs[0] == 1 and all(map(_fits, ours[1:], theirs[1:]))
+        if lacks_axis:  # as of grey pictures
+            hint = f"if these are {ours[0]} samples, give them the axis of size 1: array[:, None]"
         raise UserError(
             f"{where}: {takes}, the data has shape {shape_text(shape)}: "
-            f"size {ours[axis]} where {theirs[axis]} is needed",
-            hint="prepare the data as the model was trained, or bind another size with --shape",
+            f"size {ours[axis]} where {theirs[axis]} is needed (axis {axis + len(shape) - len(ours)} of the "
+            f"data, axis {axis + rank - len(theirs)} of the input)",
+            hint=hint,
         )
     return kind
 

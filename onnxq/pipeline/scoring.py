@@ -25,6 +25,7 @@ Part = Literal["choose", "verify"]
 """What a score is for: a function that is told uses other samples for each."""
 
 _FORM = "def top1(model, part): ... model({'input': array})['output'] ...; return a number, or one a sample"
+_GIVEN = "it is given the model as a function, no path: model({'input': array})['output']"
 _ASKED = CodeForm("scoring script", _FORM, "FILE.py:FUNCTION")
 
 
@@ -63,8 +64,13 @@ class Score:
         Raises:
             UserError: the function raises an error, or returns no numbers, or some that are not finite.
         """
-        with self._running():
-            value = self._call(model, part)
+        try:
+            with self._running():
+                value = self._call(model, part)
+        except UserError as error:
+            if not isinstance(error.__cause__, MisusedError):
+                error.hint += f"; {_GIVEN}"
+            raise
         each = _numbers(value)
         if each is None:
             raise UserError(

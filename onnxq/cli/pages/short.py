@@ -74,12 +74,14 @@ def _repairs(report: Report) -> Iterator[str]:
         yield f"{counted(len(report.rejected), 'change')} undone, as the proof failed"
     if repair is not None and repair.before_db is not None and repair.after_db is not None:
         kept = [one.step for one in repair.steps if one.verdict == "kept"]
-        levels = f"from {decibels(repair.before_db)} to {decibels(repair.after_db)}"
+        before, after = decibels(repair.before_db), decibels(repair.after_db)
         whole = "all outputs together" if len(report.accuracy) > 1 else "the output"
-        made = (
-            f"{', '.join(kept)} raise{'s' * (len(kept) == 1)} the SQNR of {whole} {levels}, on the samples "
-            "that judge repair"
-        )
+        s = "s" * (len(kept) == 1)
+        does = f"raise{s}" if repair.after_db > repair.before_db else f"lower{s}"
+        levels = f"{does} the SQNR of {whole} from {before} to {after}"
+        if before == after:
+            levels = f"leave{s} the SQNR of {whole} at {after}"
+        made = f"{', '.join(kept)} {levels}, on the samples that judge repair"
         yield made if kept else "no step that was tried gains accuracy"
         untried = [one.step for one in repair.steps if one.verdict == "left-out"]
         if untried:
