@@ -109,7 +109,7 @@ def test_a_run_that_ends_before_says_nothing_of_files(
     """Nor does one behind a run that was ended later, in the same process."""
     monkeypatch.setattr(quantization, "layer_errors", ending(Interrupted()))
     assert run(*ASK, "--no-page").code == 130
-    monkeypatch.setattr(quantization, "verify", ending(Interrupted()))
+    monkeypatch.setattr(quantization, "searched", ending(Interrupted()))
     monkeypatch.setattr("onnxq.pipeline.searches.compile.Engines", ending(Interrupted()))
     assert run(*ASK).err.splitlines()[-1] == "error: interrupted"
 
