@@ -322,7 +322,8 @@ def test_an_opset_that_is_too_new_is_told_in_a_sentence(tmp_path: Path) -> None:
     assert f"does not take the model: {newer}" in next(one.said for one in found if one.code == "not-taken")
 
 
-def test_what_stays_is_no_raise(tmp_path: Path) -> None:
+def test_what_stays_is_no_raise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     report = quantized(tmp_path, conv("first", 16))
     step = {"step": "bias", "verdict": "kept", "before_db": 34.81, "after_db": 34.84, "more_bytes": 0.0}
     report["repair"] = {"before_db": 34.81, "after_db": 34.84, "steps": [step]}
