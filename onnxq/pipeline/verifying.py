@@ -13,6 +13,7 @@ import onnx
 
 from onnxq.base.errors import Fault
 from onnxq.body.emulate import Emulated
+from onnxq.data.split import BLOCKS
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.pipeline.calibration import Calibrating, unloadable
 from onnxq.pipeline.job import Job
@@ -72,7 +73,7 @@ def references(
         return job, References(choosing, confirming, expected)
     with sampling.named():
         if options.chooses:
-            choosing.record(sampling.feeds(sampling.choosing()))
+            choosing.record(islice(sampling.feeds(sampling.comparing(BLOCKS[0])), BLOCKS[1]))
         if confirming is not None:
             confirming.record(sampling.feeds(sampling.confirming()))
         expected.record(sampling.feeds(sampling.held_out()))

@@ -85,6 +85,30 @@ def test_an_interrupt_in_the_errors_of_layers(
     assert "Errors of layers were not measured: the run ended before" in Path("q.report.html").read_text()
 
 
+def test_an_interrupt_in_the_comparison(
+    here: Path, run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model is what it will be, so it is there; its report says what nobody has measured."""
+    assert run(*ASK).code == 0
+    whole = (here / "q.onnx").read_bytes()
+    with monkeypatch.context() as patched:
+        patched.setattr("onnxq.pipeline.pursuit.verify", ending(Interrupted()))
+        ended = run(*ASK)
+    hint = f"hint: {WRITTEN}how near its outputs are, the errors of layers and {PAGE}"
+    assert (ended.code, ended.err.splitlines()[-2:]) == (130, ["error: interrupted", hint])
+    assert files_of(here) == ["q.onnx", "q.report.json"]
+    assert (here / "q.onnx").read_bytes() == whole
+    report = report_of(here)
+    assert report["accuracy"] == []
+    assert report["notes"] == ["the outputs were not compared: the run ended before"]
+    assert report["layer_errors"]["why_not"] == "the run ended before"
+    assert report["advice"]["answer"] == "not-known"
+    assert run("report", "q.report.json").code == 0
+    assert run(*ASK).code == 0
+    assert report_of(here)["accuracy"]
+    assert report_of(here)["notes"] == []
+
+
 def test_an_interrupt_in_the_page(
     here: Path, run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,8 +133,7 @@ def test_a_run_that_ends_before_says_nothing_of_files(
     """Nor does one behind a run that was ended later, in the same process."""
     monkeypatch.setattr(quantization, "layer_errors", ending(Interrupted()))
     assert run(*ASK, "--no-page").code == 130
-    monkeypatch.setattr(quantization, "searched", ending(Interrupted()))
-    monkeypatch.setattr("onnxq.pipeline.searches.compile.Engines", ending(Interrupted()))
+    monkeypatch.setattr(quantization, "Ranging", ending(Interrupted()))
     assert run(*ASK).err.splitlines()[-1] == "error: interrupted"
 
 
@@ -184,3 +207,31 @@ def test_a_signal(here: Path, name: str, deaf: int) -> None:
     assert (ran.returncode, ran.stderr) == (130, f"error: interrupted\nhint: {BOTH}\n")
     assert files_of(here) == ["q.onnx", "q.report.json"]
     assert report_of(here)["accuracy"]
+
+
+SLOW_END = """
+import os, signal, sys, time
+from onnxq.cli import verb
+from onnxq.cli.app import main
+from onnxq.pipeline import quantization
+said = verb.report_error
+def report_error(*args):
+    code = said(*args)
+    time.sleep(60)
+    return code
+verb.report_error = report_error
+quantization.layer_errors = lambda *args: os.kill(os.getpid(), signal.SIGTERM) or time.sleep(60)
+sys.argv = ["onnxq", *{ask!r}]
+main()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends signals")
+def test_an_interrupt_is_said_once(here: Path) -> None:
+    """Of a process that takes longer to end than it may: Python takes large graphs apart for seconds."""
+    code = SLOW_END.format(ask=[*ASK, "-q"])
+    ran = subprocess.run(
+        [sys.executable, "-c", code], env=environment(here), capture_output=True, text=True, timeout=60,
+        check=False,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stderr) == (130, f"error: interrupted\nhint: {BOTH}\n")
