@@ -217,7 +217,8 @@ def test_samples_tell_how_far_they_are() -> None:
     rest = [step for step in found if step not in fits]
     assert rest[:21] == [("calibrate", done, 21) for done in range(1, 22)]
     choose = [step for step in rest if step[0].startswith("choose: ")]  # those that calibrate compare, too
-    assert choose and all(0 < (done or 0) <= (total or 0) for _, done, total in choose)
+    assert choose
+    assert all(0 < (done or 0) <= (total or 0) for _, done, total in choose)
     ends = [step for step in rest[21:] if step not in choose]
     assert ends[-6:] == [*(("verify", done, 3) for done in range(1, 4)), *errors]
 
