@@ -54,41 +54,32 @@ def answers_lost(report: Report) -> AnswersLost | None:
     return AnswersLost(f"{figure.said}: fewer than {least:g} %", least, sure)
 
 
-@dataclass(frozen=True, slots=True)
-class NearSoFar:
-    """Enough answers are kept, but of so few samples that fewer may be on others.
+def near_so_far(report: Report) -> tuple[str, str] | None:
+    """That enough answers are kept, but of so few samples that fewer may be on others; and what to do.
 
-    Attributes:
-        said: how many are kept, in words.
-        do: how many more samples tell, in words; "" where that is not known.
+    Returns:
+        Both in words; None where that is sure, or fewer are kept.
     """
-
-    said: str
-    do: str
-
-
-def near_so_far(report: Report) -> NearSoFar | None:
-    """That enough are kept, but on other samples perhaps not; None where that is sure, or fewer are kept."""
     figure, part = _figure(report), part_of(TaskPart, report.task)
     if figure is None or figure.percent is None or figure.percent < _least(figure) or _is_sure(figure, part):
         return None
-    low = 0.0 if figure.interval is None else figure.interval.low
     said = f"near, on too few samples: {figure.said}; the lower end has to be {part.ship_from:g} % or more"
-    return NearSoFar(said, _more(report, figure.percent, low, part.ship_from))
+    return said, _more(report, figure, part.ship_from)
 
 
-def _more(report: Report, percent: float, low: float, wanted: float) -> str:
+def _more(report: Report, figure: TaskFigure, wanted: float) -> str:
     """How many more samples raise the lower end to what is wanted, where as large a share is kept."""
     judged = number(report.accuracy[0].samples) if report.accuracy else None
-    if judged is None or percent <= wanted:
-        return ""
-    trials = Interval.trials(percent / 100, wanted / 100)
-    now = Interval.trials(percent / 100, low / 100) if low > 0 else judged
-    needed = math.ceil(judged * trials / now)
+    share, low = (figure.percent or 0.0) / 100, wanted / 100
+    if judged is None or share <= low:
+        return "give more samples, like those in use"
+    ends = figure.interval
+    trials = Interval.trials(share, ends.low / 100) if ends is not None and ends.low > 0 else judged
+    needed = given_for(math.ceil(judged * Interval.trials(share, low) / trials))
     is_crossed = part_of(CalibrationPart, report.calibration).held_out_code == "crossed"
     if is_crossed and judged < HELD_OUT:  # all that were given judged
-        return f"give {counted(given_for(needed) - int(judged), 'more sample')}, like those in use"
-    return f"give {given_for(needed)} samples in all, like those in use"
+        return f"give {counted(needed - int(judged), 'more sample')}, like those in use"
+    return f"give {needed} samples in all, like those in use"
 
 
 def read_and_kept(report: Report) -> frozenset[str]:

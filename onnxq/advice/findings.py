@@ -258,8 +258,9 @@ def _near(report: Report) -> Iterator[AdviceFinding]:
     """That enough answers are kept, but of so few samples that fewer may be on others."""
     near = near_so_far(report)
     if near is not None:
-        more = LikelyCause("few-samples", "", "", near.do or "give more samples, like those in use")
-        yield AdviceFinding("few-answers", "open", near.said, (*of_data(report), more))
+        said, do = near
+        more = LikelyCause("few-samples", "", "", do)
+        yield AdviceFinding("few-answers", "open", said, (*of_data(report), more))
 
 
 def _few(report: Report) -> Iterator[AdviceFinding]:

@@ -42,6 +42,7 @@ class Split(ABC):
             known after the calibration pass.
         used: how many samples calibrate; of an iterator, None.
         chosen_with: how many choose; of an iterator, known after the calibration pass.
+        either: how many calibrate or choose; of an iterator, None.
         confirming: which confirm; likewise. None of them verifies.
         proposing_with: how many of those that choose do not confirm; likewise.
         held: how many verify; likewise.
@@ -56,6 +57,7 @@ class Split(ABC):
     indices: tuple[int, ...] = ()
     used: int | None = None
     chosen_with: int | None = None
+    either: int | None = None
     confirming: frozenset[int] = frozenset()
     proposing_with: int | None = None
     held: int | None = None
@@ -213,7 +215,7 @@ class _IndexSplit(Split):
         self.indices = source.order.sorted({*used, *chosen, *confirming, *held, *left})
         self.used = len(used)
         self._chosen = chosen
-        self.chosen_with = len(chosen)
+        self.chosen_with, self.either = len(chosen), len({*used, *chosen})
         self.confirming = frozenset(confirming)
         self.proposing_with = len(set(chosen) - self.confirming)
         self._held, self.left_over = source.order.sorted([*held, *left]), len(left)

@@ -662,8 +662,8 @@ class Outcome(Group, title=Compilation.TITLE, table="engine"):
             answer: "ship", "do-not-ship" or "not-known".
             missed: whether a goal is missed.
         """
-        bad = "do-not-ship" if not self.strict else "not-known"
-        return int(missed or (not self.exit_zero and answer in ("do-not-ship", bad)))
+        stops = answer == "do-not-ship" or (self.strict and answer != "ship")
+        return int(missed or (stops and not self.exit_zero))
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,6 +179,13 @@ class Sampling:
             others = (one for one in self._good(self.parts.calibration()) if one.index not in seen)
             yield from self._noted("choose", others)
 
+    def compared_with(self, least: int) -> int | None:
+        """How many `comparing` gives; None where that is not known."""
+        chosen = self.parts.chosen_with if self.parts is not None and self.apart else None
+        if chosen is None or chosen >= least or self.parts is None or self.parts.used is None:
+            return chosen
+        return self.parts.either
+
     def proposing(self) -> Iterator[Sample]:
         """Those that choose what others confirm: of those that choose all but these."""
         assert self.parts is not None

@@ -73,7 +73,7 @@ def references(
         return job, References(choosing, confirming, expected)
     with sampling.named():
         if options.chooses:
-            choosing.record(islice(sampling.feeds(sampling.comparing(BLOCKS[0])), BLOCKS[1]))
+            choosing.record(sampling.feeds(sampling.comparing(BLOCKS[0])))
         if confirming is not None:
             confirming.record(sampling.feeds(sampling.confirming()))
         expected.record(sampling.feeds(sampling.held_out()))

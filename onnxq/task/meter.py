@@ -204,7 +204,10 @@ def _figure(kind: FigureKind, over: float | None, some: Sequence[Count]) -> Task
     kept, whole, new = np.reshape(some, (-1, 3)).T
     total = float(whole.sum())
     if kind in MEANS:
-        interval = Interval.of_mean((kept[whole > 0] / whole[whole > 0]).tolist(), 0.0, 1.0)
+        each = kept[whole > 0] / whole[whole > 0]
+        interval = Interval.of_mean(each.tolist(), 0.0, 1.0)
+        if interval is None and len(each):  # all alike: as of answers that are kept or not
+            interval = Interval.of_share(min(1.0, float(each.mean())), len(each))
     else:
         interval = Interval.of_ratio(kept.tolist(), whole.tolist())
     return TaskFigure(

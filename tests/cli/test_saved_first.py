@@ -41,7 +41,8 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
     def run(*arguments: str) -> Ran:
         capsys.readouterr()
         code = app(arguments, prog_name="onnxq", standalone_mode=False) or 0
-        return Ran(made(arguments, code), *capsys.readouterr())
+        out, err = capsys.readouterr()
+        return Ran(made(arguments, code, out), out, err)
 
     return run
 

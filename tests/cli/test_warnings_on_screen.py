@@ -53,7 +53,8 @@ def onnxq(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
     def run(*arguments: object) -> Ran:
         capsys.readouterr()
         code = app([str(argument) for argument in arguments], prog_name="onnxq", standalone_mode=False) or 0
-        return Ran(made(arguments, code), *(" ".join(text.split()) for text in capsys.readouterr()))
+        out, err = (" ".join(text.split()) for text in capsys.readouterr())
+        return Ran(made(arguments, code, out), out, err)
 
     return run
 

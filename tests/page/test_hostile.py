@@ -49,7 +49,7 @@ def run(*arguments: object) -> Done:
     out, screen = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(screen):
         code = app([str(one) for one in arguments], prog_name="onnxq", standalone_mode=False) or 0
-    return Done(made(arguments, code), out.getvalue(), screen.getvalue())
+    return Done(made(arguments, code, out.getvalue()), out.getvalue(), screen.getvalue())
 
 
 FIRST, MIDDLE = f"{hostile.NAMES[0]} input", f"{hostile.NAMES[5]} relu"

@@ -287,7 +287,7 @@ def _(facts: Facts) -> None:
 @asked("Is my normalization wrong?", "verdict")
 def _(facts: Facts) -> None:
     right, wrong = facts.page.said_in("verdict"), facts.wrong.said_in("verdict")
-    assert "from 0 to 1: pixel / 255" in right
+    assert "float32 from 0 to 1: pixel / 255 (assumed: --resize or --letterbox, --preset or --scale" in right
     assert "Doubts" not in right
     assert "Doubts and notes input 'image': what the model kept of its training fits pixel / 255" in wrong
 

@@ -243,6 +243,20 @@ def test_a_mask_of_one_channel_is_what_is_over_a_half() -> None:
 # -- over samples ------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("samples", "low"), [(3, None), (8, 67.56), (16, 80.64)])
+def test_masks_that_are_all_the_same_have_an_interval(samples: int, low: float | None) -> None:
+    """Without one a model that keeps every mask would never be sure of it."""
+    meter = TaskMeter(("y",), PixelClasses("y", None, 0.5))
+    for _ in range(samples):
+        mask = [np.array([[[[0.6, 0.4, 0.9]]]])]
+        meter.add(mask, [mask])
+    figure = meter.figure
+    assert figure.percent == 100
+    assert (figure.interval is None) == (low is None)
+    if figure.interval is not None:
+        assert figure.interval.low == pytest.approx(low, abs=0.01)
+
+
 def test_figures_add_up_over_samples() -> None:
     random, meter = np.random.default_rng(3), TaskMeter(("y",), JOINED)
     kept = whole = new = 0

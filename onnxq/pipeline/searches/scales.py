@@ -134,8 +134,7 @@ class _Watched:
     def feeds(self, feeds: Iterable[Any], candidates: int) -> Iterator[Any]:
         """What so many candidates are fed."""
         what = f"{candidates} methods" if self._passes == 1 else f"{candidates - 1} thresholds"
-        parts = self._sampling.parts
-        count = parts.chosen_with if parts is not None and self._sampling.apart else None
+        count = self._sampling.compared_with(BLOCKS[0])
         for fed in feeds:
             yield fed
             self._samples, self._runs = self._samples + 1, self._runs + candidates
