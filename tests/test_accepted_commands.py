@@ -24,6 +24,7 @@ from onnxq.checks.load import CHECKS
 from onnxq.cli.pages.short import short_screen
 from onnxq.documents.advice import LikelyCause
 from onnxq.options.command_line import accepted
+from onnxq.options.settings import STEPS
 from onnxq.run import ort, trt
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "own" : 1]> net '
@@ -329,6 +330,27 @@ def test_what_stays_is_no_raise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     report["repair"] = {"before_db": 34.81, "after_db": 34.84, "steps": [step]}
     lines = short_screen(OpenedReport.of(report).document).lines
     assert [one for one in lines if "bias leaves the SQNR of the output at 34.8 dB" in one.text]
+
+
+def test_the_globs_of_the_run_stay_in_what_it_advises(tmp_path: Path) -> None:
+    """They name no node by themselves; without them the command would make another file."""
+    report = quantized(tmp_path, conv("first", 16), "--keep-float", "f*")
+    commands = [cause.command for cause in causes(report) if cause.command.startswith("onnxq quantize")]
+    assert commands
+    assert all("--keep-float 'f*'" in command for command in commands)
+
+
+def test_repair_that_too_few_samples_left_out_asks_for_more(tmp_path: Path) -> None:
+    """It said that the steps may take long."""
+    report = quantized(tmp_path, conv("first", 16))
+    steps = [{"step": name, "verdict": "left-out", "why": "few", "more_bytes": 0.0} for name in STEPS]
+    few = "not tried: 12 samples to fit and judge with are too few: give more (16 at least)"
+    report["repair"] = {"asked": "auto", "why_not": few, "steps": steps}
+    report["about_mean"] |= {"worst_output": "y", "worst_output_db": 9.0, "worst_interval": None}
+    report["accuracy"][0] |= {"sqnr_db": 9.0}
+    (cause,) = (cause for cause in causes(report) if cause.code == "repair-untried")
+    assert cause.said == f"repair was {few}"
+    assert cause.do.startswith("give more samples")
 
 
 # -- everything that is there ------------------------------------------------------------------------

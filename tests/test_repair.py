@@ -588,8 +588,8 @@ def test_the_screen_says_what_was_won(tmp_path: Path) -> None:
     ran = run(tmp_path, "quantize", "net.onnx", "--calib", "d.npz", "--no-engine", "--method", "mse", "-v")
     assert ran.code == 0, ran.err
     section = " ".join(ran.out.split("\n  Repair  ")[1].split("\n  Body ")[0].split())
-    # 16 that calibrate, of which 6 choose, and the 10 others that choose
-    assert "samples, each with what others fitted; in the end fitted on 26, " in section
+    # the 16 that choose, and as many others that calibrate as are asked for
+    assert "samples, each with what others fitted; in the end fitted on 32, " in section
     assert " bias kept " in section
     assert " shift not applicable no Relu or Clip is read" in section or " shift kept " in section
 

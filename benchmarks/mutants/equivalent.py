@@ -12,6 +12,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ): "none of these operators has several outputs",
     ("deconv3d_symmetric", "3 -> 4 #6"): "an axis more is not looked at, and all have the same number",
     ("deconv3d_symmetric", "1 -> 2 #15"): "numpy takes any negative size of a reshape as the one to find",
+    ("unfuse_qlinear_matmul", "1 -> 2 #9"): "numpy takes any negative size of a reshape as the one to find",
     ("affine_batchnorm", "1 -> 2 #3"): "numpy takes any negative size of a reshape as the one to find",
     (
         "gather_elements_to_gather",

@@ -44,8 +44,9 @@ def runnable(finding: AdviceFinding, report: Report) -> AdviceFinding:
         stands = not ours or (cause.command != again(report) and accepted(cause.command, takes))
         return cause if stands else replace(cause, command="")
 
+    own = {word for part in asked_of(report) if part[0] == "--keep-float" for word in part[1:]}
     takes = {
-        "--keep-float": free_nodes(report).__contains__,
+        "--keep-float": (free_nodes(report) | own).__contains__,  # the run's own globs were taken
         "--batch": lambda size: has_open_batch(report),
     }
     return replace(finding, causes=tuple(map(told, finding.causes)))

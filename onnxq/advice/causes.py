@@ -170,16 +170,20 @@ def _switched_off(report: Report) -> Iterator[LikelyCause]:
 
 
 def _untried(report: Report) -> Iterator[LikelyCause]:
-    """That steps of repair were not tried, as they take long."""
-    steps = part_of(RepairPart, report.repair).steps if report.repair is not None else ()
+    """That steps of repair were not tried, as they take long or samples are few."""
+    part = part_of(RepairPart, report.repair)
+    steps = part.steps if report.repair is not None else ()
     untried = [one.step for one in steps if one.verdict == "left-out" and code_of(one.why) != "late"]
-    if untried:
-        tried = ",".join(one.step for one in steps if one.verdict != "left-out" or one.step in untried)
-        yield LikelyCause(
-            "repair-untried", f"{', '.join(untried)} of repair were not tried: they may take long",
-            "each is judged by the outputs", "let them be tried",
-            again(report, without=("--repair",), more=("--repair", tried)),
-        )  # fmt: skip
+    if not untried:
+        return
+    said, do = f"{', '.join(untried)} of repair were not tried: they may take long", "let them be tried"
+    if part.why_not:  # too few samples
+        said, do = f"repair was {part.why_not}", "give more samples, or let its steps try with these"
+    tried = [one.step for one in steps if one.verdict != "left-out" or one.step in untried]
+    yield LikelyCause(
+        "repair-untried", said, "each is judged by the outputs", do,
+        again(report, without=("--repair",), more=("--repair", ",".join(tried))),
+    )  # fmt: skip
 
 
 def _stated(report: Report) -> Iterator[LikelyCause]:

@@ -236,7 +236,7 @@ def _unsure(report: Report, causes: tuple[LikelyCause, ...] = ()) -> tuple[Likel
     doubts = tuple(of_data(report))
     judged = number(report.accuracy[0].samples) if report.accuracy else None
     said = "" if judged is None else f"{counted(int(judged), 'sample')} judged it"
-    more = LikelyCause("few-samples", said, "", "give more samples: an eighth of them judges")
+    more = LikelyCause("few-samples", said, "", "give more samples, like those in use")
     return (*doubts, more, *(one for one in causes if one not in doubts))
 
 
@@ -270,7 +270,7 @@ def _few(report: Report) -> Iterator[AdviceFinding]:
         yield AdviceFinding(
             "few-judge", "open",
             f"{counted(int(samples), 'sample')} judged it: that tells little",
-            (LikelyCause("few-samples", "", "", "give 128 samples or more: an eighth of them judges"),),
+            (LikelyCause("few-samples", "", "", "give 64 samples or more, like those in use"),),
         )  # fmt: skip
 
 

@@ -103,10 +103,6 @@ def _check_output(
         raise UserError(
             f"cannot write {str(output)!r}: {error.strerror}", hint="choose another folder with -o"
         ) from error
-    if cache and cache_path(output) == output:
-        raise UserError(
-            f"the calibration cache is written to {str(output)!r}", hint="give the model another name with -o"
-        )
     caches = [cache_path(output)] if cache else []
     pages = [page_path(record)] if page else []
     for path in (output, output.with_name(output.name + ".data"), *caches, *pages, *beside, record):

@@ -172,10 +172,10 @@ def _rounds(built: Built, decision: Decision) -> bool:
     """
     halved, model = decision.convert(built.inserted.model).halved, built.inserted.model
     nodes = [Node(model, node) for graph in model.graphs() for node in graph.nodes if node.name in halved]
-    return any(node.domain or (node.op not in _HAND_ON and not _is_quantized(node)) for node in nodes)
+    return any(node.domain or (node.op not in _HAND_ON and not _reads_pairs_alone(node)) for node in nodes)
 
 
-def _is_quantized(node: Node) -> bool:
+def _reads_pairs_alone(node: Node) -> bool:
     """Whether a node reads pairs alone, beside constants."""
     read = [tensor for tensor in node.inputs if tensor is not None and not tensor.is_constant]
     return bool(read) and all(map(is_dequantized, read))
