@@ -34,6 +34,9 @@ _FEW_SAMPLES = 32
 _SAYS_UNLIKE = ("alike", "constant-input", "units", "unnormalized", "normalized-twice", "reshaped")
 """Doubts that explain why a model gives all samples the same answer."""
 
+MEASURED = ("preparation", "channel-order")
+"""Doubts about the data of which the float model itself tells that without them it is surer."""
+
 _OF_SCALES = ("nonfinite", "clipped", "scale", "unexplained")
 """What a layer errs by its scales; weights and biases may be fitted, and differ then."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from onnxq.advice.answers import answers_lost, near_so_far, read_and_kept
 from onnxq.advice.asked import again, given
-from onnxq.advice.causes import STAY_FLOAT, adopting, in_float16, likely, of_bytes, of_data
+from onnxq.advice.causes import MEASURED, STAY_FLOAT, adopting, in_float16, likely, of_bytes, of_data
 from onnxq.advice.lost import LEAST_ABOUT_MEAN, judged, lost_words
 from onnxq.advice.worth import HELPS_READING, reading, worth_of
 from onnxq.analysis.reports import number, part_of
@@ -154,12 +154,17 @@ def _accuracy(report: Report) -> Iterator[AdviceFinding]:
     answers, kept = answers_lost(report), read_and_kept(report)
     near = [one for one in judged(report.accuracy, report.about_mean) if one.output not in kept]
     lost = lost_words(near, _short)
-    figures = part_of(TaskPart, report.task).figures
+    task = part_of(TaskPart, report.task)
+    figures = task.figures
     if answers is not None:
         goal = ("--min-agreement", f"{answers.least:g}")
         said = answers.said + ("" if answers.sure else "; with so few it may be chance")
         causes = likely(report, goal) if answers.sure else _unsure(report, likely(report, goal))
         yield AdviceFinding("answers", "bad" if answers.sure else "open", said, causes)
+    if task.ask and not figures:
+        if lost or next(_level(report), None) is not None:  # how far off that is, its task says
+            yield _asked(report, task)
+        return
     if lost:
         level = near[0].level_db
         figure = "" if near[0].why or level is None else f" ({decibels(level)})"
@@ -173,6 +178,15 @@ def _accuracy(report: Report) -> Iterator[AdviceFinding]:
              "prepared differently from training", "onnxq data shows what is fed",
              "give samples like those in use, prepared as in training")),
         )  # fmt: skip
+
+
+def _asked(report: Report, task: TaskPart) -> AdviceFinding:
+    """That what the outputs are is likely, and has to be said: decibels of boxes tell nothing."""
+    prepared = [one for one in of_data(report) if one.code in MEASURED]
+    state = LikelyCause("task", "", "", "run it again with that --task, or with what is right")
+    said = f"say what the outputs are, likely --task {task.ask}: {task.why}"
+    causes = (*prepared, state, *(one for one in likely(report) if one not in prepared))
+    return AdviceFinding("task", "open", said, causes)
 
 
 def _unjudged(report: Report) -> Iterator[LikelyCause]:
@@ -221,11 +235,6 @@ def _level(report: Report) -> Iterator[AdviceFinding]:
     causes = likely(report, ("--min-sqnr", f"{ENOUGH_FOR_ALL_DB:g}"))
     if bad and (not causes or causes[0].code in _COSTLY):
         causes = (*_unjudged(report), *causes)
-    task = part_of(TaskPart, report.task)
-    if task.ask:
-        state = LikelyCause("task", task.why, "", f"if that is what it is, say so: --task {task.ask}")
-        yield AdviceFinding("level", "bad" if bad else "open", said, (state, *causes))
-        return
     state = LikelyCause("task", "what its outputs are is not known", "",
                         "name the task (--task), or give a function that scores it (--eval)")  # fmt: skip
     yield AdviceFinding("level", "bad" if bad else "open", said, causes if bad else (*causes, state))

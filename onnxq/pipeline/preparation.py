@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +24,7 @@ from onnxq.pipeline.places_found import FOUND, PlacesMeter, likely_places, scram
 from onnxq.run import ort
 from onnxq.task.find import found_task, likely_scores
 from onnxq.task.known import KnownTask
-from onnxq.task.layout import Layout
+from onnxq.task.layout import Boxes, Layout
 from onnxq.task.measures import SCORES
 from onnxq.task.nothing import NothingFound
 from onnxq.task.stated import StatedTask
@@ -53,7 +52,6 @@ _ENOUGH = 2 / 3  # of what a sure model tells, where the difference is large, or
 _IN_PIECES = (
     0.5  # of what pictures tell: of nets fed rightly pieces tell 0.17 at most, of others 0.7 and more
 )
-_SUGGESTED = re.compile(r"--task (detect:\w+)")
 _SCORES = 8  # numbers: fewer that nothing says to be scores may be angles or landmarks
 _MANY = 20  # classes: samples of one of a few are usual
 
@@ -103,9 +101,10 @@ class AsTrained:
 def _suggested(model: Model) -> Layout | None:
     """The layout of boxes that a model's graph suggests, and does not say: no answer hangs on it here."""
     outputs = [name for name, _, _ in model.outputs]
-    told = _SUGGESTED.search(found_task(model, outputs).why)
+    asked = found_task(model, outputs).ask
     try:
-        return None if told is None else KnownTask.of(StatedTask.of(told[1]), model, outputs).layout
+        layout = KnownTask.of(StatedTask.of(asked), model, outputs).layout if asked else None
+        return layout if isinstance(layout, Boxes) and measurable(layout) else None
     except UserError:
         return None
 

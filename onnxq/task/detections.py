@@ -32,15 +32,19 @@ def detections(
     Raises:
         ValueError: columns are not there, or the numbers of a picture do not go together.
     """
-    batched = as_tensor(values[layout.boxes.outputs[0]]).ndim > 2
-    anchors = max(1, len(layout.anchors) // max(1, len(layout.strides)))
+    maps = [as_tensor(values[name]) for name in layout.boxes.outputs]
+    anchors = [len(layout.anchors) // max(1, len(layout.strides))] * len(maps)
+    batched = maps[0].ndim > 2
+    if layout.form == "priors":  # as many as a cell of each map has boxes
+        anchors = [one.shape[1] // 4 for one in maps]
 
     def rows(columns: CandidateColumns | None) -> np.ndarray | None:
         if columns is None:
             return None
+        each = [*anchors, *[1] * len(columns.outputs)]  # scores may be of more outputs than boxes
         some = [
-            candidates(as_tensor(values[name]), layout.by_column, batched, anchors)
-            for name in columns.outputs
+            candidates(as_tensor(values[name]), layout.by_column, batched, own)
+            for name, own in zip(columns.outputs, each, strict=False)
         ]
         for name, one in zip(columns.outputs, some, strict=True):
             if not columns.of(size := one.shape[-1]):

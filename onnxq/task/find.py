@@ -12,9 +12,10 @@ from onnxq.graph.types import Dim, Shape
 from onnxq.graph.view import Node, Tensor
 from onnxq.task.find_heads import are_raw, heads_found
 from onnxq.task.find_vectors import likely_row, vectors_found
-from onnxq.task.fits import cells_of, image_of, images_of, size_of
+from onnxq.task.fits import cells_of, grids_of, image_of, images_of, size_of
 from onnxq.task.found import TaskFound, joined, said, shown
 from onnxq.task.layout import Classes
+from onnxq.task.likely_boxes import WHY, asked, likely_boxes
 from onnxq.task.makers import (
     FAR,
     is_probability,
@@ -30,7 +31,6 @@ _SEMANTIC = (19, 21, 150)  # classes of Cityscapes, PASCAL VOC, ADE20K
 _TREES = ("TreeEnsembleClassifier", "LinearClassifier", "SVMClassifier")
 _CHARACTERS = 11  # digits and none: of fewer classes positions are no text
 _LANDMARKS = 10  # columns of five points of a face
-_GRIDS = (8, 16, 32)  # strides of YOLOX
 _CHOOSES = ("NonZero", "Compress", "Unique")
 _SIZES = ("Shape", "Size")
 
@@ -60,9 +60,11 @@ def found_task(model: Model, outputs: Sequence[str]) -> TaskFound:
         lambda: _classes(model, floats),
         lambda: _pixels(model, floats),
     )
-    for look in looks:
-        if (found := look()) is not None:
-            return found
+    found = next(filter(None, (look() for look in looks)), None)
+    if found is None or not (found.text or found.ask):
+        found = likely_boxes(model, floats) or found
+    if found is not None:
+        return found
     shapes = ", ".join(f"{one.name} {shown(one.shape)}" for one in tensors[:4])
     more = f" and {len(tensors) - 4} more" if len(tensors) > 4 else ""
     why = f"nothing in the graph says how its outputs are read: {shapes}{more}"
@@ -392,6 +394,8 @@ def _columns(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
     if len(large) != 1 or any(len(one.shape or ()) < 3 for one in floats):
         return None
     name = said(large[0]) if len(floats) > 1 else ""
+    rows = [size for size in (large[0].shape or ())[1:] if isinstance(size, int)]
+    likely: list[str] = []
     for operands, by_column in _joins(large[0]):
         widths = [_width(one, by_column) for one in operands]
         probable = [is_probability(one) for one in operands]
@@ -402,17 +406,13 @@ def _columns(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
             case [4, 1, 1] if is_whole(operands[2]):
                 text = f"detect:boxes={_at(name, '0:4')},scores={_at(name, '4')},label={_at(name, '5')}"
                 return TaskFound(f"{text},xyxy,nms=off{order}", "a class stands in the last column")
-            case [4, 1, int()] if probable[1] and probable[2] and _is_raw(operands[0]):
-                size, rows = size_of(image_of(model.inputs), model.inputs), (large[0].shape or ())[1:]
-                if size is not None and cells_of(size, _GRIDS) in rows:
-                    text = _one(name, f"5:{end}", f"offsets,strides={'+'.join(map(str, _GRIDS))}", order)
+            case [4, 1, int()] if are_raw(operands[0]) and (all(probable[1:]) or all(map(are_raw, operands))):
+                shares = order if probable[1] else f",sigmoid{order}"
+                size = size_of(image_of(model.inputs), model.inputs)
+                grids = next(filter(None, (grids_of(size, one) for one in rows)), ()) if size else ()
+                if len(grids) > 1:
+                    text = _one(name, f"5:{end}", f"offsets,strides={'+'.join(map(str, grids))}", shares)
                     return TaskFound(text, "a row a cell has what convolutions give of a box, as YOLOX's")
-                return TaskFound(
-                    "",
-                    f"boxes of {large[0].name!r} are what a convolution gives: the graph does not say how "
-                    "they are decoded (YOLOX's: --task detect:yolox)",
-                    f"detect:yolox{order}",
-                )
             case [4, 1, int()] if probable[1] and probable[2]:
                 return TaskFound(
                     _one(name, f"5:{end}", "cxcywh", order), "boxes, objectness and scores are joined"
@@ -425,7 +425,26 @@ def _columns(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
                 form = _form(operands[0])
                 if form is not None:
                     return TaskFound(_one(name, f"4:{end}", form, order), "boxes and scores are joined")
-    return None
+        likely += _likely_columns(operands, widths, probable, name, order)
+    return asked(model, floats, likely, WHY)
+
+
+def _likely_columns(
+    operands: Sequence[Tensor], widths: Sequence[int | None], probable: Sequence[bool], name: str, order: str
+) -> Iterator[str]:
+    """Layouts of boxes and scores that are joined, the likeliest first, where the graph does not say it."""
+    shares = ("" if all(probable[1:]) else ",sigmoid") + order
+    raw = are_raw(operands[0])
+    match widths:
+        case [4, 1, int()]:
+            yield f"detect:yolox{shares}" if raw and not name else _one(name, "5:", "cxcywh", shares)
+        case [4, int()]:
+            yield _one(name, "4:", "priors" if raw else "xyxy", shares)
+        case [2, 2, int()]:
+            yield _one(name, "4:", "cxcywh", shares)
+        case [int(), int() as bins] if bins % 4 == 0 and are_raw(operands[1]):  # scores before distances
+            columns = f"boxes={_at(name, f'-{bins}:')},scores={_at(name, f':-{bins}')}"
+            yield f"detect:{columns},ltrb{order}" + ",sigmoid" * (not probable[0])
 
 
 def _one(name: str, scores: str, form: str, order: str) -> str:
@@ -465,12 +484,6 @@ def _joins(tensor: Tensor) -> Iterator[tuple[tuple[Tensor, ...], bool]]:
             todo += [one for one in node.inputs[2:] if one is not None]  # put into a table of as many rows
         elif node.op in ("Pad", "Expand", *REARRANGES) and node.inputs[0] is not None:
             todo.append(node.inputs[0])
-
-
-def _is_raw(tensor: Tensor) -> bool:
-    """Whether values are what a convolution gives, as boxes that nothing has decoded yet."""
-    node = maker_of(tensor)
-    return node is not None and node.op == "Conv"
 
 
 def _turned(tensor: Tensor, operands: Sequence[Tensor], widths: Sequence[int | None]) -> bool:

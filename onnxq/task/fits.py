@@ -325,9 +325,7 @@ class _Fitting:
         if not strides:
             rows = self._rows(self._columns("boxes"), by_column) or 0
             most = _MOST_A_CELL if self._stated.words["form"] in WITH_ANCHORS else 1
-            cells = {grids: cells_of(size, grids) for grids in _GRIDS}
-            fit = [grids for grids, count in cells.items() if not rows % count and 0 < rows <= most * count]
-            return max(fit, key=cells.__getitem__, default=()), anchors
+            return grids_of(size, rows, most), anchors
         return strides, anchors
 
     def _width(self, columns: CandidateColumns, by_column: bool) -> int | None:
@@ -364,13 +362,23 @@ class _Fitting:
         if len(own) == 2:
             return own[1], 1
         columns, places = (own[1], own[2:]) if by_column else (own[-1], own[1:-1])
-        anchors = len(self._stated.sizes("anchors")) // max(1, len(self._stated.whole("strides")))
+        anchors = self._anchors(name) if by_column and len(own) == 4 else 1
         if by_column and len(own) == 4 and anchors > 1 and isinstance(columns, int):
             columns, places = columns // anchors, (anchors, *places)
         known = [size for size in places if isinstance(size, int)]
         if len(places) == 1:
             return places[0], columns
         return (int(np.prod(known)) if len(known) == len(places) else None), columns
+
+    def _anchors(self, name: str) -> int:
+        """How many anchors the cells of a map have, by its boxes where they are what is left of priors."""
+        if self._stated.words["form"] != "priors":
+            return len(self._stated.sizes("anchors")) // max(1, len(self._stated.whole("strides")))
+        boxes = self._names(self._stated.sources["boxes"])
+        pairs = [zip(self._names(one), boxes, strict=False) for one in self._stated.sources.values()]
+        box = next((box for pair in pairs for own, box in pair if own == name), name)
+        columns = (self._shapes[box] or (None, None))[1]
+        return columns // 4 if isinstance(columns, int) else 1
 
     def _columns(self, what: str) -> CandidateColumns:
         source = self._stated.sources[what]
@@ -487,6 +495,19 @@ def size_of(image: Image | None, inputs: Sequence[Described]) -> tuple[int, int]
 def cells_of(size: tuple[int, int], strides: Sequence[int]) -> int:
     """How many cells the grids of a picture of a height and a width have together."""
     return sum(-(-size[0] // stride) * -(-size[1] // stride) for stride in strides)
+
+
+def grids_of(size: tuple[int, int], rows: int, most: int = 1) -> tuple[int, ...]:
+    """The strides of the usual grids that have as many cells as there are rows; () where none have.
+
+    Args:
+        size: the height and width of the picture.
+        rows: how many candidates there are.
+        most: how many each cell may have.
+    """
+    cells = {grids: cells_of(size, grids) for grids in _GRIDS}
+    fit = [grids for grids, count in cells.items() if not rows % count and 0 < rows <= most * count]
+    return max(fit, key=cells.__getitem__, default=())
 
 
 def _may_be(one: Sequence[Dim], other: Sequence[Dim]) -> bool:

@@ -699,7 +699,10 @@ def test_a_task_that_is_likely_is_asked_for_first(plain: dict[str, Any], decibel
         }
 
     advice = of(plain, likely)
-    assert advice.cause.startswith("a row may be of classes, or a vector")
-    assert advice.do == "if that is what it is, say so: --task embed:vectors=y"
+    assert advice.answer == "not-known"
+    assert advice.because == (
+        "say what the outputs are, likely --task embed:vectors=y: a row may be of classes, or a vector"
+    )
+    assert advice.do == "run it again with that --task, or with what is right"
     assert advice.command == ""  # it is a guess, which nobody tries
     assert of(plain, lambda report: (likely(report), level(31.0, 30.5, 32.0)(report))).answer == "ship"
