@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 
 from onnxq.advice.asked import again, asked_of, free_nodes, given
 from onnxq.analysis.reports import number, part_of
 from onnxq.base.reason import code_of
 from onnxq.base.shown import counted, decibels, shorten, within_db
+from onnxq.data.warnings import SURER
 from onnxq.documents.accuracy import GoalPart
 from onnxq.documents.advice import LikelyCause
 from onnxq.documents.body import BodyPart, OutputOfBody
@@ -17,6 +19,7 @@ from onnxq.documents.layer_errors import LayerErrors
 from onnxq.documents.plan import GoalForeseen, Heads, LoudSource, PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import Report
+from onnxq.judge.about_mean import AboutMeanPart
 from onnxq.options.command_line import kept
 from onnxq.options.option import read_options
 from onnxq.options.settings import STEPS, DataPlace, Feeding, ImageOptions, Inputs, Repairs, Runtime
@@ -30,12 +33,14 @@ LEAST_HALF = 45.0
 _CLEARLY = 6.0  # dB: half the error
 _LOST = 15.0  # dB
 _LOST_BY_WEIGHTS = 6.0  # dB: what the configuration costs the weights of a layer
-_FEW_SAMPLES = 32
+FEW_SAMPLES = 32
+"""Fewer that calibrate may be too few."""
+
 _SAYS_UNLIKE = ("alike", "constant-input", "units", "unnormalized", "normalized-twice", "reshaped")
 """Doubts that explain why a model gives all samples the same answer."""
 
-MEASURED = ("preparation", "channel-order")
-"""Doubts about the data of which the float model itself tells that without them it is surer."""
+MORE_HELP, MORE_DO_NOT_HELP = "more samples help", "more samples do not help"
+"""What is noted where scales of half of the samples were measured beside those of all."""
 
 _OF_SCALES = ("nonfinite", "clipped", "scale", "unexplained")
 """What a layer errs by its scales; weights and biases may be fitted, and differ then."""
@@ -52,30 +57,65 @@ _KEPT = frozenset(
 )
 """Flags that say of the model and its data what every verb has to know."""
 
+_MORE = "give more samples, as varied as those in use"
+_WORST = 2  # layers that are named where the noise is
 _SEEN = 8  # nodes of a printed command
 
 
 def likely(report: Report, goal: tuple[str, ...] = ()) -> tuple[LikelyCause, ...]:
-    """The causes that the report has evidence of.
+    """Causes of outputs that are far off: first those without which outputs were measured to be nearer.
+
+    Where none is known that is said, and where the noise is. What can be tried follows, then what is only
+    suspected, which is said.
 
     Args:
         report: the report.
         goal: flags of a goal that leaves layers in float until the outputs are near; the last resort.
     """
-    return (
-        *_mismatch(report), *of_data(report), *_body(report), *_switched_off(report), *_untried(report),
-        *_stated(report), *_layer(report),
-        *_loud(report), *_magnifies(report, goal), *_few(report), *_everywhere(report, goal),
+    seen, doubts = prepared(report), of_data(report)
+    known = (
+        *seen, *_body(report), *_stated(report), *_layer(report), *_loud(report), *_magnifies(report, goal),
+        *_few(report), *_not_for_int8(report, goal),
+    )  # fmt: skip
+    tried = (*_switched_off(report), *_untried(report), *_everywhere(report, goal))
+    suspected = (*mismatched(report), *(one for one in doubts if one not in seen), *_too_few(report))
+    told = (replace(one, said=f"not measured: {one.said}") for one in suspected)
+    return (*known, *(() if known else _not_known(report)), *tried, *told)
+
+
+def _not_known(report: Report) -> Iterator[LikelyCause]:
+    """That no cause is known, and where the noise is."""
+    heads, errors = part_of(PlanPart, report.plan).heads, part_of(LayerErrors, report.layer_errors)
+    planned = {one.node for one in part_of(PlanPart, report.plan).layers if one.quantized}
+    alone = {
+        one.layer: level for one in errors.rows if one.layer in planned and one.isolated is not None
+        and (level := number(one.isolated.sqnr_about_mean_db)) is not None
+    }  # fmt: skip
+    worst = sorted(alone, key=alone.__getitem__)[:_WORST]
+    layers = " and ".join(f"{shorten(one)!r} ({decibels(alone[one])} alone)" for one in worst)
+    output = part_of(AboutMeanPart, report.about_mean).worst_output
+    where = f"layer{'s' * (len(worst) > 1)} {layers}" if worst else f"output {shorten(output or '')!r}"
+    looked = heads is not None and heads.noise_share is not None
+    why = (heads.why or _freed(heads)) if heads is not None and looked else _UNKNOWN
+    yield LikelyCause(
+        "not-known", "; ".join(filter(None, (f"not known: the noise is in {where}", why))),
+        "each layer is run alone, on the float model's values",
     )  # fmt: skip
 
 
-def _mismatch(report: Report) -> Iterator[LikelyCause]:
+def mismatched(report: Report) -> Iterator[LikelyCause]:
+    """That the user's function feeds the model otherwise than calibration."""
     for said in part_of(GoalPart, report.goal).mismatch[:1]:
         yield LikelyCause(
             "mismatch", said,
             "the ranges of both inputs are compared, before anything is quantized",
             "calibrate with what your function feeds the model, or let it feed the samples of --calib",
         )  # fmt: skip
+
+
+def prepared(report: Report) -> list[LikelyCause]:
+    """That images are prepared otherwise than in training, as the float model itself tells."""
+    return [one for one in of_data(report) if one.code == "preparation" or SURER in one.said]
 
 
 def of_data(report: Report) -> Iterator[LikelyCause]:
@@ -267,8 +307,7 @@ def adopting(report: Report) -> str:
 def _magnifies(report: Report, goal: tuple[str, ...]) -> Iterator[LikelyCause]:
     """That half precision alone is far off, too: then it is not quantization that does not suit the model."""
     body = part_of(BodyPart, report.body)
-    others = (one for one in _everywhere(report, goal) if one.code != "not-for-int8")
-    other = next(others, None)
+    other = next(_everywhere(report, goal), None)
     otherwise = "" if other is None else f"; if they are, {other.do}"
     for one in body.outputs[:1]:
         int8, said = number(one.int8_db), magnified(body, one)
@@ -297,27 +336,36 @@ def magnified(body: BodyPart, output: OutputOfBody) -> str:
     )
 
 
-def _few(report: Report) -> Iterator[LikelyCause]:
+def calibrated(report: Report) -> int:
+    """How many samples calibrated."""
     calibration = part_of(CalibrationPart, report.calibration)
-    samples = int((number(calibration.samples) or 0) * (number(calibration.data.batch) or 1))
-    told = any(one.kind == "few-samples" for one in calibration.data.doubts)
-    if 0 < samples < _FEW_SAMPLES and not told:
+    return int((number(calibration.samples) or 0) * (number(calibration.data.batch) or 1))
+
+
+def _few(report: Report) -> Iterator[LikelyCause]:
+    """That few samples calibrated, and more were measured to help."""
+    notes = part_of(CalibrationPart, report.calibration).notes
+    for note in [one for one in notes if one.startswith(MORE_HELP)]:
         yield LikelyCause(
-            "few-samples", f"{counted(samples, 'sample')} calibrated: 100 or more are usual",
-            "", "give more samples, as varied as those in use",
+            "few-samples", f"{counted(calibrated(report), 'sample')} calibrated, and {note}",
+            "scales of half of the samples are measured, too", _MORE,
         )  # fmt: skip
 
 
-def _everywhere(report: Report, goal: tuple[str, ...]) -> Iterator[LikelyCause]:
-    """That no layer stands out: then only a goal finds what to leave in float, if it leaves something."""
-    heads, format = part_of(PlanPart, report.plan).heads, report.number_format
-    asked = bool(part_of(GoalPart, report.goal).gates) or given(report, "--min-agreement")
-    if not goal or asked:
-        return
-    measured = heads is not None and heads.noise_share is not None
-    why = "" if heads is None else heads.why or _freed(heads)
-    seen = _foreseen(heads, goal)
-    if seen is not None and (not seen.reached or seen.share >= MOST_FLOAT):
+def _too_few(report: Report) -> Iterator[LikelyCause]:
+    """That few samples calibrated, where it was not measured whether more would help."""
+    part = part_of(CalibrationPart, report.calibration)
+    told = any(one.kind == "few-samples" for one in part.data.doubts)
+    measured = any(one.startswith((MORE_HELP, MORE_DO_NOT_HELP)) for one in part.notes)
+    if 0 < calibrated(report) < FEW_SAMPLES and not told and not measured:
+        said = f"{counted(calibrated(report), 'sample')} calibrated: 100 or more are usual"
+        yield LikelyCause("few-samples", said, "", _MORE)
+
+
+def _not_for_int8(report: Report, goal: tuple[str, ...]) -> Iterator[LikelyCause]:
+    """That a goal would leave next to nothing in int8."""
+    format, seen = report.number_format, _foreseen(report, goal)
+    if _is_free(report, goal) and seen is not None and (not seen.reached or seen.share >= MOST_FLOAT):
         takes = f"{seen.share:.0%}" if seen.reached else "more than all"
         yield LikelyCause(
             "not-for-int8",
@@ -326,15 +374,27 @@ def _everywhere(report: Report, goal: tuple[str, ...]) -> Iterator[LikelyCause]:
             "the noise of each source is measured, and that of sets of layers foreseen",
             "make the model in plain float16, or train it with quantization in the loop", in_float16(report),
         )  # fmt: skip
+
+
+def _everywhere(report: Report, goal: tuple[str, ...]) -> Iterator[LikelyCause]:
+    """That only a goal finds what to leave in float where no layer stands out."""
+    seen = _foreseen(report, goal)
+    if not _is_free(report, goal) or any(_not_for_int8(report, goal)):
         return
     takes = ""
     if seen is not None:
-        takes = f"; about {seen.share:.0%} of the {format} work would then be in float"
+        takes = f"; about {seen.share:.0%} of the {report.number_format} work would then be in float"
     yield LikelyCause(
-        "everywhere", why or ("" if measured else _UNKNOWN), "",
+        "everywhere", "", "",
         f"leave layers in float until the goal is reached ({shlex.join(goal)}){takes}",
         again(report, more=goal),
     )  # fmt: skip
+
+
+def _is_free(report: Report, goal: tuple[str, ...]) -> bool:
+    """Whether a goal is to be advised, as none was asked for."""
+    asked = bool(part_of(GoalPart, report.goal).gates) or given(report, "--min-agreement")
+    return bool(goal) and not asked
 
 
 def _freed(heads: Heads) -> str:
@@ -346,8 +406,9 @@ def _freed(heads: Heads) -> str:
     return f"what was loud is in float already: {shorten(freed[0])!r}{more}"
 
 
-def _foreseen(heads: Heads | None, goal: tuple[str, ...]) -> GoalForeseen | None:
+def _foreseen(report: Report, goal: tuple[str, ...]) -> GoalForeseen | None:
     """What a goal would take, where that is known."""
+    heads = part_of(PlanPart, report.plan).heads
     found = () if heads is None else heads.foreseen
     return next((one for one in found if goal == ("--min-sqnr", f"{one.sqnr_db:g}")), None)
 

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 
 from onnxq.advice.answers import answers_lost, near_so_far, read_and_kept
 from onnxq.advice.asked import again, given
-from onnxq.advice.causes import MEASURED, STAY_FLOAT, adopting, in_float16, likely, of_bytes, of_data
+from onnxq.advice.causes import (
+    STAY_FLOAT,
+    adopting,
+    in_float16,
+    likely,
+    mismatched,
+    of_bytes,
+    of_data,
+    prepared,
+)
 from onnxq.advice.lost import LEAST_ABOUT_MEAN, judged, lost_words
 from onnxq.advice.worth import HELPS_READING, reading, worth_of
 from onnxq.analysis.reports import number, part_of
@@ -182,10 +192,10 @@ def _accuracy(report: Report) -> Iterator[AdviceFinding]:
 
 def _asked(report: Report, task: TaskPart) -> AdviceFinding:
     """That what the outputs are is likely, and has to be said: decibels of boxes tell nothing."""
-    prepared = [one for one in of_data(report) if one.code in MEASURED]
+    seen = prepared(report)
     state = LikelyCause("task", "", "", "run it again with that --task, or with what is right")
     said = f"say what the outputs are, likely --task {task.ask}: {task.why}"
-    causes = (*prepared, state, *(one for one in likely(report) if one not in prepared))
+    causes = (*seen, state, *(one for one in likely(report) if one not in seen))
     return AdviceFinding("task", "open", said, causes)
 
 
@@ -235,6 +245,9 @@ def _level(report: Report) -> Iterator[AdviceFinding]:
     causes = likely(report, ("--min-sqnr", f"{ENOUGH_FOR_ALL_DB:g}"))
     if bad and (not causes or causes[0].code in _COSTLY):
         causes = (*_unjudged(report), *causes)
+    elif bad and causes[0].code == "not-known":
+        nor = "; ".join([causes[0].said, *(one.said for one in _unjudged(report))])
+        causes = (replace(causes[0], said=nor), *causes[1:])
     state = LikelyCause("task", "what its outputs are is not known", "",
                         "name the task (--task), or give a function that scores it (--eval)")  # fmt: skip
     yield AdviceFinding("level", "bad" if bad else "open", said, causes if bad else (*causes, state))
@@ -287,7 +300,7 @@ def _mismatch(report: Report) -> Iterator[AdviceFinding]:
     goal = part_of(GoalPart, report.goal)
     if goal.mismatch:
         met = all(one.met for one in goal.gates)
-        yield AdviceFinding("mismatch", "open" if met else "bad", goal.mismatch[0], likely(report)[:1])
+        yield AdviceFinding("mismatch", "open" if met else "bad", goal.mismatch[0], tuple(mismatched(report)))
 
 
 def _goal(report: Report) -> Iterator[AdviceFinding]:
@@ -304,7 +317,7 @@ def _goal(report: Report) -> Iterator[AdviceFinding]:
         how = "these samples do not tell whether the goal is met" if gate.undecided else "the goal is missed"
         yield AdviceFinding(
             "goal", "open" if gate.undecided else "bad", f"{how}: {gate.what}{of}: {reached}{wants}",
-            (*likely(report)[:1], *_of_goal(report)),
+            (*(one for one in likely(report)[:1] if one.code != "not-known"), *_of_goal(report)),
         )  # fmt: skip
 
 

@@ -21,6 +21,9 @@ from onnxq.graph.types import is_float
 ENOUGH = 32
 """Fewer samples than this do not show the ranges of a model."""
 
+SURER = "the float model is surer of its answers"
+"""What is said of another preparation that was measured to be better."""
+
 _VALUES = ("--preset", "--scale", "--mean", "--std")
 """The flags that say which values pixels become."""
 

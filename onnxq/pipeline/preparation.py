@@ -18,7 +18,7 @@ from onnxq.data.first_norm import FirstNorm
 from onnxq.data.otherwise import AS_FED, PicturesAs, otherwise
 from onnxq.data.samples import Sample
 from onnxq.data.survey import InputSurvey
-from onnxq.data.warnings import DataWarning, PreparationLook
+from onnxq.data.warnings import SURER, DataWarning, PreparationLook
 from onnxq.graph.model import Model
 from onnxq.pipeline.places_found import FOUND, PlacesMeter, likely_places, scrambled
 from onnxq.run import ort
@@ -382,7 +382,7 @@ class _Look:
         scores = "" if self._known else ", if its outputs are scores of classes"
         if not self._known and meter.is_of_boxes:
             scores = ", if its outputs are the boxes that they seem to be" if self._model.layout else ""
-        text = f"input {self._name!r}: the float model is surer of its answers with {best.what}{scores}: "
+        text = f"input {self._name!r}: {SURER} with {best.what}{scores}: "
         if isinstance(meter, PlacesMeter):
             high, low = (one.detected / one.samples for one in (meter, fed))
             text += (

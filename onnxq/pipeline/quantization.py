@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from onnxq.analysis.reports import number
+from onnxq.analysis.reports import number, part_of
 from onnxq.base import remarks
 from onnxq.base.errors import UserError
 from onnxq.base.plain import extended
@@ -25,7 +25,7 @@ from onnxq.documents.engine import EnginePart
 from onnxq.documents.layer_errors import ENDED, LayerErrors
 from onnxq.documents.plan import FormatsTried, Heads, PlanPart
 from onnxq.documents.repair import RepairPart
-from onnxq.documents.report import PlanReport
+from onnxq.documents.report import PlanReport, Report
 from onnxq.draft.draft import Draft
 from onnxq.draft.from_file import check_body, check_shapes
 from onnxq.formats import INT8, in_words
@@ -53,6 +53,7 @@ from onnxq.pipeline.engine_part import told_beyond
 from onnxq.pipeline.file_pairs import SCALING, as_measured, kept_inexact
 from onnxq.pipeline.gates import NOTHING, Verified
 from onnxq.pipeline.goal_found import GoalFound
+from onnxq.pipeline.half_samples import told_of_half, worth_asking
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.layer_errors import layer_errors
 from onnxq.pipeline.not_taken import beyond_compiler, refused
@@ -132,6 +133,7 @@ class Quantization:
         self._format, self._ranks = format, False
         self._file = file
         self._weights: Mapping[str, WeightsStated] = {}
+        self._ranging: Ranging | None = None
         taken = job.taken
         if taken is not None and taken.adopted and taken.exact and self._repair.is_auto:
             self._repair = AccuracyRepair("none")  # nothing is lost
@@ -329,7 +331,9 @@ class Quantization:
         state = self._crossed(request, state)
         if state.verified is not verified:
             result.report = replace(result.report, **self._compared(sampling, state, cache))
-        result.report = job.finished(replace(result.report, body=body))
+        result.report = job.finished(
+            self._asked_of_samples(replace(result.report, body=body), sampling, state)
+        )
         job.observe("layers", None, None)
         errors = self._layer_errors(sampling, built, result, details or Details())
         result.report = job.finished(replace(result.report, layer_errors=errors))
@@ -407,6 +411,22 @@ class Quantization:
             left -= len(crossed[-1][1])
         verified = pursuit.verified(sampling, built, state.references.verifying, crossed=crossed)
         return replace(state, verified=verified)
+
+    def _asked_of_samples(self, report: Report, sampling: Sampling, state: RunState) -> Report:
+        """The report, with whether more samples would help where outputs are far off and these are few."""
+        job, parts, ranging = state.built.job, sampling.parts, self._ranging
+        again = ranging is not None and parts is not None and parts.used is not None and not parts.shared
+        if not again or self._file is not None or self._given is not None or not worth_asking(report, state):
+            return report
+        if job.limit.is_over or _is_large(job):
+            return report
+        assert ranging is not None
+        try:
+            told = told_of_half(job, self._options, sampling, ranging, state)
+        except UserError as error:  # the run is for what is written
+            told = f"whether more samples help was not measured: {error}"
+        part = part_of(CalibrationPart, report.calibration)
+        return replace(report, calibration=replace(part, notes=(*part.notes, told))) if told else report
 
     def _compiler_part(
         self, state: RunState, told: Sequence[NotTaken]
@@ -540,7 +560,9 @@ class Quantization:
         request = replace(request, task=self._task(job, prepared))
         self._look_at_data(job, sampling, prepared, request.task)
         with job.step("calibrate"):
-            ranging = Ranging(job, options, sampling, self._given, prepared, bounded(prepared))
+            self._ranging = ranging = Ranging(
+                job, options, sampling, self._given, prepared, bounded(prepared)
+            )
             stats = ranging.statistics(cache=self._header is not None)
             ranges = ranging.ranges(stats)
             decides = sampling.confirms and self._pursuit is not None and self._pursuit.goal.is_set

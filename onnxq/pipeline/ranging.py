@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from onnxq.base.errors import UserError
 from onnxq.base.reason import Reason
 from onnxq.calib.stats import Stats
+from onnxq.data.samples import Sample
 from onnxq.pipeline.calibration import (
     Calibrating,
     Given,
@@ -27,7 +28,11 @@ _OF_IMAGES = Reason("fixed", "fixed: the range of the images' values", "user")
 
 
 class Ranging:
-    """Statistics and ranges, for one prepared model."""
+    """Statistics and ranges, for one prepared model.
+
+    Attributes:
+        prepared: the plan and the model without pairs.
+    """
 
     def __init__(
         self,
@@ -43,7 +48,7 @@ class Ranging:
         `bounded` are further tensors of which the ends are enough, and nothing if there are no samples.
         """
         self._job, self._options, self._sampling, self._given = job, options, sampling, given
-        self._prepared, self._bounded = prepared, bounded
+        self.prepared, self._bounded = prepared, bounded
 
     def statistics(self, *, cache: bool) -> Stats:
         """The statistics of what the plan names: given, else measured.
@@ -54,7 +59,7 @@ class Ranging:
         Raises:
             UserError: they are neither given nor can they be measured.
         """
-        given, prepared, plan = self._given, self._prepared, self._prepared.draft.plan
+        given, prepared, plan = self._given, self.prepared, self.prepared.draft.plan
         held = Stats({}, np.zeros(0, np.int64))
         if given is not None and given.stats is not None:
             held = given.stats.stats
@@ -78,10 +83,10 @@ class Ranging:
 
     def ranges(self, stats: Stats) -> Ranges:
         """The range of each tensor, by any method."""
-        plan = self._prepared.draft.plan
+        plan = self.prepared.draft.plan
         fixed = self._fixed({*plan.measured, *stats.tensors})
         return Ranges(
-            plan, stats.tensors, self._stated(plan), fixed, self._prepared.layers, self._options.parameters
+            plan, stats.tensors, self._stated(plan), fixed, self.prepared.layers, self._options.parameters
         )
 
     def _refuse(self, missing: Sequence[str]) -> None:
@@ -104,18 +109,26 @@ class Ranging:
                 hint="give the data as well, --calib DATA: what is missing is measured, and nothing else",
             )
 
-    def _measured(self, tensors: Sequence[str], bounded: Sequence[str]) -> Stats:
-        """The statistics of tensors over the samples that calibrate; of others, the ends."""
+    def of_half(self) -> Stats:
+        """The statistics of what the plan names over half of the samples that calibrated."""
+        assert self._sampling.parts is not None
+        half = len(self._sampling.parts.calibrating) // 2
+        return self._measured(self.prepared.measured, (), self._sampling.fitting(half))
+
+    def _measured(
+        self, tensors: Sequence[str], bounded: Sequence[str], samples: Iterator[Sample] | None = None
+    ) -> Stats:
+        """The statistics of tensors over the samples that calibrate, or over some; of others, the ends."""
         sampling = self._sampling
         assert sampling.parts is not None
         assert sampling.first is not None
         return measure(
             self._job,
-            self._prepared,
+            self.prepared,
             tensors,
             bounded,
             self._options.counting,
-            sampling.calibrating(),
+            sampling.calibrating() if samples is None else samples,
             sampling.first,
             sampling.parts.used,
             sampling.skip if self._options.skip_bad else None,
@@ -123,12 +136,12 @@ class Ranging:
 
     def _stated(self, plan: QuantPlan) -> dict[str, Range]:
         of_cache = stated_by(self._given.cache if self._given is not None else None, plan)
-        return {**of_cache, **self._prepared.draft.ranges}
+        return {**of_cache, **self.prepared.draft.ranges}
 
     def _fixed(self, tensors: Iterable[str]) -> dict[str, Range]:
         """The ranges that are known without data."""
         names = set(tensors)
-        fixed = bounded(self._prepared.floats.model, names)
+        fixed = bounded(self.prepared.floats.model, names)
         for image in self._sampling.images:
             low, high = image.range
             if image.input in names:

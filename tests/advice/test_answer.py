@@ -18,12 +18,16 @@ import pytest
 from command import run
 from documentation.blocks import ROOT
 
+import onnxq
 from onnxq.advice import findings
 from onnxq.advice.advise import advise
+from onnxq.advice.causes import MORE_DO_NOT_HELP, MORE_HELP
 from onnxq.analysis.reports import OpenedReport
+from onnxq.data.warnings import SURER
 from onnxq.documents.advice import Advice
 from onnxq.judge.intervals import Interval
 from onnxq.options.settings import Outcome
+from onnxq.pipeline import quantization
 
 NET = """<ir_version: 8, opset_import: ["" : 17]>
     net (float[N, 3, 8, 8] x) => (float[N, 16, 8, 8] y) {
@@ -309,15 +313,17 @@ def foreseen(share: float, *, reached: bool = True) -> Callable[[dict[str, Any]]
     return change
 
 
+NOT_KNOWN = "not known: the noise is in layers 'c2' (36.7 dB alone) and 'c1'"
+
 CAUSES: dict[str, tuple[Callable[[dict[str, Any]], object], str, str]] = {
     "body": (body, "the fp16 body loses more than int8", "--body fp32"),
     "loud": (loud, "c2 in int8: 90 % of the noise", "--keep-float c2"),
-    "everywhere": (everywhere, "the noise is spread", "--min-sqnr 30"),
-    "freed": (freed, "what was loud is in float already: 'c2'", "--min-sqnr 30"),
-    "no repair": (lost_beside(without_repair), "repair is switched off (--repair none)", "--prove never"),
-    "some repair": (lost_beside(some_repair), "repair is held to bias, shift", "--repair auto"),
-    "loud off": (lost_beside(loud_off), "onnxq did not look for loud layers", "--prove never"),
-    "some in float": (lost_beside(foreseen(0.4)), "the noise is spread", "--min-sqnr 30"),
+    "everywhere": (everywhere, NOT_KNOWN, "--min-sqnr 30"),
+    "freed": (freed, NOT_KNOWN, "--min-sqnr 30"),
+    "no repair": (lost_beside(without_repair), NOT_KNOWN, "--prove never"),
+    "some repair": (lost_beside(some_repair), NOT_KNOWN, "--repair auto"),
+    "loud off": (lost_beside(loud_off), NOT_KNOWN, "--prove never"),
+    "some in float": (lost_beside(foreseen(0.4)), NOT_KNOWN, "--min-sqnr 30"),
     "all in float": (lost_beside(foreseen(0.97)), "int8 is not for this model as it is", "--body fp16"),
     "not at all": (
         lost_beside(foreseen(0.5, reached=False)),
@@ -336,6 +342,74 @@ def test_the_cause_is_named_with_what_mends_it(
     assert advice.cause.startswith(cause)
     assert advice.command.endswith(flags)
     assert all(word in advice.command for word in ("--prove never", "--calib x.npz"))
+
+
+def codes(advice: Advice) -> list[str]:
+    return [one.code for one in advice.findings[0].causes]
+
+
+def few(*notes: str) -> Callable[[dict[str, Any]], object]:
+    """Twenty samples calibrated, the outputs are far off, and nothing is loud."""
+
+    def change(report: dict[str, Any]) -> None:
+        foreseen(0.4)(report)
+        level(12.0, 11.0, 13.0)(report)
+        report["calibration"]["samples"] = 20
+        report["calibration"]["notes"] = [*report["calibration"]["notes"], *notes]
+
+    return change
+
+
+def test_few_samples_are_the_cause_where_more_were_measured_to_help(plain: dict[str, Any]) -> None:
+    """With none of it measured it is only suspected, behind that the cause is not known."""
+    helps = of(plain, few(f"{MORE_HELP}: scales of half of them leave 8.0 dB, those of all 12.0 dB"))
+    assert helps.cause.startswith(
+        "20 samples calibrated, and more samples help: scales of half of them leave 8"
+    )
+    assert helps.do.startswith("give more samples")
+    useless = of(
+        plain, few(f"{MORE_DO_NOT_HELP}: scales of half of them leave 11.9 dB, those of all 12.0 dB")
+    )
+    assert useless.cause.startswith("not known: the noise is in")
+    assert "few-samples" not in codes(useless)
+    not_measured = of(plain, few())
+    assert not_measured.cause.startswith("not known: the noise is in")
+    assert codes(not_measured)[-1] == "few-samples"
+    assert not_measured.findings[0].causes[-1].said.startswith("not measured: 20 samples calibrated")
+    assert "--min-sqnr" in not_measured.command
+
+
+@pytest.mark.parametrize("kind", ["constant-input", "units", "noise", "mixed-scales"])
+def test_what_is_doubtful_about_the_data_is_no_cause_before_it_was_measured(
+    plain: dict[str, Any], kind: str
+) -> None:
+    """What the float model itself tells of them is."""
+
+    def change(text: str, kind: str) -> Callable[[dict[str, Any]], object]:
+        def changed(report: dict[str, Any]) -> None:
+            few(MORE_DO_NOT_HELP)(report)
+            doubt(kind, ["--scale"], ["--scale", "1/255"])(report)
+            report["calibration"]["data"]["doubts"][0]["text"] = text
+
+        return changed
+
+    suspected = of(plain, change("input 'x' is 0 everywhere", kind))
+    assert suspected.cause.startswith("not known: the noise is in")
+    assert suspected.findings[0].causes[-1].said == "not measured: input 'x' is 0 everywhere"
+    for text, measured in (
+        (f"input 'x': {SURER} with pixel / 255", "channel-order"),
+        ("fits", "preparation"),
+    ):
+        seen = of(plain, change(text, measured))
+        assert seen.cause == text
+        assert seen.command.endswith("--scale 1/255")
+    assert of(plain, lambda report: (loud(report), change("0", kind)(report))).cause.startswith("c2 in int8")
+
+
+def test_what_is_switched_off_can_be_tried_and_is_no_cause(plain: dict[str, Any]) -> None:
+    advice = of(plain, lost_beside(without_repair))
+    assert codes(advice)[:2] == ["not-known", "repair-off"]
+    assert advice.do == "let it make the outputs nearer"
 
 
 def test_the_body_of_a_plan_is_changed_in_the_plan(plain: dict[str, Any]) -> None:
@@ -357,10 +431,11 @@ def test_images_that_no_task_judges_are_named_before_a_costly_goal(plain: dict[s
         report["calibration"]["data"]["images"] = [image]
 
     advice = of(plain, lambda report: (everywhere(report), fed(report)))
-    assert advice.cause.startswith("first see how the model was trained: images are fed rgb, -2.1 to 2.6")
+    assert advice.cause.startswith("not known: the noise is in layers 'c2'")
+    assert "first see how the model was trained: images are fed rgb, -2.1 to 2.6" in advice.cause
     assert advice.command.endswith("--min-sqnr 30")
     assert of(plain, lambda report: (loud(report), fed(report))).cause.startswith("c2 in int8")
-    assert of(plain, everywhere).cause == "the noise is spread"
+    assert "first see how" not in of(plain, everywhere).cause
 
 
 def test_what_a_goal_would_take_is_said(plain: dict[str, Any]) -> None:
@@ -531,11 +606,14 @@ def one_great_channel(folder: Path) -> None:
     onnx.save(model, folder / "net.onnx")
 
 
-def test_what_the_user_switched_off_is_the_cause_and_its_command_mends_it(tmp_path: Path) -> None:
+def test_what_is_measured_is_named_before_what_the_user_switched_off_and_its_command_mends_it(
+    tmp_path: Path,
+) -> None:
     one_great_channel(tmp_path)
     ran = run(tmp_path, *QUANTIZE, "-o", "q.onnx")
     lost = json.loads((tmp_path / "q.report.json").read_text())
-    assert "repair is switched off (--repair none)" in ran.out.splitlines()[1:3][-1]
+    assert "repair is switched off" not in " ".join(ran.out.splitlines()[:3])  # not measured
+    assert "repair-off" in [one["code"] for one in lost["advice"]["findings"][0]["causes"]]
     run(tmp_path, *shlex.split(lost["advice"]["command"])[1:], "--force")
     mended = json.loads((tmp_path / "q.report.json").read_text())
     levels = [one["about_mean"]["worst_output_db"] for one in (lost, mended)]
@@ -706,3 +784,29 @@ def test_a_task_that_is_likely_is_asked_for_first(plain: dict[str, Any], decibel
     assert advice.do == "run it again with that --task, or with what is right"
     assert advice.command == ""  # it is a guess, which nobody tries
     assert of(plain, lambda report: (likely(report), level(31.0, 30.5, 32.0)(report))).answer == "ship"
+
+
+@pytest.mark.parametrize(("seed", "helps"), [(8, True), (10, False)])
+def test_whether_more_samples_help_is_measured(seed: int, helps: bool, tmp_path: Path) -> None:
+    """Scales of half of the samples are measured beside those of all."""
+    save(tmp_path)
+    random = np.random.default_rng(seed)
+    values = random.standard_normal((24, 3, 8, 8)) * np.exp(2 * random.standard_normal((24, 1, 1, 1)))
+    np.savez(tmp_path / "x.npz", x=values.astype(np.float32))
+    run(tmp_path, *QUANTIZE, "-o", "q.onnx", "--loud", "int8", "--method", "minmax")
+    report = json.loads((tmp_path / "q.report.json").read_text())
+    (note,) = [one for one in report["calibration"]["notes"] if one.startswith("more samples")]
+    codes = [one["code"] for one in report["advice"]["findings"][0]["causes"]]
+    assert report["advice"]["answer"] == "do-not-ship"
+    assert note.startswith(MORE_HELP if helps else MORE_DO_NOT_HELP)
+    assert (codes[0] == "few-samples", "few-samples" in codes) == (helps, helps)
+
+
+def test_a_result_that_is_near_costs_no_such_measurement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(tmp_path)
+    monkeypatch.setattr(quantization, "told_of_half", lambda *_: pytest.fail("it was measured"))
+    samples = np.load(tmp_path / "x.npz")["x"][:24]
+    result = onnxq.quantize(tmp_path / "net.onnx", {"x": samples}, compile=False, repair="none")
+    assert not [one for one in result.report.calibration.notes if one.startswith("more samples")]
