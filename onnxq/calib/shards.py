@@ -178,7 +178,9 @@ def gather_from(
 
     def file_of(stats: Stats) -> StatsFile:
         skipped = tuple(sorted(source.skipped))
-        return StatsFile(stats, work.origin, digests.of(stats.indices), tuple(source.lines), skipped)
+        return StatsFile(
+            stats, work.origin, digests.of(stats.indices), (*source.lines, *source.assumed), skipped
+        )
 
     def store(stats: Stats) -> None:
         if keep is not None:
@@ -253,7 +255,7 @@ def gather_with_executor(
 
     def told() -> StatsFile:
         """With what the source tells here."""
-        return replace(done, lines=tuple(source.lines), skipped=tuple(sorted(source.skipped)))
+        return replace(done, lines=(*source.lines, *source.assumed), skipped=tuple(sorted(source.skipped)))
 
     with interrupts.Folder() as name:
         _hand_over(work, Path(name), travels=True)

@@ -49,6 +49,7 @@ class Preparation:
         crop: width and height of the center that is kept.
         letterbox: whether the aspect ratio is kept, in the middle of gray.
         preset: name of the preset that some of these are from.
+        given: the names of the options that the user gave.
     """
 
     input: str
@@ -64,6 +65,7 @@ class Preparation:
     crop: Size | None
     letterbox: bool
     preset: str | None
+    given: tuple[str, ...] = ()
 
     def decode(
         self, image: Path | bytes | Image.Image, note: Callable[[str], None], where: str = ""
@@ -255,6 +257,7 @@ def prepare(spec: InputSpec, options: ImageOptions) -> Preparation:
         scale=chosen.scale or (1.0 if _is_integer(spec.dtype) else 1.0 / 255.0),
         mean=chosen.mean or (0.0,), std=chosen.std or (1.0,),
         resize=chosen.resize, crop=chosen.crop, letterbox=bool(chosen.letterbox), preset=options.preset,
+        given=tuple(options.given()),
     )  # fmt: skip
     _check_counts(made, channels, options)
     _check_sizes(made)

@@ -16,6 +16,7 @@ from onnxq.base.errors import UserError
 from onnxq.base.shown import counted
 from onnxq.data import layout
 from onnxq.data.bad_samples import BadSamples
+from onnxq.data.fed import assumed_lines
 from onnxq.data.files import TAKEN, list_files
 from onnxq.data.images import Prepared, batched
 from onnxq.data.items import (
@@ -116,6 +117,12 @@ class Source:
     def lines(self) -> list[str]:
         """How the data were understood, as far as they were read."""
         raise NotImplementedError
+
+    @property
+    def assumed(self) -> list[str]:
+        """What nobody stated of how images become inputs, and what states it."""
+        each = [assumed_lines([image.told()], dict.fromkeys(image.given)) for image in self.images]
+        return [line for lines in each for line in lines]
 
     @property
     def notes(self) -> list[str]:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from onnxq.advice.lost import LEAST_AGREEMENT, LEAST_SQNR, Judged, judged
 from onnxq.advice.worth import ESTIMATE, ONLY_A_GPU, compared, worth_of
-from onnxq.analysis.fed import fed_lines
 from onnxq.analysis.reports import number, part_of
 from onnxq.base.grouped import grouped
 from onnxq.base.shown import INTERVALS
 from onnxq.compiled.verdict import Verdict
+from onnxq.data.fed import fed_lines
 from onnxq.documents.accuracy import GoalPart, OutputOfRun
 from onnxq.documents.body import BodyPart
 from onnxq.documents.calibration import CalibrationPart
@@ -331,7 +331,7 @@ def _stayed(kept: Sequence[KeptFloat]) -> tuple[Stayed, ...]:
 
 def _data(calibration: CalibrationPart) -> tuple[str, ...]:
     data = calibration.data
-    lines = [*data.lines, *fed_lines(data.images, data.place)]
+    lines = [*data.lines, *fed_lines(data.images, None if data.place is None else data.place.images)]
     if calibration.samples:
         lines.append(f"{counted(calibration.samples, 'sample')} calibrated, method {calibration.method}")
     if data.skipped is not None and data.skipped.count:

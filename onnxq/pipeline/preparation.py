@@ -24,7 +24,7 @@ from onnxq.pipeline.places_found import FOUND, PlacesMeter, likely_places, scram
 from onnxq.run import ort
 from onnxq.task.find import found_task, likely_scores
 from onnxq.task.known import KnownTask
-from onnxq.task.layout import Boxes, Layout
+from onnxq.task.layout import Boxes, Layout, Peaks
 from onnxq.task.measures import SCORES
 from onnxq.task.nothing import NothingFound
 from onnxq.task.stated import StatedTask
@@ -94,8 +94,13 @@ class AsTrained:
             norms: what it knows of its inputs.
         """
         scores = None if layout else _suggested(model) or likely_scores(model)
-        places = () if layout or scores else likely_places(model)
+        places = () if scores or (layout and not _is_of_rows(layout)) else likely_places(model)
         return AsTrained(proto, model.data_dir, layout, scores, norms, places)
+
+
+def _is_of_rows(layout: Layout) -> bool:
+    """Whether things are detected that are not measured where they move: peaks, what priors stand for."""
+    return isinstance(layout, Peaks) or (isinstance(layout, Boxes) and layout.apart)
 
 
 def _suggested(model: Model) -> Layout | None:
@@ -128,6 +133,8 @@ def preparation_seen(
     """
     pictures = [entry for entry in inputs if entry.layout is not None]
     layout = model.layout or model.scores
+    if model.places:
+        layout = None
     if len(pictures) != 1 or not (measurable(layout) or model.places or pictures[0].spec.name in model.norms):
         return PreparationLook()
     try:
@@ -137,7 +144,8 @@ def preparation_seen(
             return PreparationLook()
         most = _BYTES // max(1, sum(one.nbytes for one in read[0].feeds.values()))
         coming = itertools.chain(read, itertools.islice(coming, max(0, min(most, MOST) - _LEAST)))
-        look = _Look(replace(model, layout=layout), pictures[0], coming, count, model.layout is not None)
+        known = layout is not None and layout is model.layout
+        look = _Look(replace(model, layout=layout), pictures[0], coming, count, known)
         found, name = look.doubt(), pictures[0].spec.name
         return PreparationLook(
             () if found is None else (found,), name if look.is_right else None,
@@ -363,7 +371,7 @@ class _Look:
     @staticmethod
     def _tell_nothing(fed: SurenessMeter, meters: Mapping[PicturesAs, SurenessMeter]) -> bool:
         """Whether the answers tell nothing, however the pictures are prepared."""
-        return all(_mean(one) < _NOTHING for one in (fed, *meters.values()))
+        return not _contradicts(fed) and all(_mean(one) < _NOTHING for one in (fed, *meters.values()))
 
     def _meter(self) -> SurenessMeter:
         if self._model.layout is None:
@@ -388,6 +396,11 @@ class _Look:
             text += (
                 f"{high:.1f} places an image have a score over {FOUND:g}, against {low:.1f} as fed, of "
                 f"{self._images(count)}, each moved a little"
+            )
+        elif _contradicts(fed):
+            text += (
+                f"as fed it finds {fed.detected / count:.1f} things an image, most not again where it is moved "
+                f"a little; with that {meter.detected / meter.samples:.1f}, most again, of {self._images(count)}"
             )
         elif meter.is_of_boxes:
             high, low = (np.expm1(max(0.0, _mean(one))) for one in (meter, fed))
@@ -421,7 +434,7 @@ class _Look:
     def _is_enough(self, best: PicturesAs, meter: SurenessMeter, fed: SurenessMeter) -> bool:
         """Whether the model is sure enough of its answers for a candidate to be told."""
         if not meter.is_of_classes:
-            return _mean(meter) >= meter.sure
+            return _mean(meter) >= meter.sure or (_is_barren(fed) and _mean(meter) > 0)
         told = max(_mean(fed), 0.0) / max(_mean(meter), _NOTHING)
         clear = _clearest(fed) / max(_clearest(meter), _NOTHING) if _is_greater(best) else 0.0
         plain = _is_of_order(best, meter) or (told <= _FAR_LESS and clear <= _CLEARLY_LESS)
@@ -575,6 +588,16 @@ class _Excluded:
 
 def _nats(distance: float) -> str:
     return f"{distance:.2f} nats" if distance < 100 else "over 100"
+
+
+def _contradicts(meter: SurenessMeter) -> bool:
+    """Whether most of what is found is not found again: what is right finds nothing, or finds it again."""
+    return meter.is_of_boxes and _mean(meter) <= -meter.sure
+
+
+def _is_barren(meter: SurenessMeter) -> bool:
+    """Whether nothing is found in many pictures, or most of what is is not found again."""
+    return _contradicts(meter) or (meter.is_of_boxes and not meter.detected and len(meter.each) >= _SEEN)
 
 
 def _mean(meter: SurenessMeter) -> float:

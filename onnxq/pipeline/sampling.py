@@ -292,8 +292,9 @@ class Sampling:
             place = replace(place, held_out=tuple(self.parts.held_indices))
         if self.source is not None:
             read = self.source.told()
+            lines = (*read.lines, *(self.source.assumed if place is None else ()))
             return CalibrationData(
-                read.lines, read.images, read.notes, seen.doubts, seen.looked_at, place, read.batch,
+                lines, read.images, read.notes, seen.doubts, seen.looked_at, place, read.batch,
                 read.skipped,
             )  # fmt: skip
         given = self._given.stats if self._given is not None else None

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from onnxq.analysis.fed import fed_lines
 from onnxq.cli.pages.settings import settings_section
 from onnxq.cli.pages.words import counted, type_text
 from onnxq.cli.screen import Page, shorten
+from onnxq.data.fed import fed_lines
 
 if TYPE_CHECKING:
     from onnxq.data.understood import DataRead
@@ -63,7 +63,7 @@ def data_section(page: Page, data: DataRead | CalibrationData, place: DataPlaced
     """How the data were understood, and what the model was fed; `place` knows what was stated of it."""
     for number, line in enumerate(data.lines):
         page.section("Data" if number == 0 else "", line)
-    for line in fed_lines(data.images, place):
+    for line in fed_lines(data.images, None if place is None else place.images):
         page.entry(line)
     for note in data.notes:
         page.entry(note, style="yellow")

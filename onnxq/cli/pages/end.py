@@ -19,7 +19,7 @@ from onnxq.cli.pages.settings import settings_section
 from onnxq.cli.pages.size import size_section
 from onnxq.cli.pages.task import task_section
 from onnxq.cli.pages.verdict import verdict_section
-from onnxq.cli.pages.words import FEW, size_text
+from onnxq.cli.pages.words import FEW, size_text, target_words
 from onnxq.cli.screen import Page, shorten
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def end_screen(report: Report, *, estimated: bool = False) -> Page:
     answer_lines(page, advice)
     page.head(f"{report.model} -> {report.output}")
     _runtime(page, report.runtime)
-    page.section("Target", f"{report.target}, done in {report.seconds:.1f} s")
+    page.section("Target", f"{target_words(report)}, done in {report.seconds:.1f} s")
     settings_section(page, report.config)
     changes_section(page, report)
     misses_section(page, report.near_misses)

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from onnxq.advice.advise import advise
 from onnxq.advice.worth import worth_of
-from onnxq.analysis.fed import fed_lines
 from onnxq.analysis.reports import number, part_of
 from onnxq.analysis.sizes import share_words, sizes_words
 from onnxq.cli.pages.answer import answer_lines
 from onnxq.cli.pages.goal import gate_text, scores_section
-from onnxq.cli.pages.words import counted, decibels, size_text, within
+from onnxq.cli.pages.words import counted, decibels, size_text, target_words, within
 from onnxq.cli.screen import Page, cut, shorten
+from onnxq.data.fed import fed_lines
 from onnxq.documents.advice import Advice
 from onnxq.documents.body import BodyPart
 from onnxq.documents.calibration import CalibrationPart
@@ -32,7 +32,7 @@ def short_screen(report: Report) -> Page:
     advice = advise(report)
     answer_lines(page, advice)
     settings = "" if report.config is None else f", by {report.config}"
-    took = f"for {report.target}, in {report.seconds:.1f} s{settings}"
+    took = f"for {target_words(report)}, in {report.seconds:.1f} s{settings}"
     page.section("Model", f"{report.model} -> {report.output}, {took}")
     page.section("Repairs", "; ".join(_repairs(report)))
     page.section(report.number_format.capitalize(), "; ".join(_quantized(report)))
@@ -120,7 +120,8 @@ def _accuracy(report: Report) -> Iterator[str]:
     task, about = part_of(TaskPart, report.task), part_of(AboutMeanPart, report.about_mean)
     for one in task.figures[:1]:
         if one.percent is not None:
-            yield f"{one.name} {one.percent:.1f} %{within(one.interval)}"
+            assumed = "" if task.stated else f" (assumed: --task {shorten(task.layout, _WIDE)} states it)"
+            yield f"{one.name} {one.percent:.1f} %{within(one.interval)}{assumed}"
     for by in () if task.labels is None else task.labels.figures[:1]:
         yield by.said
     if about.worst_output is not None:
@@ -173,7 +174,7 @@ def _data(report: Report) -> Iterator[str]:
 def _images(report: Report) -> Iterator[str]:
     """How images become inputs."""
     data = part_of(CalibrationPart, report.calibration).data
-    yield from fed_lines(data.images, data.place, full=False)
+    yield from fed_lines(data.images, None if data.place is None else data.place.images, full=False)
 
 
 def _files(report: Report) -> Iterator[str]:

@@ -39,4 +39,4 @@ def task_section(page: Page, task: TaskPart | None) -> None:
             style="" if labels.samples else "yellow",
         )
     if not task.stated:
-        page.entry(f"found in the graph, {task.why}: --task {shorten(task.layout, _WIDE)}")
+        page.entry(f"by the graph, {task.why} (assumed: --task {shorten(task.layout, _WIDE)} states it)")

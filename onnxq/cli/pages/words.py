@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from onnxq.advice.asked import given
 from onnxq.base import shown
 from onnxq.cli.screen import shorten
+from onnxq.documents.report import Report
 
 FEW = 4
 
 counted, decimal, decibels = shown.counted, shown.decimal, shown.decibels
 INTERVALS, within, within_db = shown.INTERVALS, shown.within, shown.within_db
 size_text, tally = shown.size, shown.tally
+
+
+def target_words(report: Report) -> str:
+    """What a file is made for; with what states it where neither a flag nor a settings file may have."""
+    asked = report.asked and not given(report, "--target") and report.config is None
+    return f"{report.target} (assumed: --target states it)" if asked else report.target
 
 
 def listed(counts: Mapping[str, int]) -> str:

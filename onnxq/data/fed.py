@@ -7,23 +7,21 @@ from collections.abc import Mapping, Sequence
 from onnxq.base.grouped import grouped
 from onnxq.data.presets import PRESETS
 from onnxq.data.understood import ImagesRead
-from onnxq.documents.data import DataPlaced
 
 _SIZE = ("resize", "crop", "letterbox")
 _VALUES = ("preset", "scale", "mean", "std")
 
 
 def fed_lines(
-    images: Sequence[ImagesRead], place: DataPlaced | None = None, *, full: bool = True
+    images: Sequence[ImagesRead], given: Mapping[str, object] | None = None, *, full: bool = True
 ) -> list[str]:
     """What the inputs are fed, those that are fed alike in one line.
 
     Args:
         images: how images become each input.
-        place: knows which options were given; without it nothing is told to be assumed.
+        given: the options that were given; None: that is not known, and nothing is told to be assumed.
         full: whether the type and what is done to each pixel are said.
     """
-    given = None if place is None else place.images
     lines = grouped((_words(image, given, full=full), image.input) for image in images)
     return [
         f"{', '.join(inputs)} {'is' if len(inputs) == 1 else 'are'} fed {words}"
@@ -31,19 +29,33 @@ def fed_lines(
     ]
 
 
+def assumed_lines(images: Sequence[ImagesRead], given: Mapping[str, object]) -> list[str]:
+    """What nobody stated of them, for those who do not see the options: readers of statistics, say."""
+    each = [(image.input, _assumed(image, given, full=False)) for image in images]
+    return [f"{input}: {assumed}" for input, assumed in each if assumed]
+
+
 def _words(image: ImagesRead, given: Mapping[str, object] | None, *, full: bool) -> str:
     flags = {} if given is None else _flags(image, given)
+    stated = ", ".join(text for what, text in _parts(image, full=full).items() if what not in flags)
+    return "; ".join(filter(None, (stated, _assumed(image, given or {}, full=full) if flags else "")))
+
+
+def _parts(image: ImagesRead, *, full: bool) -> dict[str, str]:
     low, high = image.range
     values = f"{low:.4g} to {high:.4g}"
-    parts = {
+    return {
         "color": f"{image.layout} {image.color}", "size": image.size,
         "values": f"{image.dtype} from {values}: {_made(image)}" if full else values,
     }  # fmt: skip
-    stated = ", ".join(text for what, text in parts.items() if what not in flags)
-    assumed = ", ".join(text for what, text in parts.items() if what in flags)
-    if flags:
-        assumed += f" (assumed: {', '.join(flags.values())} state{'s' * (len(flags) == 1)} it)"
-    return "; ".join(filter(None, (stated, assumed)))
+
+
+def _assumed(image: ImagesRead, given: Mapping[str, object], *, full: bool) -> str:
+    """What no option states, with what does; "" where all is stated."""
+    flags = _flags(image, given)
+    assumed = ", ".join(text for what, text in _parts(image, full=full).items() if what in flags)
+    stating = f"{', '.join(flags.values())} state{'s' * (len(flags) == 1)} it"
+    return f"{assumed} (assumed: {stating})" if flags else ""
 
 
 def _flags(image: ImagesRead, given: Mapping[str, object]) -> dict[str, str]:
