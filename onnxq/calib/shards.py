@@ -284,7 +284,7 @@ def _gather_elsewhere(parcel: Parcel, samples: Sequence[Sample]) -> StatsFile:
     with parcel.opened() as folder:
         work, libraries = _taken_over(folder)
         with ort.custom_ops(libraries):
-            return gather_from(work, _Told([], []), samples)
+            return gather_from(work, _Told([], [], []), samples)
 
 
 class Telling(Protocol):
@@ -293,6 +293,11 @@ class Telling(Protocol):
     @property
     def lines(self) -> Sequence[str]:
         """As `Source.lines`."""
+        ...
+
+    @property
+    def assumed(self) -> Sequence[str]:
+        """As `Source.assumed`."""
         ...
 
     @property
@@ -310,6 +315,7 @@ class _Told:
     """What is told where the source is not."""
 
     lines: list[str]
+    assumed: list[str]
     skipped: list[tuple[str, str]]
 
     def skip(self, where: str, why: str) -> None:

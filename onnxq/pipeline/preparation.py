@@ -399,8 +399,8 @@ class _Look:
             )
         elif _contradicts(fed):
             text += (
-                f"as fed it finds {fed.detected / count:.1f} things an image, most not again where it is moved "
-                f"a little; with that {meter.detected / meter.samples:.1f}, most again, of {self._images(count)}"
+                f"as fed it finds {fed.detected / count:.1f} things an image, most not again where it is "
+                f"moved; with that {meter.detected / meter.samples:.1f}, most again, of {self._images(count)}"
             )
         elif meter.is_of_boxes:
             high, low = (np.expm1(max(0.0, _mean(one))) for one in (meter, fed))
