@@ -10,7 +10,9 @@ from onnx import TensorProto, helper, numpy_helper
 import onnxq
 from onnxq.data.warnings import DataWarning
 from onnxq.pipeline.places_found import PlacesMeter, scrambled
-from onnxq.task.sureness import Move
+from onnxq.pipeline.preparation import _contradicts, _Look
+from onnxq.task.layout import Boxes, CandidateColumns
+from onnxq.task.sureness import Move, SurenessMeter
 
 SIDE, OBJECT = 64, 8
 PATTERN = np.random.default_rng(0).permutation([-1, 1] * (OBJECT**2 // 2)).reshape(OBJECT, OBJECT)
@@ -173,3 +175,56 @@ def test_pieces_have_the_same_values_elsewhere(axes: tuple[int, int]) -> None:
     assert made.shape == fed.shape
     assert np.array_equal(np.sort(made, None), np.sort(fed, None))
     assert np.mean(made == fed) < 0.02
+
+
+def peaks() -> onnx.ModelProto:
+    """A heat map of every fourth pixel beside sizes and offsets, as CenterNet's, of pixels to 255."""
+    made = helper.make_graph(
+        [
+            helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=[0, 0, 7, 7]),
+            helper.make_node("MaxPool", ["c"], ["most"], kernel_shape=[4, 4], strides=[4, 4]),
+            helper.make_node("Sigmoid", ["most"], ["heat"]),
+            helper.make_node("MaxPool", ["x"], ["small"], kernel_shape=[4, 4], strides=[4, 4]),
+            helper.make_node("Conv", ["small", "two"], ["raw"]),
+            helper.make_node("Exp", ["raw"], ["sizes"]),
+            helper.make_node("Conv", ["small", "two"], ["offsets"]),
+        ],
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, SIDE, SIDE])],
+        [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, channels, SIDE // 4, SIDE // 4])
+            for name, channels in (("heat", 1), ("sizes", 2), ("offsets", 2))
+        ],
+        [
+            numpy_helper.from_array(MATCHED.astype(np.float32), "w"),
+            numpy_helper.from_array(np.array([-60], np.float32), "b"),
+            numpy_helper.from_array(np.zeros((2, 3, 1, 1), np.float32), "two"),
+        ],
+    )
+    return helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("empty", [0, 3])
+def test_peaks_of_which_none_is_found_tell_the_preparation(empty: int) -> None:
+    """Also where most pictures have nothing in them: as fed nothing is found in any."""
+    dull = np.random.default_rng(2).normal(120, 6, (16 * empty, 3, SIDE, SIDE)).round()
+    images = np.concatenate([pictures(16), dull])
+    images[:, :, 0, 0], images[:, :, 0, 1] = 0, 255
+    assert told(peaks(), images * 1.0) == []
+    (doubt,) = told(peaks(), images / 255)
+    assert doubt.kind == "preparation"
+    assert "the float model is surer of its answers with pixel, from 0 to 255" in doubt.text
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_what_is_not_found_again_contradicts_itself(again: bool) -> None:
+    """Things at other places each time: a net that is fed rightly finds them again, or finds nothing."""
+    random, layout = np.random.default_rng(0), Boxes(
+        boxes=CandidateColumns(("y",), 0, 4), scores=CandidateColumns(("y",), 4, None), form="cxcywh"
+    )  # fmt: skip
+    meter = SurenessMeter(layout, ("y",))
+    for _ in range(16):
+        rows = np.hstack([random.uniform(0, 600, (1, 6, 2))[0], np.full((6, 2), 20.0), np.full((6, 1), 0.9)])
+        there = rows if again else np.hstack([random.uniform(0, 600, (6, 2)), rows[:, 2:]])
+        meter.add([rows[None]], [there[None]], {}, Move(0, 0, (640, 640)))
+    assert (_contradicts(meter), _Look._tell_nothing(meter, {})) == (not again, False)

@@ -11,6 +11,8 @@ import pytest
 from command import run
 from PIL import Image
 
+import onnxq
+
 TEXT = """<ir_version: 8, opset_import: ["" : 17]>
     text (int64[batch, length] ids) => (float[batch, length, 8] y) {
         e = Gather (table, ids)  [first] y = MatMul (e, w) }"""
@@ -129,3 +131,41 @@ def test_images_in_their_own_sizes(pictures: Path) -> None:
         "x is fed NCHW rgb, 0 to 1; each image in its own size (assumed: --resize or --letterbox states it)"
     )
     assert "H 16, W 20, as in the samples: the engine takes no others (assumed: --profile" in found["Sizes"]
+
+
+def test_the_target_is_marked_where_nothing_states_it(pictures: Path) -> None:
+    assert "for tensorrt-11 (assumed: --target states it), in" in rows(pictures)["Model"]
+    assert "for tensorrt-11, in" in rows(pictures, "--target", "tensorrt-11")["Model"]
+    (pictures / "onnxq.toml").write_text('target = "tensorrt-10"\n')
+    assert "(assumed" not in rows(pictures)["Model"]
+
+
+def test_a_task_that_the_graph_says_is_marked(pictures: Path) -> None:
+    model(pictures, """<ir_version: 8, opset_import: ["" : 17]>
+        classes (float[N, 3, 8, 8] x) => (float[N, 16] y) {
+            h = Conv (x, c)  g = GlobalAveragePool (h)
+            f = Flatten (g)  y = Softmax (f) }""", c=(16, 3, 3, 3))  # fmt: skip
+    assert "(assumed: --task classify:scores=y states it)" in rows(pictures)["Accuracy"]
+    assert "(assumed" not in rows(pictures, "--task", "classify:scores=y")["Accuracy"]
+
+
+def test_statistics_say_what_their_images_were_taken_for(pictures: Path) -> None:
+    """Whoever reads them gives no options of images any more."""
+    said = "x: NCHW rgb, stretched to 8x8 (assumed: --color, --resize or --letterbox state it)"
+    made = run(pictures, "calibrate", "net.onnx", "--calib", "data", "--preset", "raw")
+    assert made.code == 0, made.err
+    flags = ("--no-engine", "--repair", "none", "--no-page")
+    read = run(pictures, "quantize", "net.onnx", "--stats", "net.stats.npz", *flags)
+    assert said in " ".join(read.out.split()), read.out
+
+
+def test_images_of_the_library_say_what_they_were_taken_for(pictures: Path) -> None:
+    images = [Image.open(path) for path in sorted((pictures / "data").iterdir())]
+    result = onnxq.quantize(
+        pictures / "net.onnx", images, compile=False, repair="none", images={"color": "rgb"}
+    )
+    lines = result.report.to_dict()["calibration"]["data"]["lines"]
+    assert (
+        "x: stretched to 8x8, 0 to 1 (assumed: --resize or --letterbox, --preset or --scale state it)"
+        in lines
+    )
