@@ -43,7 +43,7 @@ class Ranging:
         `bounded` are further tensors of which the ends are enough, and nothing if there are no samples.
         """
         self._job, self._options, self._sampling, self._given = job, options, sampling, given
-        self._prepared, self._bounded = prepared, bounded
+        self.prepared, self._bounded = prepared, bounded
 
     def statistics(self, *, cache: bool) -> Stats:
         """The statistics of what the plan names: given, else measured.
@@ -54,7 +54,7 @@ class Ranging:
         Raises:
             UserError: they are neither given nor can they be measured.
         """
-        given, prepared, plan = self._given, self._prepared, self._prepared.draft.plan
+        given, prepared, plan = self._given, self.prepared, self.prepared.draft.plan
         held = Stats({}, np.zeros(0, np.int64))
         if given is not None and given.stats is not None:
             held = given.stats.stats
@@ -62,7 +62,6 @@ class Ranging:
         if cache:
             wanted = tuple(dict.fromkeys((*wanted, *activations(plan, prepared.floats))))
         stated = {*self._stated(plan), *(n for n, rule in prepared.layers.items() if rule.amax is not None)}
-        held.require_values([name for name in wanted if name not in stated])
         missing = [name for name in wanted if name not in held.tensors and name not in stated]
         if self._sampling.source is None:
             fixed = self._fixed(prepared.measured)
@@ -76,12 +75,29 @@ class Ranging:
         measured = self._measured(missing, ends)
         return replace(measured, tensors={**held.tensors, **measured.tensors}) if held.tensors else measured
 
+    def without(self, empty: Sequence[str], samples: int) -> Ranging:
+        """The same with what reads tensors without values in float, which is noted.
+
+        Raises:
+            UserError: nothing is left to be quantized.
+        """
+        before, prepared = self.prepared.draft, self.prepared.without(empty)
+        if not empty or prepared.draft.plan == before.plan:
+            return self
+        more = f" (and {len(empty) - 1} more)" if empty[1:] else ""
+        told = f"tensor {empty[0]!r}{more} has no values in any of the {samples} calibration samples"
+        if before.plan.planned and not prepared.draft.plan.planned:
+            hint = "give samples that exercise this part of the model, or keep it in float"
+            raise UserError(told, hint=hint)
+        self._job.notes.append(f"{told}: what reads it stays in float")
+        return Ranging(self._job, self._options, self._sampling, self._given, prepared, self._bounded)
+
     def ranges(self, stats: Stats) -> Ranges:
         """The range of each tensor, by any method."""
-        plan = self._prepared.draft.plan
+        plan = self.prepared.draft.plan
         fixed = self._fixed({*plan.measured, *stats.tensors})
         return Ranges(
-            plan, stats.tensors, self._stated(plan), fixed, self._prepared.layers, self._options.parameters
+            plan, stats.tensors, self._stated(plan), fixed, self.prepared.layers, self._options.parameters
         )
 
     def _refuse(self, missing: Sequence[str]) -> None:
@@ -111,7 +127,7 @@ class Ranging:
         assert sampling.first is not None
         return measure(
             self._job,
-            self._prepared,
+            self.prepared,
             tensors,
             bounded,
             self._options.counting,
@@ -123,12 +139,12 @@ class Ranging:
 
     def _stated(self, plan: QuantPlan) -> dict[str, Range]:
         of_cache = stated_by(self._given.cache if self._given is not None else None, plan)
-        return {**of_cache, **self._prepared.draft.ranges}
+        return {**of_cache, **self.prepared.draft.ranges}
 
     def _fixed(self, tensors: Iterable[str]) -> dict[str, Range]:
         """The ranges that are known without data."""
         names = set(tensors)
-        fixed = bounded(self._prepared.floats.model, names)
+        fixed = bounded(self.prepared.floats.model, names)
         for image in self._sampling.images:
             low, high = image.range
             if image.input in names:
