@@ -14,7 +14,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.statements import deciding_numbers, shape_of
 from onnxq.graph.view import Node, Tensor
 from onnxq.run import trt
-from onnxq.targets import COMPILER, Target, load_target, with_plugin
+from onnxq.targets import COMPILER, NAMES, Target, load_target, with_plugin
 
 _ADVICE = (
     "{title} has no importer for it: replace it before the export, cut the model in front of it, or "
@@ -101,10 +101,16 @@ def _refusals(node: Node, target: Target) -> list[tuple[str, str]]:
     if node.op in target.unsupported:
         return [(f"{target.title} does not take {node.op}", advice)]
     return [
-        (f"{target.title} does not take {has}", _advice(node, name))
+        (f"{target.title} does not take {has}", _later(name) + _advice(node, name))
         for name, has in needs(node).items()
         if name in target.lacks
     ]
+
+
+def _later(feature: str) -> str:
+    """The release from which on TensorRT has a feature, where a table says one."""
+    releases = (load_target(name).since.get(feature) for name in NAMES)
+    return next((f"build with TensorRT {release} or a newer one, or " for release in releases if release), "")
 
 
 def _is_plugin(node: Node) -> bool:
