@@ -295,16 +295,6 @@ def test_a_score_that_takes_a_path_is_told_what_it_is_given(tmp_path: Path) -> N
     assert "it is given the model as a function, no path" in " ".join(ran.err.split())
 
 
-def test_pictures_without_a_channel_axis_are_told_the_axis_and_the_cure(tmp_path: Path) -> None:
-    onnx.save(conv("first", 1, "1"), tmp_path / "net.onnx")
-    np.savez(tmp_path / "x.npz", x=np.ones((32, 8, 8), np.float32))
-    ran = run(tmp_path, "quantize", "net.onnx", "--calib", "x.npz")
-    said = " ".join(ran.err.split())
-    assert ran.code == 2
-    assert "axis 0 of the data, axis 1 of the input" in said
-    assert "array[:, None]" in said
-
-
 def test_a_folder_that_is_not_there_is_told_near_names_alone(tmp_path: Path) -> None:
     onnx.save(conv("first", 16), tmp_path / "net.onnx")
     (tmp_path / "photos").mkdir()
