@@ -195,10 +195,9 @@ class Reader:
             full = layout.with_lacking_axis(shape, spec, spec.name in self._has_batch)
             if full is not None:
                 members[spec.name] = members[spec.name].reshaped(full)
-                self.note(
-                    f"input {spec.name!r} takes {shape_text(spec.shape)}, the data has shape "
-                    f"{shape_text(shape)}: it is read as {full[0]} samples without the axis of size 1 "
-                    f"(assumed: data of shape {shape_text(full)} state it)"
+                stated = shape_text(("N", *full[1:]))
+                self._axes[f"with the axis of size 1 that they lack (assumed: data of {stated} state it)"] = (
+                    None
                 )
         whole: tuple[int, int] | None = None  # how many batches there are, and their size
         for spec in self._inputs:

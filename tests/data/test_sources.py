@@ -450,9 +450,10 @@ class TestLackingAxes:
             assert source.count == len(samples) == 5
             for sample, row in zip(samples, DATA, strict=True):
                 np.testing.assert_array_equal(sample.feeds["x"], row.reshape(full))
-            (note,) = source.notes
-            assert "is read as 5 samples without the axis of size 1" in note
-            assert f"(assumed: data of shape 5x{'x'.join(map(str, full[1:]))} state it)" in note
+            (line,) = source.lines
+            stated = "x".join(map(str, ("N", *full[1:])))
+            assert f"with the axis of size 1 that they lack (assumed: data of {stated} state it)" in line
+            assert source.notes == []
 
     @pytest.mark.parametrize("shape", [("N", 3, 2, 3), ("N", 1, 2, 4), ("N", 1, 1, 2, 3)])
     def test_others_are_refused(self, shape) -> None:
@@ -461,7 +462,7 @@ class TestLackingAxes:
     def test_what_is_one_sample_stays_one(self) -> None:
         source = open_source({"x": DATA[:1]}, [InputSpec("x", F4, ("N", 1, 2, 3))])
         assert [sample.feeds["x"].shape for sample in source] == [(1, 1, 2, 3)]
-        assert source.notes == []
+        assert "lack" not in source.lines[0]
 
 
 class TestRefusals:
