@@ -11,8 +11,10 @@ from onnxq.documents.changes import NotTaken
 from onnxq.documents.engine import EnginePart
 from onnxq.graph.features import needs, remedy
 from onnxq.graph.model import Model
+from onnxq.graph.named import named
 from onnxq.graph.statements import deciding_numbers, shape_of
 from onnxq.graph.view import Node, Tensor
+from onnxq.options.command_line import without_refused
 from onnxq.run import trt
 from onnxq.targets import COMPILER, NAMES, Target, load_target, with_plugin
 
@@ -44,11 +46,12 @@ def unsupported(model: Model, target: Target) -> list[NotTaken]:
         if flag:
             reason = f"how many dimensions input {entry.name!r} has is not known"
             lacks.append(NotTaken("", "", reason, f"state it: onnxq sanitize {flag}"))
+    takes = named(model)
     for graph in model.graphs():
         for raw in graph.nodes:
             node = Node(model, raw)
             for reason, advice in _refusals(node, target):
-                lacks.append(NotTaken(node.name, node.op, reason, advice))
+                lacks.append(NotTaken(node.name, node.op, reason, without_refused(advice, takes)))
     return lacks
 
 
