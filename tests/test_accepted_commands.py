@@ -28,6 +28,7 @@ from onnxq.graph.named import named
 from onnxq.graph.view import every_node
 from onnxq.options.command_line import accepted, without_refused
 from onnxq.options.settings import STEPS
+from onnxq.page.next_steps import next_steps
 from onnxq.run import ort, trt
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "own" : 1]> net '
@@ -453,6 +454,11 @@ def test_of_real_models_too(model: Path, tmp_path: Path) -> None:
         ran = run(tmp_path, *first, "--layer-samples", "0", "--json")
         if ran.code in (0, 1):
             commands += [one.command for one in causes(ran.json()) if one.command.startswith("onnxq ")]
+            assert not misnamed(ran.json(), model)
+            opened = OpenedReport.of(ran.json())
+            steps = next_steps(opened, advise(opened.document), analysed=False)
+            for part in (part for step in steps for part in step.command.split(" && ")):
+                assert not part.startswith("onnxq ") or accepted(part.partition(" > ")[0], {}), part
             onnxq_line = shlex.join(["onnxq", *first, "--layer-samples", "0", "--json"])
             for command in [one for one in commands if one.startswith("onnxq quantize") and "q.onnx" in one]:
                 second = run(tmp_path, *shlex.split(command)[1:], "--json")
