@@ -425,7 +425,8 @@ SAID: Mapping[str, KnownMessage] = {
         "TensorRT 11 from 1.27 on",
         "nothing",
         r"(lib)?(nvinfer\w*|nvonnxparser\w*)(_\d+)?(\.so|\.dll)|onnxruntime_providers_tensorrt|"
-        r"failed to create TensorrtExecutionProvider|DLL load failed while importing tensorrt|Could "
+        r"failed to create TensorrtExecutionProvider|DLL load failed while importing tensorrt|"
+        r"failed to create CUDAExecutionProvider|Could "
         r"not find TensorRT|undefined (reference|symbol).{0,60}"
         r"(nvinfer|nvonnxparser|createInfer)|EP_FAIL.{0,40}could not open shared library|"
         r"ExecutionProvider_Tensorrt.{0,40}(shared )?library|install TensorRT libraries|"
@@ -457,10 +458,12 @@ SAID: Mapping[str, KnownMessage] = {
     ),
     "gpu-too-old": KnownMessage(
         "Target GPU SM 61 is not supported by this TensorRT release",
-        "this release has no kernels for the GPU: build with an older TensorRT that has, and make the file "
-        "for it, onnxq quantize MODEL --calib DATA --target tensorrt-8.6",
-        "an older TensorRT",
-        r"unsupported SM\b|SM ?\d+ is not supported|(TRT|TensorRT).*no kernel image is available|"
+        "this release has no kernels for the GPU: a GPU that is newer than the release needs a "
+        "newer TensorRT, "
+        "an old one an older: make the file for it, onnxq quantize MODEL --calib DATA --target tensorrt-8.6",
+        "another TensorRT",
+        r"unsupported SM\b|invalid device function.{0,80}TensorRT|TensorRT.{0,80}invalid device function|"
+        r"SM ?\d+ is not supported|(TRT|TensorRT).*no kernel image is available|"
         r"GPU.{0,40}not supported by this (TensorRT )?release",
     ),
     "memory-access": KnownMessage(
@@ -517,7 +520,9 @@ SAID: Mapping[str, KnownMessage] = {
         "this line says only that building ended: the first [E] line above says why; give that one; onnxq "
         "check MODEL asks parser and compiler without a GPU",
         "nothing",
-        r"failed to create TensorRT engine|backend strateg(y|ies)|export failure.{0,60}TensorRT|"
+        r"(?=.*(TRT|TensorRT|ONNX|trtexec))(could not|fail\w*|error while|unable to) (to )?(create|creating|"
+        r"build|building) .{0,12}engine|"
+        r"backend strateg(y|ies)|export failure.{0,60}TensorRT|"
         r"TensorRT: export failure|"
         r"failed to create engine from model|engine could not be created|building engine failed|"
         r"engine set up failed|assertion engine\w*(ptr)? != nullptr|&&&& FAILED TensorRT",

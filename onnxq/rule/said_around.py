@@ -15,6 +15,14 @@ AROUND: Mapping[str, KnownMessage] = {
         "another export",
         r"exporting the operator|UnsupportedOperatorError|ONNX export (of operator|failed)",
     ),
+    "tracer": KnownMessage(
+        "TracerWarning: Converting a tensor to a Python boolean might cause the trace to be incorrect.",
+        "PyTorch writes what it computes of the sample's sizes into the file, as a number: "
+        "export with the sizes "
+        "that you use, or with dynamo=True; onnxq check MODEL names a batch that is written into it",
+        "another export",
+        r"TracerWarning|cause the trace to be incorrect",
+    ),
     "model-optimizer": KnownMessage(
         "modelopt/onnx/quantization/qdq_utils.py: AssertionError",
         "the quantizer failed, not TensorRT: onnxq quantize FLOAT --calib DATA quantizes the float model; a "
@@ -73,8 +81,8 @@ AROUND: Mapping[str, KnownMessage] = {
         "pip finds no package of TensorRT for this Python or system: a Python that the release supports, "
         "pip install --upgrade pip, then pip install tensorrt-cu13 (or -cu12), on Linux or Windows",
         "nothing",
-        r"(failed building wheel for|no matching distribution found for|could not find a version .{0,60}|"
-        r"failed to build) ?(nvidia-)?tensorrt|tensorrt\S*.{0,80}(metadata|requirements to build wheel)",
+        r"(failed building wheel for|no matching distribution found for|could not find a version .{0,60}) "
+        r"?(nvidia-)?tensorrt|tensorrt\S*.{0,80}(metadata|requirements to build wheel)",
     ),
     "api-of-another-version": KnownMessage(
         "error: 'class nvinfer1::IBuilder' has no member named 'buildSerializedNetwork'",

@@ -78,7 +78,7 @@ BUILDING: Mapping[str, KnownMessage] = {
         "config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, bytes); it is a remark while an engine "
         "is built",
         "memory of the GPU",
-        r"sufficient workspace|bytes of scratch space|increas\w+ (the )?workspace|scratch requested",
+        r"sufficient workspace|requires .{0,40}scratch space|increas\w+ (the )?workspace|scratch requested",
     ),
     "host-memory": KnownMessage(
         "INVALID_NODE: Invalid Node - ArgMax std::bad_alloc",
@@ -107,7 +107,7 @@ BUILDING: Mapping[str, KnownMessage] = {
         "weights can be replaced only in an engine that was built for it: trtexec --refit, or --stripWeights "
         "with a refit before it runs",
         "a larger engine, or slower kernels",
-        r"not refittable|kREFIT|IRefitter|refit.{0,40}(engine|weights)",
+        r"not refittable|kREFIT|IRefitter|refit(ting)? (the )?(engine|weights)",
     ),
     "clocks": KnownMessage(
         "GPU compute time is unstable, with coefficient of variance = 4.2%.",

@@ -209,7 +209,13 @@ PASTED = [
     ("ERROR: Failed building wheel for tensorrt-cu12", "package-not-installed"),
     ("error: 'class nvinfer1::IBuilder' has no member named 'buildSerializedNetwork'",
      "api-of-another-version"),
+    ("TracerWarning: Converting a tensor to a Python boolean might cause the trace to be incorrect.",
+     "tracer"),
     # of those before, said otherwise
+    ("[TRT] [E] 1: [caskUtils.cpp::createCaskHardwareInfo::852] Error Code 1: Internal Error (Unsupported "
+     "SM: 0x809)", "gpu-too-old"),
+    ("RuntimeError: Failed to build TensorRT engine from network", "build-ended"),
+    ("AssertionError: Error while creating TRT engine from ONNX", "build-ended"),
     ("[TRT] [E] 6: The engine plan file is generated on an incompatible device, expecting compute 8.6 got "
      "compute 7.5, please rebuild.", "engine-of-another-gpu"),
     ("[!] Invalid Engine. Please ensure the engine was built correctly", "no-engine"),
@@ -253,6 +259,7 @@ UNRELATED = [
     "ImportError: DLL load failed while importing _imaging: The specified module could not be found.",
     "RuntimeError: bfloat16 is not supported on CPU device",
     "error: argument --foo: requires --bar",
+    "sqlalchemy.exc.ArgumentError: could not create engine from the given URL",
     "ERROR: Failed building wheel for numpy",
     "ValueError: cannot reshape array of size 6 into shape (4,)",
     "RuntimeError: mat1 and mat2 must have the same dtype, but got Half and Float",
