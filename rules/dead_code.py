@@ -2,7 +2,7 @@
 
 An unused node or weight of a type that TensorRT does not know is enough to fail the import:
 
-    Failed to parse ONNX model: ... convertOnnxWeights(initializer ...)
+    Assertion failed: convertOnnxWeights(initializer, &weights, ctx)
 
 A node is dead when nothing reads any of its outputs and none is an output of the model; what only
 dead nodes read is dead too. Reads inside subgraph bodies count.

@@ -6,9 +6,7 @@ as there are dimensions:
     The shape of input starts misaligns with the shape of input axes.
     Slice steps length 4 does not equal starts length 1.
 
-and it takes none that is left out by an empty name:
-
-    Invalid Node
+and it takes none that is left out by an empty name, of which it says no more than `Invalid Node`.
 
     before    y = Slice(x, [1], [4])                     x: [4, 6]
     after     y = Slice(x, [1], [4], [0], [1])

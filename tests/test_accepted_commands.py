@@ -23,8 +23,12 @@ from onnxq.analysis.reports import OpenedReport
 from onnxq.checks.load import CHECKS
 from onnxq.cli.pages.short import short_screen
 from onnxq.documents.advice import LikelyCause
-from onnxq.options.command_line import accepted
+from onnxq.graph.model import Model
+from onnxq.graph.named import named
+from onnxq.graph.view import every_node
+from onnxq.options.command_line import accepted, without_refused
 from onnxq.options.settings import STEPS
+from onnxq.page.next_steps import next_steps
 from onnxq.run import ort, trt
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "own" : 1]> net '
@@ -40,6 +44,16 @@ NETS = {
     "unique": "(float[8] x) => (float[U] y) { a = Relu (x)  b = Unique (a)  y = Neg (b) }",
     "double": "(double[1, 4] x) => (double[1, 4] y) { a = Neg (x)  y = Relu (a) }",
     "rankless": "(float x) => (float y) { a = Neg (x)  y = Relu (a) }",
+    "trains": "(float[4, 4] x, bool s) => (float[4, 4] y, bool t) { t = Not (s) "
+              "a = Relu (x)  [drop] y = Dropout (a, , t) }",
+    "trains_input": "(float[4, 4] x, bool t) => (float[4, 4] y) "
+                    "{ a = Relu (x)  [drop] y = Dropout (a, , t) }",
+    "branches": "(float[2, 1, 8] x, bool s) => (float z, bool c) <int64[1] one = {1}> { c = Not (s) "
+                "[choose] y = If (c) <then_branch = a () => (t) { t = Squeeze (x, one) }, "
+                "else_branch = b () => (e) { e = Identity (x) }> z = ReduceSum <keepdims = 0> (y) }",
+    "loop": "(int64 m, float[1, 4] x) => (float[M, 4] y) <int64 two = {2}, bool c = {1}> { n = Add (m, two) "
+            "[grow] y = Loop (n, c, x) <body = b (int64 i, bool ci, float[K, 4] s) "
+            "=> (bool co, float[L, 4] t) { co = Identity (ci)  t = Concat <axis = 0> (s, x) }> }",
     "nonzero": "(float[4] x) => (int64[1, M] y) { a = Relu (x)  y = NonZero (a) }",
 }  # fmt: skip
 
@@ -55,10 +69,48 @@ def refused(command: str, folder: Path, data: str = "") -> str:
     return "" if ran.code in (0, 1) else f"{command}: {ran.err}"
 
 
+_FLAGS = re.compile(r"(--(?:freeze|assume|shape|around|keep-float)) ('[^']*'|[^\s;,)]+)")
+
+
+def texts(part: Any) -> Iterator[str]:
+    """All texts of a document."""
+    if isinstance(part, str):
+        yield part
+    elif isinstance(part, dict):
+        for one in part.values():
+            yield from texts(one)
+    elif isinstance(part, list):
+        for one in part:
+            yield from texts(one)
+
+
+def misnamed(document: dict[str, Any], model: Path) -> list[str]:
+    """Flags that texts of a document say to type of what the model does not have."""
+    opened = Model.open(model)
+    inputs, symbols = {name for name, *_ in opened.inputs}, opened.dim_symbols()
+    nodes = {node.name for node in every_node(opened)}
+    tensors = {tensor.name for node in every_node(opened) for tensor in node.outputs}
+    known = {"--freeze": inputs, "--shape": inputs, "--assume": symbols, "--around": nodes | tensors,
+             "--keep-float": nodes}  # fmt: skip
+    found = []
+    for text in texts(document):
+        for flag, value in _FLAGS.findall(text):
+            name, sign, _ = value.strip("'").rpartition("=")
+            stated = (
+                name if sign else "" if flag in ("--freeze", "--shape", "--assume") else value.strip("'.:")
+            )
+            if stated and not (stated.isupper() and len(stated) > 3) and stated not in known[flag]:
+                found.append(f"{flag} {value}: {text}")
+    return found
+
+
 def of_check(model: Path, data: Path | None, target: str) -> Iterator[str]:
-    for one in onnxq.check(model, data, target=target, compile=False).findings:
+    checked = onnxq.check(model, data, target=target, compile=False)
+    assert not misnamed(checked.to_dict(), model)
+    for one in checked.findings:
         yield one.command
         assert " MODEL" not in one.advice
+    assert not misnamed(onnxq.sanitize(model, target=target).report.to_dict(), model)
 
 
 @pytest.mark.parametrize("target", ["tensorrt-11", "tensorrt-8.6"])
@@ -101,6 +153,26 @@ def test_what_a_check_states_is_taken() -> None:
 )
 def test_the_gate(command: str, taken: bool) -> None:
     assert accepted(command, {"--keep-float": ("c1", "c2").__contains__}) == taken
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("it is known only then: 't' (--freeze t=0)", "it is known only then: 't'"),
+        ("give it with --freeze t=0; else cut the model", "else cut the model"),
+        ("branches differ: state it with --freeze t=1 or --freeze t=0", "branches differ"),
+        (
+            "state it: onnxq sanitize --freeze c=1; else change it",
+            "state it: onnxq sanitize --freeze c=1; else change it",
+        ),
+        ("freeze it: --freeze NAME=VALUE", "freeze it: --freeze NAME=VALUE"),
+    ],
+)
+def test_what_a_sentence_says_to_type_is_there(text: str, left: str, tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        HEAD + "(float[N, 4] x, bool c) => (float[N, 4] y) { t = Not (c)  y = Relu (x) }"
+    )
+    assert without_refused(text, named(Model.open(model))) == left
 
 
 # -- reports -----------------------------------------------------------------------------------------
@@ -295,16 +367,6 @@ def test_a_score_that_takes_a_path_is_told_what_it_is_given(tmp_path: Path) -> N
     assert "it is given the model as a function, no path" in " ".join(ran.err.split())
 
 
-def test_pictures_without_a_channel_axis_are_told_the_axis_and_the_cure(tmp_path: Path) -> None:
-    onnx.save(conv("first", 1, "1"), tmp_path / "net.onnx")
-    np.savez(tmp_path / "x.npz", x=np.ones((32, 8, 8), np.float32))
-    ran = run(tmp_path, "quantize", "net.onnx", "--calib", "x.npz")
-    said = " ".join(ran.err.split())
-    assert ran.code == 2
-    assert "axis 0 of the data, axis 1 of the input" in said
-    assert "array[:, None]" in said
-
-
 def test_a_folder_that_is_not_there_is_told_near_names_alone(tmp_path: Path) -> None:
     onnx.save(conv("first", 16), tmp_path / "net.onnx")
     (tmp_path / "photos").mkdir()
@@ -392,6 +454,11 @@ def test_of_real_models_too(model: Path, tmp_path: Path) -> None:
         ran = run(tmp_path, *first, "--layer-samples", "0", "--json")
         if ran.code in (0, 1):
             commands += [one.command for one in causes(ran.json()) if one.command.startswith("onnxq ")]
+            assert not misnamed(ran.json(), model)
+            opened = OpenedReport.of(ran.json())
+            steps = next_steps(opened, advise(opened.document), analysed=False)
+            for part in (part for step in steps for part in step.command.split(" && ")):
+                assert not part.startswith("onnxq ") or accepted(part.partition(" > ")[0], {}), part
             onnxq_line = shlex.join(["onnxq", *first, "--layer-samples", "0", "--json"])
             for command in [one for one in commands if one.startswith("onnxq quantize") and "q.onnx" in one]:
                 second = run(tmp_path, *shlex.split(command)[1:], "--json")

@@ -24,7 +24,10 @@ def texts() -> Iterator[tuple[str, str]]:
         text = path.read_text("utf-8")
         for block in re.findall(r"`+[^`]+`+|^(?:    |\$ |onnxq ).*$", text, re.MULTILINE):
             yield path.name, block
-    for path in sorted((ROOT / "onnxq").rglob("*.py")):
+    for path in sorted([*(ROOT / "onnxq").rglob("*.j2"), *(ROOT / "onnxq").rglob("*.toml")]):
+        for line in path.read_text("utf-8").splitlines():
+            yield str(path.relative_to(ROOT)), re.sub(r"<[^>]*>|[{%}]", " ", line)
+    for path in sorted([*(ROOT / "onnxq").rglob("*.py"), *(ROOT / "rules").glob("*.py")]):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield str(path.relative_to(ROOT)), node.value

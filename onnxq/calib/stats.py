@@ -178,18 +178,9 @@ class Stats:
         """How many samples were run."""
         return len(self.indices)
 
-    def require_values(self, names: Iterable[str]) -> None:
-        """Refuses tensors that never had a value.
-
-        Raises:
-            UserError: one of them had none.
-        """
-        for name in names:
-            if name in self.tensors and not self.tensors[name].size:
-                raise UserError(
-                    f"tensor {name!r} has no values in any of the {self.samples} calibration samples",
-                    hint="give samples that exercise this part of the model, or keep it in float",
-                )
+    def without_values(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Of some tensors those that were measured and never had a value."""
+        return tuple(name for name in names if name in self.tensors and not self.tensors[name].size)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from onnxq.checks.api import AT_NODE
 from onnxq.checks.finding import Finding
 from onnxq.checks.load import CHECKS
-from onnxq.options.command_line import Takes, accepted
+from onnxq.options.command_line import Takes, accepted, without_refused
 
 _SANITIZE = "onnxq sanitize"
 _WHOLE = "onnxq inspect MODEL"
@@ -55,7 +55,7 @@ def commanded(findings: Iterable[Finding], checked: Checked) -> list[Finding]:
     return [
         dataclasses.replace(
             one,
-            advice=_PLACE.sub(lambda found: found[1] + quoted, one.advice),
+            advice=_PLACE.sub(lambda found: found[1] + quoted, without_refused(one.advice, checked.takes)),
             command=_of(one, checked),
         )
         for one in findings

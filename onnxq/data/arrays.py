@@ -56,8 +56,8 @@ class Array(Protocol):
     def read(self) -> np.ndarray:
         """All of it."""
 
-    def merged(self) -> Array:
-        """The array with its first two axes as one."""
+    def reshaped(self, shape: tuple[int, ...]) -> Array:
+        """The same values, in their order, in another shape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +88,9 @@ class MemoryArray:
         """All of it."""
         return self.values
 
-    def merged(self) -> MemoryArray:
-        """The array with its first two axes as one."""
-        first, second, *rest = self.values.shape
-        return MemoryArray(self.values.reshape(first * second, *rest))
+    def reshaped(self, shape: tuple[int, ...]) -> MemoryArray:
+        """The same values, in their order, in another shape."""
+        return MemoryArray(self.values.reshape(shape))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +158,9 @@ class FileArray:
         except _UNREADABLE as error:
             raise self._corrupt(error) from error
 
-    def merged(self) -> FileArray:
-        """The array with its first two axes as one."""
-        first, second, *rest = self.shape
-        return dataclasses.replace(self, shape=(first * second, *rest))
+    def reshaped(self, shape: tuple[int, ...]) -> FileArray:
+        """The same values, in their order, in another shape."""
+        return dataclasses.replace(self, shape=shape)
 
     @staticmethod
     def _take(stream: IO[bytes], size: int) -> bytes:
@@ -213,9 +211,9 @@ class RepeatedArray:
         """All of it."""
         return np.repeat(self.array.read(), self.times, 0)
 
-    def merged(self) -> Array:
-        """The array with its first two axes as one."""
-        return MemoryArray(self.read()).merged()
+    def reshaped(self, shape: tuple[int, ...]) -> Array:
+        """The same values, in their order, in another shape."""
+        return MemoryArray(self.read()).reshaped(shape)
 
 
 T = TypeVar("T")

@@ -138,9 +138,6 @@ def layout(
     wrong = [i for i, (a, b) in enumerate(zip(ours, theirs, strict=True)) if not _fits(a, b)]
     if wrong:
         axis, hint = wrong[0], "prepare the data as the model was trained, or bind another size with --shape"
-        lacks_axis = kind.kind == "bare" and theirs[0] == 1 and all(map(_fits, ours[1:], theirs[1:]))
-        if lacks_axis:  # as of grey pictures
-            hint = f"if these are {ours[0]} samples, give them the axis of size 1: array[:, None]"
         raise UserError(
             f"{where}: {takes}, the data has shape {shape_text(shape)}: "
             f"size {ours[axis]} where {theirs[axis]} is needed (axis {axis + len(shape) - len(ours)} of the "
@@ -148,6 +145,31 @@ def layout(
             hint=hint,
         )
     return kind
+
+
+def with_lacking_axis(shape: tuple[int, ...], spec: InputSpec, has_batch: bool) -> tuple[int, ...] | None:
+    """The shape of samples that lack an axis of size 1, with that axis, as grey pictures lack their channel.
+
+    Args:
+        shape: the array's shape.
+        spec: the input.
+        has_batch: whether the input's first axis is the batch.
+
+    Returns:
+        The shape; None where the array can be read as it is, or in no such way alone.
+    """
+    if spec.shape is None or not has_batch or len(shape) != len(spec.shape) - 1 or len(shape) < 2:
+        return None
+    ours, theirs = shape[1:], spec.shape[1:]
+    if all(map(_fits, shape, theirs)):  # one sample
+        return None
+    places = (place for place, size in enumerate(theirs) if size == 1)
+    full = {
+        (shape[0], *ours[:place], 1, *ours[place:])
+        for place in places
+        if all(map(_fits, ours, theirs[:place] + theirs[place + 1 :]))
+    }
+    return full.pop() if len(full) == 1 else None
 
 
 def of_numbers(array: np.ndarray, spec: InputSpec) -> np.ndarray:

@@ -17,6 +17,7 @@ from onnxq.data import arrays, layout
 from onnxq.data.bad_samples import BadSamples, Misnamed
 from onnxq.data.images import Prepared
 from onnxq.data.samples import InputSpec
+from onnxq.graph.types import shape_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +190,15 @@ class Reader:
     def _members(self, record: Record) -> dict[str, arrays.Array]:
         """A record's arrays; whole batches of a static size are rows, as everything else."""
         members = self._by_input(record.where, record.open())
+        for spec in self._inputs:
+            shape = tuple(members[spec.name].shape)
+            full = layout.with_lacking_axis(shape, spec, spec.name in self._has_batch)
+            if full is not None:
+                members[spec.name] = members[spec.name].reshaped(full)
+                stated = shape_text(("N", *full[1:]))
+                self._axes[f"with the axis of size 1 that they lack (assumed: data of {stated} state it)"] = (
+                    None
+                )
         whole: tuple[int, int] | None = None  # how many batches there are, and their size
         for spec in self._inputs:
             array, lead = members[spec.name], (spec.shape or (None,))[0]
@@ -197,7 +207,7 @@ class Reader:
             further = len(array.shape) == len(spec.shape) + 1 and array.shape[1] == lead
             if further and isinstance(lead, int) and lead > 1:
                 whole = array.shape[0], lead
-                members[spec.name] = array.merged()
+                members[spec.name] = array.reshaped((whole[0] * lead, *array.shape[2:]))
         for spec in self._inputs if whole is not None else ():  # what has no batch has a value for each
             array = members[spec.name]
             own = spec.shape is not None and len(array.shape) == len(spec.shape) + 1

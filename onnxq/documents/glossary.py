@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import webbrowser
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -100,6 +99,12 @@ def _unknown(word: str) -> UserError:
     return UserError(f"there is no word {word!r}", hint=f"{hint} onnxq help lists all".strip())
 
 
+def page_file(page: str) -> Path | None:
+    """The file of a page of the documentation; None where it is not beside the package, as in a wheel."""
+    path = Path(__file__).resolve().parents[2] / page.partition("#")[0]
+    return path if path.is_file() else None
+
+
 def _show(page: str) -> None:
     """Shows a page of the documentation in the browser.
 
@@ -107,8 +112,8 @@ def _show(page: str) -> None:
         UserError: it is not there, or there is no browser.
     """
     name, _, heading = page.partition("#")
-    path = Path(__file__).resolve().parents[2] / name
-    if not os.path.isfile(path):
+    path = page_file(page)
+    if path is None:
         raise UserError(
             f"the documentation is not installed with onnxq: {name} is not there",
             hint=f"read {page} in the repository that onnxq was installed from",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from onnxq.base.reason import Reason
 from onnxq.draft.body import UNCHANGED, BodyPlan
 from onnxq.draft.edits import FloatEdit
 from onnxq.graph.model import Model
@@ -14,7 +15,7 @@ from onnxq.quant.fits import within
 from onnxq.quant.patches import NONE, Patches
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.ranges import Range, scales_of
-from onnxq.quant.wants import left_float
+from onnxq.quant.wants import left_float, readers_of_nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,26 @@ class Draft:
         plan = left_float(self.plan, why, {node.name: node.op for node in model.graph.nodes})
         patches = within(self.patches, model, plan)
         return replace(self, plan=plan, ranges=_of_plan(self.ranges, plan), patches=patches)
+
+    def without(self, empty: Collection[str], model: Model) -> Draft:
+        """The draft with what reads tensors without values in float: nobody knows their ranges.
+
+        Args:
+            empty: tensors that had no value in any sample; those whose ranges are stated stay.
+            model: the float model, with the draft's edits.
+        """
+        unknown = set(empty) - self.ranges.keys()
+        why = {
+            node: Reason("no-values", f"not calibrated: {tensor!r} has no values in any sample")
+            for tensor, nodes in readers_of_nothing(self.plan, unknown).items()
+            for node in nodes
+        }
+        draft = self.in_float(why, model)
+        groups = (
+            replace(group, sources=tuple(name for name in group.sources if name not in unknown))
+            for group in draft.plan.groups
+        )
+        return replace(draft, plan=replace(draft.plan, groups=tuple(groups)))
 
 
 def _of_plan(ranges: Mapping[str, Range], plan: QuantPlan) -> dict[str, Range]:

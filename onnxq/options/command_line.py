@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -31,6 +32,29 @@ def accepted(command: str, takes: Takes) -> bool:
     except (UserError, ValueError, IndexError):
         return False
     return all(takes[flag](value) for flag, values in typed.items() if flag in takes for value in values)
+
+
+_FLAG = re.compile(r"(--[a-z][a-z-]*) ('[^']*'|[^\s;,)]+)")
+_BEFORE = re.compile(r": | \(|, or | or ")
+
+
+def without_refused(text: str, takes: Takes) -> str:
+    """A sentence without what it says to type of flags whose values the model does not let stand.
+
+    Args:
+        text: parts with a `;` between, each of which may say flags, behind a colon or in brackets.
+        takes: what is known of the model.
+    """
+    parts = (_settled(part, takes) for part in text.split("; "))
+    return "; ".join(filter(None, parts))
+
+
+def _settled(part: str, takes: Takes) -> str:
+    for flag in _FLAG.finditer(part):
+        if flag[1] in takes and not takes[flag[1]](flag[2].strip("'").rstrip(".")):
+            places = [one.start() for one in _BEFORE.finditer(part, 0, flag.start())]
+            return part[: places[-1]] if places else ""
+    return part
 
 
 def kept(parts: Iterable[Sequence[str]], verb: str) -> list[str]:

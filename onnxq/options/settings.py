@@ -117,7 +117,7 @@ class Repairs(
     """
 
     target: PathLike = option(
-        DEFAULT, "Your version of TensorRT, see README. Or a table of your own, X.toml.",
+        DEFAULT, "Your version of TensorRT: 11, 10.13, 8.6, rtx. Or a table of your own, X.toml.",
         kinds.name_or_path("target", TARGETS, ".toml", known_as), metavar="NAME", tables=("",),
     )  # fmt: skip
     rules: Sequence[PathLike] = option(
@@ -784,7 +784,7 @@ class Goal(
         metavar="[OUTPUT=]PERCENT",
     )  # fmt: skip
     task: str | None = option(
-        None, "What the model is for, and how its outputs are read. See docs/tasks.md.",
+        None, "What the model is for, and how its outputs are read: onnxq help layout.",
         kinds.once(kinds.TEXT), metavar="TASK[:LAYOUT]",
     )  # fmt: skip
     labels: PathLike | None = option(
@@ -800,7 +800,7 @@ class Goal(
         kinds.once(kinds.parsed("X, as in 0.5", kinds.not_negative)), metavar="X",
     )  # fmt: skip
     eval: PathLike | Callable[..., Any] | None = option(
-        None, "Your function that scores a model, higher is better. onnxq runs it. See docs/quantizing.md.",
+        None, "Your function that scores a model, higher is better. onnxq runs it: onnxq help score.",
         CODE,
         metavar="X.py:FUNC", runs_code=True,
     )  # fmt: skip

@@ -11,6 +11,7 @@ from onnxq.base.shown import capitalized
 from onnxq.documents.advice import Advice, LikelyCause
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.plan import PlanPart
+from onnxq.options.command_line import accepted
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +35,15 @@ def next_steps(report: OpenedReport, advice: Advice, *, analysed: bool) -> tuple
         advice: the answer to it.
         analysed: whether the page shows the errors of layers.
     """
-    steps = dict.fromkeys([*_of_findings(advice), *_beside(report, advice, analysed)])
+    steps = dict.fromkeys(map(_runnable, [*_of_findings(advice), *_beside(report, advice, analysed)]))
     return tuple({step.command or step.text: step for step in reversed(steps)}.values())[::-1]
+
+
+def _runnable(step: NextStep) -> NextStep:
+    """The step without a command of ours that would be refused."""
+    parts = (part.partition(" > ")[0] for part in step.command.split(" && "))
+    stands = all(accepted(part, {}) for part in parts if part.startswith("onnxq "))
+    return step if stands else NextStep(step.text)
 
 
 def _of_findings(advice: Advice) -> Iterator[NextStep]:

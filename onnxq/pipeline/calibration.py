@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
@@ -142,6 +142,19 @@ class Prepared:
     weights: Mapping[str, WeightsStated]
     measured: tuple[str, ...]
     drafted: Callable[[Mapping[str, str]], tuple[Draft, Mapping[str, LayerRule]]]
+
+    def without(self, empty: Collection[str]) -> Prepared:
+        """The same with what reads tensors without values, whose ranges nobody knows, in float."""
+
+        def drafted(formats: Mapping[str, str]) -> tuple[Draft, Mapping[str, LayerRule]]:
+            draft, rules = self.drafted(formats)
+            return draft.without(empty, self.floats.model), rules
+
+        if not empty:
+            return self
+        draft = self.draft.without(empty, self.floats.model)
+        measured = tuple(name for name in self.measured if name not in empty)
+        return replace(self, draft=draft, measured=measured, drafted=drafted)
 
 
 def prepare(
@@ -415,13 +428,11 @@ def measure(
     )  # fmt: skip
     watch = Watch(lambda done: job.observe("calibrate", done, total), skip)
     try:
-        stats = collect(
+        return collect(
             floats.reference, request, job.feeds(samples), data_dir=floats.model.data_dir, watch=watch
         )
     except ort.RunError as error:
         raise unloadable(error, job.model) from error
-    stats.require_values(prepared.draft.plan.measured)
-    return stats
 
 
 def unloadable(error: ort.RunError, model: Model) -> UserError:

@@ -30,7 +30,7 @@ from onnxq.emit.github import annotated
 from onnxq.emit.sarif import sarif
 from onnxq.graph.cut import cut
 from onnxq.graph.model import Model
-from onnxq.graph.view import every_node
+from onnxq.graph.named import named
 from onnxq.options.call_options import CheckOptions
 from onnxq.options.command_line import Takes, kept
 from onnxq.options.grouped import Options
@@ -249,10 +249,7 @@ def _takes(model: Model) -> Takes:
         except UserError:
             return False
 
-    names = {
-        name for node in every_node(model) for name in (node.name, *(tensor.name for tensor in node.outputs))
-    }
-    return {"--at-op": cuts, "--around": names.__contains__}
+    return {**named(model), "--at-op": cuts}
 
 
 _Engines = tuple[trt.Engine, trt.Engine] | None

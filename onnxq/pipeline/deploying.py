@@ -26,7 +26,7 @@ from onnxq.pipeline.job import Job
 from onnxq.run import ort
 from onnxq.run.deployment import Deployment, End, Shape
 from onnxq.run.deployments import main_of
-from onnxq.run.refusal import plain
+from onnxq.run.plain_words import plain
 
 
 @dataclass(frozen=True, slots=True)

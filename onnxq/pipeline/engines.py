@@ -19,6 +19,8 @@ from onnxq.run.profiles import Profile, as_profile
 # Sizes for dynamic dimensions that nobody gives one, the first dimension (always 1) apart: the compiler's
 # default, then some at which windows are not larger than what they look at.
 _SIZES = (1, 64, 224)
+_LONG = (512, 4096, 32768)
+"""Further ones for models each of whose inputs has one such dimension at most: samples of sound, say."""
 
 Inputs = Sequence[tuple[str, Any, Shape | None]]
 
@@ -77,10 +79,13 @@ def _compiled(model: Path, inputs: Inputs, sm: int, stated: Statements) -> trt.E
     """The engine; where sizes that nobody gave may be why there is none, with others."""
     several = list(profiles_of([name for name, *_ in inputs], stated.profiles).values())
     free = any(_is_dynamic(shape) and name not in one for name, _, shape in inputs for one in several)
+    assume = {**_batches(inputs), **stated.assume}
+    open_sizes = [[dim for dim in shape[1:] if _is_open(dim, assume)] for _, _, shape in inputs if shape]
+    sizes = (*_SIZES, *(_LONG if max(map(len, open_sizes), default=0) == 1 else ()))
     tried = []
-    for size in _SIZES if free else _SIZES[:1]:
+    for size in sizes if free else sizes[:1]:
         made_up = {
-            name: as_profile((_sizes(shape, stated.shapes.get(name), stated.assume, size),) * 3)
+            name: as_profile((_sizes(shape, stated.shapes.get(name), assume, size),) * 3)
             for name, _, shape in inputs
             if shape is not None and _is_dynamic(shape)
         }
@@ -91,6 +96,15 @@ def _compiled(model: Path, inputs: Inputs, sm: int, stated: Statements) -> trt.E
         if tried[-1].errors:
             break  # of the parser, which knows no sizes
     return tried[0]
+
+
+def _batches(inputs: Inputs) -> dict[str, int]:
+    """The symbols of first dimensions, which are 1 elsewhere, too."""
+    return {shape[0]: 1 for _, _, shape in inputs if shape and isinstance(shape[0], str)}
+
+
+def _is_open(dim: int | str | None, assumed: Mapping[str, int]) -> bool:
+    return not isinstance(dim, int) and dim not in assumed
 
 
 def _is_dynamic(shape: Shape | None) -> bool:

@@ -11,10 +11,12 @@ from onnxq.documents.changes import NotTaken
 from onnxq.documents.engine import EnginePart
 from onnxq.graph.features import needs, remedy
 from onnxq.graph.model import Model
+from onnxq.graph.named import named
 from onnxq.graph.statements import deciding_numbers, shape_of
 from onnxq.graph.view import Node, Tensor
+from onnxq.options.command_line import without_refused
 from onnxq.run import trt
-from onnxq.targets import COMPILER, Target, load_target, with_plugin
+from onnxq.targets import COMPILER, NAMES, Target, load_target, with_plugin
 
 _ADVICE = (
     "{title} has no importer for it: replace it before the export, cut the model in front of it, or "
@@ -44,11 +46,12 @@ def unsupported(model: Model, target: Target) -> list[NotTaken]:
         if flag:
             reason = f"how many dimensions input {entry.name!r} has is not known"
             lacks.append(NotTaken("", "", reason, f"state it: onnxq sanitize {flag}"))
+    takes = named(model)
     for graph in model.graphs():
         for raw in graph.nodes:
             node = Node(model, raw)
             for reason, advice in _refusals(node, target):
-                lacks.append(NotTaken(node.name, node.op, reason, advice))
+                lacks.append(NotTaken(node.name, node.op, reason, without_refused(advice, takes)))
     return lacks
 
 
@@ -101,10 +104,16 @@ def _refusals(node: Node, target: Target) -> list[tuple[str, str]]:
     if node.op in target.unsupported:
         return [(f"{target.title} does not take {node.op}", advice)]
     return [
-        (f"{target.title} does not take {has}", _advice(node, name))
+        (f"{target.title} does not take {has}", _later(name) + _advice(node, name))
         for name, has in needs(node).items()
         if name in target.lacks
     ]
+
+
+def _later(feature: str) -> str:
+    """The release from which on TensorRT has a feature, where a table says one."""
+    releases = (load_target(name).since.get(feature) for name in NAMES)
+    return next((f"build with TensorRT {release} or a newer one, or " for release in releases if release), "")
 
 
 def _is_plugin(node: Node) -> bool:

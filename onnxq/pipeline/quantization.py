@@ -564,6 +564,8 @@ class Quantization:
                 job, options, sampling, self._given, prepared, bounded(prepared)
             )
             stats = ranging.statistics(cache=self._header is not None)
+            ranging = ranging.without(stats.without_values(prepared.measured), stats.samples)
+            draft, request = ranging.prepared.draft, replace(request, drafted=ranging.prepared.drafted)
             ranges = ranging.ranges(stats)
             decides = sampling.confirms and self._pursuit is not None and self._pursuit.goal.is_set
             job, expected = references(job, options, sampling, prepared.unedited, confirms=decides)

@@ -67,7 +67,6 @@ class Ranging:
         if cache:
             wanted = tuple(dict.fromkeys((*wanted, *activations(plan, prepared.floats))))
         stated = {*self._stated(plan), *(n for n, rule in prepared.layers.items() if rule.amax is not None)}
-        held.require_values([name for name in wanted if name not in stated])
         missing = [name for name in wanted if name not in held.tensors and name not in stated]
         if self._sampling.source is None:
             fixed = self._fixed(prepared.measured)
@@ -80,6 +79,23 @@ class Ranging:
             return held
         measured = self._measured(missing, ends)
         return replace(measured, tensors={**held.tensors, **measured.tensors}) if held.tensors else measured
+
+    def without(self, empty: Sequence[str], samples: int) -> Ranging:
+        """The same with what reads tensors without values in float, which is noted.
+
+        Raises:
+            UserError: nothing is left to be quantized.
+        """
+        before, prepared = self.prepared.draft, self.prepared.without(empty)
+        if not empty or prepared.draft.plan == before.plan:
+            return self
+        more = f" (and {len(empty) - 1} more)" if empty[1:] else ""
+        told = f"tensor {empty[0]!r}{more} has no values in any of the {samples} calibration samples"
+        if before.plan.planned and not prepared.draft.plan.planned:
+            hint = "give samples that exercise this part of the model, or keep it in float"
+            raise UserError(told, hint=hint)
+        self._job.notes.append(f"{told}: what reads it stays in float")
+        return Ranging(self._job, self._options, self._sampling, self._given, prepared, self._bounded)
 
     def ranges(self, stats: Stats) -> Ranges:
         """The range of each tensor, by any method."""

@@ -18,7 +18,8 @@ from onnxq.pipeline.result import Result
 from onnxq.rewrite.engine import RewriteReport
 from onnxq.rewrite.proof import BY_DEFINITION
 from onnxq.run import trt
-from onnxq.run.refusal import is_lack, is_valid, plain, refusal
+from onnxq.run.plain_words import plain
+from onnxq.run.refusal import is_lack, is_valid, refusal
 from onnxq.targets import load_target
 
 

@@ -15,7 +15,9 @@ from onnxq.base.errors import Fault, UserError, cause_of
 from onnxq.base.reason import Reason
 from onnxq.emit.files import save_model
 from onnxq.graph.model import Model
+from onnxq.graph.named import named
 from onnxq.graph.spool import LARGE, weight_bytes
+from onnxq.options.command_line import without_refused
 from onnxq.options.settings import Prove
 from onnxq.rewrite.changes import Change
 from onnxq.rewrite.engine import RewriteReport, Unsettled, rewrite
@@ -92,12 +94,15 @@ class Sanitizing:
 
     def _attempt(self, model: Model, whole: WholeModel | None, limit: int | None = None) -> RewriteReport:
         """Runs the rules; once more after sizes that changes rely on are written into the inputs."""
-        report = RewriteReport()
+        report, takes = RewriteReport(), named(model)
         self._rewrite(model, report, whole, limit)
         if model.assumed and (limit is None or len(report.changes) < limit):
             model.bind_dims(model.assumed)
             model.infer_shapes()
             self._rewrite(model, report, whole, limit)
+        report.near_misses = [
+            replace(one, reason=without_refused(one.reason, takes)) for one in report.near_misses
+        ]
         return report
 
     def _rewrite(

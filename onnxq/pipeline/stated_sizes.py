@@ -12,7 +12,7 @@ from onnxq.graph.deciders import deciding_inputs
 from onnxq.pipeline.job import Job
 from onnxq.run import ort
 from onnxq.run.blame import runs_on_made_up, sizes_that_run
-from onnxq.run.refusal import plain
+from onnxq.run.plain_words import plain
 
 
 def refuse_sizes(job: Job) -> None:

@@ -55,6 +55,31 @@ def left_float(plan: QuantPlan, why: Mapping[str, str], ops: Mapping[str, str]) 
     )
 
 
+def readers_of_nothing(plan: QuantPlan, empty: Collection[str]) -> dict[str, list[str]]:
+    """The nodes that read pairs of tensors without values, by tensor.
+
+    What only repeats such tensors has no values either: behind a Reshape, say, but not behind a Concat that
+    reads values as well.
+
+    Args:
+        plan: the plan.
+        empty: the tensors without values, of those that are measured.
+    """
+    readers = {site.tensor: site.readers for site in plan.sites if site.kind == "activation"}
+    tensor_of = {edge: tensor for tensor, edges in readers.items() for edge in edges}
+    sources = grouped(
+        (need.of, tensor_of[need.edge]) for need in plan.needs if need.of and need.edge in tensor_of
+    )
+    without = set(empty)
+    todo = deque(without)
+    while todo:
+        todo.popleft()
+        new = {name for name, of in sources.items() if name not in without and without.issuperset(of)}
+        without |= new
+        todo.extend(new)
+    return {name: [edge.node for edge in readers[name]] for name in sorted(without) if name in readers}
+
+
 def _ordered(plan: QuantPlan, sites: Sequence[Site]) -> list[Site]:
     """Sites in the order in which the rules ask for them: those of layers, then what is moved to these."""
     site_of = {edge: site for site in sites for edge in site.readers}

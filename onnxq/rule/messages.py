@@ -30,6 +30,9 @@ _ALL_OF_IT = 0.9
 _OF_ANY = 0.8
 """What is said of any node counts less than what is known of one."""
 
+_GENERAL = (1.0, _OF_ANY, _ENOUGH)
+"""How much an entry counts, by how little it says."""
+
 _NEAR = 0.9
 """What is as near as this to the best is shown beside it."""
 
@@ -72,18 +75,19 @@ def known_of(message: str, rules: Sequence[Rule], targets: Sequence[Target]) -> 
     lines = [*(line for _, line in quoted), *(said.seen for said in SAID.values() if not said.mark)]
     weights = _weights(lines)
     words, operators = list(dict.fromkeys(_words(message))), set(_operators(message))
+    named, says_little = {*operators, *_asked_for(message)}, _of_any_node(message)
     entries = []
     for rule, line in quoted:
         score = _score(line, words, weights)
-        if operators:  # of several rules that quote a message, that for the operator
-            score *= 1.0 if operators & {*_roots(rule), *_operators(line)} else 0.75
+        if not named & {*_roots(rule), *_operators(line)}:  # it is for another operator, or for none
+            score *= 0.0 if says_little or _of_any_node(line) else 0.75 if named else 1.0
         entries.append(Match("rule", rule.id, line, rule.summary, score))
     for name, said in SAID.items():
         if said.mark:
             score = float(re.search(said.mark, message, re.IGNORECASE | re.DOTALL) is not None)
         else:
             score = _score(said.seen, words, weights)
-        score *= _OF_ANY if said.general else 1.0
+        score *= _GENERAL[said.general]
         entries.append(Match("advice", name, said.seen, said.do, score))
     any_node = any(one.summary == ANY_NODE and one.score >= _ENOUGH * _OF_ANY for one in entries)
     entries += _of_operators(operators, rules, targets, any_node=any_node)
@@ -91,6 +95,8 @@ def known_of(message: str, rules: Sequence[Rule], targets: Sequence[Target]) -> 
     for match in sorted(entries, key=lambda match: (-match.score, -len(set(_words(match.quoted))))):
         if match.score >= _ENOUGH:
             best.setdefault(match.name, match)
+    if any(match.kind == "rule" and match.quoted for match in best.values()):  # which says more
+        best = {name: one for name, one in best.items() if name not in SAID or not SAID[name].general}
     top = max((match.score for match in best.values()), default=0.0)
     near = [match for match in best.values() if match.score >= _NEAR * top]
     if len(near) > _MOST:  # what so many rules quote says nothing of which one
@@ -150,6 +156,28 @@ def _operators(message: str) -> Iterator[str]:
     for word in re.findall(r"(?:\b|check|import|parse)([A-Z][A-Za-z0-9]+)", message):
         if word in operator_names():
             yield word
+
+
+def _asked_for(message: str) -> Iterator[str]:
+    """The operators that a message says it is about, those that are none of ONNX's among them."""
+    for names in re.findall(_OPERATOR, message):
+        yield from filter(None, names)
+
+
+_OPERATOR = r"for op: ?(\w+)|operator: ?(\w+)|node number \d+ \[(\w+)|In function (?:import|check|parse)(\w+)"
+
+
+def _of_any_node(line: str) -> bool:
+    """Whether a line says no more than that a node is not taken."""
+    operators = {name.lower() for name in _operators(line)}
+    return all(word in operators or _OF_ANY_NODE.fullmatch(word) for word in _words(line))
+
+
+_OF_ANY_NODE = re.compile(
+    r"(?:check|import|parse)\w+|in|node|with|name|and|operator|invalid|unsupported|assertion|failed|false|no|"
+    r"importer|registered|for|op|attempting|to|import|as|plugin|creator|not|found|are|the|version|namespace|correct"
+)
+"""Words that parsers say of any node."""
 
 
 def _roots(rule: Rule) -> set[str]:

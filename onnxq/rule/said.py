@@ -2,28 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 
-
-@dataclass(frozen=True, slots=True)
-class KnownMessage:
-    """A message.
-
-    Attributes:
-        seen: it, as it is printed.
-        do: the cause and what to do, behind a colon where both are said.
-        costs: what that costs.
-        mark: a regular expression for what no other message has, in upper or lower case, which is looked for
-            in whatever is pasted; "": the words of `seen` are compared.
-        general: whether it says little: what else is known of the other lines goes before it.
-    """
-
-    seen: str
-    do: str
-    costs: str
-    mark: str = ""
-    general: bool = False
-
+from onnxq.rule.known_message import KnownMessage
+from onnxq.rule.said_around import AROUND
+from onnxq.rule.said_building import BUILDING
 
 _AXES = "the axes are an input: onnxq sanitize --freeze AXES=0, by the input's name, and the axis that it is"
 ANY_NODE = (
@@ -37,7 +20,7 @@ _BRANCHES = (
 _TYPES = "fp16|bf16|int8|fp8|int4|fp4"
 _TRT = r"(TRT|TensorRT|nvinfer|tactic|trtexec|virtualMemoryBuffer|Error Code)"
 
-SAID = {
+SAID: Mapping[str, KnownMessage] = {
     "runtime-axes": KnownMessage(
         "Axis input must resolve to a build-time constant (an initializer or a ...)!",
         _AXES,
@@ -69,6 +52,7 @@ SAID = {
         "onnxq check MODEL names the tensor, and what repairs it: onnxq sanitize writes many types "
         "in wider ones",
         "memory, where a type becomes a wider one",
+        r"unsupported (onnx )?data ?type|convert_?onnx_?weights|inputs must not be Int32",
     ),
     "runtime-zero-point": KnownMessage(
         "IQuantizeLayer/IDequantizeLayer has zero_point which is not an initializer.",
@@ -107,25 +91,32 @@ SAID = {
         "No importer registered for op: ...",
         ANY_NODE,
         "see the rule or the advice that the message leads to",
-        general=True,
+        r"no importer registered for op",
+        general=1,
     ),
     "no-plugin": KnownMessage(
         "Plugin not found, are the plugin name, version, and namespace correct?",
         ANY_NODE,
         "see the rule or the advice that the message leads to",
-        general=True,
+        r"plugin not found, are the plugin|and namespace correct\?",
+        general=1,
     ),
     "unsupported-node": KnownMessage(
         "UNSUPPORTED_NODE: false",
         ANY_NODE,
         "see the rule or the advice that the message leads to",
-        general=True,
+        r"UNSUPPORTED_NODE|INVALID_NODE|UNSUPPORTED_GRAPH|INVALID_GRAPH.{0,40}parse|\bInvalid Node - ",
+        general=1,
     ),
     "parsing": KnownMessage(
         "While parsing node number 5 [...]:",
         ANY_NODE,
         "see the rule or the advice that the message leads to",
-        general=True,
+        r"while parsing node number|In function (import|check|parse|unary|elementwise)\w*|op_?importers|"
+        r"onnxOpCheckers|onnx2trt|importerUtils|Func of the error:|"
+        r"misaligns? with the|was not registered|failed to create layer|match up for the \w+ operator|"
+        r"failed to (import|convert|squeeze|unsqueeze) .{0,40}(node|tensor|initializer|scalar)",
+        general=1,
     ),
     "dense_weights": KnownMessage(
         "This version of TensorRT does not support the sparse_value attribute",
@@ -139,14 +130,19 @@ SAID = {
         "precision; build that without the flag",
         "a file for each precision",
         rf"unknown option:? *--({_TYPES}|best|precision)\b|BuilderFlag\W+(k|.*attribute '?)?({_TYPES})\b"
-        rf"|\bk({_TYPES})\b.{{0,40}}BuilderFlag|no (attribute|member).{{0,9}}platform_?has_?fast",
+        rf"|\bk({_TYPES})\b.{{0,40}}BuilderFlag|no (attribute|member)\W+(named "
+        rf")?\W*platform_?has_?fast|no (attribute|member)\W+(named )?\W*(STRONGLY_TYPED|setComputePrecision)"
+        rf"|strongly.?typed.{{0,80}}(precision|BuilderFlag|FP16|INT8|flag)|(precision|BuilderFlag\w*|"
+        rf"set_?(precision|"
+        rf"output_?type)).{{0,80}}strongly.?typed",
     ),
     "precision-by-layer": KnownMessage(
         "Unknown option: --layerPrecisions",
         "TensorRT 11 takes no types of layers from outside the file: onnxq quantize MODEL --calib DATA "
         "--keep-float NAME leaves a layer in float, --body says which",
         "the layer is not in int8",
-        r"unknown option:? *--(layerPrecisions|layerOutputTypes|layerDeviceTypes|precisionConstraints)"
+        r"--precisionConstraints flag is set|unknown option:? *--(layerPrecisions|layerOutputTypes|"
+        r"layerDeviceTypes|precisionConstraints)"
         r"|(OBEY|PREFER)_PRECISION_CONSTRAINTS"
         r"|no (attribute|member)\W+(named )?\W*(set_precision|setPrecision|set_output_type|setOutputType|"
         r"precision\b|precision_is_set|precisionIsSet|output_type_is_set)\b",
@@ -167,7 +163,8 @@ SAID = {
         "the calibrator of TensorRT 10 or older gave no batch: onnxq quantize MODEL --calib DATA --target "
         "tensorrt-10 calibrates without it, and writes Q/DQ pairs",
         "the time of calibrating",
-        r"no scaling factors detected|calibration failure",
+        r"no scaling factors detected|calibration failure|while configuring INT8 mode|symbol is not concrete|"
+        r"DynamicRange.{0,80}min_ <= max_|calibrator specified",
     ),
     "no-scales": KnownMessage(
         "Missing scale and zero-point for tensor x, expect fall back to non-int8 implementation",
@@ -207,7 +204,8 @@ SAID = {
         r"no (attribute|member)\W+(named )?\W*(num_?bindings|get_?binding_?\w+|binding_?is_?input|"
         r"getNbBindings|"
         r"set_?binding_?shape|execute_async(_v2)?\b|enqueueV2|max_?workspace_?size|setMaxWorkspaceSize|"
-        r"max_?batch_?size|build_?cuda_?engine|build_?engine|EXPLICIT_BATCH|kEXPLICIT_BATCH|destroy\b)",
+        r"max_?batch_?size|setShapeValues|build_?cuda_?engine|build_?engine|EXPLICIT_BATCH|"
+        r"kEXPLICIT_BATCH|destroy\b)",
     ),
     "no-engine": KnownMessage(
         "'NoneType' object has no attribute 'create_execution_context'",
@@ -215,9 +213,10 @@ SAID = {
         "rules explain --message; onnxq check MODEL says what the parser does not take",
         "nothing",
         r"'NoneType' object has no attribute '(create_execution_context|serialize|num_io_tensors|"
-        r"num_bindings)"
-        r"|deserialize_cuda_engine\(\): incompatible function arguments",
-        general=True,
+        r"num_bindings|set_binding_shape|set_input_shape|execute_\w+|get_binding\w+|get_tensor_\w+)"
+        r"|deserialize_cuda_engine\(\): incompatible function arguments|invalid engine\. please ensure|"
+        r"could not deserialize engine|trt_?engine != nullptr|got invalid engine",
+        general=1,
     ),
     "engine-of-another-version": KnownMessage(
         "Serialization assertion stdVersionRead == serializationVersion failed. Version tag does not match",
@@ -225,6 +224,7 @@ SAID = {
         "line that onnxq quantize printed and its report has; --versionCompatible is for later releases",
         "the time of building",
         r"version ?tag does not match|VersionRead ==|serialized engine version|"
+        r"expecting library version|engine plan file is .{0,40}(version|incompatible with)|"
         r"plan file is not compatible with this version|engine deserialization failed",
     ),
     "no-engine-file": KnownMessage(
@@ -232,7 +232,8 @@ SAID = {
         "the file is no engine of this TensorRT, or is cut short: an ONNX file is built first, and an engine "
         "of TensorRT-RTX is none of TensorRT; copy it in binary, or build it again",
         "the time of building",
-        r"magic ?tag|does not match archive size|size of serialized engine",
+        r"magic ?tag|does not match archive size|size of serialized engine|error opening engine file|"
+        r"failed to load engine from file",
     ),
     "engine-of-another-gpu": KnownMessage(
         "Using an engine plan file across different models of devices is not recommended",
@@ -263,7 +264,9 @@ SAID = {
         "MODEL --calib DATA --profile x=1x3x8x8:1x3x8x8:1x3x8x8, or give trtexec "
         "--memPoolSize=workspace:1024; onnxq memory MODEL says what activations take",
         "smaller inputs or batches; slower kernels with a small workspace",
-        rf"(?=.*{_TRT})(?=.*(out ?of ?memory|insuff?icient memory|memory allocation (error|fail)|"
+        rf"cuda failure:? (2: )?out of memory|(?=.*{_TRT})(?=.*(out ?of ?memory|insuff?icient memory|"
+        rf"memory allocation (error|fail)|"
+        rf"memory is insufficient|"
         rf"memory .{{0,40}}could not be allocated))",
     ),
     "no-kernel": KnownMessage(
@@ -287,7 +290,9 @@ SAID = {
         "init_libnvinfer_plugins for NVIDIA's own, ctypes.CDLL or trtexec --staticPlugins=LIB.so for "
         "yours; onnxq check MODEL names nodes that a rule could repair",
         "nothing",
-        r"(cannot|could not|failed to) (find|deserialize|locate) plugin|IPluginCreator not found",
+        r"(cannot|could not|failed to) (find|deserialize|locate) plugin|IPluginCreator not found|"
+        r"getPluginCreators?\b|initLibNvInferPlugins|plugin .{0,40}could not be (loaded|found)|"
+        r"custom layer .{0,60}not (found|registered)",
     ),
     "outside-profile": KnownMessage(
         "Supplied binding dimension [10,3,128,64] for bindings[0] exceed min ~ max range at index 0",
@@ -312,7 +317,7 @@ SAID = {
         "quantize and sanitize print with --profile x=1x3x8x8:4x3x8x8:8x3x8x8",
         "the engine is tuned for the usual of the three sizes",
         r"dynamic dimensions required|missing dimensions in profile|number of dimensions is \d+ but profile|"
-        r"is not set for all|optimization profile is missing",
+        r"is not set for all|optimization profile is missing|no optimization profile has been defined",
     ),
     "sizes-that-contradict": KnownMessage(
         "kOPT values for profile 0 violate shape constraints: broadcast with incompatible dimensions",
@@ -321,6 +326,9 @@ SAID = {
         "symbol; state these alike",
         "nothing",
         r"violate shape constraints|must be conformable|IOptimizationProfile::setDimensions|"
+        r"MIN ?<= ?OPT ?<= ?MAX|profile is not valid|incompatible dimensions|cannot broadcast with|"
+        r"broadcast\(x\.d|"
+        r"residual->extent|dimension \d+ never exceeds|contains a 0 dimension|min dimension of 0|"
         r"values? of this profile is not valid",
     ),
     "no-such-input": KnownMessage(
@@ -337,7 +345,7 @@ SAID = {
         "each input and output needs memory of the GPU before it runs: set_tensor_address(name, pointer) for "
         "all of get_tensor_name(0) to num_io_tensors - 1; onnxq inspect MODEL lists them",
         "nothing",
-        r"address is not set for",
+        r"address is not set for|profileObliviousBindings|OutputAllocator",
     ),
     "calibrator-and-pairs": KnownMessage(
         "Calibrator won't be used in explicit quantization mode.",
@@ -375,10 +383,10 @@ SAID = {
         "where no other [E] line names a node, the file is not there, is cut short, or is no ONNX file (a "
         "pointer of git-lfs, say): onnxq inspect MODEL says what it is",
         "nothing",
-        r"failed to parse onnx (model|file)|error parsing text-format|"
+        r"MODEL_DESERIALIZE_FAILED|failed to parse onnx (model|file)|error parsing text-format|"
         r"could not open (onnx )?(model )?file|protobuf parsing failed|"
         r"error parsing message with type 'onnx|protobuf\S*DecodeError|failed to parse the model",
-        general=True,
+        general=1,
     ),
     "opset": KnownMessage(
         "ONNX Runtime only *guarantees* support for models stamped with official released onnx "
@@ -386,7 +394,8 @@ SAID = {
         "the model is newer than what reads it: export it with an earlier opset, or take a newer release; "
         "onnxq check MODEL --target NAME says which opset a TensorRT documents",
         "another export",
-        r"official released onnx opset|opset.{0,60}(under development|not support|unsupported|"
+        r"official released onnx opset|newer ir_version|ir_version.{0,60}built against|unsupported "
+        r"onnx opset|(?<!to ONNX )opset.{0,60}(under development|not support|unsupported|"
         r"newer|maximum)|unsupported.{0,20}opset|"
         r"unsupported model IR version",
     ),
@@ -396,13 +405,15 @@ SAID = {
         "half precision leave them; give the float32 model to onnxq sanitize --body fp16",
         "another file",
         r"I\w+Layer.{0,120}(incompatible (input )?types|same (data ?)?types?\b)|"
-        r"operation \w+ has incompatible (input )?types",
+        r"operation \w+ has incompatible (input )?types|input type \w+, output type \w+|"
+        r"inputs? of \w+ to be of the same type|must have the same (data ?)?type",
     ),
     "beyond-float16": KnownMessage(
         "had the following issues when converted to FP16: Subnormal FP16 values detected",
         "values do not fit float16: onnxq sanitize MODEL --body fp16 --calib DATA keeps in float32 what "
         "float16 does not hold; --body bf16 has the range of float32",
         "some layers in float32",
+        r"layernorm (nodes )?(in FP16|after self-attention)|float32 number \S+ will be truncated|"
         r"issues when converted to FP16|subnormal FP16|in FP16 may cause overflow|(exceed|"
         r"greater).{0,30}max fp16",
     ),
@@ -414,8 +425,12 @@ SAID = {
         "TensorRT 11 from 1.27 on",
         "nothing",
         r"(lib)?(nvinfer\w*|nvonnxparser\w*)(_\d+)?(\.so|\.dll)|onnxruntime_providers_tensorrt|"
-        r"platformHasFast|"
-        r"failed to create TensorrtExecutionProvider|install TensorRT libraries|nvinfer_builder_resource",
+        r"failed to create TensorrtExecutionProvider|DLL load failed while importing tensorrt|"
+        r"failed to create CUDAExecutionProvider|Could "
+        r"not find TensorRT|undefined (reference|symbol).{0,60}"
+        r"(nvinfer|nvonnxparser|createInfer)|EP_FAIL.{0,40}could not open shared library|"
+        r"ExecutionProvider_Tensorrt.{0,40}(shared )?library|install TensorRT libraries|"
+        r"nvinfer_builder_resource",
     ),
     "no-provider": KnownMessage(
         "Specified provider 'TensorrtExecutionProvider' is not in available provider names",
@@ -429,8 +444,9 @@ SAID = {
         "TensorRT did not take a part that onnxruntime gave it: onnxq check MODEL names what the target does "
         "not take, onnxq sanitize MODEL repairs it",
         "nothing",
-        r"TensorRT EP (could not|failed)|EP_FAIL.*TensorRT|TensorRT input: .{0,200}no shape specified",
-        general=True,
+        r"TensorRT EP (could not build|could not create|failed)|EP_FAIL.*TensorRT|non-zero status "
+        r"code returned while running TRTKernel",
+        general=1,
     ),
     "driver": KnownMessage(
         "CUDA initialization failure with error: 35",
@@ -442,9 +458,11 @@ SAID = {
     ),
     "gpu-too-old": KnownMessage(
         "Target GPU SM 61 is not supported by this TensorRT release",
-        "this release has no kernels for the GPU: build with an older TensorRT that has, and make the file "
-        "for it, onnxq quantize MODEL --calib DATA --target tensorrt-8.6",
-        "an older TensorRT",
+        "this release has no kernels for the GPU: a GPU that is newer than the release needs a "
+        "newer TensorRT, "
+        "an old one an older: make the file for it, onnxq quantize MODEL --calib DATA --target tensorrt-8.6",
+        "another TensorRT",
+        r"unsupported SM\b|invalid device function.{0,80}TensorRT|TensorRT.{0,80}invalid device function|"
         r"SM ?\d+ is not supported|(TRT|TensorRT).*no kernel image is available|"
         r"GPU.{0,40}not supported by this (TensorRT )?release",
     ),
@@ -455,8 +473,8 @@ SAID = {
         "buffers from the context's get_tensor_shape after set_input_shape; compute-sanitizer names the "
         "kernel; onnxq check MODEL knows what some releases miscompute",
         "nothing",
-        rf"(?=.*({_TRT}|Cuda Runtime|enqueue))(?=.*(illegal memory access|misaligned address|invalid "
-        r"argument))",
+        rf"(?=.*({_TRT}|Cuda Runtime|enqueue|executeMemcpy))(?=.*(illegal memory access|misaligned address|"
+        r"(Cuda Runtime|Cuda Error).{0,40}invalid argument))",
     ),
     "trtexec-option": KnownMessage(
         "Unknown option: --workspace",
@@ -479,7 +497,8 @@ SAID = {
         "rest on the "
         "GPU; fix sizes by onnxq sanitize MODEL --shape x=1x3x224x224",
         "the layers that fall back cost copies",
-        r"\bDLA\b.{0,80}(not supported|cannot run|not support|fall)|not supported on DLA",
+        r"canRunOnDLA|dlaEngineCount|setDeviceType|unable to (set|use) DLA|\bDLA\b.{0,80}(not "
+        r"supported|cannot run|not support|fall)|not supported on DLA",
     ),
     "timing-cache": KnownMessage(
         "Detected invalid timing cache, setup a local cache instead",
@@ -493,16 +512,23 @@ SAID = {
         "DATA says how "
         "near and whether answers are kept, onnxq analyze FLOAT INT8 --data DATA which layers cost it",
         "nothing",
-        r"difference exceeds tolerance|exceeds? tolerance .{0,40}rel",
+        r"FAILED \| Mismatched outputs|will not compare outputs of different shapes|difference "
+        r"exceeds tolerance|exceeds? tolerance .{0,40}rel",
     ),
     "build-ended": KnownMessage(
         "Failed to create engine from model or file.",
         "this line says only that building ended: the first [E] line above says why; give that one; onnxq "
         "check MODEL asks parser and compiler without a GPU",
         "nothing",
+        r"(?=.*(TRT|TensorRT|ONNX|trtexec))(could not|fail\w*|error while|unable to) (to )?(create|creating|"
+        r"build|building) .{0,12}engine|"
+        r"backend strateg(y|ies)|export failure.{0,60}TensorRT|"
+        r"TensorRT: export failure|"
         r"failed to create engine from model|engine could not be created|building engine failed|"
         r"engine set up failed|assertion engine\w*(ptr)? != nullptr|&&&& FAILED TensorRT",
-        general=True,
+        general=1,
     ),
+    **BUILDING,
+    **AROUND,
 }
 """By a name."""

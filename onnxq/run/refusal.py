@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import onnx
@@ -13,6 +12,7 @@ from onnxq.graph.source import without_graph
 from onnxq.graph.spool import weight_bytes
 from onnxq.graph.types import dtype_of, value_info
 from onnxq.run import ort
+from onnxq.run.plain_words import plain
 
 # A model with more bytes of weights is first tried without the large ones: what refuses it seldom reads them.
 _MUCH, _LARGE = 1 << 26, 1 << 12
@@ -25,10 +25,6 @@ _LACKS = (
     "is not a registered function/op",
     "No Op registered for",
     "No opset import",
-)
-_CODE = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
-_WHERE = re.compile(
-    r"^(Load model from .*? failed: ?|Exception during initialization: |This is an invalid model\. )"
 )
 
 
@@ -60,14 +56,6 @@ def is_valid(model: onnx.ModelProto) -> bool:
     except Exception:  # of several classes
         return False
     return True
-
-
-def plain(text: str) -> str:
-    """Onnxruntime's words without its codes."""
-    text, before = _CODE.sub("", text), ""
-    while text != before:
-        text, before = _WHERE.sub("", text), text
-    return text
 
 
 def _refused(model: onnx.ModelProto, data_dir: Path | None) -> str | None:

@@ -25,18 +25,15 @@ import onnxruntime
 
 from onnxq.base import interrupts
 from onnxq.base.memory_bound import bound_left
+from onnxq.base.progress import LOG
 from onnxq.base.remarks import remark
-from onnxq.base.shown import shorten
+from onnxq.base.shown import cut
 from onnxq.graph.half import speaks_half
 from onnxq.run.opening import Level, SessionSettings
+from onnxq.run.plain_words import plain
 
 _CHILD = (sys.executable or "python", "-m", "onnxq.run.trial_child")
 _LOWER: dict[Level, Level] = {"all": "extended", "extended": "basic", "basic": "off"}
-_LEFT: dict[Level, str] = {
-    "extended": "all but the last of its optimizations",
-    "basic": "its basic optimizations alone",
-    "off": "none of its optimizations",
-}
 
 
 class Crashed(Exception):
@@ -83,11 +80,15 @@ def open_session(source: bytes | str, settings: SessionSettings, risky: bool) ->
 
 
 def _tell(failure: Exception, level: Level) -> None:
-    what = shorten(str(failure).strip().partition("\n")[0], 100)
-    remark(
-        f"onnxruntime {onnxruntime.__version__} fails while it optimizes the model: it was run with "
-        f"{_LEFT[level]}, which takes longer and changes nothing else ({what})"
-    )
+    """Says at what level a model was opened; to its user only where that takes longer."""
+    what = cut(plain(str(failure).strip().partition("\n")[0]), 100)
+    told = f"onnxruntime {onnxruntime.__version__} fails while it optimizes the model"
+    if level == "off":
+        remark(
+            f"{told}: it was run without optimizations, which takes longer and changes nothing else ({what})"
+        )
+    else:
+        LOG.info("%s: it was run at the level %s (%s)", told, level, what)
 
 
 def try_in_child(source: bytes | str, settings: SessionSettings) -> None:

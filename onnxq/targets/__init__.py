@@ -69,6 +69,7 @@ class Target:
         compiler: what the compiler that can be installed here is to it: its `own`; one of its `generation`,
             which takes and refuses the same models; or `none` of either.
         miscomputes: what releases of it are known to compute wrongly, without a word, by the names of checks.
+        since: the features that it has from a later release on, each with that release.
         source: where the table is from.
     """
 
@@ -92,6 +93,7 @@ class Target:
     tool: str = "trtexec"
     compiler: Compiler = "none"
     miscomputes: frozenset[str] = frozenset()
+    since: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_compiled_here(self) -> bool:
@@ -226,6 +228,7 @@ def _target(name: str, data: Mapping[str, Any]) -> Target:
         tool=data.get("tool", base.tool if base else "trtexec"),
         compiler=data.get("compiler", base.compiler if base else "none"),
         miscomputes=frozenset(data.get("miscomputes", base.miscomputes if base else ())),
+        since=data.get("since", base.since if base else {}),
     )
 
 
@@ -248,6 +251,7 @@ _READERS: Mapping[str, tables.Reader] = {
     "explains": tables.truth, "tool": tables.text,
     "compiler": tables.choice("compiler", ("own", "generation", "none")), "miscomputes": tables.texts,
     "advice": tables.table, "limits": tables.table, "formats": tables.table,
+    "since": tables.table,
 }  # fmt: skip
 
 

@@ -467,7 +467,7 @@ class _Fitting:
         )
         return UserError(
             f"--task {self._stated.text!r} does not fit the model: {why}",
-            hint=hint or f"its outputs are {shapes}; docs/tasks.md has the layouts",
+            hint=hint or f"its outputs are {shapes}; onnxq help layout says how they are stated",
         )
 
 

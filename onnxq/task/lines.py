@@ -24,7 +24,7 @@ def greatest(layout: Lines, values: Mapping[str, Any]) -> np.ndarray:
         raise UserError(
             f"output {layout.output!r} has the shape {list(value.shape)}, and is to be "
             "[batch, positions, characters]",
-            hint="state another layout with --task, see docs/tasks.md",
+            hint="state another layout with --task: onnxq help layout",
         )
     found = value.argmax(-1)
     found = np.where(found == value.shape[-1] - 1, -1, found)  # the last is -1

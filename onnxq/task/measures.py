@@ -371,5 +371,5 @@ def _map(layout: DenseMap, reference: Named, candidate: Named) -> list[Count]:
 def _no(output: str, value: np.ndarray, wanted: str) -> UserError:
     return UserError(
         f"output {output!r} has the shape {list(value.shape)}, and is to be {wanted}",
-        hint="state another layout with --task, see docs/tasks.md",
+        hint="state another layout with --task: onnxq help layout",
     )

@@ -36,7 +36,7 @@ def moved_points(layout: Points, wanted: np.ndarray, given: np.ndarray) -> np.nd
         raise UserError(
             f"output {layout.output!r} has the shape {list(wanted.shape)}, and is to be points of "
             f"{layout.dims} numbers",
-            hint="state another layout with --task, see docs/tasks.md",
+            hint="state another layout with --task: onnxq help layout",
         )
     ours, theirs = (
         np.asarray(one, np.float64).reshape(len(rows), -1, layout.dims) for one in (wanted, given)
@@ -57,7 +57,7 @@ def kept_of_map(layout: DenseMap, wanted: np.ndarray, given: np.ndarray) -> np.n
         raise UserError(
             f"output {layout.output!r} has the shape {list(wanted.shape)}, and is to be "
             f"[batch, {2 if layout.what == 'flow' else 'channels'}, height, width]",
-            hint="state another layout with --task, see docs/tasks.md",
+            hint="state another layout with --task: onnxq help layout",
         )
     kept = {"depth": _depth, "flow": _flow, "image": _image}[layout.what]
     return np.array([kept(*pair) for pair in zip(wanted.astype(float), given.astype(float), strict=True)])

@@ -62,7 +62,7 @@ NAMED: Mapping[str, str] = {
 """Layouts that have a name: what they stand for."""
 
 TASKS = tuple(SOURCES)
-_FORM = "TASK or TASK:LAYOUT, as in classify, or detect:boxes=0:4,scores=4:,cxcywh; see docs/tasks.md"
+_FORM = "TASK or TASK:LAYOUT, as in classify, or detect:boxes=0:4,scores=4:,cxcywh: onnxq help layout"
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ def vectors(layout: Vectors, values: Mapping[str, Any], feeds: Mapping[str, np.n
     if value.ndim < 2:
         raise UserError(
             f"output {layout.output!r} has the shape {list(value.shape)}, and is to be [batch, size]",
-            hint="state another layout with --task, see docs/tasks.md",
+            hint="state another layout with --task: onnxq help layout",
         )
     if value.ndim == 3:
         value = value[:, 0] if layout.pool == "first" else _mean(value, feeds.get(layout.mask or ""))

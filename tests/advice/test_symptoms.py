@@ -84,7 +84,8 @@ def test_what_lines_say_to_type_is_there() -> None:
         "--minShapes", "--optShapes", "--maxShapes", "--memPoolSize", "--staticPlugins",
         "--versionCompatible",
         "--hardwareCompatibilityLevel", "--workspace", "--explicitBatch", "--minTiming", "--allowGPUFallback",
-        "--onnxrt", "--trt", "--gpus",
+        "--onnxrt", "--trt", "--gpus", "--refit", "--stripWeights", "--loadEngine", "--useCudaGraph",
+        "--duration", "--upgrade",
     }  # fmt: skip
     for one in TABLE.entries:
         assert set(re.findall(r"(?<![\w-])--[a-zA-Z][\w-]*", one.repair)) <= flags | others, one.code

@@ -167,5 +167,9 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
         residual(TANH),
         residual("k2 = Sigmoid (k)  t0 = Mul (k, k2)"),
     ),
+    "later-release": (
+        "(float[1, 2, 4, 4, 4] x, float[1, 4, 4, 4, 3] g) => (y) { [l] y = GridSample (x, g) }",
+        "(float[1, 2, 4, 4] x, float[1, 4, 4, 2] g) => (y) { [l] y = GridSample (x, g) }",
+    ),
 }  # fmt: skip
 """By check: the mistake, and a model in which the check has to be silent."""

@@ -141,3 +141,35 @@ def test_warnings_and_the_report(tmp_path: Path, onnxq) -> None:
     assert refused.code == 2
     assert "onnxq did not write it" in refused.err
     assert (tmp_path / "mine.json").read_text() == "[1]"
+
+
+SOUND = """(float[batch, samples] x, float[2, batch, 8] h, float[4, 1, SIZE] w) =>
+    (float[batch, 4, frames] y, float[2, batch, 8] g) <int64[1] one = {1}> {
+    u = Unsqueeze (x, one)  [frames] y = Conv <strides = [8]> (u, w)  g = Relu (h) }"""
+
+
+@pytest.mark.parametrize("size", [400, 3000])
+def test_sound_is_compiled_at_a_size_that_windows_fit_into(size: int, tmp_path: Path, onnxq) -> None:
+    save(tmp_path, SOUND.replace("SIZE", str(size)))
+    ran = onnxq("check", "net.onnx", "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json()["findings"] == []
+    profiles = ran.json()["engine"]["profiles"]
+    assert profiles["x"][1][1] >= size
+    assert profiles["h"][1] == [2, 1, 8]  # the batch is the same in all inputs
+
+
+def test_sizes_that_nobody_stated_are_no_error(tmp_path: Path, onnxq) -> None:
+    save(tmp_path, SOUND.replace("SIZE", "40000"))
+    ran = onnxq("check", "net.onnx", "--json")
+    assert ran.code == 0, ran.err
+    (finding,) = ran.json()["findings"]
+    assert (finding["severity"], finding["check"]) == (
+        "note", "unstated-sizes",
+    )  # fmt: skip
+    assert "sizes that nobody stated" in finding["reason"]
+    assert "--profile INPUT=MIN:OPT:MAX" in finding["advice"]
+    stated = onnxq(
+        "check", "net.onnx", "--json", "--profile", "x=1x8:1x8:1x8", "--profile", "h=2x1x8:2x1x8:2x1x8"
+    )
+    assert [one["severity"] for one in stated.json()["findings"]] == ["error"]

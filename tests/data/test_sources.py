@@ -434,6 +434,37 @@ class TestDtypes:
         assert "does not fit float32" in refused({"x": np.full((1, 2, 3), 1e300)}, X)
 
 
+class TestLackingAxes:
+    """Grey pictures of shape [N, 28, 28] for an input [1, 1, 28, 28], say."""
+
+    @pytest.mark.parametrize(
+        ("shape", "full"),
+        [((1, 1, 2, 3), (1, 1, 2, 3)), (("N", 1, 2, 3), (1, 1, 2, 3)), (("N", 2, 3, 1), (1, 2, 3, 1)),
+         (("N", 1, None, "W"), (1, 1, 2, 3))],
+    )  # fmt: skip
+    def test_the_one_reading_is_taken_and_said(self, tmp_path: Path, shape, full) -> None:
+        np.savez(tmp_path / "d.npz", x=DATA)
+        for data in (tmp_path / "d.npz", {"x": DATA}):
+            source = open_source(data, [InputSpec("x", F4, shape)])
+            samples = list(source)
+            assert source.count == len(samples) == 5
+            for sample, row in zip(samples, DATA, strict=True):
+                np.testing.assert_array_equal(sample.feeds["x"], row.reshape(full))
+            (line,) = source.lines
+            stated = "x".join(map(str, ("N", *full[1:])))
+            assert f"with the axis of size 1 that they lack (assumed: data of {stated} state it)" in line
+            assert source.notes == []
+
+    @pytest.mark.parametrize("shape", [("N", 3, 2, 3), ("N", 1, 2, 4), ("N", 1, 1, 2, 3)])
+    def test_others_are_refused(self, shape) -> None:
+        assert refused({"x": DATA}, InputSpec("x", F4, shape))
+
+    def test_what_is_one_sample_stays_one(self) -> None:
+        source = open_source({"x": DATA[:1]}, [InputSpec("x", F4, ("N", 1, 2, 3))])
+        assert [sample.feeds["x"].shape for sample in source] == [(1, 1, 2, 3)]
+        assert "lack" not in source.lines[0]
+
+
 class TestRefusals:
     @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
     def test_not_finite(self, tmp_path: Path, value: float) -> None:

@@ -151,6 +151,81 @@ PASTED = [
     ("[TRT] [E] IExecutionContext::enqueueV3: Error Code 1: Cuda Runtime (an illegal memory access was "
      "encountered)", "memory-access"),
     ("[E] FAILED | Output: 'logits' | Difference exceeds tolerance (rel=1e-05, abs=1e-05)", "outputs-differ"),
+    # the parser, of any node
+    ("[8] No importer registered for op: DCNv2", "no-importer"),
+    ("In node 10 with name: /r and operator: RandomNormalLike (checkFallbackPluginImporter): INVALID_NODE: "
+     'creator && "Plugin not found, are the plugin name, version, and namespace correct?"', "no-plugin"),
+    ("UNSUPPORTED_NODE: Assertion failed: axis >= 0 && axis < nbDims", "unsupported-node"),
+    ("[E] [TRT] ModelImporter.cpp:948: While parsing node number 0 [Erf -> \"/Erf_output_0\"]:", "parsing"),
+    ("onnx2trt_utils.cpp:467: Found unsupported datatype (11) when importing initializer: _c.total_ops",
+     "data-type"),
+    ("ModelImporter.cpp:296 In function importModel: [5] Assertion failed: tensors.count(input_name)",
+     "name-not-made"),
+    ('[5] Assertion failed: toposort(graph.node(), &topoOrder) && "Failed to sort the model topologically."',
+     "not-sorted"),
+    ('thenOutputTensors.size() == elseSGOutputTensors.size() && "The then/else branches of an If '
+     'operator must '
+     'have the same number of outputs."', "branches"),
+    # the builder
+    ("[pointWiseV2Builder.cpp::toExpr::325] Error Code 2: Internal Error (Assertion outScales.size() == 1 "
+     "failed. )", "pairs-of-another-tool"),
+    ("[E] Error[9]: Error Code: 9: Skipping tactic 0xfe80445f7bb61a99 due to exception Assertion vol == 1 "
+     "failed.", "skipped-tactic"),
+    ("[E] Error[4]: /upsample/Resize: resize scale/size must be known at build time",
+     "not-known-when-building"),
+    ("IShuffleLayer /Reshape: reshaping failed for tensor: /a. volume mismatch. Input dimensions [4,84] have "
+     "volume 336 and output dimensions [1,84] have volume 84.", "fixed-sizes"),
+    ("[W] [TRT] Some tactics do not have sufficient workspace memory to run. Increasing workspace size may "
+     "increase performance", "workspace"),
+    ("In node 614 (parseGraph): INVALID_NODE: Invalid Node - /ArgMax std::bad_alloc", "host-memory"),
+    ("[E] [TRT] 4: /conv1/Conv: kernel weights has count 864 but 288 was expected",
+     "weights-of-another-size"),
+    ("Networks with FP8 Q/DQ layers require hardware with FP8 support.", "format-of-gpu"),
+    ("[E] Engine is not refittable", "refit"),
+    ("[W] * GPU compute time is unstable, with coefficient of variance = 4.25%.", "clocks"),
+    ("[W] [TRT] CUDA lazy loading is not enabled. Enabling it can significantly reduce device memory usage.",
+     "remark-of-the-builder"),
+    ("[W] [TRT] Using PreviewFeature::kFASTER_DYNAMIC_SHAPES_0805 can help improve performance", "warning"),
+    ("[06/12/2026-10:02:11] [E] Uncaught exception detected:", "error"),
+    ("[E] Error Code 4: API Usage Error (/norm: IReduceLayer: reduce axes must be within the rank)",
+     "layer-refused"),
+    ("[E] Error[2]: [checkSanity.cpp::checkSanity::148] Error Code 2: Internal Error (Assertion isIOGraph || "
+     "a.size() == b.size() failed. )", "builder-fault"),
+    # programs around it
+    ("torch.onnx.errors.UnsupportedOperatorError: Exporting the operator 'aten::fft_fft2' to ONNX "
+     "opset version "
+     "18 is not supported.", "exporter"),
+    ('  File "modelopt/onnx/quantization/qdq_utils.py", line 541, in _convert\n    assert not y.shape\n'
+     "AssertionError", "model-optimizer"),
+    ("[ONNXRuntimeError] : 1 : FAIL : TensorRT input: 504 has no shape specified. Please run shape inference",
+     "provider-shapes"),
+    ("Since ORT 1.9, you are required to explicitly set the providers parameter when instantiating "
+     "InferenceSession.", "providers-not-given"),
+    ("[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : Could not find an implementation for Conv(11) node",
+     "onnxruntime-operator"),
+    ("ERROR: Deserialize engine failed because file path: /a/model_b1_gpu0_fp32.engine open error", "server"),
+    ("UNAVAILABLE: Internal: unable to create TensorRT engine", "server"),
+    ("IExecutionContext::enqueueV3: Error Code 1: Cuda Runtime (invalid resource handle)", "cuda-library"),
+    ("ERROR: Failed building wheel for tensorrt-cu12", "package-not-installed"),
+    ("error: 'class nvinfer1::IBuilder' has no member named 'buildSerializedNetwork'",
+     "api-of-another-version"),
+    ("TracerWarning: Converting a tensor to a Python boolean might cause the trace to be incorrect.",
+     "tracer"),
+    # of those before, said otherwise
+    ("[TRT] [E] 1: [caskUtils.cpp::createCaskHardwareInfo::852] Error Code 1: Internal Error (Unsupported "
+     "SM: 0x809)", "gpu-too-old"),
+    ("RuntimeError: Failed to build TensorRT engine from network", "build-ended"),
+    ("AssertionError: Error while creating TRT engine from ONNX", "build-ended"),
+    ("[TRT] [E] 6: The engine plan file is generated on an incompatible device, expecting compute 8.6 got "
+     "compute 7.5, please rebuild.", "engine-of-another-gpu"),
+    ("[!] Invalid Engine. Please ensure the engine was built correctly", "no-engine"),
+    ("[E] 4: Specified optimization profiles must satisfy MIN<=OPT<=MAX.", "sizes-that-contradict"),
+    ("ImportError: DLL load failed while importing tensorrt: The specified module could not be found.",
+     "library-not-found"),
+    ("(deserializeOnnxModel): MODEL_DESERIALIZE_FAILED: Assertion failed: model->ParseFromCodedStream(&c)",
+     "no-onnx-file"),
+    ("[W] [TRT] Tactic Device request: 1000MB Available: 680MB. Device memory is insufficient to use tactic.",
+     "out-of-memory"),
 ]  # fmt: skip
 
 UNRELATED = [
@@ -176,6 +251,17 @@ UNRELATED = [
     "make: *** [Makefile:12: all] Error 2",
     "the engine of my car makes a strange noise when it is cold",
     "Unknown option: -z",
+    "RuntimeError: cuDNN error: CUDNN_STATUS_EXECUTION_FAILED",
+    "terminate called after throwing an instance of 'std::bad_alloc'",
+    "[1234:5678:FATAL:file.cc(12)] Check failed: DCHECK(x) failed.",
+    "AttributeError: 'NoneType' object has no attribute 'execute'",
+    "GridSearchCV(refit=True) failed",
+    "ImportError: DLL load failed while importing _imaging: The specified module could not be found.",
+    "RuntimeError: bfloat16 is not supported on CPU device",
+    "error: argument --foo: requires --bar",
+    "sqlalchemy.exc.ArgumentError: could not create engine from the given URL",
+    "ERROR: Failed building wheel for numpy",
+    "ValueError: cannot reshape array of size 6 into shape (4,)",
     "RuntimeError: mat1 and mat2 must have the same dtype, but got Half and Float",
 ]
 
@@ -193,6 +279,16 @@ def test_all_kinds_are_pasted() -> None:
     marked = {name for name, said in SAID.items() if said.mark}
     assert len(PASTED) >= 50
     assert {name for _, name in PASTED} == marked
+
+
+def test_another_operator_is_never_answered_by_a_rule_for_one() -> None:
+    """A rule that quotes what parsers say of any node is for its own operators."""
+    for op in ("RandomNormalLike", "DCNv2", "ATen"):
+        for told in (
+            f"No importer registered for op: {op}",
+            f"operator: {op} (parseNode): INVALID_NODE: Invalid Node",
+        ):
+            assert {match.kind for match in known_of(told, RULES, TARGETS)} == {"advice"}
 
 
 @pytest.mark.parametrize("message", UNRELATED)

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator
 
 from onnxq.checks import Said, check, stated
 from onnxq.checks.answers import RuntimeAnswer
+from onnxq.graph.types import shape_text
 from onnxq.run.trt import Engine, node_of, plain
 
 COMPILER = stated("compiler", "NVIDIA's compiler builds no engine", needs="runtime", severity="error")
+SIZES = stated(
+    "unstated-sizes", "NVIDIA's compiler builds no engine at sizes that nobody stated", needs="runtime",
+    severity="note",
+)  # fmt: skip
+_OF_SIZES = re.compile(
+    r"cannot be negative|must be (positive|conformable)|violates? shape|incompatible dimensions|"
+    r"(exceed|larger than|out of).{0,40}dimension|cannot broadcast|volume",
+    re.IGNORECASE,
+)
+"""Words by which the builder may mean the sizes, and not the model."""
 
 
 @check("parser", "NVIDIA's parser rejects the file", needs="runtime", severity="error")
@@ -35,7 +47,14 @@ def _said(engine: Engine, answer: RuntimeAnswer, advice: str) -> list[Said]:
         return [Said(one.node, one.op, f"NVIDIA's parser: {one.message}", advice) for one in engine.errors]
     node = node_of(engine.reason)
     at = (node, answer.nodes[node].op) if node in answer.nodes else ("", "")
-    return [Said(*at, f"NVIDIA's compiler: {plain(engine.reason)}", advice, check=COMPILER)]
+    reason = plain(engine.reason)
+    if answer.sizes_made_up and engine.profiles and _OF_SIZES.search(reason):
+        sizes = ", ".join(
+            f"{name} {shape_text(tuple(usual))}" for name, (_, usual, _) in engine.profiles.items()
+        )
+        told = f"at {sizes}, sizes that nobody stated, NVIDIA's compiler says: {reason}"
+        return [Said(*at, told, advice or _STATE, check=SIZES)]
+    return [Said(*at, f"NVIDIA's compiler: {reason}", advice, check=COMPILER)]
 
 
 def _advice(answer: RuntimeAnswer, before: Engine, after: Engine) -> str:
@@ -49,8 +68,11 @@ def _advice(answer: RuntimeAnswer, before: Engine, after: Engine) -> str:
     if answer.deciding:
         return "; ".join(answer.deciding)
     if answer.sizes_made_up and before.profiles:
-        return "nobody said how large dynamic inputs are: it may compile with --profile INPUT=MIN:OPT:MAX"
+        return _STATE
     return ""
+
+
+_STATE = "nobody said how large dynamic inputs are: it may compile with --profile INPUT=MIN:OPT:MAX"
 
 
 def _is_beyond(said: Said, answer: RuntimeAnswer) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from onnxq.base.grouped import grouped
 from onnxq.cli.pages.words import counted
 from onnxq.cli.screen import Page
+from onnxq.documents.glossary import page_file
 
 if TYPE_CHECKING:
     from onnxq.advice.symptoms import SymptomTable
@@ -20,7 +21,8 @@ def word_page(word: GlossaryWord) -> Page:
     page.plain(word.text)
     if word.also:
         page.plain(f"also: {', '.join(word.also)}", style="dim")
-    page.plain(f"more: {word.page}", style="dim")
+    if page_file(word.page) is not None:
+        page.plain(f"more: {word.page}", style="dim")
     return page
 
 
@@ -44,7 +46,7 @@ def symptoms_page(table: SymptomTable, *, all_of: bool) -> Page:
     page = Page()
     for group, entries in grouped((one.group, one) for one in table.entries).items():
         title, more = GROUPS[group]
-        page.head(f"{title} (docs/{more})")
+        page.head(title if page_file(f"docs/{more}") is None else f"{title} (docs/{more})")
         if group == "rule" and all_of:
             page.plain(f"{counted(len(entries), 'rule')}: onnxq rules explain --message TEXT finds them")
             continue

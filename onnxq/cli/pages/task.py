@@ -25,7 +25,7 @@ def task_section(page: Page, task: TaskPart | None) -> None:
     if not task.figures:
         page.section("Task", f"not known: {shorten(task.why, _WIDE)}", "dim")
         likely = f"if that is what it is: --task {shorten(task.ask, _WIDE)}; else " if task.ask else ""
-        page.entry(f"{likely}--task says what the model is for: docs/tasks.md", style="dim")
+        page.entry(f"{likely}--task says what the model is for: onnxq help task", style="dim")
         return
     for number, figure in enumerate(task.figures):
         page.section("Task" if number == 0 else "", figure.said)

@@ -1,0 +1,98 @@
+"""What exporters, onnxruntime, CUDA and Python say around TensorRT, and what to do: an entry each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from onnxq.rule.known_message import KnownMessage
+
+AROUND: Mapping[str, KnownMessage] = {
+    "exporter": KnownMessage(
+        "Exporting the operator 'aten::fft_fft2' to ONNX opset version 17 is not supported.",
+        "PyTorch's exporter lacks the operator, not TensorRT: give a higher opset_version or "
+        "dynamo=True, take "
+        "a newer PyTorch, or write the operator of others before the export",
+        "another export",
+        r"exporting the operator|UnsupportedOperatorError|ONNX export (of operator|failed)",
+    ),
+    "tracer": KnownMessage(
+        "TracerWarning: Converting a tensor to a Python boolean might cause the trace to be incorrect.",
+        "PyTorch writes what it computes of the sample's sizes into the file, as a number: "
+        "export with the sizes "
+        "that you use, or with dynamo=True; onnxq check MODEL names a batch that is written into it",
+        "another export",
+        r"TracerWarning|cause the trace to be incorrect",
+    ),
+    "model-optimizer": KnownMessage(
+        "modelopt/onnx/quantization/qdq_utils.py: AssertionError",
+        "the quantizer failed, not TensorRT: onnxq quantize FLOAT --calib DATA quantizes the float model; a "
+        "newer release of the tool may help as well",
+        "the time of calibrating",
+        r"modelopt\b.{0,300}(error|assert|fail|no quantizable)|pytorch_quantization",
+    ),
+    "provider-shapes": KnownMessage(
+        "TensorRT input: 504 has no shape specified. Please run shape inference on the onnx model first.",
+        "onnxruntime wants the shape of each tensor that TensorRT is given: onnxq sanitize MODEL "
+        "writes them, "
+        "with --shape x=1x3x224x224 for dynamic inputs; trt_profile_min_shapes, opt and max name all inputs, "
+        "or none",
+        "nothing",
+        r"has no shape specified|provide all the dynamic shape inputs|no associated shape profiles",
+    ),
+    "providers-not-given": KnownMessage(
+        "Since ORT 1.9, you are required to explicitly set the providers parameter",
+        "the program names no execution provider: onnxruntime.InferenceSession(path, providers=["
+        "'TensorrtExecutionProvider', 'CUDAExecutionProvider', 'CPUExecutionProvider'])",
+        "nothing",
+        r"required to explicitly set the providers",
+    ),
+    "onnxruntime-operator": KnownMessage(
+        "NOT_IMPLEMENTED : Could not find an implementation for Conv(11) node",
+        "onnxruntime lacks the operator, or this type of it: onnxq check MODEL says which node; "
+        "--ort-ops LIB "
+        "brings custom operators; what TensorRT takes it may still take",
+        "nothing",
+        r"NOT_IMPLEMENTED ?: (could not find an implementation|failed to find kernel)|"
+        r"is not a registered function/op",
+    ),
+    "server": KnownMessage(
+        "Deserialize engine failed because file path: model_b1_gpu0_fp32.engine open error",
+        "DeepStream, Triton or another server has no engine that it can read: it is not at that path, or was "
+        "built by another TensorRT or for another GPU: build it with the TensorRT of the server's container; "
+        "onnxq quantize MODEL --calib DATA --deploy triton (or deepstream) writes the configuration",
+        "the time of building",
+        r"NvDsInfer|NVDSINFER|deserialize (engine|backend context) .{0,40}fail|unable to (create|load) "
+        r"(a |the )?(TensorRT engine|plan)|libtriton_tensorrt|failed to get cuda engine",
+    ),
+    "cuda-library": KnownMessage(
+        "Error Code 1: Cudnn (CUDNN_STATUS_EXECUTION_FAILED)",
+        "a library of CUDA failed: mostly its version is not that of TensorRT, or contexts and streams are "
+        "mixed (PyCUDA beside PyTorch, several threads): trtexec --loadEngine=X.engine alone "
+        "tells which; take "
+        "one context, and a context of TensorRT for each thread",
+        "nothing",
+        r"(TRT|TensorRT|Error Code).{0,200}(CUDNN_STATUS|CUBLAS_STATUS|invalid resource handle|"
+        r"launch failure|"
+        r"invalid configuration|operation not permitted)|(CUDNN|CUBLAS)_STATUS.{0,80}TensorRT|"
+        r"Error Code 1: (Cudnn|Cublas|CuTensor|Cuda Driver)|pycuda.{0,80}invalid device context",
+    ),
+    "package-not-installed": KnownMessage(
+        "ERROR: Failed building wheel for tensorrt-cu12",
+        "pip finds no package of TensorRT for this Python or system: a Python that the release supports, "
+        "pip install --upgrade pip, then pip install tensorrt-cu13 (or -cu12), on Linux or Windows",
+        "nothing",
+        r"(failed building wheel for|no matching distribution found for|could not find a version .{0,60}) "
+        r"?(nvidia-)?tensorrt|tensorrt\S*.{0,80}(metadata|requirements to build wheel)",
+    ),
+    "api-of-another-version": KnownMessage(
+        "error: 'class nvinfer1::IBuilder' has no member named 'buildSerializedNetwork'",
+        "the program is written for another version of TensorRT's interface: install that version, or follow "
+        "NVIDIA's migration guide; names of 8.5 and later (tensors by name, execute_async_v3) "
+        "hold in 10 and 11",
+        "another program; the model stays",
+        r"tensorrt\w*(\.tensorrt)?\.?\w*'? (object )?has no attribute|nvinfer1::\w+.{0,6} has no member|"
+        r"is not a member of '?.?nvinfer1",
+        general=1,
+    ),
+}
+"""By a name."""

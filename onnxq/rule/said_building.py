@@ -1,0 +1,166 @@
+"""What TensorRT's builder says of graphs, kernels and engines, of what no rule repairs: an entry each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from onnxq.rule.known_message import KnownMessage
+
+BUILDING: Mapping[str, KnownMessage] = {
+    "pairs-of-another-tool": KnownMessage(
+        "Assertion outScales.size() == 1 failed.",
+        "the builder stumbles over where Q/DQ pairs stand, or over their scales: onnxq check "
+        "MODEL names such "
+        "pairs; onnxq quantize FLOAT --calib DATA places pairs that TensorRT takes; where only the file with "
+        "pairs is there, onnxq quantize MODEL --calib DATA --pairs drop",
+        "the time of calibrating",
+        r"outScales|numScales|candidateRequirements|incorrectly marked as an int8|quantizeBias|"
+        r"combineInOutScale|isOutputSet|scale coefficients must|candidateChoices|lhs\.expr|getter\(i\) != 0|"
+        r"weightConvertors|opnd->is_data|(Quantize|Dequantize)(Linear)?\w*\b.{0,120}(assert|fail|error|must)",
+    ),
+    "skipped-tactic": KnownMessage(
+        "Skipping tactic 0x0 due to exception Assertion vol == 1 failed.",
+        "a kernel that the builder tried does not fit, and it goes on with others: nothing is to "
+        "be done while "
+        "an engine is built; else the last [E] line says why",
+        "nothing",
+        r"skipping tactic|no valid tactics|runner execute failure",
+        general=1,
+    ),
+    "not-known-when-building": KnownMessage(
+        "Resize: scale/size must be known at build time",
+        "an argument or a size is computed while the model runs, and TensorRT wants it while it "
+        "builds: onnxq "
+        "sanitize MODEL computes what follows from sizes; state the others with --shape x=1x3x224x224, "
+        "--assume N=1 or --freeze NAME=VALUE; onnxq check MODEL names the node",
+        "the engine is for that value",
+        r"build[- ]time constant|known at build time|(not|cannot|can not) be used as shape tensor|"
+        r"data-dependent shapes|fromSymbolic|must be INT32 for shape outputs|must be an? initializer|"
+        r"(is|are) not an? (initializer|constant)|is_weights\(\)",
+        general=1,
+    ),
+    "branches": KnownMessage(
+        "The then/else branches of an If operator must have the same number of outputs.",
+        "both branches of an If have to give the same shapes: state what decides, onnxq sanitize MODEL "
+        "--assume N=1, or --freeze NAME=true where an input chooses; onnxq check MODEL names it",
+        "the engine is for that branch",
+        r"I(If)?ConditionalOutputLayer|If_OutputLayer|then/else branches|if-conditional outputs|"
+        r"If condition must be",
+        general=1,
+    ),
+    "fixed-sizes": KnownMessage(
+        "IShuffleLayer: reshaping failed: volume mismatch. Input dimensions [2,8] have volume 16 and output",
+        "a size is written into the file as a number, often the batch of a Reshape: state the batch, onnxq "
+        "sanitize MODEL --shape x=Nx3x224x224, which computes such sizes; onnxq check MODEL names the node",
+        "nothing",
+        r"volume mismatch|reshap(e|ing) .{0,40}(failed|changes? volume)|would change volume|"
+        r"reshape wildcard|could not infer .{0,20}reshape",
+    ),
+    "not-sorted": KnownMessage(
+        "Failed to sort the model topologically.",
+        "nodes are not in their order, a name is there twice, or there is a circle: onnxq inspect MODEL says "
+        "which, onnxq sanitize MODEL writes nodes in their order",
+        "nothing",
+        r"topological(ly)?|toposort|cycle detected in graph|Output name is not unique|tensors "
+        r"with duplicate names|"
+        r"circle in the graph",
+    ),
+    "name-not-made": KnownMessage(
+        "Assertion failed: tensors.count(input_name)",
+        "the parser meets a name that nothing made before: TensorRT 5 to 7 want weights among the inputs or "
+        "have no optional inputs: a newer TensorRT, or onnxq sanitize MODEL --target tensorrt-7",
+        "nothing",
+        r"tensors(\(\))?\.count\(|tensors\(\)\.at\(output",
+    ),
+    "workspace": KnownMessage(
+        "Some tactics do not have sufficient workspace memory to run.",
+        "kernels want more scratch memory than they are allowed: trtexec --memPoolSize=workspace:4096, or "
+        "config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, bytes); it is a remark while an engine "
+        "is built",
+        "memory of the GPU",
+        r"sufficient workspace|requires .{0,40}scratch space|increas\w+ (the )?workspace|scratch requested",
+    ),
+    "host-memory": KnownMessage(
+        "INVALID_NODE: Invalid Node - ArgMax std::bad_alloc",
+        "the memory of the machine, not that of the GPU, is too small, or a library of plugins was built "
+        "otherwise than TensorRT: close other programs, or build on a larger machine; of a plugin, take the "
+        "release build",
+        "nothing",
+        r"(?=.*(TRT|TensorRT|trtexec|Node|parse))(?=.*(std::bad_alloc|bad allocation|out of host memory))",
+    ),
+    "weights-of-another-size": KnownMessage(
+        "kernel weights has count 864 but 288 was expected",
+        "channels of weights and input do not fit each other: onnxq check MODEL says whether the file is at "
+        "fault; in code that builds a network by hand, weights are in the order [out, in, height, width]",
+        "nothing",
+        r"weights has count \d+ but|(kernel|bias) weights .{0,40}expected|channel count to be",
+    ),
+    "format-of-gpu": KnownMessage(
+        "Networks with FP8 Q/DQ layers require hardware with FP8 support.",
+        "the GPU has no kernels of that number format: onnxq quantize MODEL --calib DATA --format int8, or a "
+        "GPU that has them (FP8 from 8.9 on, FP4 from 10.0 on)",
+        "int8 in its place",
+        r"(FP8|FP4|INT4|BF16)\b.{0,60}(requires? hardware|hardware support|platform|compute capability)",
+    ),
+    "refit": KnownMessage(
+        "Engine is not refittable. Build it with BuilderFlag::kREFIT",
+        "weights can be replaced only in an engine that was built for it: trtexec --refit, or --stripWeights "
+        "with a refit before it runs",
+        "a larger engine, or slower kernels",
+        r"not refittable|kREFIT|IRefitter|refit(ting)? (the )?(engine|weights)",
+    ),
+    "clocks": KnownMessage(
+        "GPU compute time is unstable, with coefficient of variance = 4.2%.",
+        "a remark on the measurement, not on the model: lock the clocks (nvidia-smi -lgc MHZ) and measure "
+        "longer (--duration=30); bound by enqueue means short kernels: --useCudaGraph",
+        "nothing",
+        r"compute time is unstable|throughput may be bound by|lock(ing)? the (GPU )?clock",
+    ),
+    "remark-of-the-builder": KnownMessage(
+        "CUDA lazy loading is not enabled.",
+        "a remark: nothing is to be done; CUDA_MODULE_LOADING=LAZY in the environment saves "
+        "memory of the GPU",
+        "nothing",
+        r"lazy loading is not enabled|hardware does not support TF32|TF32 is enabled by default|"
+        r"shape inference of \S+ type is missing|symbolic_shape_infer.{0,60}could not be loaded",
+    ),
+    "warning": KnownMessage(
+        "[W] [TRT] ...",
+        "a warning: TensorRT goes on, and nothing is to be done while an engine is built; else the first [E] "
+        "line says why",
+        "nothing",
+        r"\[W\].{0,8}\[TRT\]|\[TRT\].{0,8}\[W\]|\[TensorRT\] WARNING|WARNING: \[TRT\]",
+        general=2,
+    ),
+    "error": KnownMessage(
+        "[E] [TRT] ...",
+        "TensorRT stops, and this line says little: give the first [E] line and those around it; onnxq check "
+        "MODEL asks parser and compiler without a GPU, onnxq sanitize MODEL repairs much of what they reject",
+        "nothing",
+        r"\[E\].{0,8}\[TRT\]|\[TRT\].{0,8}\[E\]|\[TensorRT\] ERROR|ERROR: \[TRT\]|"
+        r"\b(TensorRT\b|trtexec\b|polygraphy).{0,120}\b(error|fail\w*|unable|exception|cannot|could not)\b|"
+        r"\b(error|fail\w*|unable|exception|cannot|could not)\b.{0,60}\b(TensorRT|trtexec|polygraphy)\b"
+        r"|\[\d\d/\d\d/\d{4}-[\d:]{8}\] \[[EF]\]|^\[!\] .*\b(engine|network|runner|profile|model|graph)\b",
+        general=2,
+    ),
+    "layer-refused": KnownMessage(
+        "IReduceLayer: reduce axes must be within the rank",
+        "the builder refuses a layer as it stands: onnxq check MODEL compiles without a GPU and "
+        "names the node, "
+        "onnxq sanitize MODEL repairs many",
+        "see the rule or the advice that the message leads to",
+        r"\bI[A-Z]\w+Layer\b|API Usage Error",
+        general=1,
+    ),
+    "builder-fault": KnownMessage(
+        "Error Code 2: Internal Error (Assertion isIOGraph failed.)",
+        "an assertion inside TensorRT failed, mostly over one pattern of the graph: onnxq sanitize MODEL "
+        "simplifies the graph, which often helps; else another patch release; onnxq split MODEL --at TENSOR "
+        "halves the model until the part is found",
+        "nothing",
+        r"Error (Code:? ?)?\[?\d+\]?: (Internal Error|Miscellaneous|Unsupported)|\[\w+\.cpp::\S+::\d+\]|"
+        r"\[[EF]\] \[?TRT\]?.{0,80}assert|Assertion Error in",
+        general=1,
+    ),
+}
+"""By a name."""

@@ -1,0 +1,29 @@
+"""What the target takes from a later release on: a note there, an error for what is older."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import onnx.parser
+import pytest
+
+import onnxq
+
+VOLUMES = """<ir_version: 9, opset_import: ["" : 20]>
+    net (float[1, 2, 4, 4, 4] x, float[1, 4, 4, 4, 3] g) => (float[1, 2, 4, 4, 4] y) {
+        [sampled] y = GridSample (x, g) }"""
+
+
+def checked(text: str, target: str, folder: Path) -> onnxq.Checks:
+    onnx.save(onnx.parser.parse_model(text), folder / "net.onnx")
+    return onnxq.check(folder / "net.onnx", target=target, compile=False)
+
+
+@pytest.mark.parametrize(("target", "severity"), [("tensorrt-11", "note"), ("tensorrt-10", "error")])
+def test_grid_samples_of_volumes(target: str, severity: str, tmp_path: Path) -> None:
+    found = checked(VOLUMES, target, tmp_path)
+    (one,) = found.findings
+    assert (one.node, one.severity) == ("sampled", severity)
+    assert "build with TensorRT 11.2" in one.advice
+    assert "cut the model in front of it" in one.advice
