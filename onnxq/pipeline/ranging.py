@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from onnxq.base.errors import UserError
 from onnxq.base.reason import Reason
-from onnxq.calib.stats import Stats
+from onnxq.calib.stats import Stats, TensorStats, merge
+from onnxq.data.samples import Sample
+from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.pipeline.calibration import (
     Calibrating,
     Given,
@@ -37,13 +39,17 @@ class Ranging:
         given: Given | None,
         prepared: Prepared,
         bounded: Sequence[str] = (),
+        *,
+        halved: bool = False,
     ) -> None:
         """What there is to take them from: samples, statistics or a cache that is given, or both.
 
-        `bounded` are further tensors of which the ends are enough, and nothing if there are no samples.
+        `bounded` are further tensors of which the ends are enough, and nothing if there are no samples;
+        `halved`: whether halves of the samples are taken apart, where each is to judge the other's ranges.
         """
         self._job, self._options, self._sampling, self._given = job, options, sampling, given
         self._prepared, self._bounded = prepared, bounded
+        self._halved, self._halves = halved, tuple[Stats, ...]()
 
     def statistics(self, *, cache: bool) -> Stats:
         """The statistics of what the plan names: given, else measured.
@@ -80,9 +86,12 @@ class Ranging:
         """The range of each tensor, by any method."""
         plan = self._prepared.draft.plan
         fixed = self._fixed({*plan.measured, *stats.tensors})
-        return Ranges(
-            plan, stats.tensors, self._stated(plan), fixed, self._prepared.layers, self._options.parameters
-        )
+
+        def of(tensors: Mapping[str, TensorStats], halves: tuple[Ranges, ...] = ()) -> Ranges:
+            stated, layers = self._stated(plan), self._prepared.layers
+            return Ranges(plan, tensors, stated, fixed, layers, self._options.parameters, halves)
+
+        return of(stats.tensors, tuple(of({**stats.tensors, **half.tensors}) for half in self._halves))
 
     def _refuse(self, missing: Sequence[str]) -> None:
         """Refuses to go on without data, if tensors are missing."""
@@ -106,20 +115,30 @@ class Ranging:
 
     def _measured(self, tensors: Sequence[str], bounded: Sequence[str]) -> Stats:
         """The statistics of tensors over the samples that calibrate; of others, the ends."""
-        sampling = self._sampling
+        sampling, done = self._sampling, 0
         assert sampling.parts is not None
         assert sampling.first is not None
-        return measure(
-            self._job,
-            self._prepared,
-            tensors,
-            bounded,
-            self._options.counting,
-            sampling.calibrating(),
-            sampling.first,
-            sampling.parts.used,
-            sampling.skip if self._options.skip_bad else None,
-        )
+        parts, first = sampling.parts, sampling.first
+
+        def of(samples: Iterator[Sample]) -> Stats:
+            skip = sampling.skip if self._options.skip_bad else None
+            return measure(
+                self._job, self._prepared, tensors, bounded, self._options.counting, samples, first,
+                parts.used, skip, done=done,
+            )  # fmt: skip
+
+        by_halves = self._halved and self._options.chooses and self._given is None and not self._is_large
+        if not by_halves or not parts.halves:
+            return of(sampling.calibrating())
+        one = of(sampling.calibrating_half(0))
+        done = one.samples
+        self._halves, sampling.halved = (one, of(sampling.calibrating_half(1))), True
+        return merge(self._halves)
+
+    @property
+    def _is_large(self) -> bool:
+        """Whether loading the model twice, and running it on all samples to choose, takes long."""
+        return weight_bytes(self._prepared.floats.reference) >= LARGE
 
     def _stated(self, plan: QuantPlan) -> dict[str, Range]:
         of_cache = stated_by(self._given.cache if self._given is not None else None, plan)
