@@ -22,6 +22,8 @@ is 0.7 as wide as that of 64; 256 cost a fifth of a run."""
 BLOCKS = (16, 64)
 """After how many samples that choose, hopeless candidates are left out, and what is clear is decided."""
 
+_LEAST_HALVED = 8  # that calibrate: from so many on each half of them may judge what the other fitted
+
 
 _LEAST_PARTED = 4  # of those that choose: from so many on, half of them may confirm
 
@@ -49,11 +51,14 @@ class Split(ABC):
         left_over: how many of these do so because nothing else needs them.
         held_indices: which verify, where they can be read again.
         calibrating: which calibrate, in the order in which they are read; of an iterator, none.
+        halves: two halves of these, so that each may judge what the other fitted; none of few, or of an
+            iterator. Samples of the same content are in one.
         indices: all that are read; likewise.
     """
 
     shared = False
     calibrating: tuple[int, ...] = ()
+    halves: tuple[tuple[int, ...], ...] = ()
     indices: tuple[int, ...] = ()
     used: int | None = None
     chosen_with: int | None = None
@@ -177,6 +182,14 @@ def given_for(judging: int) -> int:
     return judging if judging <= HELD_OUT else _HOLD_EVERY * judging
 
 
+def _halves(source: Source, calibrating: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    keys = source.order.keys
+    rank = {key: place for place, key in enumerate(dict.fromkeys(keys[index] for index in calibrating))}
+    if len(rank) < _LEAST_HALVED or source.skip_bad:
+        return ()
+    return tuple(tuple(index for index in calibrating if rank[keys[index]] % 2 == half) for half in (0, 1))
+
+
 def _refuse_seen(seen: Collection[int] | None) -> None:
     """Refuses samples that calibrated before, of data that are to be had once only."""
     if seen is not None:
@@ -213,6 +226,7 @@ class _IndexSplit(Split):
         self._source = source
         self.calibrating = source.order.sorted(used)
         self.indices = source.order.sorted({*used, *chosen, *confirming, *held, *left})
+        self.halves = _halves(source, self.calibrating)
         self.used = len(used)
         self._chosen = chosen
         self.chosen_with, self.either = len(chosen), len({*used, *chosen})

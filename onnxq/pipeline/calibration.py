@@ -404,10 +404,12 @@ def measure(
     total: int | None,
     skip: Callable[[Sample, UserError], None] | None,
     channels: Mapping[str, int] | None = None,
+    done: int = 0,
 ) -> Stats:
     """Takes statistics of tensors, and the ends of others; of none where no part of the model runs.
 
-    `channels` is the channel axis of those tensors whose channels are told apart.
+    `channels` is the channel axis of those tensors whose channels are told apart; `done`: how many samples
+    were taken before.
 
     Raises:
         UserError: see `collect`.
@@ -426,7 +428,7 @@ def measure(
         tensors, counting, [name for name in bounded if name in computed], channels or {}, samples=total,
         shapes=floats.model.typical_shapes, first=ready,
     )  # fmt: skip
-    watch = Watch(lambda done: job.observe("calibrate", done, total), skip)
+    watch = Watch(lambda more: job.observe("calibrate", done + more, total), skip)
     try:
         return collect(
             floats.reference, request, job.feeds(samples), data_dir=floats.model.data_dir, watch=watch

@@ -561,8 +561,9 @@ class Quantization:
         self._look_at_data(job, sampling, prepared, request.task)
         with job.step("calibrate"):
             self._ranging = ranging = Ranging(
-                job, options, sampling, self._given, prepared, bounded(prepared)
-            )
+                job, options, sampling, self._given, prepared, bounded(prepared),
+                halved=request.task.is_rare,
+            )  # fmt: skip
             stats = ranging.statistics(cache=self._header is not None)
             ranging = ranging.without(stats.without_values(prepared.measured), stats.samples)
             draft, request = ranging.prepared.draft, replace(request, drafted=ranging.prepared.drafted)

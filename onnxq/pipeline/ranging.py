@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
 
 from onnxq.base.errors import UserError
 from onnxq.base.reason import Reason
-from onnxq.calib.stats import Stats
+from onnxq.calib.stats import Stats, TensorStats, merge
 from onnxq.data.samples import Sample
+from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.pipeline.calibration import (
     Calibrating,
     Given,
@@ -42,13 +44,17 @@ class Ranging:
         given: Given | None,
         prepared: Prepared,
         bounded: Sequence[str] = (),
+        *,
+        halved: bool = False,
     ) -> None:
         """What there is to take them from: samples, statistics or a cache that is given, or both.
 
-        `bounded` are further tensors of which the ends are enough, and nothing if there are no samples.
+        `bounded` are further tensors of which the ends are enough, and nothing if there are no samples;
+        `halved`: whether halves of the samples are taken apart, where each is to judge the other's ranges.
         """
         self._job, self._options, self._sampling, self._given = job, options, sampling, given
         self.prepared, self._bounded = prepared, bounded
+        self._halved, self._halves = halved, tuple[Stats, ...]()
 
     def statistics(self, *, cache: bool) -> Stats:
         """The statistics of what the plan names: given, else measured.
@@ -95,15 +101,21 @@ class Ranging:
             hint = "give samples that exercise this part of the model, or keep it in float"
             raise UserError(told, hint=hint)
         self._job.notes.append(f"{told}: what reads it stays in float")
-        return Ranging(self._job, self._options, self._sampling, self._given, prepared, self._bounded)
+        found = copy(self)
+        found.prepared = prepared
+        return found
 
     def ranges(self, stats: Stats) -> Ranges:
         """The range of each tensor, by any method."""
         plan = self.prepared.draft.plan
         fixed = self._fixed({*plan.measured, *stats.tensors})
-        return Ranges(
-            plan, stats.tensors, self._stated(plan), fixed, self.prepared.layers, self._options.parameters
-        )
+
+        def of(tensors: Mapping[str, TensorStats], halves: tuple[Ranges, ...] = ()) -> Ranges:
+            stated, layers = self._stated(plan), self.prepared.layers
+            return Ranges(plan, tensors, stated, fixed, layers, self._options.parameters, halves)
+
+        met = ({name: one for name, one in half.tensors.items() if one.size} for half in self._halves)
+        return of(stats.tensors, tuple(of({**stats.tensors, **half}) for half in met))
 
     def _refuse(self, missing: Sequence[str]) -> None:
         """Refuses to go on without data, if tensors are missing."""
@@ -129,12 +141,24 @@ class Ranging:
         """The statistics of what the plan names over half of the samples that calibrated."""
         assert self._sampling.parts is not None
         half = len(self._sampling.parts.calibrating) // 2
-        return self._measured(self.prepared.measured, (), self._sampling.fitting(half))
+        return self._taken(self.prepared.measured, (), self._sampling.fitting(half))
 
-    def _measured(
-        self, tensors: Sequence[str], bounded: Sequence[str], samples: Iterator[Sample] | None = None
+    def _measured(self, tensors: Sequence[str], bounded: Sequence[str]) -> Stats:
+        """The statistics of tensors over the samples that calibrate; of others, the ends."""
+        sampling, options = self._sampling, self._options
+        assert sampling.parts is not None
+        large = weight_bytes(self.prepared.floats.reference) >= LARGE  # it takes long to load it twice
+        by_halves = self._halved and options.chooses and self._given is None and not large
+        if not by_halves or not sampling.parts.halves:
+            return self._taken(tensors, bounded, sampling.calibrating())
+        one = self._taken(tensors, bounded, sampling.calibrating_half(0))
+        other = self._taken(tensors, bounded, sampling.calibrating_half(1), done=one.samples)
+        self._halves, sampling.halved = (one, other), True
+        return merge(self._halves)
+
+    def _taken(
+        self, tensors: Sequence[str], bounded: Sequence[str], samples: Iterator[Sample], *, done: int = 0
     ) -> Stats:
-        """The statistics of tensors over the samples that calibrate, or over some; of others, the ends."""
         sampling = self._sampling
         assert sampling.parts is not None
         assert sampling.first is not None
@@ -144,10 +168,11 @@ class Ranging:
             tensors,
             bounded,
             self._options.counting,
-            sampling.calibrating() if samples is None else samples,
+            samples,
             sampling.first,
             sampling.parts.used,
             sampling.skip if self._options.skip_bad else None,
+            done=done,
         )
 
     def _stated(self, plan: QuantPlan) -> dict[str, Range]:

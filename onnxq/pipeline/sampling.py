@@ -14,7 +14,7 @@ from onnxq.base.reason import Reason
 from onnxq.data.fed_sample import FedSample
 from onnxq.data.samples import Sample, watched
 from onnxq.data.sources import Source
-from onnxq.data.split import CHOOSING, HELD_OUT, Split
+from onnxq.data.split import BLOCKS, CHOOSING, HELD_OUT, Split
 from onnxq.data.understood import ImagesRead
 from onnxq.data.uses import SampleUses, Use
 from onnxq.documents.data import CalibrationData
@@ -37,6 +37,7 @@ class Sampling:
         deployed: the sizes that are decided for.
         confirms: whether some say whether what others propose is kept.
         uses: which were read for what.
+        halved: whether each half of those that calibrate chooses with the ranges of the other half.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Sampling:
         self.source = source
         self.first: Sample | None = None
         self.parts: Split | None = None
+        self.halved = False
         self.uses = SampleUses()
         self._rest: Iterator[Sample] = iter(())
         self._keeps, self._kept = keeps, list[Sample]()
@@ -138,6 +140,17 @@ class Sampling:
         once = self.parts is not None and self.parts.used is None
         return self._keeping(found) if once and self._keeps else found
 
+    def calibrating_half(self, half: int) -> Iterator[Sample]:
+        """Half of those that calibrate, where there are halves."""
+        assert self.source is not None
+        assert self.parts is not None
+        return self._noted("calibrate", self.source.good(self.parts.halves[half]))
+
+    def half_of(self, sample: Sample) -> int | None:
+        """In which half of those that calibrate a sample is, where halves choose; None: in none."""
+        halves = self.parts.halves if self.halved and self.parts is not None else ()
+        return next((place for place, half in enumerate(halves) if sample.index in half), None)
+
     def _keeping(self, samples: Iterable[Sample]) -> Iterator[Sample]:
         for sample in samples:
             if len(self._kept) < self._keeps:
@@ -168,23 +181,28 @@ class Sampling:
             return self._noted("choose", itertools.islice(self._good(self.parts.calibration()), CHOOSING))
         return self._noted("choose", itertools.chain([first], apart))
 
-    def comparing(self, least: int) -> Iterator[Sample]:
-        """Those that choose; where they are fewer than `least`, all that calibrated as well, as often."""
+    def comparing(self) -> Iterator[Sample]:
+        """Those that choose; where they are fewer than tell, all that calibrated as well, as often."""
         assert self.parts is not None
         seen = set[int]()
         for sample in self.choosing():
             seen.add(sample.index)
             yield sample
-        if self.apart and len(seen) < least and self.parts.used is not None:
+        if self.apart and len(seen) < self._telling and self.parts.used is not None:
             others = (one for one in self._good(self.parts.calibration()) if one.index not in seen)
-            yield from self._noted("choose", others)
+            yield from self._noted("choose", itertools.islice(others, max(0, BLOCKS[-1] - len(seen))))
 
-    def compared_with(self, least: int) -> int | None:
+    def compared_with(self) -> int | None:
         """How many `comparing` gives; None where that is not known."""
         chosen = self.parts.chosen_with if self.parts is not None and self.apart else None
-        if chosen is None or chosen >= least or self.parts is None or self.parts.used is None:
+        if chosen is None or chosen >= self._telling or self.parts is None or self.parts.used is None:
             return chosen
-        return self.parts.either
+        return max(chosen, min(self.parts.either or 0, BLOCKS[-1]))
+
+    @property
+    def _telling(self) -> int:
+        """So many that choose tell; more where each half that calibrated is judged by the other."""
+        return BLOCKS[-1] if self.halved else BLOCKS[0]
 
     def proposing(self) -> Iterator[Sample]:
         """Those that choose what others confirm: of those that choose all but these."""

@@ -13,7 +13,6 @@ import onnx
 
 from onnxq.base.errors import Fault
 from onnxq.body.emulate import Emulated
-from onnxq.data.split import BLOCKS
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.pipeline.calibration import Calibrating, unloadable
 from onnxq.pipeline.job import Job
@@ -73,7 +72,7 @@ def references(
         return job, References(choosing, confirming, expected)
     with sampling.named():
         if options.chooses:
-            choosing.record(sampling.feeds(sampling.comparing(BLOCKS[0])))
+            choosing.record(sampling.feeds(sampling.comparing()))
         if confirming is not None:
             confirming.record(sampling.feeds(sampling.confirming()))
         expected.record(sampling.feeds(sampling.held_out()))

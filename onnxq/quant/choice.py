@@ -24,12 +24,11 @@ from onnxq.judge.policies import HOPELESS, INSTEAD_OF_PRIOR, PROMISING, THRESHOL
 from onnxq.judge.sqnr import ROUNDING
 from onnxq.quant.mse import sqnr_at
 from onnxq.quant.plan import ScaleGroup
-from onnxq.quant.ranges import Range, Ranges, scales_of
+from onnxq.quant.ranges import Range, Ranges, Scales, scales_of
 from onnxq.quant.thresholds import Method, automatic, searched
 from onnxq.run.ort import Feeds
 
-Scales = Mapping[int, np.float32]
-Measure = Callable[[Iterable[Feeds], Sequence[Scales]], Sequence[AboutMeanMeter]]
+Measure = Callable[[Iterable[Feeds], Sequence[Mapping[int, np.float32]]], Sequence[AboutMeanMeter]]
 """Runs the model on samples with each candidate for its scales; what groups of the samples say of all."""
 
 SEARCH = searched()
@@ -41,6 +40,7 @@ _WORST = 0.1  # of the tensors are tried with other thresholds
 _VARIANTS = 16
 _REFINED_WITH = 32  # samples at least: fewer tell too little of single tensors
 _UNCHANGED = "quantization changes no output that can be compared: there was nothing to choose by"
+_TELLING = 50  # answers
 _CLEAR = 2.0  # standard errors: of a method that is surely better or worse than the prior
 
 
@@ -141,8 +141,7 @@ def choose(
         refine: whether single tensors are tried.
     """
     candidates = _different({method: ranges.all(method) for method in (prior, *methods)})
-    scales = [scales_of(ranges.plan, found) for found in candidates.values()]
-    race = _Race(scales, measure)
+    race = _Race([_scales(ranges, method) for method in candidates], measure)
     race.run(samples())
     if race.is_void:
         left_out = race.of(0).of_all.left_out
@@ -184,10 +183,17 @@ def refined_ranges(
     return choice.ranges
 
 
-def scale_sets(ranges: Ranges, methods: Sequence[Method]) -> list[Scales]:
+def scale_sets(ranges: Ranges, methods: Sequence[Method]) -> list[dict[int, np.float32]]:
     """The scales of each method, without those that are nearly the same."""
     found = _different({method: ranges.all(method) for method in methods})
     return [scales_of(ranges.plan, one) for one in found.values()]
+
+
+def _scales(ranges: Ranges, method: Method) -> Scales:
+    """Those of a method, as the halves of the samples judge each other's where they were taken apart."""
+    found = Scales(scales_of(ranges.plan, ranges.all(method)))
+    found.without = tuple(scales_of(ranges.plan, half.all(method)) for half in reversed(ranges.halves))
+    return found
 
 
 def _different(found: Mapping[Method, dict[str, Range]]) -> dict[Method, dict[str, Range]]:
@@ -210,7 +216,7 @@ class _Race:
         results: SQNR about the mean and number of samples of each candidate.
     """
 
-    def __init__(self, scales: Sequence[Scales], measure: Measure) -> None:
+    def __init__(self, scales: Sequence[Mapping[int, np.float32]], measure: Measure) -> None:
         self._scales, self._measure = scales, measure
         self._alive = list(range(len(scales)))
         self._groups: list[AboutMeanMeter] = []
@@ -226,6 +232,8 @@ class _Race:
         if self.is_void:
             return
         self._leave_out()
+        if self._answers_tell() and self._is_clear():
+            return
         self._more(itertools.islice(rest, enough - first))
         if not (self.is_void or self._is_clear()):
             self._more(rest)
@@ -293,6 +301,11 @@ class _Race:
         self._groups = [one.of(kept) for one in self._groups]
         self._alive = [self._alive[n] for n in kept]
         self._levels = {i: self._levels[i] for i in self._alive}
+
+    def _answers_tell(self) -> bool:
+        """Whether there are answers, and not so few that those of other samples would say otherwise."""
+        answers = self.of(0).answers
+        return answers is not None and sum(answers.whole) >= _TELLING
 
     def _is_clear(self) -> bool:
         """Whether each candidate is surely better or worse than the prior, or as good."""

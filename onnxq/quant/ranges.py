@@ -60,6 +60,7 @@ class Ranges:
         fixed: ranges that are known without data; they win unless the user names a method.
         layers: the `[[layer]]` of the configuration that applies to a tensor.
         default: where a `[[layer]]` leaves a parameter open.
+        halves: likewise, of each half of the samples alone; none where they were not taken apart.
     """
 
     plan: QuantPlan
@@ -68,6 +69,7 @@ class Ranges:
     fixed: Mapping[str, Range] = field(default_factory=dict)
     layers: Mapping[str, LayerRule] = field(default_factory=dict)
     default: Method = MSE
+    halves: tuple[Ranges, ...] = ()
     _answers: dict[tuple[str, Method, str], float] = field(default_factory=dict)
 
     @property
@@ -129,6 +131,20 @@ class Ranges:
     def is_free(self, tensor: str) -> bool:
         """Whether the user leaves a tensor's range to onnxq."""
         return tensor not in self.layers and tensor not in self.stated
+
+
+class Scales(dict[int, np.float32]):
+    """The scale of each group of activations.
+
+    Attributes:
+        without: what samples without each half say; none where they were not taken apart.
+    """
+
+    without: tuple[Mapping[int, np.float32], ...] = ()
+
+    def judging(self, half: int | None) -> Mapping[int, np.float32]:
+        """Those that a sample of a half may judge, as others fitted them."""
+        return self if half is None or not self.without else self.without[half]
 
 
 def scales_of(plan: QuantPlan, ranges: Mapping[str, Range]) -> dict[int, np.float32]:

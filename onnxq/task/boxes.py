@@ -44,6 +44,11 @@ def overlaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
     return _overlaps(boxes.T[:, :, None], area(boxes)[:, None], others.T[:, None], area(others))
 
 
+def paired_overlaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """That of each of some boxes with the other one of its place, `[boxes]`."""
+    return _overlaps(boxes.T, area(boxes), others.T, area(others))
+
+
 def area(boxes: np.ndarray) -> np.ndarray:
     """The area of each of some boxes, `[boxes]`."""
     left, top, right, bottom = boxes.T

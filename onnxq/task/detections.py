@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,16 +19,54 @@ _FURTHEST = 50.0  # a logarithm of a size: float64 has what is made of it
 _UNIT = 4.0  # strides: the side of an anchor that nobody knows
 
 
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """What may be detected in a picture, before any of it suppresses another.
+
+    Attributes:
+        scores: from 0 to 1, those of objects in it, float64 `[candidates, classes]`.
+        labels: the class of each, where the outputs say it; else that of the greatest score.
+        corners: of some of them, by their indices.
+    """
+
+    scores: np.ndarray
+    labels: np.ndarray
+    corners: Callable[[np.ndarray], np.ndarray]
+
+    @property
+    def best(self) -> np.ndarray:
+        """The column of the greatest score of each."""
+        return np.asarray(self.scores.argmax(1))
+
+
 def detections(
     layout: Boxes, values: Mapping[str, Any], feeds: Mapping[str, np.ndarray], least: float = LEAST
 ) -> list[Detections]:
-    """What a model detects, a picture of the batch each, the greatest score first.
+    """What a model detects, a picture of the batch each, the greatest score first; see `in_pictures`.
+
+    `least`: over which score.
+    """
+    return [_detected(layout, one, least) for one in in_pictures(layout, values, feeds)]
+
+
+def _detected(layout: Boxes, found: Candidates, least: float) -> Detections:
+    score = np.take_along_axis(found.scores, found.best[:, None], 1)[:, 0]
+    some = np.flatnonzero(score > least)
+    with np.errstate(over="ignore", invalid="ignore"):
+        boxes = found.corners(some)
+    taken = Detections(boxes, score[some], found.labels[some])
+    return ordered(taken) if layout.nms is None else suppressed(taken, layout.nms)
+
+
+def in_pictures(
+    layout: Boxes, values: Mapping[str, Any], feeds: Mapping[str, np.ndarray]
+) -> list[Candidates]:
+    """The candidates of each picture of the batch.
 
     Args:
         layout: where the numbers stand.
         values: the outputs, by name.
         feeds: the inputs, of which the picture's size is asked where cells are to be decoded.
-        least: over which score.
 
     Raises:
         ValueError: columns are not there, or the numbers of a picture do not go together.
@@ -65,10 +104,9 @@ def detections(
                 layout,
                 boxes[place],
                 scores[place],
-                None if objectness is None else objectness[place, :, 0],
+                None if objectness is None else objectness[place, :, :1],
                 None if label is None else label[place, :, 0],
                 feeds,
-                least,
             )
             for place in range(len(boxes))
         ]
@@ -81,26 +119,22 @@ def _of_picture(
     objectness: np.ndarray | None,
     label: np.ndarray | None,
     feeds: Mapping[str, np.ndarray],
-    least: float,
-) -> Detections:
+) -> Candidates:
     scores = activated(scores, layout.activation)
     if layout.background is not None:
         scores = np.delete(scores, layout.background % scores.shape[1], axis=1)
-    best = scores.argmax(1)
-    score = np.take_along_axis(scores, best[:, None], 1)[:, 0]
+    labels = scores.argmax(1)
     if objectness is not None:
         power, there = layout.power, activated(objectness, "sigmoid" if layout.activation else "")
         if power is None:
-            score = score * there
+            scores = scores * there
         else:
-            score = np.maximum(score, 0) ** (1 - power) * np.maximum(there, 0) ** power
+            scores = np.maximum(scores, 0) ** (1 - power) * np.maximum(there, 0) ** power
     if label is not None:
-        best = label.astype(int)
-    some = np.flatnonzero(score > least)
+        labels = label.astype(int)
     if layout.apart:
-        best = best + scores.shape[1] * np.arange(len(best))
-    found = Detections(_corners(layout, boxes, feeds, some), score[some], best[some])
-    return ordered(found) if layout.nms is None else suppressed(found, layout.nms)
+        labels = labels + scores.shape[1] * np.arange(len(labels))
+    return Candidates(scores, labels, lambda some: _corners(layout, boxes, feeds, some))
 
 
 def candidates(value: np.ndarray, by_column: bool, batched: bool, anchors: int = 1) -> np.ndarray:

@@ -16,7 +16,7 @@ from onnxq.task.find import found_task
 from onnxq.task.fits import Described, fitted
 from onnxq.task.labelled import LabelMeter
 from onnxq.task.labels import Labels, read_labels
-from onnxq.task.layout import Classes, Layout
+from onnxq.task.layout import Boxes, Classes, Layout, Peaks, Selections
 from onnxq.task.meter import TaskFigure, TaskMeter, TaskPart
 from onnxq.task.stated import StatedTask
 
@@ -38,6 +38,11 @@ class KnownTask:
     stated: bool = False
     why: str = ""
     ask: str = ""
+
+    @property
+    def is_rare(self) -> bool:
+        """Whether its answers are things that many samples have none of."""
+        return isinstance(self.layout, Boxes | Peaks | Selections)
 
     @staticmethod
     def of(stated: StatedTask | None, model: Model, outputs: Sequence[str]) -> KnownTask:

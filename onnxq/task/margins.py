@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from onnxq.judge.sqnr import LOUDEST, power
-from onnxq.task.boxes import MATCH_IOU, NONE, Detections, matched, overlaps
+from onnxq.task.boxes import MATCH_IOU, NONE, Detections, matched, paired_overlaps
+from onnxq.task.detections import Candidates
 
 LOWEST = 0.02
 """The score of a detection that is not found again, about."""
@@ -57,6 +58,36 @@ def of_classes(wanted: np.ndarray, given: np.ndarray) -> Moves:
     return Moves(power(margins[known]), power(moves[known]))
 
 
+def of_candidates(wanted: Sequence[Candidates], given: Sequence[Candidates], score: float) -> Moves:
+    """By how much scores are over a score, in logits, and boxes overlap more than those that match.
+
+    Candidates of one place in both models are compared, before any suppresses another: those of an object
+    all tell what moves it, and which one of them is the greatest is a matter of chance. See `of_boxes`.
+
+    Args:
+        wanted: the float model's, a picture each.
+        given: those of a candidate for its place.
+        score: over which they are answers.
+    """
+    found = [
+        _of_places(one, other, score)
+        for one, other in zip_longest(wanted, given[: len(wanted)], fillvalue=None)
+        if one is not None
+    ]
+    return joined(found) if found else Moves(0.0, 0.0)
+
+
+def _of_places(wanted: Candidates, given: Candidates | None, score: float) -> Moves:
+    near, best = np.flatnonzero(wanted.scores.max(1, initial=0.0) > _NEAR), wanted.best
+    others, overlap, new = np.full(len(near), LOWEST), np.zeros(len(near)), np.empty(0)
+    if given is not None and given.scores.shape == wanted.scores.shape:
+        others = np.nan_to_num(given.scores[near, best[near]])
+        with np.errstate(over="ignore", invalid="ignore"):
+            overlap = paired_overlaps(wanted.corners(near), given.corners(near))
+        new = np.delete(given.scores.max(1, initial=0.0), near)
+    return _moved(wanted.scores[near, best[near]], others, overlap, new[new > score], score)
+
+
 def of_boxes(wanted: Sequence[Detections], given: Sequence[Detections], score: float) -> Moves:
     """By how much scores are over a score, in logits, and boxes overlap more than those that match.
 
@@ -69,26 +100,31 @@ def of_boxes(wanted: Sequence[Detections], given: Sequence[Detections], score: f
         given: those of a candidate.
         score: over which they are answers.
     """
-    apart = moved = 0.0
-    threshold, faint = _logit(np.array([score, _NEAR]))
+    moves = [Moves(0.0, 0.0)]
     for one, other in zip_longest(wanted, given[: len(wanted)], fillvalue=NONE):
         near = one.over(_NEAR)
         found = matched(near, other)
         there = found >= 0
         scores, overlap = np.full(len(found), LOWEST), np.zeros(len(found))
         scores[there] = other.scores[found[there]]
-        if there.any():
-            overlap[there] = overlaps(near.boxes[there], other.boxes[found[there]]).diagonal()
-        margins = _logit(near.scores) - threshold
-        most = np.abs(margins) + _BEYOND
-        moves = np.clip(_logit(scores) - _logit(near.scores), np.where(margins > 0, -most, margins), most)
-        away = np.where(there & (margins > 0), (1 - overlap) / (1 - MATCH_IOU), 0.0)
-        apart += power(margins)
-        moved += power(moves) + power(margins * away)
+        overlap[there] = paired_overlaps(near.boxes[there], other.boxes[found[there]])
         new = np.delete(other.scores, found[there])
-        new = _logit(new[new > score])
-        moved += power(np.minimum(new - faint, threshold - faint + _BEYOND))
-    return Moves(apart, moved)
+        moves.append(_moved(near.scores, scores, overlap, new[new > score], score))
+    return joined(moves)
+
+
+def _moved(
+    scores: np.ndarray, others: np.ndarray, overlap: np.ndarray, new: np.ndarray, score: float
+) -> Moves:
+    """Those of detections, and of what is near to be one; `new`: scores of detections that were none."""
+    threshold, faint = _logit(np.array([score, _NEAR]))
+    margins = _logit(scores) - threshold
+    most = np.abs(margins) + _BEYOND
+    moves = np.clip(_logit(others) - _logit(scores), np.where(margins > 0, -most, margins), most)
+    away = np.where((overlap > 0) & (margins > 0), (1 - overlap) / (1 - MATCH_IOU), 0.0)
+    moved = power(moves) + power(margins * away)
+    moved += power(np.minimum(_logit(new) - faint, threshold - faint + _BEYOND))
+    return Moves(power(margins), moved)
 
 
 def lost(margins: Moves) -> Moves:

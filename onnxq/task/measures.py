@@ -11,7 +11,7 @@ import numpy as np
 from onnxq.base.errors import UserError
 from onnxq.judge.comparable import as_tensor
 from onnxq.task.boxes import NONE, Detections, matched
-from onnxq.task.detections import LEAST, detections
+from onnxq.task.detections import LEAST, Candidates, detections, in_pictures
 from onnxq.task.layout import (
     Boxes,
     Classes,
@@ -27,7 +27,7 @@ from onnxq.task.layout import (
     Vectors,
 )
 from onnxq.task.lines import blank_of, edits, greatest, texts
-from onnxq.task.margins import LOWEST, Moves, joined, lost, of_boxes, of_classes, of_mask
+from onnxq.task.margins import LOWEST, Moves, joined, lost, of_boxes, of_candidates, of_classes, of_mask
 from onnxq.task.numbers import kept_of_map, moved_points
 from onnxq.task.peaks import peaks, selections
 from onnxq.task.vectors import vectors
@@ -149,7 +149,13 @@ def agreed(layout: Layout, reference: Named, candidates: Sequence[Named], feeds:
     if isinstance(layout, Boxes | Peaks):
         wanted = _detected(layout, reference, reference, feeds, LOWEST)
         given = [_detected(layout, reference, one, feeds, LOWEST) for one in candidates]
-        return [Agreed(_kept(wanted, one, SCORES[0]), of_boxes(wanted, one, SCORES[0])) for one in given]
+        kept = [_kept(wanted, one, SCORES[0]) for one in given]
+        if isinstance(layout, Boxes) and layout.nms is not None:
+            places, *others = (_places(layout, one, feeds) for one in (reference, *candidates))
+            moves = [of_candidates(places, one, SCORES[0]) for one in others]
+        else:
+            moves = [of_boxes(wanted, one, SCORES[0]) for one in given]
+        return [Agreed(*both) for both in zip(kept, moves, strict=True)]
     told = 1 if isinstance(layout, Vectors) else 0  # neighbors are in other samples
     return [
         Agreed(counts(layout, reference, one, feeds)[told], moves_of(layout, reference, one, feeds))
@@ -310,6 +316,14 @@ def _detected(
         raise UserError(
             f"the outputs are not those of the layout of boxes: {error}", hint="state another one with --task"
         ) from error
+
+
+def _places(layout: Boxes, values: Named, feeds: Feeds) -> list[Candidates]:
+    """What may be detected; nothing where the outputs have another shape than the layout says."""
+    try:
+        return in_pictures(layout, values, feeds)
+    except (ValueError, IndexError):  # of the float model it is an error, which `_detected` tells
+        return []
 
 
 def _kept(wanted: Sequence[Detections], given: Sequence[Detections], score: float) -> Count:

@@ -320,3 +320,23 @@ def test_of_a_short_iterator_those_that_calibrate_can_be_had_again(count: int) -
     used, chosen, _ = parts_of(parts)
     assert chosen == []
     assert indices(parts.calibration()) == used
+
+
+@pytest.mark.parametrize("count", [10, 16, 64, 255])
+def test_halves_are_all_that_calibrate(count: int) -> None:
+    parts = split(source(count), 512, 0, choose=True)
+    one, other = parts.halves
+    assert {*one}.isdisjoint(other)
+    assert sorted((*one, *other)) == sorted(parts.calibrating)
+    assert abs(len(one) - len(other)) <= 1
+
+
+def test_samples_of_the_same_content_are_in_one_half() -> None:
+    twice = [{"x": np.full((1, 1), place // 2, np.float32)} for place in range(40)]
+    for half in split(open_source(twice, [X]), 512, 0, choose=True).halves:
+        assert all({index, index ^ 1} <= {*half} for index in half)
+
+
+def test_there_are_no_halves_of_few_of_bad_ones_or_of_an_iterator() -> None:
+    for one in (source(8), source(64, stream=True), source(64, bad=[3])):
+        assert split(one, 512, 0, choose=True).halves == ()

@@ -17,7 +17,7 @@ from onnxq.judge.answers import AnswerCounter, Answers
 from onnxq.options.config import LayerRule
 from onnxq.quant.choice import Choice, choose
 from onnxq.quant.plan import Edge, QuantPlan, ScaleGroup, Site
-from onnxq.quant.ranges import Range, Ranges
+from onnxq.quant.ranges import Range, Ranges, Scales
 from onnxq.quant.thresholds import Method
 
 MINMAX, MSE = Method("minmax"), Method("mse")
@@ -351,3 +351,28 @@ def test_what_the_user_says_is_not_touched(layers: bool) -> None:
         more = {"layers": {"t0": LayerRule(amax=1000.0)}}
     found = refined(Table(all_but(t0=500.0, t2=500.0)), ranges_of(20, **more))
     assert [entry.tensors for entry in found.refined] == [("t2",)]
+
+
+# -- halves of the samples that judge each other's ranges ------------------------------------------
+
+
+def test_a_sample_is_judged_by_the_ranges_of_the_other_half() -> None:
+    whole = ranges_of(1)
+    halves = tuple(replace(whole, tensors={"t0": stats(range(1, end + 1))}) for end in (400, 800))
+    ranges = replace(whole, halves=halves)
+    seen: list[Any] = []
+
+    def measure(samples: Iterable[Any], settings: Sequence[Any]) -> list[AboutMeanMeter]:
+        seen.extend(settings)
+        return Table({0: 500.0})(samples, settings)
+
+    choose(ranges, [MINMAX, HALF], given(16), measure, prior=MINMAX, refine=False)
+    first = seen[0]
+    assert isinstance(first, Scales)
+    amax = [float(one[0]) * 127 for one in (first, first.judging(None), first.judging(0), first.judging(1))]
+    assert amax == pytest.approx([1000, 1000, 800, 400])  # those of the half that it is not in
+
+
+def test_without_halves_all_judge_the_same_scales() -> None:
+    found = Scales({0: np.float32(1)})
+    assert found.judging(0) is found.judging(None) is found

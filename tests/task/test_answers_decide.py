@@ -24,7 +24,7 @@ from onnxq.judge.intervals import Interval
 from onnxq.judge.policies import BEST_OF_SEVERAL, FITTED, LOUD, STEP, THRESHOLD
 from onnxq.options.step import Step, steps
 from onnxq.page.ledger import _scales as scales_entries
-from onnxq.pipeline.searches import loud
+from onnxq.pipeline.searches import loud, scales
 from onnxq.quant.choice import Trial
 from onnxq.repair import step_search
 from onnxq.repair.ledger import RepairStep
@@ -365,3 +365,28 @@ def test_what_is_not_as_the_task_says_decides_nothing() -> None:
     assert (
         counter([np.ones((1, 4))], [[np.ones((1, 4))]], {}) == ()
     )  # for good: pairs are of the same samples
+
+
+def test_a_method_is_judged_by_samples_that_it_was_not_fitted_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of things that are rare, half of the samples choose with the ranges of the other half."""
+    few, judged_by = images(0, 40, objects=1), dict[float, set[float]]()
+    for place, one in enumerate(few):
+        one["image"][:, 4:] *= 1 + place  # its greatest value is its own
+    run_each = scales._Crossing.run_each
+
+    def spy(self: Any, feeds: Any, settings: Any, outputs: Any = None) -> Any:
+        minmax = settings[-1] if len(settings) == 2 else settings[0]
+        judged = minmax.judging(self.half)
+        judged_by.setdefault(float(feeds["image"].max()), set()).add(max(map(float, judged.values())))
+        return run_each(self, feeds, settings, outputs)
+
+    monkeypatch.setattr(scales._Crossing, "run_each", spy)
+    options: dict[str, Any] = {"repair": "none", "compile": False, "body": "fp32", "layer_samples": 0}
+    for task in (TASK, None):
+        judged_by.clear()
+        report = onnxq.quantize(detector(), few, **options, **({"task": task} if task else {})).report
+        assert report.calibration.choice is not None
+        ranges = set().union(*judged_by.values())
+        assert (len(ranges) > 1) == (task is not None)
+        assert (report.calibration.choice.samples > 16) == (task is not None)
+        assert report.calibration.samples == 35  # an eighth verifies

@@ -13,8 +13,9 @@ from onnxq.judge.acceptance import Gain, Levels, judged
 from onnxq.judge.policies import STEP
 from onnxq.task.boxes import Detections
 from onnxq.task.counted import CountedTask
+from onnxq.task.detections import Candidates
 from onnxq.task.layout import Boxes, CandidateColumns, Classes, Layout, PixelClasses, Spans, Tokens
-from onnxq.task.margins import Moves, of_boxes, of_classes
+from onnxq.task.margins import Moves, of_boxes, of_candidates, of_classes
 from onnxq.task.measures import agreed
 
 BOXES = Boxes(CandidateColumns(("y",), 0, 4), CandidateColumns(("y",), 4))
@@ -322,3 +323,51 @@ def test_answers_that_nobody_counts_decide_nothing() -> None:
     for exact in images():
         counts.add([exact], [[exact + LOWERS], [exact + ELSEWHERE]], {})
     assert Gain.of(*Levels.of_each(counts.groups)).db == pytest.approx(0, abs=1e-9)
+
+
+# -- candidates of one place, before any suppresses another ----------------------------------------
+
+
+def candidates(*rows: tuple[float, ...], classes: int = 1) -> list[Candidates]:
+    """Of one picture: corners, and a score of each class."""
+    boxes = np.array([row[:4] for row in rows]).reshape(-1, 4)
+    scores = np.array([row[4:] for row in rows]).reshape(-1, classes)
+    return [Candidates(scores, scores.argmax(1), boxes.__getitem__)]
+
+
+def test_each_candidate_of_an_object_tells() -> None:
+    """After suppression the greatest alone is compared, and which one that is may be another one."""
+    wanted = candidates((*ONE, 0.9), (*ONE, 0.8))
+    turned = candidates((*ONE, 0.8), (*ONE, 0.9))
+    found = of_candidates(wanted, turned, SCORE)
+    assert found.apart == pytest.approx(margin(0.9) + margin(0.8))
+    assert found.moved == pytest.approx(2 * (logit(0.9) - logit(0.8)) ** 2)
+    assert of_candidates(wanted, wanted, SCORE) == (found.apart, 0)
+
+
+def test_a_candidate_alone_is_moved_as_a_detection_is() -> None:
+    for row in ((*ONE, 0.8), (0.0, 0.0, 1.0, 1.1, 0.9), (0.0, 0.0, 1.0, 2.0, 0.9), (*ONE, 0.2)):
+        for score in (0.9, 0.15):
+            mine = of_candidates(candidates((*ONE, score)), candidates(row), SCORE)
+            assert mine == pytest.approx(of_boxes(some((*ONE, score)), some(row), SCORE))
+
+
+def test_another_class_at_its_place_moves_a_candidate() -> None:
+    wanted = candidates((*ONE, 0.9, 0.01), classes=2)
+    other = of_candidates(wanted, candidates((*ONE, 0.01, 0.9), classes=2), SCORE)
+    assert other.moved == of_candidates(wanted, candidates((*ONE, 0.01, 0.01), classes=2), SCORE).moved
+    assert other.moved > 1.5 * other.apart
+
+
+def test_what_was_nothing_and_is_detected_counts() -> None:
+    wanted = candidates((*ONE, 0.9), (*ONE, 0.01))
+    found = of_candidates(wanted, candidates((*ONE, 0.9), (*ONE, 0.9)), SCORE)
+    assert found.moved == of_boxes(some(), some((*ONE, 0.9)), SCORE).moved
+    assert of_candidates(wanted, candidates((*ONE, 0.9), (*ONE, SCORE)), SCORE).moved == 0
+
+
+@pytest.mark.parametrize("given", [[], candidates((*ONE, 0.9), (*ONE, 0.9)), candidates((*ONE, np.nan))])
+def test_of_other_candidates_or_of_none_all_are_lost(given: list[Candidates]) -> None:
+    found = of_candidates(candidates((*ONE, 0.9)), given, SCORE)
+    assert 1.5 * found.apart < found.moved < math.inf
+    assert found.apart == pytest.approx(margin(0.9))

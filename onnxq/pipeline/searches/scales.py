@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from onnxq.base.reason import Reason
-from onnxq.data.split import BLOCKS
 from onnxq.draft.draft import Draft
 from onnxq.judge.about_mean import AboutMeanMeter
 from onnxq.pipeline.building import Built, FloatModel
@@ -20,9 +19,9 @@ from onnxq.pipeline.search import ModelSearch
 from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.quant.choice import SEARCH, Choice, choose
 from onnxq.quant.insert import Inserted
-from onnxq.quant.measuring import Candidate
+from onnxq.quant.measuring import Candidate, MeasuringCopy
 from onnxq.quant.plan import QuantPlan
-from onnxq.quant.ranges import Ranges
+from onnxq.quant.ranges import Ranges, Scales
 from onnxq.quant.thresholds import Method, automatic
 from onnxq.run.candidates import heard
 from onnxq.task.counted import counted
@@ -94,27 +93,57 @@ def _choice(request: RunRequest, state: RunState) -> Choice:
     default, floats, job = options.default, state.references.choosing, state.built.job
     if floats is None or sampling.parts is None:
         return Choice(default, ranges.all(default), why="there was no data to choose with")
-    measuring = built.copy()
+    measuring = _Crossing(built.copy())
     watched, counter = _Watched(job, sampling), counted(request.task, floats.outputs)
 
     def samples() -> Iterator[Mapping[str, np.ndarray]]:
         watched.again()
         floats.rewind()
-        return sampling.feeds(sampling.comparing(BLOCKS[0]))
+        for sample in sampling.comparing():
+            measuring.half = sampling.half_of(sample)
+            yield from sampling.feeds([sample])
 
     def tried(feeds: Iterable[Any], scales: Sequence[Mapping[int, np.float32]]) -> Sequence[AboutMeanMeter]:
-        settings = [Candidate(scales=one) for one in scales]
         parts = job.parts_of(floats.outputs)
-        fed = watched.feeds(feeds, len(settings))
-        return heard(floats, measuring, fed, settings, parts, counter, request.weights)
+        fed = watched.feeds(feeds, len(scales))
+        return heard(floats, measuring, fed, scales, parts, counter, request.weights)
 
+    refine = not options.search and not sampling.halved  # those thresholds are fitted to all
     methods = methods_of(options, built.draft.plan, ranges.samples)
     with sampling.named():
-        choice = choose(ranges, methods, samples, tried, prior=default, refine=not options.search)
-    if not choice.why and (sampling.parts.shared or not sampling.apart):
+        choice = choose(ranges, methods, samples, tried, prior=default, refine=refine)
+    if not choice.why and not sampling.halved and (sampling.parts.shared or not sampling.apart):
         choice.why = "there are too few samples to keep some apart: those that calibrated chose"
-    choice.runs = choice.samples + measuring.piecewise.runs
+    choice.runs = choice.samples + measuring.runs
     return choice
+
+
+class _Crossing:
+    """Runs each candidate for the scales as those fitted it that the sample which is run is not among.
+
+    Attributes:
+        half: in which half of those that calibrated that sample is; None: in none.
+    """
+
+    half: int | None = None
+
+    def __init__(self, copy: MeasuringCopy) -> None:
+        self.inputs, self._copy = tuple(copy.inputs), copy
+
+    @property
+    def runs(self) -> float:
+        """Runs of the model, so far."""
+        return self._copy.piecewise.runs
+
+    def run_each(
+        self,
+        feeds: Mapping[str, np.ndarray],
+        settings: Sequence[Mapping[int, np.float32]],
+        outputs: Sequence[str] | None = None,
+    ) -> list[list[Any]]:
+        """The outputs wanted, or all, with each scales."""
+        judged = (one.judging(self.half) if isinstance(one, Scales) else one for one in settings)
+        return self._copy.run_each(feeds, [Candidate(scales=one) for one in judged], outputs)
 
 
 class _Watched:
@@ -134,7 +163,7 @@ class _Watched:
     def feeds(self, feeds: Iterable[Any], candidates: int) -> Iterator[Any]:
         """What so many candidates are fed."""
         what = f"{candidates} methods" if self._passes == 1 else f"{candidates - 1} thresholds"
-        count = self._sampling.compared_with(BLOCKS[0])
+        count = self._sampling.compared_with()
         for fed in feeds:
             yield fed
             self._samples, self._runs = self._samples + 1, self._runs + candidates
