@@ -21,12 +21,7 @@ WHY = (
 
 _LEAST = 16  # candidates: fewer are points, or parts of one thing
 _MOST_ANCHORS = 9
-_OF_BINS = (
-    8,
-    15,
-    16,
-    17,
-)  # four distances have as many bins each (arXiv 2006.04388); anchors are fewer, or nine
+_OF_BINS = (8, 15, 16, 17)  # of each of four distances (arXiv 2006.04388); anchors are fewer, or nine
 _LANDMARKS = 10  # columns of five points of a face
 _STRIDES = (4, 8, 16, 32, 64, 128)
 
