@@ -2,8 +2,8 @@
 
 onnxruntime copies the weights of a session into the order in which its kernels read them, so that a model
 takes as much memory as its file. Here each part does so by itself, and gives it back. What a part hands on is
-in a file. The parts compute what the whole does: they begin where weights are read, which ends what
-onnxruntime fuses, but for its patterns around several layers.
+in a file. The parts compute what the whole does, but for the last bits where onnxruntime fuses what two of
+them have: they begin where weights are read, where most of what it fuses ends.
 """
 
 from __future__ import annotations

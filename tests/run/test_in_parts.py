@@ -1,4 +1,4 @@
-"""A large model that runs in parts computes what the whole does."""
+"""A large model that runs in parts computes what the whole does: here nothing is fused across them."""
 
 from __future__ import annotations
 
