@@ -39,6 +39,7 @@ from onnxq.graph.deciders import or_freeze
 from onnxq.graph.load import opset_of
 from onnxq.run import ort
 from onnxq.run.blame import at_fault, runs_on_made_up
+from onnxq.run.in_parts import Found, InParts, blocks, load_probed, run_all
 
 Counting = Literal["none", "sampled", "exact"]
 """What histograms are made of: nothing, `SAMPLED` values of rotating rows, every value."""
@@ -340,6 +341,10 @@ def _loaded(file: BinaryIO, wanted: Collection[int]) -> Iterator[Sample]:
             yield sample
 
 
+def _bytes(sample: Sample) -> int:
+    return sum(array.nbytes for array in sample.feeds.values())
+
+
 class _Keeper:
     """Gives the statistics of what is done to who keeps them, now and then."""
 
@@ -379,6 +384,8 @@ class _Pass:
         self._probes, self._usual = list(probes), usual
         self._tally = Tally(probes)
         self._by_own_sizes = False
+        self._ahead: Sequence[Sample] = ()
+        self._found: Iterator[Found] | None = None
         if usual.varied:
             self._go_by_own_sizes()
         else:
@@ -388,10 +395,13 @@ class _Pass:
         """The statistics of the samples."""
         keeper = _Keeper(self._watch)
         try:
-            for sample in samples:
-                self._take(sample)
-                if self._tally.samples:
-                    keeper.keep_if_due(self._tally.stats)
+            for block in blocks(samples, _bytes, many=isinstance(self._session, InParts)):
+                self._found = None
+                for place, sample in enumerate(block):
+                    self._ahead = block[place:]
+                    self._take(sample)
+                    if self._tally.samples:
+                        keeper.keep_if_due(self._tally.stats)
         except BaseException:  # an interruption, or a bad sample: what was done is kept
             if self._tally.samples and self._tally.whole:
                 keeper.keep(self._tally.stats)
@@ -419,7 +429,8 @@ class _Pass:
     def _load(self) -> None:
         opset = opset_of(self._model)
         self._graph = ProbeGraph(self._model, self._probes, opset)
-        self._session = ort.load_probed(
+        self._found = None  # what the graph before it gives
+        self._session = load_probed(
             self._model,
             [probe.tensor for probe in self._probes],
             lambda floats: ProbeGraph(self._model, self._probes, opset, floats).graph,
@@ -456,13 +467,15 @@ class _Pass:
         return reading
 
     def _run(self, sample: Sample) -> Reading:
-        feeds = {**sample.feeds, **self._graph.feeds(sample.index)}
-        try:
-            return self._graph.read(self._session.run(feeds, self._graph.outputs or None))
-        except ort.RunError as error:
+        if self._found is None:  # of this sample, and those behind it in its block
+            feeds = ({**one.feeds, **self._graph.feeds(one.index)} for one in self._ahead)
+            self._found = run_all(self._session, feeds, self._graph.outputs or None)
+        found = next(self._found)
+        if isinstance(found, ort.RunError):
             raise UserError(
-                f"the model does not run on {sample.where}: {error}", hint=self._advice(sample)
-            ) from error
+                f"the model does not run on {sample.where}: {found}", hint=self._advice(sample)
+            ) from found
+        return self._graph.read(found)
 
     def _advice(self, sample: Sample) -> str:
         """What may help where the model does not run on a sample."""

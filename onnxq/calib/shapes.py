@@ -15,6 +15,7 @@ from onnxq.graph.deciders import or_freeze
 from onnxq.graph.types import is_static
 from onnxq.run import ort
 from onnxq.run.blame import at_fault
+from onnxq.run.in_parts import load
 
 
 def shapes_of(
@@ -61,7 +62,7 @@ def _run(
     for i, name in enumerate(names):
         added.node.append(helper.make_node("Shape", [name], [f"{prefix}{i}"]))
         added.output.append(helper.make_tensor_value_info(f"{prefix}{i}", TensorProto.INT64, None))
-    session = ort.load(model, data_dir=data_dir, probes=added)
+    session = load(model, data_dir=data_dir, probes=added)
     try:
         shapes = session.run(sample.feeds, [f"{prefix}{i}" for i in range(len(names))])
     except ort.RunError as error:

@@ -26,6 +26,7 @@ from onnxq.pipeline.job import Job
 from onnxq.run import ort
 from onnxq.run.deployment import Deployment, End, Shape
 from onnxq.run.deployments import main_of
+from onnxq.run.in_parts import Runs
 from onnxq.run.plain_words import plain
 
 
@@ -310,9 +311,7 @@ _MOST_FED = 1 << 27
 """Bytes of inputs up to which a model is run at an end of its sizes: what it computes takes far more."""
 
 
-def that_runs(
-    deployment: Deployment, session: ort.Session, usual: Sample
-) -> tuple[Deployment, tuple[str, ...]]:
+def that_runs(deployment: Deployment, session: Runs, usual: Sample) -> tuple[Deployment, tuple[str, ...]]:
     """The deployment, but for an end at which the model does not run: there the usual sizes are the end.
 
     Args:
@@ -359,7 +358,7 @@ def that_runs(
     ), tuple(notes)
 
 
-def _is_batch_baked(deployment: Deployment, session: ort.Session, usual: Sample) -> bool:
+def _is_batch_baked(deployment: Deployment, session: Runs, usual: Sample) -> bool:
     """Whether a batch that is named dynamic is baked in: nobody stated one, and twice its size fails."""
     spans = [deployment.spans[dim] for dim in deployment.batch]
     if not spans or any(span.origin == "stated" or span.smallest < span.largest for span in spans):

@@ -25,6 +25,7 @@ from onnxq.pipeline.job import Job
 from onnxq.run import ort
 from onnxq.run.deployment import Deployment
 from onnxq.run.deployments import main_of
+from onnxq.run.in_parts import Runs, run_all
 
 
 class Sampling:
@@ -90,7 +91,7 @@ class Sampling:
             found = job.deployments(origin.seen, every=origin.tells_sizes)
             self.deployed = replace(self.deployed, deployments=found, usual=(self.first,) * len(found))
 
-    def check_sizes(self, session: ort.Session) -> None:
+    def check_sizes(self, session: Runs) -> None:
         """Refuses stated sizes at which the model does not run, and leaves out those that nobody stated.
 
         Those of samples that turned out to be bad are left out before.
@@ -266,15 +267,20 @@ class Sampling:
         self._bad.add(sample.index)
         self.source.skip(sample.where, str(error))
 
-    def leave_out_bad(self, session: ort.Session) -> None:
+    def leave_out_bad(self, session: Runs) -> None:
         """Leaves out samples on which the float model does not run, of those that do not calibrate."""
         choosing = self.choosing() if self._chooses else iter(())
         confirming = self.confirming() if self.confirms else iter(())
-        for sample in self._job.feeds(itertools.chain(choosing, confirming, self.held_out())):
-            try:
-                session.run(sample.feeds)
-            except ort.RunError as error:
-                self.skip(sample, error)
+        fed: list[Sample] = []
+
+        def feeds() -> Iterator[Mapping[str, np.ndarray]]:
+            for sample in self._job.feeds(itertools.chain(choosing, confirming, self.held_out())):
+                fed.append(replace(sample, feeds={}))
+                yield sample.feeds
+
+        for place, found in enumerate(run_all(session, feeds())):
+            if isinstance(found, ort.RunError) and fed[place].index not in self._bad:
+                self.skip(fed[place], found)
 
     def _good(self, samples: Iterable[Sample]) -> Iterator[Sample]:
         return (sample for sample in samples if sample.index not in self._bad)

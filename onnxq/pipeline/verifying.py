@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, NamedTuple
@@ -13,13 +13,15 @@ import onnx
 
 from onnxq.base.errors import Fault
 from onnxq.body.emulate import Emulated
+from onnxq.data.samples import Sample
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.pipeline.calibration import Calibrating, unloadable
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
 from onnxq.run import ort
-from onnxq.run.compare import Meter, OutputAccuracy, Recording, Runner, compare_models
-from onnxq.run.finding_parts import find_parts
+from onnxq.run.compare import Meter, OutputAccuracy, Recording, Runner, compare_models, record_all
+from onnxq.run.finding_parts import LOOKS, find_parts
+from onnxq.run.in_parts import Runs, load
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ def references(
         return job, References()
 
     try:
-        session = ort.load(reference, data_dir=job.model.data_dir)
+        session = load(reference, data_dir=job.model.data_dir)
     except ort.RunError as error:
         raise unloadable(error, job.model) from error
     if options.skip_bad:
@@ -62,27 +64,48 @@ def references(
     expected, choosing = recording(job, reference), recording(job, reference, session)
     confirming = recording(job, reference) if confirms else None
     del session
+    if weight_bytes(reference) >= LARGE:
+        kinds = [
+            (choosing, sampling.comparing if options.chooses else lambda: islice(sampling.choosing(), LOOKS))
+        ]
+        kinds += [(confirming, sampling.confirming)] if confirming is not None else []
+        _record(job, sampling, reference, [*kinds, (expected, sampling.held_out)])
     with sampling.named():
         parts = find_parts(job.model, choosing, sampling.feeds(sampling.choosing()), job.runnable)
     job = replace(job, parts=parts)
     choosing.again()
     if not options.chooses:
         choosing.rewind()
-    if weight_bytes(reference) < LARGE:
-        return job, References(choosing, confirming, expected)
+    large = weight_bytes(reference) >= LARGE
+    return job, References(choosing if options.chooses or not large else None, confirming, expected)
+
+
+def _record(
+    job: Job,
+    sampling: Sampling,
+    reference: onnx.ModelProto,
+    kinds: Sequence[tuple[Recording, Callable[[], Iterable[Sample]]]],
+) -> None:
+    """Runs a large model for several kinds of samples, all in one go.
+
+    Raises:
+        UserError: it does not run on a sample.
+    """
+    session = load(reference, data_dir=job.model.data_dir)
     with sampling.named():
-        if options.chooses:
-            choosing.record(sampling.feeds(sampling.comparing()))
-        if confirming is not None:
-            confirming.record(sampling.feeds(sampling.confirming()))
-        expected.record(sampling.feeds(sampling.held_out()))
-    return job, References(choosing if options.chooses else None, confirming, expected)
+        try:
+            record_all(session, [(one, sampling.feeds(samples())) for one, samples in kinds])
+        except ort.RunError:
+            for _, samples in kinds:  # one by one: which it is
+                for feeds in sampling.feeds(samples()):
+                    session.run(feeds)
+            raise
 
 
-def recording(job: Job, reference: onnx.ModelProto, session: ort.Session | None = None) -> Recording:
+def recording(job: Job, reference: onnx.ModelProto, session: Runs | None = None) -> Recording:
     """What a float model is to be run for, once a sample; `session`: the same, open."""
     outputs = [info.name for info in reference.graph.output]
-    return Recording(lambda: ort.load(reference, data_dir=job.model.data_dir), outputs, session)
+    return Recording(lambda: load(reference, data_dir=job.model.data_dir), outputs, session)
 
 
 BODY_SAMPLES = 8

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx.numpy_helper import to_array
 
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.graph.model import Model
+from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.graph.types import is_float, value_info
 from onnxq.graph.wiring import tensor_shape
 from onnxq.quant.fits import Fit, fits_of
@@ -20,6 +22,7 @@ from onnxq.quant.insert import Inserted, float_reads, insert
 from onnxq.quant.patches import NONE, Patches
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.wants import Wants
+from onnxq.run.in_parts import Found, InParts
 from onnxq.run.piecewise import Edge, Recipe, Setting, Tie
 
 _WIDE, _HALF = np.dtype(np.float32), np.dtype(np.float16)
@@ -150,6 +153,34 @@ class MeasuringCopy:
             RunError: the model does not run.
         """
         return self.piecewise.run_each(feeds, [self._setting(one) for one in settings], outputs)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether its weights in float are so many that they are not in memory together."""
+        return weight_bytes(self.recipe.floats) >= LARGE
+
+    def run_all(
+        self,
+        samples: Iterable[Mapping[str, np.ndarray]],
+        settings: Sequence[Candidate],
+        outputs: Sequence[str] | None = None,
+    ) -> Iterator[Found]:
+        """Runs candidates that differ in scales alone on samples, part by part, see `onnxq.run.in_parts`.
+
+        Yields:
+            What each candidate gives, or why not: all of the first sample, then all of the next one.
+        """
+        scales = [self._setting(one).scales for one in settings]
+        own = {
+            t.name: to_array(t) for t in self.recipe.model.graph.initializer if t.name in self.recipe.scales
+        }
+        fed = ({**own, **one, **feeds} for feeds in samples for one in scales)
+        return self._in_parts.run_all(fed, outputs)
+
+    @cached_property
+    def _in_parts(self) -> InParts:
+        made = self.recipe
+        return InParts(made.model, made.data_dir, onnx.GraphProto(), fed=made.scales, dequantizes=True)
 
     def _setting(self, candidate: Candidate) -> Setting:
         nodes = {edge[0] for edge in self._edges}

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from onnxq.run.ort import RunError, Session
+from onnxq.run.in_parts import Runs
+from onnxq.run.ort import RunError
 
 # Sizes of dynamic dimensions that are tried, but for the first dimension, which is 1.
 _SIZES = (64, 224, 32, 128, 16, 8, 4, 2, 1)
@@ -15,7 +16,7 @@ _SECONDS = 10.0
 """After which a run is given up."""
 
 
-def at_fault(session: Session, feeds: Mapping[str, np.ndarray]) -> str:
+def at_fault(session: Runs, feeds: Mapping[str, np.ndarray]) -> str:
     """A hint for the user whose sample a model does not run on.
 
     Args:
@@ -36,7 +37,7 @@ def at_fault(session: Session, feeds: Mapping[str, np.ndarray]) -> str:
     return "the data are not at fault: it runs on nothing that was tried; see onnxq check MODEL"
 
 
-def runs_on_made_up(session: Session, feeds: Mapping[str, np.ndarray]) -> bool:
+def runs_on_made_up(session: Runs, feeds: Mapping[str, np.ndarray]) -> bool:
     """Whether a model runs on zeros or on ones of these shapes and types."""
     return any(
         _runs(session, {name: _filled(array.dtype, array.shape, value) for name, array in feeds.items()})
@@ -44,7 +45,7 @@ def runs_on_made_up(session: Session, feeds: Mapping[str, np.ndarray]) -> bool:
     )
 
 
-def ranks_that_run(session: Session, feeds: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
+def ranks_that_run(session: Runs, feeds: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
     """Shapes with an axis less or more in front at which a model runs on zeros or ones.
 
     Only those of inputs without a rank; empty where none was found.
@@ -58,7 +59,7 @@ def ranks_that_run(session: Session, feeds: Mapping[str, np.ndarray]) -> dict[st
     return {}
 
 
-def sizes_that_run(session: Session, feeds: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
+def sizes_that_run(session: Runs, feeds: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
     """Shapes of the dynamic inputs at which a model runs on zeros or ones; empty where none was found."""
     shapes = {name: shape for name, shape in session.input_shapes.items() if name in feeds}
     dynamic = [n for n, shape in shapes.items() if not all(isinstance(dim, int) for dim in shape)]
@@ -77,7 +78,7 @@ def _filled(dtype: np.dtype, shape: tuple[int, ...], value: int) -> np.ndarray:
     return np.full(shape, str(value) if dtype.kind in "OSU" else value, dtype)
 
 
-def _runs(session: Session, feeds: Mapping[str, np.ndarray]) -> bool:
+def _runs(session: Runs, feeds: Mapping[str, np.ndarray]) -> bool:
     try:
         session.run(feeds, seconds=_SECONDS)
     except RunError:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import pickle
-import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,6 +17,7 @@ from onnxq.judge.comparable import as_tensor, is_real
 from onnxq.judge.intervals import GROUPS, Interval
 from onnxq.judge.output_parts import OutputParts
 from onnxq.judge.sqnr import Energy, cosine, sqnr_db
+from onnxq.run.in_parts import Runs, given, run_all
 from onnxq.run.ort import Session
 
 
@@ -163,9 +163,9 @@ class Recording:
 
     def __init__(
         self,
-        load: Callable[[], Session],
+        load: Callable[[], Runs],
         outputs: Sequence[str],
-        session: Session | None = None,
+        session: Runs | None = None,
         *,
         most_bytes: int = 1 << 28,
     ) -> None:
@@ -200,16 +200,24 @@ class Recording:
         Raises:
             RunError: it does not run.
         """
-        self._most = sys.maxsize
-        self.rewind()
-        for feeds in samples:
-            self.run(feeds)
-        self.rewind()
+        record_all(self._load(), [(self, samples)])
+
+    def keep(self, found: list[Any]) -> None:
+        """Keeps what the sample behind those that are kept gave."""
+        self._file.seek(self._end)
+        pickle.dump(found, self._file, protocol=5)
+        self._starts.append(self._end)
+        self._end = self._file.tell()
 
     def rewind(self) -> None:
         """Goes back to the first sample, and closes the session."""
         self._session = None
         self.again()
+
+    def forget(self) -> None:
+        """Begins again, without what was kept."""
+        self._starts.clear()
+        self._end = self._at = 0
 
     def again(self) -> None:
         """Goes back to the first sample."""
@@ -225,11 +233,29 @@ class Recording:
             self._session = self._load()
         found = self._session.run(feeds, self.outputs)
         if place == len(self._starts) and self._end < self._most:
-            self._file.seek(self._end)
-            pickle.dump(found, self._file, protocol=5)
-            self._starts.append(self._end)
-            self._end = self._file.tell()
+            self.keep(found)
         return found
+
+
+def record_all(session: Runs, wanted: Sequence[tuple[Recording, Iterable[Mapping[str, np.ndarray]]]]) -> None:
+    """Records several of one session: what each is to have of samples, in one go.
+
+    Raises:
+        RunError: it does not run on a sample.
+    """
+    whose: list[Recording] = []
+
+    def fed() -> Iterator[Mapping[str, np.ndarray]]:
+        for recording, samples in wanted:
+            recording.forget()
+            for feeds in samples:
+                whose.append(recording)
+                yield feeds
+
+    for place, found in enumerate(run_all(session, fed(), wanted[0][0].outputs)):
+        whose[place].keep(given(found))
+    for recording, _ in wanted:
+        recording.rewind()
 
 
 Reference = Runner | Recording

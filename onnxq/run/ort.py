@@ -7,7 +7,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -303,6 +303,7 @@ def load(
     data_dir: Path | None = None,
     probes: onnx.GraphProto | None = None,
     part: bool = False,
+    large: bool = False,
 ) -> Session:
     """Loads a model into onnxruntime's CPU provider.
 
@@ -315,13 +316,14 @@ def load(
         probes: nodes and outputs to add to the graph of a model that is not a file.
         part: whether the model is one of many that run in turns. Then they share the memory that they
             compute in. A quantized model is computed in float, its weights dequantized once.
+        large: whether it is of a large model: it is rewritten as that is.
 
     Raises:
         RunError: onnxruntime does not take the model.
     """
     if isinstance(model, onnx.ModelProto):
         model = stoppable(model)
-    settings = _settings(model, optimize, threads)
+    settings = _settings(model, optimize, threads, large)
     if part:
         settings.config["session.disable_quant_qdq"] = "1"
         settings.threads = threads or min(os.cpu_count() or 1, _PART_THREADS)
@@ -465,9 +467,8 @@ def _as_defined(
         data_dir = model.parent
 
     def inferred(part: onnx.ModelProto, names: list[str]) -> dict[str, int]:
-        wanted = onnx.GraphProto(output=[onnx.ValueInfoProto(name=name) for name in names])
         try:
-            session = _load(part, _settings(part, False, 1), data_dir, onnx.ModelProto(graph=wanted))
+            session = opened(part, names, data_dir)
         except RunError:
             return {}
         kinds = {name: kind.elem_type for name, kind in _types(session).items()}
@@ -580,12 +581,14 @@ def custom_libraries() -> tuple[str, ...]:
     return _libraries.get()
 
 
-def _settings(model: onnx.ModelProto | Path, optimize: bool, threads: int) -> SessionSettings:
+def _settings(
+    model: onnx.ModelProto | Path, optimize: bool, threads: int, large: bool = False
+) -> SessionSettings:
     """How a model is loaded."""
     settings = SessionSettings("all" if optimize else "off", threads, libraries=_libraries.get())
     # else sums of products of 8 bits saturate in fused operators, on x86 processors without VNNI
     settings.config["session.x64quantprecision"] = "1"
-    if optimize and isinstance(model, onnx.ModelProto) and weight_bytes(model) >= LARGE:
+    if optimize and (large or (isinstance(model, onnx.ModelProto) and weight_bytes(model) >= LARGE)):
         # not those that give convolutions another layout: while it loads, weights are there twice
         settings.level = "extended"
     if optimize and speaks_half(_proto(model), _FLOAT8_TYPES):
@@ -683,6 +686,23 @@ def output_types(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
         session = load(model, optimize=False, threads=1)
     except RunError:
         return {}
+    return types_of(session)
+
+
+def opened(model: onnx.ModelProto, tensors: Iterable[str], data_dir: Path | None) -> Session:
+    """A model as it is, that gives tensors beside its outputs; its weights stay in their file.
+
+    Raises:
+        RunError: onnxruntime does not take the model.
+    """
+    known = {value.name for value in model.graph.output}
+    wanted = [onnx.ValueInfoProto(name=name) for name in tensors if name not in known]
+    settings = _settings(model, False, 1)
+    return _load(model, settings, data_dir, onnx.ModelProto(graph=onnx.GraphProto(output=wanted)))
+
+
+def types_of(session: Session) -> dict[str, onnx.TypeProto]:
+    """The types of a session's outputs; of tensors only."""
     return {name: onnx.TypeProto(tensor_type=kind) for name, kind in _types(session).items()}
 
 

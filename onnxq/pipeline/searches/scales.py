@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from onnxq.quant.plan import QuantPlan
 from onnxq.quant.ranges import Ranges, Scales
 from onnxq.quant.thresholds import Method, automatic
 from onnxq.run.candidates import heard
+from onnxq.run.in_parts import Found, blocks, given
 from onnxq.task.counted import counted
 
 
@@ -105,7 +107,7 @@ def _choice(request: RunRequest, state: RunState) -> Choice:
 
     def tried(feeds: Iterable[Any], scales: Sequence[Mapping[int, np.float32]]) -> Sequence[AboutMeanMeter]:
         parts = job.parts_of(floats.outputs)
-        fed = watched.feeds(feeds, len(scales))
+        fed = measuring.ahead(watched.feeds(feeds, len(scales)), scales, floats.outputs)
         return heard(floats, measuring, fed, scales, parts, counter, request.weights)
 
     refine = not options.search and not sampling.halved  # those thresholds are fitted to all
@@ -129,11 +131,28 @@ class _Crossing:
 
     def __init__(self, copy: MeasuringCopy) -> None:
         self.inputs, self._copy = tuple(copy.inputs), copy
+        self._found: Iterator[Found] | None = None
+        self._ran = 0
 
     @property
     def runs(self) -> float:
         """Runs of the model, so far."""
-        return self._copy.piecewise.runs
+        return self._copy.piecewise.runs + self._ran
+
+    def ahead(
+        self,
+        samples: Iterable[Mapping[str, np.ndarray]],
+        settings: Sequence[Mapping[int, np.float32]],
+        outputs: Sequence[str],
+    ) -> Iterator[Mapping[str, np.ndarray]]:
+        """The samples; a large model has run on many, part by part, before the first of them is given."""
+        if not self._copy.is_large:
+            yield from samples
+            return
+        candidates = [Candidate(scales=one) for one in settings]
+        for block in blocks(samples, lambda feeds: sum(array.nbytes for array in feeds.values())):
+            self._found = self._copy.run_all(block, candidates, outputs)
+            yield from block
 
     def run_each(
         self,
@@ -142,6 +161,9 @@ class _Crossing:
         outputs: Sequence[str] | None = None,
     ) -> list[list[Any]]:
         """The outputs wanted, or all, with each scales."""
+        if self._found is not None:
+            self._ran += len(settings)
+            return [given(found) for found in islice(self._found, len(settings))]
         judged = (one.judging(self.half) if isinstance(one, Scales) else one for one in settings)
         return self._copy.run_each(feeds, [Candidate(scales=one) for one in judged], outputs)
 
