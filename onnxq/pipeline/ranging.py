@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -46,15 +45,17 @@ class Ranging:
         bounded: Sequence[str] = (),
         *,
         halved: bool = False,
+        halves: tuple[Stats, ...] = (),
     ) -> None:
         """What there is to take them from: samples, statistics or a cache that is given, or both.
 
         `bounded` are further tensors of which the ends are enough, and nothing if there are no samples;
-        `halved`: whether halves of the samples are taken apart, where each is to judge the other's ranges.
+        `halved`: whether halves of the samples are taken apart, where each is to judge the other's ranges;
+        `halves`: what is known of them.
         """
         self._job, self._options, self._sampling, self._given = job, options, sampling, given
         self.prepared, self._bounded = prepared, bounded
-        self._halved, self._halves = halved, tuple[Stats, ...]()
+        self._halved, self._halves = halved, halves
 
     def statistics(self, *, cache: bool) -> Stats:
         """The statistics of what the plan names: given, else measured.
@@ -101,9 +102,10 @@ class Ranging:
             hint = "give samples that exercise this part of the model, or keep it in float"
             raise UserError(told, hint=hint)
         self._job.notes.append(f"{told}: what reads it stays in float")
-        found = copy(self)
-        found.prepared = prepared
-        return found
+        return Ranging(
+            self._job, self._options, self._sampling, self._given, prepared, self._bounded,
+            halved=self._halved, halves=self._halves,
+        )  # fmt: skip
 
     def ranges(self, stats: Stats) -> Ranges:
         """The range of each tensor, by any method."""

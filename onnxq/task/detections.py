@@ -20,7 +20,7 @@ _UNIT = 4.0  # strides: the side of an anchor that nobody knows
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
+class PictureCandidates:
     """What may be detected in a picture, before any of it suppresses another.
 
     Attributes:
@@ -49,7 +49,7 @@ def detections(
     return [_detected(layout, one, least) for one in in_pictures(layout, values, feeds)]
 
 
-def _detected(layout: Boxes, found: Candidates, least: float) -> Detections:
+def _detected(layout: Boxes, found: PictureCandidates, least: float) -> Detections:
     score = np.take_along_axis(found.scores, found.best[:, None], 1)[:, 0]
     some = np.flatnonzero(score > least)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -60,7 +60,7 @@ def _detected(layout: Boxes, found: Candidates, least: float) -> Detections:
 
 def in_pictures(
     layout: Boxes, values: Mapping[str, Any], feeds: Mapping[str, np.ndarray]
-) -> list[Candidates]:
+) -> list[PictureCandidates]:
     """The candidates of each picture of the batch.
 
     Args:
@@ -119,7 +119,7 @@ def _of_picture(
     objectness: np.ndarray | None,
     label: np.ndarray | None,
     feeds: Mapping[str, np.ndarray],
-) -> Candidates:
+) -> PictureCandidates:
     scores = activated(scores, layout.activation)
     if layout.background is not None:
         scores = np.delete(scores, layout.background % scores.shape[1], axis=1)
@@ -134,7 +134,7 @@ def _of_picture(
         labels = label.astype(int)
     if layout.apart:
         labels = labels + scores.shape[1] * np.arange(len(labels))
-    return Candidates(scores, labels, lambda some: _corners(layout, boxes, feeds, some))
+    return PictureCandidates(scores, labels, lambda some: _corners(layout, boxes, feeds, some))
 
 
 def candidates(value: np.ndarray, by_column: bool, batched: bool, anchors: int = 1) -> np.ndarray:

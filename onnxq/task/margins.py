@@ -13,7 +13,7 @@ import numpy as np
 
 from onnxq.judge.sqnr import LOUDEST, power
 from onnxq.task.boxes import MATCH_IOU, NONE, Detections, matched, paired_overlaps
-from onnxq.task.detections import Candidates
+from onnxq.task.detections import PictureCandidates
 
 LOWEST = 0.02
 """The score of a detection that is not found again, about."""
@@ -58,7 +58,9 @@ def of_classes(wanted: np.ndarray, given: np.ndarray) -> Moves:
     return Moves(power(margins[known]), power(moves[known]))
 
 
-def of_candidates(wanted: Sequence[Candidates], given: Sequence[Candidates], score: float) -> Moves:
+def of_candidates(
+    wanted: Sequence[PictureCandidates], given: Sequence[PictureCandidates], score: float
+) -> Moves:
     """By how much scores are over a score, in logits, and boxes overlap more than those that match.
 
     Candidates of one place in both models are compared, before any suppresses another: those of an object
@@ -77,7 +79,7 @@ def of_candidates(wanted: Sequence[Candidates], given: Sequence[Candidates], sco
     return joined(found) if found else Moves(0.0, 0.0)
 
 
-def _of_places(wanted: Candidates, given: Candidates | None, score: float) -> Moves:
+def _of_places(wanted: PictureCandidates, given: PictureCandidates | None, score: float) -> Moves:
     near, best = np.flatnonzero(wanted.scores.max(1, initial=0.0) > _NEAR), wanted.best
     others, overlap, new = np.full(len(near), LOWEST), np.zeros(len(near)), np.empty(0)
     if given is not None and given.scores.shape == wanted.scores.shape:

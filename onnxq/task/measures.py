@@ -11,7 +11,7 @@ import numpy as np
 from onnxq.base.errors import UserError
 from onnxq.judge.comparable import as_tensor
 from onnxq.task.boxes import NONE, Detections, matched
-from onnxq.task.detections import LEAST, Candidates, detections, in_pictures
+from onnxq.task.detections import LEAST, PictureCandidates, detections, in_pictures
 from onnxq.task.layout import (
     Boxes,
     Classes,
@@ -318,7 +318,7 @@ def _detected(
         ) from error
 
 
-def _places(layout: Boxes, values: Named, feeds: Feeds) -> list[Candidates]:
+def _places(layout: Boxes, values: Named, feeds: Feeds) -> list[PictureCandidates]:
     """What may be detected; nothing where the outputs have another shape than the layout says."""
     try:
         return in_pictures(layout, values, feeds)

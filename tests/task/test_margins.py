@@ -13,7 +13,7 @@ from onnxq.judge.acceptance import Gain, Levels, judged
 from onnxq.judge.policies import STEP
 from onnxq.task.boxes import Detections
 from onnxq.task.counted import CountedTask
-from onnxq.task.detections import Candidates
+from onnxq.task.detections import PictureCandidates
 from onnxq.task.layout import Boxes, CandidateColumns, Classes, Layout, PixelClasses, Spans, Tokens
 from onnxq.task.margins import Moves, of_boxes, of_candidates, of_classes
 from onnxq.task.measures import agreed
@@ -276,7 +276,7 @@ def images(count: int = 8) -> list[np.ndarray]:
 
 
 def of_images(*changed: np.ndarray, count: int = 8) -> list[Levels]:
-    """Candidates by what each adds to all outputs."""
+    """PictureCandidates by what each adds to all outputs."""
     dealt = AboutMeanGroups(["y"], candidates=len(changed), counter=CountedTask(["y"], BOXES))
     for exact in images(count):
         dealt.add([exact], [[exact + one] for one in changed], {})
@@ -328,11 +328,11 @@ def test_answers_that_nobody_counts_decide_nothing() -> None:
 # -- candidates of one place, before any suppresses another ----------------------------------------
 
 
-def candidates(*rows: tuple[float, ...], classes: int = 1) -> list[Candidates]:
+def candidates(*rows: tuple[float, ...], classes: int = 1) -> list[PictureCandidates]:
     """Of one picture: corners, and a score of each class."""
     boxes = np.array([row[:4] for row in rows]).reshape(-1, 4)
     scores = np.array([row[4:] for row in rows]).reshape(-1, classes)
-    return [Candidates(scores, scores.argmax(1), boxes.__getitem__)]
+    return [PictureCandidates(scores, scores.argmax(1), boxes.__getitem__)]
 
 
 def test_each_candidate_of_an_object_tells() -> None:
@@ -367,7 +367,7 @@ def test_what_was_nothing_and_is_detected_counts() -> None:
 
 
 @pytest.mark.parametrize("given", [[], candidates((*ONE, 0.9), (*ONE, 0.9)), candidates((*ONE, np.nan))])
-def test_of_other_candidates_or_of_none_all_are_lost(given: list[Candidates]) -> None:
+def test_of_other_candidates_or_of_none_all_are_lost(given: list[PictureCandidates]) -> None:
     found = of_candidates(candidates((*ONE, 0.9)), given, SCORE)
     assert 1.5 * found.apart < found.moved < math.inf
     assert found.apart == pytest.approx(margin(0.9))
