@@ -155,7 +155,8 @@ class Ranging:
             return self._taken(tensors, bounded, sampling.calibrating())
         one = self._taken(tensors, bounded, sampling.calibrating_half(0))
         other = self._taken(tensors, bounded, sampling.calibrating_half(1), done=one.samples)
-        self._halves, sampling.halved = (one, other), True
+        self._halves = one, other
+        sampling.halve()
         return merge(self._halves)
 
     def _taken(

@@ -147,6 +147,10 @@ class Sampling:
         assert self.parts is not None
         return self._noted("calibrate", self.source.good(self.parts.halves[half]))
 
+    def halve(self) -> None:
+        """From now on each half of those that calibrated chooses with the ranges of the other half."""
+        self.halved = True
+
     def half_of(self, sample: Sample) -> int | None:
         """In which half of those that calibrate a sample is, where halves choose; None: in none."""
         halves = self.parts.halves if self.halved and self.parts is not None else ()
