@@ -288,10 +288,12 @@ SAID: Mapping[str, KnownMessage] = {
         "IPluginRegistry::getCreator: Error Code 4: API Usage Error (Cannot find plugin: X, version: 1)",
         "the library of the plugin is not loaded, neither when building nor when running: "
         "init_libnvinfer_plugins for NVIDIA's own, ctypes.CDLL or trtexec --staticPlugins=LIB.so for "
-        "yours; onnxq check MODEL names nodes that a rule could repair",
+        "yours (--dynamicPlugins wants one that exports getCreators); onnxq check MODEL names nodes that a "
+        "rule could repair",
         "nothing",
         r"(cannot|could not|failed to) (find|deserialize|locate) plugin|IPluginCreator not found|"
-        r"getPluginCreators?\b|initLibNvInferPlugins|plugin .{0,40}could not be (loaded|found)|"
+        r"getPluginCreators?\b|\bgetCreators\b|IPluginRegistry::loadLibrary|initLibNvInferPlugins|"
+        r"plugin .{0,40}could not be (loaded|found)|"
         r"custom layer .{0,60}not (found|registered)",
     ),
     "outside-profile": KnownMessage(
@@ -376,7 +378,8 @@ SAID: Mapping[str, KnownMessage] = {
         "name that it had; of a model in memory give the path instead",
         "nothing",
         r"(open|find|load|read|exist|access).{0,80}(\.onnx[._]data|external[ _](data|weight|initializer))|"
-        r"(\.onnx[._]data|external data).{0,80}(not found|no such|not exist|missing|not accessible)",
+        r"(\.onnx[._]data|external data).{0,80}(not found|no such|not exist|missing|not accessible)|"
+        r"(onnx2trt_utils|WeightsContext|\[TRT\]).{0,80}failed to open file: (?!\S*\.onnx\b(?![._]))",
     ),
     "no-onnx-file": KnownMessage(
         "Failed to parse ONNX model from file: model.onnx",
@@ -478,18 +481,20 @@ SAID: Mapping[str, KnownMessage] = {
     ),
     "trtexec-option": KnownMessage(
         "Unknown option: --workspace",
-        "trtexec of this release has no such flag: --memPoolSize=workspace:1024 stands for --workspace, and "
+        "trtexec of this release has no such flag, or soon will not: --memPoolSize=workspace:1024 stands for --workspace, and "
         "--explicitBatch, --minTiming, --batch and others are gone; onnxq quantize --target NAME prints a "
         "line of flags that the release has",
         "nothing",
-        rf"unknown option:? *--(?!({_TYPES}|best|precision\w*|layer\w+|calib)\b)\w+",
+        rf"unknown option:? *--(?!({_TYPES}|best|precision\w*|layer\w+|calib)\b)\w+|"
+        r"--\w+ (flag|option) (has been|is|was) (deprecated|removed)",
     ),
     "linked-against": KnownMessage(
         "TensorRT was linked against cuDNN 8.6.0 but loaded cuDNN 8.4.1",
-        "another version of a CUDA library is found first: a warning, unless kernels fail; put the folder of "
-        "the right one first in LD_LIBRARY_PATH",
+        "a CUDA library (cuDNN, cuBLAS, NVRTC) is not found, or another version of it first: a warning, unless "
+        "kernels fail or an engine does not load; put the folder of the right one first in LD_LIBRARY_PATH",
         "nothing",
-        r"linked against cu\w+.{0,40}but loaded",
+        r"linked against cu\w+.{0,40}but loaded|mismatch of lib\w+ version|"
+        r"(unable|failed) to load (dynamic )?library:? *'?(lib)?(nvrtc|cudnn|cublas)",
     ),
     "dla": KnownMessage(
         "Default DLA is enabled but layer x is not supported on DLA, falling back to GPU",
@@ -498,7 +503,7 @@ SAID: Mapping[str, KnownMessage] = {
         "GPU; fix sizes by onnxq sanitize MODEL --shape x=1x3x224x224",
         "the layers that fall back cost copies",
         r"canRunOnDLA|dlaEngineCount|setDeviceType|unable to (set|use) DLA|\bDLA\b.{0,80}(not "
-        r"supported|cannot run|not support|fall)|not supported on DLA",
+        r"supported|cannot run|not support|fall|only supports)|(not |un)supported on DLA",
     ),
     "timing-cache": KnownMessage(
         "Detected invalid timing cache, setup a local cache instead",

@@ -15,6 +15,16 @@ AROUND: Mapping[str, KnownMessage] = {
         "another export",
         r"exporting the operator|UnsupportedOperatorError|ONNX export (of operator|failed)",
     ),
+    "exporter-dynamo": KnownMessage(
+        "Failed to export the model with torch.export. This is step 1/3 of exporting the model to ONNX.",
+        "PyTorch's exporter of torch.export cannot follow the program, mostly where Python decides by values "
+        "of tensors: torch.onnx.export(..., dynamo=False) takes the older exporter; else write that part "
+        "otherwise",
+        "another export",
+        r"TorchExportError|failed to export the model (with torch|to ONNX)|OnnxExporterError|"
+        r"torch\._dynamo\.exc\b.{0,400}onnx|onnx.{0,400}torch\._dynamo\.exc\b|"
+        r"failed to (decompose|convert) the (FX|exported) .{0,40}ONNX",
+    ),
     "tracer": KnownMessage(
         "TracerWarning: Converting a tensor to a Python boolean might cause the trace to be incorrect.",
         "PyTorch writes what it computes of the sample's sizes into the file, as a number: "
@@ -25,10 +35,11 @@ AROUND: Mapping[str, KnownMessage] = {
     ),
     "model-optimizer": KnownMessage(
         "modelopt/onnx/quantization/qdq_utils.py: AssertionError",
-        "the quantizer failed, not TensorRT: onnxq quantize FLOAT --calib DATA quantizes the float model; a "
-        "newer release of the tool may help as well",
+        "the quantizer failed, not TensorRT: onnxq quantize FLOAT --calib DATA quantizes the float model; "
+        "another release of the tool, the one that the script is for, may help as well",
         "the time of calibrating",
-        r"modelopt\b.{0,300}(error|assert|fail|no quantizable)|pytorch_quantization",
+        r"modelopt\b.{0,300}(error|assert|fail|no quantizable|no attribute)|pytorch_quantization|"
+        r"no module named '?modelopt",
     ),
     "provider-shapes": KnownMessage(
         "TensorRT input: 504 has no shape specified. Please run shape inference on the onnx model first.",
@@ -74,7 +85,7 @@ AROUND: Mapping[str, KnownMessage] = {
         r"(TRT|TensorRT|Error Code).{0,200}(CUDNN_STATUS|CUBLAS_STATUS|invalid resource handle|"
         r"launch failure|"
         r"invalid configuration|operation not permitted)|(CUDNN|CUBLAS)_STATUS.{0,80}TensorRT|"
-        r"Error Code 1: (Cudnn|Cublas|CuTensor|Cuda Driver)|pycuda.{0,80}invalid device context",
+        r"Error Code 1: (Cudnn|Cublas|CuTensor|Cuda Driver|Cask)|pycuda.{0,80}invalid device context",
     ),
     "package-not-installed": KnownMessage(
         "ERROR: Failed building wheel for tensorrt-cu12",

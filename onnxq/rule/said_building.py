@@ -24,7 +24,7 @@ BUILDING: Mapping[str, KnownMessage] = {
         "be done while "
         "an engine is built; else the last [E] line says why",
         "nothing",
-        r"skipping tactic|no valid tactics|runner execute failure",
+        r"skipping tactic|no valid tactics",
         general=1,
     ),
     "not-known-when-building": KnownMessage(
@@ -38,6 +38,15 @@ BUILDING: Mapping[str, KnownMessage] = {
         r"data-dependent shapes|fromSymbolic|must be INT32 for shape outputs|must be an? initializer|"
         r"(is|are) not an? (initializer|constant)|is_weights\(\)",
         general=1,
+    ),
+    "sizes-of-values": KnownMessage(
+        "an IIOneHotLayer cannot be used to compute a shape tensor",
+        "a size hangs on values, or on operators with which TensorRT computes no sizes, or two sizes of a "
+        "Reshape are unknown: onnxq sanitize MODEL --shape x=1x3x224x224 makes constants of sizes that follow "
+        "from the inputs'; of what depends on values (NonZero), onnxq check MODEL names the node",
+        "the engine is for those sizes",
+        r"cannot be used to compute a shape tensor|more than one -1|output shape can ?not be computed|"
+        r"incompatible with data-dependent shapes",
     ),
     "branches": KnownMessage(
         "The then/else branches of an If operator must have the same number of outputs.",
