@@ -87,13 +87,28 @@ AROUND: Mapping[str, KnownMessage] = {
         r"invalid configuration|operation not permitted)|(CUDNN|CUBLAS)_STATUS.{0,80}TensorRT|"
         r"Error Code 1: (Cudnn|Cublas|CuTensor|Cuda Driver|Cask)|pycuda.{0,80}invalid device context",
     ),
+    "numpy-of-another-version": KnownMessage(
+        "tensorrt/__init__.py, in nptype: module 'numpy' has no attribute 'bool'",
+        "this Python package of TensorRT is older than the NumPy beside it: pip install 'numpy<1.24', or a "
+        "newer TensorRT",
+        "nothing",
+        r"(tensorrt|nptype).{0,400}module '?numpy'? has no attribute|compiled using NumPy 1.{0,400}tensorrt",
+    ),
+    "invalid-model": KnownMessage(
+        "onnx_cpp2py_export.checker.ValidationError: Field 'type' of 'value_info' is required but missing",
+        "the file breaks a rule of ONNX itself, by a script or an exporter: onnxq check MODEL says which "
+        "and where; export it again, or mend the script",
+        "another export",
+        r"checker\.ValidationError|onnx\S*\.InferenceError|\[(Shape|Type)InferenceError\]",
+    ),
     "package-not-installed": KnownMessage(
         "ERROR: Failed building wheel for tensorrt-cu12",
         "pip finds no package of TensorRT for this Python or system: a Python that the release supports, "
         "pip install --upgrade pip, then pip install tensorrt-cu13 (or -cu12), on Linux or Windows",
         "nothing",
         r"(failed building wheel for|no matching distribution found for|could not find a version .{0,60}) "
-        r"?(nvidia-)?tensorrt|tensorrt\S*.{0,80}(metadata|requirements to build wheel)",
+        r"?(nvidia-)?tensorrt|tensorrt\S*.{0,80}(metadata|requirements to build wheel)|"
+        r"building wheels? for (nvidia-)?tensorrt\b.{0,200}error",
     ),
     "api-of-another-version": KnownMessage(
         "error: 'class nvinfer1::IBuilder' has no member named 'buildSerializedNetwork'",
@@ -102,7 +117,8 @@ AROUND: Mapping[str, KnownMessage] = {
         "hold in 10 and 11",
         "another program; the model stays",
         r"tensorrt\w*(\.tensorrt)?\.?\w*'? (object )?has no attribute|nvinfer1::\w+.{0,6} has no member|"
-        r"is not a member of '?.?nvinfer1",
+        r"is not a member of '?.?nvinfer1|"
+        r"(create_network|build_\w+|set_\w+)\(\): incompatible function arguments.{0,200}tensorrt",
         general=1,
     ),
 }

@@ -244,7 +244,7 @@ def test_a_run_with_a_goal_of_its_own_is_not_told_another(
     report = plain[1] | {"task": kept("top1", 60, 100, 70.0)}
     report["asked"] = [*report["asked"], ["--min-agreement", "95"]]
     text = "\n".join(line.text for line in screen_of(report).lines)
-    assert "fewer than 90 %" in text
+    assert "--ship-from asks for 90 %" in text
     assert "--min-agreement 90" not in text
 
 
