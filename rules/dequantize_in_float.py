@@ -3,6 +3,7 @@
 TensorRT dequantizes int8 codes around 0, with positive scales. Of others it says
 
     Non-zero zero point is not supported. Please set kENABLE_UINT8_AND_ASYMMETRIC_QUANTIZATION_DLA
+    only supports symmetric quantization - zeroPt must be all zeros
     Found unsupported input type of UINT8
     input has type Int32 but must have type FP8, FP4, Int4, Int8, or UInt8
     Scale coefficients must all be positive

@@ -4,6 +4,7 @@ TensorRT quantizes around 0 only:
 
     Non-zero zero point is not supported. Please set kENABLE_UINT8_AND_ASYMMETRIC_QUANTIZATION_DLA
     to enable asymmetric quantization if it is on DLA.
+    only supports symmetric quantization - zeroPt must be all zeros
 
 Codes less 128 are the same numbers, and saturate at the same ones.
 

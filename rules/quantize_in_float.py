@@ -3,6 +3,7 @@
 TensorRT quantizes to int8 around 0, with positive scales. Of a zero point, a negative scale and 16 bits it says
 
     Non-zero zero point is not supported. Please set kENABLE_UINT8_AND_ASYMMETRIC_QUANTIZATION_DLA
+    only supports symmetric quantization - zeroPt must be all zeros
     Scale coefficients must all be positive
     convertOnnxWeights(initializer, &weights): Failed to import initializer
     Attribute output_dtype specifies an unsupported data type

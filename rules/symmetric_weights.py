@@ -3,6 +3,7 @@
 TensorRT dequantizes signed codes around 0 only. Of others it says
 
     Non-zero zero point is not supported.
+    only supports symmetric quantization - zeroPt must be all zeros
     Found unsupported input type of UINT8
     convertOnnxWeights(initializer, &weights): Failed to import initializer
 

@@ -297,7 +297,7 @@ def test_a_sample_is_judged_by_a_model_that_it_did_not_fit(
     assert part["sqnr_about_mean_db"] == pytest.approx(near.sqnr_about_mean_db, abs=0.02)
     assert report["calibration"]["held_out_code"] == "crossed"
     assert report["calibration"]["held_out"] == (
-        f"{len(held)} other samples, and {len(models) - len(held)} by what others fitted"
+        f"{len(held)} other samples, and {len(models) - len(held)} cross-validated"
     )
 
 
@@ -589,7 +589,7 @@ def test_the_screen_says_what_was_won(tmp_path: Path) -> None:
     assert ran.code == 0, ran.err
     section = " ".join(ran.out.split("\n  Repair  ")[1].split("\n  Body ")[0].split())
     # the 16 that choose, and as many others that calibrate as are asked for
-    assert "samples, each with what others fitted; in the end fitted on 32, " in section
+    assert "samples, cross-validated; in the end fitted on 32, " in section
     assert " bias kept " in section
     assert " shift not applicable no Relu or Clip is read" in section or " shift kept " in section
 

@@ -51,7 +51,7 @@ def answers_lost(report: Report) -> AnswersLost | None:
         return None
     least = _least(figure)
     sure = figure.whole >= TELLING or (figure.interval is not None and figure.interval.high < least)
-    return AnswersLost(f"{figure.said}: fewer than {least:g} %", least, sure)
+    return AnswersLost(f"{figure.said}; enough would be {least:g} %", least, sure)
 
 
 def near_so_far(report: Report) -> tuple[str, str] | None:

@@ -92,13 +92,15 @@ def _not_known(report: Report) -> Iterator[LikelyCause]:
         and (level := number(one.isolated.sqnr_about_mean_db)) is not None
     }  # fmt: skip
     worst = sorted(alone, key=alone.__getitem__)[:_WORST]
-    layers = " and ".join(f"{shorten(one)!r} ({decibels(alone[one])} alone)" for one in worst)
+    layers = " and ".join(f"{shorten(one)!r} ({decibels(alone[one])})" for one in worst)
     output = part_of(AboutMeanPart, report.about_mean).worst_output
-    where = f"layer{'s' * (len(worst) > 1)} {layers}" if worst else f"output {shorten(output or '')!r}"
+    where = (
+        f"run alone, {layers} make most noise" if worst else f"the worst output is {shorten(output or '')!r}"
+    )
     looked = heads is not None and heads.noise_share is not None
     why = (heads.why or _freed(heads)) if heads is not None and looked else _UNKNOWN
     yield LikelyCause(
-        "not-known", "; ".join(filter(None, (f"not known: the noise is in {where}", why))),
+        "not-known", "; ".join(filter(None, (f"not known: {where}", why))),
         "each layer is run alone, on the float model's values",
     )  # fmt: skip
 
@@ -219,7 +221,10 @@ def _untried(report: Report) -> Iterator[LikelyCause]:
     untried = [one.step for one in steps if one.verdict == "left-out" and code_of(one.why) != "late"]
     if not untried:
         return
-    said, do = f"{', '.join(untried)} of repair were not tried: they may take long", "let them be tried"
+    said, do = (
+        f"{', '.join(untried)} of repair were not tried: they may take long",
+        "try the steps of repair that were left out",
+    )
     if part.why_not:  # too few samples
         said, do = f"repair was {part.why_not}", "give more samples, or let its steps try with these"
     tried = [one.step for one in steps if one.verdict != "left-out" or one.step in untried]

@@ -93,4 +93,8 @@ def _not_understood(error: Any, said: Meant | None) -> int:
     if said is not None:
         return report_error(screen, said.wrong, said.typed(), 2)
     command = error.ctx.command_path if error.ctx is not None else "onnxq"
-    return report_error(screen, error.format_message(), f"see {command} --help", 2)
+    form = ""
+    if type(error).__name__ == "MissingParameter":
+        pieces = error.ctx.command.collect_usage_pieces(error.ctx)
+        form = f"the form is {' '.join([command, *(one.strip('{}') for one in pieces)])}: "
+    return report_error(screen, error.format_message(), f"{form}see {command} --help", 2)

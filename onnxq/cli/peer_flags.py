@@ -46,7 +46,8 @@ _PEERS: Mapping[str, Peer] = {
         Peer("--shape {}", values=ALL),
     "--batch-size --bs": Peer("--batch {}"),
     "--calib-dir --calib-data --calib-path --calib-dataset --calibration-dir --calibration-data --dataset "
-    "--calibration-data-path --calibration-dataset --data-dir --data": Peer("--calib {}"),
+    "--calibration-data-path --calibration-dataset --data-dir --data --inputs":
+        Peer("--calib {}"),
     "--calib": Peer("--data {}"),
     "--num-samples --calib-size --calibration-size --num-calib-samples --calib-num --n-samples":
         Peer("--samples {}"),
@@ -84,6 +85,8 @@ _PEERS: Mapping[str, Peer] = {
     "--avgRuns --timingCacheFile --builderOptimizationLevel --streams": Peer("", _BUILDS),
     "--noTF32 --useCudaGraph --useSpinWait --skipInference --buildOnly --noDataTransfers --stronglyTyped "
     "--strongly-typed --dumpLayerInfo --sparsity --useDLACore --allowGPUFallback": Peer("", _BUILDS, 0),
+    "--onnxrt --trt":
+        Peer("", "onnxq runs a model in onnxruntime; in TensorRT polygraphy runs it, on a GPU", 0),
     "--layerPrecisions --precisionConstraints --layerOutputTypes":
         Peer("", "layers that stay in float32 are named by --keep-fp32 NAME"),
     "--use-external-data-format --save-as-external-data --all-tensors-to-one-file --external-data":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -58,6 +59,11 @@ def explain(
         screen.document(found)
         return 0 if found.known else 1
     assert name is not None
+    if not name.replace("_", "").isalnum() or not name.islower():  # as no rule is called
+        raise UserError(
+            f"there is no rule {name!r}: a message, or an operator, has a flag in front of it, --message",
+            hint=shlex.join(["onnxq", "rules", "explain", "--message", name]),
+        )
     explained = onnxq.explain_rule(name, rules=repairs.rules)
     screen.show(rule_page(explained.rule))
     screen.document(explained)

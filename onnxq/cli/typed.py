@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,9 @@ UsageError: Any = typer.BadParameter.__base__
 """The class of all errors in the use of the command line; where it is defined depends on typer's version."""
 
 _MOST = 32  # mistakes in one line
+_NUMBER = re.compile(r"\d+(\.\d+)?")
+_JOINTS = {"--batch": ":", "--resize": "x", "--letterbox": "x", "--crop": "x"}
+"""What stands between the values of a flag, where that is no comma."""
 _SHOWN = frozenset(("-h", "--help", "--version"))  # when they are read
 _DATA = frozenset(("--calib", "--stats", "--plan"))
 
@@ -125,6 +129,10 @@ def _of_verb(found: Meant, command: Any, flag: str) -> Meant | None:
     if place is None:
         return None
     known, why = PEER_VERBS.get(verb, ("", ""))
+    if (
+        why and words[place + 1 : place + 2] and words[place + 1] in command.commands
+    ):  # polygraphy surgeon VERB
+        return found.but((*words[:place], *words[place + 1 :]), f"verbs are one word, without {verb!r}")
     if why:
         known = known or ("quantize" if _has_data(words) else "sanitize")
     else:
@@ -164,9 +172,21 @@ def _of_flag(found: Meant, command: Any, flag: str, verbs: Mapping[str, Any]) ->
 
 
 def _of_extra(found: Meant, command: Any, place: int) -> Meant | None:
-    """A line with a word too many: data, the file to write, or another model."""
+    """A line with a word too many: a value, another tool's word, data, the file to write, another model."""
     words, ours = found.words, _flags(command)
     word, before, after = words[place], words[:place], words[place + 1 :]
+    if _NUMBER.fullmatch(word) and (flag := _flag_of(before[-1], before)):
+        joint = _JOINTS.get(flag, ",")
+        joined = (*before[:-1], f"{before[-1]}{joint}{word}", *after)
+        return found.but(
+            joined, "" if f"values of {flag}" in found.wrong else f"values of {flag} are one word"
+        )
+    first = next(_arguments(words[1:], command), 0) + 1
+    if word.endswith(".onnx") and not words[first].endswith(".onnx"):
+        rest = (*words[:first], *words[first + 1 :])
+        if words[first] == "model" and not os.path.exists("model"):  # as in polygraphy inspect model
+            return found.but(rest, "the model has no word in front of it")
+        return found.but((*rest, words[first]), "the model comes first")
     if not word.endswith(".onnx"):
         data = next((flag for flag in ("--calib", "--data") if flag in ours), None)
         if data is None or data in words:
@@ -181,6 +201,13 @@ def _of_extra(found: Meant, command: Any, place: int) -> Meant | None:
     else:
         line = " && ".join(shlex.join(["onnxq", words[0], model, *flags]) for model in models)
     return replace(found.but(words, "one model at a time"), line=line)
+
+
+def _flag_of(value: str, words: Sequence[str]) -> str:
+    """The flag whose value is the last of some words, if that ends in a number; else ""."""
+    flag, joined, last = value.rpartition("=")
+    flag = flag if joined else words[-2] if len(words) > 1 else ""
+    return flag if flag.startswith("--") and re.search(r"\d$", last) else ""
 
 
 def _has_data(words: Sequence[str]) -> bool:

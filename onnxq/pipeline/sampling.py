@@ -368,5 +368,5 @@ class Sampling:
         if self.parts.shared:
             return Reason("shared", "samples that calibrated: there are no others")
         if (crossed := judged - (self.parts.held or 0)) > 0:
-            return Reason("crossed", f"{self.parts.held} other samples, and {crossed} by what others fitted")
+            return Reason("crossed", f"{self.parts.held} other samples, and {crossed} cross-validated")
         return Reason("apart", "other samples")

@@ -114,7 +114,8 @@ SAID: Mapping[str, KnownMessage] = {
         "see the rule or the advice that the message leads to",
         r"while parsing node number|In function (import|check|parse|unary|elementwise)\w*|op_?importers|"
         r"onnxOpCheckers|onnx2trt|importerUtils|Func of the error:|"
-        r"misaligns? with the|was not registered|failed to create layer|match up for the \w+ operator|"
+        r"than TRT expected|misaligns? with the|was not registered|failed to create layer|"
+        r"match up for the \w+ operator|"
         r"failed to (import|convert|squeeze|unsqueeze) .{0,40}(node|tensor|initializer|scalar)",
         general=1,
     ),
@@ -186,14 +187,14 @@ SAID: Mapping[str, KnownMessage] = {
         "print(tensorrt.__file__)' says what it is; rename what hides it, or install the package anew",
         "nothing",
         r"module '?tensorrt'? has no attribute '?(Logger|Builder\w*|Runtime|OnnxParser|"
-        r"NetworkDefinitionCreationFlag|__version__|tensorrt)\b",
+        r"NetworkDefinitionCreationFlag|__version__|tensorrt)\b|no module named '?tensorrt\.tensorrt",
     ),
     "no-package": KnownMessage(
         "ModuleNotFoundError: No module named 'tensorrt'",
         "the Python package is not in this environment: pip install tensorrt; "
         "what compiles without a GPU is TensorRT-RTX: pip install 'onnxq[trt]'",
         "nothing",
-        r"no module named '?tensorrt(_rtx|_bindings|_libs)?\b",
+        r"no module named '?tensorrt(_rtx|_bindings|_libs)?\b(?!\.)",
     ),
     "old-api": KnownMessage(
         "'tensorrt.tensorrt.ICudaEngine' object has no attribute 'num_bindings'",
@@ -288,10 +289,12 @@ SAID: Mapping[str, KnownMessage] = {
         "IPluginRegistry::getCreator: Error Code 4: API Usage Error (Cannot find plugin: X, version: 1)",
         "the library of the plugin is not loaded, neither when building nor when running: "
         "init_libnvinfer_plugins for NVIDIA's own, ctypes.CDLL or trtexec --staticPlugins=LIB.so for "
-        "yours; onnxq check MODEL names nodes that a rule could repair",
+        "yours (--dynamicPlugins wants one that exports getCreators); onnxq check MODEL names nodes that a "
+        "rule could repair",
         "nothing",
         r"(cannot|could not|failed to) (find|deserialize|locate) plugin|IPluginCreator not found|"
-        r"getPluginCreators?\b|initLibNvInferPlugins|plugin .{0,40}could not be (loaded|found)|"
+        r"getPluginCreators?\b|\bgetCreators\b|IPluginRegistry::loadLibrary|initLibNvInferPlugins|"
+        r"plugin .{0,40}could not be (loaded|found)|"
         r"custom layer .{0,60}not (found|registered)",
     ),
     "outside-profile": KnownMessage(
@@ -308,7 +311,8 @@ SAID: Mapping[str, KnownMessage] = {
         "the dimension is fixed in the file: state its size in all three shapes, or make it dynamic, onnxq "
         "sanitize MODEL --shape x=Nx3x224x224",
         "nothing",
-        r"static dimension mismatch|input has static dimensions|does not match network definition|"
+        r"static dimension mismatch|input has static dimensions|static model does not take explicit shapes|"
+        r"does not match network definition|"
         r"expected min=opt=max",
     ),
     "profile-of-no-sizes": KnownMessage(
@@ -376,7 +380,8 @@ SAID: Mapping[str, KnownMessage] = {
         "name that it had; of a model in memory give the path instead",
         "nothing",
         r"(open|find|load|read|exist|access).{0,80}(\.onnx[._]data|external[ _](data|weight|initializer))|"
-        r"(\.onnx[._]data|external data).{0,80}(not found|no such|not exist|missing|not accessible)",
+        r"(\.onnx[._]data|external data).{0,80}(not found|no such|not exist|missing|not accessible)|"
+        r"(onnx2trt_utils|WeightsContext|\[TRT\]).{0,80}failed to open file: (?!\S*\.onnx\b(?![._]))",
     ),
     "no-onnx-file": KnownMessage(
         "Failed to parse ONNX model from file: model.onnx",
@@ -384,7 +389,8 @@ SAID: Mapping[str, KnownMessage] = {
         "pointer of git-lfs, say): onnxq inspect MODEL says what it is",
         "nothing",
         r"MODEL_DESERIALIZE_FAILED|failed to parse onnx (model|file)|error parsing text-format|"
-        r"could not open (onnx )?(model )?file|protobuf parsing failed|"
+        r"could not open (onnx )?(model )?file|failed to open file: \S+\.onnx\b(?![._])|"
+        r"protobuf parsing failed|"
         r"error parsing message with type 'onnx|protobuf\S*DecodeError|failed to parse the model",
         general=1,
     ),
@@ -454,7 +460,8 @@ SAID: Mapping[str, KnownMessage] = {
         "update the driver, start the container with --gpus all",
         "nothing",
         r"CUDA initialization failure|driver version is insufficient|no CUDA-capable device|"
-        r"unable to determine GPU memory usage",
+        r"unable to determine GPU memory usage|CUDA failed to initialize|no supported GPU|"
+        r"Cuda failure: (35|36|100|80[34]|999)\b",
     ),
     "gpu-too-old": KnownMessage(
         "Target GPU SM 61 is not supported by this TensorRT release",
@@ -473,23 +480,29 @@ SAID: Mapping[str, KnownMessage] = {
         "buffers from the context's get_tensor_shape after set_input_shape; compute-sanitizer names the "
         "kernel; onnxq check MODEL knows what some releases miscompute",
         "nothing",
-        rf"(?=.*({_TRT}|Cuda Runtime|enqueue|executeMemcpy))(?=.*(illegal memory access|misaligned address|"
+        rf"pycuda.{{0,80}}cuMemcpy|(?=.*({_TRT}|Cuda Runtime|enqueue|executeMemcpy))"
+        r"(?=.*(illegal memory access|misaligned address|"
         r"(Cuda Runtime|Cuda Error).{0,40}invalid argument))",
     ),
     "trtexec-option": KnownMessage(
         "Unknown option: --workspace",
-        "trtexec of this release has no such flag: --memPoolSize=workspace:1024 stands for --workspace, and "
-        "--explicitBatch, --minTiming, --batch and others are gone; onnxq quantize --target NAME prints a "
+        "trtexec of this release has no such flag, or soon will not: --memPoolSize=workspace:1024 stands "
+        "for --workspace, and --explicitBatch, --minTiming, --batch and others are gone; onnxq quantize "
+        "--target NAME prints a "
         "line of flags that the release has",
         "nothing",
-        rf"unknown option:? *--(?!({_TYPES}|best|precision\w*|layer\w+|calib)\b)\w+",
+        rf"unknown option:? *--(?!({_TYPES}|best|precision\w*|layer\w+|calib)\b)\w+|"
+        r"--(workspace|\w*batch|plugins|preview|buildOnly|safe|explicitPrecision|minTiming|heuristic) "
+        r"(flag |option )?(has been|is) (deprecated|removed)",
     ),
     "linked-against": KnownMessage(
         "TensorRT was linked against cuDNN 8.6.0 but loaded cuDNN 8.4.1",
-        "another version of a CUDA library is found first: a warning, unless kernels fail; put the folder of "
-        "the right one first in LD_LIBRARY_PATH",
+        "a CUDA library (cuDNN, cuBLAS, NVRTC) is not found, or another version of it first: a warning, "
+        "unless kernels fail or an engine does not load; put the folder of the right one first in "
+        "LD_LIBRARY_PATH",
         "nothing",
-        r"linked against cu\w+.{0,40}but loaded",
+        r"linked against cu\w+.{0,40}but loaded|mismatch of lib\w+ version|"
+        r"(unable to|failed to|could not) load (dynamic )?library:? *'?(lib)?(nvrtc|cudnn|cublas)",
     ),
     "dla": KnownMessage(
         "Default DLA is enabled but layer x is not supported on DLA, falling back to GPU",
@@ -498,7 +511,7 @@ SAID: Mapping[str, KnownMessage] = {
         "GPU; fix sizes by onnxq sanitize MODEL --shape x=1x3x224x224",
         "the layers that fall back cost copies",
         r"canRunOnDLA|dlaEngineCount|setDeviceType|unable to (set|use) DLA|\bDLA\b.{0,80}(not "
-        r"supported|cannot run|not support|fall)|not supported on DLA",
+        r"supported|cannot run|not support|fall|only supports)|(not |un)supported on DLA",
     ),
     "timing-cache": KnownMessage(
         "Detected invalid timing cache, setup a local cache instead",

@@ -15,6 +15,16 @@ AROUND: Mapping[str, KnownMessage] = {
         "another export",
         r"exporting the operator|UnsupportedOperatorError|ONNX export (of operator|failed)",
     ),
+    "exporter-dynamo": KnownMessage(
+        "Failed to export the model with torch.export. This is step 1/3 of exporting the model to ONNX.",
+        "PyTorch's exporter of torch.export cannot follow the program, mostly where Python decides by values "
+        "of tensors: torch.onnx.export(..., dynamo=False) takes the older exporter; else write that part "
+        "otherwise",
+        "another export",
+        r"TorchExportError|failed to export the model (with torch|to ONNX)|OnnxExporterError|"
+        r"torch\._dynamo\.exc\b.{0,400}onnx|onnx.{0,400}torch\._dynamo\.exc\b|"
+        r"failed to (decompose|convert) the (FX|exported) .{0,40}ONNX",
+    ),
     "tracer": KnownMessage(
         "TracerWarning: Converting a tensor to a Python boolean might cause the trace to be incorrect.",
         "PyTorch writes what it computes of the sample's sizes into the file, as a number: "
@@ -25,10 +35,11 @@ AROUND: Mapping[str, KnownMessage] = {
     ),
     "model-optimizer": KnownMessage(
         "modelopt/onnx/quantization/qdq_utils.py: AssertionError",
-        "the quantizer failed, not TensorRT: onnxq quantize FLOAT --calib DATA quantizes the float model; a "
-        "newer release of the tool may help as well",
+        "the quantizer failed, not TensorRT: onnxq quantize FLOAT --calib DATA quantizes the float model; "
+        "another release of the tool, the one that the script is for, may help as well",
         "the time of calibrating",
-        r"modelopt\b.{0,300}(error|assert|fail|no quantizable)|pytorch_quantization",
+        r"modelopt\b.{0,300}(error|assert|fail|no quantizable|no attribute)|pytorch_quantization|"
+        r"no module named '?modelopt",
     ),
     "provider-shapes": KnownMessage(
         "TensorRT input: 504 has no shape specified. Please run shape inference on the onnx model first.",
@@ -74,7 +85,21 @@ AROUND: Mapping[str, KnownMessage] = {
         r"(TRT|TensorRT|Error Code).{0,200}(CUDNN_STATUS|CUBLAS_STATUS|invalid resource handle|"
         r"launch failure|"
         r"invalid configuration|operation not permitted)|(CUDNN|CUBLAS)_STATUS.{0,80}TensorRT|"
-        r"Error Code 1: (Cudnn|Cublas|CuTensor|Cuda Driver)|pycuda.{0,80}invalid device context",
+        r"Error Code 1: (Cudnn|Cublas|CuTensor|Cuda Driver|Cask)|pycuda.{0,80}invalid device context",
+    ),
+    "numpy-of-another-version": KnownMessage(
+        "tensorrt/__init__.py, in nptype: module 'numpy' has no attribute 'bool'",
+        "this Python package of TensorRT is older than the NumPy beside it: pip install 'numpy<1.24', or a "
+        "newer TensorRT",
+        "nothing",
+        r"(tensorrt|nptype).{0,400}module '?numpy'? has no attribute|compiled using NumPy 1.{0,400}tensorrt",
+    ),
+    "invalid-model": KnownMessage(
+        "onnx_cpp2py_export.checker.ValidationError: Field 'type' of 'value_info' is required but missing",
+        "the file breaks a rule of ONNX itself, by a script or an exporter: onnxq check MODEL says which "
+        "and where; export it again, or mend the script",
+        "another export",
+        r"checker\.ValidationError|onnx\S*\.InferenceError|\[(Shape|Type)InferenceError\]",
     ),
     "package-not-installed": KnownMessage(
         "ERROR: Failed building wheel for tensorrt-cu12",
@@ -82,7 +107,8 @@ AROUND: Mapping[str, KnownMessage] = {
         "pip install --upgrade pip, then pip install tensorrt-cu13 (or -cu12), on Linux or Windows",
         "nothing",
         r"(failed building wheel for|no matching distribution found for|could not find a version .{0,60}) "
-        r"?(nvidia-)?tensorrt|tensorrt\S*.{0,80}(metadata|requirements to build wheel)",
+        r"?(nvidia-)?tensorrt|tensorrt\S*.{0,80}(metadata|requirements to build wheel)|"
+        r"building wheels? for (nvidia-)?tensorrt\b.{0,200}error",
     ),
     "api-of-another-version": KnownMessage(
         "error: 'class nvinfer1::IBuilder' has no member named 'buildSerializedNetwork'",
@@ -91,7 +117,8 @@ AROUND: Mapping[str, KnownMessage] = {
         "hold in 10 and 11",
         "another program; the model stays",
         r"tensorrt\w*(\.tensorrt)?\.?\w*'? (object )?has no attribute|nvinfer1::\w+.{0,6} has no member|"
-        r"is not a member of '?.?nvinfer1",
+        r"is not a member of '?.?nvinfer1|"
+        r"(create_network|build_\w+|set_\w+)\(\): incompatible function arguments.{0,200}tensorrt",
         general=1,
     ),
 }

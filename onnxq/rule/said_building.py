@@ -14,9 +14,19 @@ BUILDING: Mapping[str, KnownMessage] = {
         "pairs; onnxq quantize FLOAT --calib DATA places pairs that TensorRT takes; where only the file with "
         "pairs is there, onnxq quantize MODEL --calib DATA --pairs drop",
         "the time of calibrating",
-        r"outScales|numScales|candidateRequirements|incorrectly marked as an int8|quantizeBias|"
-        r"combineInOutScale|isOutputSet|scale coefficients must|candidateChoices|lhs\.expr|getter\(i\) != 0|"
+        r"scales\.size\(\)|HostScale|numScales|candidateRequirements|incorrectly marked as an int8|"
+        r"quantizeBias|combineInOutScale|isOutputSet|scale coefficients must|candidateChoices|lhs\.expr|"
+        r"getter\(i\) != 0|"
         r"weightConvertors|opnd->is_data|(Quantize|Dequantize)(Linear)?\w*\b.{0,120}(assert|fail|error|must)",
+    ),
+    "flags-beside-types": KnownMessage(
+        "Could not infer output types for operation: 40: quantize",
+        "the types of Q/DQ pairs and those that --fp16, --int8 or --fp8 allow mix: build with "
+        "--stronglyTyped and without these flags; onnxq quantize FLOAT --calib DATA prints such a line, and "
+        "writes half "
+        "precision around the pairs",
+        "nothing",
+        r"infer output types|no matching rules found for input operand",
     ),
     "skipped-tactic": KnownMessage(
         "Skipping tactic 0x0 due to exception Assertion vol == 1 failed.",
@@ -24,7 +34,7 @@ BUILDING: Mapping[str, KnownMessage] = {
         "be done while "
         "an engine is built; else the last [E] line says why",
         "nothing",
-        r"skipping tactic|no valid tactics|runner execute failure",
+        r"skipping tactic|no valid tactics",
         general=1,
     ),
     "not-known-when-building": KnownMessage(
@@ -38,6 +48,16 @@ BUILDING: Mapping[str, KnownMessage] = {
         r"data-dependent shapes|fromSymbolic|must be INT32 for shape outputs|must be an? initializer|"
         r"(is|are) not an? (initializer|constant)|is_weights\(\)",
         general=1,
+    ),
+    "sizes-of-values": KnownMessage(
+        "an IIOneHotLayer cannot be used to compute a shape tensor",
+        "a size hangs on values, or on operators with which TensorRT computes no sizes, or two sizes of a "
+        "Reshape are unknown: onnxq sanitize MODEL --shape x=1x3x224x224 makes constants of sizes that "
+        "follow from the inputs'; of what depends on values (NonZero), onnxq check MODEL names the node",
+        "the engine is for those sizes",
+        r"cannot be used to compute a shape tensor|applied to shape tensor must|more than one -1|"
+        r"output shape can ?not be computed|"
+        r"incompatible with data-dependent shapes",
     ),
     "branches": KnownMessage(
         "The then/else branches of an If operator must have the same number of outputs.",
@@ -154,12 +174,14 @@ BUILDING: Mapping[str, KnownMessage] = {
     ),
     "builder-fault": KnownMessage(
         "Error Code 2: Internal Error (Assertion isIOGraph failed.)",
-        "an assertion inside TensorRT failed, mostly over one pattern of the graph: onnxq sanitize MODEL "
-        "simplifies the graph, which often helps; else another patch release; onnxq split MODEL --at TENSOR "
+        "an assertion inside TensorRT failed, or it died, mostly over one pattern of the graph: onnxq "
+        "sanitize MODEL simplifies the graph, which often helps; else another patch release; onnxq split "
+        "MODEL --at TENSOR "
         "halves the model until the part is found",
         "nothing",
         r"Error (Code:? ?)?\[?\d+\]?: (Internal Error|Miscellaneous|Unsupported)|\[\w+\.cpp::\S+::\d+\]|"
-        r"\[[EF]\] \[?TRT\]?.{0,80}assert|Assertion Error in",
+        r"\[[EF]\] \[?TRT\]?.{0,80}assert|Assertion Error in|(trtexec|TensorRT).{0,200}segmentation fault|"
+        r"segmentation fault.{0,60}(trtexec|TensorRT)",
         general=1,
     ),
 }

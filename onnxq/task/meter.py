@@ -19,8 +19,8 @@ from onnxq.task.measures import MEANS, Count, FigureKind, counts, kinds
 from onnxq.task.vectors import Gallery, vectors
 
 _WORDS: Mapping[FigureKind, tuple[str, str]] = {
-    "top1": ("row", "have the float model's class first"),
-    "top5": ("row", "have the float model's class among the first five"),
+    "top1": ("prediction", "have the float model's class first"),
+    "top5": ("prediction", "have the float model's class among the first five"),
     "detections": ("detection", "are kept"),
     "tokens": ("token", "are the float model's"),
     "spans": ("answer", "start and end where the float model's do"),

@@ -85,7 +85,7 @@ def test_what_lines_say_to_type_is_there() -> None:
         "--versionCompatible",
         "--hardwareCompatibilityLevel", "--workspace", "--explicitBatch", "--minTiming", "--allowGPUFallback",
         "--onnxrt", "--trt", "--gpus", "--refit", "--stripWeights", "--loadEngine", "--useCudaGraph",
-        "--duration", "--upgrade",
+        "--duration", "--upgrade", "--dynamicPlugins", "--stronglyTyped",
     }  # fmt: skip
     for one in TABLE.entries:
         assert set(re.findall(r"(?<![\w-])--[a-zA-Z][\w-]*", one.repair)) <= flags | others, one.code

@@ -227,7 +227,7 @@ def test_too_few_answers_are_told_with_what_mends_it(
     assert found.weight == {"alarm": "bad", "entry": "open"}[told]
     lines = screen_of(report).lines
     if told == "alarm":
-        assert "fewer than" in lines[0].text
+        assert "enough would be" in lines[0].text
         assert lines[0].style == "bold red"
     least = "97" if figure[0] == "detections" else "90"
     (command,) = [one.command for one in found.causes if "--min-agreement" in one.command]
@@ -244,7 +244,7 @@ def test_a_run_with_a_goal_of_its_own_is_not_told_another(
     report = plain[1] | {"task": kept("top1", 60, 100, 70.0)}
     report["asked"] = [*report["asked"], ["--min-agreement", "95"]]
     text = "\n".join(line.text for line in screen_of(report).lines)
-    assert "fewer than 90 %" in text
+    assert "enough would be 90 %" in text
     assert "--min-agreement 90" not in text
 
 

@@ -29,7 +29,7 @@ _VARIES = (
     (re.compile(r"\b[0-9a-f]{12} -> [0-9a-f]{12}\b"), "<hash> -> <hash>"),
     (re.compile(r"(?<!TensorRT )\b[\d,]+(?=\s+(codes|runs)\b)"), "<n>"),
     (re.compile(r"-?\d+%(?=\s+of\s+the\s+noise)"), "<n>%"),
-    (re.compile(r"\d+(?=\s+samples,\s+each\s+with\s+what\s+others\s+fitted)"), "<n>"),
+    (re.compile(r"\d+(?=\s+samples,\s+cross-validated;)"), "<n>"),
 )
 
 

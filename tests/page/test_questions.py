@@ -218,7 +218,7 @@ def _(facts: Facts) -> None:
     said = number_after(facts.page.said_in("verdict"), "Accuracy, SQNR about the mean")
     assert said == pytest.approx(levels(one, other, one.mean(0)), abs=0.06)
     crossed = len(facts.judging) - len(facts.held)
-    both = f"on {len(facts.held)} other samples, and {crossed} by what others fitted"
+    both = f"on {len(facts.held)} other samples, and {crossed} cross-validated"
     assert both in facts.page.said_in("verdict")
 
 

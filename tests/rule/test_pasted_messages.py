@@ -226,6 +226,61 @@ PASTED = [
      "no-onnx-file"),
     ("[W] [TRT] Tactic Device request: 1000MB Available: 680MB. Device memory is insufficient to use tactic.",
      "out-of-memory"),
+    # removed flags, libraries of plugins and of CUDA
+    ("[W] --workspace flag has been deprecated by --memPoolSize flag.", "trtexec-option"),
+    ("[W] --explicitBatch flag has been deprecated and has no effect!", "trtexec-option"),
+    ("IPluginRegistry::loadLibrary: Error Code 3: API Usage Error (SymbolAddress for getCreators could not "
+     "be "
+     "loaded, check function name against library symbol)", "plugin-not-loaded"),
+    ("[TRT] [E] 9: The engine plan file has a layer that utilizes loop API or boolean tensors, but the "
+     "current platform does not support these layers due to mismatch of libnvrtc version.", "linked-against"),
+    ("Could not load library libcudnn_cnn_infer.so.8. Error: libnvrtc.so: cannot open shared object file",
+     "linked-against"),
+    ("ModuleNotFoundError: No module named 'tensorrt.tensorrt'", "broken-package"),
+    ("  Building wheel for tensorrt (setup.py) ... error\n  error: subprocess-exited-with-error",
+     "package-not-installed"),
+    ('  File "/usr/lib/python3/site-packages/tensorrt/__init__.py", line 166, in nptype\n    bool: np.bool,\n'
+     "AttributeError: module 'numpy' has no attribute 'bool'", "numpy-of-another-version"),
+    ("TypeError: create_network(): incompatible function arguments. The following argument types are "
+     "supported:\n    1. (self: tensorrt.tensorrt.Builder, flags: int = 0)", "api-of-another-version"),
+    ("ERROR: The NVIDIA Driver is present, but CUDA failed to initialize.", "driver"),
+    # while it runs
+    ("IExecutionContext::enqueueV3: Error Code 1: Cask (Cask Pooling Runner Execute Failure)",
+     "cuda-library"),
+    ("pycuda._driver.LogicError: cuMemcpyHtoDAsync failed: invalid argument", "memory-access"),
+    ("Segmentation fault (core dumped)  trtexec --onnx=m.onnx --int8", "builder-fault"),
+    # sizes
+    ("4: [shapeContext.cpp::operator()::3602] Error Code 4: Shape Error (reshape dimension with more than "
+     "one "
+     "-1 wildcard. Reshaping [21,3,(# 2 (SHAPE x)),(# 3 (SHAPE x))] to [1,21,3,-1,-1].)", "sizes-of-values"),
+    ("[graph.cpp::symbolicExecute::535] Error Code 4: Internal Error (/h/OneHot: an IIOneHotLayer cannot be "
+     "used to compute a shape tensor)", "sizes-of-values"),
+    ("[6] Invalid Node - Pad_22 [shuffleNode.cpp::symbolicExecute::392] Error Code 4: Internal Error "
+     "(Reshape_11: IShuffleLayer applied to shape tensor must have 0 or 1 reshape dimensions: dimensions "
+     "were "
+     "[-1,2])", "sizes-of-values"),
+    ("Error Code 9: Internal Error (Less_7 requires foreign node optimizations incompatible with "
+     "data-dependent shapes, so treating as error.)", "sizes-of-values"),
+    ("[E] Static model does not take explicit shapes since the shape of inference tensors will be determined "
+     "by the model itself", "profile-of-a-fixed-size"),
+    # quantization
+    ("[E] Error[9]: Error Code: 9: Skipping tactic 0x0 due to exception [type.cpp:infer_type:145] Could not "
+     "infer output types for operation:  40: quantize: /maxpool_QuantizeLinear_Output'-(fp8[7,64,192,256])",
+     "flags-beside-types"),
+    ("[pluginV2Runner.cpp::getInputHostScale::88] Error Code 2: Internal Error (Assertion scales.size() == 1 "
+     "failed.)", "pairs-of-another-tool"),
+    ("AttributeError: module 'modelopt.onnx.quantization' has no attribute 'quantize'", "model-optimizer"),
+    # files and exporters
+    ("[TRT] [E] onnx2trt_utils.cpp:1571: Failed to open file: transformer.wte.weight", "weights-not-there"),
+    ("[TRT] [E] ModelImporter.cpp:726: Failed to open file: /models/net.onnx", "no-onnx-file"),
+    ("onnx.onnx_cpp2py_export.checker.ValidationError: Field 'shape' of 'type' is required but missing.",
+     "invalid-model"),
+    ("TorchExportError: Failed to export the model with torch.export. This is step 1/3 of exporting the "
+     "model "
+     "to ONNX. Next steps:", "exporter-dynamo"),
+    ("[W] [TRT] /model.23/Concat_2: DLA only supports concatenation on the C dimension.\n[W] [TRT] Layer "
+     "'/model.23/Concat_2' (CONCATENATION): Unsupported on DLA. Switching this layer's device type to GPU.",
+     "dla"),
 ]  # fmt: skip
 
 UNRELATED = [
@@ -263,6 +318,13 @@ UNRELATED = [
     "ERROR: Failed building wheel for numpy",
     "ValueError: cannot reshape array of size 6 into shape (4,)",
     "RuntimeError: mat1 and mat2 must have the same dtype, but got Half and Float",
+    "Segmentation fault (core dumped)",
+    "ImportError: libcudnn.so.8: cannot open shared object file: No such file or directory",
+    "Building wheel for numpy (setup.py) ... error",
+    "WARNING: --user option has been deprecated",
+    "torch._dynamo.exc.Unsupported: call_function BuiltinVariable(str)",
+    "FileNotFoundError: Failed to open file: config.yaml",
+    "RuntimeError: shape '[-1, -1]' is invalid for input of size 6",
 ]
 
 
@@ -309,3 +371,15 @@ def test_what_says_little_comes_behind_what_says_more() -> None:
     log = "\n".join(message for message, name in PASTED if name in ("build-ended", "no-kernel"))
     assert names(log)[0] == "no-kernel"
     assert "build-ended" not in names(log)
+
+
+@pytest.mark.parametrize("op", ["QuantizeLinear", "DequantizeLinear"])
+def test_a_zero_point_in_the_words_of_older_releases(op: str) -> None:
+    """TensorRT 8 says otherwise what 10 and 11 say of it."""
+    message = (
+        f"While parsing node number 3 [{op}]: In function QuantDequantLinearHelper:\n[6] Assertion failed: "
+        'shiftIsAllZeros(zeroPoint) && "TRT only supports symmetric quantization - zeroPt must be all zeros"'
+    )
+    first = known_of(message, RULES, TARGETS)[0]
+    assert first.kind == "rule"
+    assert all(op in rule.roots for rule in RULES if rule.id == first.name)

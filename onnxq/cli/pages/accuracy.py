@@ -152,7 +152,7 @@ def accuracy_page(comparison: Comparison) -> Page:
     _outputs(page.plain, sorted(comparison.accuracy, key=nearness), len(comparison.accuracy))
     page.plain(f"{about_mean_line(comparison.about_mean)}; {intervals_line(comparison.about_mean.samples)}")
     if comparison.emulated:
-        page.plain("half precision is rounded after every node, in fused kernels less often")
+        page.plain("half precision is simulated: rounded after every node, which fused kernels do less often")
     task_section(page, comparison.task)
     data_section(page, comparison.data)
     if comparison.goal is not None:

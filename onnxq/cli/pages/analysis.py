@@ -38,7 +38,7 @@ def analysis_page(result: Analysis, table: Path | None) -> Page:
     for line in result.data_lines:
         page.section("Data" if line == result.data_lines[0] else "", line)
     if result.emulated:
-        page.entry("half precision is rounded after every node, in fused kernels less often")
+        page.entry("half precision is simulated: rounded after every node, which fused kernels do less often")
     for note in result.notes:
         page.entry(note, style="yellow")
     if table is not None:

@@ -115,7 +115,8 @@ def _compiler(page: Page, document: Checks, where: str) -> None:
             style="yellow",
         )
     for name, profile in engine.profiles.items():
-        page.entry(f"{name} {':'.join('x'.join(map(str, shape)) for shape in profile)}")
+        sizes = dict.fromkeys("x".join(map(str, shape)) for shape in profile)
+        page.entry(f"compiled for {name} {' to '.join(sizes)}")
     for warning in engine.warnings[:FEW]:
         page.entry(f"warning: {first_lines(warning)}", style="dim")
     if len(engine.warnings) > FEW:

@@ -60,7 +60,7 @@ def _unmeasured(page: Page, steps: Sequence[RepairStep]) -> None:
 def _summary(part: RepairPart) -> str:
     samples = counted(part.judged_on, "sample")
     if part.apart:
-        samples += ", each with what others fitted"
+        samples += ", cross-validated"
     took = f"in the end fitted on {part.fitted_on}, {part.runs:.0f} runs of the model"
     if part.runs_before is not None:
         took += f" (at most {part.runs_before:.0f})"

@@ -39,4 +39,6 @@ def task_section(page: Page, task: TaskPart | None) -> None:
             style="" if labels.samples else "yellow",
         )
     if not task.stated:
-        page.entry(f"by the graph, {task.why} (assumed: --task {shorten(task.layout, _WIDE)} states it)")
+        page.entry(
+            f"read off the graph: {task.why} (assumed: --task {shorten(task.layout, _WIDE)} states it)"
+        )
