@@ -199,18 +199,20 @@ def _switched_off(report: Report) -> Iterator[LikelyCause]:
     plan, asked = part_of(PlanPart, report.plan), "none" if report.repair is None else report.repair.asked
     few = asked == "none" or 2 * len(asked) <= len(STEPS)  # advice asks for most of them
     if asked != "auto" and few and plan.file is None and plan.sites:
-        off = "repair is switched off (--repair none)"
-        held = f"repair is held to {asked if isinstance(asked, str) else ', '.join(asked)} (--repair)"
+        said, which = "repair is switched off (--repair none)", "repair, which is switched off,"
+        if asked != "none":
+            names = asked if isinstance(asked, str) else ", ".join(asked)
+            said, which = f"repair is held to {names} (--repair)", "all steps of repair"
         more = () if given(report, "--repair") else ("--repair", "auto")
         yield LikelyCause(
-            "repair-off", off if asked == "none" else held, "its steps are judged by the outputs",
-            "let it make the outputs nearer", again(report, without=("--repair",), more=more),
+            "repair-off", said, "its steps are judged by the outputs",
+            f"let {which} make the outputs nearer", again(report, without=("--repair",), more=more),
         )  # fmt: skip
     if given(report, "--loud") and plan.heads is not None and plan.heads.asked not in ("auto", "default"):
         yield LikelyCause(
             "loud-off", "onnxq did not look for loud layers (--loud int8)",
             "the noise of each source is measured",
-            "let onnxq look for them", again(report, without=("--loud",)),
+            "let onnxq look for loud layers", again(report, without=("--loud",)),
         )  # fmt: skip
 
 

@@ -409,7 +409,7 @@ def test_what_is_doubtful_about_the_data_is_no_cause_before_it_was_measured(
 def test_what_is_switched_off_can_be_tried_and_is_no_cause(plain: dict[str, Any]) -> None:
     advice = of(plain, lost_beside(without_repair))
     assert codes(advice)[:2] == ["not-known", "repair-off"]
-    assert advice.do == "let it make the outputs nearer"
+    assert advice.do == "let repair, which is switched off, make the outputs nearer"
 
 
 def test_the_body_of_a_plan_is_changed_in_the_plan(plain: dict[str, Any]) -> None:
