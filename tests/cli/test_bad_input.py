@@ -265,7 +265,7 @@ VALUES = [
     Case("seed", (*QUANTIZE, "--seed", "-1"), ("the seed is -1", "hint: give 0 or more")),
     Case("compare-samples", ("compare", "net.onnx", "net.onnx", "--data", "data.npz", "--samples", "0"),
          ("--samples 0", "at least 1")),
-    Case("no-model", ("sanitize",), ("MODEL", "hint: see onnxq sanitize --help")),
+    Case("no-model", ("sanitize",), ("MODEL", "hint: the form is onnxq sanitize [OPTIONS] MODEL: see onnxq sanitize --help")),
     Case("no-data", ("quantize", "net.onnx"), ("--calib", "hint: give --calib DATA, or --stats FILE")),
     Case("no-such-flag", (*SANITIZE, "--fast"), ("--fast",)),
     Case("no-such-verb", ("quantise",), ("quantise", "hint: see onnxq --help")),
