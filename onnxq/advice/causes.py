@@ -66,7 +66,7 @@ def likely(report: Report, goal: tuple[str, ...] = ()) -> tuple[LikelyCause, ...
     """Causes of outputs that are far off: first those without which outputs were measured to be nearer.
 
     Where none is known that is said, and where the noise is. What can be tried follows, then what is only
-    suspected, which is said.
+    suspected, which is said; a goal is the last resort.
 
     Args:
         report: the report.
@@ -77,10 +77,10 @@ def likely(report: Report, goal: tuple[str, ...] = ()) -> tuple[LikelyCause, ...
         *seen, *_body(report), *_stated(report), *_layer(report), *_loud(report), *_magnifies(report, goal),
         *_few(report), *_not_for_int8(report, goal),
     )  # fmt: skip
-    tried = (*_switched_off(report), *_untried(report), *_everywhere(report, goal))
+    tried, last = (*_switched_off(report), *_untried(report)), _everywhere(report, goal)
     suspected = (*mismatched(report), *(one for one in doubts if one not in seen), *_too_few(report))
     told = (replace(one, said=f"not measured: {one.said}") for one in suspected)
-    return (*known, *(() if known else _not_known(report)), *tried, *told)
+    return (*known, *(() if known else _not_known(report)), *tried, *told, *last)
 
 
 def _not_known(report: Report) -> Iterator[LikelyCause]:
