@@ -66,7 +66,7 @@ def likely(report: Report, goal: tuple[str, ...] = ()) -> tuple[LikelyCause, ...
     """Causes of outputs that are far off: first those without which outputs were measured to be nearer.
 
     Where none is known that is said, and where the noise is. What can be tried follows, then what is only
-    suspected, which is said; a goal is the last resort.
+    suspected, which is said; a goal is the last resort, but for what has no command.
 
     Args:
         report: the report.
@@ -80,7 +80,11 @@ def likely(report: Report, goal: tuple[str, ...] = ()) -> tuple[LikelyCause, ...
     tried, last = (*_switched_off(report), *_untried(report)), _everywhere(report, goal)
     suspected = (*mismatched(report), *(one for one in doubts if one not in seen), *_too_few(report))
     told = (replace(one, said=f"not measured: {one.said}") for one in suspected)
-    return (*known, *(() if known else _not_known(report)), *tried, *told, *last)
+    return (*known, *(() if known else _not_known(report)), *sorted((*tried, *told, *last), key=_is_vague))
+
+
+def _is_vague(cause: LikelyCause) -> bool:
+    return not cause.command
 
 
 def _not_known(report: Report) -> Iterator[LikelyCause]:
