@@ -129,9 +129,8 @@ def _of_verb(found: Meant, command: Any, flag: str) -> Meant | None:
     if place is None:
         return None
     known, why = PEER_VERBS.get(verb, ("", ""))
-    if (
-        why and words[place + 1 : place + 2] and words[place + 1] in command.commands
-    ):  # polygraphy surgeon VERB
+    below = words[place + 1] if why and words[place + 1 :] else ""
+    if below in command.commands:  # polygraphy surgeon VERB
         return found.but((*words[:place], *words[place + 1 :]), f"verbs are one word, without {verb!r}")
     if why:
         known = known or ("quantize" if _has_data(words) else "sanitize")

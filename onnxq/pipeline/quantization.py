@@ -560,12 +560,13 @@ class Quantization:
         request = replace(request, task=self._task(job, prepared))
         self._look_at_data(job, sampling, prepared, request.task)
         with job.step("calibrate"):
-            self._ranging = ranging = Ranging(
+            ranging = Ranging(
                 job, options, sampling, self._given, prepared, bounded(prepared),
                 halved=request.task.is_rare,
             )  # fmt: skip
             stats = ranging.statistics(cache=self._header is not None)
             ranging = ranging.without(stats.without_values(prepared.measured), stats.samples)
+            self._ranging = ranging
             draft, request = ranging.prepared.draft, replace(request, drafted=ranging.prepared.drafted)
             ranges = ranging.ranges(stats)
             decides = sampling.confirms and self._pursuit is not None and self._pursuit.goal.is_set

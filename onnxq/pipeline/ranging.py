@@ -141,6 +141,8 @@ class Ranging:
 
     def of_half(self) -> Stats:
         """The statistics of what the plan names over half of the samples that calibrated."""
+        if self._halves:
+            return self._halves[0]
         assert self._sampling.parts is not None
         half = len(self._sampling.parts.calibrating) // 2
         return self._taken(self.prepared.measured, (), self._sampling.fitting(half))

@@ -125,8 +125,9 @@ def choose(
     Noise is rare and large where values are clipped, so that the least noise over some samples may be
     chance: a method is preferred to the prior if it is better by half a standard error over the
     samples. Those that are behind by 1 dB, and by two standard errors, after 16 samples are tried no
-    further; after 64 samples those decide, or all that there are where the order is not sure. A method that
-    is shown to lose answers of the model's task is none of them.
+    further. Where 50 answers of the model's task make the order sure by then, they decide; after 64 samples
+    those do, or all that there are where the order is not sure. A method that is shown to lose answers is
+    none of them. Where halves of the samples were taken apart, each is judged by the ranges of the other.
 
     Then other methods' thresholds are tried, one at a time, for the tenth of the tensors with the
     least SQNR of their own; those that surely improve the outputs are taken, if together they do, too.
