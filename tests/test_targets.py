@@ -107,7 +107,7 @@ CASES = {
     "resize-scales": (
         "float[3] s = {1,1,2}", "Resize (x, , q)", 8.2, 8.5, "scales computed at run time"),
     "topk": ("float n = {0}", "TopK (x, k)", 8.5, 8.6, "K computed"),
-    "grid-sample": ("float n = {0}", "GridSample (volume, grid)", 11, "rtx", "5 dimensions"),
+    "grid-sample": ("float n = {0}", "GridSample (volume, grid)", 10, 11, "5 dimensions"),
     "deconv": ("float n = {0}", "ConvTranspose (x, w)", 7, 8.0, "weights computed"),
     "dilated": (
         "float[3,1,2,2] k = {1,1,1,1,1,1,1,1,1,1,1,1}",
