@@ -16,6 +16,7 @@ from onnxq.base.errors import UserError, unknown_name
 from onnxq.data import arrays, layout
 from onnxq.data.bad_samples import BadSamples, Misnamed
 from onnxq.data.images import Prepared
+from onnxq.data.kept_feeds import KeptFeeds
 from onnxq.data.samples import InputSpec
 from onnxq.graph.types import shape_text
 
@@ -367,6 +368,7 @@ class RecordTable:
         self._records = records
         self._notes = notes
         self._opened: OpenRecord | None = None  # the last that holds several rows: they are read in any order
+        self._kept = KeptFeeds()  # of those that take long to open
         if counts is None:
             counts = [self._count(record, bad) for record in records]
         self._starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -387,6 +389,9 @@ class RecordTable:
         """The rows of these indices, in this order; of a record that cannot be opened, each is bad."""
         for number, group in itertools.groupby(wanted, self._record_of):
             start, indices = int(self._starts[number]), list(group)
+            if self._records[number].content is not None:
+                yield from (self._alone(number) for _ in indices)
+                continue
             try:
                 opened = self._open(self._records[number])
                 self._check_count(opened, int(self._starts[number + 1]) - start)
@@ -394,6 +399,22 @@ class RecordTable:
                 yield from (Row(self._records[number].where, error=error) for _ in indices)
             else:
                 yield from self._reader.rows(opened, [row - start for row in indices])
+
+    def _alone(self, number: int) -> Row:
+        """The row of a record that holds one and takes long to open."""
+        record = self._records[number]
+        feeds = self._kept.get(number)
+        if feeds is not None:
+            return Row(record.where, feeds)
+        try:
+            opened = self._reader.open(record)
+            self._check_count(opened, 1)
+            (row,) = self._reader.rows(opened)
+        except UserError as error:
+            return Row(record.where, error=error)
+        if row.error is None:
+            self._kept.put(number, row.feeds)
+        return row
 
     def starts(self) -> Iterator[bytes]:
         """The hash of the first values of each row; of an image that of its file."""

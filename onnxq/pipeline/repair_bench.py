@@ -13,6 +13,7 @@ import onnx
 
 from onnxq.base.heap import collected
 from onnxq.base.reason import Reason
+from onnxq.data.kept_feeds import KeptFeeds
 from onnxq.data.samples import Sample
 from onnxq.draft.affine import ChannelMap
 from onnxq.draft.draft import Draft
@@ -34,7 +35,6 @@ from onnxq.quant.patches import NONE, Patches
 from onnxq.quant.plan import Edge
 from onnxq.quant.ranges import Range
 from onnxq.repair.fit import ROWS, Fitted, Fitter
-from onnxq.repair.spill import Spill
 from onnxq.repair.statistics import Channels, channel_axes
 from onnxq.repair.step_search import Refused, Tools, Version
 from onnxq.repair.waves import Waves
@@ -45,9 +45,6 @@ from onnxq.run.candidates import heard
 from onnxq.run.compare import Recording
 from onnxq.run.ort import Feeds
 from onnxq.task.counted import counted
-
-_IN_MEMORY, _KEPT = 1 << 23, 1 << 28
-"""Bytes of samples that are kept in memory, and in files; more of them are read again each time."""
 
 _PIECES = 4  # as for choosing scales
 _NOW = Reason("repair", "as it is before thresholds are tried")
@@ -312,20 +309,19 @@ class _Bench:
 
 
 class Kept:
-    """Samples that are read once: few of them are kept in memory, the others in files."""
+    """Samples that are read once and kept; where they are too large for that, they are read each time."""
 
     def __init__(self, sampling: Sampling, read: Callable[[], Iterator[Sample]]) -> None:
         """Nothing is read yet; `read`: gives them, the same ones each time."""
         self._sampling, self._read = sampling, read
-        self._spill = Spill(_IN_MEMORY)
-        self._kept: list[tuple[Sample, tuple[str, ...]]] | None = None  # their arrays are spilled
-        self._indices: list[int] = []
+        self._kept = KeptFeeds()
+        self._samples: list[Sample] = []  # without what they feed
 
     def __enter__(self) -> Kept:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._spill.close()
+        self._kept.close()
 
     @cached_property
     def count(self) -> int:
@@ -334,34 +330,25 @@ class Kept:
         Raises:
             UserError: one of them cannot be used.
         """
-        kept: list[tuple[Sample, tuple[str, ...]]] = []
-        count = size = 0
         for sample in self._read():
-            count += 1
-            self._indices.append(sample.index)
-            size += sum(array.nbytes for array in sample.feeds.values())
-            if size <= _KEPT:
-                for name, array in sample.feeds.items():
-                    self._spill.put((sample.index, name), array)
-                kept.append((replace(sample, feeds={}), tuple(sample.feeds)))
-        if size > _KEPT:
-            self._spill.close()
-        else:
-            self._kept = kept
-        return count
+            self._kept.put(sample.index, sample.feeds)
+            self._samples.append(replace(sample, feeds={}))
+        if self._kept.is_full:
+            self._kept.close()
+        return len(self._samples)
 
     def index(self, place: int) -> int:
         """The index of the sample at a place, in the source."""
-        return self._indices[place] if self.count else -1
+        return self._samples[place].index if self.count else -1
 
     def feeds(self, places: Sequence[int]) -> Iterator[Feeds]:
         """What those at some places feed the model; `places`: ascending."""
         return self._sampling.feeds(self._at(places))
 
     def _at(self, places: Sequence[int]) -> Iterator[Sample]:
-        if self.count and self._kept is not None:
-            for sample, names in map(self._kept.__getitem__, places):
-                yield replace(sample, feeds={name: self._spill.get((sample.index, name)) for name in names})
+        if self.count and not self._kept.is_full:
+            for sample in map(self._samples.__getitem__, places):
+                yield replace(sample, feeds=self._kept.get(sample.index) or {})
             return
         wanted = frozenset(places)
         for place, sample in enumerate(self._read()):

@@ -33,11 +33,11 @@ from onnxq.repair.refit import refit
 from onnxq.repair.rounding import rounded, second_moment
 from onnxq.repair.rows import ChannelEnds, FloatRows, float_rows
 from onnxq.repair.scored import gives_logits
-from onnxq.repair.spill import Spill
 from onnxq.repair.stream import Stream
 from onnxq.repair.threads import Threads
 from onnxq.run import ort
 from onnxq.run.ort import Feeds
+from onnxq.run.spill import Spill
 
 ROWS = 4096
 """With how many rows a layer is fitted, about.

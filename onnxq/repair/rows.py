@@ -12,10 +12,10 @@ from onnx import TensorProto
 
 from onnxq.calib.probes import AddedNodes, makers, unused_prefix
 from onnxq.graph.load import opset_of
-from onnxq.repair.spill import Spill
 from onnxq.repair.threads import Threads
 from onnxq.run import ort
 from onnxq.run.ort import Feeds
+from onnxq.run.spill import Spill
 
 _GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: the fractions of its multiples are spread evenly
 _SILVER = 0x6A09E667F3BCC909  # 2^64 (sqrt 2 - 1): where a sample begins

@@ -21,10 +21,10 @@ from onnxq.graph.order import put_in_order, reads
 from onnxq.graph.pairs import DEQUANTIZE
 from onnxq.graph.source import copy_model
 from onnxq.graph.types import value_info
-from onnxq.repair.spill import Spill
 from onnxq.repair.threads import Threads
 from onnxq.run import ort
 from onnxq.run.ort import Feeds
+from onnxq.run.spill import Spill
 
 _RANDOM = ("Random", "Bernoulli", "Multinomial")
 

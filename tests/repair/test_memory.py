@@ -11,8 +11,8 @@ from test_fit import Case, Net
 
 from onnxq.data.samples import Sample
 from onnxq.pipeline import repair_bench
-from onnxq.repair.spill import Spill
 from onnxq.repair.stream import Stream
+from onnxq.run.spill import Spill
 
 
 def test_memory_is_what_the_budget_says(monkeypatch: pytest.MonkeyPatch) -> None:

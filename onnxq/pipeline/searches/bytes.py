@@ -1,9 +1,10 @@
 """What has the compiled engine move more bytes than plain float16 for a nearer result: it is undone.
 
 That is float32 in the body for the sake of an output, and steps of repair. What a step costs is predicted
-from shapes before it is kept, but the body comes later, and the engine may say otherwise. Two ways back are
-tried: the same with those nodes in half precision; and repair made once more with less room, then with none,
-all that was fitted beside it fitted anew. The one whose file is nearer is taken.
+from shapes before it is kept, but the body comes later, and the engine may say otherwise. There are two ways
+back: the same with those nodes in half precision; and repair made once more with less room, then with none,
+all that was fitted beside it fitted anew. The second is left out where the first is as near as the file that
+moves too much: with less room for repair none would be nearer. Else the one whose file is nearer is taken.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from onnxq.body.emulate import LogitsName, Tapped
 from onnxq.graph.logits import logits_of
 from onnxq.judge.about_mean import AboutMeanGroups
 from onnxq.judge.acceptance import GROUPS, Levels, judged
-from onnxq.judge.policies import TOGETHER
+from onnxq.judge.policies import BEST_OF_SEVERAL, TOGETHER
 from onnxq.pipeline.search import ModelSearch, searched
 from onnxq.pipeline.searches.body import BODY
 from onnxq.pipeline.searches.compile import COMPILE
@@ -48,13 +49,22 @@ def _wanted(request: RunRequest, state: RunState) -> bool:
 
 def _undone(request: RunRequest, state: RunState) -> RunState:
     """The nearest file of those that move fewer bytes; where one moves no more than float16, of these."""
-    found = [one for one in (_with_less_room(request, state), _with_half_body(request, state)) if one]
+    in_half = _with_half_body(request, state)
+    if in_half is not None and not _moves_more(in_half) and _is_as_near(request, in_half, state):
+        return in_half
+    found = [one for one in (_with_less_room(request, state), in_half) if one]
     enough = [one for one in found if not _moves_more(one)] or found
     if not enough[1:]:
         return enough[0] if enough else state
     less, half = enough
     before, after = _levels(request, enough)
     return half if judged(before, after, TOGETHER).kept else less
+
+
+def _is_as_near(request: RunRequest, one: RunState, other: RunState) -> bool:
+    """Whether another file is not shown to be nearer than one."""
+    before, after = _levels(request, (one, other))
+    return not judged(before, after, BEST_OF_SEVERAL).kept
 
 
 def _with_half_body(request: RunRequest, state: RunState) -> RunState | None:
