@@ -27,9 +27,10 @@ from onnxq.run import ort, reference
 from onnxq.run.ort import Feeds
 
 _ENOUGH_BINDINGS = 3
-# ONNX's reference evaluator is slow: it runs so many inputs of so many sizes of the dynamic dimensions,
-# and begins no further run after so many seconds.
-_REFERENCE_INPUTS, _REFERENCE_BINDINGS, REFERENCE_SECONDS = 3, 2, 20.0
+# Few inputs: so many, of so many sizes of the dynamic dimensions.
+_FEW_INPUTS, _FEW_BINDINGS = 3, 2
+# ONNX's reference evaluator is slow: it runs few inputs, and begins no further run after so many seconds.
+REFERENCE_SECONDS = 20.0
 # Samples of more elements together are run one by one.
 _MAX_BATCH = 1 << 20
 
@@ -56,7 +57,12 @@ class Proof(ProofOfChange):
 
 
 def compare(
-    snippet: Snippet, claim: Claim, assumed: Mapping[str, int], seconds: float | None = None
+    snippet: Snippet,
+    claim: Claim,
+    assumed: Mapping[str, int],
+    seconds: float | None = None,
+    *,
+    few: bool = False,
 ) -> Proof:
     """Runs both sides of a snippet on sampled inputs and compares their outputs.
 
@@ -68,6 +74,7 @@ def compare(
         assumed: sizes of dimensions.
         seconds: how long all runs may take together, of a snippet that may never end; else nothing is
             proved, and nothing disproved.
+        few: whether few inputs are enough, as the form is proved (`onnxq.rewrite.form`).
     """
     try:
         wires = Wires.computed(snippet) if seconds is None else None
@@ -80,7 +87,7 @@ def compare(
         after = Wires.of(snippet) or ort.load(snippet.after, optimize=False, threads=1)
     except ort.RunError as error:
         return Proof("failed", why=_does_not_run(error))
-    return _compared(snippet, before, after, claim, assumed, seconds)
+    return _compared(snippet, before, after, claim, assumed, seconds, few=few)
 
 
 def ran_on_nothing(proof: Proof) -> bool:
@@ -181,10 +188,10 @@ def _sampled(
                 nan=claim.tries_nan,
             )
             samples = _spoken_of(claim, samples)
-            if run.agree_all(list(itertools.islice(samples, _REFERENCE_INPUTS if few else None))):
+            if run.agree_all(list(itertools.islice(samples, _FEW_INPUTS if few else None))):
                 run.bindings += 1
                 roomy = sizes
-            if run.bindings == (_REFERENCE_BINDINGS if few else _ENOUGH_BINDINGS):
+            if run.bindings == (_FEW_BINDINGS if few else _ENOUGH_BINDINGS):
                 break
         if run.count == 0:
             return run.never

@@ -11,6 +11,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.snippet import NoSnippet, Snippet, snippets
 from onnxq.graph.view import Node
 from onnxq.rewrite.difference import Claim
+from onnxq.rewrite.form import form_of
 from onnxq.rewrite.proof import Proof, by_definition, compare, ran_on_nothing
 
 # The runs of a snippet with a Loop are given up after so many seconds: its condition may never be false.
@@ -21,7 +22,7 @@ _SILENT_SECONDS, _SILENT_IN_VAIN = 3.0, 10.0
 
 
 class Prover:
-    """Proves changes; equal snippets are proved once.
+    """Proves changes; equal snippets are proved once, and those of a form that is proved on few inputs.
 
     Args:
         loops: whether snippets with a Loop are run. They have a time limit, and a slow machine may prove
@@ -30,6 +31,7 @@ class Prover:
 
     def __init__(self, *, loops: bool = True) -> None:
         self._known: dict[str, Proof] = {}
+        self._forms: set[str] = set()
         self._patience = _IN_VAIN if loops else 0.0
         self._silence = _SILENT_IN_VAIN
         self.runs = 0
@@ -100,12 +102,15 @@ class Prover:
         key = self._key(snippet, claim, sizes)
         if key not in self._known:
             self.runs += 1
-            self._known[key] = self._compared(snippet, claim, sizes)
+            form = form_of(snippet, claim)
+            self._known[key] = proof = self._compared(snippet, claim, sizes, few=form in self._forms)
+            if form is not None and proof.holds:
+                self._forms.add(form)
         return self._known[key]
 
-    def _compared(self, snippet: Snippet, claim: Claim, sizes: Mapping[str, int]) -> Proof:
+    def _compared(self, snippet: Snippet, claim: Claim, sizes: Mapping[str, int], *, few: bool) -> Proof:
         if not (has_loop(snippet.before) or has_loop(snippet.after)):
-            return compare(snippet, claim, sizes)
+            return compare(snippet, claim, sizes, few=few)
         if self._patience <= 0:
             return Proof("unproven", why="it has a Loop, which may never end on made-up input")
         start = time.monotonic()
