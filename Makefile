@@ -7,7 +7,7 @@ BROWSER := $(VENV)/.browser
 SITE := $(VENV)/.site
 SAMPLES := .venv-samples/.installed
 
-.PHONY: help run test test-deep test-all deep check constructs test-oldest test-newest ends bench bench-accuracy bench-calib bench-engine bench-repair bench-surgery bench-peers same-bytes counts page-shots samples golden options schemas modules words symptoms wheel sbom docs docs-test reference bench-demonstration fuzz hostile clean
+.PHONY: help run test test-deep test-all deep check constructs test-oldest test-newest ends cost bench bench-accuracy bench-calib bench-engine bench-repair bench-surgery bench-peers same-bytes counts page-shots samples golden options schemas modules words symptoms wheel sbom docs docs-test reference bench-demonstration fuzz hostile clean
 
 help: ## these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ check: $(STAMP) ## ruff, and mypy --strict of the package and of the rules
 
 constructs: $(STAMP) ## compile the constructs of tests/constructs, before and after sanitize; write their verdicts
 	$(PY) -m tests.constructs --raw
+
+cost: $(STAMP) ## CPU seconds and memory of a default run on two nets, beside another checkout (TREE=../before) and Model-Optimizer
+	$(PY) -m benchmarks.cost $(TREE)
 
 bench: $(STAMP) ## cost of calibration, memory and rewriting; a table over the models of ONNXQ_CORPUS
 	$(PY) -m benchmarks
