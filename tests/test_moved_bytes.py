@@ -95,6 +95,19 @@ def test_a_body_that_moves_more_than_float16_is_in_half_precision(
     )
 
 
+def test_repair_is_not_made_again_where_half_precision_is_as_near(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wide_body: None
+) -> None:
+    asked: list[RunState] = []
+
+    def less_room(request: RunRequest, state: RunState) -> None:
+        asked.append(state)
+
+    monkeypatch.setattr(moved_bytes, "_with_less_room", less_room)
+    assert not quantized(tmp_path).body.float32
+    assert not asked
+
+
 def louder(state: RunState) -> RunState:
     """The same with all ranges of activations 16 times as wide."""
     draft = state.built.draft

@@ -340,9 +340,18 @@ def file_of_fewer_bytes(there: Side, other: Side) -> int:
         patch.setattr(fewer_bytes, "_with_less_room", lambda *_: first)
         patch.setattr(fewer_bytes, "_with_half_body", lambda *_: second)
         patch.setattr(fewer_bytes, "_moves_more", lambda _: False)
+        patch.setattr(fewer_bytes, "_is_as_near", lambda *_: False)
         patch.setattr(fewer_bytes, "_levels", lambda *_: levels_of(there, other))
         none: Any = None
         return [first, second].index(fewer_bytes._undone(none, none))
+
+
+def half_alone(there: Side, other: Side) -> int:
+    """Whether the file that moves too much is nearer than the same in half precision."""
+    none: Any = None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fewer_bytes, "_levels", lambda *_: levels_of(there, other))
+        return int(not fewer_bytes._is_as_near(none, none, none))
 
 
 def dearer_set(there: Side, other: Side) -> int:
@@ -356,7 +365,8 @@ def dearer_set(there: Side, other: Side) -> int:
 
 PLACES: tuple[Place, ...] = (
     gain, method, best_method, threshold, best_threshold, step, best_of_several, joint, loud_set,
-    loud_confirmed, format_alone, format_behind, compiled_mix, file_of_fewer_bytes, dearer_set,
+    loud_confirmed, format_alone, format_behind, compiled_mix, file_of_fewer_bytes, half_alone,
+    dearer_set,
 )  # fmt: skip
 
 
