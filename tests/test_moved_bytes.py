@@ -95,8 +95,9 @@ def test_a_body_that_moves_more_than_float16_is_in_half_precision(
     )
 
 
-def test_repair_is_not_made_again_where_half_precision_is_as_near(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wide_body: None
+@pytest.mark.parametrize("near", [True, False])
+def test_repair_is_made_again_only_where_half_precision_is_not_as_near(
+    near: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wide_body: None
 ) -> None:
     asked: list[RunState] = []
 
@@ -104,8 +105,9 @@ def test_repair_is_not_made_again_where_half_precision_is_as_near(
         asked.append(state)
 
     monkeypatch.setattr(moved_bytes, "_with_less_room", less_room)
+    monkeypatch.setattr(moved_bytes, "_is_as_near", lambda *_: near)
     assert not quantized(tmp_path).body.float32
-    assert not asked
+    assert bool(asked) is not near
 
 
 def louder(state: RunState) -> RunState:

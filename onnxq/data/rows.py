@@ -389,7 +389,8 @@ class RecordTable:
         """The rows of these indices, in this order; of a record that cannot be opened, each is bad."""
         for number, group in itertools.groupby(wanted, self._record_of):
             start, indices = int(self._starts[number]), list(group)
-            if self._records[number].content is not None:
+            one = int(self._starts[number + 1]) - start == 1
+            if one and self._records[number].content is not None:
                 yield from (self._alone(number) for _ in indices)
                 continue
             try:

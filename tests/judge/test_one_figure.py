@@ -405,7 +405,7 @@ COMPARES = {
     "pipeline/searches/joints.py": {joint},
     "pipeline/searches/loud.py": {loud_set, loud_confirmed},
     "pipeline/searches/formats.py": {format_alone, format_behind, compiled_mix},
-    "pipeline/searches/bytes.py": {file_of_fewer_bytes},
+    "pipeline/searches/bytes.py": {file_of_fewer_bytes, half_alone},
     "pipeline/searches/goal.py": {dearer_set},
 }
 MEASURES_LEVELS = {

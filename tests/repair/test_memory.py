@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from test_fit import Case, Net
 
+from onnxq.data import kept_feeds
 from onnxq.data.samples import Sample
 from onnxq.pipeline import repair_bench
 from onnxq.repair.stream import Stream
@@ -75,8 +76,8 @@ def test_what_does_not_fit_is_in_files() -> None:
 
 @pytest.mark.parametrize("most", [0, 1 << 30])
 def test_samples_are_read_once_and_kept_in_files(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(repair_bench, "_IN_MEMORY", 1000)
-    monkeypatch.setattr(repair_bench, "_KEPT", most)
+    monkeypatch.setattr(kept_feeds, "_IN_MEMORY", 1000)
+    monkeypatch.setattr(kept_feeds, "_MOST", most)
     arrays = [np.full((10, 10), place, np.float32) for place in range(4)]
     passes = []
 
@@ -95,4 +96,4 @@ def test_samples_are_read_once_and_kept_in_files(monkeypatch: pytest.MonkeyPatch
             assert len(found) == len(places)
             assert all(np.array_equal(one, arrays[place]) for one, place in zip(found, places, strict=True))
         assert len(passes) == (1 if most else 5)  # what is too large for files is read again
-        assert kept._spill.filed == (2 if most else 0)
+        assert kept._kept._spill.filed == (2 if most else 0)
