@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from onnxq.rule.known_message import KnownMessage
 from onnxq.rule.said_around import AROUND
 from onnxq.rule.said_building import BUILDING
+from onnxq.rule.said_onnxruntime import ONNXRUNTIME
 
 _AXES = "the axes are an input: onnxq sanitize --freeze AXES=0, by the input's name, and the axis that it is"
 ANY_NODE = (
@@ -276,7 +277,7 @@ SAID: Mapping[str, KnownMessage] = {
         "operator: onnxq sanitize MODEL simplifies, onnxq check MODEL compiles with TensorRT-RTX, and "
         "onnxq quantize --keep-float NAME leaves a layer in float",
         "the layer is not in int8",
-        r"could not find any implementation for node",
+        r"could not find any implementation for node (?!.{0,200}(Quantize|Dequantize)Linear)",
     ),
     "myelin": KnownMessage(
         "[myelin] Error Code 9: Internal Error",
@@ -289,8 +290,8 @@ SAID: Mapping[str, KnownMessage] = {
         "IPluginRegistry::getCreator: Error Code 4: API Usage Error (Cannot find plugin: X, version: 1)",
         "the library of the plugin is not loaded, neither when building nor when running: "
         "init_libnvinfer_plugins for NVIDIA's own, ctypes.CDLL or trtexec --staticPlugins=LIB.so for "
-        "yours (--dynamicPlugins wants one that exports getCreators); onnxq check MODEL names nodes that a "
-        "rule could repair",
+        "yours (--dynamicPlugins wants one that exports getCreators); where it is an operator of ONNX, "
+        "this release lacks it: onnxq check MODEL names what repairs it",
         "nothing",
         r"(cannot|could not|failed to) (find|deserialize|locate) plugin|IPluginCreator not found|"
         r"getPluginCreators?\b|\bgetCreators\b|IPluginRegistry::loadLibrary|initLibNvInferPlugins|"
@@ -330,7 +331,8 @@ SAID: Mapping[str, KnownMessage] = {
         "symbol; state these alike",
         "nothing",
         r"violate shape constraints|must be conformable|IOptimizationProfile::setDimensions|"
-        r"MIN ?<= ?OPT ?<= ?MAX|profile is not valid|incompatible dimensions|cannot broadcast with|"
+        r"MIN ?<= ?OPT ?<= ?MAX|profile is not valid|incompatible dimensions|"
+        r"^(?!.*skipping tactic).*cannot broadcast with|"
         r"broadcast\(x\.d|"
         r"residual->extent|dimension \d+ never exceeds|contains a 0 dimension|min dimension of 0|"
         r"values? of this profile is not valid",
@@ -349,7 +351,25 @@ SAID: Mapping[str, KnownMessage] = {
         "each input and output needs memory of the GPU before it runs: set_tensor_address(name, pointer) for "
         "all of get_tensor_name(0) to num_io_tensors - 1; onnxq inspect MODEL lists them",
         "nothing",
-        r"address is not set for|profileObliviousBindings|OutputAllocator",
+        r"address is not set for|profileObliviousBindings|OutputAllocator|bound to nullptr|nullPtrAllowed",
+    ),
+    "no-shape-set": KnownMessage(
+        "Parameter check failed, condition: allInputDimensionsSpecified(routine)",
+        "an input with dynamic sizes has none yet: context.set_input_shape(name, shape) for each such input, "
+        "before shapes are asked for and before it runs; onnxq inspect MODEL lists them",
+        "nothing",
+        r"all(Input)?(Dimensions|Shapes)Specified|input (shapes?|dimensions?) .{0,30}(not|never) (been )?"
+        r"(set|specified)|(dimensions|shapes?) (of|for) .{0,60}(not|never) (been )?(set|specified)",
+    ),
+    "no-calibration-cache": KnownMessage(
+        "File does not exist: calib.table",
+        "the calibration cache is not there, or is of another model or export, whose tensors have other "
+        "names: onnxq quantize MODEL --calib DATA writes Q/DQ pairs, which need none; --stats FILE reads one "
+        "that fits",
+        "the time of calibrating",
+        r"calib\S*\.(table|cache)\b.{0,80}(not exist|not found|no such|invalid|error)|"
+        r"(not exist|not found|no such|fail\w*|cannot|could not).{0,120}calib\S*\.(table|cache)\b|"
+        r"_Map_base::at|unordered_map<K, T> key|reading calibration cache",
     ),
     "calibrator-and-pairs": KnownMessage(
         "Calibrator won't be used in explicit quantization mode.",
@@ -543,5 +563,6 @@ SAID: Mapping[str, KnownMessage] = {
     ),
     **BUILDING,
     **AROUND,
+    **ONNXRUNTIME,
 }
 """By a name."""

@@ -13,7 +13,9 @@ AROUND: Mapping[str, KnownMessage] = {
         "dynamo=True, take "
         "a newer PyTorch, or write the operator of others before the export",
         "another export",
-        r"exporting the operator|UnsupportedOperatorError|ONNX export (of operator|failed)",
+        r"exporting the operator|UnsupportedOperatorError|ONNX export (of operator|failed)|"
+        r"no ONNX function found|exporter\._errors\.\w+|torch\.onnx\.errors",
+        general=1,
     ),
     "exporter-dynamo": KnownMessage(
         "Failed to export the model with torch.export. This is step 1/3 of exporting the model to ONNX.",
@@ -38,8 +40,8 @@ AROUND: Mapping[str, KnownMessage] = {
         "the quantizer failed, not TensorRT: onnxq quantize FLOAT --calib DATA quantizes the float model; "
         "another release of the tool, the one that the script is for, may help as well",
         "the time of calibrating",
-        r"modelopt\b.{0,300}(error|assert|fail|no quantizable|no attribute)|pytorch_quantization|"
-        r"no module named '?modelopt",
+        r"modelopt\b.{0,300}(error|assert|fail|no quantizable|no attribute)|"
+        r"pytorch_quantization|no module named '?modelopt",
     ),
     "provider-shapes": KnownMessage(
         "TensorRT input: 504 has no shape specified. Please run shape inference on the onnx model first.",
@@ -99,7 +101,8 @@ AROUND: Mapping[str, KnownMessage] = {
         "the file breaks a rule of ONNX itself, by a script or an exporter: onnxq check MODEL says which "
         "and where; export it again, or mend the script",
         "another export",
-        r"checker\.ValidationError|onnx\S*\.InferenceError|\[(Shape|Type)InferenceError\]",
+        r"checker\.ValidationError|onnx\S*\.InferenceError|\[(Shape|Type)InferenceError\]|"
+        r"INVALID_GRAPH ?:|this is an invalid model|type error: type",
     ),
     "package-not-installed": KnownMessage(
         "ERROR: Failed building wheel for tensorrt-cu12",

@@ -17,7 +17,9 @@ BUILDING: Mapping[str, KnownMessage] = {
         r"scales\.size\(\)|HostScale|numScales|candidateRequirements|incorrectly marked as an int8|"
         r"quantizeBias|combineInOutScale|isOutputSet|scale coefficients must|candidateChoices|lhs\.expr|"
         r"getter\(i\) != 0|"
-        r"weightConvertors|opnd->is_data|(Quantize|Dequantize)(Linear)?\w*\b.{0,120}(assert|fail|error|must)",
+        r"weightConvertors|opnd->is_data|"
+        r"(?<!fake_)(Quantize|Dequantize)(Linear)?(?!_per)\w*\b.{0,120}(assert|fail|error|must)|"
+        r"\[(Quantize|Dequantize)\]|implementation for node .{0,200}(Quantize|Dequantize)Linear",
     ),
     "flags-beside-types": KnownMessage(
         "Could not infer output types for operation: 40: quantize",

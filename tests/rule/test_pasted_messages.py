@@ -281,6 +281,60 @@ PASTED = [
     ("[W] [TRT] /model.23/Concat_2: DLA only supports concatenation on the C dimension.\n[W] [TRT] Layer "
      "'/model.23/Concat_2' (CONCATENATION): Unsupported on DLA. Switching this layer's device type to GPU.",
      "dla"),
+    # before it runs, and calibration caches
+    ("3: [executionContext.cpp::resolveSlots::2842] Error Code 3: API Usage Error (Parameter check failed at: "
+     "runtime/api/executionContext.cpp::resolveSlots::2842, condition: allInputDimensionsSpecified(routine) )",
+     "no-shape-set"),
+    ("[TRT] [E] IExecutionContext::executeV2: Error Code 3: API Usage Error (Parameter check failed, "
+     'condition: nullPtrAllowed. Tensor "attention_mask" is bound to nullptr, which is allowed only for an '
+     "empty input tensor, shape tensor, or an output tensor associated with an IOuputAllocator.)\n[TRT] [E] "
+     "[calibrator.cpp::calibrateEngine::1223] Error Code 2: Internal Error (Assertion "
+     "context->executeV2(bindings.data()) failed. )", "no-address"),
+    ("File does not exist: /mnt/sd/DeepStream-Yolo/calib.table\nERROR: [TRT]: 1: Unexpected exception "
+     "_Map_base::at\nBuilding engine failed", "no-calibration-cache"),
+    # pairs, told by what was being built
+    ("[E] Error[9]: Skipping tactic 0xdb2ceb83bdb264c9 due to exception Assertion dims1.d[i] == 1 || "
+     "dims2.d[i] == 1 || dims1.d[i] == dims2.d[i] failed. [64] cannot broadcast with [224]\nError message: "
+     "[optimizer.cpp::computeCosts::4048] Error Code 10: Internal Error (Could not find any implementation "
+     "for node conv1.weight + /conv1/weight_quantizer/QuantizeLinear + /conv1/Conv.).",
+     "pairs-of-another-tool"),
+    ("[TensorRT] ERROR: 2: [scaleNode.cpp::getChannelAxis::20] Error Code 2: Internal Error ((Unnamed Layer* "
+     "2) [Quantize]: unexpected negative axis)", "pairs-of-another-tool"),
+    # quantizers and their exporters
+    ("RuntimeError: ONNX export failed: Couldn't export Python operator FakeTensorQuantFunction",
+     "quantizer-of-torch"),
+    ("torch.onnx._internal.exporter._errors.DispatchError: No ONNX function found for <OpOverload(op='aten."
+     "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams', overload='default')>. Failure message: No "
+     "decompositions registered for the real-valued input", "quantizer-of-torch"),
+    ("RuntimeError: Zero-point must be Int32, Float or Half, found Long", "quantizer-of-torch"),
+    ("/envs/m/site-packages/modelopt/onnx/quantization/int4.py:27: UserWarning: Using slower INT4 ONNX "
+     "quantization using numpy. Install JAX", "quantizer-warning"),
+    ("WARNING:root:Please consider to run pre-processing before quantization. Refer to example: "
+     "https://github.com/microsoft/onnxruntime-inference-examples", "onnxruntime-quantizer"),
+    ('  File "symbolic_shape_infer.py", line 2062, in infer_shapes\n    raise Exception("Incomplete symbolic '
+     'shape inference")\nException: Incomplete symbolic shape inference', "onnxruntime-quantizer"),
+    ("[E:onnxruntime:, sequential_executor.cc:514 ExecuteKernel] Non-zero status code returned while running "
+     "Reshape node. Name:'/attn/Slice_9_output_0_ReduceMax_Reshape' Status Message: "
+     "/onnxruntime_src/reshape_helper.h:44 The input tensor cannot be reshaped to the requested shape.",
+     "onnxruntime-quantizer"),
+    # onnxruntime
+    ("[W:onnxruntime:, execution_frame.cc:811 VerifyOutputSizes] Expected shape from model of {1,1000} does "
+     "not match actual shape of {8,1000} for output logits", "other-shape-than-stated"),
+    ("[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Got invalid dimensions for input: images for the following "
+     "indices\n index: 2 Got: 640 Expected: 320\n Please fix either the inputs/outputs or the model.",
+     "other-input-than-stated"),
+    ("[ONNXRuntimeError] : 1 : FAIL : Non-zero status code returned while running Concat node. Name:'cat_3' "
+     "Status Message: concat.cc:159 Non concat axis dimensions must match", "onnxruntime-node"),
+    ("RuntimeError: Unrecognized attribute: axis for operator QuantizeLinear\n\n==> Context: Bad node spec "
+     "for node. Name: QuantizeLinear_7 OpType: QuantizeLinear", "attribute-of-another-opset"),
+    ("Load model from mqbench_qmodel.onnx failed: This is an invalid model. Type Error: Type tensor(uint8) of "
+     "input parameters of operator (QuantizeLinear) in node is invalid.", "invalid-model"),
+    ("2026-02-01 10:00:00.1 [E:onnxruntime:Default, env.cc:254 ThreadMain] pthread_setaffinity_np failed",
+     "onnxruntime"),
+    ("2026-02-01 10:00:00.1 [W:onnxruntime:, graph.cc:1283 Graph] Initializer conv1.weight appears in graph "
+     "inputs and will not be treated as constant value/weight.", "onnxruntime-warning"),
+    ("AttributeError: module 'onnx' has no attribute 'shape_inference'", "package-of-onnx"),
+    ("ModuleNotFoundError: No module named 'onnx_graphsurgeon'", "package-of-onnx"),
 ]  # fmt: skip
 
 UNRELATED = [
