@@ -8,6 +8,7 @@ from onnxq.rule.known_message import KnownMessage
 from onnxq.rule.said_around import AROUND
 from onnxq.rule.said_building import BUILDING
 from onnxq.rule.said_onnxruntime import ONNXRUNTIME
+from onnxq.rule.said_tools import TOOLS
 
 _AXES = "the axes are an input: onnxq sanitize --freeze AXES=0, by the input's name, and the axis that it is"
 ANY_NODE = (
@@ -217,7 +218,7 @@ SAID: Mapping[str, KnownMessage] = {
         r"'NoneType' object has no attribute '(create_execution_context|serialize|num_io_tensors|"
         r"num_bindings|set_binding_shape|set_input_shape|execute_\w+|get_binding\w+|get_tensor_\w+)"
         r"|deserialize_cuda_engine\(\): incompatible function arguments|invalid engine\. please ensure|"
-        r"could not deserialize engine|trt_?engine != nullptr|got invalid engine",
+        r"could not deserialize engine|trt_?engine != nullptr|got invalid engine|\b__enter__\b",
         general=1,
     ),
     "engine-of-another-version": KnownMessage(
@@ -284,7 +285,8 @@ SAID: Mapping[str, KnownMessage] = {
         "the part of TensorRT that fuses regions failed: onnxq sanitize MODEL simplifies the graph, which "
         "often helps; else another patch release; onnxq extract cuts out the node that is named",
         "nothing",
-        r"myelin.{0,200}(error|fail|assert)|(error|fail|assert).{0,200}myelin",
+        r"^(?!.*(destroying|mGraphContexts)).*(myelin.{0,200}(error|fail|assert|can ?not)|"
+        r"(error|fail|assert|can ?not).{0,200}myelin)",
     ),
     "plugin-not-loaded": KnownMessage(
         "IPluginRegistry::getCreator: Error Code 4: API Usage Error (Cannot find plugin: X, version: 1)",
@@ -305,6 +307,14 @@ SAID: Mapping[str, KnownMessage] = {
         "the engine is tuned for the usual of the three sizes",
         r"satisfy any optimization profile|satisfyProfile|exceed min ~ max range|supplied dimension|"
         r"(out of|outside).{0,20}(optimization )?profile",
+    ),
+    "profile-in-use": KnownMessage(
+        "Assertion failed: mGraphContexts.find(&context) == mGraphContexts.end()",
+        "two contexts use one optimization profile, or one is set twice: an engine has to be built with a "
+        "profile for each context (trtexec --profile=0 ... --profile=1 ...), and each context takes its own",
+        "a larger engine",
+        r"mGraphContexts|profile .{0,60}(in use|being used|has been chosen|already been)|"
+        r"another (execution )?context.{0,60}profile",
     ),
     "profile-of-a-fixed-size": KnownMessage(
         "for dimension number 1 in profile 0 does not match network definition (got min=1, opt=4, max=8), "
@@ -421,7 +431,7 @@ SAID: Mapping[str, KnownMessage] = {
         "onnxq check MODEL --target NAME says which opset a TensorRT documents",
         "another export",
         r"official released onnx opset|newer ir_version|ir_version.{0,60}built against|unsupported "
-        r"onnx opset|(?<!to ONNX )opset.{0,60}(under development|not support|unsupported|"
+        r"onnx opset|(?<!to ONNX )opset.{0,60}(under development|not support(?!s? quantization)|unsupported|"
         r"newer|maximum)|unsupported.{0,20}opset|"
         r"unsupported model IR version",
     ),
@@ -432,7 +442,8 @@ SAID: Mapping[str, KnownMessage] = {
         "another file",
         r"I\w+Layer.{0,120}(incompatible (input )?types|same (data ?)?types?\b)|"
         r"operation \w+ has incompatible (input )?types|input type \w+, output type \w+|"
-        r"inputs? of \w+ to be of the same type|must have the same (data ?)?type",
+        r"inputs? of \w+ to be of the same type|must have the same (data ?)?type|bound to different types|"
+        r"does not match expected type",
     ),
     "beyond-float16": KnownMessage(
         "had the following issues when converted to FP16: Subnormal FP16 values detected",
@@ -440,7 +451,7 @@ SAID: Mapping[str, KnownMessage] = {
         "float16 does not hold; --body bf16 has the range of float32",
         "some layers in float32",
         r"layernorm (nodes )?(in FP16|after self-attention)|float32 number \S+ will be truncated|"
-        r"issues when converted to FP16|subnormal FP16|in FP16 may cause overflow|(exceed|"
+        r"issues when convert(ed to FP16|ing weights)|subnormal FP16|in FP16 may cause overflow|(exceed|"
         r"greater).{0,30}max fp16",
     ),
     "library-not-found": KnownMessage(
@@ -452,8 +463,7 @@ SAID: Mapping[str, KnownMessage] = {
         "nothing",
         r"(lib)?(nvinfer\w*|nvonnxparser\w*)(_\d+)?(\.so|\.dll)|onnxruntime_providers_tensorrt|"
         r"failed to create TensorrtExecutionProvider|DLL load failed while importing tensorrt|"
-        r"failed to create CUDAExecutionProvider|Could "
-        r"not find TensorRT|undefined (reference|symbol).{0,60}"
+        r"Could not find TensorRT|undefined (reference|symbol).{0,60}"
         r"(nvinfer|nvonnxparser|createInfer)|EP_FAIL.{0,40}could not open shared library|"
         r"ExecutionProvider_Tensorrt.{0,40}(shared )?library|install TensorRT libraries|"
         r"nvinfer_builder_resource",
@@ -490,7 +500,7 @@ SAID: Mapping[str, KnownMessage] = {
         "an old one an older: make the file for it, onnxq quantize MODEL --calib DATA --target tensorrt-8.6",
         "another TensorRT",
         r"unsupported SM\b|invalid device function.{0,80}TensorRT|TensorRT.{0,80}invalid device function|"
-        r"SM ?\d+ is not supported|(TRT|TensorRT).*no kernel image is available|"
+        r"SM ?\d+ is not supported|smVerHex2Dig.{0,80}major|(TRT|TensorRT).*no kernel image is available|"
         r"GPU.{0,40}not supported by this (TensorRT )?release",
     ),
     "memory-access": KnownMessage(
@@ -503,6 +513,23 @@ SAID: Mapping[str, KnownMessage] = {
         rf"pycuda.{{0,80}}cuMemcpy|(?=.*({_TRT}|Cuda Runtime|enqueue|executeMemcpy))"
         r"(?=.*(illegal memory access|misaligned address|"
         r"(Cuda Runtime|Cuda Error).{0,40}invalid argument))",
+    ),
+    "freed-too-late": KnownMessage(
+        "Error Code 1: Myelin (Error 709 destroying stream '0x24ec72b0'.)",
+        "engine, context or buffers are freed after the CUDA context has ended: delete them before it "
+        "(PyCUDA: del context, engine, then pop), in the thread that made them; results from before hold, "
+        "unless another error stands above",
+        "nothing",
+        r"destroying (stream|event)|object_deallocate|::deallocate|clean-?up operation failed|dead context",
+        general=1,
+    ),
+    "releases-that-differ": KnownMessage(
+        "Parameter check failed, condition: int(builderFlag) >= 0 && int(builderFlag) < "
+        "EnumMax<BuilderFlag>()",
+        "the program, the parser and the library of TensorRT are of different releases: install all of one "
+        "(nvinfer, nvonnxparser, the Python package), and build the program with its headers",
+        "nothing",
+        r"EnumMax<\w+>|(headers?|compiled|built) .{0,40}TensorRT.{0,60}(but|loaded|running|library)",
     ),
     "trtexec-option": KnownMessage(
         "Unknown option: --workspace",
@@ -531,7 +558,8 @@ SAID: Mapping[str, KnownMessage] = {
         "GPU; fix sizes by onnxq sanitize MODEL --shape x=1x3x224x224",
         "the layers that fall back cost copies",
         r"canRunOnDLA|dlaEngineCount|setDeviceType|unable to (set|use) DLA|\bDLA\b.{0,80}(not "
-        r"supported|cannot run|not support|fall|only supports)|(not |un)supported on DLA",
+        r"supported|cannot run|not support|fall|only supports)|(not |un)supported on DLA|nvdla|"
+        r"Error Code 1: DLA|(cannot|failure|failed|unable) .{0,40}\bDLA\b",
     ),
     "timing-cache": KnownMessage(
         "Detected invalid timing cache, setup a local cache instead",
@@ -564,5 +592,6 @@ SAID: Mapping[str, KnownMessage] = {
     **BUILDING,
     **AROUND,
     **ONNXRUNTIME,
+    **TOOLS,
 }
 """By a name."""

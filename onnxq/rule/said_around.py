@@ -41,7 +41,8 @@ AROUND: Mapping[str, KnownMessage] = {
         "another release of the tool, the one that the script is for, may help as well",
         "the time of calibrating",
         r"modelopt\b.{0,300}(error|assert|fail|no quantizable|no attribute)|"
-        r"pytorch_quantization|no module named '?modelopt",
+        r"(\b(nncf|neural_compressor|aimet\w*|brevitas|ppq|mqbench)[./\\]|ORTQuantizer|optimum.{0,40}quant)"
+        r".{0,300}(error|assert|fail|exception)|pytorch_quantization|no module named '?modelopt",
     ),
     "provider-shapes": KnownMessage(
         "TensorRT input: 504 has no shape specified. Please run shape inference on the onnx model first.",
@@ -74,8 +75,17 @@ AROUND: Mapping[str, KnownMessage] = {
         "built by another TensorRT or for another GPU: build it with the TensorRT of the server's container; "
         "onnxq quantize MODEL --calib DATA --deploy triton (or deepstream) writes the configuration",
         "the time of building",
-        r"NvDsInfer|NVDSINFER|deserialize (engine|backend context) .{0,40}fail|unable to (create|load) "
-        r"(a |the )?(TensorRT engine|plan)|libtriton_tensorrt|failed to get cuda engine",
+        r"NvDsInfer|NVDSINFER|gst_?nvinfer|unable to load plan file|deserialize (engine|backend context) "
+        r".{0,40}fail|unable to (create|load) (a |the )?(TensorRT engine|plan)|libtriton_tensorrt|failed to "
+        r"get cuda engine",
+    ),
+    "cuda-provider": KnownMessage(
+        "Failed to create CUDAExecutionProvider. Require cuDNN 9.* and CUDA 12.*.",
+        "onnxruntime does not find the libraries of CUDA or cuDNN, or they are of another major version: pip "
+        "install 'onnxruntime-gpu[cuda,cudnn]', or name their folders in LD_LIBRARY_PATH (PATH on Windows); "
+        "it runs on the CPU meanwhile",
+        "nothing",
+        r"failed to create CUDAExecutionProvider|providers_cuda|TryGetProviderInfo_CUDA",
     ),
     "cuda-library": KnownMessage(
         "Error Code 1: Cudnn (CUDNN_STATUS_EXECUTION_FAILED)",
@@ -87,7 +97,8 @@ AROUND: Mapping[str, KnownMessage] = {
         r"(TRT|TensorRT|Error Code).{0,200}(CUDNN_STATUS|CUBLAS_STATUS|invalid resource handle|"
         r"launch failure|"
         r"invalid configuration|operation not permitted)|(CUDNN|CUBLAS)_STATUS.{0,80}TensorRT|"
-        r"Error Code 1: (Cudnn|Cublas|CuTensor|Cuda Driver|Cask)|pycuda.{0,80}invalid device context",
+        r"Error Code 1: (Cudnn|Cublas|CuTensor|Cuda Driver|Cask)|pycuda.{0,80}(invalid device context|"
+        r"initialization error|cuCtx|cuDeviceGet|cuStreamCreate|cuInit)",
     ),
     "numpy-of-another-version": KnownMessage(
         "tensorrt/__init__.py, in nptype: module 'numpy' has no attribute 'bool'",
@@ -102,7 +113,9 @@ AROUND: Mapping[str, KnownMessage] = {
         "and where; export it again, or mend the script",
         "another export",
         r"checker\.ValidationError|onnx\S*\.InferenceError|\[(Shape|Type)InferenceError\]|"
-        r"INVALID_GRAPH ?:|this is an invalid model|type error: type",
+        r"INVALID_GRAPH ?:|this is an invalid model|type error: type|"
+        r"inferred shape and existing shape differ|is not output of any previous node",
+        general=1,
     ),
     "package-not-installed": KnownMessage(
         "ERROR: Failed building wheel for tensorrt-cu12",

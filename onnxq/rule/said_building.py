@@ -18,7 +18,7 @@ BUILDING: Mapping[str, KnownMessage] = {
         r"quantizeBias|combineInOutScale|isOutputSet|scale coefficients must|candidateChoices|lhs\.expr|"
         r"getter\(i\) != 0|"
         r"weightConvertors|opnd->is_data|"
-        r"(?<!fake_)(Quantize|Dequantize)(Linear)?(?!_per)\w*\b.{0,120}(assert|fail|error|must)|"
+        r"(Quantize|Dequantize)(Linear|Layer)\w*\b.{0,120}(assert|fail|error|must)|"
         r"\[(Quantize|Dequantize)\]|implementation for node .{0,200}(Quantize|Dequantize)Linear",
     ),
     "flags-beside-types": KnownMessage(

@@ -16,13 +16,14 @@ ONNXRUNTIME: Mapping[str, KnownMessage] = {
         r"pre-?processing before quantization|_Reduce(Min|Max)|incomplete symbolic shape inference|"
         r"symbolic_shape_infer\b(?!.{0,60}could not be loaded)|onnxruntime[./\\]quantization|"
         r"\bquantize_(static|dynamic|qat)\b|quant_pre_process|onnx_quantizer|CalibrationDataReader|"
-        r"(quant_utils|qdq_quantizer|calibrate)\.py",
+        r"(quant_utils|qdq_quantizer|calibrate)\.py|(QDQ|ONNX)Quantizer|quantization parameters are not "
+        r"specified|does not support quantization|hist_edges|augmented_model|TensorsData",
     ),
     "quantizer-of-torch": KnownMessage(
         "ONNX export failed: Couldn't export Python operator FakeTensorQuantFunction",
-        "PyTorch's exporter does not write these quantizers: export the float model, and onnxq quantize FLOAT "
-        "--calib DATA quantizes it; of pytorch-quantization set quant_nn.TensorQuantizer.use_fb_fake_quant = "
-        "True and opset_version=13 or more",
+        "PyTorch's exporter does not write these quantizers: export the float model, and onnxq quantize "
+        "FLOAT --calib DATA quantizes it; of pytorch-quantization set "
+        "quant_nn.TensorQuantizer.use_fb_fake_quant = True and opset_version=13 or more",
         "the time of calibrating",
         r"FakeTensorQuant|fake_quantize|zero-?point must be|"
         r"(export|ONNX function found).{0,200}(quantized::|quantized_decomposed|quantize_per_)|"
@@ -71,6 +72,13 @@ ONNXRUNTIME: Mapping[str, KnownMessage] = {
         "another export",
         r"unrecognized attribute|bad node spec|no opset import for domain|no schema registered|"
         r"no op registered for|is deprecated in (domain_version|opset)|is not in opset",
+    ),
+    "exported-in-training": KnownMessage(
+        "is_train_ was false. Training mode is not supported in this build.",
+        "the model was exported as it trains: model.eval() before the export; where an input says so, onnxq "
+        "sanitize MODEL --freeze TRAINING_MODE=false",
+        "another export",
+        r"training mode is not supported|is_train_ was",
     ),
     "onnxruntime": KnownMessage(
         "[ONNXRuntimeError] : 1 : FAIL",

@@ -282,8 +282,9 @@ PASTED = [
      "'/model.23/Concat_2' (CONCATENATION): Unsupported on DLA. Switching this layer's device type to GPU.",
      "dla"),
     # before it runs, and calibration caches
-    ("3: [executionContext.cpp::resolveSlots::2842] Error Code 3: API Usage Error (Parameter check failed at: "
-     "runtime/api/executionContext.cpp::resolveSlots::2842, condition: allInputDimensionsSpecified(routine) )",
+    ("3: [executionContext.cpp::resolveSlots::2842] Error Code 3: API Usage Error (Parameter check failed "
+     "at: runtime/api/executionContext.cpp::resolveSlots::2842, condition: "
+     "allInputDimensionsSpecified(routine) )",
      "no-shape-set"),
     ("[TRT] [E] IExecutionContext::executeV2: Error Code 3: API Usage Error (Parameter check failed, "
      'condition: nullPtrAllowed. Tensor "attention_mask" is bound to nullptr, which is allowed only for an '
@@ -327,14 +328,75 @@ PASTED = [
      "Status Message: concat.cc:159 Non concat axis dimensions must match", "onnxruntime-node"),
     ("RuntimeError: Unrecognized attribute: axis for operator QuantizeLinear\n\n==> Context: Bad node spec "
      "for node. Name: QuantizeLinear_7 OpType: QuantizeLinear", "attribute-of-another-opset"),
-    ("Load model from mqbench_qmodel.onnx failed: This is an invalid model. Type Error: Type tensor(uint8) of "
-     "input parameters of operator (QuantizeLinear) in node is invalid.", "invalid-model"),
+    ("Load model from mqbench_qmodel.onnx failed: This is an invalid model. Type Error: Type tensor(uint8) "
+     "of input parameters of operator (QuantizeLinear) in node is invalid.", "invalid-model"),
     ("2026-02-01 10:00:00.1 [E:onnxruntime:Default, env.cc:254 ThreadMain] pthread_setaffinity_np failed",
      "onnxruntime"),
     ("2026-02-01 10:00:00.1 [W:onnxruntime:, graph.cc:1283 Graph] Initializer conv1.weight appears in graph "
      "inputs and will not be treated as constant value/weight.", "onnxruntime-warning"),
     ("AttributeError: module 'onnx' has no attribute 'shape_inference'", "package-of-onnx"),
     ("ModuleNotFoundError: No module named 'onnx_graphsurgeon'", "package-of-onnx"),
+    # engines and programs of other releases, contexts
+    ("[E] IBuilderConfig::getFlag: Error Code 3: API Usage Error (Parameter check failed, condition: "
+     "int(builderFlag) >= 0 && int(builderFlag) < EnumMax<BuilderFlag>(). )", "releases-that-differ"),
+    ("Error[3]: [layers.cpp::setMode::3848] Error Code 3: Internal Error (Parameter check failed at: "
+     "optimizer/api/layers.cpp::setMode::3848, condition: int(mode) >= 0 && int(mode) < EnumMax<SliceMode>()",
+     "releases-that-differ"),
+    ("TensorRT backend: 2: [helpers.h::nvinfer1::smVerHex2Dig::694] Error Code 2: Internal Error (Assertion "
+     "major >= 0 && major < 10 failed. )", "gpu-too-old"),
+    ("[TRT] [E] 1: [graphContext.h::~MyelinGraphContext::39] Error Code 1: Myelin (Error 709 destroying "
+     "stream '0x24ec72b0'.)\n[TRT] [E] 1: [defaultAllocator.cpp::deallocate::35] Error Code 1: Cuda Runtime "
+     "(invalid device context", "freed-too-late"),
+    ("[TensorRT] INTERNAL ERROR: Assertion failed: mGraphContexts.find(&context) == mGraphContexts.end()\n"
+     "myelin/myelinRunner.cpp:163\nAborting...", "profile-in-use"),
+    ("pycuda._driver.LogicError: cuDeviceGet failed: initialization error", "cuda-library"),
+    ('  File "exporter.py", line 780, in export_engine\n    with build(network, config) as engine, open(f) '
+     'as '
+     "t:\nAttributeError: __enter__", "no-engine"),
+    ("[HostToDeviceCopy]requires bool I/O but node can not be handled by Myelin.", "myelin"),
+    ("[E] Cannot create DLA engine, 0 not available", "dla"),
+    ("1: [nvdlaUtils.cpp::submit::198] Error Code 1: DLA (Failure to submit program to DLA engine.)", "dla"),
+    ("[W] [TRT] TensorRT encountered issues when converting weights between types and that could affect "
+     "accuracy.", "beyond-float16"),
+    # files of other tools, and these tools
+    ("FAIL : Load model from t5-decoder.onnx failed:Type Error: Type parameter (T) of Optype (Add) bound to "
+     "different types (tensor(float16) and tensor(float) in node (Add_73)", "types-that-differ"),
+    ("[ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : Exception during initialization: batch_norm.h:52 "
+     "onnxruntime::BatchNorm<float>::BatchNorm !is_train_ was false. Training mode is not supported in this "
+     "build.", "exported-in-training"),
+    ("(op_type:Slice, name:Slice_207): Inferred shape and existing shape differ in dimension 0: (2) vs (180)",
+     "invalid-model"),
+    ("ONNX: simplifier failure: FLOAT8E4M3FN", "simplifier"),
+    ('  File "/envs/a/site-packages/onnxsim/onnx_simplifier.py", line 199, in simplify\n    C.simplify(\n'
+     "RuntimeError: bad optional access", "simplifier"),
+    ('  File "/envs/a/site-packages/onnxconverter_common/float16.py", line 98, in convert_float_to_float16\n'
+     "ValueError: too many values to unpack", "half-precision-tool"),
+    ("Lowering failed for node %aten_foo : No converter found for aten.foo.default",
+     "converter-of-a-framework"),
+    ("ERROR - tf2onnx.tfonnx: Tensorflow op [map/while: StatelessWhile] is not supported",
+     "exporter-of-a-framework"),
+    ('  File "/usr/lib/python3/dist-packages/tensorrt_llm/builder.py", line 12, in build\nAssertionError',
+     "language-models"),
+    ("/tmp/onnx-tensorrt/main.cpp:26:10: fatal error: onnx/optimizer/optimize.h: No such file or directory",
+     "compiling-a-program"),
+    ("E0712 model_lifecycle.cc:626 failed to load 'net' version 1: Invalid argument: model 'net', tensor "
+     "'images': the model expects 4 dimensions (shape [-1,3,8,8]) but the model configuration specifies 3",
+     "server-configuration"),
+    ("[libprotobuf WARNING google/protobuf/io/coded_stream.cc:604] Reading dangerously large protocol "
+     "message.",
+     "large-file"),
+    ('  File "/envs/a/site-packages/onnx_graphsurgeon/importers/onnx_importer.py", line 92\nKeyError: 16',
+     "package"),
+    ("[E:onnxruntime:Default, provider_bridge_ort.cc:1546 onnxruntime::TryGetProviderInfo_CUDA] "
+     '[ONNXRuntimeError] : 1 : FAIL : LoadLibrary failed with error 126 "" when trying to load '
+     '"C:\\Python310\\lib\\site-packages\\onnxruntime\\capi\\onnxruntime_providers_cuda.dll"',
+     "cuda-provider"),
+    ("TypeError: QDQQuantizer.__init__() got an unexpected keyword argument 'static'",
+     "onnxruntime-quantizer"),
+    ("ValueError: Quantization parameters are not specified for param 310.In static mode quantization params "
+     "for inputs and outputs of nodes to be quantized are required.", "onnxruntime-quantizer"),
+    ("UNAVAILABLE: Internal: unable to load plan file to auto complete config: /tmp/f/1/model.plan",
+     "server"),
 ]  # fmt: skip
 
 UNRELATED = [
