@@ -34,7 +34,7 @@ TOOLS: Mapping[str, KnownMessage] = {
     "exporter-of-a-framework": KnownMessage(
         "tf2onnx: Tensorflow op [x: Foo] is not supported",
         "the exporter to ONNX lacks the operator or fails, not TensorRT: take a newer release of it, or "
-        "another --opset; onnxq check MODEL looks at a file that was written",
+        "another opset; onnxq check MODEL looks at a file that was written",
         "another export",
         r"tf2onnx|keras2onnx|paddle2onnx|skl2onnx|Tensorflow op \[",
         general=1,
@@ -42,7 +42,7 @@ TOOLS: Mapping[str, KnownMessage] = {
     "language-models": KnownMessage(
         "tensorrt_llm/builder.py: AssertionError",
         "TensorRT-LLM builds engines of its own checkpoints, not of ONNX files, and quantizes by itself: its "
-        "release has to be the one that the script is for; onnxq is for ONNX files",
+        "release has to be the one that the script is for",
         "nothing",
         r"tensorrt[-_]llm|trtllm",
         general=1,
@@ -50,7 +50,7 @@ TOOLS: Mapping[str, KnownMessage] = {
     "compiling-a-program": KnownMessage(
         "fatal error: NvInfer.h: No such file or directory",
         "a program is compiled, and headers or libraries are not there: install those of the same release "
-        "(libnvinfer-dev, libnvonnxparsers-dev), fetch submodules (git submodule update --init), and give "
+        "(libnvinfer-dev, libnvonnxparsers-dev), fetch its submodules, and give "
         "CMake -DTENSORRT_ROOT=FOLDER or -DTRT_LIB_DIR=FOLDER",
         "nothing",
         r"fatal error: (Nv\w+|onnx/[\w/]+|cudnn\w*|cuda_runtime\w*)\.h|cannot find -l(nvinfer|nvonnxparser)|"
