@@ -115,7 +115,7 @@ SAID: Mapping[str, KnownMessage] = {
         ANY_NODE,
         "see the rule or the advice that the message leads to",
         r"while parsing node number|In function (import|check|parse|unary|elementwise)\w*|op_?importers|"
-        r"onnxOpCheckers|onnx2trt|importerUtils|Func of the error:|"
+        r"onnxOpCheckers|onnx2trt(?!\S*\.py)|importerUtils|Func of the error:|"
         r"than TRT expected|misaligns? with the|was not registered|failed to create layer|"
         r"match up for the \w+ operator|"
         r"failed to (import|convert|squeeze|unsqueeze) .{0,40}(node|tensor|initializer|scalar)",
@@ -174,7 +174,7 @@ SAID: Mapping[str, KnownMessage] = {
         "int8 was asked of a float model, and the tensor has no range: onnxq quantize MODEL --calib DATA "
         "writes Q/DQ pairs, which need neither cache nor calibrator",
         "the time of calibrating",
-        r"missing scale and zero-?point|calibrator is not being used|provide dynamic range",
+        r"missing (scale and zero-?point|dynamic range)|calibrator is not being used|provide dynamic range",
     ),
     "int8-flag": KnownMessage(
         "Int8 precision has been set for a layer or layer output, but int8 is not configured in the builder",
@@ -208,7 +208,8 @@ SAID: Mapping[str, KnownMessage] = {
         r"getNbBindings|"
         r"set_?binding_?shape|execute_async(_v2)?\b|enqueueV2|max_?workspace_?size|setMaxWorkspaceSize|"
         r"max_?batch_?size|setShapeValues|build_?cuda_?engine|build_?engine|EXPLICIT_BATCH|"
-        r"kEXPLICIT_BATCH|destroy\b)",
+        r"kEXPLICIT_BATCH|destroy\b)|"
+        r"Use (set_memory_pool_limit|build_serialized_network|\w*tensor_\w+|\w+_v3|\w+_nd) instead",
     ),
     "no-engine": KnownMessage(
         "'NoneType' object has no attribute 'create_execution_context'",
@@ -218,7 +219,9 @@ SAID: Mapping[str, KnownMessage] = {
         r"'NoneType' object has no attribute '(create_execution_context|serialize|num_io_tensors|"
         r"num_bindings|set_binding_shape|set_input_shape|execute_\w+|get_binding\w+|get_tensor_\w+)"
         r"|deserialize_cuda_engine\(\): incompatible function arguments|invalid engine\. please ensure|"
-        r"could not deserialize engine|trt_?engine != nullptr|got invalid engine|\b__enter__\b",
+        r"could not deserialize engine|trt_?engine != nullptr|got invalid engine|"
+        r"(?=.*(engine|TensorRT|\btrt\b)).*\b__enter__\b|"
+        r"assert\W+engine is not None",
         general=1,
     ),
     "engine-of-another-version": KnownMessage(
@@ -418,7 +421,7 @@ SAID: Mapping[str, KnownMessage] = {
         "where no other [E] line names a node, the file is not there, is cut short, or is no ONNX file (a "
         "pointer of git-lfs, say): onnxq inspect MODEL says what it is",
         "nothing",
-        r"MODEL_DESERIALIZE_FAILED|failed to parse onnx (model|file)|error parsing text-format|"
+        r"MODEL_DESERIALIZE_FAILED|failed to (parse|load) onnx (model|file)|error parsing text-format|"
         r"could not open (onnx )?(model )?file|failed to open file: \S+\.onnx\b(?![._])|"
         r"protobuf parsing failed|"
         r"error parsing message with type 'onnx|protobuf\S*DecodeError|failed to parse the model",
@@ -473,7 +476,7 @@ SAID: Mapping[str, KnownMessage] = {
         "this onnxruntime was built without TensorRT: pip uninstall onnxruntime, then install "
         "onnxruntime-gpu",
         "nothing",
-        r"TensorrtExecutionProvider.{0,60}not in available",
+        r"(Tensorrt|CUDA)\w*ExecutionProvider.{0,60}not in available",
     ),
     "provider-failed": KnownMessage(
         "TensorRT EP could not build engine for fused node",
@@ -586,7 +589,8 @@ SAID: Mapping[str, KnownMessage] = {
         r"backend strateg(y|ies)|export failure.{0,60}TensorRT|"
         r"TensorRT: export failure|"
         r"failed to create engine from model|engine could not be created|building engine failed|"
-        r"engine set up failed|assertion engine\w*(ptr)? != nullptr|&&&& FAILED TensorRT",
+        r"building serialized network failed|engine set up failed|assertion engine\w*(ptr)? != nullptr|&&&& "
+        r"FAILED TensorRT",
         general=1,
     ),
     **BUILDING,

@@ -33,7 +33,7 @@ AROUND: Mapping[str, KnownMessage] = {
         "export with the sizes "
         "that you use, or with dynamo=True; onnxq check MODEL names a batch that is written into it",
         "another export",
-        r"TracerWarning|cause the trace to be incorrect",
+        r"TracerWarning|cause the trace to be incorrect|exporting a model to ONNX with a batch_?size",
     ),
     "model-optimizer": KnownMessage(
         "modelopt/onnx/quantization/qdq_utils.py: AssertionError",
@@ -41,8 +41,8 @@ AROUND: Mapping[str, KnownMessage] = {
         "another release of the tool, the one that the script is for, may help as well",
         "the time of calibrating",
         r"modelopt\b.{0,300}(error|assert|fail|no quantizable|no attribute)|"
-        r"(\b(nncf|neural_compressor|aimet\w*|brevitas|ppq|mqbench)[./\\]|ORTQuantizer|optimum.{0,40}quant)"
-        r".{0,300}(error|assert|fail|exception)|pytorch_quantization|no module named '?modelopt",
+        r"(\b(nncf|neural_compressor|aimet\w*|brevitas|ppq|mqbench)[./\\]|ORTQuantizer|optimum.{0,40}quant|"
+        r"optimum-cli).{0,300}(error|assert|fail|exception)|pytorch_quantization|no module named '?modelopt",
     ),
     "provider-shapes": KnownMessage(
         "TensorRT input: 504 has no shape specified. Please run shape inference on the onnx model first.",
@@ -75,9 +75,9 @@ AROUND: Mapping[str, KnownMessage] = {
         "built by another TensorRT or for another GPU: build it with the TensorRT of the server's container; "
         "onnxq quantize MODEL --calib DATA --deploy triton (or deepstream) writes the configuration",
         "the time of building",
-        r"NvDsInfer|NVDSINFER|gst_?nvinfer|unable to load plan file|deserialize (engine|backend context) "
-        r".{0,40}fail|unable to (create|load) (a |the )?(TensorRT engine|plan)|libtriton_tensorrt|failed to "
-        r"get cuda engine",
+        r"NvDsInfer|NVDSINFER|gst_?nvinfer|(?=.*(nvds|nvinfer)).*gst-plugin-scanner|unable to load plan file|"
+        r"deserialize (engine|backend context) .{0,40}fail|unable to (create|load) (a |the )?(TensorRT "
+        r"engine|plan)|libtriton_tensorrt|failed to get cuda engine",
     ),
     "cuda-provider": KnownMessage(
         "Failed to create CUDAExecutionProvider. Require cuDNN 9.* and CUDA 12.*.",
@@ -97,8 +97,8 @@ AROUND: Mapping[str, KnownMessage] = {
         r"(TRT|TensorRT|Error Code).{0,200}(CUDNN_STATUS|CUBLAS_STATUS|invalid resource handle|"
         r"launch failure|"
         r"invalid configuration|operation not permitted)|(CUDNN|CUBLAS)_STATUS.{0,80}TensorRT|"
-        r"Error Code 1: (Cudnn|Cublas|CuTensor|Cuda Driver|Cask)|pycuda.{0,80}(invalid device context|"
-        r"initialization error|cuCtx|cuDeviceGet|cuStreamCreate|cuInit)",
+        r"CUDA failure: .{0,80}\.(cpp|cu)\b|Error Code 1: (Cudnn|Cublas|CuTensor|Cuda Driver|Cask)|"
+        r"pycuda.{0,80}(invalid device context|initialization error|cuCtx|cuDeviceGet|cuStreamCreate|cuInit)",
     ),
     "numpy-of-another-version": KnownMessage(
         "tensorrt/__init__.py, in nptype: module 'numpy' has no attribute 'bool'",
@@ -134,6 +134,7 @@ AROUND: Mapping[str, KnownMessage] = {
         "another program; the model stays",
         r"tensorrt\w*(\.tensorrt)?\.?\w*'? (object )?has no attribute|nvinfer1::\w+.{0,6} has no member|"
         r"is not a member of '?.?nvinfer1|"
+        r"(?=.*\btrt\b).*'module' object has no attribute|"
         r"(create_network|build_\w+|set_\w+)\(\): incompatible function arguments.{0,200}tensorrt",
         general=1,
     ),

@@ -17,7 +17,8 @@ ONNXRUNTIME: Mapping[str, KnownMessage] = {
         r"symbolic_shape_infer\b(?!.{0,60}could not be loaded)|onnxruntime[./\\]quantization|"
         r"\bquantize_(static|dynamic|qat)\b|quant_pre_process|onnx_quantizer|CalibrationDataReader|"
         r"(quant_utils|qdq_quantizer|calibrate)\.py|(QDQ|ONNX)Quantizer|quantization parameters are not "
-        r"specified|does not support quantization|hist_edges|augmented_model|TensorsData",
+        r"specified|does not support quantization|hist_edges|unsafe merge between symbolic|static "
+        r"quantization that requires|augmented_model|TensorsData",
     ),
     "quantizer-of-torch": KnownMessage(
         "ONNX export failed: Couldn't export Python operator FakeTensorQuantFunction",
@@ -34,7 +35,7 @@ ONNXRUNTIME: Mapping[str, KnownMessage] = {
         "a warning of a quantizer, which goes on: nothing is to be done while a file is written; onnxq check "
         "MODEL says whether its Q/DQ pairs are for TensorRT",
         "nothing",
-        r"(modelopt|quantiz).{0,300}(User|Future|Deprecation|Runtime|Tracer)Warning|using slower INT4",
+        r"(modelopt|onnx).{0,300}(User|Future|Deprecation|Runtime|Tracer)Warning|using slower INT4",
         general=1,
     ),
     "other-shape-than-stated": KnownMessage(

@@ -12,7 +12,7 @@ TOOLS: Mapping[str, KnownMessage] = {
         "the simplifier failed, not TensorRT: onnxq sanitize MODEL, of the file as it was exported, "
         "simplifies it and proves each change; onnxq check MODEL says whether the file is at fault",
         "nothing",
-        r"simplifier failure|onnx-?_?sim(plifier)?\b|onnxslim|simplif(y|ication) fail",
+        r"simplifier failure|onnx-?_?sim(plifier)?\b|onnxslim",
     ),
     "half-precision-tool": KnownMessage(
         "onnxconverter_common/float16.py, in convert_float_to_float16",
@@ -63,8 +63,8 @@ TOOLS: Mapping[str, KnownMessage] = {
         "--calib DATA --deploy triton (or deepstream) writes the configuration; onnxq inspect MODEL lists "
         "inputs and outputs",
         "nothing",
-        r"model configuration|config\.pbtxt|autofill|unexpected (shape|inference|datatype|data-type)|"
-        r"InferenceServerException|(parse-bbox|nms|output-blob|num-detected)[\w-]*|"
+        r"model configuration specifies|config\.pbtxt|autofill|unexpected (shape|inference|datatype|"
+        r"data-type)|InferenceServerException|(parse-bbox|nms|output-blob|num-detected)[\w-]*|"
         r"could not find (output|bbox|NMS)\b.{0,60}layer",
         general=1,
     ),

@@ -397,9 +397,41 @@ PASTED = [
      "for inputs and outputs of nodes to be quantized are required.", "onnxruntime-quantizer"),
     ("UNAVAILABLE: Internal: unable to load plan file to auto complete config: /tmp/f/1/model.plan",
      "server"),
+    # said in other words
+    ("[W] [TRT] Missing dynamic range for tensor input_1_1:01, expect fall back to non-int8 implementation",
+     "no-scales"),
+    ("RuntimeError: failed to load ONNX file: weights/mask.onnx", "no-onnx-file"),
+    ("/app/onnx2trt.py:323: DeprecationWarning: Use set_memory_pool_limit instead.\n"
+     "  config.max_workspace_size = workspace * 1 << 30", "old-api"),
+    ("/site-packages/onnxruntime/capi/onnxruntime_inference_collection.py:123: UserWarning: Specified "
+     "provider 'CUDAExecutionProvider' is not in available provider names.Available providers: "
+     "'CPUExecutionProvider'", "no-provider"),
+    ("(gst-plugin-scanner:12236): GStreamer-WARNING **: Failed to load plugin "
+     "'libnvdsgst_inferserver.so': libtritonserver.so: cannot open shared object file", "server"),
+    ("RuntimeError: [Error thrown at core/conversion/conversionctx/ConversionCtx.cpp:147] Building "
+     "serialized network failed in TensorRT", "build-ended"),
+    ('  File "calib.py", line 13\n    class C(trt.infer.EntropyCalibrator):\nAttributeError: \'module\' '
+     "object has no attribute 'infer'", "api-of-another-version"),
+    ("/model.22/Gather: rank of data tensor must be greater than or equal to 1", "layer-refused"),
+    ("INTERNAL_ERROR Assertion failed: d.nbDims >= 1\n../rtSafe/safeHelpers.cpp:419\nAborting...",
+     "builder-fault"),
+    ('  File "main.py", line 118, in profile_trt\n    assert(engine is not None)\nAssertionError',
+     "no-engine"),
+    ("CUDA failure: no error in file yoloPlugins.cpp at line 235", "cuda-library"),
+    ("Potential unsafe merge between symbolic expressions: (floor(Min(64, d3)/2 + 1/2),floor(Min(64, d3)/2))",
+     "onnxruntime-quantizer"),
+    ("WARNING: TensorRT requires GPU export, automatically assigning device=0", "remark-of-the-builder"),
 ]  # fmt: skip
 
 UNRELATED = [
+    "AttributeError: __enter__",
+    "DeprecationWarning: Use load instead.",
+    "GStreamer-WARNING **: Failed to load plugin '/usr/lib/gstreamer-1.0/libgstx264.so': libx264.so.164",
+    "UserWarning: the model configuration has no field 'hidden_size'",
+    "ModuleNotFoundError: No module named 'cudf'",
+    "UserWarning: the quantized model is slower on this CPU",
+    "RuntimeError: CUDA error: device-side assert triggered",
+    "FileNotFoundError: [Errno 2] No such file or directory: 'config.json'",
     "AttributeError: module 'numpy' has no attribute 'bool'",
     (
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; "
