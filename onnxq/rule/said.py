@@ -523,8 +523,18 @@ SAID: Mapping[str, KnownMessage] = {
         "(PyCUDA: del context, engine, then pop), in the thread that made them; results from before hold, "
         "unless another error stands above",
         "nothing",
-        r"destroying (stream|event)|object_deallocate|::deallocate|clean-?up operation failed|dead context",
+        r"destroying (stream|event)|object_deallocate|::deallocate|clean-?up operation failed|dead context|"
+        r"context stack was not empty",
         general=1,
+    ),
+    "buffer-of-another-size": KnownMessage(
+        "np.copyto(inputs[0].host, image.ravel()): could not broadcast input array from shape (1107168)",
+        "the buffer has the size that the engine was built for, and what is fed another; a dynamic size is -1 "
+        "until it is set: set_input_shape first, then take sizes of the context's get_tensor_shape; onnxq "
+        "inspect MODEL lists what the model takes",
+        "nothing",
+        r"copyto\(.{0,60}host.{0,400}could not broadcast|pagelocked_empty|convert negative value to size_t|"
+        r"mem_alloc\(.{0,200}(negative|overflow)",
     ),
     "releases-that-differ": KnownMessage(
         "Parameter check failed, condition: int(builderFlag) >= 0 && int(builderFlag) < "
