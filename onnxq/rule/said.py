@@ -529,8 +529,8 @@ SAID: Mapping[str, KnownMessage] = {
     ),
     "buffer-of-another-size": KnownMessage(
         "np.copyto(inputs[0].host, image.ravel()): could not broadcast input array from shape (1107168)",
-        "the buffer has the size that the engine was built for, and what is fed another; a dynamic size is -1 "
-        "until it is set: set_input_shape first, then take sizes of the context's get_tensor_shape; onnxq "
+        "the buffer has the size that the engine was built for, and what is fed another; a dynamic size is "
+        "-1 until it is set: set_input_shape first, then take sizes of the context's get_tensor_shape; onnxq "
         "inspect MODEL lists what the model takes",
         "nothing",
         r"copyto\(.{0,60}host.{0,400}could not broadcast|pagelocked_empty|convert negative value to size_t|"

@@ -401,8 +401,8 @@ PASTED = [
     ('  File "yolov5_trt.py", line 120, in infer\n    np.copyto(host_inputs[0], input_image.ravel())\n'
      "ValueError: could not broadcast input array from shape (1107168) into shape (1108992)",
      "buffer-of-another-size"),
-    ("    host_mem = cuda.pagelocked_empty(size, dtype)\nOverflowError: can't convert negative value to size_t",
-     "buffer-of-another-size"),
+    ("    host_mem = cuda.pagelocked_empty(size, dtype)\nOverflowError: can't convert negative "
+     "value to size_t", "buffer-of-another-size"),
     ("PyCUDA ERROR: The context stack was not empty upon module cleanup.", "freed-too-late"),
     # said in other words
     ("[W] [TRT] Missing dynamic range for tensor input_1_1:01, expect fall back to non-int8 implementation",
