@@ -97,11 +97,12 @@ def _compiles(report: Report) -> Iterator[AdviceFinding]:
              "see each node that is refused", shlex.join(["onnxq", "check", output]))),
         )  # fmt: skip
     elif report.unsupported and engine.status != "compiled":
+        first = _named(report.unsupported[0])
+        causes = (replace(one, said="" if one.said == _first(first) else one.said)
+                  for one in _not_taken(report))  # fmt: skip
         yield AdviceFinding(
-            "not-taken", "bad",
-            f"{report.target} does not take the model: {_first(_named(report.unsupported[0]))}",
-            tuple(_not_taken(report)),
-        )  # fmt: skip
+            "not-taken", "bad", f"{report.target} does not take the model: {_first(first)}", tuple(causes)
+        )
     elif engine.status == "compiled" and engine.unread:
         said = f"it compiles, but what runs in {report.number_format} is not known"
         yield AdviceFinding("unread", "open", said)

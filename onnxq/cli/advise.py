@@ -53,12 +53,12 @@ def advise(
     from onnxq.targets import load_target
 
     most = _budget(budget)
-    path = output or chosen.made(model)
+    path = flags.written(output, chosen.made(model))
     papers = chosen.group(Papers)
     check_servers(papers.servers, load_target(repairs_of(chosen).target))
     beside = [serving_path(path, name) for name in papers.servers]
     check_output(path, model, force=force, page=papers.page, beside=beside)
-    parts = [part for part in chosen.asked(model, output, force=force)[1:] if part[0] != "--budget"]
+    parts = [part for part in chosen.asked(model, output and path, force=force)[1:] if part[0] != "--budget"]
     first = [word for part in parts for word in part]
     with screen.progress() as observe:
         tried = _Tries(path, model, most, observe, papers)

@@ -28,7 +28,10 @@ def calibrate(
         ),
     ],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="X.stats.npz", help="The file to write.")
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="X.stats.npz", help="The file to write.", parser=flags.file_or_folder
+        ),
     ] = None,
     force: flags.Force = False,
     merge: Annotated[
@@ -59,7 +62,8 @@ def calibrate(
     division = chosen.group(settings.Division)
     (number, count) = division.shard
     check_division((number, count), division.workers)
-    path = output or Path(f"{model.stem}{f'.{number}-of-{count}' if count > 1 else ''}{SUFFIX}")
+    part = f".{number}-of-{count}" if count > 1 else ""
+    path = flags.written(output, f"{model.stem}{part}{SUFFIX}")
     try:
         with screen.progress() as observe:
             result = onnxq.calibrate(

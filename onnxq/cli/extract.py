@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -43,7 +42,7 @@ def extract(
     from onnxq.cli.pages.pieces import extract_page
     from onnxq.emit.files import check_output
 
-    path = output or Path(f"{model.stem}.piece.onnx")
+    path = flags.written(output, f"{model.stem}.piece.onnx")
     check_output(path, model, force=force)
     first, last = (
         [name for entry in entries or () for name in flags.names(entry)] for entries in (start, end)

@@ -5,6 +5,7 @@ A parameter of a verb may be one of the dataclasses: its fields are flags, those
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +18,32 @@ from onnxq.base.patterns import fits
 if TYPE_CHECKING:
     from onnxq.analysis.octaves import WhichChannels
 
+
+def file_or_folder(text: str) -> Path:
+    """What is written, as it is typed: with a slash at its end it is a folder, never a file of that name.
+
+    Raises:
+        BadParameter: there is no such folder, or nothing is typed.
+    """
+    if not text:  # of a variable of the shell that is not set
+        raise typer.BadParameter("no name is given")
+    if text.endswith(tuple(filter(None, (os.sep, os.altsep)))) and not Path(text).is_dir():
+        raise typer.BadParameter(f"there is no folder {text!r} to write to: create it first")
+    return Path(text)
+
+
+def written(output: Path | None, default: Path | str) -> Path:
+    """What a verb writes: as -o names it; of a folder that is there, the file of the default name in it."""
+    if output is None:
+        return Path(default)
+    return output / Path(default).name if os.path.isdir(output) else output
+
+
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX model.", show_default=False)]
-Output = Annotated[Path | None, typer.Option("-o", "--output", metavar="X.onnx", help="The model to write.")]
+Output = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", metavar="X.onnx", help="The model to write.", parser=file_or_folder),
+]
 Csv = Annotated[Path | None, typer.Option("--csv", metavar="X.csv", help="Write all rows as CSV.")]
 Match = Annotated[
     list[str] | None,

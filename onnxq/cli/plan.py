@@ -19,7 +19,10 @@ def plan(
     chosen: Chosen,
     model: flags.ModelPath,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="X.toml", help="The plan to write.")
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="X.toml", help="The plan to write.", parser=flags.file_or_folder
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing plan.")] = False,
 ) -> int:
@@ -33,7 +36,7 @@ def plan(
     from onnxq.pipeline.planning import check_plan_output
 
     calibration = chosen.calibration()
-    path = output or Path(f"{model.stem}.plan.toml")
+    path = flags.written(output, f"{model.stem}.plan.toml")
     check_plan_output(path, model, force=force)
     chosen.refuse_ignored(calibration.stats, without_data=not chosen.has_data)
     with screen.progress() as observe:

@@ -50,7 +50,7 @@ def quantize(
     repairs, compilation = repairs_of(chosen), chosen.group(Compilation)
     format, outcome = chosen.group(Format), chosen.group(Outcome)
     target = load_target(repairs.target)
-    path = output or chosen.made(model)
+    path = flags.written(output, chosen.made(model))
     if outcome.strict:
         _check_strict(target, no_engine=not compilation.compile)
     papers = chosen.group(Papers)
@@ -61,7 +61,7 @@ def quantize(
     )  # fmt: skip
     data, keywords = given(chosen)
     state = path.with_name(f"{path.name}.part") if chosen.group(Goal).is_set else None
-    asked = chosen.asked(model, output, force=force)
+    asked = chosen.asked(model, output and path, force=force)
     with kept(state), screen.progress() as observe:
         saving = _Saving(path, asked, chosen.settings_file, state, papers, observe, force=force)
         result = onnxq.quantize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 from onnxq.base.errors import UserError
 from onnxq.cli import options as flags
@@ -31,7 +30,7 @@ def sanitize(
     from onnxq.emit.serving import check_servers, serving_path
     from onnxq.targets import load_target
 
-    path = output or Path(f"{model.stem}.clean.onnx")
+    path = flags.written(output, f"{model.stem}.clean.onnx")
     papers, target = chosen.group(settings.Papers), load_target(chosen.group(settings.Repairs).target)
     check_servers(papers.servers, target)
     beside = [serving_path(path, name) for name in papers.servers]

@@ -26,7 +26,13 @@ def split(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="X", help="Path that the names of the files begin with."),
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="X",
+            help="Path that the names of the files begin with.",
+            parser=flags.file_or_folder,
+        ),
     ] = None,
     force: flags.Force = False,
 ) -> None:
@@ -46,7 +52,7 @@ def split(
             **chosen.keywords(),
             observe=observe,
         )
-        prefix = output or Path(model.stem)
+        prefix = flags.written(output, model.stem)
         written = result.save(prefix, force=force)
     manifest = next(path for path in written if path.name.endswith(".split.json"))
     screen.result(result.manifest, lambda: split_page(model, manifest, result.manifest))

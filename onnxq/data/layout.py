@@ -11,7 +11,7 @@ import numpy as np
 
 from onnxq.base.errors import UserError
 from onnxq.data.samples import InputSpec
-from onnxq.graph.types import shape_text
+from onnxq.graph.types import Shape, shape_text
 from onnxq.judge.comparable import is_real
 
 
@@ -135,16 +135,57 @@ def layout(
             f"{where}: {takes}, the data has shape {shape_text(shape)}: wrong rank",
             hint="save one sample a file, or all samples along a first axis",
         )
-    wrong = [i for i, (a, b) in enumerate(zip(ours, theirs, strict=True)) if not _fits(a, b)]
-    if wrong:
-        axis, hint = wrong[0], "prepare the data as the model was trained, or bind another size with --shape"
+    read = _Reading(ours, theirs, len(shape) - len(ours), rank - len(theirs))
+    if read.wrong and kind.kind == "bare":  # it may lack another axis than the batch
+        lacking = (
+            _Reading(shape[1:], theirs[: at - 1] + theirs[at:], 1, 1, at) for at in _places_of_one(spec)
+        )
+        read = min((read, *lacking), key=lambda one: len(one.wrong))
+    if read.wrong:
         raise UserError(
-            f"{where}: {takes}, the data has shape {shape_text(shape)}: "
-            f"size {ours[axis]} where {theirs[axis]} is needed (axis {axis + len(shape) - len(ours)} of the "
-            f"data, axis {axis + rank - len(theirs)} of the input)",
-            hint=hint,
+            f"{where}: {takes}, the data has shape {shape_text(shape)}: {read}",
+            hint="prepare the data as the model was trained, or bind another size with --shape",
         )
     return kind
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A way to read an array: its axes beside those of the input, from where on, and which it lacks then."""
+
+    ours: tuple[int, ...]
+    theirs: Shape
+    of_data: int
+    of_input: int
+    lacking: int | None = None
+
+    @property
+    def wrong(self) -> list[int]:
+        """Where sizes differ."""
+        return [at for at, dims in enumerate(zip(self.ours, self.theirs, strict=True)) if not _fits(*dims)]
+
+    def __str__(self) -> str:
+        """What is wrong with it."""
+        inputs = [
+            axis for axis in range(self.of_input, self.of_input + len(self.ours) + 1) if axis != self.lacking
+        ]
+        columns = zip(
+            *((self.ours[at], self.theirs[at], at + self.of_data, inputs[at]) for at in self.wrong),
+            strict=True,
+        )
+        have, want, data, of_input = (", ".join(map(str, column)) for column in columns)
+        said = f"sizes {have} where {want} are needed (axes {data} of the data, axes {of_input} of the input)"
+        if len(self.wrong) == 1:
+            said = (
+                f"size {have} where {want} is needed (axis {data} of the data, axis {of_input} of the input)"
+            )
+        ahead = f"read without axis {self.lacking} of the input, which is 1, "
+        return said if self.lacking is None else ahead + said
+
+
+def _places_of_one(spec: InputSpec) -> list[int]:
+    """The axes of size 1 behind the first."""
+    return [axis for axis, size in enumerate(spec.shape or ()) if axis and size == 1]
 
 
 def with_lacking_axis(shape: tuple[int, ...], spec: InputSpec, has_batch: bool) -> tuple[int, ...] | None:

@@ -19,6 +19,7 @@ from onnxq.data.samples import Sample
 from onnxq.data.sources import Source
 from onnxq.data.split import Split
 from onnxq.documents.deployment import DeploymentPart, DimensionDeployed, NamedDeployment, SizesWorth
+from onnxq.graph.baked import baked_sizes
 from onnxq.graph.layers import layer_of, multiplies, other_macs
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node, Tensor
@@ -311,12 +312,15 @@ _MOST_FED = 1 << 27
 """Bytes of inputs up to which a model is run at an end of its sizes: what it computes takes far more."""
 
 
-def that_runs(deployment: Deployment, session: Runs, usual: Sample) -> tuple[Deployment, tuple[str, ...]]:
+def that_runs(
+    deployment: Deployment, session: Runs, usual: Sample, model: Model
+) -> tuple[Deployment, tuple[str, ...]]:
     """The deployment, but for an end at which the model does not run: there the usual sizes are the end.
 
     Args:
         deployment: what is deployed for.
-        session: the model.
+        session: the model, as it runs.
+        model: the model, which tells what is baked in.
         usual: a sample whose values fill the inputs, as often as they have to.
 
     Returns:
@@ -343,11 +347,18 @@ def that_runs(deployment: Deployment, session: Runs, usual: Sample) -> tuple[Dep
         except ort.RunError as error:
             sizes = ", ".join(f"{name}={'x'.join(map(str, shapes[name]))}" for name in deployment.profiles)
             where = f" of deployment {deployment.name!r}" if deployment.name else ""
-            why = f"the model does not run at the {end} sizes{where}, {sizes}: {plain(str(error))}"
+            baked = [
+                one
+                for one in baked_sizes(model)
+                if deployment.size(one.symbol, shapes) not in (None, one.size)
+            ]
+            said = "; ".join(f"{one.node.name!r} ({one.node.op}): {one}" for one in baked)
+            why = f"the model does not run at the {end} sizes{where}, {sizes}: {said or plain(str(error))}"
             if deployment.is_stated and not deployment.is_assumed:
-                is_batch = not deployment.stated.isdisjoint(deployment.batch)
-                baked = "; where the batch stands in the graph, export the model anew" if is_batch else ""
-                raise UserError(why, hint=f"state others: --profile INPUT=MIN:OPT:MAX{baked}") from error
+                anew = "export the model with that size free, or leave the flag out"
+                raise UserError(
+                    why, hint=anew if baked else "state others: --profile INPUT=MIN:OPT:MAX"
+                ) from error
             notes.append(
                 f"{why}; the engine's profile ends at the usual sizes there (--profile states others)"
             )

@@ -105,7 +105,7 @@ class Sampling:
             if sample is None:
                 return
             (usual,) = self._job.feeds([sample])
-            runs, of_sizes = that_runs(one, session, usual)
+            runs, of_sizes = that_runs(one, session, usual, self._job.model)
             runnable.append(runs)
             notes += of_sizes
         self.deployed = replace(deployed, deployments=tuple(runnable), notes=notes)

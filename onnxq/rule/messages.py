@@ -80,7 +80,8 @@ def known_of(message: str, rules: Sequence[Rule], targets: Sequence[Target]) -> 
     for rule, line in quoted:
         score = _score(line, words, weights)
         if not named & {*_roots(rule), *_operators(line)}:  # it is for another operator, or for none
-            score *= 0.0 if says_little or _of_any_node(line) else 0.75 if named else 1.0
+            little = says_little or _of_any_node(line) or _is_of_the_name(line, rule, message)
+            score *= 0.0 if little else 0.75 if named else 1.0
         entries.append(Match("rule", rule.id, line, rule.summary, score))
     for name, said in SAID.items():
         if said.mark:
@@ -172,6 +173,14 @@ def _of_any_node(line: str) -> bool:
     operators = {name.lower() for name in _operators(line)}
     return all(word in operators or _OF_ANY_NODE.fullmatch(word) for word in _words(line))
 
+
+def _is_of_the_name(line: str, rule: Rule, message: str) -> bool:
+    """Whether a short line says little but its operator's name, and the message names another thing."""
+    names = [root for root in _roots(rule) if root in line]
+    return bool(names) and not any(name in message for name in names) and len(set(_words(line))) <= _SHORT
+
+
+_SHORT = 5  # words
 
 _OF_ANY_NODE = re.compile(
     r"(?:check|import|parse)\w+|in|node|with|name|and|operator|invalid|unsupported|assertion|failed|false|no|"

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from onnxq.rule.known_message import KnownMessage
 from onnxq.rule.said_around import AROUND
 from onnxq.rule.said_building import BUILDING
+from onnxq.rule.said_onnxruntime import ONNXRUNTIME
+from onnxq.rule.said_tools import TOOLS
 
 _AXES = "the axes are an input: onnxq sanitize --freeze AXES=0, by the input's name, and the axis that it is"
 ANY_NODE = (
@@ -113,7 +115,7 @@ SAID: Mapping[str, KnownMessage] = {
         ANY_NODE,
         "see the rule or the advice that the message leads to",
         r"while parsing node number|In function (import|check|parse|unary|elementwise)\w*|op_?importers|"
-        r"onnxOpCheckers|onnx2trt|importerUtils|Func of the error:|"
+        r"onnxOpCheckers|onnx2trt(?!\S*\.py)|importerUtils|Func of the error:|"
         r"than TRT expected|misaligns? with the|was not registered|failed to create layer|"
         r"match up for the \w+ operator|"
         r"failed to (import|convert|squeeze|unsqueeze) .{0,40}(node|tensor|initializer|scalar)",
@@ -172,7 +174,7 @@ SAID: Mapping[str, KnownMessage] = {
         "int8 was asked of a float model, and the tensor has no range: onnxq quantize MODEL --calib DATA "
         "writes Q/DQ pairs, which need neither cache nor calibrator",
         "the time of calibrating",
-        r"missing scale and zero-?point|calibrator is not being used|provide dynamic range",
+        r"missing (scale and zero-?point|dynamic range)|calibrator is not being used|provide dynamic range",
     ),
     "int8-flag": KnownMessage(
         "Int8 precision has been set for a layer or layer output, but int8 is not configured in the builder",
@@ -206,7 +208,8 @@ SAID: Mapping[str, KnownMessage] = {
         r"getNbBindings|"
         r"set_?binding_?shape|execute_async(_v2)?\b|enqueueV2|max_?workspace_?size|setMaxWorkspaceSize|"
         r"max_?batch_?size|setShapeValues|build_?cuda_?engine|build_?engine|EXPLICIT_BATCH|"
-        r"kEXPLICIT_BATCH|destroy\b)",
+        r"kEXPLICIT_BATCH|destroy\b)|"
+        r"Use (set_memory_pool_limit|build_serialized_network|\w*tensor_\w+|\w+_v3|\w+_nd) instead",
     ),
     "no-engine": KnownMessage(
         "'NoneType' object has no attribute 'create_execution_context'",
@@ -216,7 +219,9 @@ SAID: Mapping[str, KnownMessage] = {
         r"'NoneType' object has no attribute '(create_execution_context|serialize|num_io_tensors|"
         r"num_bindings|set_binding_shape|set_input_shape|execute_\w+|get_binding\w+|get_tensor_\w+)"
         r"|deserialize_cuda_engine\(\): incompatible function arguments|invalid engine\. please ensure|"
-        r"could not deserialize engine|trt_?engine != nullptr|got invalid engine",
+        r"could not deserialize engine|trt_?engine != nullptr|got invalid engine|"
+        r"(?=.*(engine|TensorRT|\btrt\b)).*\b__enter__\b|"
+        r"assert\W+engine is not None",
         general=1,
     ),
     "engine-of-another-version": KnownMessage(
@@ -276,21 +281,22 @@ SAID: Mapping[str, KnownMessage] = {
         "operator: onnxq sanitize MODEL simplifies, onnxq check MODEL compiles with TensorRT-RTX, and "
         "onnxq quantize --keep-float NAME leaves a layer in float",
         "the layer is not in int8",
-        r"could not find any implementation for node",
+        r"could not find any implementation for node (?!.{0,200}(Quantize|Dequantize)Linear)",
     ),
     "myelin": KnownMessage(
         "[myelin] Error Code 9: Internal Error",
         "the part of TensorRT that fuses regions failed: onnxq sanitize MODEL simplifies the graph, which "
         "often helps; else another patch release; onnxq extract cuts out the node that is named",
         "nothing",
-        r"myelin.{0,200}(error|fail|assert)|(error|fail|assert).{0,200}myelin",
+        r"^(?!.*(destroying|mGraphContexts)).*(myelin.{0,200}(error|fail|assert|can ?not)|"
+        r"(error|fail|assert|can ?not).{0,200}myelin)",
     ),
     "plugin-not-loaded": KnownMessage(
         "IPluginRegistry::getCreator: Error Code 4: API Usage Error (Cannot find plugin: X, version: 1)",
         "the library of the plugin is not loaded, neither when building nor when running: "
         "init_libnvinfer_plugins for NVIDIA's own, ctypes.CDLL or trtexec --staticPlugins=LIB.so for "
-        "yours (--dynamicPlugins wants one that exports getCreators); onnxq check MODEL names nodes that a "
-        "rule could repair",
+        "yours (--dynamicPlugins wants one that exports getCreators); where it is an operator of ONNX, "
+        "this release lacks it: onnxq check MODEL names what repairs it",
         "nothing",
         r"(cannot|could not|failed to) (find|deserialize|locate) plugin|IPluginCreator not found|"
         r"getPluginCreators?\b|\bgetCreators\b|IPluginRegistry::loadLibrary|initLibNvInferPlugins|"
@@ -304,6 +310,14 @@ SAID: Mapping[str, KnownMessage] = {
         "the engine is tuned for the usual of the three sizes",
         r"satisfy any optimization profile|satisfyProfile|exceed min ~ max range|supplied dimension|"
         r"(out of|outside).{0,20}(optimization )?profile",
+    ),
+    "profile-in-use": KnownMessage(
+        "Assertion failed: mGraphContexts.find(&context) == mGraphContexts.end()",
+        "two contexts use one optimization profile, or one is set twice: an engine has to be built with a "
+        "profile for each context (trtexec --profile=0 ... --profile=1 ...), and each context takes its own",
+        "a larger engine",
+        r"mGraphContexts|profile .{0,60}(in use|being used|has been chosen|already been)|"
+        r"another (execution )?context.{0,60}profile",
     ),
     "profile-of-a-fixed-size": KnownMessage(
         "for dimension number 1 in profile 0 does not match network definition (got min=1, opt=4, max=8), "
@@ -330,7 +344,8 @@ SAID: Mapping[str, KnownMessage] = {
         "symbol; state these alike",
         "nothing",
         r"violate shape constraints|must be conformable|IOptimizationProfile::setDimensions|"
-        r"MIN ?<= ?OPT ?<= ?MAX|profile is not valid|incompatible dimensions|cannot broadcast with|"
+        r"MIN ?<= ?OPT ?<= ?MAX|profile is not valid|incompatible dimensions|"
+        r"^(?!.*skipping tactic).*cannot broadcast with|"
         r"broadcast\(x\.d|"
         r"residual->extent|dimension \d+ never exceeds|contains a 0 dimension|min dimension of 0|"
         r"values? of this profile is not valid",
@@ -349,7 +364,25 @@ SAID: Mapping[str, KnownMessage] = {
         "each input and output needs memory of the GPU before it runs: set_tensor_address(name, pointer) for "
         "all of get_tensor_name(0) to num_io_tensors - 1; onnxq inspect MODEL lists them",
         "nothing",
-        r"address is not set for|profileObliviousBindings|OutputAllocator",
+        r"address is not set for|profileObliviousBindings|OutputAllocator|bound to nullptr|nullPtrAllowed",
+    ),
+    "no-shape-set": KnownMessage(
+        "Parameter check failed, condition: allInputDimensionsSpecified(routine)",
+        "an input with dynamic sizes has none yet: context.set_input_shape(name, shape) for each such input, "
+        "before shapes are asked for and before it runs; onnxq inspect MODEL lists them",
+        "nothing",
+        r"all(Input)?(Dimensions|Shapes)Specified|input (shapes?|dimensions?) .{0,30}(not|never) (been )?"
+        r"(set|specified)|(dimensions|shapes?) (of|for) .{0,60}(not|never) (been )?(set|specified)",
+    ),
+    "no-calibration-cache": KnownMessage(
+        "File does not exist: calib.table",
+        "the calibration cache is not there, or is of another model or export, whose tensors have other "
+        "names: onnxq quantize MODEL --calib DATA writes Q/DQ pairs, which need none; --stats FILE reads one "
+        "that fits",
+        "the time of calibrating",
+        r"calib\S*\.(table|cache)\b.{0,80}(not exist|not found|no such|invalid|error)|"
+        r"(not exist|not found|no such|fail\w*|cannot|could not).{0,120}calib\S*\.(table|cache)\b|"
+        r"_Map_base::at|unordered_map<K, T> key|reading calibration cache",
     ),
     "calibrator-and-pairs": KnownMessage(
         "Calibrator won't be used in explicit quantization mode.",
@@ -388,7 +421,7 @@ SAID: Mapping[str, KnownMessage] = {
         "where no other [E] line names a node, the file is not there, is cut short, or is no ONNX file (a "
         "pointer of git-lfs, say): onnxq inspect MODEL says what it is",
         "nothing",
-        r"MODEL_DESERIALIZE_FAILED|failed to parse onnx (model|file)|error parsing text-format|"
+        r"MODEL_DESERIALIZE_FAILED|failed to (parse|load) onnx (model|file)|error parsing text-format|"
         r"could not open (onnx )?(model )?file|failed to open file: \S+\.onnx\b(?![._])|"
         r"protobuf parsing failed|"
         r"error parsing message with type 'onnx|protobuf\S*DecodeError|failed to parse the model",
@@ -401,7 +434,7 @@ SAID: Mapping[str, KnownMessage] = {
         "onnxq check MODEL --target NAME says which opset a TensorRT documents",
         "another export",
         r"official released onnx opset|newer ir_version|ir_version.{0,60}built against|unsupported "
-        r"onnx opset|(?<!to ONNX )opset.{0,60}(under development|not support|unsupported|"
+        r"onnx opset|(?<!to ONNX )opset.{0,60}(under development|not support(?!s? quantization)|unsupported|"
         r"newer|maximum)|unsupported.{0,20}opset|"
         r"unsupported model IR version",
     ),
@@ -412,7 +445,8 @@ SAID: Mapping[str, KnownMessage] = {
         "another file",
         r"I\w+Layer.{0,120}(incompatible (input )?types|same (data ?)?types?\b)|"
         r"operation \w+ has incompatible (input )?types|input type \w+, output type \w+|"
-        r"inputs? of \w+ to be of the same type|must have the same (data ?)?type",
+        r"inputs? of \w+ to be of the same type|must have the same (data ?)?type|bound to different types|"
+        r"does not match expected type",
     ),
     "beyond-float16": KnownMessage(
         "had the following issues when converted to FP16: Subnormal FP16 values detected",
@@ -420,7 +454,7 @@ SAID: Mapping[str, KnownMessage] = {
         "float16 does not hold; --body bf16 has the range of float32",
         "some layers in float32",
         r"layernorm (nodes )?(in FP16|after self-attention)|float32 number \S+ will be truncated|"
-        r"issues when converted to FP16|subnormal FP16|in FP16 may cause overflow|(exceed|"
+        r"issues when convert(ed to FP16|ing weights)|subnormal FP16|in FP16 may cause overflow|(exceed|"
         r"greater).{0,30}max fp16",
     ),
     "library-not-found": KnownMessage(
@@ -432,8 +466,7 @@ SAID: Mapping[str, KnownMessage] = {
         "nothing",
         r"(lib)?(nvinfer\w*|nvonnxparser\w*)(_\d+)?(\.so|\.dll)|onnxruntime_providers_tensorrt|"
         r"failed to create TensorrtExecutionProvider|DLL load failed while importing tensorrt|"
-        r"failed to create CUDAExecutionProvider|Could "
-        r"not find TensorRT|undefined (reference|symbol).{0,60}"
+        r"Could not find TensorRT|undefined (reference|symbol).{0,60}"
         r"(nvinfer|nvonnxparser|createInfer)|EP_FAIL.{0,40}could not open shared library|"
         r"ExecutionProvider_Tensorrt.{0,40}(shared )?library|install TensorRT libraries|"
         r"nvinfer_builder_resource",
@@ -443,7 +476,7 @@ SAID: Mapping[str, KnownMessage] = {
         "this onnxruntime was built without TensorRT: pip uninstall onnxruntime, then install "
         "onnxruntime-gpu",
         "nothing",
-        r"TensorrtExecutionProvider.{0,60}not in available",
+        r"(Tensorrt|CUDA)\w*ExecutionProvider.{0,60}not in available",
     ),
     "provider-failed": KnownMessage(
         "TensorRT EP could not build engine for fused node",
@@ -470,7 +503,7 @@ SAID: Mapping[str, KnownMessage] = {
         "an old one an older: make the file for it, onnxq quantize MODEL --calib DATA --target tensorrt-8.6",
         "another TensorRT",
         r"unsupported SM\b|invalid device function.{0,80}TensorRT|TensorRT.{0,80}invalid device function|"
-        r"SM ?\d+ is not supported|(TRT|TensorRT).*no kernel image is available|"
+        r"SM ?\d+ is not supported|smVerHex2Dig.{0,80}major|(TRT|TensorRT).*no kernel image is available|"
         r"GPU.{0,40}not supported by this (TensorRT )?release",
     ),
     "memory-access": KnownMessage(
@@ -483,6 +516,33 @@ SAID: Mapping[str, KnownMessage] = {
         rf"pycuda.{{0,80}}cuMemcpy|(?=.*({_TRT}|Cuda Runtime|enqueue|executeMemcpy))"
         r"(?=.*(illegal memory access|misaligned address|"
         r"(Cuda Runtime|Cuda Error).{0,40}invalid argument))",
+    ),
+    "freed-too-late": KnownMessage(
+        "Error Code 1: Myelin (Error 709 destroying stream '0x24ec72b0'.)",
+        "engine, context or buffers are freed after the CUDA context has ended: delete them before it "
+        "(PyCUDA: del context, engine, then pop), in the thread that made them; results from before hold, "
+        "unless another error stands above",
+        "nothing",
+        r"destroying (stream|event)|object_deallocate|::deallocate|clean-?up operation failed|dead context|"
+        r"context stack was not empty",
+        general=1,
+    ),
+    "buffer-of-another-size": KnownMessage(
+        "np.copyto(inputs[0].host, image.ravel()): could not broadcast input array from shape (1107168)",
+        "the buffer has the size that the engine was built for, and what is fed another; a dynamic size is "
+        "-1 until it is set: set_input_shape first, then take sizes of the context's get_tensor_shape; onnxq "
+        "inspect MODEL lists what the model takes",
+        "nothing",
+        r"copyto\(.{0,60}host.{0,400}could not broadcast|pagelocked_empty|convert negative value to size_t|"
+        r"mem_alloc\(.{0,200}(negative|overflow)",
+    ),
+    "releases-that-differ": KnownMessage(
+        "Parameter check failed, condition: int(builderFlag) >= 0 && int(builderFlag) < "
+        "EnumMax<BuilderFlag>()",
+        "the program, the parser and the library of TensorRT are of different releases: install all of one "
+        "(nvinfer, nvonnxparser, the Python package), and build the program with its headers",
+        "nothing",
+        r"EnumMax<\w+>|(headers?|compiled|built) .{0,40}TensorRT.{0,60}(but|loaded|running|library)",
     ),
     "trtexec-option": KnownMessage(
         "Unknown option: --workspace",
@@ -511,7 +571,8 @@ SAID: Mapping[str, KnownMessage] = {
         "GPU; fix sizes by onnxq sanitize MODEL --shape x=1x3x224x224",
         "the layers that fall back cost copies",
         r"canRunOnDLA|dlaEngineCount|setDeviceType|unable to (set|use) DLA|\bDLA\b.{0,80}(not "
-        r"supported|cannot run|not support|fall|only supports)|(not |un)supported on DLA",
+        r"supported|cannot run|not support|fall|only supports)|(not |un)supported on DLA|nvdla|"
+        r"Error Code 1: DLA|(cannot|failure|failed|unable) .{0,40}\bDLA\b",
     ),
     "timing-cache": KnownMessage(
         "Detected invalid timing cache, setup a local cache instead",
@@ -538,10 +599,13 @@ SAID: Mapping[str, KnownMessage] = {
         r"backend strateg(y|ies)|export failure.{0,60}TensorRT|"
         r"TensorRT: export failure|"
         r"failed to create engine from model|engine could not be created|building engine failed|"
-        r"engine set up failed|assertion engine\w*(ptr)? != nullptr|&&&& FAILED TensorRT",
+        r"building serialized network failed|engine set up failed|assertion engine\w*(ptr)? != nullptr|&&&& "
+        r"FAILED TensorRT",
         general=1,
     ),
     **BUILDING,
     **AROUND,
+    **ONNXRUNTIME,
+    **TOOLS,
 }
 """By a name."""

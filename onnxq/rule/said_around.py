@@ -13,7 +13,9 @@ AROUND: Mapping[str, KnownMessage] = {
         "dynamo=True, take "
         "a newer PyTorch, or write the operator of others before the export",
         "another export",
-        r"exporting the operator|UnsupportedOperatorError|ONNX export (of operator|failed)",
+        r"exporting the operator|UnsupportedOperatorError|ONNX export (of operator|failed)|"
+        r"no ONNX function found|exporter\._errors\.\w+|torch\.onnx\.errors",
+        general=1,
     ),
     "exporter-dynamo": KnownMessage(
         "Failed to export the model with torch.export. This is step 1/3 of exporting the model to ONNX.",
@@ -31,15 +33,16 @@ AROUND: Mapping[str, KnownMessage] = {
         "export with the sizes "
         "that you use, or with dynamo=True; onnxq check MODEL names a batch that is written into it",
         "another export",
-        r"TracerWarning|cause the trace to be incorrect",
+        r"TracerWarning|cause the trace to be incorrect|exporting a model to ONNX with a batch_?size",
     ),
     "model-optimizer": KnownMessage(
         "modelopt/onnx/quantization/qdq_utils.py: AssertionError",
         "the quantizer failed, not TensorRT: onnxq quantize FLOAT --calib DATA quantizes the float model; "
         "another release of the tool, the one that the script is for, may help as well",
         "the time of calibrating",
-        r"modelopt\b.{0,300}(error|assert|fail|no quantizable|no attribute)|pytorch_quantization|"
-        r"no module named '?modelopt",
+        r"modelopt\b.{0,300}(error|assert|fail|no quantizable|no attribute)|"
+        r"(\b(nncf|neural_compressor|aimet\w*|brevitas|ppq|mqbench)[./\\]|ORTQuantizer|optimum.{0,40}quant|"
+        r"optimum-cli).{0,300}(error|assert|fail|exception)|pytorch_quantization|no module named '?modelopt",
     ),
     "provider-shapes": KnownMessage(
         "TensorRT input: 504 has no shape specified. Please run shape inference on the onnx model first.",
@@ -72,8 +75,17 @@ AROUND: Mapping[str, KnownMessage] = {
         "built by another TensorRT or for another GPU: build it with the TensorRT of the server's container; "
         "onnxq quantize MODEL --calib DATA --deploy triton (or deepstream) writes the configuration",
         "the time of building",
-        r"NvDsInfer|NVDSINFER|deserialize (engine|backend context) .{0,40}fail|unable to (create|load) "
-        r"(a |the )?(TensorRT engine|plan)|libtriton_tensorrt|failed to get cuda engine",
+        r"NvDsInfer|NVDSINFER|gst_?nvinfer|(?=.*(nvds|nvinfer)).*gst-plugin-scanner|unable to load plan file|"
+        r"deserialize (engine|backend context) .{0,40}fail|unable to (create|load) (a |the )?(TensorRT "
+        r"engine|plan)|libtriton_tensorrt|failed to get cuda engine",
+    ),
+    "cuda-provider": KnownMessage(
+        "Failed to create CUDAExecutionProvider. Require cuDNN 9.* and CUDA 12.*.",
+        "onnxruntime does not find the libraries of CUDA or cuDNN, or they are of another major version: pip "
+        "install 'onnxruntime-gpu[cuda,cudnn]', or name their folders in LD_LIBRARY_PATH (PATH on Windows); "
+        "it runs on the CPU meanwhile",
+        "nothing",
+        r"failed to create CUDAExecutionProvider|providers_cuda|TryGetProviderInfo_CUDA",
     ),
     "cuda-library": KnownMessage(
         "Error Code 1: Cudnn (CUDNN_STATUS_EXECUTION_FAILED)",
@@ -85,7 +97,8 @@ AROUND: Mapping[str, KnownMessage] = {
         r"(TRT|TensorRT|Error Code).{0,200}(CUDNN_STATUS|CUBLAS_STATUS|invalid resource handle|"
         r"launch failure|"
         r"invalid configuration|operation not permitted)|(CUDNN|CUBLAS)_STATUS.{0,80}TensorRT|"
-        r"Error Code 1: (Cudnn|Cublas|CuTensor|Cuda Driver|Cask)|pycuda.{0,80}invalid device context",
+        r"CUDA failure: .{0,80}\.(cpp|cu)\b|Error Code 1: (Cudnn|Cublas|CuTensor|Cuda Driver|Cask)|"
+        r"pycuda.{0,80}(invalid device context|initialization error|cuCtx|cuDeviceGet|cuStreamCreate|cuInit)",
     ),
     "numpy-of-another-version": KnownMessage(
         "tensorrt/__init__.py, in nptype: module 'numpy' has no attribute 'bool'",
@@ -99,7 +112,10 @@ AROUND: Mapping[str, KnownMessage] = {
         "the file breaks a rule of ONNX itself, by a script or an exporter: onnxq check MODEL says which "
         "and where; export it again, or mend the script",
         "another export",
-        r"checker\.ValidationError|onnx\S*\.InferenceError|\[(Shape|Type)InferenceError\]",
+        r"checker\.ValidationError|onnx\S*\.InferenceError|\[(Shape|Type)InferenceError\]|"
+        r"INVALID_GRAPH ?:|this is an invalid model|type error: type|"
+        r"inferred shape and existing shape differ|is not output of any previous node",
+        general=1,
     ),
     "package-not-installed": KnownMessage(
         "ERROR: Failed building wheel for tensorrt-cu12",
@@ -118,6 +134,7 @@ AROUND: Mapping[str, KnownMessage] = {
         "another program; the model stays",
         r"tensorrt\w*(\.tensorrt)?\.?\w*'? (object )?has no attribute|nvinfer1::\w+.{0,6} has no member|"
         r"is not a member of '?.?nvinfer1|"
+        r"(?=.*\btrt\b).*'module' object has no attribute|"
         r"(create_network|build_\w+|set_\w+)\(\): incompatible function arguments.{0,200}tensorrt",
         general=1,
     ),

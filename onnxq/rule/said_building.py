@@ -17,7 +17,9 @@ BUILDING: Mapping[str, KnownMessage] = {
         r"scales\.size\(\)|HostScale|numScales|candidateRequirements|incorrectly marked as an int8|"
         r"quantizeBias|combineInOutScale|isOutputSet|scale coefficients must|candidateChoices|lhs\.expr|"
         r"getter\(i\) != 0|"
-        r"weightConvertors|opnd->is_data|(Quantize|Dequantize)(Linear)?\w*\b.{0,120}(assert|fail|error|must)",
+        r"weightConvertors|opnd->is_data|"
+        r"(Quantize|Dequantize)(Linear|Layer)\w*\b.{0,120}(assert|fail|error|must)|"
+        r"\[(Quantize|Dequantize)\]|implementation for node .{0,200}(Quantize|Dequantize)Linear",
     ),
     "flags-beside-types": KnownMessage(
         "Could not infer output types for operation: 40: quantize",
@@ -142,7 +144,8 @@ BUILDING: Mapping[str, KnownMessage] = {
         "memory of the GPU",
         "nothing",
         r"lazy loading is not enabled|hardware does not support TF32|TF32 is enabled by default|"
-        r"shape inference of \S+ type is missing|symbolic_shape_infer.{0,60}could not be loaded",
+        r"requires GPU export, automatically|no custom ops found|shape inference of \S+ type is missing|"
+        r"symbolic_shape_infer.{0,60}could not be loaded",
     ),
     "warning": KnownMessage(
         "[W] [TRT] ...",
@@ -160,7 +163,9 @@ BUILDING: Mapping[str, KnownMessage] = {
         r"\[E\].{0,8}\[TRT\]|\[TRT\].{0,8}\[E\]|\[TensorRT\] ERROR|ERROR: \[TRT\]|"
         r"\b(TensorRT\b|trtexec\b|polygraphy).{0,120}\b(error|fail\w*|unable|exception|cannot|could not)\b|"
         r"\b(error|fail\w*|unable|exception|cannot|could not)\b.{0,60}\b(TensorRT|trtexec|polygraphy)\b"
-        r"|\[\d\d/\d\d/\d{4}-[\d:]{8}\] \[[EF]\]|^\[!\] .*\b(engine|network|runner|profile|model|graph)\b",
+        r"|\bI(Builder|Runtime|CudaEngine|ExecutionContext|Network|Parser|OnnxParser|Plugin|Refitter)\w*::|"
+        r"nvinfer1::|nvonnxparser|\[\d\d/\d\d/\d{4}-[\d:]{8}\] \[[EF]\]|^\[!\] .*\b(engine|network|runner|"
+        r"profile|model|graph)\b",
         general=2,
     ),
     "layer-refused": KnownMessage(
@@ -169,7 +174,7 @@ BUILDING: Mapping[str, KnownMessage] = {
         "names the node, "
         "onnxq sanitize MODEL repairs many",
         "see the rule or the advice that the message leads to",
-        r"\bI[A-Z]\w+Layer\b|API Usage Error",
+        r"\bI[A-Z]\w+Layer\b|API Usage Error|\b(rank|dimensions?) of .{0,40}must (be|have)",
         general=1,
     ),
     "builder-fault": KnownMessage(
@@ -180,8 +185,9 @@ BUILDING: Mapping[str, KnownMessage] = {
         "halves the model until the part is found",
         "nothing",
         r"Error (Code:? ?)?\[?\d+\]?: (Internal Error|Miscellaneous|Unsupported)|\[\w+\.cpp::\S+::\d+\]|"
-        r"\[[EF]\] \[?TRT\]?.{0,80}assert|Assertion Error in|(trtexec|TensorRT).{0,200}segmentation fault|"
-        r"segmentation fault.{0,60}(trtexec|TensorRT)",
+        r"\[[EF]\] \[?TRT\]?.{0,80}assert|Assertion Error in|(\.\.|source)/(builder|rtSafe|rtExt|"
+        r"runtime)/\S+\.(cpp|cu)|(trtexec|TensorRT).{0,200}segmentation fault|segmentation "
+        r"fault.{0,60}(trtexec|TensorRT)",
         general=1,
     ),
 }

@@ -77,7 +77,7 @@ def _of_rows(tensor: Tensor, size: tuple[int, int] | None) -> Iterator[str]:
 def _of_kinds(floats: Sequence[Tensor], size: tuple[int, int] | None) -> Iterator[str]:
     """Boxes, scores and perhaps that there is anything, an output each, or one for each grid."""
     ranks = {one.rank for one in floats}
-    if len(ranks) > 1 or not ranks <= {2, 3, 4}:
+    if len(ranks) != 1 or not ranks <= {2, 3, 4}:
         return
     (rank,) = ranks
     for order, axis in (("", -1), (",BCN", 1)):

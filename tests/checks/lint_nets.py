@@ -171,5 +171,9 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
         "(float[1, 2, 4, 4, 4] x, float[1, 4, 4, 4, 3] g) => (y) { [l] y = GridSample (x, g) }",
         "(float[1, 2, 4, 4] x, float[1, 4, 4, 2] g) => (y) { [l] y = GridSample (x, g) }",
     ),
+    "baked-size": (
+        "(float[N, 4, 4] x) => (y) { k = Constant <value_ints = [1, 16]> ()  [l] y = Reshape (x, k) }",
+        "(float[N, 4, 4] x) => (y) { k = Constant <value_ints = [-1, 16]> ()  [l] y = Reshape (x, k) }",
+    ),
 }  # fmt: skip
 """By check: the mistake, and a model in which the check has to be silent."""

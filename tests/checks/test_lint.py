@@ -48,7 +48,8 @@ def test_a_mistake_is_found_and_its_right_form_is_not(check: str) -> None:
 
 
 def test_every_check_has_a_mistake_a_severity_and_a_line_in_the_docs() -> None:
-    linted = {name for name, check in CHECKS.items() if check.kind in ("qdq", "miscompile", "release")}
+    kinds = ("qdq", "miscompile", "release", "shape")
+    linted = {name for name, check in CHECKS.items() if check.kind in kinds}
     of_file = {check.name for check in checks_that_need("file", "pairs")}
     of_others = {"number-format"}  # the target of these tests has every format
     assert of_file - of_others == set(MISTAKES) == linted - {"not-int8"} - of_others

@@ -210,8 +210,9 @@ DATA = [
 ]  # fmt: skip
 OUTPUTS = [
     Case("output-no-folder", (*SANITIZE, "-o", "no/such/x.onnx"), ("no/such", "hint: create it first")),
-    Case("output-is-folder", (*SANITIZE, "-o", "here"), ("here", "is a folder"),
-         lambda: Path("here").mkdir()),
+    Case("output-no-such-folder", (*SANITIZE, "-o", "new/"), ("no folder 'new/'", "create it first")),
+    Case("output-is-folder", (*SANITIZE, "-o", "here"), ("net.clean.onnx", "is a folder"),
+         lambda: Path("here/net.clean.onnx").mkdir(parents=True)),
     Case("output-is-input", (*QUANTIZE, "-o", "net.onnx"), ("net.onnx", "is the input", "-o")),
     Case("output-links-to-input", (*SANITIZE, "-o", "link.onnx"), ("link.onnx", "is the input"),
          lambda: os.symlink("net.onnx", "link.onnx")),

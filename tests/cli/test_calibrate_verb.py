@@ -437,7 +437,6 @@ REFUSED: dict[str, tuple[tuple[Any, ...], tuple[str, ...]]] = {
     "output-is-input": ((*CALIBRATE, "-o", "net.onnx"), ("'net.onnx' is the input",)),
     "output-is-input-forced": ((*CALIBRATE, "-o", "net.onnx", "--force"), ("'net.onnx' is the input",)),
     "output-exists": ((*CALIBRATE, "-o", "named.npz"), ("'named.npz' exists", "did not write it", "--force")),
-    "output-folder": ((*CALIBRATE, "-o", "npy"), ("'npy' is a folder",)),
     "output-no-folder": ((*CALIBRATE, "-o", "no/x.npz"), ("no folder 'no'",)),
     "merge-exists": (("calibrate", "--merge", "a.npz", "-o", "named.npz"), ("'named.npz' exists",)),
 }  # fmt: skip

@@ -71,3 +71,14 @@ def test_a_detector_that_finds_nothing_says_why_there_is_no_figure(tmp_path: Pat
     )
     (line,) = [line for line in ran.out.splitlines() if line.startswith("  Accuracy")]
     assert "no figure of y: it does not vary" in line, ran.out + ran.err
+
+
+def test_a_reason_is_told_once(tmp_path: Path, onnxq) -> None:
+    """It was the answer, its cause, and a section."""
+    text = '<ir_version: 8, opset_import: ["" : 17]> net (float[1, 4] x) => (float[1, 4] y) '
+    onnx.save(
+        onnx.parser.parse_model(text + "{ a = Relu (x)  [n] y = nan_to_num (a) }"), tmp_path / "net.onnx"
+    )
+    ran = onnxq("sanitize", "net.onnx", "-o", "out.onnx", "--no-page")
+    assert " ".join(ran.out.split()).count("nan_to_num is no operator of ONNX opset 17") == 1
+    assert ran.out.count("has no importer for it") == 1

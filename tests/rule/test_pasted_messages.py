@@ -281,9 +281,164 @@ PASTED = [
     ("[W] [TRT] /model.23/Concat_2: DLA only supports concatenation on the C dimension.\n[W] [TRT] Layer "
      "'/model.23/Concat_2' (CONCATENATION): Unsupported on DLA. Switching this layer's device type to GPU.",
      "dla"),
+    # before it runs, and calibration caches
+    ("3: [executionContext.cpp::resolveSlots::2842] Error Code 3: API Usage Error (Parameter check failed "
+     "at: runtime/api/executionContext.cpp::resolveSlots::2842, condition: "
+     "allInputDimensionsSpecified(routine) )",
+     "no-shape-set"),
+    ("[TRT] [E] IExecutionContext::executeV2: Error Code 3: API Usage Error (Parameter check failed, "
+     'condition: nullPtrAllowed. Tensor "attention_mask" is bound to nullptr, which is allowed only for an '
+     "empty input tensor, shape tensor, or an output tensor associated with an IOuputAllocator.)\n[TRT] [E] "
+     "[calibrator.cpp::calibrateEngine::1223] Error Code 2: Internal Error (Assertion "
+     "context->executeV2(bindings.data()) failed. )", "no-address"),
+    ("File does not exist: /mnt/sd/DeepStream-Yolo/calib.table\nERROR: [TRT]: 1: Unexpected exception "
+     "_Map_base::at\nBuilding engine failed", "no-calibration-cache"),
+    # pairs, told by what was being built
+    ("[E] Error[9]: Skipping tactic 0xdb2ceb83bdb264c9 due to exception Assertion dims1.d[i] == 1 || "
+     "dims2.d[i] == 1 || dims1.d[i] == dims2.d[i] failed. [64] cannot broadcast with [224]\nError message: "
+     "[optimizer.cpp::computeCosts::4048] Error Code 10: Internal Error (Could not find any implementation "
+     "for node conv1.weight + /conv1/weight_quantizer/QuantizeLinear + /conv1/Conv.).",
+     "pairs-of-another-tool"),
+    ("[TensorRT] ERROR: 2: [scaleNode.cpp::getChannelAxis::20] Error Code 2: Internal Error ((Unnamed Layer* "
+     "2) [Quantize]: unexpected negative axis)", "pairs-of-another-tool"),
+    # quantizers and their exporters
+    ("RuntimeError: ONNX export failed: Couldn't export Python operator FakeTensorQuantFunction",
+     "quantizer-of-torch"),
+    ("torch.onnx._internal.exporter._errors.DispatchError: No ONNX function found for <OpOverload(op='aten."
+     "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams', overload='default')>. Failure message: No "
+     "decompositions registered for the real-valued input", "quantizer-of-torch"),
+    ("RuntimeError: Zero-point must be Int32, Float or Half, found Long", "quantizer-of-torch"),
+    ("/envs/m/site-packages/modelopt/onnx/quantization/int4.py:27: UserWarning: Using slower INT4 ONNX "
+     "quantization using numpy. Install JAX", "quantizer-warning"),
+    ("WARNING:root:Please consider to run pre-processing before quantization. Refer to example: "
+     "https://github.com/microsoft/onnxruntime-inference-examples", "onnxruntime-quantizer"),
+    ('  File "symbolic_shape_infer.py", line 2062, in infer_shapes\n    raise Exception("Incomplete symbolic '
+     'shape inference")\nException: Incomplete symbolic shape inference', "onnxruntime-quantizer"),
+    ("[E:onnxruntime:, sequential_executor.cc:514 ExecuteKernel] Non-zero status code returned while running "
+     "Reshape node. Name:'/attn/Slice_9_output_0_ReduceMax_Reshape' Status Message: "
+     "/onnxruntime_src/reshape_helper.h:44 The input tensor cannot be reshaped to the requested shape.",
+     "onnxruntime-quantizer"),
+    # onnxruntime
+    ("[W:onnxruntime:, execution_frame.cc:811 VerifyOutputSizes] Expected shape from model of {1,1000} does "
+     "not match actual shape of {8,1000} for output logits", "other-shape-than-stated"),
+    ("[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Got invalid dimensions for input: images for the following "
+     "indices\n index: 2 Got: 640 Expected: 320\n Please fix either the inputs/outputs or the model.",
+     "other-input-than-stated"),
+    ("[ONNXRuntimeError] : 1 : FAIL : Non-zero status code returned while running Concat node. Name:'cat_3' "
+     "Status Message: concat.cc:159 Non concat axis dimensions must match", "onnxruntime-node"),
+    ("RuntimeError: Unrecognized attribute: axis for operator QuantizeLinear\n\n==> Context: Bad node spec "
+     "for node. Name: QuantizeLinear_7 OpType: QuantizeLinear", "attribute-of-another-opset"),
+    ("Load model from mqbench_qmodel.onnx failed: This is an invalid model. Type Error: Type tensor(uint8) "
+     "of input parameters of operator (QuantizeLinear) in node is invalid.", "invalid-model"),
+    ("2026-02-01 10:00:00.1 [E:onnxruntime:Default, env.cc:254 ThreadMain] pthread_setaffinity_np failed",
+     "onnxruntime"),
+    ("2026-02-01 10:00:00.1 [W:onnxruntime:, graph.cc:1283 Graph] Initializer conv1.weight appears in graph "
+     "inputs and will not be treated as constant value/weight.", "onnxruntime-warning"),
+    ("AttributeError: module 'onnx' has no attribute 'shape_inference'", "package-of-onnx"),
+    ("ModuleNotFoundError: No module named 'onnx_graphsurgeon'", "package-of-onnx"),
+    # engines and programs of other releases, contexts
+    ("[E] IBuilderConfig::getFlag: Error Code 3: API Usage Error (Parameter check failed, condition: "
+     "int(builderFlag) >= 0 && int(builderFlag) < EnumMax<BuilderFlag>(). )", "releases-that-differ"),
+    ("Error[3]: [layers.cpp::setMode::3848] Error Code 3: Internal Error (Parameter check failed at: "
+     "optimizer/api/layers.cpp::setMode::3848, condition: int(mode) >= 0 && int(mode) < EnumMax<SliceMode>()",
+     "releases-that-differ"),
+    ("TensorRT backend: 2: [helpers.h::nvinfer1::smVerHex2Dig::694] Error Code 2: Internal Error (Assertion "
+     "major >= 0 && major < 10 failed. )", "gpu-too-old"),
+    ("[TRT] [E] 1: [graphContext.h::~MyelinGraphContext::39] Error Code 1: Myelin (Error 709 destroying "
+     "stream '0x24ec72b0'.)\n[TRT] [E] 1: [defaultAllocator.cpp::deallocate::35] Error Code 1: Cuda Runtime "
+     "(invalid device context", "freed-too-late"),
+    ("[TensorRT] INTERNAL ERROR: Assertion failed: mGraphContexts.find(&context) == mGraphContexts.end()\n"
+     "myelin/myelinRunner.cpp:163\nAborting...", "profile-in-use"),
+    ("pycuda._driver.LogicError: cuDeviceGet failed: initialization error", "cuda-library"),
+    ('  File "exporter.py", line 780, in export_engine\n    with build(network, config) as engine, open(f) '
+     'as '
+     "t:\nAttributeError: __enter__", "no-engine"),
+    ("[HostToDeviceCopy]requires bool I/O but node can not be handled by Myelin.", "myelin"),
+    ("[E] Cannot create DLA engine, 0 not available", "dla"),
+    ("1: [nvdlaUtils.cpp::submit::198] Error Code 1: DLA (Failure to submit program to DLA engine.)", "dla"),
+    ("[W] [TRT] TensorRT encountered issues when converting weights between types and that could affect "
+     "accuracy.", "beyond-float16"),
+    # files of other tools, and these tools
+    ("FAIL : Load model from t5-decoder.onnx failed:Type Error: Type parameter (T) of Optype (Add) bound to "
+     "different types (tensor(float16) and tensor(float) in node (Add_73)", "types-that-differ"),
+    ("[ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : Exception during initialization: batch_norm.h:52 "
+     "onnxruntime::BatchNorm<float>::BatchNorm !is_train_ was false. Training mode is not supported in this "
+     "build.", "exported-in-training"),
+    ("(op_type:Slice, name:Slice_207): Inferred shape and existing shape differ in dimension 0: (2) vs (180)",
+     "invalid-model"),
+    ("ONNX: simplifier failure: FLOAT8E4M3FN", "simplifier"),
+    ('  File "/envs/a/site-packages/onnxsim/onnx_simplifier.py", line 199, in simplify\n    C.simplify(\n'
+     "RuntimeError: bad optional access", "simplifier"),
+    ('  File "/envs/a/site-packages/onnxconverter_common/float16.py", line 98, in convert_float_to_float16\n'
+     "ValueError: too many values to unpack", "half-precision-tool"),
+    ("Lowering failed for node %aten_foo : No converter found for aten.foo.default",
+     "converter-of-a-framework"),
+    ("ERROR - tf2onnx.tfonnx: Tensorflow op [map/while: StatelessWhile] is not supported",
+     "exporter-of-a-framework"),
+    ('  File "/usr/lib/python3/dist-packages/tensorrt_llm/builder.py", line 12, in build\nAssertionError',
+     "language-models"),
+    ("/tmp/onnx-tensorrt/main.cpp:26:10: fatal error: onnx/optimizer/optimize.h: No such file or directory",
+     "compiling-a-program"),
+    ("E0712 model_lifecycle.cc:626 failed to load 'net' version 1: Invalid argument: model 'net', tensor "
+     "'images': the model expects 4 dimensions (shape [-1,3,8,8]) but the model configuration specifies 3",
+     "server-configuration"),
+    ("[libprotobuf WARNING google/protobuf/io/coded_stream.cc:604] Reading dangerously large protocol "
+     "message.",
+     "large-file"),
+    ('  File "/envs/a/site-packages/onnx_graphsurgeon/importers/onnx_importer.py", line 92\nKeyError: 16',
+     "package"),
+    ("[E:onnxruntime:Default, provider_bridge_ort.cc:1546 onnxruntime::TryGetProviderInfo_CUDA] "
+     '[ONNXRuntimeError] : 1 : FAIL : LoadLibrary failed with error 126 "" when trying to load '
+     '"C:\\Python310\\lib\\site-packages\\onnxruntime\\capi\\onnxruntime_providers_cuda.dll"',
+     "cuda-provider"),
+    ("TypeError: QDQQuantizer.__init__() got an unexpected keyword argument 'static'",
+     "onnxruntime-quantizer"),
+    ("ValueError: Quantization parameters are not specified for param 310.In static mode quantization params "
+     "for inputs and outputs of nodes to be quantized are required.", "onnxruntime-quantizer"),
+    ("UNAVAILABLE: Internal: unable to load plan file to auto complete config: /tmp/f/1/model.plan",
+     "server"),
+    # memory, by hand
+    ('  File "yolov5_trt.py", line 120, in infer\n    np.copyto(host_inputs[0], input_image.ravel())\n'
+     "ValueError: could not broadcast input array from shape (1107168) into shape (1108992)",
+     "buffer-of-another-size"),
+    ("    host_mem = cuda.pagelocked_empty(size, dtype)\nOverflowError: can't convert negative "
+     "value to size_t", "buffer-of-another-size"),
+    ("PyCUDA ERROR: The context stack was not empty upon module cleanup.", "freed-too-late"),
+    # said in other words
+    ("[W] [TRT] Missing dynamic range for tensor input_1_1:01, expect fall back to non-int8 implementation",
+     "no-scales"),
+    ("RuntimeError: failed to load ONNX file: weights/mask.onnx", "no-onnx-file"),
+    ("/app/onnx2trt.py:323: DeprecationWarning: Use set_memory_pool_limit instead.\n"
+     "  config.max_workspace_size = workspace * 1 << 30", "old-api"),
+    ("/site-packages/onnxruntime/capi/onnxruntime_inference_collection.py:123: UserWarning: Specified "
+     "provider 'CUDAExecutionProvider' is not in available provider names.Available providers: "
+     "'CPUExecutionProvider'", "no-provider"),
+    ("(gst-plugin-scanner:12236): GStreamer-WARNING **: Failed to load plugin "
+     "'libnvdsgst_inferserver.so': libtritonserver.so: cannot open shared object file", "server"),
+    ("RuntimeError: [Error thrown at core/conversion/conversionctx/ConversionCtx.cpp:147] Building "
+     "serialized network failed in TensorRT", "build-ended"),
+    ('  File "calib.py", line 13\n    class C(trt.infer.EntropyCalibrator):\nAttributeError: \'module\' '
+     "object has no attribute 'infer'", "api-of-another-version"),
+    ("/model.22/Gather: rank of data tensor must be greater than or equal to 1", "layer-refused"),
+    ("INTERNAL_ERROR Assertion failed: d.nbDims >= 1\n../rtSafe/safeHelpers.cpp:419\nAborting...",
+     "builder-fault"),
+    ('  File "main.py", line 118, in profile_trt\n    assert(engine is not None)\nAssertionError',
+     "no-engine"),
+    ("CUDA failure: no error in file yoloPlugins.cpp at line 235", "cuda-library"),
+    ("Potential unsafe merge between symbolic expressions: (floor(Min(64, d3)/2 + 1/2),floor(Min(64, d3)/2))",
+     "onnxruntime-quantizer"),
+    ("WARNING: TensorRT requires GPU export, automatically assigning device=0", "remark-of-the-builder"),
 ]  # fmt: skip
 
 UNRELATED = [
+    "AttributeError: __enter__",
+    "DeprecationWarning: Use load instead.",
+    "GStreamer-WARNING **: Failed to load plugin '/usr/lib/gstreamer-1.0/libgstx264.so': libx264.so.164",
+    "UserWarning: the model configuration has no field 'hidden_size'",
+    "ModuleNotFoundError: No module named 'cudf'",
+    "UserWarning: the quantized model is slower on this CPU",
+    "RuntimeError: CUDA error: device-side assert triggered",
+    "FileNotFoundError: [Errno 2] No such file or directory: 'config.json'",
     "AttributeError: module 'numpy' has no attribute 'bool'",
     (
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; "

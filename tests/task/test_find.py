@@ -349,3 +349,9 @@ def test_rows_that_values_choose_are_no_rows_of_classes(chosen: bool) -> None:
     )
     found = found_task(model_of("float[N, 4] x", "float[K, 3] logits", body, constants), ["logits"])
     assert ("NonZero" in found.why, found.text) == (chosen, "" if chosen else "classify:scores=logits")
+
+
+def test_of_outputs_that_do_not_run_nothing_is_asked() -> None:
+    """No output is left where a node runs nowhere here."""
+    found = found_task(model_of("float[1, 3, 64, 64] x", "float[1, 3, 64, 64] y", "y = Relu (x)"), [])
+    assert not found.text

@@ -23,6 +23,7 @@ from onnxq.cli.pages.words import FEW, size_text, target_words
 from onnxq.cli.screen import Page, shorten
 
 if TYPE_CHECKING:
+    from onnxq.documents.advice import Advice
     from onnxq.documents.changes import NotTaken, TakenByRuntime
     from onnxq.documents.report import Report
 
@@ -41,7 +42,7 @@ def end_screen(report: Report, *, estimated: bool = False) -> Page:
     plan, calibration, body = report.plan, report.calibration, report.body
     if plan and calibration:
         plan_section(page, report, plan, calibration)
-    _unsupported(page, report.unsupported)
+    _unsupported(page, [one for one in report.unsupported if not _is_told(one, advice)])
     for assumed in report.assumptions:
         page.section("Assumed", f"{assumed.flag} {assumed.name}={assumed.value}: {assumed.why}")
     for change in report.interface_changes:
@@ -84,6 +85,12 @@ def _runtime(page: Page, runtime: TakenByRuntime) -> None:
         taken += f"; NVIDIA's parser {runtime.parser}" if runtime.parser is not None else ""
         page.section("Careful", f"onnxruntime does not take the original: {runtime.original}", "yellow")
         page.entry(taken, style="yellow")
+
+
+def _is_told(entry: NotTaken, advice: Advice) -> bool:
+    """Whether the answer has it already, as a whole."""
+    said = (advice.because, advice.cause)
+    return entry.advice in ("", advice.do) and any(entry.node in one and entry.reason in one for one in said)
 
 
 def _unsupported(page: Page, entries: Sequence[NotTaken]) -> None:
