@@ -28,6 +28,7 @@ from onnxq.graph.half import rounded, speaks_half
 from onnxq.graph.load import graphs, read, tensors
 from onnxq.graph.loops import has_loop, stoppable
 from onnxq.graph.order import insert_early
+from onnxq.graph.rooted import read_beside
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.graph.types import dtype_of, elem_type_of
 from onnxq.run.opening import SessionSettings
@@ -464,7 +465,7 @@ def _as_defined(
     if not speaks_half(proto):
         return model, data_dir
     if isinstance(model, Path):
-        data_dir = model.parent
+        proto, data_dir = read_beside(model)
 
     def inferred(part: onnx.ModelProto, names: list[str]) -> dict[str, int]:
         try:
@@ -613,7 +614,7 @@ def _load(
             raise
     # ONNX allows it, and it changes nothing: such a model is run without names
     if isinstance(model, Path):
-        data_dir, model = model.parent, onnx.load(model, load_external_data=False)
+        model, data_dir = read_beside(model)
     return _open(_nameless(model), settings, data_dir, more)
 
 

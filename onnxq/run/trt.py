@@ -409,7 +409,10 @@ def _run_child(request: dict[str, Any], models: Sequence[Path], timeout: float) 
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     with interrupts.Folder() as name:
         folder = Path(name)
-        named = [_in_utf8(model.resolve(), folder / f"{place}.links") for place, model in enumerate(models)]
+        named = [
+            _in_utf8(Path(os.path.abspath(model)), folder / f"{place}.links")
+            for place, model in enumerate(models)
+        ]
         request = request | {"models": [str(model) for model in named]}
         (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
         with (folder / "stderr").open("wb") as stderr:
