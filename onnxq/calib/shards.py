@@ -262,7 +262,7 @@ def gather_with_executor(
         blocks = iter(lambda: list(itertools.islice(samples, _BLOCK)), [])
         tasks = ((len(some), (parcel, some)) for some in blocks)
         try:
-            for count, part in submitted(submit, _gather_elsewhere, tasks):
+            for count, part in submitted(submit, _gather_elsewhere, tasks, StatsFile):
                 for where, why in part.skipped:
                     source.skip(where, why)
                 done, taken = merge_files([done, part]), taken + count
