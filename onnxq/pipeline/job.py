@@ -474,9 +474,7 @@ class Job:
     def input_specs(self) -> list[InputSpec]:
         """The inputs, as data must fit them."""
         specs = []
-        for name, dtype, shape in self.model.inputs:
-            if dtype is None:
-                raise UserError(f"the type of input {name!r} is not known")
+        for name, dtype, shape in self.model.fed():
             bound = tuple(self.model.assumed.get(d, d) if isinstance(d, str) else d for d in shape or ())
             specs.append(InputSpec(name, dtype, bound if shape is not None else None))
         return named(specs, self.data_names)
