@@ -22,7 +22,7 @@ def annotated(findings: Sequence[Finding], model: Path) -> Iterator[str]:
         model: the file that they are of.
     """
     for one in findings:
-        text = "\n".join(map(visible, filter(None, (in_words(one), one.command))))
+        text = visible("\n".join(filter(None, (in_words(one), one.command))), kept="\n")
         title = _escaped(visible(f"onnxq {one.check}"), _IN_PROPERTY)
         file = _escaped(visible(model.as_posix()), _IN_PROPERTY)
         yield f"::{_LEVELS[one.severity]} file={file},title={title}::{_escaped(text, _IN_TEXT)}"

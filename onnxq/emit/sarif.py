@@ -74,7 +74,7 @@ def _result(finding: Finding, rule: int, place: dict[str, str]) -> dict[str, Any
         "ruleId": finding.check,
         "ruleIndex": rule,
         "level": finding.severity,
-        "message": {"text": visible(in_words(finding))},
+        "message": {"text": visible(in_words(finding), kept="\n")},
         "locations": [where],
         "partialFingerprints": {"primaryLocationLineHash": hashlib.sha256(same.encode()).hexdigest()[:16]},
         "properties": {name: to_json(getattr(finding, name)) for name in _PROPERTIES},

@@ -21,9 +21,10 @@ from onnxq.formats import FORMATS, NumberFormat
 from onnxq.graph import load as loading
 from onnxq.graph.free_name import free_name
 from onnxq.graph.importer import Importer
+from onnxq.graph.inlining import inlined
 from onnxq.graph.order import in_order, put_in_order
 from onnxq.graph.rooted import rebased
-from onnxq.graph.source import copy_model, inlined, without_graph
+from onnxq.graph.source import copy_model, without_graph
 from onnxq.graph.spool import Spool, is_large
 from onnxq.graph.types import Dim, Shape, bind
 from onnxq.graph.validity import refuse_cycle

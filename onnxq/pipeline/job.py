@@ -36,6 +36,7 @@ from onnxq.graph.deciders import freeze_hint
 from onnxq.graph.dense import densify
 from onnxq.graph.fingerprint import fingerprint
 from onnxq.graph.float32 import has_other_floats, speaks_bfloat16
+from onnxq.graph.inlining import inlining
 from onnxq.graph.load import ModelSource
 from onnxq.graph.lower import lower_opset
 from onnxq.graph.model import Model
@@ -564,6 +565,8 @@ class Job:
         """
         model = self.model if inserted is None else inserted
         for note in deciding_inputs(model):
+            remarks.remark(note)
+        for note in inlining(model.source).notes():
             remarks.remark(note)
         for entry in plugin_nodes(model, self.target):
             remarks.remark(f"{entry.node} ({entry.op}): {entry.reason}; {entry.advice}")

@@ -14,6 +14,7 @@ import onnx
 from onnxq.base.plain import DocumentPart
 from onnxq.graph.constant_part import constant_part
 from onnxq.graph.deciders import deciding_inputs
+from onnxq.graph.inlining import inlining
 from onnxq.graph.load import graphs
 from onnxq.graph.loops import has_loop
 from onnxq.graph.model import Model
@@ -117,7 +118,9 @@ class WholeModel:
         self._fixed = dict(fixed or {})
         self._loads = False  # whether a rewritten model must load although the original was not run
         self._stated = stated
-        self._source = model.source
+        # what onnxruntime takes functions of other opsets for is not what they are
+        found = inlining(model.source)
+        self._source = found.model if found.converted else model.source
         self._inputs = [(n, d, s) for n, d, s in model.inputs]
         self._data_dir = model.data_dir
         self._runs: list[tuple[dict[str, np.ndarray], list[Any]]] = []  # what it was fed, and gave
