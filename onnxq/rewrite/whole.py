@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -285,6 +286,7 @@ class WholeModel:
         for size in _SIZES if dynamic else _SIZES[:1]:
             for batch in (2, 1) if dynamic else (1,):
                 feeds: dict[str, np.ndarray] = {}
+                held: dict[str, int] = {}
                 sizes: dict[str, int] = dict(assumed)
                 generator = np.random.default_rng(size)
                 for name, dtype, shape in self._inputs:
@@ -299,6 +301,10 @@ class WholeModel:
                         else:
                             dims.append(sizes.setdefault(dim, dim_size) if dim else dim_size)
                     if np.prod(dims, dtype=np.float64) > _MAX_ELEMENTS and dynamic:
+                        break
+                    held[name] = dtype.itemsize * math.prod(dims)
+                    if why := ort.too_large(held):
+                        self._why = why
                         break
                     feeds[name] = _values(generator, dtype, tuple(dims))
                 else:
