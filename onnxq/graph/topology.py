@@ -24,6 +24,7 @@ from onnxq.graph.importer import Importer
 from onnxq.graph.inlining import inlined
 from onnxq.graph.order import in_order, put_in_order
 from onnxq.graph.rooted import rebased
+from onnxq.graph.short_names import with_short_names
 from onnxq.graph.source import copy_model, without_graph
 from onnxq.graph.spool import Spool, is_large
 from onnxq.graph.types import Dim, Shape, bind
@@ -102,7 +103,7 @@ class Topology:
         self.folding_work = 0
         self._parts: list[Any] = []
         self.lacks: Callable[[str], bool] = load_target(DEFAULT).lacks_feature
-        proto = inlined(proto)
+        proto = with_short_names(inlined(proto))
         if not all(in_order(graph) for graph in loading.graphs(proto.graph)):
             proto = copy_model(proto)
             for graph in loading.graphs(proto.graph):
