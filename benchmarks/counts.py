@@ -58,7 +58,6 @@ BY_KEY = {
     "run/deployments.py": "sizes by deployment",
     "run/engine_log.py": "the compiler's list of layers",
     "run/telemetry.py": "a module",
-    "run/trial.py": "a variable of the environment",
     "run/trial_child.py": "what a child process is asked",
     "run/trt.py": "what a child process answers",
     "run/trt_child.py": "what a child process is asked",

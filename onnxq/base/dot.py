@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from onnxq.base.escapes import visible
+
 FIRST_LINE = "digraph onnx {  // by onnxq"
 """By which a drawing is known as one of onnxq."""
 
@@ -49,6 +51,5 @@ def quoted(lines: list[str]) -> str:
 def _escaped(text: str) -> str:
     if len(text) > _WIDEST:
         text = f"{text[: _WIDEST // 2]}...{text[-_WIDEST // 2 :]}"
-    plain = "".join(char if char.isprintable() else "?" for char in text)
     # & begins an entity and \ an escape (\N is the node's name) inside of a label
-    return plain.replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"')
+    return visible(text).replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"')

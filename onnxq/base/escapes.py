@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
+# What those who read logs of CI obey: GitHub at the start of a line, it and others (`##vso[`) anywhere.
+_COMMAND = re.compile(r"^(\s*):(?=:)|#(?=#\w*\[)", re.MULTILINE)
+
 
 def escaped(document: str, *, toml: bool = False) -> str:
     r"""A text of JSON or TOML in which all characters but line ends and tabs are printable.
@@ -19,9 +25,32 @@ def escaped(document: str, *, toml: bool = False) -> str:
     return document.translate({ord(char): _code(char, toml) for char in found}) if found else document
 
 
+def visible(text: str, spelled: Callable[[str], str] = lambda char: "?", *, kept: str = "") -> str:
+    """A text without characters that are not seen, end a line, turn others around or are obeyed.
+
+    Args:
+        text: names of the user's files among it.
+        spelled: what stands in the place of one; `?` is what it is in a pattern of names.
+        kept: those that stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in kept else spelled(char) for char in text)
+
+
+def in_python(char: str) -> str:
+    r"""A character as Python's strings have it: `\n`, `\x1b`."""
+    return repr(char)[1:-1]
+
+
 def in_one_line(text: str) -> str:
-    """A text as it may stand in a comment: in one line, without control characters."""
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+    """A text as it may stand in a comment: in one line, nothing of it lost."""
+    return visible(text, in_python)
+
+
+def obeyed_by_none(printed: str) -> str:
+    """What is printed, without what a log's reader takes for a command: `::set-output`, `##vso[`."""
+    return _COMMAND.sub(r"\1?", printed)
 
 
 def _code(char: str, toml: bool) -> str:

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import queue
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from onnxq.base import interrupts
-from onnxq.base.errors import OnnxqError, UserError
+from onnxq.base import door, interrupts
+from onnxq.base.errors import OnnxqError, UserError, in_short
 
 Tag = TypeVar("Tag")
+Given = TypeVar("Given")
 
 _TRIES = 3
 """How often a task is given away: what runs it may die."""
+
+SECONDS = "ONNXQ_TASK_SECONDS"
+"""The environment variable that states after how many seconds a task counts as lost; else none does."""
 
 _AHEAD = 8
 """Tasks that are given away before the first of them is done, at least."""
@@ -48,23 +55,101 @@ class Executor(Protocol):
         ...
 
 
-def submit_of(executor: Executor | None, submit: Submit | None) -> Submit | None:
+def submit_of(executor: Executor | Callable[[], Executor] | None, submit: Submit | None) -> Submit | None:
     """What gives tasks away, of the two names that it goes by; None where nothing does.
+
+    Args:
+        executor: an executor, or a function that makes one.
+        submit: that of an executor.
 
     Raises:
         UserError: both are given.
     """
     if executor is not None and submit is not None:
         raise UserError("executor and submit are two names of one thing", hint="give one of them")
-    return submit if executor is None else executor.submit
+    if executor is None:
+        return submit
+    # a class of executors is such a function, too
+    is_one = isinstance(executor, Executor) and not isinstance(executor, type)
+    return executor.submit if is_one else Renewed(executor)  # type: ignore[union-attr, arg-type]
+
+
+class Renewed:
+    """`submit` of executors that a function makes, one after another: a pool may break."""
+
+    def __init__(self, make: Callable[[], Executor]) -> None:
+        """None is made yet."""
+        self._make = make
+        self._executor: Any = None
+
+    def __call__(self, work: Callable[..., Any], /, *args: Any) -> Submitted:
+        """As `Submit`.
+
+        Raises:
+            UserError: the function makes no executor.
+        """
+        if self._executor is not None:
+            try:
+                given: Submitted = self._executor.submit(work, *args)
+                return given
+            except OnnxqError:
+                raise
+            except Exception:  # its own: it takes no more
+                self.end(at_once=True)
+        try:
+            self._executor = self._make()
+        except Exception as error:
+            raise UserError(f"the function that makes executors fails: {_said(error)}") from error
+        if not isinstance(self._executor, Executor):
+            made, self._executor = self._executor, None
+            raise UserError(f"the function that makes executors makes {in_short(made)}, which has no submit")
+        return self._executor.submit(work, *args)
+
+    def end(self, *, at_once: bool) -> None:
+        """Ends the executor; `at_once`: with the processes of a pool, one of which may never end."""
+        executor, self._executor = self._executor, None
+        if at_once:
+            for process in list((getattr(executor, "_processes", None) or {}).values()):
+                process.kill()
+        for name, how in (("shutdown", {"wait": not at_once, "cancel_futures": True}), ("close", {})):
+            if hasattr(executor, name):
+                with contextlib.suppress(Exception):  # it is of no use any more
+                    getattr(executor, name)(**how)
+                return
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a task gave, or the error that it raised: what else `result` raises is the executor's."""
+
+    value: Any = None
+    error: Exception | None = None
+
+
+def answered(work: Callable[..., Any], *args: Any) -> Answer:
+    """A task, where it runs.
+
+    Raises:
+        Exception: what says nothing of the task: no memory, a file or a store that is away.
+    """
+    try:
+        return Answer(work(*args))
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:
+        if not isinstance(error, OnnxqError) and type(error).__module__ != "builtins":
+            raise  # of a package, which may not be at hand where it is told
+        error.add_note(traceback.format_exc())  # which does not travel with it
+        return Answer(error=error)
 
 
 def submitted(
     submit: Submit,
-    work: Callable[..., Any],
+    work: Callable[..., Given],
     tasks: Iterable[tuple[Tag, tuple[Any, ...]]],
+    kind: type[Given],
     ahead: int = _AHEAD,
-) -> Iterator[tuple[Tag, Any]]:
+) -> Iterator[tuple[Tag, Given]]:
     """Gives tasks away, some at a time, and what each gives, in their order.
 
     A task that is lost, as what ran it has died, is given away again; the others are not done again.
@@ -73,39 +158,43 @@ def submitted(
         submit: gives one away.
         work: a function of a module.
         tasks: what each is called, and the arguments; read as far ahead as that goes.
+        kind: what each gives.
         ahead: how many are given away at once.
 
     Raises:
-        OnnxqError: one of them raises it; or what else it raises, time and again.
-        UserError: one was lost time and again.
+        Exception: one of them raises it.
+        UserError: one was lost time and again, or the executor answers with something else.
     """
     waiting: deque[tuple[Tag, tuple[Any, ...], Submitted | Exception]] = deque()
 
     def given(args: tuple[Any, ...]) -> Submitted | Exception:
         try:
-            return submit(work, *args)
+            return submit(answered, work, *args)
         except OnnxqError:
             raise
         except Exception as error:  # the executor's own: it is told where it is the last try
             return error
 
-    def first() -> tuple[Tag, Any]:
+    def first() -> tuple[Tag, Given]:
         tag, args, answer = waiting.popleft()
         for last in (False,) * (_TRIES - 1) + (True,):
             try:
                 if isinstance(answer, Exception):
                     raise answer
-                return tag, answer.result()
+                found = _in_time(answer, seconds)
             except OnnxqError:
                 raise
             except Exception as error:
-                if last and type(error).__module__ == "builtins" and not isinstance(error, OSError):
-                    raise  # the function's own
+                if isinstance(error, _Late) and isinstance(submit, Renewed):
+                    submit.end(at_once=True)
                 if last:
                     raise _lost(error) from error
                 answer = given(args)
+            else:
+                return tag, _value(found, kind)
         raise AssertionError
 
+    done, seconds = False, door.stated(SECONDS)
     try:
         for tag, args in tasks:
             waiting.append((tag, args, given(args)))
@@ -113,18 +202,67 @@ def submitted(
                 yield first()
         while waiting:
             yield first()
+        done = True
     finally:
         for _, _, answer in waiting:
             with contextlib.suppress(Exception):
                 answer.cancel()  # type: ignore[union-attr]
+        if isinstance(submit, Renewed):
+            submit.end(at_once=not done)
+
+
+def _value(found: Any, kind: type[Given]) -> Given:
+    """What a task gave; raises what it raised."""
+    if not isinstance(found, Answer) or (found.error is None and not isinstance(found.value, kind)):
+        raise UserError(
+            f"the executor answers with {in_short(found)}, not with what the task gave ({kind.__name__})",
+            hint="the `result()` of what `submit(function, *arguments)` answers is what the function gives",
+        )
+    if found.error is not None:
+        raise found.error
+    given: Given = found.value
+    return given
+
+
+class _Late(TimeoutError):
+    """A task took too long."""
+
+
+def _in_time(answer: Submitted, seconds: float) -> Any:
+    """What a task gave; 0 seconds: however long that takes."""
+    if not seconds:
+        return answer.result()
+    given: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+
+    def wait() -> None:
+        try:
+            given.put((answer.result(), None))
+        except BaseException as error:
+            given.put((None, error))
+
+    threading.Thread(target=wait, daemon=True).start()
+    try:
+        found, error = given.get(timeout=seconds)
+    except queue.Empty:
+        raise _Late(f"it was not done in {seconds:g} s ({SECONDS})") from None
+    if error is not None:
+        raise error
+    return found
 
 
 def _lost(error: Exception) -> UserError:
-    said = str(error) or "it said nothing"
-    return UserError(
-        f"the executor lost a task {_TRIES} times: {type(error).__name__}: {said}",
-        hint="what runs it may have run out of memory, or cannot import onnxq; what was done is kept",
-    )
+    hint = "what runs it may have run out of memory, or cannot import onnxq; what was done is kept"
+    if isinstance(error, BrokenExecutor):
+        hint = (
+            "a worker died, perhaps for lack of memory, and such an executor does no more: executor= may be "
+            "a function that makes one, as `lambda: ProcessPoolExecutor(4)`; what was done is kept"
+        )
+    return UserError(f"the executor lost a task {_TRIES} times: {_said(error)}", hint=hint)
+
+
+def _said(error: Exception) -> str:
+    name = "TimeoutError" if isinstance(error, _Late) else type(error).__name__
+    return f"{name}: {str(error) or 'it said nothing'}"
 
 
 class RayExecutor:

@@ -6,12 +6,22 @@ import logging
 import time
 from collections.abc import Callable
 
+from onnxq.base.escapes import visible
+
 Observer = Callable[[str, int | None, int | None], None]
 """Is told each step's name; while a step counts, how much is done, and of how much where known."""
+
+
+def _seen(record: logging.LogRecord) -> bool:
+    """Has no name in a record end its line, or act where the log is read."""
+    record.msg, record.args = visible(record.getMessage()), ()
+    return True
+
 
 LOG = logging.getLogger("onnxq")
 """Steps at INFO, how long they took at DEBUG, remarks at WARNING; the user says where that goes."""
 
+LOG.addFilter(_seen)
 LOG.addHandler(logging.NullHandler())  # else what is a warning would be printed where nobody listens
 
 

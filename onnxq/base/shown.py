@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from onnxq.base.escapes import visible
+
 _WIDE = 300
 _LONG = 120
 _ANYWHERE, _FAR = 60.0, 20.0  # dB: from one end to the other, a millionfold power; at the lower end
@@ -159,8 +161,8 @@ def shorten(name: str, width: int = 60) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text in one line without control characters, which a terminal would obey."""
-    return "".join(char if char.isprintable() else " " if char == "\n" else "?" for char in str(text))
+    """Text in one line."""
+    return visible(str(text), lambda char: " " if char == "\n" else "?")
 
 
 def cut(text: str, width: int) -> str:

@@ -12,7 +12,6 @@ import multiprocessing
 import pickle
 import re
 import signal
-import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -23,10 +22,9 @@ from typing import Any, Protocol
 
 import onnx
 
-from onnxq.base import interrupts
+from onnxq.base import children, interrupts
 from onnxq.base.errors import Fault, OnnxqError, UserError
 from onnxq.base.executors import Parcel, Submit, submitted
-from onnxq.base.heap import steady_heap
 from onnxq.calib.collect import NoSamples, Request, Watch, collect
 from onnxq.calib.stats import Stats
 from onnxq.calib.stats_file import Digests, Origin, StatsFile, is_statistics, merge_files, read, write
@@ -264,7 +262,7 @@ def gather_with_executor(
         blocks = iter(lambda: list(itertools.islice(samples, _BLOCK)), [])
         tasks = ((len(some), (parcel, some)) for some in blocks)
         try:
-            for count, part in submitted(submit, _gather_elsewhere, tasks):
+            for count, part in submitted(submit, _gather_elsewhere, tasks, StatsFile):
                 for where, why in part.skipped:
                     source.skip(where, why)
                 done, taken = merge_files([done, part]), taken + count
@@ -365,9 +363,6 @@ def _taken_over(folder: Path) -> tuple[Work, Sequence[str]]:
     return replace(bare, model=model, data_dir=bare.data_dir or folder), libraries
 
 
-_PATIENCE = 1.2  # seconds that workers have to keep what they did; for a signal two are all there are
-
-
 class _Workers:
     """Worker processes; none is left at the end."""
 
@@ -380,12 +375,9 @@ class _Workers:
 
     def start(self, folder: Path, number: int) -> None:
         """Starts one of them, on its share of the task in a folder."""
-        context = multiprocessing.get_context("spawn")
         with interrupts.held_back():
-            ours, theirs = context.Pipe(duplex=False)
-            process = context.Process(target=_work, args=(folder, number, theirs))
-            with interrupts.kept_from_children():  # from their start: they import for a second
-                process.start()
+            ours, theirs = multiprocessing.Pipe(duplex=False)
+            process = children.spawned(str(folder), _work, folder, number, theirs)
             theirs.close()
             self._running[ours] = process
             self._stack.enter_context(interrupts.child(process))
@@ -414,13 +406,7 @@ class _Workers:
 
     def __exit__(self, *error: object) -> None:
         with interrupts.held_back(), self._stack:
-            for process in self._running.values():
-                process.terminate()
-            end = time.monotonic() + _PATIENCE
-            for process in self._running.values():
-                process.join(max(0.0, end - time.monotonic()))
-                process.kill()
-                process.join()
+            children.end(self._running.values())
 
 
 _NOT_BEGUN = -1
@@ -466,9 +452,6 @@ def check_main(workers: int) -> None:
 
 def _work(folder: Path, number: int, pipe: Connection) -> None:
     """A worker process."""
-    interrupts.end_with_parent(_PATIENCE)
-    tempfile.tempdir = str(folder)  # which the parent removes, however this ends
-    steady_heap()
     with contextlib.suppress(KeyboardInterrupt), pipe:  # what was done is kept
         pipe.send(0)
         try:

@@ -13,6 +13,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from onnxq.base import children
+
 
 def main(words: Sequence[str]) -> int:
     """Checks the models one after another; the worst exit code."""
@@ -40,7 +42,7 @@ def _found(path: str) -> list[str]:
 
 
 def _check(model: str, flags: Sequence[str], folder: Path | None, number: int) -> int:
-    command = [sys.executable, "-P", "-m", "onnxq", "check", *flags, "--", model]
+    command = [*children.command("onnxq"), "check", *flags, "--", model]
     if folder is None:
         return _code(subprocess.run(command, check=False))
     log = folder / f"{number}.{Path(model).stem}.sarif"

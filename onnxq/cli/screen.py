@@ -19,6 +19,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.text import Text
 
 from onnxq.base.errors import UserError
+from onnxq.base.escapes import obeyed_by_none, visible
 from onnxq.base.plain import to_json
 from onnxq.base.progress import Observer
 from onnxq.base.shown import cut as cut  # which the pages ask for here
@@ -33,11 +34,6 @@ _SOON = 2.0
 _LABELS = 13  # columns of the labels on the left
 
 
-def printable(text: str) -> str:
-    """Text of the user's files without control characters, which a terminal would obey."""
-    return "".join(char if char.isprintable() or char == "\n" else "?" for char in text)
-
-
 @dataclass(frozen=True, slots=True)
 class _Line:
     text: str
@@ -45,6 +41,7 @@ class _Line:
     style: str = ""
     label: str = ""
     wrap: bool = True
+    lines: bool = False
 
 
 @dataclass(slots=True)
@@ -65,13 +62,13 @@ class Page:
         """A line over everything that leaves something open."""
         self.lines.append(_Line(text, 0, "bold yellow"))
 
-    def section(self, label: str, text: str, style: str = "") -> None:
-        """Opens a section."""
-        self.lines.append(_Line(text, _LABELS, style, label))
+    def section(self, label: str, text: str, style: str = "", *, lines: bool = False) -> None:
+        """Opens a section; `lines`: where the text has line ends, they are no name's."""
+        self.lines.append(_Line(text, _LABELS, style, label, lines=lines))
 
-    def entry(self, text: str, level: int = 1, style: str = "") -> None:
-        """A line of the section."""
-        self.lines.append(_Line(text, _LABELS + 2 * level, style))
+    def entry(self, text: str, level: int = 1, style: str = "", *, lines: bool = False) -> None:
+        """A line of the section, or several."""
+        self.lines.append(_Line(text, _LABELS + 2 * level, style, lines=lines))
 
     def plain(self, text: str, level: int = 1, style: str = "") -> None:
         """A line without a section."""
@@ -148,12 +145,12 @@ class Screen:
         """Prints an error."""
         for word, text, style in (("error", message, "bold red"), ("hint", hint, "bold")):
             if text:
-                _write(self._errors, Text.assemble((f"{word}: ", style), printable(text)))
+                _write(self._errors, Text.assemble((f"{word}: ", style), visible(text, kept="\n")))
 
     def note(self, text: str) -> None:
         """Prints what the user may not expect, on standard error."""
         if not self.quiet:
-            _write(self._errors, Text.assemble(("note: ", "bold yellow"), printable(text)))
+            _write(self._errors, Text.assemble(("note: ", "bold yellow"), visible(text)))
 
     def traceback(self, text: str) -> None:
         """Prints a traceback, with -v."""
@@ -235,7 +232,7 @@ def write_json(document: Any) -> None:
     """Writes a JSON document to standard output; a closed pipe is no error."""
     text = json.dumps(to_json(document), indent=1, allow_nan=False)  # ASCII, whatever the terminal takes
     with _open_pipe(sys.stdout):
-        print(text, flush=True)
+        print(text.replace("##", "#\\u0023"), flush=True)  # which only stands in strings
 
 
 def _console(file: TextIO) -> Console:
@@ -272,12 +269,12 @@ def _write(console: Console, text: Text) -> None:
     with _open_pipe(console.file):  # type: ignore[arg-type]
         with console.capture() as captured:
             console.print(text, soft_wrap=True)
-        console.file.write(captured.get())
+        console.file.write(obeyed_by_none(captured.get()))
         console.file.flush()
 
 
 def _laid_out(line: _Line, width: int) -> Iterator[Text]:
-    text = printable(line.text)
+    text = visible(line.text, kept="\n" if line.lines else "")
     left = f"  {line.label}".ljust(line.indent) if line.label else " " * line.indent
     hang = " " * (line.indent + 2) if line.indent else ""
     if not line.wrap:

@@ -19,7 +19,8 @@ from onnxq.base.errors import UserError
 from onnxq.base.escapes import escaped
 from onnxq.graph.constants import external_range, tensor_bytes
 from onnxq.graph.external import externalize
-from onnxq.graph.load import read, tensors
+from onnxq.graph.load import tensors
+from onnxq.graph.rooted import is_external, read_beside
 
 # Protobuf's limit is 2 GiB; beyond this the weights go into a file of their own.
 _INLINE_LIMIT = 1_800_000_000
@@ -219,11 +220,9 @@ def _staged(folder: Path) -> Iterator[Path]:
 
 def _holds_weights_of(model: Path, path: Path) -> bool:
     """Whether a file is external data of a model, which would be lost with it."""
-    return any(
-        external_range(tensor, model.parent)[0].samefile(path)
-        for tensor in tensors(read(model).graph)
-        if tensor.data_location == onnx.TensorProto.EXTERNAL
-    )
+    proto, folder = read_beside(model)
+    held = filter(is_external, tensors(proto.graph))
+    return any(external_range(tensor, folder)[0].samefile(path) for tensor in held)
 
 
 def _is_ours(path: Path, record: Path, *, listed: bool = False) -> bool:

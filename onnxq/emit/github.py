@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from onnxq.base.escapes import visible
 from onnxq.checks.finding import Finding
 from onnxq.emit.sarif import in_words
 
@@ -21,9 +22,9 @@ def annotated(findings: Sequence[Finding], model: Path) -> Iterator[str]:
         model: the file that they are of.
     """
     for one in findings:
-        text = "\n".join(filter(None, (in_words(one), one.command)))
-        title = _escaped(f"onnxq {one.check}", _IN_PROPERTY)
-        file = _escaped(model.as_posix(), _IN_PROPERTY)
+        text = visible("\n".join(filter(None, (in_words(one), one.command))), kept="\n")
+        title = _escaped(visible(f"onnxq {one.check}"), _IN_PROPERTY)
+        file = _escaped(visible(model.as_posix()), _IN_PROPERTY)
         yield f"::{_LEVELS[one.severity]} file={file},title={title}::{_escaped(text, _IN_TEXT)}"
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from onnxq.base.escapes import visible
 from onnxq.base.plain import to_json
 from onnxq.base.version import VERSION
 from onnxq.checks.finding import Finding
@@ -73,7 +74,7 @@ def _result(finding: Finding, rule: int, place: dict[str, str]) -> dict[str, Any
         "ruleId": finding.check,
         "ruleIndex": rule,
         "level": finding.severity,
-        "message": {"text": in_words(finding)},
+        "message": {"text": visible(in_words(finding), kept="\n")},
         "locations": [where],
         "partialFingerprints": {"primaryLocationLineHash": hashlib.sha256(same.encode()).hexdigest()[:16]},
         "properties": {name: to_json(getattr(finding, name)) for name in _PROPERTIES},

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from onnxq.base.errors import UserError
+from onnxq.base.escapes import in_one_line
 from onnxq.base.plain import to_json
 from onnxq.emit import files
 
@@ -106,9 +107,5 @@ def _cell(value: Any) -> str:
         return repr(float(value) if isinstance(value, float) else value)  # not numpy's repr
     if isinstance(value, Mapping | tuple | list) or dataclasses.is_dataclass(value):
         value = json.dumps(to_json(value), ensure_ascii=False, allow_nan=False)
-    text = "".join(map(_plain, str(value)))
+    text = in_one_line(str(value))
     return f"'{text}" if text.lstrip().startswith(_FORMULA) else text
-
-
-def _plain(char: str) -> str:
-    return char if char.isprintable() else char.encode("unicode_escape", "backslashreplace").decode("ascii")

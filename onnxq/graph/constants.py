@@ -85,8 +85,13 @@ def tensor_bytes(tensor: onnx.TensorProto) -> int:
     return count * (dtype.itemsize if dtype is not None else 0)
 
 
-def external_range(tensor: onnx.TensorProto, data_dir: Path) -> tuple[Path, int, int]:
+def external_range(tensor: onnx.TensorProto, data_dir: Path, *others: Path) -> tuple[Path, int, int]:
     """Where a tensor's external data is.
+
+    Args:
+        tensor: the tensor.
+        data_dir: the folder that the location is relative to.
+        others: further folders to which a link may lead.
 
     Returns:
         The file, the offset and the length in bytes.
@@ -118,9 +123,9 @@ def external_range(tensor: onnx.TensorProto, data_dir: Path) -> tuple[Path, int,
             f"{said} is at {location!r}, outside the model's folder",
             hint="keep the data file in the model's folder and save the model again with onnx.save",
         )
-    root = Path(os.path.realpath(data_dir))
-    path = Path(os.path.realpath(root / location))
-    if not path.is_relative_to(root):
+    roots = [Path(os.path.realpath(folder)) for folder in (data_dir, *others)]
+    path = Path(os.path.realpath(roots[0] / location))
+    if not any(path.is_relative_to(root) for root in roots):
         raise UserError(
             f"{said} is a link out of the model's folder: {location!r}",
             hint="replace the link by the file itself",

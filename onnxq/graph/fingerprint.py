@@ -11,7 +11,8 @@ import onnx
 
 from onnxq.base.errors import UserError
 from onnxq.graph.constants import external_range
-from onnxq.graph.load import read, tensors
+from onnxq.graph.load import tensors
+from onnxq.graph.rooted import is_external, read_beside
 
 _CHUNK = 1 << 20
 
@@ -33,9 +34,9 @@ def fingerprint(model: str | os.PathLike[str] | onnx.ModelProto, *statements: An
     path = Path(model)
     try:
         _update(digest, path, 0, path.stat().st_size)
-        for tensor in tensors(read(path).graph):
-            if tensor.data_location == onnx.TensorProto.EXTERNAL:
-                _update(digest, *external_range(tensor, path.parent))
+        proto, folder = read_beside(path)
+        for tensor in filter(is_external, tensors(proto.graph)):
+            _update(digest, *external_range(tensor, folder))
     except OSError as error:
         raise UserError(f"cannot read {error.filename!r}: {error.strerror}") from error
     return digest.hexdigest()

@@ -12,6 +12,7 @@ from onnxq.graph import load as loading
 from onnxq.graph.export import Exporter
 from onnxq.graph.infer import Symbols, assign_types, follows_few
 from onnxq.graph.refine import refine_shapes
+from onnxq.graph.rooted import read_beside
 from onnxq.graph.topology import Topology
 from onnxq.graph.type_variables import spread_types
 from onnxq.graph.types import Dim, Shape, set_inputs, shape_of
@@ -45,7 +46,8 @@ class Model(Topology):
             loading.check(source, "the model", stripped=stripped)
             return cls(source, None, None)
         path = Path(source)
-        return cls(loading.read(path, stripped=stripped), path, path.parent)
+        proto, folder = read_beside(path, stripped=stripped)
+        return cls(proto, path, folder)
 
     def infer_shapes(self) -> None:
         """Infers dtype and shape of every tensor: ONNX's own inference, and what it leaves open beside it."""

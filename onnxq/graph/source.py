@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-from onnx import inliner, numpy_helper
-
-from onnxq.base.errors import UserError
+from onnx import numpy_helper
 
 _A = onnx.AttributeProto
 _CONSTANT_FORMS = {
@@ -23,44 +21,6 @@ def copy_model(model: onnx.ModelProto) -> onnx.ModelProto:
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     return copy
-
-
-def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A model whose nodes are no calls of its own functions; the model itself where it has none.
-
-    Raises:
-        UserError: a function calls itself, by way of others too, or cannot be put where it is called.
-    """
-    if not model.functions:
-        return model
-    try:
-        return inliner.inline_local_functions(_with_defaults(model))
-    except Exception as error:  # classes of onnx's C++ part without a common base
-        raise UserError(
-            f"the model's own functions cannot be put where they are called: {error}",
-            hint="export the model again without functions of its own",
-        ) from error
-
-
-def _with_defaults(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model whose calls have the attributes that functions have by default: the inliner forgets them."""
-    defaults = {
-        (one.domain, one.name, getattr(one, "overload", "")): one.attribute_proto
-        for one in model.functions
-        if one.attribute_proto
-    }
-    if not defaults:
-        return model
-    model = copy_model(model)
-    todo: list[onnx.GraphProto | onnx.FunctionProto] = [model.graph, *model.functions]
-    while todo:
-        for node in todo.pop().node:
-            given = {attribute.name for attribute in node.attribute}
-            called = (node.domain, node.op_type, getattr(node, "overload", ""))
-            node.attribute.extend(one for one in defaults.get(called, ()) if one.name not in given)
-            todo += [attribute.g for attribute in node.attribute if attribute.HasField("g")]
-            todo += [graph for attribute in node.attribute for graph in attribute.graphs]
-    return model
 
 
 def without_graph(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -10,9 +10,9 @@ import onnx
 from onnx import numpy_helper
 
 from onnxq.base import interrupts
-from onnxq.graph.constants import SourceValues, external_range, tensor_bytes
+from onnxq.graph.constants import SourceValues, tensor_bytes
 from onnxq.graph.load import tensors
-from onnxq.graph.source import copy_model
+from onnxq.graph.rooted import ROOT, is_external, refer
 
 LARGE = 1 << 29
 """Bytes of weights from which a model counts as large."""
@@ -20,10 +20,6 @@ LARGE = 1 << 29
 # Smaller constants stay in memory.
 _MIN_BYTES = 1 << 20
 _ALIGN = 4096
-
-# External data is found relative to one folder: the only one that holds both the user's files and
-# temporary ones.
-_ROOT = Path("/")
 
 
 def weight_bytes(model: onnx.ModelProto) -> int:
@@ -33,14 +29,13 @@ def weight_bytes(model: onnx.ModelProto) -> int:
 
 def is_large(model: onnx.ModelProto) -> bool:
     """Whether a model has external weights so large that new ones are to be kept in a file."""
-    external = any(t.data_location == onnx.TensorProto.EXTERNAL for t in tensors(model.graph))
-    return external and os.name == "posix" and weight_bytes(model) >= LARGE
+    return any(map(is_external, tensors(model.graph))) and os.name == "posix" and weight_bytes(model) >= LARGE
 
 
 class Spool:
     """A temporary file of weights; it is deleted with the last reference to this object."""
 
-    data_dir = _ROOT
+    data_dir = ROOT
 
     def __init__(self) -> None:
         self._folder = interrupts.Folder()
@@ -58,22 +53,5 @@ class Spool:
             length = file.write(inline.raw_data)
         # a new message: protobuf frees what a message held only with the message itself
         tensor = onnx.TensorProto(data_type=inline.data_type, dims=inline.dims)
-        _refer(tensor, self._path, offset, length)
-        return SourceValues(tensor, _ROOT)
-
-
-def rebased(model: onnx.ModelProto, data_dir: Path) -> onnx.ModelProto:
-    """A copy of a model that refers to its external data from the root folder, as a spool does."""
-    result = copy_model(model)
-    for tensor in tensors(result.graph):
-        if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            _refer(tensor, *external_range(tensor, data_dir))
-    return result
-
-
-def _refer(tensor: onnx.TensorProto, path: Path, offset: int, length: int) -> None:
-    tensor.data_location = onnx.TensorProto.EXTERNAL
-    del tensor.external_data[:]
-    location = path.relative_to(_ROOT).as_posix()
-    for key, value in (("location", location), ("offset", offset), ("length", length)):
-        tensor.external_data.add(key=key, value=str(value))
+        refer(tensor, self._path, offset, length)
+        return SourceValues(tensor, ROOT)

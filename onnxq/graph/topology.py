@@ -21,9 +21,12 @@ from onnxq.formats import FORMATS, NumberFormat
 from onnxq.graph import load as loading
 from onnxq.graph.free_name import free_name
 from onnxq.graph.importer import Importer
+from onnxq.graph.inlining import inlined
 from onnxq.graph.order import in_order, put_in_order
-from onnxq.graph.source import copy_model, inlined, without_graph
-from onnxq.graph.spool import Spool, is_large, rebased
+from onnxq.graph.rooted import rebased
+from onnxq.graph.short_names import with_short_names
+from onnxq.graph.source import copy_model, without_graph
+from onnxq.graph.spool import Spool, is_large
 from onnxq.graph.types import Dim, Shape, bind
 from onnxq.graph.validity import refuse_cycle
 from onnxq.graph.wiring import bodies, make_constant, sorted_nodes, tensor_shape
@@ -32,6 +35,11 @@ from onnxq.targets import DEFAULT, Target, load_target
 
 MARKS = ("float32_only", "exact_product")
 """What rules say of tensors: attributes of graphsurgeon's tensors, which stay with them."""
+
+_NO_TENSORS = {
+    "sequence_type": "a sequence", "optional_type": "optional", "map_type": "a map",
+    "sparse_tensor_type": "a sparse tensor", "opaque_type": "opaque",
+}  # fmt: skip
 
 # Folded constants of more bytes are stored once where they are equal.
 _SHARED = 1024
@@ -95,7 +103,7 @@ class Topology:
         self.folding_work = 0
         self._parts: list[Any] = []
         self.lacks: Callable[[str], bool] = load_target(DEFAULT).lacks_feature
-        proto = inlined(proto)
+        proto = with_short_names(inlined(proto))
         if not all(in_order(graph) for graph in loading.graphs(proto.graph)):
             proto = copy_model(proto)
             for graph in loading.graphs(proto.graph):
@@ -213,6 +221,30 @@ class Topology:
     def inputs(self) -> list[tuple[str, np.dtype | None, Shape | None]]:
         """Name, dtype and shape of each input of the main graph."""
         return [(t.name, t.dtype, tensor_shape(t)) for t in self.graph.inputs]
+
+    def fed(self) -> list[tuple[str, np.dtype, Shape | None]]:
+        """The same, of what data can feed.
+
+        Raises:
+            UserError: an input is no tensor, or of no known type.
+        """
+        found = []
+        for name, dtype, shape in self.inputs:
+            if dtype is None:
+                raise self._unfed(name)
+            found.append((name, dtype, shape))
+        return found
+
+    def _unfed(self, name: str) -> UserError:
+        types = {info.name: info.type for info in self.source.graph.input}
+        kind = types[name].WhichOneof("value") if name in types else None
+        if kind not in _NO_TENSORS:
+            return UserError(f"the type of input {name!r} is not known", hint="export the model again")
+        return UserError(
+            f"input {name!r} is {_NO_TENSORS[kind]}, not a tensor: TensorRT has no such inputs, "
+            "and no data feed it",
+            hint="export the model with a tensor in its place: an input for each entry",
+        )
 
     @property
     def outputs(self) -> list[tuple[str, np.dtype | None, Shape | None]]:

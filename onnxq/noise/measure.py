@@ -132,10 +132,10 @@ def _measured(
         hand_over(copy.recipe, task, Path(name))
         if submit is not None:
             parcel = Parcel.of(Path(name))
-            yield from submitted(submit, measure_of_parcel, _tasks(parcel, blocks))
+            yield from submitted(submit, measure_of_parcel, _tasks(parcel, blocks), Sums)
             return
         with Workers(workers, name) as processes:
-            yield from submitted(processes.submit, measure_elsewhere, _tasks(name, blocks), workers + 1)
+            yield from submitted(processes.submit, measure_elsewhere, _tasks(name, blocks), Sums, workers + 1)
 
 
 def _tasks(where: object, blocks: Iterator[tuple[int, Block]]) -> Iterator[tuple[Block, tuple[Any, ...]]]:

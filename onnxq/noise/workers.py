@@ -5,17 +5,13 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import queue
-import tempfile
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from typing import Any
 
-from onnxq.base import interrupts
+from onnxq.base import children, interrupts
 from onnxq.base.errors import OnnxqError, UserError
-from onnxq.base.heap import steady_heap
-
-_PATIENCE = 1.2  # seconds until those that do not end are killed
 
 
 class Workers:
@@ -36,13 +32,10 @@ class Workers:
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Workers:
-        context = multiprocessing.get_context("spawn")
         for _ in range(self._count):
             with interrupts.held_back():
-                ours, theirs = context.Pipe()
-                process = context.Process(target=_serve, args=(theirs, self._folder))
-                with interrupts.kept_from_children():
-                    process.start()
+                ours, theirs = multiprocessing.Pipe()
+                process = children.spawned(self._folder, _serve, theirs)
                 theirs.close()
                 self._processes.append(process)
                 self._connections.append(ours)
@@ -75,22 +68,14 @@ class Workers:
     def __exit__(self, *error: object) -> None:
         with interrupts.held_back(), self._stack:
             self._threads.shutdown(wait=False, cancel_futures=True)
-            for process in self._processes:
-                process.terminate()
-            for process in self._processes:
-                process.join(_PATIENCE)
-                process.kill()
-                process.join()
+            children.end(self._processes)
             self._threads.shutdown()
             for connection in self._connections:
                 connection.close()
 
 
-def _serve(connection: Connection, folder: str) -> None:
+def _serve(connection: Connection) -> None:
     """A worker process."""
-    interrupts.end_with_parent(_PATIENCE)
-    tempfile.tempdir = folder
-    steady_heap()
     with contextlib.suppress(KeyboardInterrupt, EOFError, OSError), connection:
         while True:
             work, args = connection.recv()

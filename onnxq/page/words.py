@@ -6,7 +6,7 @@ import math
 import os
 from urllib.parse import quote
 
-from onnxq.base import shown
+from onnxq.base import escapes, shown
 
 _LONGEST = 160
 
@@ -14,10 +14,8 @@ counted, within, within_db = shown.count, shown.within, shown.within_db
 
 
 def visible(text: str) -> str:
-    """A text without characters that are not seen or that turn others around: each as its code."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c in "\n\t" else f"\\u{{{ord(c):x}}}" for c in text)
+    """A text whose characters are all seen: others as their codes."""
+    return escapes.visible(text, lambda char: f"\\u{{{ord(char):x}}}", kept="\n\t")
 
 
 def tail(name: str, width: int = _LONGEST) -> str:

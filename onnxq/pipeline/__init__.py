@@ -130,7 +130,7 @@ def quantize(
     *,
     layers: Sequence[LayerRule] = (),
     state: str | os.PathLike[str] | None = None,
-    executor: Executor | None = None,
+    executor: Executor | Callable[[], Executor] | None = None,
     submit: Submit | None = None,
     ready: Callable[[Result], object] = lambda result: None,
     observe: Observer | None = None,
@@ -149,7 +149,8 @@ def quantize(
         layers: what is different for some layers, see `onnxq.options.config`.
         state: a file that keeps what is measured for the goal: a call that was interrupted goes on there.
         executor: what measures for the goal in the place of `workers`: an object whose `submit(function,
-            *arguments)` answers an object with `result()`, of `concurrent.futures` or Dask.
+            *arguments)` answers an object with `result()`, of `concurrent.futures` or Dask; or a function
+            that makes one, which is asked again where one is broken.
         submit: the same by its `submit` alone.
         ready: a function that gets the result as soon as the model is final, before the errors of its layers
             are measured, and where nothing is compiled and no goal is set before its outputs are compared. If
@@ -245,7 +246,7 @@ def sensitivity(
     *,
     layers: Sequence[LayerRule] = (),
     state: str | os.PathLike[str] | None = None,
-    executor: Executor | None = None,
+    executor: Executor | Callable[[], Executor] | None = None,
     submit: Submit | None = None,
     observe: Observer | None = None,
     **options: Unpack[SensitivityOptions],
@@ -382,7 +383,7 @@ def calibrate(
     output: str | os.PathLike[str],
     *,
     force: bool = False,
-    executor: Executor | None = None,
+    executor: Executor | Callable[[], Executor] | None = None,
     observe: Observer | None = None,
     **options: Unpack[CalibrateOptions],
 ) -> StatsFile:

@@ -255,12 +255,7 @@ def opened_with(source: ModelSource, stated: Inputs) -> tuple[Model, list[InputS
         if name not in symbols:
             raise unknown_name("dynamic dimension", name, sorted(symbols))
     model.bind_dims(stated.assume or {})
-    specs = []
-    for name, dtype, shape in model.inputs:
-        if dtype is None:
-            raise UserError(f"the type of input {name!r} is not known")
-        specs.append(InputSpec(name, dtype, shape))
-    return model, specs
+    return model, [InputSpec(*one) for one in model.fed()]
 
 
 def _as_trained(model: Model, specs: Sequence[InputSpec]) -> AsTrained:

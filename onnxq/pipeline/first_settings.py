@@ -13,7 +13,7 @@ from typing import Any
 
 from onnxq.base import door
 from onnxq.base.errors import UserError
-from onnxq.base.escapes import escaped
+from onnxq.base.escapes import escaped, visible
 from onnxq.base.plain import DocumentPart
 from onnxq.base.progress import Observer, told
 from onnxq.base.shown import Shown, Words
@@ -232,8 +232,7 @@ def _string(text: str) -> str:
 
 
 def _comment(text: str) -> list[str]:
-    plain = "".join(char if char.isprintable() else "?" for char in text)
-    return [f"# {line}" for line in textwrap.wrap(plain, _WIDTH, break_on_hyphens=False)]
+    return [f"# {line}" for line in textwrap.wrap(visible(text), _WIDTH, break_on_hyphens=False)]
 
 
 def _relative(path: Path, folder: Path) -> str:

@@ -18,6 +18,7 @@ from onnxq.base import remarks
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.plain import extended
 from onnxq.base.progress import Observer, told
+from onnxq.base.shown import counted
 from onnxq.base.time_limit import TimeLimit
 from onnxq.base.usage import cpu_seconds, peak_memory_mb
 from onnxq.base.version import VERSION
@@ -36,12 +37,14 @@ from onnxq.graph.deciders import freeze_hint
 from onnxq.graph.dense import densify
 from onnxq.graph.fingerprint import fingerprint
 from onnxq.graph.float32 import has_other_floats, speaks_bfloat16
+from onnxq.graph.inlining import inlining
 from onnxq.graph.load import ModelSource
 from onnxq.graph.lower import lower_opset
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import PairIndex
 from onnxq.graph.past import Lengths, caches, lengths
 from onnxq.graph.runnable import runnable_part
+from onnxq.graph.short_names import LONGEST, long_names
 from onnxq.graph.types import bind
 from onnxq.graph.unquantized import QUANTIZED, centre_codes, unquantized, without_pairs
 from onnxq.graph.upgrade import BLOCKS, upgrade, withdrawn
@@ -474,9 +477,7 @@ class Job:
     def input_specs(self) -> list[InputSpec]:
         """The inputs, as data must fit them."""
         specs = []
-        for name, dtype, shape in self.model.inputs:
-            if dtype is None:
-                raise UserError(f"the type of input {name!r} is not known")
+        for name, dtype, shape in self.model.fed():
             bound = tuple(self.model.assumed.get(d, d) if isinstance(d, str) else d for d in shape or ())
             specs.append(InputSpec(name, dtype, bound if shape is not None else None))
         return named(specs, self.data_names)
@@ -567,6 +568,13 @@ class Job:
         model = self.model if inserted is None else inserted
         for note in deciding_inputs(model):
             remarks.remark(note)
+        for note in inlining(model.source).notes():
+            remarks.remark(note)
+        if names := long_names(model.source):
+            remarks.remark(
+                f"{counted(len(names), 'name')} of nodes or tensors longer than {LONGEST} bytes, "
+                "which TensorRT refuses: what is written has shorter ones"
+            )
         for entry in plugin_nodes(model, self.target):
             remarks.remark(f"{entry.node} ({entry.op}): {entry.reason}; {entry.advice}")
         left = frozenset(str(node.name) for graph in model.graphs() for node in graph.nodes)

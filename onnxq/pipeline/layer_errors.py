@@ -26,8 +26,8 @@ from onnxq.documents.layer_errors import ChannelDrawn, LayerErrors, lines_of
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.report import Report
 from onnxq.graph.external import externalize
-from onnxq.graph.load import read
 from onnxq.graph.model import Model
+from onnxq.graph.rooted import read_beside
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.pipeline.building import Finished
 from onnxq.pipeline.job import Job
@@ -201,7 +201,7 @@ def _stage(source: Path | onnx.ModelProto | Model, folder: Path) -> Stage:
     if isinstance(source, Model):
         proto, path, data_dir = source.to_proto(), source.path, source.data_dir
     elif isinstance(source, Path):
-        proto, path, data_dir = read(source), source, source.parent
+        (proto, data_dir), path = read_beside(source), source
     else:
         proto, path, data_dir = source, None, None
     if weight_bytes(proto) <= _HEAVY:

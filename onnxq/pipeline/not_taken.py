@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
+import onnx
 
 from onnxq.checks.lint import lint_pairs
 from onnxq.documents.changes import NotTaken
@@ -100,7 +101,7 @@ def _refusals(node: Node, target: Target) -> list[tuple[str, str]]:
     if node.domain:
         return [(f"{name} is no operator of ONNX or {target.title}", advice)]
     if not node.is_defined:
-        return [(f"{node.op} is no operator of ONNX opset {node.opset}", advice)]
+        return [(f"{node.op} is no operator of ONNX opset {node.opset}{_first_opset(node)}", advice)]
     if node.op in target.unsupported:
         return [(f"{target.title} does not take {node.op}", advice)]
     return [
@@ -108,6 +109,16 @@ def _refusals(node: Node, target: Target) -> list[tuple[str, str]]:
         for name, has in needs(node).items()
         if name in target.lacks
     ]
+
+
+def _first_opset(node: Node) -> str:
+    """From which later opset on ONNX has an operator, where it has."""
+    known = [
+        schema.since_version
+        for schema in onnx.defs.get_all_schemas_with_history()
+        if schema.name == node.op and schema.domain == ""
+    ]
+    return f": ONNX has it from opset {min(known)} on" if known and min(known) > node.opset else ""
 
 
 def _later(feature: str) -> str:

@@ -73,6 +73,7 @@ class Sanitizing:
             UserError: what the user states of the model cannot be.
             Fault: the model is another one whatever is left out.
         """
+        self._check_functions(model)
         while True:
             try:
                 with ort.made_up():
@@ -91,6 +92,20 @@ class Sanitizing:
                 return model, report
             del model  # two large ones would be in memory at a time
             model = self._fresh()
+
+    def _check_functions(self, model: Model) -> None:
+        """Refuses a model whose own functions are not what onnxruntime runs in their place."""
+        if self._whole is None or not model.source.functions:
+            return
+        try:
+            with ort.made_up():
+                self._whole.compare(model, "inline", exact=False)
+        except Differs as error:
+            raise UserError(
+                "the model's own functions are not what onnxruntime runs: "
+                f"with them put where they are called, {error}",
+                hint="a function may have the name of an operator that onnxruntime has: give it another one",
+            ) from error
 
     def _attempt(self, model: Model, whole: WholeModel | None, limit: int | None = None) -> RewriteReport:
         """Runs the rules; once more after sizes that changes rely on are written into the inputs."""

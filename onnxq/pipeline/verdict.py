@@ -198,15 +198,14 @@ def against_fp16(
     """
     over = gpus_named(gpu)
     opened = Model.open(model)
-    quantized = onnx.load(model)
-    if not any(node.op_type in QDQ for node in quantized.graph.node):
+    if not any(node.op_type in QDQ for node in opened.source.graph.node):
         return Verdict(NO_LAYERS, form)
     formats = PairIndex.of(opened).formats
     if trt.installed() is None:
         return Verdict(trt.compile_engine(model).reason, form, format=in_words(formats))
     dynamic = {name for name, _, shape in opened.inputs if not all(isinstance(d, int) for d in shape or "?")}
     usual = {name: profile for name, profile in (profiles or {}).items() if name in dynamic}
-    float_model = Model.open(unquantized(quantized))
+    float_model = Model(unquantized(opened.source, opened.data_dir), None, opened.data_dir)
     plain = plain_of(float_model, io=False, profiles=usual)
     if plain.proto is None:
         return Verdict(plain.why, form, format=in_words(formats))
@@ -224,7 +223,7 @@ def against_fp16(
             int8, fp16 = trt.compile_engines([model, path], sm=sm, profiles=usual)
         else:
             int8 = trt.Engine("compiled", "", "", sm)  # compiled below, with fixed sizes
-    return verdict_of(plain, fp16, int8, quantized, QuantPlan(layers=products), form, over)
+    return verdict_of(plain, fp16, int8, opened.source, QuantPlan(layers=products), form, over)
 
 
 def having(formats: Iterable[NumberFormat], over: Sequence[Gpu]) -> tuple[Gpu, ...]:

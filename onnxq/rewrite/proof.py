@@ -38,6 +38,7 @@ BY_DEFINITION = Reason("by-definition", "compared in ONNX's reference evaluator"
 """How a proof says that onnxruntime had no part in it."""
 
 _NEVER_RUNS, _DOES_NOT_RUN = "original-does-not-run", "replacement-does-not-run"
+_TOO_LARGE = "too-large-to-be-run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +176,8 @@ def _sampled(
     try:
         free = sampling.is_free(inputs, assumed)
         for sizes in sampling.bindings(inputs, assumed):
+            if run.is_too_large(inputs, sizes):
+                continue
             # sizes that do not fit each other mostly: all other inputs of them would be in vain
             if free and run.bindings == 0 and not run.any_runs(sampling.probes(inputs, sizes, small=small)):
                 continue
@@ -188,7 +191,7 @@ def _sampled(
                 nan=claim.tries_nan,
             )
             samples = _spoken_of(claim, samples)
-            if run.agree_all(list(itertools.islice(samples, _FEW_INPUTS if few else None))):
+            if run.agree_all(itertools.islice(samples, _FEW_INPUTS if few else None)):
                 run.bindings += 1
                 roomy = sizes
             if run.bindings == (_FEW_BINDINGS if few else _ENOUGH_BINDINGS):
@@ -201,7 +204,7 @@ def _sampled(
         if inputs and not few and roomy is not None:
             numbers = mined(snippet)
             samples = sampling.mined_feeds(inputs, roomy, numbers, small=small)
-            run.agree_all(list(_spoken_of(claim, samples)))
+            run.agree_all(_spoken_of(claim, samples))
             if free:
                 beside = numbers.sizes[:1] if is_local(snippet) else numbers.sizes
                 # of nothing onnxruntime's own operators write no output, or divide by 0 and crash
@@ -262,7 +265,14 @@ class _Comparison:
         self._reset()
         return self
 
-    def agree_all(self, samples: Sequence[Feeds]) -> bool:
+    def is_too_large(self, inputs: SnippetInputs, sizes: sampling.Binding) -> bool:
+        """Whether samples of some sizes would take more memory than what is made up may."""
+        why = ort.too_large(sampling.bytes_of(inputs, sizes))
+        if why:
+            self.never = Proof("unproven", why=Reason(_TOO_LARGE, why, "onnxq"))
+        return bool(why)
+
+    def agree_all(self, made: Iterable[Feeds]) -> bool:
         """Whether the original runs on any of several inputs; where it does the replacement gives the same.
 
         Where each sample of a batch is computed alone, they are one batch.
@@ -270,8 +280,12 @@ class _Comparison:
         Raises:
             _Decided: it does not, or one of them does not end.
         """
-        stack = self._stacks and len(samples) > 1
-        if stack and sum(array.size for feeds in samples for array in feeds.values()) <= _MAX_BATCH:
+        rest = iter(made)
+        samples, elements = list[Feeds](), 0
+        while elements <= _MAX_BATCH and (feeds := next(rest, None)) is not None:
+            samples.append(feeds)
+            elements += sum(array.size for array in feeds.values())
+        if self._stacks and len(samples) > 1 and elements <= _MAX_BATCH:
             try:
                 before = batch.run(self._before, samples)
                 after = batch.run(self._after, samples)
@@ -282,7 +296,8 @@ class _Comparison:
                 for results in zip(samples, before, after, truths, strict=True):
                     self._judge(*results, swapped)
                 return True
-        ran = [self.agree(feeds) for feeds in samples]  # all of them, also behind one that runs
+        # all of them, also behind one that runs; large ones one at a time
+        ran = [self.agree(feeds) for feeds in itertools.chain(samples, rest)]
         return any(ran)
 
     def any_runs(self, samples: Iterable[Feeds]) -> bool:

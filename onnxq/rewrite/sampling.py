@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import ml_dtypes
@@ -113,6 +114,13 @@ def mined_bindings(
             if max(counts) <= _MAX_MINED and spent + sum(counts) <= _MAX_MINED_TOTAL:
                 spent += sum(counts)
                 yield binding
+
+
+def bytes_of(inputs: SnippetInputs, sizes: Binding) -> dict[str, int]:
+    """How many bytes each input takes, before it is made."""
+    return {
+        name: dtype.itemsize * math.prod(dims) for (name, dtype, _), dims in zip(inputs, sizes, strict=True)
+    }
 
 
 def largest_dynamic(inputs: SnippetInputs, sizes: Binding) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ import onnx
 from onnxq.base.plain import DocumentPart
 from onnxq.graph.constant_part import constant_part
 from onnxq.graph.deciders import deciding_inputs
+from onnxq.graph.inlining import inlining
 from onnxq.graph.load import graphs
 from onnxq.graph.loops import has_loop
 from onnxq.graph.model import Model
@@ -117,7 +119,9 @@ class WholeModel:
         self._fixed = dict(fixed or {})
         self._loads = False  # whether a rewritten model must load although the original was not run
         self._stated = stated
-        self._source = model.source
+        # what onnxruntime takes functions of other opsets for is not what they are
+        found = inlining(model.source)
+        self._source = found.model if found.converted else model.source
         self._inputs = [(n, d, s) for n, d, s in model.inputs]
         self._data_dir = model.data_dir
         self._runs: list[tuple[dict[str, np.ndarray], list[Any]]] = []  # what it was fed, and gave
@@ -282,6 +286,7 @@ class WholeModel:
         for size in _SIZES if dynamic else _SIZES[:1]:
             for batch in (2, 1) if dynamic else (1,):
                 feeds: dict[str, np.ndarray] = {}
+                held: dict[str, int] = {}
                 sizes: dict[str, int] = dict(assumed)
                 generator = np.random.default_rng(size)
                 for name, dtype, shape in self._inputs:
@@ -296,6 +301,10 @@ class WholeModel:
                         else:
                             dims.append(sizes.setdefault(dim, dim_size) if dim else dim_size)
                     if np.prod(dims, dtype=np.float64) > _MAX_ELEMENTS and dynamic:
+                        break
+                    held[name] = dtype.itemsize * math.prod(dims)
+                    if why := ort.too_large(held):
+                        self._why = why
                         break
                     feeds[name] = _values(generator, dtype, tuple(dims))
                 else:

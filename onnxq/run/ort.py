@@ -22,12 +22,14 @@ from threadpoolctl import threadpool_limits
 from onnxq.base import door, interrupts
 from onnxq.base.errors import OnnxqError, UserError
 from onnxq.base.memory_bound import memory_bound
+from onnxq.base.shown import size
 from onnxq.graph.constants import tensor_bytes
 from onnxq.graph.external import externalize
 from onnxq.graph.half import rounded, speaks_half
 from onnxq.graph.load import graphs, read, tensors
 from onnxq.graph.loops import has_loop, stoppable
 from onnxq.graph.order import insert_early
+from onnxq.graph.rooted import read_beside
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.graph.types import dtype_of, elem_type_of
 from onnxq.run.opening import SessionSettings
@@ -72,9 +74,12 @@ class Bounded(RunError):
     """A run on made-up input wanted more memory than it may have: that says nothing of the model."""
 
 
+MADE_UP = "ONNXQ_MADE_UP_MEMORY"
+"""The environment variable that states how many bytes a run on made-up input may take."""
 _MADE_UP = 1 << 31
-"""Bytes that a run on made-up input may take, beside `_TIMES` times its input: nobody knows what it wants."""
+"""The same where it states nothing: nobody knows what such a run wants. Its input may be a quarter of it."""
 _TIMES = 64
+"""A run may take so many times its input beside it: on made-up input as much again at most."""
 _LOOP_SECONDS, _MADE_UP_SECONDS = 30.0, 5.0
 """How long a model that has a Loop may run on a sample of the user's, and on made-up input."""
 LOOP_SECONDS, LOOP_MEMORY = "ONNXQ_LOOP_SECONDS", "ONNXQ_LOOP_MEMORY"
@@ -104,8 +109,29 @@ def _most(feeds: Mapping[str, Any], has_loop: bool) -> int | None:
     """How many bytes a run may take; None: as many as there are."""
     if not (_made_up.get() or has_loop):
         return None
-    most = _MADE_UP + _TIMES * sum(int(getattr(x, "nbytes", 0)) for x in feeds.values())
-    return most if _made_up.get() else door.stated(LOOP_MEMORY) or most
+    given = _TIMES * sum(int(getattr(x, "nbytes", 0)) for x in feeds.values())
+    if _made_up.get():
+        return made_up_bytes() + min(given, made_up_bytes())
+    return door.stated(LOOP_MEMORY) or _MADE_UP + given
+
+
+def made_up_bytes() -> int:
+    """How many bytes a run on made-up input may take; as many again where its input is large."""
+    return door.stated(MADE_UP) or _MADE_UP
+
+
+def too_large(held: Mapping[str, int]) -> str:
+    """Why a sample is not made up; "" where it may be. What a run takes beside its input it computes.
+
+    Args:
+        held: how many bytes each of its tensors would take, by name.
+    """
+    most = made_up_bytes() // 4
+    if sum(held.values()) <= most:
+        return ""
+    name, largest = max(held.items(), key=lambda entry: entry[1])
+    allowed = f"a made-up sample may take {size(most)} ({MADE_UP} raises that)"
+    return f"{name!r} alone takes {size(largest)}, and {allowed}"
 
 
 class Session:
@@ -464,7 +490,7 @@ def _as_defined(
     if not speaks_half(proto):
         return model, data_dir
     if isinstance(model, Path):
-        data_dir = model.parent
+        proto, data_dir = read_beside(model)
 
     def inferred(part: onnx.ModelProto, names: list[str]) -> dict[str, int]:
         try:
@@ -613,7 +639,7 @@ def _load(
             raise
     # ONNX allows it, and it changes nothing: such a model is run without names
     if isinstance(model, Path):
-        data_dir, model = model.parent, onnx.load(model, load_external_data=False)
+        model, data_dir = read_beside(model)
     return _open(_nameless(model), settings, data_dir, more)
 
 
@@ -650,7 +676,7 @@ def _inline_bytes(model: onnx.ModelProto) -> int:
 
 def _session(source: bytes | str, settings: SessionSettings, proto: onnx.ModelProto) -> Session:
     risky = settings.level != "off" and is_risky(proto)
-    most = _MADE_UP + _TIMES * weight_bytes(proto) if _made_up.get() else None
+    most = made_up_bytes() + _TIMES * weight_bytes(proto) if _made_up.get() else None
     if _made_up.get() or has_loop(proto):  # memory that onnxruntime's own threads do not get ends the process
         settings.threads = 1
     try:

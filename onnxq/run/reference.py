@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import onnx
 
+from onnxq.base.memory_bound import memory_bound
 from onnxq.graph.half import rounded, speaks_half
-from onnxq.run.ort import RunError
+from onnxq.run.ort import RunError, made_up_bytes
 
 
 class Evaluator:
@@ -53,7 +54,8 @@ class Evaluator:
             raise RunError("the time for onnx's reference evaluator is spent")
         start = time.perf_counter()
         try:
-            with np.errstate(all="ignore"), warnings.catch_warnings():
+            bound = memory_bound(made_up_bytes())
+            with bound, np.errstate(all="ignore"), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 outputs = self._evaluator.run(None, {name: feeds[name] for name in self._names})
         except Exception as error:  # as above

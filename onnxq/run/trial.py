@@ -14,7 +14,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -23,7 +22,7 @@ from typing import Any
 import onnx
 import onnxruntime
 
-from onnxq.base import interrupts
+from onnxq.base import children, interrupts
 from onnxq.base.memory_bound import bound_left
 from onnxq.base.progress import LOG
 from onnxq.base.remarks import remark
@@ -32,7 +31,7 @@ from onnxq.graph.half import speaks_half
 from onnxq.run.opening import Level, SessionSettings
 from onnxq.run.plain_words import plain
 
-_CHILD = (sys.executable or "python", "-m", "onnxq.run.trial_child")
+_CHILD = children.command("onnxq.run.trial_child")
 _LOWER: dict[Level, Level] = {"all": "extended", "extended": "basic", "basic": "off"}
 
 
@@ -131,12 +130,10 @@ def _started() -> subprocess.Popen[str]:
     global _waiting
     if _waiting is not None and _waiting[0] == os.getpid() and _waiting[1].poll() is None:
         return _waiting[1]
-    root = str(Path(__file__).resolve().parents[2])
-    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     process = subprocess.Popen(
         _CHILD,
-        cwd=root,  # -m puts the working directory on the path: not the user's
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+        cwd=Path(__file__).parent,  # it lasts: the user's folder may go
+        env=children.environment(),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -14,13 +14,12 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from onnxq.base import interrupts
+from onnxq.base import children, interrupts
 from onnxq.base.errors import Fault, UserError
 from onnxq.base.grouped import grouped
 from onnxq.base.plain import DocumentPart
@@ -43,7 +42,7 @@ __all__ = [
     "plain",
 ]
 
-_CHILD = (sys.executable, "-m", "onnxq.run.trt_child")
+_CHILD = children.command("onnxq.run.trt_child")
 _SEVERE = ("WARNING", "ERROR", "INTERNAL_ERROR")
 OLDEST = "1.7"
 """The oldest tensorrt-rtx that is asked: without a GPU, those before reject a convolution in int8."""
@@ -405,11 +404,12 @@ def _run_child(request: dict[str, Any], models: Sequence[Path], timeout: float) 
     for model in models:
         if not model.is_file():
             raise UserError(f"{model}: no such file")
-    root = str(Path(__file__).resolve().parents[2])
-    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     with interrupts.Folder() as name:
         folder = Path(name)
-        named = [_in_utf8(model.resolve(), folder / f"{place}.links") for place, model in enumerate(models)]
+        named = [
+            _in_utf8(Path(os.path.abspath(model)), folder / f"{place}.links")
+            for place, model in enumerate(models)
+        ]
         request = request | {"models": [str(model) for model in named]}
         (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
         with (folder / "stderr").open("wb") as stderr:
@@ -418,8 +418,8 @@ def _run_child(request: dict[str, Any], models: Sequence[Path], timeout: float) 
                 with interrupts.held_back():
                     process = subprocess.Popen(
                         [*_CHILD, name],
-                        cwd=name,  # -m puts the working directory on the path: not the user's
-                        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+                        cwd=name,
+                        env=children.environment(),
                         stdin=subprocess.DEVNULL,
                         stdout=subprocess.DEVNULL,
                         stderr=stderr,

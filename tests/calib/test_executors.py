@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pickle
+import signal
 import subprocess
 import sys
+import time
 import zipfile
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import onnx
@@ -19,6 +22,7 @@ import onnxq
 from onnxq.base import executors
 from onnxq.base.errors import UserError
 from onnxq.base.executors import Parcel
+from onnxq.calib import shards
 
 DIGITS = Path(__file__).parents[2] / "sample_models" / "digits"
 SAMPLES = 24
@@ -106,15 +110,113 @@ def test_what_is_lost_time_and_again_is_told_and_what_is_done_is_kept(alone: byt
     assert [one.name for one in tmp_path.iterdir()] == ["x.stats.npz"]
 
 
-def test_what_a_task_itself_raises_is_not_the_executors(tmp_path: Path) -> None:
-    class Wrong(Faulty):
-        def submit(self, work: Any, /, *args: Any) -> Future[Any]:
-            future: Future[Any] = Future()
-            future.set_exception(AttributeError("no such attribute"))
-            return future
+def test_what_a_task_itself_raises_is_not_the_executors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*args: Any) -> Any:
+        raise AttributeError("no such attribute")
 
-    with pytest.raises(AttributeError, match="no such attribute"):
-        taken(tmp_path / "x.stats.npz", executor=Wrong())
+    monkeypatch.setattr(shards, "_taken_over", fails)
+    executor = Faulty()
+    with pytest.raises(AttributeError, match="no such attribute") as caught:
+        taken(tmp_path / "x.stats.npz", executor=executor)
+    assert executor.count == 3  # of three tasks, none twice
+    assert "in _gather_elsewhere" in caught.value.__notes__[0]
+
+
+class Mortal:
+    """A pool of one process, which dies at its first task if `state` says so."""
+
+    made: ClassVar[list[ProcessPoolExecutor]] = []
+
+    def __init__(self, how: str, times: int) -> None:
+        self.how, self.left = how, times
+
+    def __call__(self) -> Any:
+        pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+        if self.left:
+            self.left -= 1
+            pool.submit(ends if self.how == "dies" else hangs)
+        self.made.append(pool)
+        return pool
+
+
+def ends() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def hangs() -> None:
+    time.sleep(600)
+
+
+@pytest.mark.parametrize("how", ["dies", "hangs"])
+def test_in_the_place_of_a_broken_executor_another_one_is_made(
+    alone: bytes, tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if how == "hangs":
+        monkeypatch.setenv(executors.SECONDS, "12")
+    make = Mortal(how, 1)
+    make.made.clear()
+    begun = time.monotonic()
+    assert taken(tmp_path / "x.stats.npz", executor=make) == alone
+    assert time.monotonic() - begun < 100
+    assert len(make.made) == 2
+    for pool in make.made:  # none is left
+        with pytest.raises(RuntimeError, match=r"shutdown|terminated"):
+            pool.submit(ends)
+
+
+def test_a_pool_that_is_broken_says_what_to_do(tmp_path: Path) -> None:
+    with Mortal("dies", 1)() as pool, pytest.raises(UserError, match="lost a task 3 times: Broken") as caught:
+        taken(tmp_path / "x.stats.npz", executor=pool)
+    assert "executor= may be a function that makes one" in caught.value.hint
+
+
+class Raising:
+    """An executor with faults of its own."""
+
+    def __init__(self, *, at_once: bool) -> None:
+        self.at_once = at_once
+
+    def submit(self, work: Any, /, *args: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_exception(RuntimeError("it was shut down"))
+        if self.at_once:
+            raise TypeError("submit takes no samples")
+        return future
+
+
+class Answering:
+    """An executor that answers with something else."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def submit(self, work: Any, /, *args: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(self.answer(work(*args)) if callable(self.answer) else self.answer)
+        return future
+
+
+@pytest.mark.parametrize(
+    ("executor", "said"),
+    [
+        (Raising(at_once=True), "lost a task 3 times: TypeError: submit takes no samples"),
+        (Raising(at_once=False), "lost a task 3 times: RuntimeError: it was shut down"),
+        (Answering(None), r"answers with None, not with what the task gave \(StatsFile\)"),
+        (Answering(b"pickled"), "answers with b'pickled', not with what the task gave"),
+        (Answering(executors.Answer(3)), "not with what the task gave"),
+        (lambda: 3, "makes 3, which has no submit"),
+        (lambda: 1 / 0, "the function that makes executors fails: ZeroDivisionError: division by zero"),
+    ],
+)
+def test_faults_of_an_executor_are_told_in_a_line(tmp_path: Path, executor: Any, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        taken(tmp_path / "x.stats.npz", executor=executor)
+
+
+def test_a_class_of_executors_makes_them(alone: bytes, tmp_path: Path) -> None:
+    assert taken(tmp_path / "x.stats.npz", executor=ThreadPoolExecutor) == alone
 
 
 def test_what_can_be_read_only_once_has_no_tasks(tmp_path: Path) -> None:
@@ -203,7 +305,7 @@ def test_a_store_is_written_once_and_read_elsewhere(alone: bytes, tmp_path: Path
 
     class Weighing(Elsewhere):
         def submit(self, work: Any, /, *args: Any) -> Future[Any]:
-            sizes.append(len(pickle.dumps(args[0])))
+            sizes.append(len(pickle.dumps(args[1])))
             written.update((file.name, file.stat().st_mtime_ns) for file in store.iterdir())
             return super().submit(work, *args)
 

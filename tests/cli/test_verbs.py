@@ -104,6 +104,36 @@ def test_an_operator_that_onnx_does_not_have(folder: Path, onnxq) -> None:
     assert [entry["reason"] for entry in report["unsupported"]] == ["Relo is no operator of ONNX opset 17"]
 
 
+@pytest.mark.parametrize(("op", "first"), [("Swish", 24), ("BitCast", 26), ("LinearAttention", 27)])
+def test_an_operator_of_a_later_opset_is_known_by_name(folder: Path, onnxq, op: str, first: int) -> None:
+    if not any(one.name == op for one in onnx.defs.get_all_schemas_with_history()):
+        pytest.skip(f"this onnx has no {op}")
+    text = f"""<ir_version: 8, opset_import: ["" : 17]>
+        net (float[1, 2] x) => (float[1, 2] y) {{ [odd] y = {op} (x) }}"""
+    onnx.save(onnx.parser.parse_model(text), folder / "net.onnx")
+    report = onnxq("sanitize", "net.onnx", "--json").json()
+    said = f"{op} is no operator of ONNX opset 17: ONNX has it from opset {first} on"
+    assert [entry["reason"] for entry in report["unsupported"]] == [said]
+
+
+@pytest.mark.parametrize(
+    ("kind", "read", "said"),
+    [
+        ("seq(float[1, 4])", "SequenceAt (s, at)", "a sequence"),
+        ("optional(float[1, 4])", "OptionalGetElement (s)", "optional"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["check", "sanitize", "quantize"])
+def test_an_input_that_is_no_tensor(folder: Path, onnxq, verb: str, kind: str, read: str, said: str) -> None:
+    text = f"""<ir_version: 8, opset_import: ["" : 18]>
+        net ({kind} s) => (float[1, 4] y) <int64 at = {{0}}> {{ t = {read}  y = Relu (t) }}"""
+    onnx.save(onnx.parser.parse_model(text), folder / "sequence.onnx")
+    ran = onnxq(verb, "sequence.onnx", *(["--calib", "calib"] if verb == "quantize" else []))
+    assert ran.code == 2
+    assert f"input 's' is {said}, not a tensor" in ran.err
+    assert "hint: export the model with a tensor in its place" in ran.err
+
+
 def test_profiles_reach_the_commands(folder: Path, onnxq) -> None:
     flags = ("--no-engine", "--profile", "x=1x32x8:4x32x8:8x32x8")
     ran = onnxq("quantize", "net.onnx", "--calib", "data.npz", *flags, "--json")

@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnxq.base.errors import UserError
 from onnxq.graph import load as loading
+from onnxq.graph.fingerprint import fingerprint
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node
 from onnxq.run import ort
@@ -361,6 +362,43 @@ def test_external_data_outside_the_folder_is_refused(tmp_path: Path, location: s
     (tmp_path / "m" / "link.bin").symlink_to(tmp_path / "w.bin")
     with pytest.raises(UserError, match=r"external data of tensor 'w'.*folder"):
         Model.open(path)
+
+
+def hub(folder: Path) -> Path:
+    """A model in a cache as model hubs have it: names are links to files that are named by their hashes."""
+    (folder / "blobs").mkdir()
+    (folder / "snapshots" / "1f").mkdir(parents=True)
+    external(folder, "m.onnx_data").rename(folder / "blobs" / "0b")
+    (folder / "blobs" / "5e").write_bytes(np.array([1, 2, 3, 4], np.float32).tobytes())
+    for name, blob in (("m.onnx", "0b"), ("m.onnx_data", "5e")):
+        (folder / "snapshots" / "1f" / name).symlink_to(Path("..", "..", "blobs", blob))
+    return folder / "snapshots" / "1f" / "m.onnx"
+
+
+def test_the_links_of_a_hub_s_cache_are_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = hub(tmp_path)
+    monkeypatch.chdir(path.parent)
+    for source in (path, Path("m.onnx")):
+        for stripped in (False, True):
+            model = Model.open(source, stripped=stripped)
+            weight = Node(model, model.graph.nodes[0]).inputs[1]
+            assert weight is not None
+            np.testing.assert_array_equal(weight.constant, np.array([1, 2, 3, 4], np.float32))
+        (given,) = ort.load(model.to_proto(), data_dir=model.data_dir).run({"x": np.ones(4, np.float32)})
+        np.testing.assert_array_equal(given, [1, 2, 3, 4])
+        assert fingerprint(source) == fingerprint(path)
+
+
+def test_of_a_hub_s_cache_only_files_beside_the_model_s_own_are_read(tmp_path: Path) -> None:
+    path = hub(tmp_path)
+    (tmp_path / "secret").write_bytes(b"\0" * 64)
+    data = path.with_name("m.onnx_data")
+    data.unlink()
+    data.symlink_to(tmp_path / "secret")
+    with pytest.raises(UserError, match="a link out of the model's folder"):
+        Model.open(path)
+    with pytest.raises(UserError, match="a link out of the model's folder"):
+        fingerprint(path)
 
 
 def test_external_data_missing_or_short(tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ NAMES = (
     "a'b\"c&amp;", "{{7*7}}{% raw %}", "${7*7}`x`", "=cmd|'/C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\t=1",
     "\x1b[31mred\x1b[0m", "\x1b]0;title\x07", "\x9b2J", "\u202egnp.exe", "\u2066a\u2069\u200f", "\u2028\u2029\ufeff",
     "a\nb\r\nc", "nul\x00nul", "\x7f\x08\x08", "n" * 2000, "javascript:alert(1)", "<!--<script>", "[red]a[/red]",
-    "\\u003cb\\u003e", "../../etc/passwd", "%s%n%x", "\U0001f600é", "a,b;c|d", "\uff1d1", "__proto__", "constructor", "toString",
+    "\\u003cb\\u003e", "../../etc/passwd", "%s%n%x", "\U0001f600é", "a,b;c|d", "\uff1d1",
+    "a\n::set-output name=b::c", "::stop-commands::x", "\r##vso[task.setvariable variable=a]b", "d ##[set-env name=e]f",
+    "__proto__", "constructor", "toString",
 )  # fmt: skip
 """What a name may hold. The last three are names of every object of JavaScript."""
 

@@ -19,10 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import hostile
+import onnx
 import pytest
 from as_read import Read
 from command import made
+from onnx import TensorProto, helper
 
+from onnxq.base.progress import LOG
+from onnxq.base.shown import Words
 from onnxq.cli.app import app
 from onnxq.emit.schemas import KINDS
 
@@ -115,10 +119,63 @@ def test_a_verb(runs: Runs, verb: str) -> None:
     print(done.screen[:3000])
     assert done.code == 2 if verb.startswith("no such") else done.code in (0, 1)
     assert "Traceback" not in done.screen
-    assert done.screen.replace("\n", "").isprintable()
+    assert is_harmless(done.screen)
     assert done.out.replace("\n", "").isascii()
+    assert not ACTS.search(done.out)
     if done.code != 2:
         assert isinstance(json.loads(done.out), dict)
+
+
+# What GitHub's runner and that of Azure Pipelines obey in a log.
+ACTS = re.compile(r"^\s*::|##\w*\[", re.MULTILINE)
+
+
+def is_harmless(printed: str) -> bool:
+    return printed.replace("\n", "").isprintable() and not ACTS.search(printed)
+
+
+def unknown(name: str) -> onnx.ModelProto:
+    """A model of an operator that nobody knows, with its domain and all else of that name."""
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node(f"{name}op", [f"{name}x"], [f"{name}y"], f"{name}node", domain=f"{name}domain")], "g",
+        [info(f"{name}x", TensorProto.FLOAT, [1, 4])], [info(f"{name}y", TensorProto.FLOAT, [1, 4])],
+    )  # fmt: skip
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid(f"{name}domain", 1)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=8)
+
+
+@pytest.mark.parametrize("name", [name for name in hostile.NAMES if "\0" not in name and "/" not in name])
+def test_findings_in_each_form(tmp_path: Path, name: str) -> None:
+    """GitHub's lines are onnxq's alone; a log of SARIF shows nothing that acts, and names the node as it is."""
+    path = tmp_path / f"{name[:90]}.onnx"
+    onnx.save(unknown(name), path)
+    plain = run("check", path, "--no-engine")
+    assert plain.code == 1
+    assert is_harmless(plain.out + plain.screen), plain
+    lines = run("check", path, "--no-engine", "--as", "github").out.splitlines()
+    assert lines
+    for line in lines:
+        assert re.match(r"::(error|warning|notice) file=[^,:]*,title=[^,:]*::", line), line
+        assert line.isprintable()
+    log = json.loads(run("check", path, "--no-engine", "--as", "sarif").out)
+    for result in log["runs"][0]["results"]:
+        assert result["message"]["text"].replace("\n", "").isprintable()
+        assert [one["fullyQualifiedName"] for one in result["locations"][0].get("logicalLocations", ())] in (
+            [],
+            [f"{name}node"],
+        )
+
+
+@pytest.mark.parametrize("name", hostile.NAMES)
+def test_logs_and_notebooks(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", LOG.name):
+        LOG.info("%s: it was left out", name)
+    assert all(line.isprintable() for line in caplog.text.splitlines())
+    assert len(caplog.text.splitlines()) == 1
+    words = Words(name, [name], [name], [[name]], [name])
+    assert words.text().replace("\n", "").isprintable()
+    assert words.html().isprintable()
 
 
 def written(runs: Runs, ending: str) -> dict[str, str]:

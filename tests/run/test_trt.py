@@ -489,6 +489,25 @@ def test_a_compiler_of_now_is_asked(monkeypatch, version):
     assert trt.installed() == f"tensorrt-rtx {version}"
 
 
+@needs_compiler
+def test_a_model_of_a_hub_s_cache_compiles(tmp_path):
+    """Its name and that of its weights are links to files that are named by their hashes."""
+    net = Net()
+    net.rng = np.random.default_rng(0)
+    net.add("MatMul", "x", net.constant(np.ones((64, 64), np.float32)), name="product")
+    model = onnx.load(net.save(tmp_path / "m.onnx", net.nodes[-1].output[0]))
+    for info in (model.graph.input[0], model.graph.output[0]):
+        info.CopyFrom(helper.make_tensor_value_info(info.name, TensorProto.FLOAT, [32, 64]))
+    blobs, names = tmp_path / "blobs", tmp_path / "snapshots"
+    blobs.mkdir()
+    names.mkdir()
+    onnx.save(model, blobs / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    for name, blob in (("m.onnx", "0b"), ("m.data", "5e")):
+        (blobs / name).rename(blobs / blob)
+        (names / name).symlink_to(Path("..", "blobs", blob))
+    assert trt.compile_engine(names / "m.onnx").status == "compiled"
+
+
 def test_messages_are_kept_once_and_with_the_users_names(model, child):
     child(
         "for s in ('INFO', 'WARNING', 'WARNING', 'ERROR'): log(s, f'{s} in a~2c~ b')\nresult(plan_bytes=None)"

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from onnxq.base.escapes import visible
 from onnxq.base.grouped import grouped
 from onnxq.checks.finding import SEVERITIES
 from onnxq.cli.options import ALL_ROWS, ChoiceFlags
@@ -70,8 +71,8 @@ def _findings(page: Page, findings: Sequence[Finding]) -> None:
     )
     printed: set[str] = set()
     for said, found in groups.items():
-        text = f"{said.op or 'the model'}: {first_lines(said.reason)}"
-        page.section(said.severity.capitalize(), text, _STYLES[said.severity])
+        text = f"{visible(said.op) or 'the model'}: {first_lines(said.reason)}"
+        page.section(said.severity.capitalize(), text, _STYLES[said.severity], lines=True)
         if said.consequence:
             page.entry(f"{said.consequence} (the engine shows it)" if said.confirmed else said.consequence)
         if said.advice:
@@ -118,6 +119,6 @@ def _compiler(page: Page, document: Checks, where: str) -> None:
         sizes = dict.fromkeys("x".join(map(str, shape)) for shape in profile)
         page.entry(f"compiled for {name} {' to '.join(sizes)}")
     for warning in engine.warnings[:FEW]:
-        page.entry(f"warning: {first_lines(warning)}", style="dim")
+        page.entry(f"warning: {first_lines(warning)}", style="dim", lines=True)
     if len(engine.warnings) > FEW:
         page.entry(f"+{len(engine.warnings) - FEW} more {where}", style="dim")

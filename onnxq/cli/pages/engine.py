@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from onnxq.base.escapes import visible
 from onnxq.cli.options import ALL_ROWS, ChoiceFlags
-from onnxq.cli.pages.words import counted, decimal, first_lines, listed, size_text
+from onnxq.cli.pages.words import counted, decimal, first_lines, in_line, listed, size_text
 from onnxq.cli.screen import Page, shorten
 
 if TYPE_CHECKING:
@@ -26,21 +27,21 @@ def engine_section(page: Page, engine: EnginePart, plan: PlanPart) -> None:
     where = f"({engine.compiler}, sm {engine.sm})"
     if engine.unread:
         page.section("Engine", f"it compiles {where}; what runs in {plan.format} is not known", "yellow")
-        page.entry(first_lines(engine.unread))
+        page.entry(first_lines(engine.unread), lines=True)
     elif engine.status == "compiled":
         page.section("Engine", f"{plan.said_to_run(engine)} {where}", "yellow" if engine.not_int8 else "")
         page.names(engine.not_int8)
         left = engine.regression
         if left is not None:
             why = f"quantized, it fails: {first_lines(left.reason)}"
-            page.entry(f"{shorten(left.node)} is left in float: {why}", 1, "yellow")
+            page.entry(f"{in_line(left.node)} is left in float: {why}", 1, "yellow", lines=True)
     elif engine.status == "failed":
         why = first_lines(engine.reason)
-        page.section("Engine", f"it does not compile {where}: {why}", "red")
+        page.section("Engine", f"it does not compile {where}: {why}", "red", lines=True)
     elif engine.status == "not-run":
-        page.section("Engine", f"not compiled: {engine.reason}")
+        page.section("Engine", f"not compiled: {engine.reason}", lines=True)
     else:
-        page.section("Engine", engine.reason)
+        page.section("Engine", engine.reason, lines=True)
 
 
 def engine_page(
@@ -70,7 +71,7 @@ def engine_page(
     if document.other is not None and document.other.reading is None:
         other = document.other.engine
         why = first_lines(other.unread or other.reason) if other else ""
-        page.section("Other", f"{document.other.model}: {why}", "red")
+        page.section("Other", f"{visible(str(document.other.model))}: {why}", "red", lines=True)
     if drawn is not None:
         page.plain(f"drawn: {drawn}, for dot -Tsvg {drawn}")
     return page
@@ -81,10 +82,10 @@ def _compiled(page: Page, document: EngineDocument, engine: Engine) -> None:
     if document.profiles_from:
         page.section("Profiles", document.profiles_from)
     if engine.status != "compiled":
-        page.section("Rejected", first_lines(engine.reason, 6), "red")
+        page.section("Rejected", first_lines(engine.reason, 6), "red", lines=True)
     elif engine.unread:
         page.section("Compiled", "its list of layers is not understood", "yellow")
-        page.entry(first_lines(engine.unread))
+        page.entry(first_lines(engine.unread), lines=True)
     for number, profiles in enumerate((engine.profiles, *engine.more)):
         which = f"profile {number}{'' if number else ', whose kernels these are'}: " if engine.more else ""
         for name, profile in profiles.items():

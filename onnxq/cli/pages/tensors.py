@@ -57,7 +57,7 @@ def tensors_page(table: TensorTable, *, full: bool) -> Page:
     _states(page, table.rows, full=full)
     _codes(page, shown)
     for lack in table.lacks:
-        page.section("Unknown", lack.replace("\n", "?"), "dim")
+        page.section("Unknown", lack, "dim")
     if table.skipped:
         page.section(
             "Left out", f"{counted(len(table.skipped), 'bad sample')}: {in_line(table.skipped[0], 100)}"

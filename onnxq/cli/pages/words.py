@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from onnxq.advice.asked import given
 from onnxq.base import shown
+from onnxq.base.escapes import visible
 from onnxq.cli.screen import shorten
 from onnxq.documents.report import Report
 
@@ -34,12 +35,14 @@ def first_few(texts: Sequence[str]) -> str:
 
 def in_line(name: str, width: int = 60) -> str:
     """A name of a model or of data in one line, cut to a width."""
-    return shorten(name.replace("\n", "?"), width)
+    return shorten(visible(name), width)
 
 
 def first_lines(text: str, count: int = 3, width: int = 300) -> str:
-    """The first lines of a text, each cut to a width, and how many more there are."""
-    lines = [line if len(line) <= width else line[:width] + "..." for line in text.strip().splitlines()]
+    """The first lines of a text, each cut to a width, and how many more there are: for `lines=True`."""
+    lines = [
+        visible(line if len(line) <= width else line[:width] + "...") for line in text.strip().splitlines()
+    ]
     rest = f"\n+{len(lines) - count} more lines (--json)" if len(lines) > count else ""
     return "\n".join(lines[:count]) + rest
 

@@ -1,0 +1,213 @@
+"""The model's own functions, put where they are called, by ONNX's rules (`onnx.inliner`).
+
+onnxruntime differs from these in two places. An operator that it knows goes before a function of that name:
+so it does here, where it is ONNX's own operator (ONNX leaves that to the runtime). And it reads a function as
+one of the model's opset, whatever the function imports: here that is what it means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import onnx
+from onnx import inliner
+
+from onnxq.base.errors import UserError
+from onnxq.graph.load import graphs
+from onnxq.graph.other_opset import NoConversion, convert
+from onnxq.graph.source import copy_model
+
+Part = onnx.GraphProto | onnx.FunctionProto
+Key = tuple[str, str, str]
+"""Domain, name and overload."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inlining:
+    """A model without calls of its own functions, as far as that goes.
+
+    Attributes:
+        model: the model; the one that was given where it has no functions.
+        hidden: functions that ONNX has an operator in the place of, which is what the model calls.
+        converted: those whose operators mean something else in the opset that they import.
+        left: those that stay functions: no conversion of what they call is known.
+    """
+
+    model: onnx.ModelProto
+    hidden: tuple[str, ...] = ()
+    converted: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+
+    def notes(self) -> Iterator[str]:
+        """What the user should know of it."""
+        for name in self.hidden:
+            yield (
+                f"the model's own function {name!r} has the name of an operator of ONNX, and is left out: "
+                "onnxruntime runs the operator; a parser may take the function"
+            )
+        for name in self.converted:
+            yield (
+                f"the model's own function {name!r} is of another opset than the model, and converted as "
+                "ONNX defines it; onnxruntime reads it as of the model's opset"
+            )
+        for name in self.left:
+            yield (
+                f"the model's own function {name!r} is of another opset than the model, and no conversion of "
+                "it is known: it stays a function; export the model with one opset"
+            )
+
+
+def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model of `inlining`.
+
+    Raises:
+        UserError: a function cannot be put where it is called.
+    """
+    return inlining(model).model
+
+
+def inlining(model: onnx.ModelProto) -> Inlining:
+    """A model whose nodes are no calls of its own functions.
+
+    Args:
+        model: the model; it is not modified. Its functions do not call themselves (`graph/validity.py`).
+
+    Raises:
+        UserError: a function cannot be put where it is called.
+    """
+    if not model.functions:
+        return Inlining(model)
+    model = copy_model(model)
+    hidden = [one for one in model.functions if _meaning(one.domain, one.name, _imports(model)) is not None]
+    for function in hidden:
+        model.functions.remove(function)
+    names = tuple(function.name for function in hidden)
+    _give_defaults(model)
+    apart, others = copy_model(model), list[str]()
+    try:
+        opset = _tell_apart(apart, others)
+        result = inliner.inline_local_functions(apart)
+        _import_all(apart, result)
+        convert(result, opset, _APART)
+    except NoConversion:
+        return Inlining(model, names, left=tuple(others))
+    except Exception as error:  # classes of onnx's C++ part without a common base
+        raise UserError(
+            f"the model's own functions cannot be put where they are called: {error}",
+            hint="export the model again without functions of its own",
+        ) from error
+    return Inlining(result, names, tuple(others))
+
+
+_ONNX = ""
+"""The domain of ONNX's own operators."""
+
+_APART = "onnxq.opset"
+"""The domain of nodes that are still of another opset than the model, with its version behind it."""
+
+
+def _tell_apart(model: onnx.ModelProto, others: list[str]) -> int:
+    """Gives nodes that mean something else in the opset that all are to be of a domain of their own.
+
+    Args:
+        model: the model; then all of it imports that opset.
+        others: gets the names of the functions that hold such nodes.
+
+    Returns:
+        That opset: the model's, or that of a function which is newer.
+
+    Raises:
+        NoConversion: they are of another domain than ONNX's first one.
+    """
+    own, keys = _imports(model), set(map(_key, model.functions))
+
+    def differing(part: Part, theirs: dict[str, int], opset: int) -> list[onnx.NodeProto]:
+        wanted = {**theirs, **own, _ONNX: opset}
+
+        def differs(domain: str, name: str) -> bool:
+            meaning = _meaning(domain, name, theirs)
+            known = meaning is not None and meaning == _meaning(domain, name, wanted)
+            return theirs.get(domain) != wanted.get(domain) and not known
+
+        nodes = [node for node in _nodes(part) if _called(node) not in keys]
+        return [node for node in nodes if differs(_plain(node.domain), node.op_type)]
+
+    opset = first = own.get(_ONNX, 0)
+    for function in model.functions:
+        version = _imports(function).get(_ONNX, 0)
+        if version > opset and differing(function, _imports(function), first):
+            opset = version
+    for part, theirs in [(model.graph, own), *((one, _imports(one)) for one in model.functions)]:
+        found = differing(part, theirs, opset)
+        if found and isinstance(part, onnx.FunctionProto):
+            others.append(part.name)
+            part.opset_import.add(domain=f"{_APART}{theirs[_ONNX]}", version=1)
+        for node in found:
+            if _plain(node.domain):
+                raise NoConversion(node.domain)
+            node.domain = f"{_APART}{theirs[_ONNX]}"
+    for holder in (model, *model.functions):
+        for entry in holder.opset_import:
+            domain = _plain(entry.domain)
+            entry.version = own.get(domain, entry.version) if domain else opset
+    return opset
+
+
+def _import_all(model: onnx.ModelProto, result: onnx.ModelProto) -> None:
+    """Has the result import what the functions did and the model need not."""
+    known = _imports(result)
+    for function in model.functions:
+        for domain, version in _imports(function).items():
+            if domain not in known:
+                known[domain] = version
+                result.opset_import.add(domain=domain, version=version)
+
+
+def _give_defaults(model: onnx.ModelProto) -> None:
+    """Gives calls the attributes that functions have by default: the inliner forgets them."""
+    defaults = {_key(one): one.attribute_proto for one in model.functions if one.attribute_proto}
+    for part in (model.graph, *model.functions) if defaults else ():
+        for node in _nodes(part):
+            given = {attribute.name for attribute in node.attribute}
+            node.attribute.extend(one for one in defaults.get(_called(node), ()) if one.name not in given)
+
+
+def _nodes(part: Part) -> Iterator[onnx.NodeProto]:
+    for graph in graphs(part):
+        yield from graph.node
+
+
+def _plain(domain: str) -> str:
+    return "" if domain == "ai.onnx" else domain
+
+
+def _key(function: onnx.FunctionProto) -> Key:
+    return _plain(function.domain), function.name, getattr(function, "overload", "")
+
+
+def _called(node: onnx.NodeProto) -> Key:
+    return _plain(node.domain), node.op_type, getattr(node, "overload", "")
+
+
+def _imports(holder: onnx.ModelProto | onnx.FunctionProto) -> dict[str, int]:
+    return {_plain(entry.domain): entry.version for entry in holder.opset_import}
+
+
+def _meaning(domain: str, name: str, imports: dict[str, int]) -> object:
+    """What an operator of ONNX's own is with some imports: its schema but for types; None where it is none.
+
+    Where attributes, defaults, inputs and outputs are those of another version, one of the two only takes
+    more types, or its text was made clearer.
+    """
+    domain = _plain(domain)
+    version = imports.get(domain, 0)
+    if not version or not onnx.defs.has(name, version, domain):
+        return None
+    schema = onnx.defs.get_schema(name, version, domain)
+    attributes = {
+        (key, one.type, one.required, one.default_value.SerializeToString())
+        for key, one in schema.attributes.items()
+    }
+    formal = [(one.option, one.is_homogeneous) for one in (*schema.inputs, *schema.outputs)]
+    return frozenset(attributes), tuple(formal), len(schema.inputs), schema.min_input, schema.deprecated
