@@ -37,6 +37,17 @@ _SUMS = (
 )  # fmt: skip
 # They sum within, and give something else.
 _WITHIN = ("Normalization", "LSTM", "GRU", "RNN", "Loss", "Attention")
+# What they give moves much more than what they read, for some inputs: then nobody gives the last places.
+_STEEP = ("Softmax", "LogSoftmax", "Exp", "Pow", "CumProd", "ReduceProd", "ReduceLogSumExp", "ReduceLogSum")
+# How inputs are moved to see how far an output moves: signs, by turns, and units in the last place. The first
+# is enough where that is about the same for all inputs; of steep ones others tell which of two large values
+# wins.
+_NUDGES = (
+    ((1.0, -1.0, -1.0), 1.0),
+    ((1.0, 1.0, -1.0, 1.0, -1.0), FACTOR),
+    ((-1.0, 1.0, 1.0, -1.0, -1.0, 1.0, -1.0), FACTOR),
+    ((-1.0, -1.0, 1.0), FACTOR),
+)
 # They change no magnitude, or take what is there from place to place.
 _KEEP = (*MOVES, "Concat", "Cast", "Neg", "Relu", "Clip", "LeakyRelu")
 _BY_CHANNEL = (
@@ -56,8 +67,8 @@ class Truth:
         axis: its channel axis.
         factor: what the smallest weight, which rounds to a multiple of the smallest number, may be times.
         cancels: whether sums on the way may cancel, of which the magnitude tells nothing.
-        sway: how far the output moves where each input is one unit in the last place off: a result that is no
-            further off is that of an input that nobody can tell from this one. Only where it is asked for.
+        sway: how far the output moves where each input is a unit in the last place off, or a few: a result
+            that is no further off is that of an input that nobody can tell from this one. None: not known.
     """
 
     values: np.ndarray
@@ -68,6 +79,13 @@ class Truth:
     cancels: bool = False
     sway: np.ndarray | None = None
 
+    def swayed(self, moved: Any) -> Truth:
+        """The same, where the output moves to this with its inputs."""
+        with np.errstate(all="ignore"):
+            gaps = np.abs(self.values - moved)
+        gaps = np.where(np.isfinite(gaps), gaps, 0.0)
+        return replace(self, sway=gaps if self.sway is None else np.maximum(self.sway, gaps))
+
 
 class Oracle:
     """A model in double precision."""
@@ -77,12 +95,11 @@ class Oracle:
 
         Args:
             model: the model.
-            sways: whether to tell how far an output moves with its inputs.
+            sways: whether to tell how far an output moves with its inputs, whatever computes it.
 
         Raises:
             RunError: ONNX's evaluator does not know an operator of it.
         """
-        self._sways = sways
         wide = _folded(_in_double(model))
         self._session = reference.Evaluator(wide, own=_OWN)
         sums = _magnitudes(wide)
@@ -90,8 +107,10 @@ class Oracle:
         operators = {node.op_type for node in model.graph.node}
         self._axis = 1 if operators & set(_BY_CHANNEL) else -1
         self._terms = float(max(map(_terms, model.graph.initializer), default=1) if sums is not None else 1)
-        within = (node.domain or node.op_type.endswith(_WITHIN) for node in model.graph.node)
-        self._inner = any(within) or (len(model.graph.node) > 2 and bool(operators & set(_SUMS)))
+        within = any(node.domain or node.op_type.endswith(_WITHIN) for node in model.graph.node)
+        is_steep = within or bool(operators & set(_STEEP))
+        self._nudges = _NUDGES if is_steep else _NUDGES[:1] if sways else ()
+        self._inner = within or (len(model.graph.node) > 2 and bool(operators & set(_SUMS)))
         self._reduces = any(
             node.op_type in _SUMS or node.op_type.startswith("Reduce") for node in model.graph.node
         )
@@ -112,11 +131,11 @@ class Oracle:
             positive = [{n: np.abs(a) if a.dtype == np.float64 else a for n, a in g.items()} for g in wide]
             sums = batch.run(self._sums, positive)
         truths = [self._truths(*one) for one in zip(wide, values, sums, strict=True)]
-        if self._sways:
-            nudged = [{name: _nudged(a) for name, a in feeds.items()} for feeds in samples]
+        for signs, times in self._nudges:
+            nudged = [{name: _nudged(a, signs, times) for name, a in feeds.items()} for feeds in samples]
             moved = batch.run(self._session, nudged)
             truths = [
-                [t and replace(t, sway=_apart(t.values, other)) for t, other in zip(one, others, strict=True)]
+                [t and t.swayed(other) for t, other in zip(one, others, strict=True)]
                 for one, others in zip(truths, moved, strict=True)
             ]
         return truths
@@ -182,19 +201,13 @@ def believable(before: np.ndarray, truth: Truth) -> bool:
     return off <= float(np.sqrt(float(float_info(before.dtype).eps))) * largest
 
 
-def _nudged(array: np.ndarray) -> np.ndarray:
-    """Floats in double precision, every other one a unit in the last place larger, the others smaller."""
+def _nudged(array: np.ndarray, signs: Sequence[float], times: float) -> np.ndarray:
+    """Floats in double precision, each so many units in the last place larger or smaller, by turns."""
     wide = _double(array)
     if wide is array:
         return array
-    signs = np.resize([1.0, -1.0, -1.0], wide.size).reshape(wide.shape)
-    return np.asarray(wide * (1 + signs * float(float_info(array.dtype).eps)))
-
-
-def _apart(one: np.ndarray, other: Any) -> np.ndarray:
-    with np.errstate(all="ignore"):
-        gaps = np.abs(one - other)
-    return np.where(np.isfinite(gaps), gaps, 0.0)
+    turns = np.resize(signs, wide.size).reshape(wide.shape)
+    return np.asarray(wide * (1 + turns * times * float(float_info(array.dtype).eps)))
 
 
 def _double(array: np.ndarray) -> np.ndarray:

@@ -1,0 +1,94 @@
+"""Right rewrites of what is steep, softmax, products and normalizations, are kept at any sizes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import onnx
+import onnx.parser
+import pytest
+
+from onnxq import sanitize
+
+
+def attention(rng: random.Random) -> str:
+    batch, heads, groups = rng.choice([1, 2, 3]), rng.choice([1, 2, 4]), rng.choice([1, 2])
+    queries, keys, width = rng.choice([1, 3, 5, 8]), rng.choice([2, 4, 7, 16]), rng.choice([4, 8, 16, 32])
+    attributes = [one for one in ("is_causal = 1", "scale = 0.1", "softcap = 30.0") if rng.random() < 0.4]
+    given = f" <{', '.join(attributes)}>" if attributes else ""
+    opset, more, reads = rng.choice(
+        [
+            (23, "", ""),
+            (23, f", float[{queries}, {keys}] m", ", m"),
+            (23, f", bool[{batch}, 1, {queries}, {keys}] m", ", m"),
+            (24, f", int64[{batch}] n", ", , , , n"),
+        ]
+    )
+    kept = f"float[{batch}, {heads}, {keys}, {width}]"
+    return f"""<ir_version: 11, opset_import: ["" : {opset}]>
+        g (float[{batch}, {heads * groups}, {queries}, {width}] q, {kept} k, {kept} v{more}) => (y)
+        {{ y = Attention{given} (q, k, v{reads}) }}"""
+
+
+def cumprod(rng: random.Random) -> str:
+    shape = [rng.choice([1, 2, 5, 8, 13, 33]) for _ in range(rng.choice([1, 2, 3]))]
+    attributes = [one for one in ("exclusive = 1", "reverse = 1") if rng.random() < 0.5]
+    given = f" <{', '.join(attributes)}>" if attributes else ""
+    return f"""<ir_version: 11, opset_import: ["" : 26]> g (float{shape} x) => (y)
+        <int64 a = {{{rng.randrange(len(shape))}}}> {{ y = CumProd{given} (x, a) }}"""
+
+
+def softmax(rng: random.Random) -> str:
+    shape = [rng.choice([1, 2, 5, 9, 64]) for _ in range(rng.choice([2, 3, 4]))]
+    operator, opset = rng.choice(["Softmax", "LogSoftmax", "Hardmax"]), rng.choice([9, 11, 13])
+    return f"""<ir_version: 8, opset_import: ["" : {opset}]> g (float{shape} x) => (y)
+        {{ y = {operator} <axis = {rng.randrange(len(shape))}> (x) }}"""
+
+
+def normalization(rng: random.Random) -> str:
+    channels, size = rng.choice([4, 6, 12, 32]), rng.choice([1, 3, 9, 17])
+    map_, rows = f"float[2, {channels}, {size}, 3] x", f"float[2, {size}, {channels}] x"
+    both = f"float[{channels}] s, float[{channels}] b"
+    opset, inputs, node = rng.choice(
+        [
+            (23, f"{rows}, float[{channels}] s", "RMSNormalization (x, s)"),
+            (21, f"{map_}, {both}", "GroupNormalization <num_groups = 2> (x, s, b)"),
+            (17, f"{rows}, {both}", "LayerNormalization (x, s, b)"),
+            (17, f"{map_}, {both}", "InstanceNormalization (x, s, b)"),
+            (13, map_, "MeanVarianceNormalization (x)"),
+            (17, rows, f"LpNormalization <p = {rng.choice([1, 2])}> (x)"),
+            (17, rows, "ReduceLogSumExp <axes = [-1]> (x)"),
+        ]
+    )
+    return f'<ir_version: 10, opset_import: ["" : {opset}]> g ({inputs}) => (y) {{ y = {node} }}'
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("made", [attention, cumprod, softmax, normalization], ids=lambda one: one.__name__)
+def test_a_right_rewrite_is_kept(made: Callable[[random.Random], str], seed: int) -> None:
+    model = onnx.parser.parse_model(made(random.Random(seed)))
+    for target in ("tensorrt-10", "tensorrt-8.6"):
+        assert not [one.proof.why for one in sanitize(model, target=target).report.rejected]
+
+
+HARD = {
+    "a mask is added": """<ir_version: 11, opset_import: ["" : 23]>
+        g (float[1, 4, 5, 32] q, float[1, 4, 2, 32] k, float[1, 4, 2, 32] v, float[5, 2] m) => (y)
+        { y = Attention (q, k, v, m) }""",
+    "a scale of its own": """<ir_version: 11, opset_import: ["" : 23]>
+        g (float[3, 2, 1, 32] q, float[3, 1, 7, 32] k, float[3, 1, 7, 32] v, float[1, 7] m) => (y)
+        { y = Attention <scale = 0.1> (q, k, v, m) }""",
+    "some keys are padding": """<ir_version: 11, opset_import: ["" : 24]>
+        g (float[1, 1, 5, 32] q, float[1, 1, 7, 32] k, float[1, 1, 7, 32] v, int64[1] n) => (y)
+        { y = Attention <softcap = 30.0> (q, k, v, , , , n) }""",
+    "a product that overflows in one order": """<ir_version: 11, opset_import: ["" : 26]>
+        g (float[1, 3, 8, 8] x) => (y) <int64 a = {-1}> { y = CumProd <exclusive = 1, reverse = 1> (x, a) }""",
+}
+
+
+@pytest.mark.parametrize("text", HARD.values(), ids=HARD)
+def test_what_rounding_decides_for_large_inputs_refuses_nothing(text: str) -> None:
+    report = sanitize(onnx.parser.parse_model(text), target="tensorrt-10").report
+    assert not [one.proof.why for one in report.rejected]
+    assert report.changes
