@@ -48,6 +48,7 @@ _NUDGES = (
     ((-1.0, 1.0, 1.0, -1.0, -1.0, 1.0, -1.0), FACTOR),
     ((-1.0, -1.0, 1.0), FACTOR),
 )
+_OPEN = 0.1  # of the largest value of an output: moving so much it is not determined
 # They change no magnitude, or take what is there from place to place.
 _KEEP = (*MOVES, "Concat", "Cast", "Neg", "Relu", "Clip", "LeakyRelu")
 _BY_CHANNEL = (
@@ -86,6 +87,14 @@ class Truth:
         gaps = np.where(np.isfinite(gaps), gaps, 0.0)
         return replace(self, sway=gaps if self.sway is None else np.maximum(self.sway, gaps))
 
+    @property
+    def is_open(self) -> bool:
+        """Whether rounding decides what the output is: of two large scores it says which one wins."""
+        if self.sway is None:
+            return False
+        largest = np.max(np.abs(self.values[np.isfinite(self.values)]), initial=0.0)
+        return bool(np.max(self.sway, initial=0.0) > _OPEN * largest)
+
 
 class Oracle:
     """A model in double precision."""
@@ -108,8 +117,9 @@ class Oracle:
         self._axis = 1 if operators & set(_BY_CHANNEL) else -1
         self._terms = float(max(map(_terms, model.graph.initializer), default=1) if sums is not None else 1)
         within = any(node.domain or node.op_type.endswith(_WITHIN) for node in model.graph.node)
-        is_steep = within or bool(operators & set(_STEEP))
-        self._nudges = _NUDGES if is_steep else _NUDGES[:1] if sways else ()
+        self._is_steep = within or bool(operators & set(_STEEP))
+        self._nudges = _NUDGES if self._is_steep else _NUDGES[:1] if sways else ()
+        self._multiplies = bool(operators & {"CumProd", "ReduceProd"})
         self._inner = within or (len(model.graph.node) > 2 and bool(operators & set(_SUMS)))
         self._reduces = any(
             node.op_type in _SUMS or node.op_type.startswith("Reduce") for node in model.graph.node
@@ -146,7 +156,9 @@ class Oracle:
         read = sum(array.size for array in given.values())
         numbers = [a[np.isfinite(a)] for a in given.values() if a.dtype == np.float64]
         largest = max((float(np.max(np.abs(a), initial=1.0)) for a in numbers), default=1.0)
-        factor = largest if self._sums is not None else 1.0
+        factor = largest if self._sums is not None or self._is_steep else 1.0
+        if self._multiplies:  # what is lost below the smallest number is multiplied by all others
+            factor = max((_product(a) for a in given.values() if a.dtype == np.float64), default=1.0)
         cancels = self._sums is None and self._inner
         truths: list[Truth | None] = []
         for value, summed in zip(values, sums, strict=True):
@@ -208,6 +220,13 @@ def _nudged(array: np.ndarray, signs: Sequence[float], times: float) -> np.ndarr
         return array
     turns = np.resize(signs, wide.size).reshape(wide.shape)
     return np.asarray(wide * (1 + turns * times * float(float_info(array.dtype).eps)))
+
+
+def _product(array: np.ndarray) -> float:
+    """The largest product of the finite magnitudes beyond one that stand along an axis; finite."""
+    logs = np.log(np.maximum(np.abs(np.where(np.isfinite(array), array, 1.0)), 1.0))
+    most = max((float(np.max(logs.sum(axis), initial=0.0)) for axis in range(array.ndim)), default=0.0)
+    return float(np.exp(min(most, np.log(np.finfo(np.float64).max) - 1)))
 
 
 def _double(array: np.ndarray) -> np.ndarray:

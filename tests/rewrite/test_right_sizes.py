@@ -83,7 +83,15 @@ HARD = {
         g (float[1, 1, 5, 32] q, float[1, 1, 7, 32] k, float[1, 1, 7, 32] v, int64[1] n) => (y)
         { y = Attention <softcap = 30.0> (q, k, v, , , , n) }""",
     "a product that overflows in one order": """<ir_version: 11, opset_import: ["" : 26]>
-        g (float[1, 3, 8, 8] x) => (y) <int64 a = {-1}> { y = CumProd <exclusive = 1, reverse = 1> (x, a) }""",
+        g (float[1, 3, 8, 8] x) => (y) <int64 a = {-1}>
+        { y = CumProd <exclusive = 1, reverse = 1> (x, a) }""",
+    "a product that underflows in one order": """<ir_version: 11, opset_import: ["" : 26]>
+        g (float[1, 13, 2] x) => (y) <int64 a = {1}> { y = CumProd <reverse = 1> (x, a) }""",
+    "a product of the smallest numbers": """<ir_version: 11, opset_import: ["" : 26]>
+        g (float[1, 8] x) => (y) <int64 a = {1}> { y = CumProd (x, a) }""",
+    "large scores, many keys": """<ir_version: 11, opset_import: ["" : 23]>
+        g (float[3, 2, 8, 32] q, float[3, 2, 7, 32] k, float[3, 2, 7, 32] v, float[8, 7] m) => (y)
+        { y = Attention (q, k, v, m) }""",
 }
 
 
