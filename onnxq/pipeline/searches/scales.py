@@ -184,10 +184,10 @@ class _Watched:
 
     def feeds(self, feeds: Iterable[Any], candidates: int) -> Iterator[Any]:
         """What so many candidates are fed."""
-        what = f"{candidates} methods" if self._passes == 1 else f"{candidates - 1} thresholds"
         count = self._sampling.compared_with()
-        for fed in feeds:
+        for fed in feeds:  # the first of which begins a pass
             yield fed
+            what = f"{candidates} methods" if self._passes == 1 else f"{candidates - 1} thresholds"
             self._samples, self._runs = self._samples + 1, self._runs + candidates
             rest = None if count is None else max(0, count - self._samples)
             total = None if rest is None else self._runs + rest * candidates
