@@ -262,7 +262,7 @@ def _of_sums(
     if strict.any():
         what = "NaN" if (np.isnan(wide) != np.isnan(got))[strict].any() else "infinities"
         return Difference(np.inf, 0.0, f"{what} at different places", _first(strict))
-    if truth.is_open:
+    if not swapped and truth.is_open:
         return Difference()
     finite_truth = np.isfinite(truth.values)
     counts = numbers & ~equal & ~(excused & (np.abs(truth.values) > highest / 4))

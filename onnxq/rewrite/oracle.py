@@ -117,7 +117,7 @@ class Oracle:
         self._axis = 1 if operators & set(_BY_CHANNEL) else -1
         self._terms = float(max(map(_terms, model.graph.initializer), default=1) if sums is not None else 1)
         within = any(node.domain or node.op_type.endswith(_WITHIN) for node in model.graph.node)
-        self._is_steep = within or bool(operators & set(_STEEP))
+        self._is_steep = not sways and (within or bool(operators & set(_STEEP)))
         self._nudges = _NUDGES if self._is_steep else _NUDGES[:1] if sways else ()
         self._multiplies = bool(operators & {"CumProd", "ReduceProd"})
         self._inner = within or (len(model.graph.node) > 2 and bool(operators & set(_SUMS)))
@@ -224,9 +224,12 @@ def _nudged(array: np.ndarray, signs: Sequence[float], times: float) -> np.ndarr
 
 def _product(array: np.ndarray) -> float:
     """The largest product of the finite magnitudes beyond one that stand along an axis; finite."""
-    logs = np.log(np.maximum(np.abs(np.where(np.isfinite(array), array, 1.0)), 1.0))
-    most = max((float(np.max(logs.sum(axis), initial=0.0)) for axis in range(array.ndim)), default=0.0)
-    return float(np.exp(min(most, np.log(np.finfo(np.float64).max) - 1)))
+    magnitudes = np.maximum(np.abs(np.where(np.isfinite(array), array, 1.0)), 1.0)
+    with np.errstate(over="ignore"):
+        most = max(
+            (float(np.max(magnitudes.prod(axis), initial=1.0)) for axis in range(array.ndim)), default=1
+        )
+    return min(most, float(np.finfo(np.float64).max) / 4)
 
 
 def _double(array: np.ndarray) -> np.ndarray:
