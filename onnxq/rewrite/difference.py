@@ -90,12 +90,14 @@ class Difference:
         bound: how far it may be; of all elements those of the largest share of the bound.
         wrong: what is wrong, "" if nothing is.
         place: the element.
+        is_open: whether rounding decides what the output is, so that its values tell nothing.
     """
 
     gap: float = 0.0
     bound: float = 0.0
     wrong: str = ""
     place: tuple[int, ...] | None = None
+    is_open: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +265,7 @@ def _of_sums(
         what = "NaN" if (np.isnan(wide) != np.isnan(got))[strict].any() else "infinities"
         return Difference(np.inf, 0.0, f"{what} at different places", _first(strict))
     if not swapped and truth.is_open:
-        return Difference()
+        return Difference(is_open=True)
     finite_truth = np.isfinite(truth.values)
     counts = numbers & ~equal & ~(excused & (np.abs(truth.values) > highest / 4))
     exact = np.where(finite_truth, truth.values, wide)

@@ -52,14 +52,16 @@ def form_of(snippet: Snippet, claim: Claim) -> str | None:
 
 
 class _Sizes:
-    """Numbers for sizes, in the order in which they come; 1, which broadcasts, is itself."""
+    """Numbers for sizes, in the order in which they come; 0, and 1, which broadcasts, are themselves."""
 
     def __init__(self) -> None:
         self._known: dict[Dim, str] = {}
 
     def of(self, dim: Dim) -> str:
-        """What stands for a size."""
-        return "1" if dim == 1 else self._known.setdefault(dim, f"s{len(self._known)}")
+        """What stands for a size; what is dynamic is never what is known."""
+        if dim in (0, 1):
+            return str(dim)
+        return self._known.setdefault(dim, f"{'s' if isinstance(dim, int) else 'd'}{len(self._known)}")
 
 
 def _parts(model: onnx.ModelProto, sizes: _Sizes) -> Iterator[bytes | None]:

@@ -142,3 +142,17 @@ def test_what_is_wrong_with_the_second_of_a_form_alone_is_refused(
     report = applied(twice(WRONG[spoiled]), spoiled)
     assert len(report.changes) == 1
     assert len(report.rejected) == 1
+
+
+def test_sizes_that_are_known_tell_nothing_of_dynamic_ones() -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]> g (float[5, 4, 9, 9] x, float[N, 4, 9, 9] z) => (y, u) {
+            a = Conv (x, w0)  y = BatchNormalization (a, g0, b0, m0, v0)
+            d = Conv (z, w1)  u = BatchNormalization (d, g0, b0, m0, v0) }"""
+    )
+    rng = np.random.default_rng(0)
+    arrays = {name: rng.normal(size=(6, 4, 3, 3)) for name in ("w0", "w1")}
+    arrays |= dict(zip(("g0", "b0", "m0", "v0"), usual(6), strict=True))
+    for name, values in arrays.items():
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(values, F), name))
+    assert not few(applied(model, right))
