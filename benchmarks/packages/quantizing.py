@@ -24,7 +24,7 @@ def main() -> None:
     model, samples, output, options = sys.argv[1:]
     given = [dict(np.load(path)) for path in sorted(Path(samples).glob("*.npz"))]
     start = sum(os.times()[:4])
-    result = onnxq.quantize(model, given, compile=False, **json.loads(options))
+    result = onnxq.quantize(model, given, **{"compile": False, **json.loads(options)})
     cpu = sum(os.times()[:4]) - start
     onnx.save(result.model, output)
     report: dict[str, Any] = result.report.to_dict()
