@@ -117,7 +117,8 @@ SAID: Mapping[str, KnownMessage] = {
         r"while parsing node number|In function (import|check|parse|unary|elementwise)\w*|op_?importers|"
         r"onnxOpCheckers|onnx2trt(?!\S*\.py)|importerUtils|Func of the error:|"
         r"than TRT expected|misaligns? with the|was not registered|failed to create layer|"
-        r"match up for the \w+ operator|"
+        r"match up for the \w+ operator|failed to parse (the )?(onnx|input|model)|"
+        r"parsing (the )?(onnx )?model (errors|failed)|errors? (while|when|in) parsing|"
         r"failed to (import|convert|squeeze|unsqueeze) .{0,40}(node|tensor|initializer|scalar)",
         general=1,
     ),
@@ -167,7 +168,7 @@ SAID: Mapping[str, KnownMessage] = {
         "tensorrt-10 calibrates without it, and writes Q/DQ pairs",
         "the time of calibrating",
         r"no scaling factors detected|calibration failure|while configuring INT8 mode|symbol is not concrete|"
-        r"DynamicRange.{0,80}min_ <= max_|calibrator specified",
+        r"DynamicRange.{0,80}min_ <= max_|calibrator specified|Cuda Error in cuCalibrator",
     ),
     "no-scales": KnownMessage(
         "Missing scale and zero-point for tensor x, expect fall back to non-int8 implementation",
@@ -301,7 +302,8 @@ SAID: Mapping[str, KnownMessage] = {
         r"(cannot|could not|failed to) (find|deserialize|locate) plugin|IPluginCreator not found|"
         r"getPluginCreators?\b|\bgetCreators\b|IPluginRegistry::loadLibrary|initLibNvInferPlugins|"
         r"plugin .{0,40}could not be (loaded|found)|"
-        r"custom layer .{0,60}not (found|registered)",
+        r"custom layer .{0,60}not (found|registered)|"
+        r"plugin\w*\.(dll|so)\b.{0,40}(dependencies|cannot open|no such file)",
     ),
     "outside-profile": KnownMessage(
         "Supplied binding dimension [10,3,128,64] for bindings[0] exceed min ~ max range at index 0",
@@ -350,6 +352,13 @@ SAID: Mapping[str, KnownMessage] = {
         r"residual->extent|dimension \d+ never exceeds|contains a 0 dimension|min dimension of 0|"
         r"values? of this profile is not valid",
     ),
+    "old-parser": KnownMessage(
+        "UffParser: Validator error: Unsupported operation",
+        "the parsers of UFF and Caffe files are gone since TensorRT 10 and had few operators before: export the "
+        "model to ONNX from its framework (tf2onnx for TensorFlow), then onnxq check MODEL",
+        "the time of an export",
+        r"\bUFF_?Parser|parse UFF|nv_?(uff|caffe)_?parser|CaffeParser|caffeToTRT|\.uff\b|Caffe model",
+    ),
     "no-such-input": KnownMessage(
         'Cannot find input tensor with name "x" in the network inputs! Please make sure the input '
         "tensor names",
@@ -372,7 +381,8 @@ SAID: Mapping[str, KnownMessage] = {
         "before shapes are asked for and before it runs; onnxq inspect MODEL lists them",
         "nothing",
         r"all(Input)?(Dimensions|Shapes)Specified|input (shapes?|dimensions?) .{0,30}(not|never) (been )?"
-        r"(set|specified)|(dimensions|shapes?) (of|for) .{0,60}(not|never) (been )?(set|specified)",
+        r"(set|specified)|(dimensions|shapes?) (of|for) .{0,60}(not|never) (been )?(set|specified)|"
+        r"without resolved dynamic shapes",
     ),
     "no-calibration-cache": KnownMessage(
         "File does not exist: calib.table",
@@ -570,7 +580,7 @@ SAID: Mapping[str, KnownMessage] = {
         "rest on the "
         "GPU; fix sizes by onnxq sanitize MODEL --shape x=1x3x224x224",
         "the layers that fall back cost copies",
-        r"canRunOnDLA|dlaEngineCount|setDeviceType|unable to (set|use) DLA|\bDLA\b.{0,80}(not "
+        r"canRunOnDLA|dlaEngineCount|set(Default)?DeviceType|unable to (set|use) DLA|\bDLA\b.{0,80}(not "
         r"supported|cannot run|not support|fall|only supports)|(not |un)supported on DLA|nvdla|"
         r"Error Code 1: DLA|(cannot|failure|failed|unable) .{0,40}\bDLA\b",
     ),

@@ -77,7 +77,7 @@ AROUND: Mapping[str, KnownMessage] = {
         "the time of building",
         r"NvDsInfer|NVDSINFER|gst_?nvinfer|(?=.*(nvds|nvinfer)).*gst-plugin-scanner|unable to load plan file|"
         r"deserialize (engine|backend context) .{0,40}fail|unable to (create|load) (a |the )?(TensorRT "
-        r"engine|plan)|libtriton_tensorrt|failed to get cuda engine",
+        r"engine|plan)|libtriton_tensorrt|failed to get cuda engine|trtis|specifyBackendDims",
     ),
     "cuda-provider": KnownMessage(
         "Failed to create CUDAExecutionProvider. Require cuDNN 9.* and CUDA 12.*.",

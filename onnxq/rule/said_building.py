@@ -145,14 +145,16 @@ BUILDING: Mapping[str, KnownMessage] = {
         "nothing",
         r"lazy loading is not enabled|hardware does not support TF32|TF32 is enabled by default|"
         r"requires GPU export, automatically|no custom ops found|shape inference of \S+ type is missing|"
-        r"symbolic_shape_infer.{0,60}could not be loaded",
+        r"symbolic_shape_infer.{0,60}could not be loaded|multiple dynamic values may have|"
+        r"more performance might be enabled|non-linear IO formats are not supported",
     ),
     "warning": KnownMessage(
         "[W] [TRT] ...",
         "a warning: TensorRT goes on, and nothing is to be done while an engine is built; else the first [E] "
         "line says why",
         "nothing",
-        r"\[W\].{0,8}\[TRT\]|\[TRT\].{0,8}\[W\]|\[TensorRT\] WARNING|WARNING: \[TRT\]",
+        r"^\W*\[W\]|\[W\].{0,8}\[TRT\]|\[TRT\].{0,8}\[W\]|\[TensorRT\] WARNING|WARNING: \[TRT\]|"
+        r"^.{0,40}\[(I|V|D)\] ",
         general=2,
     ),
     "error": KnownMessage(
