@@ -117,7 +117,8 @@ class Oracle:
         self._axis = 1 if operators & set(_BY_CHANNEL) else -1
         self._terms = float(max(map(_terms, model.graph.initializer), default=1) if sums is not None else 1)
         within = any(node.domain or node.op_type.endswith(_WITHIN) for node in model.graph.node)
-        self._is_steep = not sways and (within or bool(operators & set(_STEEP)))
+        steep = any(_is_steep(node) for node in model.graph.node)
+        self._is_steep = not sways and steep
         self._nudges = _NUDGES if self._is_steep else _NUDGES[:1] if sways else ()
         self._multiplies = bool(operators & {"CumProd", "ReduceProd"})
         self._inner = within or (len(model.graph.node) > 2 and bool(operators & set(_SUMS)))
@@ -170,6 +171,13 @@ class Oracle:
                 Truth(value, np.abs(summed), max(self._terms, reduced) + 1, self._axis, factor, cancels)
             )
         return truths
+
+
+def _is_steep(node: onnx.NodeProto) -> bool:
+    """Whether what a node gives may move much more than what it reads."""
+    if node.op_type == "BatchNormalization" and not node.domain:  # linear but in training
+        return any(attribute.name == "training_mode" and attribute.i for attribute in node.attribute)
+    return bool(node.domain) or node.op_type.endswith(_WITHIN) or node.op_type in _STEEP
 
 
 def room(before: np.ndarray, truth: Truth, factor: float = FACTOR) -> np.ndarray:

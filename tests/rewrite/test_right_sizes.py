@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+import numpy as np
 import onnx
 import onnx.parser
 import pytest
 
 from onnxq import sanitize
-from onnxq.rewrite.oracle import Truth
+from onnxq.rewrite.oracle import Oracle, Truth
 
 
 def attention(rng: random.Random) -> str:
@@ -110,3 +111,20 @@ def test_an_input_for_which_rounding_decides_proves_nothing(monkeypatch: pytest.
     report = sanitize(model, target="tensorrt-10").report
     (open_,) = (one.proof for one in (*report.changes, *report.rejected))
     assert open_.inputs < plain.proof.inputs  # on these both give the same bits
+
+
+@pytest.mark.parametrize(
+    ("node", "sways"),
+    [
+        ("BatchNormalization (x, s, s, s, s)", False),  # a product and a sum, whose bound is that of sums
+        ("InstanceNormalization (x, s, s)", True),
+        ("Softmax (x)", True),
+        ("Add (x, s)", False),
+    ],
+)
+def test_only_what_is_steep_is_run_again_with_other_inputs(node: str, sways: bool) -> None:
+    text = f"""<ir_version: 8, opset_import: ["" : 17]> g (float[1, 2, 2] x) => (y) <float[2] s = {{1, 2}}>
+        {{ y = {node} }}"""
+    ((truth,),) = Oracle(onnx.parser.parse_model(text)).run([{"x": np.ones((1, 2, 2), np.float32)}])
+    assert truth is not None
+    assert (truth.sway is not None) == sways
