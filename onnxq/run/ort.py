@@ -748,17 +748,38 @@ def _types(session: Session) -> dict[str, onnx.TypeProto.Tensor]:
 def evaluate(model: onnx.ModelProto) -> list[Any] | None:
     """The outputs of a model without inputs, None where onnxruntime does not run it."""
     if _inline_bytes(model) <= _MEMO_BYTES:
-        return _evaluate(model.SerializeToString(), _libraries.get())
+        return _evaluate(_unnamed(model).SerializeToString(), _libraries.get())
     return _run_once(model)
 
 
-# What is folded is proved next: the same small model, once more.
 _MEMO_BYTES = 1 << 16
+_MEMO = 8  # what is folded is proved next, and what stands beside it is often the same, by other names
 
 
-@functools.lru_cache(maxsize=1)
+@functools.lru_cache(maxsize=_MEMO)
 def _evaluate(model: bytes, libraries: tuple[str, ...]) -> list[Any] | None:
     return _run_once(onnx.ModelProto.FromString(model))
+
+
+def _unnamed(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy in which names are numbers; one with bodies, which read by names, as it is."""
+    bodies = any(one.HasField("g") or one.graphs for node in model.graph.node for one in node.attribute)
+    if bodies or model.functions or model.graph.sparse_initializer:
+        return model
+    copy, names = onnx.ModelProto(), dict[str, str]()
+    copy.CopyFrom(model)
+    graph = copy.graph
+
+    def numbered(name: str) -> str:
+        return names.setdefault(name, str(len(names))) if name else ""
+
+    graph.name = "graph"
+    for node in graph.node:
+        node.name = ""
+        node.input[:], node.output[:] = map(numbered, node.input), map(numbered, node.output)
+    for one in (*graph.initializer, *graph.input, *graph.output, *graph.value_info):
+        one.name = numbered(one.name)
+    return copy
 
 
 def _run_once(model: onnx.ModelProto) -> list[Any] | None:
