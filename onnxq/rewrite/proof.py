@@ -24,6 +24,7 @@ from onnxq.rewrite.mining import mined, out_of_reach
 from onnxq.rewrite.oracle import Oracle, Truth, believable, oracle
 from onnxq.rewrite.wires import Wires
 from onnxq.run import ort, reference
+from onnxq.run.budget import too_large
 from onnxq.run.ort import Feeds
 
 _ENOUGH_BINDINGS = 3
@@ -267,7 +268,7 @@ class _Comparison:
 
     def is_too_large(self, inputs: SnippetInputs, sizes: sampling.Binding) -> bool:
         """Whether samples of some sizes would take more memory than what is made up may."""
-        why = ort.too_large(sampling.bytes_of(inputs, sizes))
+        why = too_large(sampling.bytes_of(inputs, sizes))
         if why:
             self.never = Proof("unproven", why=Reason(_TOO_LARGE, why, "onnxq"))
         return bool(why)

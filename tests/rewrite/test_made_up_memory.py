@@ -52,6 +52,6 @@ def test_the_tensor_that_is_too_large_is_named() -> None:
     )
     report = onnxq.sanitize(model).report
     said = (
-        r"'x' alone takes 8.59 GB, and a made-up sample may take 537 MB \(ONNXQ_MADE_UP_MEMORY raises that\)"
+        r"'x' alone takes 8.59 GB, and a made-up sample may take 500 MB \(--largest raises that\)"
     )
     assert any(re.search(said, one.why) for one in report.whole_model)
