@@ -35,6 +35,7 @@ class _ImageOptions(TypedDict, total=False):
 class _Runtime(TypedDict, total=False):
     runtime: Runtime | Mapping[str, Any] | None
     ort_ops: Sequence[PathLike]
+    largest: int | str | None
 
 class _CalibrationOfCalibrate(TypedDict, total=False):
     calibration: Calibration | Mapping[str, Any] | None
