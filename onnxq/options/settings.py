@@ -105,6 +105,8 @@ class Repairs(
         rules: folders of the user's own rules; their Python is run.
         enable: rules to turn on whatever the target lacks.
         skip: rules to leave out.
+        accept: rules whose changes are made although the proof found values off; the report says by how much.
+            What gives NaN, another type or another shape is refused all the same.
         prove: `always` keeps only changes that are proved. `when-possible` keeps and lists the others.
             `never` proves nothing.
         allow_interface_changes: whether rules may give inputs and outputs another type or shape.
@@ -125,6 +127,9 @@ class Repairs(
     )
     enable: Sequence[str] = option((), "Turn a rule on for this target.", TEXTS, metavar="RULE")
     skip: Sequence[str] = option((), "Leave a rule out.", TEXTS, metavar="RULE")
+    accept: Sequence[str] = option(
+        (), "Make a rule's changes although values are off; how far is reported.", TEXTS, metavar="RULE"
+    )
     prove: Prove = option(
         "when-possible",
         "always keeps only proved changes; when-possible keeps and lists the others; never proves nothing.",

@@ -165,7 +165,11 @@ class Job:
         target = load_target(repairs.target)
         if formats:
             target = target.in_formats(formats)
-        rules = select(load_rules(repairs.rules), repairs.enable, repairs.skip)
+        known = load_rules(repairs.rules)
+        for name in repairs.accept:
+            if name not in {rule.id for rule in known}:
+                raise unknown_name("rule", name, [rule.id for rule in known])
+        rules = select(known, repairs.enable, repairs.skip)
         with _timed(heard, phases, "load"):
             model = Model.open(source)
             why, was = unreadable(model.source), model.opset
@@ -331,8 +335,11 @@ class Job:
                 job._fresh,
                 lambda stage: job.observe(f"sanitize: {stage}", None, None),
                 job.repairs.allow_interface_changes,
+                job.repairs.accept,
             )
             model, rewrites = repair.run(job.model)
+            if rewrites.accepted and job.whole is not None:  # what comes later is compared with this
+                job = replace(job, whole=WholeModel(Model(model.to_proto(), None, model.data_dir)))
             for name in written:  # a sparse weight is a dense one now
                 proof = job._compared(model, exact=rewrites.exact)
                 changes.append(Change("dense_weights", "upgrade", name, (), (), proof))
