@@ -25,7 +25,7 @@ from onnxq.rewrite.mining import mined, out_of_reach
 from onnxq.rewrite.oracle import Oracle, Truth, believable, oracle
 from onnxq.rewrite.wires import Wires
 from onnxq.run import ort, reference
-from onnxq.run.budget import too_large
+from onnxq.run.budget import made_up, too_large
 from onnxq.run.ort import Feeds
 
 _ENOUGH_BINDINGS = 3
@@ -59,6 +59,7 @@ class Proof(ProofOfChange):
     example: Counterexample | None = field(kw_only=True, default=None)
 
 
+@made_up()
 def compare(
     snippet: Snippet,
     claim: Claim,
@@ -107,6 +108,7 @@ def _does_not_run(error: ort.RunError) -> Reason:
     return Reason(_DOES_NOT_RUN, f"the replacement does not run: {error}", "onnxruntime")
 
 
+@made_up()
 def by_definition(
     snippet: Snippet,
     claim: Claim,

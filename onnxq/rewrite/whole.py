@@ -24,7 +24,7 @@ from onnxq.graph.spool import weight_bytes
 from onnxq.judge.sqnr import sqnr_db
 from onnxq.rewrite.changes import ProofVerdict
 from onnxq.run import ort
-from onnxq.run.budget import too_large
+from onnxq.run.budget import made_up, too_large
 
 # Sizes tried for dynamic dimensions other than the first, which is tried as 2 and 1.
 _SIZES = (64, 224, 32, 128, 16, 8, 300, 2, 1)
@@ -132,6 +132,7 @@ class WholeModel:
         self._decided = _decisions(model.source, [name for name, _, _ in self._inputs])
         self._ran_with: dict[str, int] | None = None
 
+    @made_up()
     def compare(self, model: Model, stage: str, *, exact: bool, steps: bool = False) -> WholeProof:
         """Compares a rewritten model with the original; one that does not end in time proves nothing.
 
@@ -187,6 +188,7 @@ class WholeModel:
                 raise Differs(f"{CHANGES} {verdict.change}")
         return verdict
 
+    @made_up()
     def made_up(self, count: int) -> list[dict[str, np.ndarray]]:
         """So many samples like those that the original runs on; none where it runs on none."""
         self._run_original({})

@@ -85,7 +85,9 @@ def test_quantize_goes_on_behind_it(tmp_path: Path) -> None:
     """The opset is raised behind it, which is compared with what was accepted."""
     made = model()
     made.opset_import[0].version = 12
-    samples = [{"x": np.random.default_rng(k).standard_normal((1, 32, 16)).astype(np.float32)} for k in range(16)]
+    samples = [
+        {"x": np.random.default_rng(k).standard_normal((1, 32, 16)).astype(np.float32)} for k in range(16)
+    ]
     result = onnxq.quantize(made, samples, rules=[rules(tmp_path, "off")], accept=["rough"], compile=False)
     assert any(one.proof.code == "accepted" for one in result.report.changes)
     assert any(node.op_type == "QuantizeLinear" for node in result.model.graph.node)
