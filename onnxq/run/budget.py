@@ -27,8 +27,8 @@ LARGEST = 10**9
 """Bytes of the largest tensor of a run where nobody says (`--largest`)."""
 _TIMES = 64
 """A tensor may be so many times the sample larger: as much again at most. So may a run on made-up input."""
-_OPEN = 4
-"""All tensors whose sizes inference leaves open may together be so many of the largest."""
+_OPEN = 2
+"""What inference leaves open may together take so many of the largest tensor."""
 
 _NOWHERE = 10**12
 """Bytes of a tensor that no machine holds."""
