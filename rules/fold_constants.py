@@ -20,6 +20,8 @@ convolution takes up. Where a larger result is larger than those constants,
     after     y = Reshape(x, [8, -1])
 """
 
+import math
+
 import numpy as np
 
 from onnxq.rule import (
@@ -37,7 +39,7 @@ from onnxq.rule import (
 
 KEPT = {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "Constant"}
 WEIGHTED = {"Conv", "ConvTranspose", "Gemm", "MatMul"}
-SMALL, LARGE = 1 << 14, 1 << 20
+SMALL, LARGE, HUGE = 1 << 14, 1 << 20, 1 << 26
 
 # What may stay computed: importers of every TensorRT, which take operands that are no constants.
 COMPUTED = {"Add", "Cast", "Concat", "ConstantOfShape", "Div", "Expand", "Flatten", "Gather", "Identity"}
@@ -54,7 +56,7 @@ def fold_constants(node: Node) -> dict[int, np.ndarray] | None:
     if all(tensor is None or is_computed(tensor) for tensor in node.inputs):
         arrays = evaluate(node)
         if arrays is None:
-            raise Skip("onnxruntime does not compute it")
+            raise Skip(_why_not(node))
         after = sum(array.nbytes for array in arrays)
         if after > SMALL and not _is_weight(node) and after > (before := replaced_bytes(node)):
             if _stays_computed(node):
@@ -70,6 +72,16 @@ def fold_constants(node: Node) -> dict[int, np.ndarray] | None:
     if elements is None or any(e is None or isinstance(e, str) for e in elements.reshape(-1)):
         return None
     return {0: elements.astype(out.dtype)}
+
+
+def _why_not(node: Node) -> str:
+    """Why a constant is not computed."""
+    (out, *_) = node.outputs
+    if out.dtype is not None and out.shape is not None and all(isinstance(size, int) for size in out.shape):
+        after = out.dtype.itemsize * math.prod(size for size in out.shape if isinstance(size, int))
+        if after > HUGE:
+            return f"its result {out.name!r} would take {after:,} bytes"
+    return "onnxruntime does not compute it"
 
 
 def _is_weight(node: Node) -> bool:
@@ -238,6 +250,12 @@ EXAMPLES = [
     Skips(
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[N, 8] x) => (y) { a = NonZero (x)  y = Shape (a) }"""
+    ),
+    Skips(  # so large a constant is not computed at all
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N, 1] x) => (y) <float[2] c = {1, 2}, int64[1] many = {1000000000}> {
+            t = Tile (c, many)  m = ReduceMax <keepdims = 0> (t)  y = Add (x, m) }""",
+        because="its result 't' would take 8,000,000,000 bytes",
     ),
     Fires(  # no more than what it replaces
         _NORMALIZED[: _NORMALIZED.index("a = Gemm")].replace("[N, 1]", "[N, 5000]")

@@ -135,7 +135,7 @@ def tally(names: Iterable[str]) -> dict[str, int]:
 
 def decimal(count: int) -> str:
     """A number with a decimal prefix: `12.3 M`, `940 k`, `7`."""
-    for prefix, unit in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+    for prefix, unit in (("E", 1e18), ("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if count >= unit:
             value = count / unit
             return f"{value:.3g} {prefix}" if value < 999.5 else f"{value:.0f} {prefix}"

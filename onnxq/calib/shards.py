@@ -280,8 +280,8 @@ def gather_with_executor(
 def _gather_elsewhere(parcel: Parcel, samples: Sequence[Sample]) -> StatsFile:
     """The statistics of samples that came along with the pass."""
     with parcel.opened() as folder:
-        work, libraries = _taken_over(folder)
-        with ort.custom_ops(libraries):
+        work, runs_as = _taken_over(folder)
+        with ort.running(*runs_as):
             return gather_from(work, _Told([], [], []), samples)
 
 
@@ -353,14 +353,14 @@ def _hand_over(work: Work, folder: Path, *, travels: bool = False) -> None:
         model, data_dir = externalize(model, folder / "weights", data_dir), None
     (folder / "model.onnx").write_bytes(model.SerializeToString())
     bare = replace(work, model=onnx.ModelProto(), data_dir=data_dir)
-    (folder / "work").write_bytes(pickle.dumps((bare, ort.custom_libraries())))
+    (folder / "work").write_bytes(pickle.dumps((bare, ort.runs_as())))
 
 
-def _taken_over(folder: Path) -> tuple[Work, Sequence[str]]:
-    """The pass, and the libraries of custom operators."""
-    bare, libraries = pickle.loads((folder / "work").read_bytes())
+def _taken_over(folder: Path) -> tuple[Work, tuple[tuple[str, ...], int | None]]:
+    """The pass, and what is said of its runs."""
+    bare, runs_as = pickle.loads((folder / "work").read_bytes())
     model = onnx.load(folder / "model.onnx", load_external_data=False)
-    return replace(bare, model=model, data_dir=bare.data_dir or folder), libraries
+    return replace(bare, model=model, data_dir=bare.data_dir or folder), runs_as
 
 
 class _Workers:
@@ -462,7 +462,7 @@ def _work(folder: Path, number: int, pipe: Connection) -> None:
 
 
 def _do_share(folder: Path, number: int, pipe: Connection) -> None:
-    work, libraries = _taken_over(folder)
+    work, runs_as = _taken_over(folder)
     given: _Shares = pickle.loads((folder / "shares").read_bytes())
     share, data, last = given.shares[number], given.data, 0.0
 
@@ -472,7 +472,7 @@ def _do_share(folder: Path, number: int, pipe: Connection) -> None:
             pipe.send(done)
             last = time.monotonic()
 
-    with ort.custom_ops(libraries):
+    with ort.running(*runs_as):
         source = open_source(data.data, data.inputs, options=data.images, skip_bad=data.skip_bad)
         gather(work, source, share, keep=given.checkpoints.path(number + 1), progress=progress)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import onnx
 
 from onnxq.base.errors import UserError
-from onnxq.graph.infer import Symbols
+from onnxq.graph.infer import Symbols, infer
 from onnxq.graph.model import Model
 from onnxq.graph.runnable import runnable_part
 from onnxq.graph.types import set_shape, shape_of
@@ -76,7 +76,7 @@ def _inferred(skeleton: onnx.ModelProto, *, declared: bool) -> dict[str, onnx.Va
             if info.name in computed and info.type.HasField("tensor_type"):
                 info.type.tensor_type.ClearField("shape")
     try:
-        graph = onnx.shape_inference.infer_shapes(target, strict_mode=False, data_prop=True).graph
+        graph = infer(target).graph
     except Exception:  # then nothing is inferred
         return {}
     said = (*target.graph.input, *target.graph.value_info, *target.graph.output)

@@ -127,6 +127,10 @@ def _reduction(node: Node) -> str:
     return f"reduction={reduction}" if reduction != "none" else ""
 
 
+def _circular(node: Node) -> str:
+    return "mode=circular" if node.attr("mode") == "circular" else ""
+
+
 def _scales_input(node: Node) -> str:
     scales = node.operands(3)[2] if node.opset >= 11 else None
     if scales is None or scales.is_constant:
@@ -195,6 +199,7 @@ _CHECKS: dict[str, dict[str, Callable[[Node], str]]] = {
     "ScatterND": {"scatter-nd-reduction": _reduction},
     "QuantizeLinear": {"runtime-zero-point": _ZERO},
     "Squeeze": {"runtime-axes": _AXES},
+    "TensorScatter": {"circular-tensor-scatter": _circular},
     "TopK": {"runtime-topk-k": _runtime(1, "K")},
     "Unsqueeze": {"runtime-axes": _AXES},
     **{f"Reduce{kind}": {"runtime-axes": _AXES} for kind in _REDUCTIONS},

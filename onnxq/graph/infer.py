@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 
+from onnxq.base.memory_bound import memory_bound
 from onnxq.graph.free_name import free_name
 from onnxq.graph.load import graphs
 from onnxq.graph.types import Dim, Shape, dtype_of, elem_type_of, set_shape, shape_of
@@ -74,6 +76,22 @@ def node_types(
             (dtype_of(kind.elem_type), shape_of(kind.shape) if kind.HasField("shape") else None)
         )
     return output_types
+
+
+_VALUES_BYTES = 1 << 28
+"""What inference may take for values that it follows, beside the model: then it follows none."""
+
+
+def infer(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelProto:
+    """ONNX's inference, with values where they are few: it holds a value for each element of long vectors.
+
+    Raises:
+        Exception: of several classes, where inference does not take the model.
+    """
+    if follows_few(model):
+        with contextlib.suppress(MemoryError), memory_bound(_VALUES_BYTES + 8 * model.ByteSize()):
+            return onnx.shape_inference.infer_shapes(model, strict_mode=strict, data_prop=True)
+    return onnx.shape_inference.infer_shapes(model, strict_mode=strict)
 
 
 _MOST_VALUES = 1 << 20

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import onnx
 
 from onnxq.graph.load import graphs
@@ -10,8 +12,17 @@ from onnxq.graph.source import copy_model
 
 def has_loop(model: onnx.ModelProto) -> bool:
     """Whether there is a Loop in a model, its subgraph bodies or its functions."""
+    return next(_loops(model), None) is not None
+
+
+def loops(model: onnx.ModelProto) -> tuple[str, ...]:
+    """The names of all of them; of one that has none, that of its output."""
+    return tuple(node.name or "".join(node.output[:1]) for node in _loops(model))
+
+
+def _loops(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
     holders = (holder for part in (model.graph, *model.functions) for holder in graphs(part))
-    return any(node.op_type == "Loop" for holder in holders for node in holder.node)
+    return (node for holder in holders for node in holder.node if node.op_type == "Loop")
 
 
 def stoppable(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -10,7 +10,7 @@ import onnx
 
 from onnxq.graph import load as loading
 from onnxq.graph.export import Exporter
-from onnxq.graph.infer import Symbols, assign_types, follows_few
+from onnxq.graph.infer import Symbols, assign_types, infer
 from onnxq.graph.refine import refine_shapes
 from onnxq.graph.rooted import read_beside
 from onnxq.graph.topology import Topology
@@ -57,14 +57,12 @@ class Model(Topology):
         spread_types(self)
 
     def _infer_once(self) -> bool:
-        """Runs ONNX's inference, with values where they are few; returns whether it takes the model."""
+        """Runs ONNX's inference; returns whether it takes the model."""
         self.known.clear()
         self.computed.clear()
         try:
             proto = self.to_proto(weights=False)
-            inferred = onnx.shape_inference.infer_shapes(
-                proto, strict_mode=False, data_prop=follows_few(proto)
-            )
+            inferred = infer(proto)
         except Exception:  # a model that inference does not take keeps what it says of itself
             return False
         declared = {

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import onnx
 
 from onnxq.base.plain import DocumentPart
 from onnxq.base.reached import reached
+from onnxq.graph.infer import infer
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import QDQ
 from onnxq.graph.types import Dim, Shape, set_inputs, shape_of
@@ -244,7 +244,7 @@ def _inferred(model: Model, sizes: Mapping[str, int], *, strict: bool = False) -
     }  # fmt: skip
     set_inputs(proto.graph, bound)
     try:
-        inferred = onnx.shape_inference.infer_shapes(proto, strict_mode=strict, data_prop=True)
+        inferred = infer(proto, strict=strict)
     except Exception:  # of several classes: it does not take the sizes
         return None
     return {info.name: shape_of(info.type.tensor_type.shape) for info in inferred.graph.output}

@@ -24,6 +24,11 @@ def long_names(model: onnx.ModelProto) -> dict[str, None]:
     return dict.fromkeys(name for name in names if _is_long(name) and name not in interface)
 
 
+def long_ends(model: onnx.ModelProto) -> list[str]:
+    """The names of inputs and outputs that are too long: callers use them, so nobody here shortens them."""
+    return [info.name for info in (*model.graph.input, *model.graph.output) if _is_long(info.name)]
+
+
 def with_short_names(model: onnx.ModelProto) -> onnx.ModelProto:
     """A copy of a model without `long_names`; the model itself where it has none."""
     found = long_names(model)

@@ -250,19 +250,18 @@ def refuse_cycle(graph: onnx.GraphProto | onnx.FunctionProto, where: str) -> Non
     raise invalid(where, what)
 
 
-def check_sizes(inputs: Iterable[tuple[str, Shape | None]], what: str = "input") -> None:
+def check_sizes(inputs: Iterable[tuple[str, Shape | None]]) -> None:
     """Refuses inputs that no sample fits, before memory is asked for.
 
     Args:
         inputs: their names and shapes.
-        what: what they are.
 
     Raises:
         UserError: the sizes of one make more than 2^31 values, or one of them is negative.
     """
     for name, shape in inputs:
         sizes = [dim for dim in shape or () if isinstance(dim, int)]
-        said = f"{what} {name!r} takes {shape_text(shape)}"
+        said = f"input {name!r} takes {shape_text(shape)}"
         if any(size < 0 for size in sizes):
             raise UserError(f"{said}: a size is at least 0", hint="give the file as onnxq wrote it")
         if math.prod(sizes) > MOST_VALUES:

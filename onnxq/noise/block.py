@@ -165,13 +165,13 @@ def hand_over(recipe: Recipe, task: Task, folder: Path) -> None:
     bare = replace(
         recipe, model=onnx.ModelProto(), floats=onnx.ModelProto(), data_dir=folder if any(plain) else None
     )
-    (folder / "task").write_bytes(pickle.dumps((bare, task, ort.custom_libraries())))
+    (folder / "task").write_bytes(pickle.dumps((bare, task, ort.runs_as())))
 
 
 def measure_elsewhere(folder: str, feeds: Sequence[Mapping[str, np.ndarray]], first: int) -> Sums:
     """As `measure_block`, of a task that was written to a folder."""
-    model, task, libraries = _taken_over(folder)
-    with ort.custom_ops(libraries):
+    model, task, runs_as = _taken_over(folder)
+    with ort.running(*runs_as):
         return measure_block(model, task, feeds, first)
 
 
@@ -182,11 +182,11 @@ def measure_of_parcel(parcel: Parcel, feeds: Sequence[Mapping[str, np.ndarray]],
 
 
 @lru_cache(maxsize=1)
-def _taken_over(folder: str) -> tuple[PiecewiseModel, Task, tuple[str, ...]]:
+def _taken_over(folder: str) -> tuple[PiecewiseModel, Task, tuple[tuple[str, ...], int | None]]:
     place = Path(folder)
-    recipe, task, libraries = pickle.loads((place / "task").read_bytes())
+    recipe, task, runs_as = pickle.loads((place / "task").read_bytes())
     model, floats = (
         onnx.load(place / f"{name}.onnx", load_external_data=False) for name in ("model", "floats")
     )
     data_dir = None if recipe.data_dir is None else place
-    return replace(recipe, model=model, floats=floats, data_dir=data_dir).made(), task, libraries
+    return replace(recipe, model=model, floats=floats, data_dir=data_dir).made(), task, runs_as

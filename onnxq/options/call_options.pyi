@@ -35,6 +35,7 @@ class _ImageOptions(TypedDict, total=False):
 class _Runtime(TypedDict, total=False):
     runtime: Runtime | Mapping[str, Any] | None
     ort_ops: Sequence[PathLike]
+    largest: int | str | None
 
 class _CalibrationOfCalibrate(TypedDict, total=False):
     calibration: Calibration | Mapping[str, Any] | None
@@ -53,6 +54,7 @@ class _RepairsOfCalibrate(TypedDict, total=False):
     rules: Sequence[PathLike]
     enable: Sequence[str]
     skip: Sequence[str]
+    accept: Sequence[str]
     pairs: Literal["keep", "adopt", "drop"] | None
 
 class _Inputs(TypedDict, total=False):
@@ -82,6 +84,7 @@ class _RepairsOfCheck(TypedDict, total=False):
     rules: Sequence[PathLike]
     enable: Sequence[str]
     skip: Sequence[str]
+    accept: Sequence[str]
     prove: Prove
 
 class _InputsOfCheck(TypedDict, total=False):
@@ -142,6 +145,7 @@ class _RepairsOfPlan(TypedDict, total=False):
     rules: Sequence[PathLike]
     enable: Sequence[str]
     skip: Sequence[str]
+    accept: Sequence[str]
     prove: Prove
     pairs: Literal["keep", "adopt", "drop"] | None
 
@@ -205,6 +209,7 @@ class _RepairsOfSanitize(TypedDict, total=False):
     rules: Sequence[PathLike]
     enable: Sequence[str]
     skip: Sequence[str]
+    accept: Sequence[str]
     prove: Prove
     allow_interface_changes: bool
 

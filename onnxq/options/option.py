@@ -334,6 +334,21 @@ def size(given: str) -> int:
     return int(given)
 
 
+def bytes_in(given: str) -> int:
+    """A number of bytes above 0, as in 2GB, 512 MB, 1.5GiB or 1000."""
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?(?:([kmgt])(i?))?b?", given.strip().lower())
+    if found is None:
+        raise ValueError(f"{given!r} is no number of bytes")
+    unit = (1024 if found[3] else 1000) ** ("kmgt".index(found[2]) + 1 if found[2] else 0)
+    count = int(float(found[1]) * unit)
+    if not 0 < count < 1 << 60:
+        raise ValueError(f"{given!r} is not a size that a machine has")
+    return count
+
+
+BYTES = parsed("SIZE, as in 2GB or 512MB", bytes_in)
+
+
 def some(given: str) -> str:
     """A name."""
     if not given:

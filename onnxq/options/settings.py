@@ -20,7 +20,7 @@ from onnxq.base.errors import UserError, unknown_name
 from onnxq.options import option as kinds
 from onnxq.options.exclusions import asked, settled
 from onnxq.options.method import names, parameters
-from onnxq.options.option import CODE, FLAG, NOT, PATH, PATHS, TEXT, TEXTS, option
+from onnxq.options.option import BYTES, CODE, FLAG, NOT, PATH, PATHS, TEXT, TEXTS, option
 from onnxq.options.parameters import MethodOptions
 from onnxq.options.step import steps
 from onnxq.targets import DEFAULT, known_as
@@ -105,6 +105,8 @@ class Repairs(
         rules: folders of the user's own rules; their Python is run.
         enable: rules to turn on whatever the target lacks.
         skip: rules to leave out.
+        accept: rules whose changes are made although the proof found values off; the report says by how much.
+            What gives NaN, another type or another shape is refused all the same.
         prove: `always` keeps only changes that are proved. `when-possible` keeps and lists the others.
             `never` proves nothing.
         allow_interface_changes: whether rules may give inputs and outputs another type or shape.
@@ -125,6 +127,9 @@ class Repairs(
     )
     enable: Sequence[str] = option((), "Turn a rule on for this target.", TEXTS, metavar="RULE")
     skip: Sequence[str] = option((), "Leave a rule out.", TEXTS, metavar="RULE")
+    accept: Sequence[str] = option(
+        (), "Make a rule's changes although values are off; how far is reported.", TEXTS, metavar="RULE"
+    )
     prove: Prove = option(
         "when-possible",
         "always keeps only proved changes; when-possible keeps and lists the others; never proves nothing.",
@@ -149,16 +154,33 @@ class Repairs(
 
 
 @dataclass(frozen=True, slots=True)
-class Runtime(Group, title="onnxruntime", table="runtime", examples=("--ort-ops libops.so",)):
+class Runtime(Group, title="onnxruntime", table="runtime", examples=("--ort-ops libops.so", "--largest 8GB")):
     """What onnxruntime runs models with.
 
     Attributes:
         ort_ops: libraries of custom operators.
+        largest: bytes of the largest tensor that a run may make, or a text as `2GB` or `512MB`. None: 1 GB,
+            and more for models and samples that are large themselves.
+
+    Raises:
+        UserError: `largest` is no size.
     """
 
     ort_ops: Sequence[PathLike] = option(
         (), "A library of custom operators for onnxruntime.", PATHS, metavar="LIB", runs_code=True
     )
+    largest: int | str | None = option(
+        None, "The largest tensor that a run may make. Default: 1GB, more for large models and samples.",
+        BYTES, metavar="SIZE",
+    )  # fmt: skip
+
+    def _check(self) -> None:
+        _ = self.largest_bytes
+
+    @property
+    def largest_bytes(self) -> int | None:
+        """The same as a number."""
+        return None if self.largest is None else BYTES.of_flag("largest", str(self.largest))
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ _CALIBRATED = (*_DATA, Calibration)
 _QUANTIZED = (*_CALIBRATED, AccuracyRepair, Format)
 _MODEL = (Repairs, Inputs)
 _GATES = ("min_sqnr", "min_agreement", "task", "labels", "ship_from", "max_drop", "time_limit")
-_REPAIRING = ("enable", "skip", "prove", "pairs", "allow_interface_changes")
+_REPAIRING = ("enable", "skip", "accept", "prove", "pairs", "allow_interface_changes")
 _SEARCHED = ("max_float", "costs", "measure", "time_limit")
 
 VERBS: Mapping[str, Verb] = {

@@ -102,7 +102,7 @@ def sanitize(
     if body is None and asked.format.io in (None, "fp32"):
         if asked.format.keep_fp32:
             raise UserError(NO_HALF, hint="give --body fp16, or leave --keep-fp32 out")
-        with remarks.heard(), ort.custom_ops(asked.runtime.ort_ops):
+        with remarks.heard(), ort.running(asked.runtime.ort_ops, asked.runtime.largest_bytes):
             result = sanitize_any(model, asked.repairs, asked.inputs, observe)
             refuse_invalid(result)
         return result
@@ -311,7 +311,7 @@ def _sanitized(
     formats = format.formats
     if file is not None:
         formats = formats_of_plan(file, formats)
-    with remarks.heard(), ort.custom_ops(asked.runtime.ort_ops):
+    with remarks.heard(), ort.running(asked.runtime.ort_ops, asked.runtime.largest_bytes):
         with uncollected():
             job = Job.of(model, asked.repairs, asked.inputs, observe, asked.goal.time_limit, formats)
             if compilation is not None:
@@ -412,7 +412,7 @@ def calibrate(
     asked = Options.of("calibrate", options)
     check_main(asked.division.workers)
     submit = submit_of(executor, None)
-    with ort.custom_ops(asked.runtime.ort_ops):
+    with ort.running(asked.runtime.ort_ops, asked.runtime.largest_bytes):
         with uncollected():
             job = Job.of(model, asked.repairs, asked.inputs, observe)
             check_output(Path(output), job.model.path, force=force)

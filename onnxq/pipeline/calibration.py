@@ -29,8 +29,6 @@ from onnxq.graph.deciders import freeze_hint
 from onnxq.graph.layers import balance
 from onnxq.graph.model import Model
 from onnxq.graph.types import is_float
-from onnxq.graph.validity import check_sizes
-from onnxq.graph.wiring import tensor_shape
 from onnxq.options.config import LayerRule
 from onnxq.options.method import parameters, searched
 from onnxq.options.parameters import stated
@@ -417,11 +415,6 @@ def measure(
     floats = prepared.floats
     if not floats.reference.graph.output:
         return Stats({}, np.zeros(0, np.int64))
-    tensors_of = floats.model.graph.tensors()
-    weights = {tensor.name for tensor in floats.reference.graph.initializer}
-    shapes = {name: tensor_shape(one) for name, one in tensors_of.items() if name not in weights}
-    shapes |= floats.model.typical_shapes
-    check_sizes(shapes.items(), "tensor")
     (ready,) = job.feeds([first])
     computed = makers(floats.reference.graph)
     request = Request(

@@ -29,7 +29,9 @@ _WIDTH = 100
 
 _EXAMPLES: Mapping[str, str] = {
     "rules": '["my_rules"]', "enable": '["unfuse_gelu"]', "skip": '["unfuse_gelu"]',
-    "ort_ops": '["libops.so"]', "shape": '{x = "1x3x224x224"}', "assume": "{N = 1}", "freeze": "{k = [1, 2]}",
+    "accept": '["unfuse_gelu"]',
+    "ort_ops": '["libops.so"]', "largest": '"8GB"',
+    "shape": '{x = "1x3x224x224"}', "assume": "{N = 1}", "freeze": "{k = [1, 2]}",
     "batch": '"1:8:32"',
     "data": '"images"', "data_loader_script": '"load.py:load_data"', "input_name": '{x = "image"}',
     "scale": '"1/255"', "mean": "[0.485, 0.456, 0.406]", "std": "[0.229, 0.224, 0.225]", "color": '"rgb"',

@@ -18,7 +18,7 @@ from onnxq.base import remarks
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.plain import extended
 from onnxq.base.progress import Observer, told
-from onnxq.base.shown import counted
+from onnxq.base.shown import counted, shorten
 from onnxq.base.time_limit import TimeLimit
 from onnxq.base.usage import cpu_seconds, peak_memory_mb
 from onnxq.base.version import VERSION
@@ -44,7 +44,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.pairs import PairIndex
 from onnxq.graph.past import Lengths, caches, lengths
 from onnxq.graph.runnable import runnable_part
-from onnxq.graph.short_names import LONGEST, long_names
+from onnxq.graph.short_names import LONGEST, long_ends, long_names
 from onnxq.graph.types import bind
 from onnxq.graph.unquantized import QUANTIZED, centre_codes, unquantized, without_pairs
 from onnxq.graph.upgrade import BLOCKS, upgrade, withdrawn
@@ -165,7 +165,11 @@ class Job:
         target = load_target(repairs.target)
         if formats:
             target = target.in_formats(formats)
-        rules = select(load_rules(repairs.rules), repairs.enable, repairs.skip)
+        known = load_rules(repairs.rules)
+        for name in repairs.accept:
+            if name not in {rule.id for rule in known}:
+                raise unknown_name("rule", name, [rule.id for rule in known])
+        rules = select(known, repairs.enable, repairs.skip)
         with _timed(heard, phases, "load"):
             model = Model.open(source)
             why, was = unreadable(model.source), model.opset
@@ -331,8 +335,11 @@ class Job:
                 job._fresh,
                 lambda stage: job.observe(f"sanitize: {stage}", None, None),
                 job.repairs.allow_interface_changes,
+                job.repairs.accept,
             )
             model, rewrites = repair.run(job.model)
+            if rewrites.accepted and job.whole is not None:  # what comes later is compared with this
+                job = replace(job, whole=WholeModel(Model(model.to_proto(), None, model.data_dir)))
             for name in written:  # a sparse weight is a dense one now
                 proof = job._compared(model, exact=rewrites.exact)
                 changes.append(Change("dense_weights", "upgrade", name, (), (), proof))
@@ -574,6 +581,12 @@ class Job:
             remarks.remark(
                 f"{counted(len(names), 'name')} of nodes or tensors longer than {LONGEST} bytes, "
                 "which TensorRT refuses: what is written has shorter ones"
+            )
+        for name in long_ends(model.source):
+            remarks.remark(
+                f"the input or output {shorten(name)!r} has a name that is longer than the {LONGEST:,} bytes "
+                "that TensorRT takes. It stays, as callers use it: give it a shorter one in the export "
+                "(input_names, output_names of torch.onnx.export)"
             )
         for entry in plugin_nodes(model, self.target):
             remarks.remark(f"{entry.node} ({entry.op}): {entry.reason}; {entry.advice}")

@@ -174,7 +174,7 @@ def split(
     told(observe)("split", None, None)
     opened = Model.open(model)
     sets = [[entry] if isinstance(entry, str) else list(entry) for entry in at]
-    with ort.custom_ops(runtime.ort_ops):
+    with ort.running(runtime.ort_ops, runtime.largest_bytes):
         pieces = cut(opened, sets, at_op, ort.output_types)
     manifest = Manifest(
         kind="pieces",
@@ -233,7 +233,7 @@ def extract(
         )
     told(observe)("extract", None, None)
     opened = Model.open(model)
-    with ort.custom_ops(runtime.ort_ops):
+    with ort.running(runtime.ort_ops, runtime.largest_bytes):
         if node is not None:
             piece = extract_node(opened, node, ort.output_types)
         else:
@@ -298,7 +298,7 @@ def run_pieces(
         TypeError: there is no such keyword.
     """
     asked = Options.of("run_pieces", options)
-    with ort.custom_ops(asked.runtime.ort_ops):
+    with ort.running(asked.runtime.ort_ops, asked.runtime.largest_bytes):
         return _run(Path(manifest), data, original, use or {}, samples, tolerance, asked, save, told(observe))
 
 

@@ -8,7 +8,7 @@ is left out, and named in the report.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from onnxq.base.errors import Fault, UserError, cause_of
@@ -53,11 +53,12 @@ class Sanitizing:
         fresh: Callable[[], Model],
         observe: Callable[[str], None],
         interface: bool = False,
+        accept: Collection[str] = (),
     ) -> None:
         """Takes what `rewrite` takes, and `fresh`, which opens the model as it was."""
         self._rules, self._lacks, self._prove = list(rules), lacks, prove
         self._whole, self._fresh, self._observe = whole, fresh, observe
-        self._interface = interface
+        self._interface, self._accept = interface, accept
         self._prover = Prover(loops=prove != "always")
         self._left_out: list[Change] = []
         self._stage: Replacing = REPLACING[0]
@@ -98,8 +99,7 @@ class Sanitizing:
         if self._whole is None or not model.source.functions:
             return
         try:
-            with ort.made_up():
-                self._whole.compare(model, "inline", exact=False)
+            self._whole.compare(model, "inline", exact=False)
         except Differs as error:
             raise UserError(
                 "the model's own functions are not what onnxruntime runs: "
@@ -139,6 +139,8 @@ class Sanitizing:
                 refused=[(change.rule, change.node) for change in self._left_out],
                 limit=None if limit is None else limit - before,
                 interface=self._interface,
+                accept=self._accept,
+                accepted=report.accepted,
             )
         except Differs as error:
             error.changes, error.equal = error.changes + before, error.equal + before
@@ -148,7 +150,7 @@ class Sanitizing:
         report.near_misses = rewrites.near_misses
         report.assumptions += rewrites.assumptions
         report.whole += rewrites.whole
-        report.exact, report.steps = rewrites.exact, rewrites.steps
+        report.exact, report.steps, report.accepted = rewrites.exact, rewrites.steps, rewrites.accepted
 
     def _watch(self, stage: str) -> None:
         self._stage = next(known for known in REPLACING if known == stage)

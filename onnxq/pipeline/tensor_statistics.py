@@ -89,7 +89,7 @@ def statistics(
     name = "" if opened.path is None else str(opened.path)
     if stats is not None:
         return _of_file(name, scales, Path(stats), wanted, written, grids)
-    with ort.custom_ops(asked.runtime.ort_ops):
+    with ort.running(asked.runtime.ort_ops, asked.runtime.largest_bytes):
         assert data is not None
         work = TensorPass(
             opened, written, {one.tensor for one in wanted}, grids, channels=channels, codes=integers

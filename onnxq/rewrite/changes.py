@@ -10,6 +10,9 @@ from onnxq.base.plain import DocumentPart
 from onnxq.base.reason import code_of
 from onnxq.rewrite.change_sketch import ChangeSketch
 
+OFF, ACCEPTED = "off", "accepted"
+"""Why a proof fails whose values are off, all of them numbers; and why such a change is made all the same."""
+
 ProofVerdict = Literal["exact", "close", "unproven", "failed"]
 
 
@@ -41,6 +44,15 @@ class ProofOfChange(DocumentPart):
     def holds(self) -> bool:
         """Whether the change is proved."""
         return self.verdict in ("exact", "close")
+
+    @property
+    def offer(self) -> str:
+        """How far a change is off that may be accepted; "" for any other."""
+        return (
+            f"off by {self.max_abs:.3g}, bound {self.bound:.3g}"
+            if OFF in (self.code, code_of(self.why))
+            else ""
+        )
 
     def told(self) -> ProofOfChange:
         """The proof for the report: without what only the engine asks of it."""

@@ -221,6 +221,8 @@ def difference(
     if not np.isfinite(gaps).all():
         return Difference(np.inf, 0.0, "infinities at different places", _first(~np.isfinite(gaps)))
     worst = float(gaps.max())
+    if worst:  # else zeros of another sign
+        place = _first(gaps == worst)
     return Difference(worst, 0.0, f"{count} of {one.size} values differ, by up to {worst:.3g}", place)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,13 @@ from onnxq.graph.value import remake, validate
 from onnxq.graph.view import Node, Value
 from onnxq.options.settings import Prove
 from onnxq.rewrite.change_sketch import CHANGES, sketch, sketched_above
-from onnxq.rewrite.changes import Assumption, Change, NearMiss
+from onnxq.rewrite.changes import ACCEPTED, Assumption, Change, NearMiss
 from onnxq.rewrite.claim import claim_of, narrowed
 from onnxq.rewrite.difference import Claim
 from onnxq.rewrite.proof import Proof
 from onnxq.rewrite.prover import Prover
 from onnxq.rewrite.reproducer import save_reproducer
+from onnxq.rewrite.whole import CHANGES as OUTPUTS_CHANGE
 from onnxq.rewrite.whole import Differs, WholeModel, WholeProof
 from onnxq.rule.api import (
     ANY,
@@ -69,6 +70,7 @@ class RewriteReport:
         whole: comparisons of the whole model with the original, one a stage that changed it.
         exact: whether all changes claim bit-equality.
         steps: whether a change may move integers by a step.
+        accepted: whether a change was made although its values are off, as the user accepts that.
     """
 
     changes: list[Change] = field(default_factory=list)
@@ -78,6 +80,7 @@ class RewriteReport:
     whole: list[WholeProof] = field(default_factory=list)
     exact: bool = True
     steps: bool = False
+    accepted: bool = False
 
 
 def rewrite(
@@ -95,6 +98,8 @@ def rewrite(
     refused: Iterable[tuple[str, str]] = (),
     limit: int | None = None,
     interface: bool = False,
+    accept: Collection[str] = (),
+    accepted: bool = False,
 ) -> RewriteReport:
     """Applies rules to a model, stage by stage, each to a fixpoint.
 
@@ -113,14 +118,16 @@ def rewrite(
         refused: rules that are not to fire on a node, as `(rule, node)`.
         limit: how many changes are made at most.
         interface: whether rules may give inputs and outputs of the model another type or shape.
+        accept: rules whose changes are made where values are off, and nothing else is wrong.
+        accepted: whether there is such a change already.
 
     Raises:
         Unsettled: rules undo each other without end.
         Differs: the whole model is another one although each change was proved; the model is not usable.
     """
     model.lacks = lacks
-    run = _Run(model, prove, reproducers, prover or Prover(), refused, limit, interface)
-    run.report.exact, run.report.steps = exact, steps
+    run = _Run(model, prove, reproducers, prover or Prover(), refused, limit, interface, accept)
+    run.report.exact, run.report.steps, run.report.accepted = exact, steps, accepted
     active = [rule for rule in rules if rule.lacks is None or lacks(rule.lacks)]
     compared = 0
     for stage in REPLACING:
@@ -132,8 +139,10 @@ def rewrite(
                 proof = whole.compare(model, stage, exact=run.report.exact, steps=run.report.steps)
                 run.report.whole.append(proof)
             except Differs as error:
-                error.changes, error.equal = len(run.report.changes), compared
-                raise
+                if not (run.report.accepted and str(error).startswith(OUTPUTS_CHANGE)):
+                    error.changes, error.equal = len(run.report.changes), compared
+                    raise
+                run.report.whole.append(WholeProof(stage, "unproven", why=f"with what is accepted {error}"))
             compared = len(run.report.changes)
     left = {str(node.name) for graph in model.graphs() for node in graph.nodes}
     run.report.near_misses = [
@@ -154,6 +163,7 @@ class _Run:
         refused: Iterable[tuple[str, str]],
         limit: int | None,
         interface: bool,
+        accept: Collection[str],
     ) -> None:
         self.model = model
         self.prove = prove
@@ -165,6 +175,7 @@ class _Run:
         self.refused = set(refused)
         self.limit = limit
         self.interface = interface
+        self.accept = accept
         self._drawn = Counter[str]()  # changes of a rule that have a sketch
         self._swept_from = 0  # how many changes there were when the sweep began
 
@@ -274,10 +285,14 @@ class _Run:
             self._refuse(rule, stage, view, f"the replacement is not valid: {error}")
             return None
         proof, snippet = self._proof(view, results, claim)
+        accepted = rule.id in self.accept and bool(proof.offer)
+        if accepted:
+            why = Reason(ACCEPTED, f"accepted, although it is {proof.offer}", "--accept")
+            proof = replace(proof, verdict="unproven", why=why, example=None)
         if proof.verdict == "unproven" and snippet is None and self._is_stale():
             return None  # types are not known here: after this sweep they are inferred again
         name = view.name
-        if proof.verdict == "failed" or (self.prove == "always" and not proof.holds):
+        if proof.verdict == "failed" or (self.prove == "always" and not (proof.holds or accepted)):
             saved = None
             if proof.verdict == "failed" and snippet is not None and self.reproducers is not None:
                 saved = str(save_reproducer(snippet, self.reproducers, f"{rule.id}-{name}", proof.example))
@@ -295,7 +310,8 @@ class _Run:
             producers = [p for tensor in view.node.inputs for p in tensor.inputs]
             added, removed, touched = [], editor.remove_unread([view.node]), producers
             gone = tuple(str(n.name) for n in removed)
-        self.report.exact = self.report.exact and claim.is_exact
+        self.report.exact = self.report.exact and claim.is_exact and not accepted
+        self.report.accepted = self.report.accepted or accepted
         self.report.steps = self.report.steps or claim.steps > 0
         self._drawn[rule.id] += drawn
         self.report.changes.append(

@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 
+from onnxq.graph.infer import infer
 from onnxq.graph.load import graphs
 from onnxq.graph.snippet import Snippet
 from onnxq.graph.types import shape_of, value_info
@@ -249,7 +250,7 @@ def _cuts_fixed_sizes(
     del shaped.graph.input[:]
     shaped.graph.input.extend(value_info(name, dtype, shape) for name, dtype, shape in snippet.inputs)
     try:
-        graph = onnx.shape_inference.infer_shapes(shaped, data_prop=True).graph
+        graph = infer(shaped).graph
     except Exception:  # of a model that ONNX finds fault with: its C++ errors have no common base
         return False
     shapes = {info.name: shape_of(info.type.tensor_type.shape) for info in (*graph.input, *graph.value_info)}

@@ -11,19 +11,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import onnx
 
 from onnxq.base.reason import Reason, code_of
 from onnxq.graph.load import graphs
 from onnxq.graph.snippet import Snippet, SnippetInputs
 from onnxq.rewrite import batch, sampling
-from onnxq.rewrite.changes import ProofOfChange, ProofVerdict
+from onnxq.rewrite.changes import OFF, ProofOfChange, ProofVerdict
 from onnxq.rewrite.difference import Claim, Counterexample, Difference, difference
 from onnxq.rewrite.locality import is_by_sample, is_local, smaller
 from onnxq.rewrite.mining import mined, out_of_reach
 from onnxq.rewrite.oracle import Oracle, Truth, believable, oracle
 from onnxq.rewrite.wires import Wires
 from onnxq.run import ort, reference
+from onnxq.run.budget import made_up, too_large
 from onnxq.run.ort import Feeds
 
 _ENOUGH_BINDINGS = 3
@@ -57,6 +59,7 @@ class Proof(ProofOfChange):
     example: Counterexample | None = field(kw_only=True, default=None)
 
 
+@made_up()
 def compare(
     snippet: Snippet,
     claim: Claim,
@@ -105,6 +108,7 @@ def _does_not_run(error: ort.RunError) -> Reason:
     return Reason(_DOES_NOT_RUN, f"the replacement does not run: {error}", "onnxruntime")
 
 
+@made_up()
 def by_definition(
     snippet: Snippet,
     claim: Claim,
@@ -171,56 +175,77 @@ def _sampled(
     *,
     few: bool,
 ) -> Proof:
+    try:
+        proof = _on_samples(snippet, inputs, run, claim, assumed, few=few)
+    except _Decided as decided:
+        proof = decided.proof
+        if proof.verdict != "failed" and run.off is not None:  # it did not see all samples
+            return dataclasses.replace(run.off, why=str(run.off.why))
+        return proof
+    return run.off or proof
+
+
+def _on_samples(
+    snippet: Snippet,
+    inputs: SnippetInputs,
+    run: _Comparison,
+    claim: Claim,
+    assumed: Mapping[str, int],
+    *,
+    few: bool,
+) -> Proof:
+    """What the samples tell, where all values are right.
+
+    Raises:
+        _Decided: a sample tells all.
+    """
     small = _needs_small_integers(snippet.before)
     roomy: sampling.Binding | None = None
-    try:
-        free = sampling.is_free(inputs, assumed)
-        for sizes in sampling.bindings(inputs, assumed):
-            if run.is_too_large(inputs, sizes):
-                continue
-            # sizes that do not fit each other mostly: all other inputs of them would be in vain
-            if free and run.bindings == 0 and not run.any_runs(sampling.probes(inputs, sizes, small=small)):
-                continue
-            full = run.bindings == 0 and not few
-            samples: Iterable[Feeds] = sampling.feeds(
-                inputs,
-                sizes,
-                full=full,
-                close=claim.close,
-                small=small,
-                nan=claim.tries_nan,
-            )
-            samples = _spoken_of(claim, samples)
-            if run.agree_all(itertools.islice(samples, _FEW_INPUTS if few else None)):
-                run.bindings += 1
-                roomy = sizes
-            if run.bindings == (_FEW_BINDINGS if few else _ENOUGH_BINDINGS):
-                break
-        if run.count == 0:
-            return run.never
-        if free and run.bindings < 2:
-            why = "it ran with one size of the dynamic dimensions only"
-            return Proof("unproven", run.count, run.bindings, why=why)
-        if inputs and not few and roomy is not None:
-            numbers = mined(snippet)
-            samples = sampling.mined_feeds(inputs, roomy, numbers, small=small)
-            run.agree_all(_spoken_of(claim, samples))
-            if free:
-                beside = numbers.sizes[:1] if is_local(snippet) else numbers.sizes
-                # of nothing onnxruntime's own operators write no output, or divide by 0 and crash
-                if small or not claim.tries_nothing or _crashes_on_nothing(snippet.before):
-                    beside = tuple(size for size in beside if size)
-                largest = sampling.largest_dynamic(inputs, roomy)
-                for more in sampling.mined_bindings(inputs, assumed, beside):
-                    if run.agree(sampling.ascending(inputs, more)):
-                        run.bindings += 1
-                        largest = max(largest, sampling.largest_dynamic(inputs, more))
-                far = out_of_reach(snippet, largest)
-                if far is not None:
-                    why = f"no sample reaches a size of {far}, a number that stands in the graph"
-                    return Proof("unproven", run.count, run.bindings, why=why)
-    except _Decided as decided:
-        return decided.proof
+    free = sampling.is_free(inputs, assumed)
+    for sizes in sampling.bindings(inputs, assumed):
+        if run.is_too_large(inputs, sizes):
+            continue
+        # sizes that do not fit each other mostly: all other inputs of them would be in vain
+        if free and run.bindings == 0 and not run.any_runs(sampling.probes(inputs, sizes, small=small)):
+            continue
+        full = run.bindings == 0 and not few
+        samples: Iterable[Feeds] = sampling.feeds(
+            inputs,
+            sizes,
+            full=full,
+            close=claim.close,
+            small=small,
+            nan=claim.tries_nan,
+        )
+        samples = _spoken_of(claim, samples)
+        if run.agree_all(itertools.islice(samples, _FEW_INPUTS if few else None)):
+            run.bindings += 1
+            roomy = sizes
+        if run.bindings == (_FEW_BINDINGS if few else _ENOUGH_BINDINGS):
+            break
+    if run.count == 0:
+        return run.never
+    if free and run.bindings < 2:
+        why = "it ran with one size of the dynamic dimensions only"
+        return Proof("unproven", run.count, run.bindings, why=why)
+    if inputs and not few and roomy is not None:
+        numbers = mined(snippet)
+        samples = sampling.mined_feeds(inputs, roomy, numbers, small=small)
+        run.agree_all(_spoken_of(claim, samples))
+        if free:
+            beside = numbers.sizes[:1] if is_local(snippet) else numbers.sizes
+            # of nothing onnxruntime's own operators write no output, or divide by 0 and crash
+            if small or not claim.tries_nothing or _crashes_on_nothing(snippet.before):
+                beside = tuple(size for size in beside if size)
+            largest = sampling.largest_dynamic(inputs, roomy)
+            for more in sampling.mined_bindings(inputs, assumed, beside):
+                if run.agree(sampling.ascending(inputs, more)):
+                    run.bindings += 1
+                    largest = max(largest, sampling.largest_dynamic(inputs, more))
+            far = out_of_reach(snippet, largest)
+            if far is not None:
+                why = f"no sample reaches a size of {far}, a number that stands in the graph"
+                return Proof("unproven", run.count, run.bindings, why=why)
     verdict: ProofVerdict = "exact" if claim.is_exact else "close"
     worst = run.worst
     return Proof(verdict, run.count, run.bindings, worst.gap, worst.bound, claim.text, not_run=run.not_run)
@@ -243,6 +268,7 @@ class _Comparison:
         bindings: how many different sizes.
         worst: the difference that came closest to its bound.
         never: what is found where the original runs on nothing.
+        off: what is found where values are off, by the most; None while all are right.
     """
 
     def __init__(
@@ -257,6 +283,7 @@ class _Comparison:
 
     def _reset(self) -> None:
         self.count = self.not_run = self.bindings = 0
+        self.off: Proof | None = None
         self.worst = Difference()
         self.never = Proof("unproven", why="the original runs on none of the inputs tried")
 
@@ -267,7 +294,7 @@ class _Comparison:
 
     def is_too_large(self, inputs: SnippetInputs, sizes: sampling.Binding) -> bool:
         """Whether samples of some sizes would take more memory than what is made up may."""
-        why = ort.too_large(sampling.bytes_of(inputs, sizes))
+        why = too_large(sampling.bytes_of(inputs, sizes))
         if why:
             self.never = Proof("unproven", why=Reason(_TOO_LARGE, why, "onnxq"))
         return bool(why)
@@ -359,8 +386,13 @@ class _Comparison:
             gap = difference(one, other, self._claim, truth, swapped=swapped, finite=finite, extreme=extreme)
             if gap.wrong:
                 example = Counterexample(dict(feeds), index, gap.place, one, other)
-                proof = Proof("failed", self.count, self.bindings, gap.gap, gap.bound, gap.wrong)
-                raise _Decided(dataclasses.replace(proof, example=example))
+                is_off = bool(np.isfinite(gap.gap))
+                why = Reason(OFF, gap.wrong, "onnxruntime") if is_off else gap.wrong
+                proof = Proof("failed", self.count, self.bindings, gap.gap, gap.bound, why, example=example)
+                if not is_off:
+                    raise _Decided(proof)
+                if self.off is None or gap.gap > self.off.max_abs:  # by how much, all samples tell
+                    self.off = proof
             tells |= not gap.is_open
             if self.worst.bound == 0.0 or gap.gap * self.worst.bound > self.worst.gap * gap.bound:
                 self.worst = gap

@@ -24,6 +24,7 @@ from onnxq.graph.spool import weight_bytes
 from onnxq.judge.sqnr import sqnr_db
 from onnxq.rewrite.changes import ProofVerdict
 from onnxq.run import ort
+from onnxq.run.budget import made_up, too_large
 
 # Sizes tried for dynamic dimensions other than the first, which is tried as 2 and 1.
 _SIZES = (64, 224, 32, 128, 16, 8, 300, 2, 1)
@@ -131,6 +132,7 @@ class WholeModel:
         self._decided = _decisions(model.source, [name for name, _, _ in self._inputs])
         self._ran_with: dict[str, int] | None = None
 
+    @made_up()
     def compare(self, model: Model, stage: str, *, exact: bool, steps: bool = False) -> WholeProof:
         """Compares a rewritten model with the original; one that does not end in time proves nothing.
 
@@ -186,6 +188,7 @@ class WholeModel:
                 raise Differs(f"{CHANGES} {verdict.change}")
         return verdict
 
+    @made_up()
     def made_up(self, count: int) -> list[dict[str, np.ndarray]]:
         """So many samples like those that the original runs on; none where it runs on none."""
         self._run_original({})
@@ -217,6 +220,7 @@ class WholeModel:
             for change in model.interface_changes:
                 if change.kind == "input" and change.name in feeds:
                     feeds[change.name] = _converted(change.convert, feeds[change.name])
+            session.check(feeds)
             got.append(session.run(feeds, seconds=clock.left()))
         return got
 
@@ -252,7 +256,9 @@ class WholeModel:
             for feeds in decided:
                 feeds |= self._fixed
                 try:
-                    values = session.run({n: feeds[n] for n in session.inputs}, seconds=clock.left())
+                    fed = {n: feeds[n] for n in session.inputs}
+                    session.check(fed)
+                    values = session.run(fed, seconds=clock.left())
                 except ort.Endless:
                     self._why = (
                         f"on made-up input the original, which has a Loop, did not end in {self._seconds:g} s"
@@ -303,7 +309,7 @@ class WholeModel:
                     if np.prod(dims, dtype=np.float64) > _MAX_ELEMENTS and dynamic:
                         break
                     held[name] = dtype.itemsize * math.prod(dims)
-                    if why := ort.too_large(held):
+                    if why := too_large(held):
                         self._why = why
                         break
                     feeds[name] = _values(generator, dtype, tuple(dims))

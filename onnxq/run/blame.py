@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from onnxq.run.budget import OverBudget, RunError
 from onnxq.run.in_parts import Runs
-from onnxq.run.ort import RunError
 
 # Sizes of dynamic dimensions that are tried, but for the first dimension, which is 1.
 _SIZES = (64, 224, 32, 128, 16, 8, 4, 2, 1)
@@ -81,6 +81,6 @@ def _filled(dtype: np.dtype, shape: tuple[int, ...], value: int) -> np.ndarray:
 def _runs(session: Runs, feeds: Mapping[str, np.ndarray]) -> bool:
     try:
         session.run(feeds, seconds=_SECONDS)
-    except RunError:
+    except (RunError, OverBudget):
         return False
     return True

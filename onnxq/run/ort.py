@@ -19,19 +19,24 @@ import onnxruntime
 from onnxruntime.capi.onnxruntime_pybind11_state import OrtDevice, OrtValueVector
 from threadpoolctl import threadpool_limits
 
-from onnxq.base import door, interrupts
+from onnxq.base import interrupts
 from onnxq.base.errors import OnnxqError, UserError
 from onnxq.base.memory_bound import memory_bound
-from onnxq.base.shown import size
 from onnxq.graph.constants import tensor_bytes
 from onnxq.graph.external import externalize
 from onnxq.graph.half import rounded, speaks_half
 from onnxq.graph.load import graphs, read, tensors
-from onnxq.graph.loops import has_loop, stoppable
+from onnxq.graph.loops import stoppable
 from onnxq.graph.order import insert_early
 from onnxq.graph.rooted import read_beside
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.graph.types import dtype_of, elem_type_of
+from onnxq.run import budget
+from onnxq.run.budget import Bounded as Bounded
+from onnxq.run.budget import Budget, OverBudget
+from onnxq.run.budget import Endless as Endless
+from onnxq.run.budget import RunError as RunError
+from onnxq.run.budget import made_up as made_up
 from onnxq.run.opening import SessionSettings
 from onnxq.run.trial import is_risky, open_session, try_in_child
 
@@ -55,85 +60,6 @@ _FLOAT8_TYPES = (onnx.TensorProto.FLOAT8E4M3FN, onnx.TensorProto.FLOAT8E5M2)
 _FLOAT8 = {f"tensor({onnx.TensorProto.DataType.Name(one).lower()})": dtype_of(one) for one in _FLOAT8_TYPES}
 
 
-class RunError(OnnxqError):
-    """onnxruntime does not load or does not run a model; the message is onnxruntime's own."""
-
-    exit_code = 2
-
-    @property
-    def is_about_types(self) -> bool:
-        """Whether onnxruntime has no kernel for a type: of what it says, all else is about other things."""
-        return re.search(r"Type Error: |NOT_IMPLEMENTED", str(self)) is not None
-
-
-class Endless(RunError):
-    """A run was stopped because it took too long."""
-
-
-class Bounded(RunError):
-    """A run on made-up input wanted more memory than it may have: that says nothing of the model."""
-
-
-MADE_UP = "ONNXQ_MADE_UP_MEMORY"
-"""The environment variable that states how many bytes a run on made-up input may take."""
-_MADE_UP = 1 << 31
-"""The same where it states nothing: nobody knows what such a run wants. Its input may be a quarter of it."""
-_TIMES = 64
-"""A run may take so many times its input beside it: on made-up input as much again at most."""
-_LOOP_SECONDS, _MADE_UP_SECONDS = 30.0, 5.0
-"""How long a model that has a Loop may run on a sample of the user's, and on made-up input."""
-LOOP_SECONDS, LOOP_MEMORY = "ONNXQ_LOOP_SECONDS", "ONNXQ_LOOP_MEMORY"
-"""The environment variables that raise the first, and the bytes that such a run may take."""
-
-_made_up: ContextVar[bool] = ContextVar("whether input is made up", default=False)
-
-
-@contextmanager
-def made_up() -> Iterator[None]:
-    """Says that all input is made up meanwhile: what runs has bounds of memory, and a Loop fewer seconds."""
-    token = _made_up.set(True)
-    try:
-        yield
-    finally:
-        _made_up.reset(token)
-
-
-def _loop_seconds() -> float:
-    """How long a model with a Loop may run once."""
-    if _made_up.get():
-        return _MADE_UP_SECONDS
-    return float(door.stated(LOOP_SECONDS) or _LOOP_SECONDS)
-
-
-def _most(feeds: Mapping[str, Any], has_loop: bool) -> int | None:
-    """How many bytes a run may take; None: as many as there are."""
-    if not (_made_up.get() or has_loop):
-        return None
-    given = _TIMES * sum(int(getattr(x, "nbytes", 0)) for x in feeds.values())
-    if _made_up.get():
-        return made_up_bytes() + min(given, made_up_bytes())
-    return door.stated(LOOP_MEMORY) or _MADE_UP + given
-
-
-def made_up_bytes() -> int:
-    """How many bytes a run on made-up input may take; as many again where its input is large."""
-    return door.stated(MADE_UP) or _MADE_UP
-
-
-def too_large(held: Mapping[str, int]) -> str:
-    """Why a sample is not made up; "" where it may be. What a run takes beside its input it computes.
-
-    Args:
-        held: how many bytes each of its tensors would take, by name.
-    """
-    most = made_up_bytes() // 4
-    if sum(held.values()) <= most:
-        return ""
-    name, largest = max(held.items(), key=lambda entry: entry[1])
-    allowed = f"a made-up sample may take {size(most)} ({MADE_UP} raises that)"
-    return f"{name!r} alone takes {size(largest)}, and {allowed}"
-
-
 class Session:
     """A model loaded into onnxruntime.
 
@@ -143,9 +69,9 @@ class Session:
         input_shapes: the shape of each input, with names or None where dynamic.
     """
 
-    def __init__(self, session: onnxruntime.InferenceSession, has_loop: bool = False) -> None:
+    def __init__(self, session: onnxruntime.InferenceSession, own: Budget) -> None:
         self._session = session
-        self._has_loop = has_loop
+        self._budget = own
         self.inputs = tuple(value.name for value in session.get_inputs())
         self.input_shapes = {value.name: tuple(value.shape) for value in session.get_inputs()}
         self.outputs = tuple(value.name for value in session.get_outputs())
@@ -164,25 +90,27 @@ class Session:
         Args:
             feeds: an array for each input.
             outputs: the outputs wanted, all by default.
-            seconds: after how long to give up, for a model that may never end; one that has a Loop has a
-                limit anyway.
+            seconds: after how long to give up, for a model that may never end; else see `Budget.seconds`.
 
         Returns:
             The outputs, in order: arrays (or lists of arrays where the type is a sequence).
 
         Raises:
             Endless: it did not end in time.
+            OverBudget: on the user's data it takes more memory, or longer, than it may.
             RunError: onnxruntime refuses the feeds or fails in a node.
         """
         options = onnxruntime.RunOptions()
         options.log_severity_level = 4
-        own = seconds is None and self._has_loop
-        seconds = _loop_seconds() if own else seconds
+        if self._budget.is_large(feeds):  # else each session that is open keeps what its largest run took
+            options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+        own = seconds is None
+        seconds = self._budget.seconds(feeds) if own else seconds
 
         def stop() -> None:
             options.terminate = True
 
-        with interrupts.stopping(stop), _limit(seconds, stop), memory_bound(_most(feeds, self._has_loop)):
+        with interrupts.stopping(stop), _limit(seconds, stop), memory_bound(self._budget.bytes(feeds)):
             try:
                 given = {name: as_value(x) if _is_float8(x) else x for name, x in feeds.items()}
                 found = self._session.run(outputs, given, options)
@@ -190,8 +118,12 @@ class Session:
                 return [x if kind is None else x.view(kind) for x, kind in zip(found, kinds, strict=True)]
             except Exception as error:  # onnxruntime raises a dozen classes without a common base
                 if seconds is not None and options.terminate:
-                    raise _endless(seconds, own) from error
-                raise self._failed(error) from error
+                    raise (self._budget.late(seconds) if own else _endless(seconds)) from error
+                raise self._failed(error, feeds) from error
+
+    def check(self, feeds: Mapping[str, np.ndarray]) -> None:
+        """Refuses inputs for which a tensor is too large, see `Budget.check`; made-up ones, too."""
+        self._budget.check(feeds)
 
     def run_each(
         self,
@@ -211,7 +143,9 @@ class Session:
         others = not self._tensors.issuperset(outputs) or not all(
             isinstance(v, _Value) for v in given.values()
         )
-        if others or self._has_loop:  # of what runs on values nothing is stopped: it holds Python's lock
+        if (
+            others or self._budget.has_loop
+        ):  # of what runs on values nothing is stopped: it holds Python's lock
             feeds = {name: as_array(value) for name, value in given.items()}
             return [as_value(value) for value in self.run(feeds, outputs)]
         options = onnxruntime.RunOptions()
@@ -224,16 +158,12 @@ class Session:
             try:
                 return _run_vector(self._session, given, outputs, options)
             except Exception as error:  # as in `run`
-                raise self._failed(error) from error
+                raise self._failed(error, {}) from error
 
-    def _failed(self, error: Exception) -> RunError:
+    def _failed(self, error: Exception, feeds: Mapping[str, Any]) -> OnnxqError:
         """The error of a run that failed."""
         text = _first_line(error)
-        if _is_short(text) and _made_up.get():
-            return _bounded()
-        of_loop = self._has_loop and _is_short(text)
-        hint = f"the model has a Loop: {LOOP_MEMORY} raises what a run may take, in bytes" if of_loop else ""
-        return RunError(text, hint=hint)
+        return self._budget.short(feeds, text) if _is_short(text) else RunError(text)
 
 
 def _is_short(text: str) -> bool:
@@ -241,16 +171,8 @@ def _is_short(text: str) -> bool:
     return "memory" in text or "bad_alloc" in text
 
 
-def _bounded() -> Bounded:
-    return Bounded("on made-up input it wants more memory than onnxq lets it have")
-
-
-def _endless(seconds: float, of_loop: bool) -> Endless:
-    """The error of a run that was stopped; `of_loop`: as its model has a Loop."""
-    return Endless(
-        f"it did not end in {seconds:.3g} s" + (": the model has a Loop" if of_loop else ""),
-        hint=f"{LOOP_SECONDS}=600 gives each sample ten minutes" if of_loop and not _made_up.get() else "",
-    )
+def _endless(seconds: float) -> Endless:
+    return Endless(f"it did not end in {seconds:.3g} s")
 
 
 _Value = onnxruntime.OrtValue
@@ -519,6 +441,8 @@ def loads(model: onnx.ModelProto, data_dir: Path | None = None) -> bool:
         load(model, data_dir=data_dir)
     except RunError:
         return False
+    except OverBudget:  # it would, with more
+        return True
     return True
 
 
@@ -590,6 +514,22 @@ def custom_ops(libraries: Sequence[str | os.PathLike[str]]) -> Iterator[None]:
             yield
     finally:
         _libraries.reset(token)
+
+
+@contextmanager
+def running(libraries: Sequence[str | os.PathLike[str]], largest: int | None) -> Iterator[None]:
+    """What the user says of all runs meanwhile: `custom_ops`, and what the largest tensor may take, bytes.
+
+    Raises:
+        UserError: see `custom_ops`.
+    """
+    with budget.largest(largest), custom_ops(libraries):
+        yield
+
+
+def runs_as() -> tuple[tuple[str, ...], int | None]:
+    """What is said of all runs now, for `running` in another process."""
+    return _libraries.get(), budget.stated_largest()
 
 
 @functools.cache
@@ -675,18 +615,24 @@ def _inline_bytes(model: onnx.ModelProto) -> int:
 
 
 def _session(source: bytes | str, settings: SessionSettings, proto: onnx.ModelProto) -> Session:
-    risky = settings.level != "off" and is_risky(proto)
-    most = made_up_bytes() + _TIMES * weight_bytes(proto) if _made_up.get() else None
-    if _made_up.get() or has_loop(proto):  # memory that onnxruntime's own threads do not get ends the process
+    folds = settings.level != "off"  # it computes constants while it loads
+    risky = folds and is_risky(proto)
+    own = Budget(proto)
+    if folds and not budget.is_made_up():
+        own.check({})
+    most = own.loading_bytes()
+    if (
+        budget.is_made_up() or own.has_loop
+    ):  # memory that onnxruntime's own threads do not get ends the process
         settings.threads = 1
     try:
         with memory_bound(most):
             session = open_session(source, settings, risky)
-        return Session(session, has_loop(proto))
+        return Session(session, own)
     except Exception as error:  # as above
         text = _first_line(error)
         if most is not None and _is_short(text):
-            raise _bounded() from error
+            raise own.short({}, text) from error
         unknown = "is not a registered function/op" in text
         hint = "give the library of custom operators with --ort-ops LIB" if unknown else ""
         raise RunError(text, hint=hint) from error

@@ -12,7 +12,7 @@ import onnx
 
 from onnxq.base.memory_bound import memory_bound
 from onnxq.graph.half import rounded, speaks_half
-from onnxq.run.ort import RunError, made_up_bytes
+from onnxq.run.budget import RunError, made_up_bytes
 
 
 class Evaluator:

@@ -437,9 +437,8 @@ def test_what_meets_a_bound_of_memory_proves_nothing() -> None:
     editor.finish()
     with ort.made_up():
         proof = whole.compare(model, "clean", exact=True)
-    assert (proof.verdict, proof.why) == (
-        "unproven", "the rewritten model: on made-up input it wants more memory than onnxq lets it have",
-    )  # fmt: skip
+    assert proof.verdict == "unproven"
+    assert "the rewritten model: Expand node 'n_Expand' makes" in proof.why
 
 
 BRANCHES = """g (float[N, 4] x, bool flag) => (float[N, 4] y) {

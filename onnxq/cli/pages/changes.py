@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from onnxq.cli.pages.words import FEW, counted, listed, tally
 from onnxq.cli.screen import Page, shorten
+from onnxq.rewrite.changes import ACCEPTED, OFF
 
 if TYPE_CHECKING:
     from onnxq.documents.report import Report
@@ -24,7 +25,11 @@ def changes_section(page: Page, report: Report) -> None:
         page.section("Repaired", f"{counted(len(changes), 'change')}: {verdicts}{how}")
         page.entry(listed(tally(change.rule for change in changes)))
         proofs = [change.proof for change in changes]
-        for why, count in tally(one.why for one in proofs if one.verdict == "unproven").items():
+        for change in changes:
+            if change.proof.code == ACCEPTED:
+                page.entry(accepted_text(change), style="yellow")
+        unproven = [one for one in proofs if one.verdict == "unproven" and one.code != ACCEPTED]
+        for why, count in tally(one.why for one in unproven).items():
             page.entry(f"unproven ({count}): {why}", style="yellow")
         for why, count in tally(one.why for one in proofs if one.verdict == "close" and one.why).items():
             page.entry(f"close ({count}): {why}")
@@ -37,7 +42,7 @@ def changes_section(page: Page, report: Report) -> None:
         if change.proof.verdict == "unproven":  # under --prove always
             page.entry(why, style="yellow")
             continue
-        if change.proof.code == "grows":  # its rule may be right
+        if change.proof.code in ("grows", OFF):  # its rule may be right
             page.entry(why, style="yellow")
         else:
             page.entry(f"{why}; a bug of that rule, not of your model", style="red")
@@ -48,7 +53,13 @@ def changes_section(page: Page, report: Report) -> None:
 def rejected_text(change: Change) -> str:
     """A change that was rejected, and why."""
     where = f" on {shorten(change.node)}" if change.node else ""
-    return f"rejected: {change.rule}{where}: {change.proof.why}"
+    offer = f"; --accept {change.rule} makes it all the same" if change.proof.code == OFF else ""
+    return f"rejected: {change.rule}{where}: {change.proof.why}{offer}"
+
+
+def accepted_text(change: Change) -> str:
+    """A change that was made although values are off."""
+    return f"{change.rule} on {shorten(change.node)}: {change.proof.why}"
 
 
 def _whole(proof: WholeProof) -> str:

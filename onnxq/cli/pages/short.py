@@ -10,6 +10,7 @@ from onnxq.advice.worth import worth_of
 from onnxq.analysis.reports import number, part_of
 from onnxq.analysis.sizes import share_words, sizes_words
 from onnxq.cli.pages.answer import answer_lines
+from onnxq.cli.pages.changes import accepted_text
 from onnxq.cli.pages.goal import gate_text, scores_section
 from onnxq.cli.pages.words import counted, decibels, size_text, target_words, within
 from onnxq.cli.screen import Page, cut, shorten
@@ -20,6 +21,7 @@ from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.report import Report
 from onnxq.judge.about_mean import AboutMeanPart
+from onnxq.rewrite.changes import ACCEPTED, OFF
 from onnxq.task.meter import TaskPart
 
 _FEW = 4
@@ -63,15 +65,25 @@ def _sizes(report: Report) -> Iterator[str]:
 
 def _repairs(report: Report) -> Iterator[str]:
     changes, proved, repair = len(report.changes), report.proved, report.repair
+    accepted = [one for one in report.changes if one.proof.code == ACCEPTED]
     kinds = (
         (proved.exact, "exact"),
         (proved.close, "equal but for rounding"),
-        (proved.unproven, "not proved"),
+        (proved.unproven - len(accepted), "not proved"),
+        (len(accepted), "accepted although values are off"),
     )
     how = ", ".join(f"{count} {what}" for count, what in kinds if count)
     yield f"{counted(changes, 'change')} of the graph: {how}" if changes else "no change of the graph"
     if report.rejected:
         yield f"{counted(len(report.rejected), 'change')} undone, as the proof failed"
+    for rule in dict.fromkeys(one.rule for one in report.rejected if one.proof.code == OFF):
+        worst = max(
+            (one.proof for one in report.rejected if (one.rule, one.proof.code) == (rule, OFF)),
+            key=lambda proof: proof.max_abs,
+        )
+        yield f"{rule} is {worst.offer}: --accept {rule} makes it all the same"
+    for one in accepted:
+        yield accepted_text(one)
     if repair is not None and repair.before_db is not None and repair.after_db is not None:
         kept = [one.step for one in repair.steps if one.verdict == "kept"]
         before, after = decibels(repair.before_db), decibels(repair.after_db)

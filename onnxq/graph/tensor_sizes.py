@@ -1,0 +1,170 @@
+"""How large the tensors of a model are for inputs of some sizes: told by inference, before anything runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from onnxq.base.shown import size
+from onnxq.graph.infer import infer
+from onnxq.graph.source import constant_value, without_graph
+from onnxq.graph.types import Shape, dtype_of, is_static, set_shape, shape_of, shape_text, value_info
+
+_FEW = 4096  # elements of a constant that may be sizes: inference is told them
+_SIZES = 16  # the same of an input
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A tensor that a node makes.
+
+    Attributes:
+        node: the node's name, or its output's where it has none.
+        op: its operator.
+        tensor: the tensor's name.
+        shape: its sizes.
+        bytes: what it takes.
+    """
+
+    node: str
+    op: str
+    tensor: str
+    shape: Shape
+    bytes: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.op} node {self.node!r} makes {self.tensor!r} ({shape_text(self.shape)}, "
+            f"{size(self.bytes)})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSizes:
+    """The tensors of a model and its bodies, in the order of the file.
+
+    Attributes:
+        made: those whose sizes are known.
+        open: how many others there are.
+    """
+
+    made: tuple[Made, ...]
+    open: int
+
+    @property
+    def largest(self) -> Made | None:
+        """The first of the largest ones."""
+        return max(self.made, key=lambda one: one.bytes, default=None)
+
+    def beyond(self, most: int) -> Made | None:
+        """The first that takes more than so many bytes."""
+        return next((one for one in self.made if one.bytes > most), None)
+
+
+class Outline:
+    """A model as inference needs it: without its large constants, and what the file says of sizes inside.
+
+    Attributes:
+        declared: the bytes of its inputs, as far as the file says their sizes.
+    """
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self._model = without_graph(model)
+        graph, light = model.graph, self._model.graph
+        light.name = graph.name
+        light.output.extend(onnx.ValueInfoProto(name=one.name, type=one.type) for one in graph.output)
+        for info in light.output:
+            info.type.tensor_type.ClearField("shape")
+        light.input.extend(graph.input)
+        given = {info.name for info in graph.input}
+        weights = {tensor.name for tensor in graph.initializer}
+        self.declared = sum(_declared(info) for info in graph.input if info.name not in weights)
+        for tensor in graph.initializer:
+            _keep(tensor, tensor.name, light, given)
+        for sparse in graph.sparse_initializer:
+            light.sparse_initializer.append(sparse)
+        for node in graph.node:
+            value = constant_value(node)
+            if value is None:
+                light.node.append(node)
+            else:
+                _keep(value, node.output[0], light, given)
+        constants = {tensor.name: tensor for tensor in light.initializer}
+        for body in (body for node in light.node for body in _bodies_of(node)):
+            _tell(body, constants)
+
+    def sizes(self, fed: Mapping[str, np.ndarray]) -> TensorSizes:
+        """The sizes of what nodes make; `fed`: inputs, of which some may be left as the file says them."""
+        model = onnx.ModelProto()
+        model.CopyFrom(self._model)
+        for info in model.graph.input:
+            array = fed.get(info.name)
+            if array is None or not info.type.HasField("tensor_type"):
+                continue
+            set_shape(info.type.tensor_type, tuple(array.shape))
+            if array.ndim < 2 and array.size <= _SIZES and array.dtype.kind in "iu":
+                model.graph.initializer.append(
+                    numpy_helper.from_array(np.ascontiguousarray(array), info.name)
+                )
+        try:
+            inferred = infer(model).graph
+        except Exception:  # what inference does not take stays unknown
+            inferred = model.graph
+        made = [*_made(inferred)]
+        return TensorSizes(tuple(one for one in made if one is not None), sum(one is None for one in made))
+
+
+def _declared(info: onnx.ValueInfoProto) -> int:
+    kind = info.type.tensor_type
+    dtype, shape = dtype_of(kind.elem_type), shape_of(kind.shape)
+    return math.prod(shape) * dtype.itemsize if dtype is not None and is_static(shape) else 0
+
+
+def _tell(body: onnx.GraphProto, constants: Mapping[str, onnx.TensorProto]) -> None:
+    """Gives a body the small constants around it that it reads: inference does not look for them there."""
+    own = {tensor.name for tensor in body.initializer} | {info.name for info in body.input}
+    read = {name for node in body.node for name in node.input} - own
+    body.initializer.extend(constants[name] for name in sorted(read & constants.keys()))
+    for node in body.node:
+        for inner in _bodies_of(node):
+            _tell(inner, constants)
+
+
+def _keep(tensor: onnx.TensorProto, name: str, light: onnx.GraphProto, given: set[str]) -> None:
+    """Keeps a constant: as it is where it may be sizes, else as an input of its sizes."""
+    dims = [int(dim) for dim in tensor.dims]
+    outside = tensor.data_location == onnx.TensorProto.EXTERNAL
+    if not outside and math.prod(dims) <= _FEW:
+        light.initializer.append(tensor)
+        light.initializer[-1].name = name
+        return
+    dtype = dtype_of(tensor.data_type)
+    if name not in given and dtype is not None:
+        light.input.append(value_info(name, dtype, tuple(dims)))
+
+
+def _made(graph: onnx.GraphProto) -> Iterator[Made | None]:
+    """What the nodes of a graph and of its bodies make; None for each that is not known."""
+    known = {info.name: info.type.tensor_type for info in (*graph.value_info, *graph.output)}
+    for node in graph.node:
+        for name in filter(None, node.output):
+            kind = known.get(name)
+            dtype = None if kind is None else dtype_of(kind.elem_type)
+            shape = shape_of(kind.shape) if kind is not None and kind.HasField("shape") else None
+            if dtype is None or not is_static(shape):
+                yield None
+            else:
+                count = math.prod(shape) * dtype.itemsize
+                yield Made(node.name or name, node.op_type, name, shape, count)
+        for body in _bodies_of(node):
+            yield from _made(body)
+
+
+def _bodies_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    for attribute in node.attribute:
+        yield from [attribute.g] if attribute.HasField("g") else attribute.graphs

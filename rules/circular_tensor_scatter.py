@@ -1,0 +1,53 @@
+"""Write a `TensorScatter` of mode `circular` as a `ScatterElements`.
+
+TensorRT imports the mode `linear` alone:
+
+    Assertion failed: mode == "linear": Only linear mode is supported for now, got circular
+
+Row r of what comes is written at (write index + r) mod length:
+
+    before    y = TensorScatter<mode="circular">(cache, rows, at)
+    after     y = ScatterElements(cache, Mod(at + [0, 1, ...], length), rows)
+
+It only moves values, and takes an index for each value that comes (8 bytes).
+"""
+
+import numpy as np
+
+from onnxq.rule import Fires, Node, Skip, Skips, Value, op, operands, required, rule
+
+
+@rule("TensorScatter", stage="compat", lacks="circular-tensor-scatter")
+def circular_tensor_scatter(node: Node) -> Value | None:
+    if node.attr("mode") != "circular":
+        return None
+    cache, rows = required(node, 2)
+    at = operands(node, 3)[2]
+    if cache.rank is None or rows.shape is None:
+        raise Skip(f"the rank of {cache.name!r} or of {rows.name!r} is not known")
+    axis = node.attr("axis", -2) % cache.rank
+    count, length = rows.shape[axis], (cache.shape or ())[axis]
+    if not isinstance(count, int) or not isinstance(length, int) or length < 1:
+        raise Skip(f"dimension {axis} of {cache.name!r} or of {rows.name!r} is dynamic, or 0")
+    along = tuple(count if one == axis else 1 for one in range(cache.rank))
+    places: Value | np.ndarray = np.arange(count).reshape(along)
+    if at is not None:
+        by_sample = op.Reshape(at, np.array([-1] + [1] * (cache.rank - 1)))
+        places = op.Mod(op.Add(by_sample, places), np.array(length))
+    return op.ScatterElements(cache, op.Expand(places, op.Shape(rows)), rows, axis=axis)
+
+
+def _net(attributes: str, cache: str = "[2, 3, 8, 4]", rows: str = "[2, 3, 2, 4]", more: str = ", at") -> str:
+    return f"""<ir_version: 10, opset_import: ["" : 24]>
+    g (float{cache} c, float{rows} r, int64[2] at) => (float{cache} y) {{
+        y = TensorScatter {attributes} (c, r{more}) }}"""
+
+
+EXAMPLES = [
+    Fires(_net('<mode = "circular">'), gone="TensorScatter"),
+    Fires(_net('<mode = "circular", axis = 1>', "[2, 8, 3]", "[2, 3, 3]"), gone="TensorScatter"),
+    Fires(_net('<mode = "circular">', "[2, 8, 4]", "[2, 8, 4]"), gone="TensorScatter"),
+    Fires(_net('<mode = "circular">', more=""), gone="TensorScatter"),
+    Skips(_net("")),
+    Skips(_net('<mode = "circular">', "[2, 3, L, 4]"), because="dynamic"),
+]

@@ -1,0 +1,59 @@
+"""Operators of opset 24 to 26 that TensorRT lacks, and names that it does not take: repaired, or named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.parser
+import onnx.reference
+import pytest
+
+import onnxq
+
+CACHE = """<ir_version: 10, opset_import: ["" : 24]>
+    g (float[2, 3, 8, 4] c, float[2, 3, 3, 4] r, int64[2] at) => (float[2, 3, 8, 4] y) {
+        t = TensorScatter <mode = "circular"> (c, r, at)  y = Neg (t) }"""
+BITS = """<ir_version: 12, opset_import: ["" : 26]>
+    g (uint8[2, 4] x) => (int32[2, 4] y) { a = BitCast <to = 3> (x)  y = Cast <to = 6> (a) }"""
+
+
+def test_a_circular_cache_is_written_as_it_is_defined() -> None:
+    model = onnx.parser.parse_model(CACHE)
+    made = onnxq.sanitize(model).model
+    assert not any(node.op_type == "TensorScatter" for node in made.graph.node)
+    dice = np.random.default_rng(0)
+    for at in ([0, 7], [6, 3], [12, 5]):
+        feeds = {
+            "c": dice.standard_normal((2, 3, 8, 4)).astype(np.float32),
+            "r": dice.standard_normal((2, 3, 3, 4)).astype(np.float32),
+            "at": np.array(at),
+        }
+        want, got = (onnx.reference.ReferenceEvaluator(one).run(None, feeds)[0] for one in (model, made))
+        assert want.tobytes() == got.tobytes()
+
+
+def test_bits_of_integers_are_read_as_another_type() -> None:
+    made = onnxq.sanitize(onnx.parser.parse_model(BITS)).model
+    assert not any(node.op_type == "BitCast" for node in made.graph.node)
+    x = np.array([[0, 1, 127, 128], [129, 200, 254, 255]], np.uint8)
+    got = onnx.reference.ReferenceEvaluator(made).run(None, {"x": x})[0]
+    assert np.array_equal(got, x.view(np.int8).astype(np.int32))
+
+
+@pytest.mark.parametrize("model", [CACHE, BITS])
+def test_the_check_says_that_it_is_repaired(model: str, tmp_path: Path) -> None:
+    onnx.save(onnx.parser.parse_model(model), tmp_path / "m.onnx")
+    checks = onnxq.check(tmp_path / "m.onnx", compile=False)
+    assert any("onnxq sanitize repairs it" in one.advice for one in checks.findings)
+
+
+def test_a_name_of_an_input_that_is_too_long_is_said() -> None:
+    name = "x" * 5000
+    model = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : 17]> g (float[2] {name}) => (float[2] y) {{ y = Neg ({name}) }}'
+    )
+    result = onnxq.sanitize(model)
+    assert any("4,096 bytes" in one and "input_names" in one for one in result.report.notes)
+    assert result.model.graph.input[0].name == name

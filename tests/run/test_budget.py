@@ -1,0 +1,234 @@
+"""A run on the user's data makes no tensor that is larger than it may be: it is named before it is made."""
+
+# ruff: noqa: E501
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+from command import run
+
+import onnxq
+from onnxq.base.errors import UserError
+from onnxq.graph.tensor_sizes import Outline
+from onnxq.run import budget, ort
+
+H = '<ir_version: 8, opset_import: ["" : 17]> g '
+# Each makes a tensor of gigabytes in the middle, by another way; the node is called `big`.
+GROWING = {
+    "Tile of a constant": """(float[N, 4] x) => (float[N, 4] y) <float[2] k = {2, 1}, int64[1] r = {256000000}> {
+        [big] t = Tile (k, r)  m = ReduceMax <keepdims = 0> (t)  y = Add (x, m) }""",
+    "Expand by a computed shape": """(float[N, 4] x) => (float[N, 4] y) <int64[1] k = {400000000}, int64[1] o = {0}> {
+        s = Shape (x)  z = Gather (s, o)  c = Concat <axis = 0> (k, z)  d = Slice (c, o, e)  u = Unsqueeze (x, o)
+        f = ReduceMax <keepdims = 1> (x)  q = Squeeze (f)
+        [big] t = Expand (q, d)  m = ReduceMax <keepdims = 0> (t)  y = Add (x, m) }""",
+    "an outer sum": """(float[N, 4] x) => (float[N, 4] y) <int64[1] k = {40000}, int64[2] a = {-1, 1}, int64[2] b = {1, -1}> {
+        f = ReduceMax <keepdims = 0> (x)  e = Expand (f, k)  c = Reshape (e, a)  r = Reshape (e, b)
+        [big] t = Add (c, r)  m = ReduceMax <keepdims = 0> (t)  y = Add (x, m) }""",
+    "a Resize": """(float[N, 4] x) => (float[N, 4] y) <float[2] s = {1, 600000000}> {
+        [big] t = Resize <mode = "nearest"> (x, , s)  m = ReduceMax <axes = [1], keepdims = 1> (t)  y = Add (x, m) }""",
+    "a pad": """(float[N, 4] x) => (float[N, 4] y) <int64[4] p = {0, 900000000, 0, 0}> {
+        [big] t = Pad (x, p)  m = ReduceMax <axes = [1], keepdims = 1> (t)  y = Add (x, m) }""",
+    "a branch": """(float[N, 4] x) => (float[N, 4] y) <int64[1] k = {900000000}, float[1] o = {1}, bool go = {1}> {
+        m = If (go) <then_branch = a () => (float m1) { [big] t = Expand (o, k)  m1 = ReduceMax <keepdims = 0> (t) },
+                     else_branch = b () => (float m2) { m2 = ReduceMax <keepdims = 0> (o) }>  y = Add (x, m) }""",
+}  # fmt: skip
+
+
+def made(name: str) -> onnx.ModelProto:
+    model = onnx.parser.parse_model(H + GROWING[name])
+    if name == "Expand by a computed shape":
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([1]), "e"))
+    return model
+
+
+def saved(model: onnx.ModelProto, folder: Path) -> Path:
+    onnx.save(model, folder / "m.onnx")
+    return folder / "m.onnx"
+
+
+def samples(count: int = 8) -> list[dict[str, np.ndarray]]:
+    dice = np.random.default_rng(0)
+    return [{"x": dice.standard_normal((2, 4)).astype(np.float32)} for _ in range(count)]
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_the_node_is_named_before_it_runs(name: str, tmp_path: Path) -> None:
+    path = saved(made(name), tmp_path)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for call in (
+        lambda: onnxq.quantize(made(name), samples(), compile=False),
+        lambda: onnxq.compare(path, path, samples()),
+        lambda: onnxq.analyze(made(name), made(name), samples()),
+    ):
+        with pytest.raises(
+            UserError, match=r"node 'big' makes 't' \(.* GB\), and a tensor may take 1 GB"
+        ) as said:
+            call()
+        assert "--largest" in said.value.hint
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # KiB
+
+
+def test_what_is_stated_holds(tmp_path: Path) -> None:
+    net = onnx.parser.parse_model(
+        H
+        + """(float[N, 4] x) => (float[N, 4] y) <int64[1] k = {5000000}> {
+        f = ReduceMax <keepdims = 0> (x)  [big] t = Expand (f, k)  m = ReduceMax <keepdims = 0> (t)  y = Add (x, m) }"""
+    )
+    model = saved(net, tmp_path)
+    assert onnxq.compare(model, model, samples(2))
+    assert onnxq.compare(model, model, samples(2), largest="20MB")
+    assert onnxq.compare(model, model, samples(2), runtime=onnxq.Runtime(largest=20_000_000))
+    with pytest.raises(UserError, match=r"Expand node 'big' makes 't' .*may take 10 MB"):
+        onnxq.compare(model, model, samples(2), largest="10MB")
+
+
+@pytest.mark.parametrize("given", ["-1", "GB", "2XB", "0", "9e9", "1" * 40])
+def test_what_is_no_size_is_refused(given: str) -> None:
+    with pytest.raises(UserError, match="largest"):
+        onnxq.Runtime(largest=given)
+
+
+@pytest.mark.parametrize(
+    ("given", "count"),
+    [("2GB", 2 * 10**9), ("512MB", 512 * 10**6), ("1.5GiB", 3 << 29), ("7 kb", 7000), ("1000", 1000), ("3G", 3 * 10**9)],
+)  # fmt: skip
+def test_sizes_are_read(given: str, count: int) -> None:
+    assert onnxq.Runtime(largest=given).largest_bytes == count
+
+
+def test_on_the_command_line_nothing_is_lost(tmp_path: Path) -> None:
+    saved(made("Tile of a constant"), tmp_path)
+    np.savez(tmp_path / "x.npz", x=np.ones((6, 4), np.float32))
+    (tmp_path / "q.onnx").write_bytes(b"kept")
+    ran = run(tmp_path, *["quantize", "m.onnx", "--calib", "x.npz", "--no-engine", "-o", "q.onnx", "--force"])
+    assert ran.code == 2
+    assert "'big' makes 't'" in " ".join(ran.err.split())
+    assert "--largest 3GB" in " ".join(ran.err.split())
+    assert (tmp_path / "q.onnx").read_bytes() == b"kept"
+
+
+def test_made_up_runs_skip_and_name_the_node() -> None:
+    model = made("a pad")
+    model.graph.node.add(op_type="Identity", input=["x"], output=["z"], name="gone")
+    model.graph.node.add(op_type="Identity", input=["z"], output=["w"], name="gone2")
+    model.graph.output.append(onnx.helper.make_tensor_value_info("w", 1, ["N", 4]))
+    report = onnxq.sanitize(model).report
+    assert any("node 'big' makes 't'" in one.why and "--largest" in one.why for one in report.whole_model)
+
+
+def test_what_inference_leaves_open_is_bounded_as_it_runs() -> None:
+    """A Range of a length that is computed of values: nothing knows it before."""
+    model = onnx.parser.parse_model(
+        H
+        + """(float[N, 4] x) => (float[N, 4] y) <float k = {3000000000}, float z = {0}, float o = {1}> {
+        f = ReduceMax <keepdims = 0> (x)  a = Abs (f)  b = Max (a, o)  l = Mul (b, k)
+        [big] t = Range (z, l, o)  m = ReduceMax <keepdims = 0> (t)  y = Add (x, m) }"""
+    )
+    program = f"""
+import onnx, numpy as np, onnxq
+model = onnx.ModelProto.FromString({model.SerializeToString()!r})
+try:
+    onnxq.quantize(model, [{{"x": np.ones((2, 4), np.float32)}}] * 4, compile=False)
+except onnxq.UserError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=200
+    )
+    assert done.returncode == 0, done.stderr[-1000:]
+    assert "Range" in done.stdout
+    assert "big" in done.stdout
+    assert "more memory than it may have" in done.stdout
+
+
+def test_large_samples_and_weights_may_make_more() -> None:
+    """Attention of a picture of 1024 x 1024: its scores take more than 1 GB."""
+    text = (
+        H
+        + "(float[16, 4096, 64] x) => (float[16, 64, 4096] y) { [big] y = Transpose <perm = [0, 2, 1]> (x) }"
+    )
+    own = budget.Budget(onnx.parser.parse_model(text))
+    x = np.broadcast_to(np.float32(0), (16, 4096, 64))
+    assert own._most({"x": x}) == 2 * budget.LARGEST
+    assert own._most({}) == 2 * budget.LARGEST
+    assert own._most({"x": np.zeros((1, 2, 2), np.float32)}) == budget.LARGEST + 64 * 16
+
+
+def test_sizes_follow_values_of_small_inputs() -> None:
+    outline = Outline(
+        onnx.parser.parse_model(H + "(float[4] x, int64[1] n) => (float[M] y) { [big] y = Tile (x, n) }")
+    )
+    sizes = outline.sizes({"x": np.zeros(4, np.float32), "n": np.array([10**9])})
+    assert (sizes.open, sizes.largest and sizes.largest.bytes) == (0, 16 * 10**9)
+    assert outline.sizes({"x": np.zeros(4, np.float32)}).open == 1
+
+
+def test_of_a_loop_that_does_not_end_the_node_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(budget.SECONDS, "1")
+    model = onnx.parser.parse_model(
+        H
+        + """(float[4] x) => (float[4] y) <bool go = {1}> { [round] y = Loop (, go, x) <body =
+        b (int64 i, bool c, float[4] s) => (bool d, float[4] t) { d = Identity (c)  t = Neg (s) }> }"""
+    )
+    path = saved(model, tmp_path)
+    with pytest.raises(UserError, match="did not end in 1 s: the model has a Loop, 'round'") as said:
+        onnxq.compare(path, path, [{"x": np.ones(4, np.float32)}])
+    assert budget.SECONDS in said.value.hint
+
+
+def test_long_runs_without_a_loop_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(budget.SECONDS, "1")
+    big = onnx.parser.parse_model(
+        H
+        + "(float[3000, 3000] x) => (float[3000, 3000] y) { "
+        + "  ".join(f"v{k + 1} = MatMul (v{k}, v{k})" for k in range(60)).replace("(v0, v0)", "(x, x)")
+        + "  y = Neg (v60) }"
+    )
+    session = ort.load(big, optimize=False)
+    with pytest.raises(UserError, match="did not end in 1 s"):
+        session.run({"x": np.zeros((3000, 3000), np.float32)})
+
+
+PEAK = """
+import resource, sys
+import numpy as np, onnx, onnxq
+model = onnx.ModelProto.FromString(bytes.fromhex(sys.argv[1]))
+onnxq.quantize(model, [{"x": np.ones((2, 4), np.float32)}] * 6, compile=False)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
+"""
+
+
+def peak(model: onnx.ModelProto) -> int:
+    """MiB that quantizing a model takes."""
+    command = [sys.executable, "-c", PEAK, model.SerializeToString().hex()]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr[-1000:]
+    return int(done.stdout.split()[-1])
+
+
+def test_sessions_keep_nothing_of_what_is_large() -> None:
+    """Many are open at a time, and each of them once kept what its largest run had taken."""
+    model = made("Expand by a computed shape")
+    model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(np.array([100_000_000]), "k"))
+    assert peak(model) < 1600  # two tensors of 400 MB, and a copy in half precision
+
+
+def test_inference_holds_no_value_of_long_vectors() -> None:
+    """ONNX's holds 33 bytes for each element of a vector that a Cast reads."""
+    model = onnx.parser.parse_model(
+        H
+        + """(float[N, 4] x) => (float[N, 4] y) <float[1] k = {2}, int64[1] r = {100000000}> {
+        t = Expand (k, r)  c = Cast <to = 10> (t)  d = Cast <to = 1> (c)
+        m = ReduceMax <keepdims = 0> (d)  y = Add (x, m) }"""
+    )
+    assert peak(model) < 2600  # three tensors of up to 400 MB, twice
