@@ -35,7 +35,8 @@ NOT_IN_A_FILE = {
 
 VALUES = {  # a value in TOML for each key, and what is read of it
     "quiet": ("true", True), "verbose": ("true", True), "target": ('"tensorrt-10"', "tensorrt-10"),
-    "rules": ('"mine"', (Path("/f/mine"),)), "enable": ('["a", "b"]', ("a", "b")), "skip": ('"a"', ("a",)), "accept": ('"a"', ("a",)),
+    "rules": ('"mine"', (Path("/f/mine"),)), "enable": ('["a", "b"]', ("a", "b")), "skip": ('"a"', ("a",)),
+    "accept": ('"a"', ("a",)),
     "prove": ('"never"', "never"), "allow_interface_changes": ("true", True),
     "pairs": ('"adopt"', "adopt"), "ort_ops": ('["lib.so"]', (Path("/f/lib.so"),)),
     "largest": ('"8GB"', 8 * 10**9),

@@ -354,8 +354,8 @@ SAID: Mapping[str, KnownMessage] = {
     ),
     "old-parser": KnownMessage(
         "UffParser: Validator error: Unsupported operation",
-        "the parsers of UFF and Caffe files are gone since TensorRT 10 and had few operators before: export the "
-        "model to ONNX from its framework (tf2onnx for TensorFlow), then onnxq check MODEL",
+        "the parsers of UFF and Caffe files are gone since TensorRT 10 and had few operators before: export "
+        "the model to ONNX from its framework (tf2onnx for TensorFlow), then onnxq check MODEL",
         "the time of an export",
         r"\bUFF_?Parser|parse UFF|nv_?(uff|caffe)_?parser|CaffeParser|caffeToTRT|\.uff\b|Caffe model",
     ),

@@ -428,46 +428,27 @@ PASTED = [
     ("Potential unsafe merge between symbolic expressions: (floor(Min(64, d3)/2 + 1/2),floor(Min(64, d3)/2))",
      "onnxruntime-quantizer"),
     ("WARNING: TensorRT requires GPU export, automatically assigning device=0", "remark-of-the-builder"),
-    # what of fifty lines of threads led nowhere, or elsewhere
-    (
-        "[W] Myelin graph with multiple dynamic values may have poor performance if they differ. Dynamic values "
-        "are:",
-        "remark-of-the-builder",
-    ),
-    (
-        "[I] FP32 and INT8 precisions have been specified - more performance might be enabled by additionally "
-        "specifying --fp16 or --best",
-        "remark-of-the-builder",
-    ),
-    (
-        "Setting layouts of network and plugin input/output tensors to linear, as 3D operators are found and 3D "
-        "non-linear IO formats are not supported, yet.",
-        "remark-of-the-builder",
-    ),
+    # what of eighty lines of threads led nowhere, or elsewhere
+    ("[W] Myelin graph with multiple dynamic values may have poor performance if they differ.",
+     "remark-of-the-builder"),
+    ("[I] FP32 and INT8 precisions have been specified - more performance might be enabled by "
+     "additionally specifying --fp16 or --best", "remark-of-the-builder"),
+    ("Setting layouts of network and plugin input/output tensors to linear, as 3D operators are found and "
+     "3D non-linear IO formats are not supported, yet.", "remark-of-the-builder"),
     ("[07/29/2021-19:44:10] [I] Engine built in 21.4258 sec.", "warning"),
     ("[W] Something that nobody has seen before", "warning"),
     ("ERROR: failed to build network since parsing model errors.", "parsing"),
     ("ERROR: Failed to parse the ONNX file.", "parsing"),
-    (
-        "FileNotFoundError: Could not find module 'D:\\models\\grid_sample_3d_plugin.dll' (or one of its "
-        "dependencies). Try using the full path with constructor syntax.",
-        "plugin-not-loaded",
-    ),
-    (
-        "failed to create trtis backend on model:centerface because tensor:input.1 input-dims is not correct",
-        "server",
-    ),
-    (
-        "[E] [TRT] C:/source/rtExt/cuda/calibrator.cu (106) - Cuda Error in cuCalibrator::absTensorMax: 11 "
-        "(invalid argument)",
-        "calibration-gave-nothing",
-    ),
+    ("FileNotFoundError: Could not find module 'D:\\models\\grid_sample_3d_plugin.dll' (or one of its "
+     "dependencies). Try using the full path with constructor syntax.", "plugin-not-loaded"),
+    ("failed to create trtis backend on model:centerface because tensor:input.1 input-dims is not correct",
+     "server"),
+    ("[E] [TRT] C:/source/rtExt/cuda/calibrator.cu (106) - Cuda Error in cuCalibrator::absTensorMax: 11 "
+     "(invalid argument)", "calibration-gave-nothing"),
     ("Error Code 1: Myelin ([myelinGraphExecute] Called without resolved dynamic shapes.)", "no-shape-set"),
     ("[W] [TRT] setDefaultDeviceType was called but no layer in the network can run on DLA.", "dla"),
-    (
-        "ERROR: [TRT]: UffParser: Validator error: FirstDimTile_2: Unsupported operation _BatchTilePlugin_TRT",
-        "old-parser",
-    ),
+    ("ERROR: [TRT]: UffParser: Validator error: FirstDimTile_2: Unsupported operation _BatchTile_TRT",
+     "old-parser"),
 ]  # fmt: skip
 
 UNRELATED = [
