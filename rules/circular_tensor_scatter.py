@@ -29,6 +29,8 @@ def circular_tensor_scatter(node: Node) -> Value | None:
     count, length = rows.shape[axis], (cache.shape or ())[axis]
     if not isinstance(count, int) or not isinstance(length, int) or length < 1:
         raise Skip(f"dimension {axis} of {cache.name!r} or of {rows.name!r} is dynamic, or 0")
+    if count > length:
+        raise Skip(f"{count} rows are written to {length} places: which of them stay is not said")
     along = tuple(count if one == axis else 1 for one in range(cache.rank))
     places: Value | np.ndarray = np.arange(count).reshape(along)
     if at is not None:
