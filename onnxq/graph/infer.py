@@ -157,7 +157,8 @@ def _has_large_numbers(model: onnx.ModelProto) -> bool:
             values = onnx.numpy_helper.to_array(tensor)
             if values.dtype.kind not in "iuf":
                 continue
-            large = (values > _MOST_VALUES) & (values < 1 << 62) & (values != (1 << 31) - 1)  # ends of slices
+            values = values.astype(np.float64)
+            large = (values > _MOST_VALUES) & (values < 2.0**62) & (values != 2.0**31 - 1)  # ends of slices
             if large.any():
                 return True
     return False
