@@ -14,6 +14,7 @@ import onnx_graphsurgeon as gs
 from onnxq.base.memory_bound import memory_bound
 from onnxq.graph.free_name import free_name
 from onnxq.graph.load import graphs
+from onnxq.graph.source import constant_value
 from onnxq.graph.types import Dim, Shape, dtype_of, elem_type_of, set_shape, shape_of
 from onnxq.graph.wiring import bodies
 
@@ -78,8 +79,8 @@ def node_types(
     return output_types
 
 
-_VALUES_BYTES = 1 << 28
-"""What inference may take for values that it follows, beside the model: then it follows none."""
+_VALUES_BYTES = 1 << 30
+"""What inference may take for values that it follows: a last resort, as protobuf may crash at it."""
 
 
 def infer(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelProto:
@@ -88,12 +89,18 @@ def infer(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelProto:
     Raises:
         Exception: of several classes, where inference does not take the model.
     """
-    if follows_few(model):
-        with contextlib.suppress(MemoryError), memory_bound(_VALUES_BYTES + 8 * model.ByteSize()):
-            return onnx.shape_inference.infer_shapes(model, strict_mode=strict, data_prop=True)
+    if not follows_few(model):
+        return onnx.shape_inference.infer_shapes(model, strict_mode=strict)
+    if _has_large_numbers(model):
+        found = onnx.shape_inference.infer_shapes(model, strict_mode=strict)
+        if _has_long_vectors(found.graph):
+            return found
+    with contextlib.suppress(MemoryError), memory_bound(_VALUES_BYTES + 8 * model.ByteSize()):
+        return onnx.shape_inference.infer_shapes(model, strict_mode=strict, data_prop=True)
     return onnx.shape_inference.infer_shapes(model, strict_mode=strict)
 
 
+_FEW = 64  # elements of a constant that may be sizes
 _MOST_VALUES = 1 << 20
 """Elements that inference may follow: it holds each as a message, and lets Concat double them for ever."""
 
@@ -132,6 +139,36 @@ def _steps(*bounds: Any) -> int:
     start, limit, step = (bound.item() for bound in bounds)
     steps = (limit - start) / step if step else math.nan
     return min(max(0, math.ceil(steps)), _MOST_VALUES + 1) if math.isfinite(steps) else _MOST_VALUES + 1
+
+
+def _has_large_numbers(model: onnx.ModelProto) -> bool:
+    """Whether a size or a small constant of a model is so large that a vector of it may be long."""
+    for graph in graphs(model.graph):
+        for info in graph.input:
+            dims = shape_of(info.type.tensor_type.shape)
+            if math.prod(dim for dim in dims if isinstance(dim, int)) > _MOST_VALUES:
+                return True
+        constants = (value for node in graph.node if (value := constant_value(node)) is not None)
+        for tensor in (*graph.initializer, *constants):
+            if math.prod(tensor.dims) > _MOST_VALUES:
+                return True
+            if math.prod(tensor.dims) > _FEW or tensor.data_location == onnx.TensorProto.EXTERNAL:
+                continue
+            values = onnx.numpy_helper.to_array(tensor)
+            if values.dtype.kind not in "iuf":
+                continue
+            values = values.astype(np.float64)
+            large = (values > _MOST_VALUES) & (values < 2.0**62) & (values != 2.0**31 - 1)  # ends of slices
+            if large.any():
+                return True
+    return False
+
+
+def _has_long_vectors(graph: onnx.GraphProto) -> bool:
+    """Whether vectors, as far as their lengths are known, have more elements than inference may follow."""
+    infos = (info for one in graphs(graph) for info in (*one.input, *one.value_info, *one.output))
+    shapes = (shape_of(info.type.tensor_type.shape) for info in infos)
+    return any(len(shape) == 1 and isinstance(shape[0], int) and shape[0] > _MOST_VALUES for shape in shapes)
 
 
 class Symbols:
