@@ -22,21 +22,21 @@ from onnxq.rule import Fires, Node, Skip, Skips, Value, constant, op, required, 
 def bit_cast(node: Node) -> Value | np.ndarray:
     (source,) = required(node, 1)
     name = name_of(source)
-    other = next((one for one, code in CODE.items() if code == node.attr("to")), "")
-    if not name or not other:
-        raise Skip(f"the type of {source.name!r}, or that of the result, is not known")
+    other = next((one for one, code in CODE.items() if code == node.attr("to")), "another type")
     if name == other:
         return op.Identity(source)
-    if (values := constant(source)) is not None and "bool" not in (name, other):
+    fits = other in CODE and "bool" not in (name, other)
+    if fits and (values := constant(source)) is not None:
         return values.view(other)
-    if name not in INTEGERS or other not in INTEGERS or "bool" in (name, other):
-        raise Skip(f"the bits of {name} as {other} are no arithmetic that TensorRT has")
+    if not fits or name not in INTEGERS or other not in INTEGERS:
+        raise Skip(f"the bits of {name or 'an unknown type'} as {other} are no arithmetic that TensorRT has")
     return op.Cast(source, to=CODE[other])
 
 
 def _net(source: str, to: int, result: str, body: str = "y = BitCast <to = {}> (x)") -> str:
     return f"""<ir_version: 12, opset_import: ["" : 26]>
-    g ({source}[N, 4] x) => ({result}[N, 4] y) <float[4] c = {{1, 2, -3, 0.5}}> {{ {body.format(to)} }}"""
+    g ({source}[N, 4] x) => ({result}[N, 4] y) <float[4] c = {{1, 2, -3, 0.5}},
+        bool[4] b = {{1, 0, 1, 1}}, float16[4] h = {{1, 2, 3, 4}}> {{ {body.format(to)} }}"""
 
 
 EXAMPLES = [
@@ -50,5 +50,11 @@ EXAMPLES = [
     ),
     Skips(_net("float", 6, "int32"), because="float32 as int32"),
     Skips(_net("bool", 2, "uint8"), because="bool as uint8"),
+    Skips(_net("uint8", 9, "bool"), because="uint8 as bool"),
+    Skips(_net("int32", 1, "float"), because="int32 as float32"),
+    Skips(_net("uint8", 2, "uint8", "a = BitCast <to = {}> (b)  y = Add (x, a)"), because="bool as uint8"),
+    Skips(
+        _net("bfloat16", 16, "bfloat16", "a = BitCast <to = {}> (h)  y = Add (x, a)"), because="another type"
+    ),
     Skips(_net("float", 0, "float", "y = Neg (x)")),
 ]

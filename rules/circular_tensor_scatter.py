@@ -23,18 +23,19 @@ def circular_tensor_scatter(node: Node) -> Value | None:
         return None
     cache, rows = required(node, 2)
     at = operands(node, 3)[2]
-    if cache.rank is None or rows.shape is None:
+    if cache.shape is None or rows.shape is None:
         raise Skip(f"the rank of {cache.name!r} or of {rows.name!r} is not known")
-    axis = node.attr("axis", -2) % cache.rank
-    count, length = rows.shape[axis], (cache.shape or ())[axis]
+    rank = len(cache.shape)
+    axis = node.attr("axis", -2) % rank
+    count, length = rows.shape[axis], cache.shape[axis]
     if not isinstance(count, int) or not isinstance(length, int) or length < 1:
         raise Skip(f"dimension {axis} of {cache.name!r} or of {rows.name!r} is dynamic, or 0")
     if count > length:
         raise Skip(f"{count} rows are written to {length} places: which of them stay is not said")
-    along = tuple(count if one == axis else 1 for one in range(cache.rank))
+    along = tuple(count if one == axis else 1 for one in range(rank))
     places: Value | np.ndarray = np.arange(count).reshape(along)
     if at is not None:
-        by_sample = op.Reshape(at, np.array([-1] + [1] * (cache.rank - 1)))
+        by_sample = op.Reshape(at, np.array([-1] + [1] * (rank - 1)))
         places = op.Mod(op.Add(by_sample, places), np.array(length))
     return op.ScatterElements(cache, op.Expand(places, op.Shape(rows)), rows, axis=axis)
 
@@ -45,11 +46,20 @@ def _net(attributes: str, cache: str = "[2, 3, 8, 4]", rows: str = "[2, 3, 2, 4]
         y = TensorScatter {attributes} (c, r{more}) }}"""
 
 
+_UNKNOWN = """<ir_version: 12, opset_import: ["" : 24]>
+    g (float[M] x, int64[R] s, float[2, 3, 8, 4] r) => (y) {{
+        a = Reshape (x, s)  y = TensorScatter <mode = "circular"> ({}) }}"""
+
 EXAMPLES = [
     Fires(_net('<mode = "circular">'), gone="TensorScatter"),
-    Fires(_net('<mode = "circular", axis = 1>', "[2, 8, 3]", "[2, 3, 3]"), gone="TensorScatter"),
+    Fires(_net('<mode = "circular", axis = 1>', "[2, 8, 3, 4]", "[2, 3, 3, 4]"), gone="TensorScatter"),
     Fires(_net('<mode = "circular">', "[2, 8, 4]", "[2, 8, 4]"), gone="TensorScatter"),
     Fires(_net('<mode = "circular">', more=""), gone="TensorScatter"),
     Skips(_net("")),
     Skips(_net('<mode = "circular">', "[2, 3, L, 4]"), because="dynamic"),
+    Skips(_net('<mode = "circular">', rows="[2, 3, R, 4]"), because="dynamic"),
+    Skips(_net('<mode = "circular">', "[2, 3, 0, 4]", "[2, 3, 0, 4]"), because="or 0"),
+    Skips(_UNKNOWN.format("a, r"), because="the rank of 'a'"),
+    Skips(_UNKNOWN.format("r, a"), because="of 'a' is not known"),
+    Skips(_net('<mode = "circular">', "[2, 3, 1, 4]"), because="2 rows are written to 1 places"),
 ]
