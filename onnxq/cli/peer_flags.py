@@ -62,6 +62,7 @@ _PEERS: Mapping[str, Peer] = {
     "--bf16": Peer("--body bf16", values=0),
     "--fp32": Peer("--body fp32", values=0),
     "--high-precision-dtype": Peer("--body {}"),
+    "--no-compile --skip-compile --skip-engine --no-trt": Peer("--no-engine", values=0),
     "--per-tensor": Peer("--scale-form per-tensor", values=0),
     "-y --yes --overwrite": Peer("--force", values=0),
     "--debug": Peer("--verbose", values=0),

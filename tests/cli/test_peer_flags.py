@@ -79,6 +79,7 @@ def test_what_is_said_exists() -> None:
         (["--batch-size", "4", "--exclude-nodes", "first"], ["--batch", "4", "--keep-float", "first"]),
         (["--minShapes=x:1x16", "--optShapes=x:4x16"], ["--profile", "x=1x16:4x16:4x16"]),
         (["--fp16", "--num_samples", "20"], ["--body", "fp16", "--samples", "20"]),
+        (["--no-compile", "--bs", "4"], ["--no-engine", "--batch", "4"]),
         (["--target", "10.13"], ["--target", "tensorrt-10"]),
     ],
 )
