@@ -94,7 +94,7 @@ MUTANTS: dict[str, list[tuple[str, str]]] = {
         ("{0: elements.astype(out.dtype)}", "{0: elements.astype(out.dtype).reshape(-1, 1)}"),
         ("any(e is None or isinstance(e, str)", "any(e is None and isinstance(e, str)"),
         ("after > SMALL", "after > 0"),
-        ("SMALL, LARGE = 1 << 14", "SMALL, LARGE = 1 << 15"),
+        ("SMALL, LARGE, HUGE = 1 << 14", "SMALL, LARGE, HUGE = 1 << 15"),
         ("and not _is_weight(node)", ""),
         ("if _stays_computed(node):", "if False:"),
         ("if after > LARGE:", "if False:"),
