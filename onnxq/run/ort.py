@@ -143,9 +143,8 @@ class Session:
         others = not self._tensors.issuperset(outputs) or not all(
             isinstance(v, _Value) for v in given.values()
         )
-        if (
-            others or self._budget.has_loop
-        ):  # of what runs on values nothing is stopped: it holds Python's lock
+        # of what runs on values nothing is stopped: it holds Python's lock
+        if others or self._budget.has_loop:
             feeds = {name: as_array(value) for name, value in given.items()}
             return [as_value(value) for value in self.run(feeds, outputs)]
         options = onnxruntime.RunOptions()
@@ -621,9 +620,8 @@ def _session(source: bytes | str, settings: SessionSettings, proto: onnx.ModelPr
     if folds and not budget.is_made_up():
         own.check({})
     most = own.loading_bytes()
-    if (
-        budget.is_made_up() or own.has_loop
-    ):  # memory that onnxruntime's own threads do not get ends the process
+    # memory that onnxruntime's own threads do not get ends the process
+    if budget.is_made_up() or own.has_loop:
         settings.threads = 1
     try:
         with memory_bound(most):
@@ -694,7 +692,7 @@ def _types(session: Session) -> dict[str, onnx.TypeProto.Tensor]:
 def evaluate(model: onnx.ModelProto) -> list[Any] | None:
     """The outputs of a model without inputs, None where onnxruntime does not run it."""
     if _inline_bytes(model) <= _MEMO_BYTES:
-        return _evaluate(_unnamed(model).SerializeToString(), _libraries.get())
+        return _evaluate(_unnamed(model).SerializeToString(), *runs_as())
     return _run_once(model)
 
 
@@ -703,8 +701,12 @@ _MEMO = 8  # what is folded is proved next, and what stands beside it is often t
 
 
 @functools.lru_cache(maxsize=_MEMO)
-def _evaluate(model: bytes, libraries: tuple[str, ...]) -> list[Any] | None:
-    return _run_once(onnx.ModelProto.FromString(model))
+def _evaluate(model: bytes, libraries: tuple[str, ...], largest: int | None) -> list[Any] | None:
+    found = _run_once(onnx.ModelProto.FromString(model))
+    for array in found or ():
+        if isinstance(array, np.ndarray):
+            array.setflags(write=False)  # others get it, too
+    return found
 
 
 def _unnamed(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -16,7 +16,7 @@ from onnxq.graph.elements import known_elements
 from onnxq.graph.fold import evaluate
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node, Tensor
-from onnxq.run import ort
+from onnxq.run import budget, ort
 
 
 def known(text: str, opset: int = 17) -> tuple[np.ndarray | None, np.ndarray]:
@@ -222,6 +222,32 @@ def test_evaluate_is_the_runtime_and_only_for_constants() -> None:
     (value,) = evaluate(divide) or [None]
     np.testing.assert_array_equal(value, np.array([1, 2], np.float32) / np.array([3, 7], np.float32))
     assert evaluate(add) is None
+
+
+def test_the_same_constants_are_computed_once_whatever_they_are_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ran: list[onnx.ModelProto] = []
+    run = ort._run_once
+    monkeypatch.setattr(ort, "_run_once", lambda model: (ran.append(model), run(model))[1])
+    ort._evaluate.cache_clear()
+
+    def found(text: str) -> np.ndarray:
+        (array,) = (
+            ort.evaluate(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}')) or ()
+        )
+        return np.asarray(array)
+
+    one = found("g () => (float[2] y) <float[2] a = {1, 2}, float[2] b = {5, 8}> { y = Sub (a, b) }")
+    np.testing.assert_array_equal(one, [-4, -6])
+    assert found("h () => (float[2] z) <float[2] c = {1, 2}, float[2] d = {5, 8}> { z = Sub (c, d) }") is one
+    assert len(ran) == 1
+    assert not one.flags.writeable
+    swapped = found("g () => (float[2] y) <float[2] a = {1, 2}, float[2] b = {5, 8}> { y = Sub (b, a) }")
+    np.testing.assert_array_equal(swapped, [4, 6])
+    with budget.largest(10**10):  # what did not run may do so now
+        found("g () => (float[2] y) <float[2] a = {1, 2}, float[2] b = {5, 8}> { y = Sub (b, a) }")
+    assert len(ran) == 3
 
 
 def test_what_a_rule_reads_it_cannot_write() -> None:
