@@ -150,13 +150,24 @@ def _compared(
 ) -> Proof:
     """Runs both sides on sampled inputs, or on few of them; all runs together in so many seconds."""
     run = _Comparison(snippet, before, after, claim, seconds)
+
+    def found(inputs: SnippetInputs) -> Proof:
+        try:
+            proof = _on_samples(snippet, inputs, run, claim, assumed, few=few)
+        except _Decided as decided:
+            proof = decided.proof
+            if proof.verdict != "failed" and run.off is not None:  # it did not see all samples
+                return dataclasses.replace(run.off, why=str(run.off.why))
+            return proof
+        return run.off or proof
+
     inputs = None if seconds is not None else smaller(snippet)
     if inputs is not None:
-        proof = _sampled(snippet, inputs, run, claim, assumed, few=few)
+        proof = found(inputs)
         if proof.holds:
             return proof
         run = run.again()
-    return _sampled(snippet, snippet.inputs, run, claim, assumed, few=few)
+    return found(snippet.inputs)
 
 
 def _spoken_of(claim: Claim, samples: Iterable[Feeds]) -> Iterable[Feeds]:
@@ -164,25 +175,6 @@ def _spoken_of(claim: Claim, samples: Iterable[Feeds]) -> Iterable[Feeds]:
     if not claim.tries_extremes:
         return map(sampling.tame, samples)
     return samples if claim.tries_infinity else map(sampling.finite, samples)
-
-
-def _sampled(
-    snippet: Snippet,
-    inputs: SnippetInputs,
-    run: _Comparison,
-    claim: Claim,
-    assumed: Mapping[str, int],
-    *,
-    few: bool,
-) -> Proof:
-    try:
-        proof = _on_samples(snippet, inputs, run, claim, assumed, few=few)
-    except _Decided as decided:
-        proof = decided.proof
-        if proof.verdict != "failed" and run.off is not None:  # it did not see all samples
-            return dataclasses.replace(run.off, why=str(run.off.why))
-        return proof
-    return run.off or proof
 
 
 def _on_samples(

@@ -156,7 +156,10 @@ class WholeModel:
         try:
             got = self._run(model)  # which leaves no session behind: a second one may follow
         except (ort.Endless, ort.Bounded) as error:
-            return WholeProof(stage, "unproven", why=f"the rewritten model: {error}")
+            said = str(error)
+            if isinstance(error, ort.Endless) and self._seconds is not None:  # that of all samples together
+                said = f"it did not end in {self._seconds:g} s"
+            return WholeProof(stage, "unproven", why=f"the rewritten model: {said}")
         except ort.RunError as error:
             if self._stated and not ort.loads(model.to_proto(), self._data_dir):  # a branch that never runs
                 return WholeProof(stage, "unproven", why=f"with what is stated it does not load: {error}")
