@@ -51,7 +51,11 @@ _UNKNOWN = """<ir_version: 12, opset_import: ["" : 24]>
         a = Reshape (x, s)  y = TensorScatter <mode = "circular"> ({}) }}"""
 
 EXAMPLES = [
-    Fires(_net('<mode = "circular">'), gone="TensorScatter"),
+    Fires(
+        _net('<mode = "circular">'),
+        becomes="""_1 = Reshape (at, {-1, 1, 1, 1}); _2 = Add (_1, [1, 1, 2, 1] {0, 1}); _3 = Mod (_2, 8)
+                   _4 = Shape (r); _5 = Expand (_3, _4); y = ScatterElements <axis = 2> (c, _5, r)""",
+    ),
     Fires(_net('<mode = "circular", axis = 1>', "[2, 8, 3, 4]", "[2, 3, 3, 4]"), gone="TensorScatter"),
     Fires(_net('<mode = "circular">', "[2, 8, 4]", "[2, 8, 4]"), gone="TensorScatter"),
     Fires(_net('<mode = "circular">', more=""), gone="TensorScatter"),
