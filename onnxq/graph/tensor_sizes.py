@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,11 +13,20 @@ from onnx import numpy_helper
 
 from onnxq.base.shown import size
 from onnxq.graph.infer import infer
+from onnxq.graph.load import graphs
 from onnxq.graph.source import constant_value, without_graph
 from onnxq.graph.types import Shape, dtype_of, is_static, set_shape, shape_of, shape_text, value_info
 
 _FEW = 4096  # elements of a constant that may be sizes: inference is told them
+_INTEGERS = (onnx.TensorProto.INT32, onnx.TensorProto.INT64)  # inference follows no others
+_OF_NUMBERS = frozenset(("OneHot", "Range", "Resize", "Upsample"))
+"""The operators whose sizes follow from constants that are no integers."""
 _SIZES = 16  # the same of an input
+
+
+_KEPT = 256
+_known: dict[bytes, TensorSizes] = {}
+"""The sizes of light models: candidates of one search have the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,24 +56,39 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class TensorSizes:
-    """The tensors of a model and its bodies, in the order of the file.
+    """The tensors of a model and its bodies.
 
     Attributes:
-        made: those whose sizes are known.
+        bytes: what those take together whose sizes are known.
         open: how many others there are.
+        rising: in the order of the file, those that are larger than all before them.
     """
 
-    made: tuple[Made, ...]
+    bytes: int
     open: int
+    rising: tuple[Made, ...]
+
+    @classmethod
+    def of(cls, made: Iterable[Made | None]) -> TensorSizes:
+        """Of tensors in the order of the file; None: one whose size is not known."""
+        total, unknown, rising = 0, 0, list[Made]()
+        for one in made:
+            if one is None:
+                unknown += 1
+                continue
+            total += one.bytes
+            if not rising or one.bytes > rising[-1].bytes:
+                rising.append(one)
+        return cls(total, unknown, tuple(rising))
 
     @property
     def largest(self) -> Made | None:
         """The first of the largest ones."""
-        return max(self.made, key=lambda one: one.bytes, default=None)
+        return self.rising[-1] if self.rising else None
 
     def beyond(self, most: int) -> Made | None:
         """The first that takes more than so many bytes."""
-        return next((one for one in self.made if one.bytes > most), None)
+        return next((one for one in self.rising if one.bytes > most), None)
 
 
 class Outline:
@@ -84,8 +109,9 @@ class Outline:
         given = {info.name for info in graph.input}
         weights = {tensor.name for tensor in graph.initializer}
         self.declared = sum(_declared(info) for info in graph.input if info.name not in weights)
+        sizing = {name for one in graphs(graph) for node in one.node for name in _sizing(node)}
         for tensor in graph.initializer:
-            _keep(tensor, tensor.name, light, given)
+            _keep(tensor, tensor.name, light, given, sizing)
         for sparse in graph.sparse_initializer:
             light.sparse_initializer.append(sparse)
         for node in graph.node:
@@ -93,7 +119,7 @@ class Outline:
             if value is None:
                 light.node.append(node)
             else:
-                _keep(value, node.output[0], light, given)
+                _keep(value, node.output[0], light, given, sizing)
         constants = {tensor.name: tensor for tensor in light.initializer}
         for body in (body for node in light.node for body in _bodies_of(node)):
             _tell(body, constants)
@@ -111,12 +137,17 @@ class Outline:
                 model.graph.initializer.append(
                     numpy_helper.from_array(np.ascontiguousarray(array), info.name)
                 )
-        try:
-            inferred = infer(model).graph
-        except Exception:  # what inference does not take stays unknown
-            inferred = model.graph
-        made = [*_made(inferred)]
-        return TensorSizes(tuple(one for one in made if one is not None), sum(one is None for one in made))
+        key = hashlib.blake2b(model.SerializeToString(deterministic=True)).digest()
+        sizes = _known.get(key)
+        if sizes is None:
+            try:
+                inferred = infer(model).graph
+            except Exception:  # what inference does not take stays unknown
+                inferred = model.graph
+            if len(_known) >= _KEPT:
+                _known.clear()
+            sizes = _known[key] = TensorSizes.of(_made(inferred))
+        return sizes
 
 
 def _declared(info: onnx.ValueInfoProto) -> int:
@@ -135,11 +166,18 @@ def _tell(body: onnx.GraphProto, constants: Mapping[str, onnx.TensorProto]) -> N
             _tell(inner, constants)
 
 
-def _keep(tensor: onnx.TensorProto, name: str, light: onnx.GraphProto, given: set[str]) -> None:
+def _sizing(node: onnx.NodeProto) -> Iterable[str]:
+    """What a node may read its sizes of, integer or not; an operator that is not known: anything."""
+    return node.input if node.domain not in ("", "ai.onnx") or node.op_type in _OF_NUMBERS else ()
+
+
+def _keep(
+    tensor: onnx.TensorProto, name: str, light: onnx.GraphProto, given: set[str], sizing: set[str]
+) -> None:
     """Keeps a constant: as it is where it may be sizes, else as an input of its sizes."""
     dims = [int(dim) for dim in tensor.dims]
     outside = tensor.data_location == onnx.TensorProto.EXTERNAL
-    if not outside and math.prod(dims) <= _FEW:
+    if not outside and math.prod(dims) <= _FEW and (tensor.data_type in _INTEGERS or name in sizing):
         light.initializer.append(tensor)
         light.initializer[-1].name = name
         return

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -115,6 +115,20 @@ def too_large(held: Mapping[str, int]) -> str:
     return f"{name!r} alone takes {size(most_held)}, and {allowed}"
 
 
+class Limits(NamedTuple):
+    """What a run may take.
+
+    Attributes:
+        bytes: of memory; None: as many as there are, as all sizes are known.
+        seconds: None: as long as it takes, which is not long.
+        is_large: whether what it makes is worth giving back when it ends; on made-up input nobody asks.
+    """
+
+    bytes: int | None
+    seconds: float | None
+    is_large: bool
+
+
 class Budget:
     """What the runs of one model may take.
 
@@ -133,43 +147,28 @@ class Budget:
         """Whether there is a Loop in it."""
         return bool(self._loops)
 
-    def bytes(self, feeds: Mapping[str, Any]) -> int | None:
-        """How many bytes a run may take; None: as many as there are, as all sizes are known.
+    def limits(self, feeds: Mapping[str, Any]) -> Limits:
+        """What a run on these inputs may take.
 
         Raises:
             OverBudget: a tensor is too large.
         """
         given = _bytes(feeds)
         if _made_up.get():
-            return made_up_bytes() + min(_TIMES * given, made_up_bytes())
+            most = made_up_bytes() + min(_TIMES * given, made_up_bytes())
+            return Limits(most, _MADE_UP_SECONDS if self._loops else None, False)
         sizes = self.check(feeds)
+        large = sizes.bytes > LARGEST // 4
+        if not (sizes.open or self._loops or sizes.bytes >= LARGEST):
+            return Limits(None, None, large)
+        seconds = float(door.stated(SECONDS) or (_LOOP_SECONDS if self._loops else _SECONDS))
         if not (sizes.open or self._loops):
-            return None
-        return 2 * sum(one.bytes for one in sizes.made) + _OPEN * self._most(feeds) + _TIMES * given
+            return Limits(None, seconds, large)
+        return Limits(2 * sizes.bytes + _OPEN * self._most(feeds) + _TIMES * given, seconds, large)
 
     def loading_bytes(self) -> int | None:
-        """The same while a model is loaded."""
+        """How many bytes a model may take while it is loaded; None: as many as there are."""
         return made_up_bytes() + _TIMES * self._weights if _made_up.get() else None
-
-    def seconds(self, feeds: Mapping[str, Any]) -> float | None:
-        """How long the model may run once; None: as long as it takes, which is not long.
-
-        Raises:
-            OverBudget: a tensor is too large.
-        """
-        if _made_up.get():
-            return _MADE_UP_SECONDS if self._loops else None
-        if not self._loops:
-            sizes = self.check(feeds)
-            if not sizes.open and sum(one.bytes for one in sizes.made) < LARGEST:
-                return None
-        return float(door.stated(SECONDS) or (_LOOP_SECONDS if self._loops else _SECONDS))
-
-    def is_large(self, feeds: Mapping[str, Any]) -> bool:
-        """Whether what a run makes is worth giving back when it ends; on made-up input nobody asks."""
-        if _made_up.get():
-            return False
-        return sum(one.bytes for one in self._sizes(feeds).made) > LARGEST // 4
 
     def late(self, seconds: float) -> OnnxqError:
         """The error of a run that was stopped after so many seconds, which nobody but this asked for."""

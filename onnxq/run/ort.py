@@ -90,7 +90,7 @@ class Session:
         Args:
             feeds: an array for each input.
             outputs: the outputs wanted, all by default.
-            seconds: after how long to give up, for a model that may never end; else see `Budget.seconds`.
+            seconds: after how long to give up, for a model that may never end; else see `Limits.seconds`.
 
         Returns:
             The outputs, in order: arrays (or lists of arrays where the type is a sequence).
@@ -102,15 +102,16 @@ class Session:
         """
         options = onnxruntime.RunOptions()
         options.log_severity_level = 4
-        if self._budget.is_large(feeds):  # else each session that is open keeps what its largest run took
+        limits = self._budget.limits(feeds)
+        if limits.is_large:  # else each session that is open keeps what its largest run took
             options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
         own = seconds is None
-        seconds = self._budget.seconds(feeds) if own else seconds
+        seconds = limits.seconds if own else seconds
 
         def stop() -> None:
             options.terminate = True
 
-        with interrupts.stopping(stop), _limit(seconds, stop), memory_bound(self._budget.bytes(feeds)):
+        with interrupts.stopping(stop), _limit(seconds, stop), memory_bound(limits.bytes):
             try:
                 given = {name: as_value(x) if _is_float8(x) else x for name, x in feeds.items()}
                 found = self._session.run(outputs, given, options)

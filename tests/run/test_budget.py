@@ -17,6 +17,7 @@ from command import run
 
 import onnxq
 from onnxq.base.errors import UserError
+from onnxq.graph import tensor_sizes
 from onnxq.graph.tensor_sizes import Outline
 from onnxq.run import budget, ort
 
@@ -169,6 +170,24 @@ def test_sizes_follow_values_of_small_inputs() -> None:
     sizes = outline.sizes({"x": np.zeros(4, np.float32), "n": np.array([10**9])})
     assert (sizes.open, sizes.largest and sizes.largest.bytes) == (0, 16 * 10**9)
     assert outline.sizes({"x": np.zeros(4, np.float32)}).open == 1
+
+
+def test_candidates_that_differ_in_values_are_inferred_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def infer(model: onnx.ModelProto) -> onnx.ModelProto:
+        asked.append(1)
+        return onnx.shape_inference.infer_shapes(model)
+
+    monkeypatch.setattr(tensor_sizes, "infer", infer)
+    text = H + "(float[2] x) => (float[M] y) <float[1] s = {%s}, float[2] w = {%s, 1}> "
+    text += "{ [add] a = Add (x, w)  [big] y = Resize (a, , s) }"
+    x, sizes = {"x": np.zeros(2, np.float32)}, []
+    for scale, value in ((2, 7), (2, 8), (3, 8)):
+        sizes.append(Outline(onnx.parser.parse_model(text % (scale, value))).sizes(x))
+    assert [one.bytes for one in sizes] == [8 + 16, 8 + 16, 8 + 24]
+    assert len(asked) == 2
+    assert [one.tensor for one in sizes[0].rising] == ["a", "y"]
 
 
 def test_of_a_loop_that_does_not_end_the_node_is_named(
