@@ -166,8 +166,12 @@ def _plain(text: str) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """A sentence of at most `width` characters; what is left out is its end."""
-    return text if len(text) <= width else f"{text[: width - 3]}..."
+    """A sentence of at most `width` characters; what is left out is its end, from a word on."""
+    if len(text) <= width:
+        return text
+    head = text[: width - 3]
+    words = head.rpartition(" ")[0]
+    return f"{words if len(words) > width // 2 else head}..."
 
 
 def _escaped(text: str) -> str:

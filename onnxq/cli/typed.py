@@ -194,12 +194,24 @@ def _of_extra(found: Meant, command: Any, place: int) -> Meant | None:
     if "--output" in ours and not {"--output", "-o"} & {*words} and not os.path.exists(word):
         return found.but((*before, "-o", word, *after), "the file to write has a flag in front of it, -o")
     models = [words[one] for one in _arguments(words, command)][1:]
-    flags = [one for one in words[1:] if one not in models]
+    flags = [one for one in _without_output(words[1:]) if one not in models]
     if command.name == "check":
-        line = shlex.join(["python", "-m", "onnxq.cli.each_model", *flags, *["--"] * bool(flags), *models])
+        module = ["python", "-P", "-m", "onnxq.cli.each_model"]
+        line = shlex.join([*module, *flags, *["--"] * bool(flags), *models])
     else:
         line = " && ".join(shlex.join(["onnxq", words[0], model, *flags]) for model in models)
     return replace(found.but(words, "one model at a time"), line=line)
+
+
+def _without_output(words: Sequence[str]) -> list[str]:
+    """Words without the file to write, which several models would all be written to."""
+    left = list(words)
+    for place, word in reversed([*enumerate(left)]):
+        if word in ("-o", "--output"):
+            del left[place : place + 2]
+        elif word.startswith("--output="):
+            del left[place]
+    return left
 
 
 def _flag_of(value: str, words: Sequence[str]) -> str:

@@ -105,7 +105,7 @@ def test_the_line_that_is_said_is_understood() -> None:
         for one in line.split(" && "):
             program, *words = shlex.split(one)
             if program == "python":
-                assert words[:2] == ["-m", each_model.__module__]
+                assert words[:3] == ["-P", "-m", each_model.__module__]
                 continue
             assert program == "onnxq"
             understood(COMMAND, words)
