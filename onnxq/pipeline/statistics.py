@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from onnxq.base.cores import cores
 from onnxq.base.errors import UserError
 from onnxq.base.executors import Submit
 from onnxq.calib.collect import Request
@@ -182,7 +183,7 @@ def _work(job: Job, options: Calibrating, source: Source, parts: Split, first: S
     )
     return Work(
         floats.reference, job.model.data_dir, request, origin, job.in_float32, options.skip_bad,
-        threads=max(1, (os.cpu_count() or 1) // workers) if workers > 1 else 0,
+        threads=max(1, cores() // workers) if workers > 1 else 0,
     )  # fmt: skip
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
+
+from onnxq.base.cores import cores
 
 Given = TypeVar("Given")
 Found = TypeVar("Found")
@@ -23,7 +24,7 @@ class Threads:
         Args:
             count: how many; None: one a core, four at most.
         """
-        self.count = count or min(_MOST, os.cpu_count() or 1)
+        self.count = count or min(_MOST, cores())
         self._pool = ThreadPoolExecutor(self.count) if self.count > 1 else None
 
     def map(self, work: Callable[[Given], Found], items: Iterable[Given]) -> Iterator[Found]:

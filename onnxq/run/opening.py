@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 import onnxruntime
 
+from onnxq.base.cores import bound_cores
+
 Level = Literal["all", "extended", "basic", "off"]
 """How far onnxruntime may rewrite the graph."""
 
@@ -49,7 +51,7 @@ class SessionSettings:
         """
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
-        options.intra_op_num_threads = self.threads
+        options.intra_op_num_threads = self.threads or bound_cores()  # it counts those of the machine
         options.enable_mem_pattern = self.memory_pattern
         if self.in_order:  # of nodes that are ready, the first one of the model
             options.execution_order = onnxruntime.ExecutionOrder.PRIORITY_BASED

@@ -20,6 +20,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import OrtDevice, OrtValueVecto
 from threadpoolctl import threadpool_limits
 
 from onnxq.base import interrupts
+from onnxq.base.cores import cores
 from onnxq.base.errors import OnnxqError, UserError
 from onnxq.base.memory_bound import memory_bound
 from onnxq.graph.constants import tensor_bytes
@@ -274,7 +275,7 @@ def load(
     settings = _settings(model, optimize, threads, large)
     if part:
         settings.config["session.disable_quant_qdq"] = "1"
-        settings.threads = threads or min(os.cpu_count() or 1, _PART_THREADS)
+        settings.threads = threads or min(cores(), _PART_THREADS)
         if _shared_arena():
             settings.config["session.use_env_allocators"] = "1"
     if not optimize:
