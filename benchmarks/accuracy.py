@@ -23,8 +23,8 @@ import numpy as np
 from benchmarks.sensitivity.trained import Subject, subjects
 from onnxq.judge.about_mean import AboutMeanMeter
 from onnxq.judge.sqnr import limited_db
-from onnxq.pipeline import accuracy
 from onnxq.pipeline.accuracy import Accuracy, Asked
+from onnxq.pipeline.jobs import accuracy
 from onnxq.run.piecewise import Setting
 
 GIVEN = 512  # samples, of which a quarter measures and an eighth verifies

@@ -9,7 +9,7 @@ import onnx_graphsurgeon as gs
 from benchmarks import nets
 from benchmarks.common import in_turns, print_row, ratio_of
 from onnxq.documents.report import Report
-from onnxq.pipeline import sanitize
+from onnxq.pipeline.repairing import sanitize
 
 NODES, ROUNDS, LONG_ROUNDS = 10_000, 5, 3
 

@@ -31,7 +31,7 @@ _PLACES = {
     "onnxq.base.stored": ("StoredExecutor",),
     "onnxq.base.errors": ("Fault", "OnnxqError", "UserError"),
     "onnxq.pipeline.pieces": ("Extract", "Pieces", "extract", "run_pieces", "split"),
-    "onnxq.pipeline": ("calibrate", "merge_stats", "plan", "quantize", "sanitize", "sensitivity"),
+    "onnxq.pipeline.jobs": ("calibrate", "merge_stats", "plan", "quantize", "sensitivity"),
     "onnxq.pipeline.analyzing": ("analyze",),
     "onnxq.pipeline.decision_ranking": ("Sensitivity",),
     "onnxq.pipeline.checking": ("Checks", "check"),
@@ -45,6 +45,7 @@ _PLACES = {
     "onnxq.pipeline.written_page": ("WrittenPage", "report"),
     "onnxq.pipeline.planning": ("Planned",),
     "onnxq.pipeline.model_memory": ("memory",),
+    "onnxq.pipeline.repairing": ("sanitize",),
     "onnxq.pipeline.result": ("Result",),
     "onnxq.pipeline.rule_book": (
         "KnownOfMessage", "RuleList", "RuleText", "RulesTried", "explain_message", "explain_rule",

@@ -37,12 +37,6 @@ from onnxq.options.settings import Margins as Margins
 from onnxq.options.settings import Ranking as Ranking
 from onnxq.options.settings import Repairs as Repairs
 from onnxq.options.settings import Runtime as Runtime
-from onnxq.pipeline import calibrate as calibrate
-from onnxq.pipeline import merge_stats as merge_stats
-from onnxq.pipeline import plan as plan
-from onnxq.pipeline import quantize as quantize
-from onnxq.pipeline import sanitize as sanitize
-from onnxq.pipeline import sensitivity as sensitivity
 from onnxq.pipeline.analyzing import analyze as analyze
 from onnxq.pipeline.checking import Checks as Checks
 from onnxq.pipeline.checking import check as check
@@ -62,6 +56,11 @@ from onnxq.pipeline.first_settings import FirstSettings as FirstSettings
 from onnxq.pipeline.first_settings import init as init
 from onnxq.pipeline.inspecting import draw as draw
 from onnxq.pipeline.inspecting import inspect as inspect
+from onnxq.pipeline.jobs import calibrate as calibrate
+from onnxq.pipeline.jobs import merge_stats as merge_stats
+from onnxq.pipeline.jobs import plan as plan
+from onnxq.pipeline.jobs import quantize as quantize
+from onnxq.pipeline.jobs import sensitivity as sensitivity
 from onnxq.pipeline.model_memory import memory as memory
 from onnxq.pipeline.pieces import Extract as Extract
 from onnxq.pipeline.pieces import Pieces as Pieces
@@ -69,6 +68,7 @@ from onnxq.pipeline.pieces import extract as extract
 from onnxq.pipeline.pieces import run_pieces as run_pieces
 from onnxq.pipeline.pieces import split as split
 from onnxq.pipeline.planning import Planned as Planned
+from onnxq.pipeline.repairing import sanitize as sanitize
 from onnxq.pipeline.result import Result as Result
 from onnxq.pipeline.rule_book import KnownOfMessage as KnownOfMessage
 from onnxq.pipeline.rule_book import RuleList as RuleList

@@ -451,6 +451,26 @@ def test_help_is_light() -> None:
     assert "HEAVY []" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("code", "unneeded"),
+    [
+        ("import onnxq; onnxq.sanitize", "onnxq.pipeline.quantization onnxq.calib.collect onnxq.repair.fit"),
+        ("import onnxq; onnxq.check", "onnxq.pipeline.quantization onnxq.repair.fit"),
+        ("import onnxq.run.trt_child", "onnxq.options.settings numpy onnx"),
+        ("import sys; sys.argv[1:] = ['check', '-h']; from onnxq.cli.app import main; main()",
+         "onnxq.cli.quantize onnxq.cli.sanitize"),
+    ],
+    ids=["sanitize", "check", "the compiler's process", "the command of one verb"],
+)  # fmt: skip
+def test_nothing_is_loaded_for_others(code: str, unneeded: str) -> None:
+    """A verb loads what it needs; so does the program that asks the compiler, which a run starts twice."""
+    lines = f"import atexit, sys\natexit.register(lambda: print('LOADED', *sys.modules))\n{code}"
+    done = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=True, cwd=ROOT)
+    loaded = done.stdout.rpartition("LOADED")[2].split()
+    assert "onnxq" in loaded
+    assert not set(loaded) & set(unneeded.split())
+
+
 def test_checks_are_in_one_registry() -> None:
     """A check is made in its file and nowhere else: `@check`, or `stated` for one that another one tells."""
     found = [

@@ -79,8 +79,9 @@ def text() -> str:
     used = {node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)}
     imports = [f"from {module} import {', '.join(sorted(used & names))}\n" for module, names in _FROM.items()
                if used & names]  # fmt: skip
-    own = sorted(name for name in used - set().union(*_FROM.values()) if hasattr(settings, name))
-    settled = f"from onnxq.options.settings import {', '.join(own)}"
+    own = sorted(name for name in used - set().union(*_FROM.values(), {"Profile"}) if hasattr(settings, name))
+    settled = "from onnxq.options.profile import Profile\n"
+    settled += f"from onnxq.options.settings import {', '.join(own)}"
     return formatted(f"{_HEAD}{''.join(imports)}\n{settled}\n\n{body}", FILE)
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.sensitivity.trained import NAMES, Feeds, Subject, subjects
-from onnxq.pipeline import accuracy
 from onnxq.pipeline.accuracy import Accuracy, Asked
+from onnxq.pipeline.jobs import accuracy
 
 GIVEN = 256
 """Samples that calibrate and choose: a quarter chooses; more where more are to measure the sources."""

@@ -8,19 +8,28 @@ import gc
 import sys
 from collections.abc import Iterator
 
-_M_MMAP_THRESHOLD = -3  # glibc, malloc.h
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # glibc, malloc.h
+_MAPPED, _KEPT = 1 << 20, 1 << 24
+"""From how many bytes memory is mapped, and how many free ones stay at the end of the heap.
+
+An array that is mapped is cleared by the system, page by page, each time. Measured, beside the 128 KiB where
+glibc starts: a third of the pages, a tenth of the CPU time less, and as much memory with MobileNet, 4 % more
+with ResNet-18. What is larger is given back at once.
+"""
 
 
 def steady_heap() -> None:
-    """Fixes the size (128 KiB) from which glibc maps memory instead of growing the heap.
+    """Fixes the size from which glibc maps memory instead of growing the heap.
 
-    That is where it starts. Left to itself it adapts the size to what is freed, and the peak of one
-    and the same job differs by 5 % from run to run. It cannot be undone, so that only processes of our own
-    do it (the command line, workers), never a function that a user's program calls.
+    Left to itself it adapts the size to what is freed, and the peak of one and the same job differs by 5 %
+    from run to run. It cannot be undone, so that only processes of our own do it (the command line, workers),
+    never a function that a user's program calls.
     """
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):  # another C library
-            ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 1 << 17)
+            mallopt = ctypes.CDLL(None).mallopt
+            mallopt(_M_MMAP_THRESHOLD, _MAPPED)
+            mallopt(_M_TRIM_THRESHOLD, _KEPT)
 
 
 @contextlib.contextmanager

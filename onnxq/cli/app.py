@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -22,21 +24,6 @@ from onnxq.cli.versions import versions
 from onnxq.options.option import of_today
 from onnxq.options.verbs import VERBS
 
-app = typer.Typer(
-    name="onnxq",
-    help="Makes an ONNX model ready for NVIDIA TensorRT: repairs it, quantizes it, explains it.",
-    epilog="Exit codes: 0 done, 1 findings, 2 your input, 3 a fault of onnxq, 130 interrupted.",
-    add_completion=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": of_today},
-)
-for name in VERBS:
-    if " " not in name:  # a file of this folder has it
-        form = PanelledCommand if VERBS[name].first else TyperCommand
-        app.command(cls=form)(verb(name, getattr(importlib.import_module(f"onnxq.cli.{name}"), name)))
-app.add_typer(rules)
-
 
 def _version(wanted: bool) -> None:
     if wanted:
@@ -44,7 +31,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(invoke_without_command=False)
 def _root(
     context: typer.Context,
     quiet: Quiet = False,
@@ -54,6 +40,39 @@ def _root(
     ] = False,
 ) -> None:
     context.obj = {"quiet": quiet, "verbose": verbose}
+
+
+@functools.cache
+def app_of(*verbs: str) -> typer.Typer:
+    """The command line with some verbs; those of `rules` are there where all are.
+
+    A line names one, as a rule: to make the flags of all takes a tenth of a second.
+    """
+    app = typer.Typer(
+        name="onnxq",
+        help="Makes an ONNX model ready for NVIDIA TensorRT: repairs it, quantizes it, explains it.",
+        epilog="Exit codes: 0 done, 1 findings, 2 your input, 3 a fault of onnxq, 130 interrupted.",
+        add_completion=True,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": of_today},
+    )
+    app.callback(invoke_without_command=False)(_root)
+    for name in verbs:  # a file of this folder has it
+        form = PanelledCommand if VERBS[name].first else TyperCommand
+        app.command(cls=form)(verb(name, getattr(importlib.import_module(f"onnxq.cli.{name}"), name)))
+    if verbs == _ALL:
+        app.add_typer(rules)
+    return app
+
+
+_ALL = tuple(name for name in VERBS if " " not in name)
+
+
+def __getattr__(name: str) -> Any:
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return app_of(*_ALL)
 
 
 def main() -> None:
@@ -70,21 +89,29 @@ def main() -> None:
 def _run() -> int:
     interrupts.end_on_signals(Interrupted, last_words="error: interrupted")
     words = sys.argv[1:] or ["--help"]
+    named = next((word for word in words if not word.startswith("-")), "")
     try:
         with remarks.heard():  # what reading the flags says: a verb shows it
+            if named in _ALL:
+                with contextlib.suppress(UsageError):  # nothing has run yet: more is known below
+                    return _call(words, named)
             try:
-                return app(words, prog_name="onnxq", standalone_mode=False) or 0
-            except UsageError as error:  # nothing has run yet
-                said = meant(words, error, get_command(app))
+                return _call(words, *_ALL)
+            except UsageError as error:
+                said = meant(words, error, get_command(app_of(*_ALL)))
                 if said is None or said.wrong:
                     return _not_understood(error, said)
                 for remark in said.remarks:
                     remarks.remark(remark)
-                return app(list(said.words), prog_name="onnxq", standalone_mode=False) or 0
+                return _call(said.words, *_ALL)
     except UsageError as error:
         return _not_understood(error, None)
     except Interrupted:
         return interrupts.EXIT_CODE
+
+
+def _call(words: Sequence[str], *verbs: str) -> int:
+    return app_of(*verbs)(list(words), prog_name="onnxq", standalone_mode=False) or 0
 
 
 def _not_understood(error: Any, said: Meant | None) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
+from onnxq.options.profile import Profile
 from onnxq.options.settings import (
     AccuracyRepair,
     Batch,
@@ -17,7 +18,6 @@ from onnxq.options.settings import (
     Inputs,
     Margins,
     PathLike,
-    Profile,
     Prove,
     Ranking,
     Repairs,

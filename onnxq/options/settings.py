@@ -22,6 +22,7 @@ from onnxq.options.exclusions import asked, settled
 from onnxq.options.method import names, parameters
 from onnxq.options.option import BYTES, CODE, FLAG, NOT, PATH, PATHS, TEXT, TEXTS, option
 from onnxq.options.parameters import MethodOptions
+from onnxq.options.profile import Profile
 from onnxq.options.step import steps
 from onnxq.targets import DEFAULT, known_as
 from onnxq.targets import NAMES as TARGETS
@@ -45,9 +46,6 @@ Prove = Literal["always", "when-possible", "never"]
 Color = Literal["rgb", "bgr", "gray"]
 Size = tuple[int, int]
 """Width and height, pixels."""
-
-Profile = tuple[Sequence[int], Sequence[int], Sequence[int]]
-"""The smallest, the usual and the largest shape of an input."""
 
 Batch = tuple[int, int, int]
 """The smallest, the usual and the largest batch."""

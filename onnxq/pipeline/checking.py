@@ -36,13 +36,13 @@ from onnxq.options.command_line import Takes, kept
 from onnxq.options.grouped import Options
 from onnxq.options.keywords import takes_options
 from onnxq.options.settings import Repairs
-from onnxq.pipeline import sanitize_any
 from onnxq.pipeline.calibration import Calibrating, Given
 from onnxq.pipeline.compiler import check_compiler
 from onnxq.pipeline.engines import Statements, compile_both
 from onnxq.pipeline.evidence import evidence_of
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.not_taken import beyond_compiler, deciding_inputs, plugin_nodes, unsupported
+from onnxq.pipeline.repairing import sanitize_any
 from onnxq.pipeline.stated_sizes import refuse_sizes
 from onnxq.rewrite.changes import Assumption, Change, NearMiss
 from onnxq.rule.load import load_rules

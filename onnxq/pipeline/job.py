@@ -50,7 +50,8 @@ from onnxq.graph.unquantized import QUANTIZED, centre_codes, unquantized, withou
 from onnxq.graph.upgrade import BLOCKS, upgrade, withdrawn
 from onnxq.graph.validity import check_sizes
 from onnxq.judge.output_parts import OutputParts
-from onnxq.options.settings import PAIRS, Feeding, ImageOptions, Inputs, Profile, Repairs
+from onnxq.options.profile import Profile
+from onnxq.options.settings import PAIRS, Feeding, ImageOptions, Inputs, Repairs
 from onnxq.pipeline.engine_part import engine_not_run
 from onnxq.pipeline.file_pairs import TakenPairs, in_whole_numbers, not_in_blocks
 from onnxq.pipeline.interface import interface, interface_changes

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from onnxq import pipeline
 from onnxq.base.progress import Observer
 from onnxq.data.sources import DataSource
 from onnxq.graph.load import ModelSource
 from onnxq.judge.sqnr import limited_db
 from onnxq.options.settings import Feeding, ImageOptions
 from onnxq.pipeline.accuracy import Asked
+from onnxq.pipeline.jobs import accuracy
 
 SAMPLES = 16
 """How many samples measure it at most."""
@@ -36,11 +34,10 @@ def predicted_db(
         UserError: nothing is quantized, or the data or the model cannot be used.
     """
     asked = Asked(samples=SAMPLES)
-    measured: Any = getattr(pipeline, "accuracy")  # noqa: B009 (the function, where a module has its name too)
-    with measured(
+    with accuracy(
         original, data, asked, feeding=feeding, images=images, observe=observe, repair="none"
-    ) as accuracy:
-        model = accuracy.model
+    ) as measured:
+        model = measured.model
     entries = model.sources.entries
     nodes = dict.fromkeys(edge.node for entry in entries for edge in entry.edges)
     on = np.array([[any(e.node == node for e in entry.edges) for entry in entries] for node in nodes], bool)

@@ -74,7 +74,7 @@ from onnxq.base.tables import (
 from onnxq.base.version import VERSION
 from onnxq.options.method import parameters
 from onnxq.options.parameters import StatedParameters
-from onnxq.options.settings import Profile
+from onnxq.options.profile import Profile
 from onnxq.quant.plan_arrays import pack, pack_arrays
 from onnxq.run.profiles import text_of
 

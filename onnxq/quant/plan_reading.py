@@ -28,7 +28,8 @@ from onnxq.base.tables import (
 from onnxq.base.version import VERSION
 from onnxq.formats import FORMATS
 from onnxq.options.config import parameter_readers, settle_method
-from onnxq.options.settings import BODIES, LAYER_METHODS, SCALE_FORMS, Profile
+from onnxq.options.profile import Profile
+from onnxq.options.settings import BODIES, LAYER_METHODS, SCALE_FORMS
 from onnxq.quant.plan_arrays import unpack, unpack_arrays
 from onnxq.quant.plan_file import (
     FORMAT,

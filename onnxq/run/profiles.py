@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from onnxq.base.errors import UserError, unknown_name
-from onnxq.options.settings import Profile
+from onnxq.options.profile import Profile
 
 __all__ = ["Profile", "as_profile", "check_profile", "resolve_profiles", "text_of"]
 

@@ -27,7 +27,7 @@ from onnxq.calib.stats import Stats
 from onnxq.calib.stats_file import read, to_bytes, write
 from onnxq.data.order import Order
 from onnxq.data.samples import Sample
-from onnxq.pipeline import calibrate
+from onnxq.pipeline.jobs import calibrate
 
 DIGITS = Path(__file__).resolve().parent.parent.parent / "sample_models" / "digits"
 COUNT = 12  # of which 3 choose as well, and 1 is kept apart to verify

@@ -136,7 +136,7 @@ def test_an_interrupted_import_is_an_interruption(folder: Path) -> None:
     """A module that a signal reaches while it loads raises ImportError (onnxruntime's does)."""
     code = """
 import sys
-import onnxq.pipeline
+import onnxq.pipeline.repairing
 from onnxq.cli.app import main
 from onnxq.cli.step_words import in_words
 from onnxq.cli.verb import Interrupted
@@ -147,7 +147,7 @@ def load(*arguments, **options):
     except Interrupted as error:
         raise ImportError("initialization failed") from error
 
-onnxq.pipeline.sanitize = load
+onnxq.pipeline.repairing.sanitize = load
 sys.argv = ["onnxq", "-q", "sanitize", "net.onnx"]
 main()
 """
@@ -194,13 +194,13 @@ def test_an_interrupted_run_leaves_nothing(number: signal.Signals, tmp_path: Pat
 def test_a_fault_saves_what_reproduces_it(folder: Path) -> None:
     code = """
 import sys
-import onnxq.pipeline
+import onnxq.pipeline.repairing
 from onnxq.cli.app import main
 
 def fail(*arguments, **options):
     raise ZeroDivisionError("in the middle")
 
-onnxq.pipeline.sanitize = fail
+onnxq.pipeline.repairing.sanitize = fail
 sys.argv = ["onnxq", "sanitize", "net.onnx", "--json"]
 main()
 """

@@ -200,7 +200,7 @@ def test_the_page_of_documents_names_every_kind() -> None:
 
 def test_pydantic_is_for_schemas_alone() -> None:
     code = (
-        "import sys, onnxq, onnxq.emit.schemas, onnxq.pipeline, onnxq.cli.app; onnxq.list_schemas()\n"
+        "import sys, onnxq, onnxq.emit.schemas, onnxq.pipeline.jobs, onnxq.cli.app; onnxq.list_schemas()\n"
         "print('pydantic' in sys.modules); onnxq.schema('error'); print('pydantic' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

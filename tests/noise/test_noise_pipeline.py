@@ -17,8 +17,8 @@ from onnxq.judge.paired import SampleScores
 from onnxq.noise.measure import measure_noise
 from onnxq.noise.sources import Sources
 from onnxq.options.settings import CallableModel
-from onnxq.pipeline import accuracy
 from onnxq.pipeline.accuracy import Accuracy, Asked
+from onnxq.pipeline.jobs import accuracy
 from onnxq.run import ort
 from onnxq.task.known import KnownTask
 from onnxq.task.layout import Classes
