@@ -401,10 +401,7 @@ def _digest(
             digest.update(f"{number(info.name)}".encode() + info.type.SerializeToString())
         for tensor in model.graph.initializer:
             digest.update(f"{number(tensor.name)} {tensor.data_type} {list(tensor.dims)}".encode())
-            copy = onnx.TensorProto()
-            copy.CopyFrom(tensor)
-            copy.name = ""
-            digest.update(copy.SerializeToString())
+            digest.update(tensor.raw_data or _nameless(tensor))
         for node in model.graph.node:
             wiring = [number(n) for n in node.input], [number(n) for n in node.output]
             digest.update(f"{node.domain} {node.op_type} {wiring}".encode())
@@ -412,3 +409,10 @@ def _digest(
                 digest.update(attribute.SerializeToString(deterministic=True))
         digest.update(str([number(info.name) for info in model.graph.output]).encode())
     return digest.hexdigest()
+
+
+def _nameless(tensor: onnx.TensorProto) -> bytes:
+    copy = onnx.TensorProto()
+    copy.CopyFrom(tensor)
+    copy.name = ""
+    return copy.SerializeToString()
