@@ -40,14 +40,17 @@ class Snippet:
         inputs: name, dtype and shape of each input, in order.
         upstream: whether both sides hold producers of what the replacement reads: then a reason may be
             there, and a difference says nothing that a smaller snippet did not say.
-        key: a digest of everything above but the names: equal keys, equal proofs.
     """
 
     before: onnx.ModelProto
     after: onnx.ModelProto
     inputs: tuple[tuple[str, np.dtype, Shape], ...]
-    key: str
     upstream: bool = False
+
+    @property
+    def key(self) -> str:
+        """A digest of everything but the names: equal keys, equal proofs. It looks at all weights."""
+        return _digest(self.before, self.after, self.inputs)
 
 
 class NoSnippet(Exception):
@@ -288,7 +291,7 @@ def _snippet(
         domains = {entry.domain for entry in model.opset_import}
         for domain in sorted({node.domain for node in model.graph.node} - domains - {"", "ai.onnx"}):
             model.opset_import.add(domain=domain, version=1)
-    return Snippet(before, later, tuple(inputs), _digest(before, later, inputs), bool(shared))
+    return Snippet(before, later, tuple(inputs), bool(shared))
 
 
 def _producers(tensors: Iterable[Any], frontier: Mapping[int, Any]) -> list[Any]:
@@ -415,4 +418,5 @@ def _nameless(tensor: onnx.TensorProto) -> bytes:
     copy = onnx.TensorProto()
     copy.CopyFrom(tensor)
     copy.name = ""
-    return copy.SerializeToString()
+    written: bytes = copy.SerializeToString()
+    return written

@@ -23,7 +23,7 @@ from onnxq.rewrite.difference import Claim, Counterexample, Difference, differen
 from onnxq.rewrite.locality import is_by_sample, is_local, smaller
 from onnxq.rewrite.mining import mined, out_of_reach
 from onnxq.rewrite.oracle import Oracle, Truth, believable, oracle
-from onnxq.rewrite.together import Side, Together
+from onnxq.rewrite.together import Sessions, Side, Together
 from onnxq.rewrite.wires import Wires
 from onnxq.run import ort, reference
 from onnxq.run.budget import made_up, too_large
@@ -67,7 +67,7 @@ def compare(
     assumed: Mapping[str, int],
     seconds: float | None = None,
     *,
-    few: bool = False,
+    form: Sessions | None = None,
 ) -> Proof:
     """Runs both sides of a snippet on sampled inputs and compares their outputs.
 
@@ -79,9 +79,10 @@ def compare(
         assumed: sizes of dimensions.
         seconds: how long all runs may take together, of a snippet that may never end; else nothing is
             proved, and nothing disproved.
-        few: whether few inputs are enough, as the form is proved (`onnxq.rewrite.form`).
+        form: the sessions of its form where that is proved (`onnxq.rewrite.form`): few inputs are enough.
     """
-    together = Together.of(snippet) if few else None
+    few = form is not None
+    together = None if form is None else Together.of(snippet, form)
     if together is not None:
         proof = _compared(snippet, together.before, together.after, claim, assumed, few=True, oracle=together)
         if proof.holds:

@@ -7,21 +7,24 @@ right, whatever double precision gives. Of one that is further off nothing is sa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx
+from onnx import numpy_helper
 
 from onnxq.graph.load import tensors
 from onnxq.graph.snippet import Snippet
+from onnxq.graph.types import value_info
 from onnxq.rewrite import batch
 from onnxq.rewrite.oracle import Oracle, Truth, magnitudes
 from onnxq.run import ort
 from onnxq.run.ort import Feeds
 
-_AFTER = "after:"
+Sessions = dict[bytes, ort.Session]
+"""Sessions by their models, whose constants are inputs: the snippets of a form share them."""
 
 
 class Together(Oracle):
@@ -32,21 +35,30 @@ class Together(Oracle):
         after: the replacement's.
     """
 
-    def __init__(self, snippet: Snippet, sums: onnx.GraphProto) -> None:
+    def __init__(self, snippet: Snippet, sums: onnx.GraphProto, known: Sessions) -> None:
         """Takes a snippet.
 
         Args:
-            snippet: the two sides.
+            snippet: the two sides, which hold no graphs.
             sums: the original's magnitudes, see `onnxq.rewrite.oracle.magnitudes`.
+            known: the sessions of its form, which grow.
 
         Raises:
             RunError: onnxruntime does not take it.
         """
-        both = onnx.ModelProto()
-        both.CopyFrom(snippet.before)
-        both.graph.MergeFrom(sums)
-        _add(snippet.after.graph, both.graph, {name for name, _, _ in snippet.inputs} | {""})
-        self._both = ort.load(both, optimize=False, threads=1)
+        both = onnx.ModelProto(ir_version=snippet.before.ir_version, opset_import=snippet.before.opset_import)
+        both.graph.name = "both"
+        self._inputs = {name: f"x{place}" for place, (name, _, _) in enumerate(snippet.inputs)}
+        self._weights: dict[str, np.ndarray] = {}
+        before, after = {"": "", **self._inputs}, {"": "", **self._inputs}
+        for graph, names in ((snippet.before.graph, before), (sums, before), (snippet.after.graph, after)):
+            self._add(graph, names, both.graph)
+        for name in (*self._inputs.values(), *self._weights):
+            both.graph.input.append(value_info(name, np.dtype(np.float32), None))
+        key = both.SerializeToString(deterministic=True)
+        if key not in known:
+            known[key] = ort.load(both, optimize=False, threads=1)
+        self._both = known[key]
         self._feeds: Feeds | None = None
         self._outputs: list[Any] = []
         count = len(snippet.before.graph.output)
@@ -54,25 +66,42 @@ class Together(Oracle):
         self._describe(snippet.before, summed=True)
 
     @classmethod
-    def of(cls, snippet: Snippet) -> Together | None:
+    def of(cls, snippet: Snippet, known: Sessions) -> Together | None:
         """The two sides; None where they are of another type, do more than sums, or do not load."""
         kinds = {t.data_type for side in (snippet.before, snippet.after) for t in tensors(side.graph)}
         if kinds != {onnx.TensorProto.FLOAT} or any(dtype != np.float32 for _, dtype, _ in snippet.inputs):
             return None
         sums = magnitudes(snippet.before.graph)
         try:
-            return None if sums is None else cls(snippet, sums)
+            return None if sums is None else cls(snippet, sums, known)
         except ort.RunError:
             return None
+
+    def _add(self, graph: onnx.GraphProto, names: dict[str, str], to: onnx.GraphProto) -> None:
+        """Adds a graph to another one, its weights as inputs; all names are the same for all of a form."""
+        for tensor in graph.initializer:
+            names[tensor.name] = f"w{len(self._weights)}"
+            self._weights[names[tensor.name]] = numpy_helper.to_array(tensor)
+        for node in graph.node:
+            added = to.node.add()
+            added.CopyFrom(node)
+            added.ClearField("name")
+            added.ClearField("doc_string")
+            for name in node.output:
+                names.setdefault(name, f"y{len(to.node)}.{len(names)}")
+            added.input[:] = [names[name] for name in node.input]
+            added.output[:] = [names[name] for name in node.output]
+        to.output.extend(onnx.ValueInfoProto(name=names[info.name]) for info in graph.output)
 
     def outputs(self, feeds: Feeds) -> list[Any]:
         """Those of the original, their magnitudes, those of the replacement; run once for the same inputs."""
         if feeds is not self._feeds:
-            self._outputs = self._both.run(feeds)
+            given = {self._inputs[name]: array for name, array in feeds.items()}
+            self._outputs = self._both.run({**given, **self._weights})
             self._feeds = feeds
         return self._outputs
 
-    def run(self, samples: Sequence[Mapping[str, np.ndarray]]) -> list[list[Truth | None]]:
+    def run(self, samples: Sequence[Feeds]) -> list[list[Truth | None]]:
         """The original's outputs for the samples that it ran on last, as the truth."""
         count = 2 * len(self._outputs) // 3
         told = [array.astype(np.float64) for array in self._outputs[:count]]
@@ -92,20 +121,3 @@ class Side:
     def run(self, feeds: Feeds, *, seconds: float | None = None) -> list[Any]:
         """The outputs for these inputs."""
         return self.both.outputs(feeds)[self.start : self.end]
-
-
-def _add(graph: onnx.GraphProto, to: onnx.GraphProto, shared: set[str]) -> None:
-    """Adds a graph to another one under names of its own, but for those that both share."""
-
-    def renamed(name: str) -> str:
-        return name if name in shared else _AFTER + name
-
-    for tensor in graph.initializer:
-        to.initializer.add().CopyFrom(tensor)
-        to.initializer[-1].name = renamed(tensor.name)
-    for node in graph.node:
-        to.node.add().CopyFrom(node)
-        added = to.node[-1]
-        added.name = ""
-        added.input[:], added.output[:] = map(renamed, node.input), map(renamed, node.output)
-    to.output.extend(onnx.ValueInfoProto(name=renamed(info.name)) for info in graph.output)
