@@ -48,8 +48,8 @@ _TOO_LARGE = "too-large-to-be-run"
 class Proof(ProofOfChange):
     """What comparing before and after found, and what only the engine asks of it.
 
-    `max_abs` of `close` is the distance from what double precision gives, or, where that was not asked for, from
-    the original; where it is the largest share of its bound.
+    `max_abs` of `close` is the distance from what double precision gives (or from the original, where nobody
+    asked for that), where it is the largest share of its bound.
 
     Attributes:
         not_run: the number of inputs that the original did not run on.
