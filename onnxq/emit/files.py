@@ -106,12 +106,15 @@ def _check_output(
         ) from error
     caches = [cache_path(output)] if cache else []
     pages = [page_path(record)] if page else []
-    for path in (output, output.with_name(output.name + ".data"), *caches, *pages, *beside, record):
-        if path.exists() and source is not None and _holds_weights_of(source, path):
+    places = (output, output.with_name(output.name + ".data"), *caches, *pages, *beside, record)
+    there = [path for path in places if path.exists()]
+    held = _weights_of(source) if there and source is not None else set()
+    for path in there:
+        if any(path.samefile(one) for one in held):
             raise UserError(
                 f"{str(path)!r} holds weights of the input {str(source)!r}", hint="give another path with -o"
             )
-        if path.exists() and not force and not _is_ours(path, record, listed=path in beside):
+        if not force and not _is_ours(path, record, listed=path in beside):
             raise UserError(
                 f"{str(path)!r} exists, and onnxq did not write it",
                 hint="give another path with -o, or --force to replace it",
@@ -218,11 +221,10 @@ def _staged(folder: Path) -> Iterator[Path]:
             ) from error
 
 
-def _holds_weights_of(model: Path, path: Path) -> bool:
-    """Whether a file is external data of a model, which would be lost with it."""
+def _weights_of(model: Path) -> set[Path]:
+    """The files that hold the external data of a model, which would be lost with them."""
     proto, folder = read_beside(model)
-    held = filter(is_external, tensors(proto.graph))
-    return any(external_range(tensor, folder)[0].samefile(path) for tensor in held)
+    return {external_range(tensor, folder)[0] for tensor in filter(is_external, tensors(proto.graph))}
 
 
 def _is_ours(path: Path, record: Path, *, listed: bool = False) -> bool:

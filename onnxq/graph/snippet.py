@@ -40,14 +40,17 @@ class Snippet:
         inputs: name, dtype and shape of each input, in order.
         upstream: whether both sides hold producers of what the replacement reads: then a reason may be
             there, and a difference says nothing that a smaller snippet did not say.
-        key: a digest of everything above but the names: equal keys, equal proofs.
     """
 
     before: onnx.ModelProto
     after: onnx.ModelProto
     inputs: tuple[tuple[str, np.dtype, Shape], ...]
-    key: str
     upstream: bool = False
+
+    @property
+    def key(self) -> str:
+        """A digest of everything but the names: equal keys, equal proofs. It looks at all weights."""
+        return _digest(self.before, self.after, self.inputs)
 
 
 class NoSnippet(Exception):
@@ -288,7 +291,7 @@ def _snippet(
         domains = {entry.domain for entry in model.opset_import}
         for domain in sorted({node.domain for node in model.graph.node} - domains - {"", "ai.onnx"}):
             model.opset_import.add(domain=domain, version=1)
-    return Snippet(before, later, tuple(inputs), _digest(before, later, inputs), bool(shared))
+    return Snippet(before, later, tuple(inputs), bool(shared))
 
 
 def _producers(tensors: Iterable[Any], frontier: Mapping[int, Any]) -> list[Any]:
@@ -401,10 +404,7 @@ def _digest(
             digest.update(f"{number(info.name)}".encode() + info.type.SerializeToString())
         for tensor in model.graph.initializer:
             digest.update(f"{number(tensor.name)} {tensor.data_type} {list(tensor.dims)}".encode())
-            copy = onnx.TensorProto()
-            copy.CopyFrom(tensor)
-            copy.name = ""
-            digest.update(copy.SerializeToString())
+            digest.update(tensor.raw_data or _nameless(tensor))
         for node in model.graph.node:
             wiring = [number(n) for n in node.input], [number(n) for n in node.output]
             digest.update(f"{node.domain} {node.op_type} {wiring}".encode())
@@ -412,3 +412,11 @@ def _digest(
                 digest.update(attribute.SerializeToString(deterministic=True))
         digest.update(str([number(info.name) for info in model.graph.output]).encode())
     return digest.hexdigest()
+
+
+def _nameless(tensor: onnx.TensorProto) -> bytes:
+    copy = onnx.TensorProto()
+    copy.CopyFrom(tensor)
+    copy.name = ""
+    written: bytes = copy.SerializeToString()
+    return written

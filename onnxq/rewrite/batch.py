@@ -26,10 +26,25 @@ def run(session: Runs, samples: Sequence[Mapping[str, np.ndarray]]) -> list[list
         RunError: the session fails.
         ValueError: the outputs are not as many samples.
     """
+    return cut(session.run(joined(samples)), samples)
+
+
+def joined(samples: Sequence[Mapping[str, np.ndarray]]) -> Mapping[str, np.ndarray]:
+    """Several inputs as one; a single one as it is."""
     if len(samples) == 1:
-        return [session.run(samples[0])]
+        return samples[0]
+    return {name: np.concatenate([feeds[name] for feeds in samples]) for name in samples[0]}
+
+
+def cut(outputs: Sequence[Any], samples: Sequence[Mapping[str, np.ndarray]]) -> list[list[Any]]:
+    """The outputs for each of several inputs, of those for what they are joined to.
+
+    Raises:
+        ValueError: the outputs are not as many samples.
+    """
+    if len(samples) == 1:
+        return [list(outputs)]
     sizes = [len(next(iter(feeds.values()))) for feeds in samples]
-    outputs = session.run({name: np.concatenate([feeds[name] for feeds in samples]) for name in samples[0]})
     for output in outputs:
         if not isinstance(output, np.ndarray) or not output.ndim or len(output) != sum(sizes):
             raise ValueError("an output is no batch")

@@ -3,7 +3,7 @@
 Convolutions whose BatchNormalization is folded are of few forms. What a rule does wrong with edge values,
 other batches or numbers of the graph it does wrong with the whole form; what it does wrong with certain
 weights or sizes is seen on ordinary inputs. So a form is proved once, and each further snippet of it on few
-inputs.
+inputs (`onnxq.rewrite.together`).
 """
 
 from __future__ import annotations

@@ -110,12 +110,18 @@ class Oracle:
             RunError: ONNX's evaluator does not know an operator of it.
         """
         wide = _folded(_in_double(model))
+        sums = magnitudes(wide.graph)
+        if sums is not None:
+            wide.graph.MergeFrom(sums)
         self._session = reference.Evaluator(wide, own=_OWN)
-        sums = _magnitudes(wide)
-        self._sums = None if sums is None else reference.Evaluator(sums, own=_OWN)
+        self._describe(model, summed=sums is not None, sways=sways)
+
+    def _describe(self, model: onnx.ModelProto, *, summed: bool, sways: bool = False) -> None:
+        """What of a model says how far it may be off; `summed`: whether it gives magnitudes, too."""
+        self._summed = summed
         operators = {node.op_type for node in model.graph.node}
         self._axis = 1 if operators & set(_BY_CHANNEL) else -1
-        self._terms = float(max(map(_terms, model.graph.initializer), default=1) if sums is not None else 1)
+        self._terms = float(max(map(_terms, model.graph.initializer), default=1) if summed else 1)
         within = any(node.domain or node.op_type.endswith(_WITHIN) for node in model.graph.node)
         steep = any(_is_steep(node) for node in model.graph.node)
         self._is_steep = not sways and steep
@@ -136,31 +142,26 @@ class Oracle:
             ValueError: the outputs are no batch.
         """
         wide = [{name: _double(array) for name, array in feeds.items()} for feeds in samples]
-        values = batch.run(self._session, wide)
-        sums = values
-        if self._sums is not None:
-            positive = [{n: np.abs(a) if a.dtype == np.float64 else a for n, a in g.items()} for g in wide]
-            sums = batch.run(self._sums, positive)
-        truths = [self._truths(*one) for one in zip(wide, values, sums, strict=True)]
+        truths = [self._truths(*one) for one in zip(samples, batch.run(self._session, wide), strict=True)]
         for signs, times in self._nudges:
             nudged = [{name: _nudged(a, signs, times) for name, a in feeds.items()} for feeds in samples]
             moved = batch.run(self._session, nudged)
             truths = [
-                [t and t.swayed(other) for t, other in zip(one, others, strict=True)]
+                [t and t.swayed(other) for t, other in zip(one, others, strict=False)]
                 for one, others in zip(truths, moved, strict=True)
             ]
         return truths
 
-    def _truths(
-        self, given: Mapping[str, np.ndarray], values: Sequence[Any], sums: Sequence[Any]
-    ) -> list[Truth | None]:
+    def _truths(self, given: Mapping[str, np.ndarray], outputs: Sequence[Any]) -> list[Truth | None]:
+        values, sums = _halves(outputs) if self._summed else (outputs, outputs)
         read = sum(array.size for array in given.values())
-        numbers = [a[np.isfinite(a)] for a in given.values() if a.dtype == np.float64]
+        floats = [wide for wide in map(_double, given.values()) if wide.dtype == np.float64]
+        numbers = [a[np.isfinite(a)] for a in floats]
         largest = max((float(np.max(np.abs(a), initial=1.0)) for a in numbers), default=1.0)
-        factor = largest if self._sums is not None or self._is_steep else 1.0
+        factor = largest if self._summed or self._is_steep else 1.0
         if self._multiplies:  # what is lost below the smallest number is multiplied by all others
-            factor = max((_product(a) for a in given.values() if a.dtype == np.float64), default=1.0)
-        cancels = self._sums is None and self._inner
+            factor = max(map(_product, floats), default=1.0)
+        cancels = not self._summed and self._inner
         truths: list[Truth | None] = []
         for value, summed in zip(values, sums, strict=True):
             if not isinstance(value, np.ndarray) or value.dtype != np.float64:
@@ -301,49 +302,60 @@ def _folded(wide: onnx.ModelProto) -> onnx.ModelProto:
 # -- the magnitude of sums -------------------------------------------------------------------------
 
 
-def _magnitudes(wide: onnx.ModelProto) -> onnx.ModelProto | None:
-    """A model that adds where another adds or subtracts, all factors without their signs.
+def magnitudes(graph: onnx.GraphProto) -> onnx.GraphProto | None:
+    """What adds, in a graph, where that adds or subtracts, all factors without their signs.
 
     Args:
-        wide: a model in double precision.
+        graph: a graph of one type of floats.
 
     Returns:
-        The model; None where the other does more than sums of multiples of what it reads.
+        Nodes, and an output for each of the graph's, to be merged into it; None where it does more than sums
+        of multiples of what it reads.
     """
-    constants = {tensor.name for tensor in wide.graph.initializer}
-    if not any(node.op_type in _SUMS for node in wide.graph.node):
+    constants = {tensor.name for tensor in graph.initializer}
+    if not any(node.op_type in _SUMS for node in graph.node):
         return None
-    for node in wide.graph.node:
+    for node in graph.node:
         learned = [name in constants for name in node.input]
         scales = (node.op_type == "Mul" and any(learned)) or (node.op_type == "Div" and learned[1:] == [True])
         if node.op_type in ("Conv", "ConvTranspose", "Gemm", "MatMul") and not any(learned[:2]):
             return None
         if node.domain or not (node.op_type in _SUMS or node.op_type in _KEEP or scales):
             return None
-    result = copy_model(wide)
-    for tensor in result.graph.initializer:
-        if tensor.data_type == TensorProto.DOUBLE:
-            values = np.abs(numpy_helper.to_array(tensor))
-            tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
-    nodes = []
-    for node in result.graph.node:
+    floats = [t.name for t in graph.initializer if t.data_type in _FLOATS]
+    floats += [i.name for i in graph.input if i.type.tensor_type.elem_type in _FLOATS]
+    made = {*floats, *(name for node in graph.node for name in node.output if name)}
+    sums = onnx.GraphProto()
+    for name in floats:
+        sums.node.add(op_type="Abs", input=[name], output=[_SUM + name])
+    for node in graph.node:
+        summed = onnx.NodeProto()
+        summed.CopyFrom(node)
+        summed.name = ""
+        for names in (summed.input, summed.output):
+            names[:] = [_SUM + name if name in made else name for name in names]
         if node.op_type == "BatchNormalization":  # which subtracts its mean
-            nodes.append(onnx.helper.make_node("Neg", [node.input[3]], [f"minus:{node.input[3]}"]))
-            node.input[3] = nodes[-1].output[0]
-        nodes.append(node)
+            sums.node.add(op_type="Neg", input=[summed.input[3]], output=[f"minus:{summed.output[0]}"])
+            summed.input[3] = sums.node[-1].output[0]
         if node.op_type == "Sub":
-            node.op_type = "Add"
+            summed.op_type = "Add"
         elif node.op_type in ("Neg", "Relu", "Clip", "LeakyRelu"):
-            node.op_type = "Identity"
-            del node.attribute[:], node.input[1:]
-        for attribute in node.attribute:
+            summed.op_type = "Identity"
+            del summed.attribute[:], summed.input[1:]
+        for attribute in summed.attribute:
             if attribute.name in ("alpha", "beta"):
                 attribute.f = abs(attribute.f)
-    kept = onnx.GraphProto()
-    kept.node.extend(nodes)
-    del result.graph.node[:]
-    result.graph.node.extend(kept.node)
-    return result
+        sums.node.append(summed)
+    sums.output.extend(onnx.ValueInfoProto(name=_SUM + info.name) for info in graph.output)
+    return sums
+
+
+_FLOATS = (TensorProto.DOUBLE, TensorProto.FLOAT)
+_SUM = "sum:"  # what stands in front of the name of what is summed
+
+
+def _halves(outputs: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
+    return outputs[: len(outputs) // 2], outputs[len(outputs) // 2 :]
 
 
 def _terms(tensor: TensorProto) -> int:

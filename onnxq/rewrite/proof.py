@@ -23,6 +23,7 @@ from onnxq.rewrite.difference import Claim, Counterexample, Difference, differen
 from onnxq.rewrite.locality import is_by_sample, is_local, smaller
 from onnxq.rewrite.mining import mined, out_of_reach
 from onnxq.rewrite.oracle import Oracle, Truth, believable, oracle
+from onnxq.rewrite.together import Sessions, Side, Together
 from onnxq.rewrite.wires import Wires
 from onnxq.run import ort, reference
 from onnxq.run.budget import made_up, too_large
@@ -47,8 +48,8 @@ _TOO_LARGE = "too-large-to-be-run"
 class Proof(ProofOfChange):
     """What comparing before and after found, and what only the engine asks of it.
 
-    `max_abs` of `close` is the distance from what double precision gives, where it is the largest share of
-    its bound.
+    `max_abs` of `close` is the distance from what double precision gives (or from the original, where nobody
+    asked for that), where it is the largest share of its bound.
 
     Attributes:
         not_run: the number of inputs that the original did not run on.
@@ -66,7 +67,7 @@ def compare(
     assumed: Mapping[str, int],
     seconds: float | None = None,
     *,
-    few: bool = False,
+    form: Sessions | None = None,
 ) -> Proof:
     """Runs both sides of a snippet on sampled inputs and compares their outputs.
 
@@ -78,8 +79,14 @@ def compare(
         assumed: sizes of dimensions.
         seconds: how long all runs may take together, of a snippet that may never end; else nothing is
             proved, and nothing disproved.
-        few: whether few inputs are enough, as the form is proved (`onnxq.rewrite.form`).
+        form: the sessions of its form where that is proved (`onnxq.rewrite.form`): few inputs are enough.
     """
+    few = form is not None
+    together = None if form is None else Together.of(snippet, form)
+    if together is not None:
+        proof = _compared(snippet, together.before, together.after, claim, assumed, few=True, oracle=together)
+        if proof.holds:
+            return proof
     try:
         wires = Wires.computed(snippet) if seconds is None else None
         before = wires or ort.load(snippet.before, optimize=False, threads=1)
@@ -147,9 +154,10 @@ def _compared(
     seconds: float | None = None,
     *,
     few: bool = False,
+    oracle: Oracle | None = None,
 ) -> Proof:
     """Runs both sides on sampled inputs, or on few of them; all runs together in so many seconds."""
-    run = _Comparison(snippet, before, after, claim, seconds)
+    run = _Comparison(snippet, before, after, claim, seconds, oracle)
 
     def found(inputs: SnippetInputs) -> Proof:
         try:
@@ -264,11 +272,17 @@ class _Comparison:
     """
 
     def __init__(
-        self, snippet: Snippet, before: _Runs, after: _Runs, claim: Claim, seconds: float | None
+        self,
+        snippet: Snippet,
+        before: _Runs,
+        after: _Runs,
+        claim: Claim,
+        seconds: float | None,
+        oracle: Oracle | None,
     ) -> None:
         self._before, self._after, self._claim, self._seconds = before, after, claim, seconds
         self._clock = ort.Clock(seconds)
-        self._oracles = iter(()) if seconds is not None or not claim.close else _oracles(snippet)
+        self._oracles = iter(()) if seconds is not None or not claim.close else _oracles(snippet, oracle)
         self._oracle = next(self._oracles, None)
         self._stacks = seconds is None and is_by_sample(snippet)
         self._reset()
@@ -306,8 +320,9 @@ class _Comparison:
             elements += sum(array.size for array in feeds.values())
         if self._stacks and len(samples) > 1 and elements <= _MAX_BATCH:
             try:
-                before = batch.run(self._before, samples)
-                after = batch.run(self._after, samples)
+                feeds = batch.joined(samples)
+                before = batch.cut(self._before.run(feeds), samples)
+                after = batch.cut(self._after.run(feeds), samples)
                 truths, swapped = self._truths(samples, before, after)
             except (ort.RunError, ValueError):
                 pass  # the sample to blame is found one by one
@@ -417,11 +432,14 @@ class _Comparison:
         return _Decided(Proof(verdict, self.count, self.bindings, why=why))
 
 
-_Runs = ort.Session | reference.Evaluator | Wires
+_Runs = ort.Session | reference.Evaluator | Wires | Side
 
 
-def _oracles(snippet: Snippet) -> Iterator[tuple[Oracle, bool]]:
-    """The original in double precision, and the replacement for where that one does not run."""
+def _oracles(snippet: Snippet, own: Oracle | None) -> Iterator[tuple[Oracle, bool]]:
+    """The original in double precision, and the replacement for where that one does not run; or one's own."""
+    if own is not None:
+        yield own, False
+        return
     for model, swapped in ((snippet.before, False), (snippet.after, True)):
         in_double = oracle(model, sways=swapped)
         if in_double is not None:

@@ -13,6 +13,7 @@ from onnxq.graph.view import Node
 from onnxq.rewrite.difference import Claim
 from onnxq.rewrite.form import form_of
 from onnxq.rewrite.proof import Proof, by_definition, compare, ran_on_nothing
+from onnxq.rewrite.together import Sessions
 
 # The runs of a snippet with a Loop are given up after so many seconds: its condition may never be false.
 # After so many seconds in vain, others are not run any more.
@@ -31,7 +32,7 @@ class Prover:
 
     def __init__(self, *, loops: bool = True) -> None:
         self._known: dict[str, Proof] = {}
-        self._forms: set[str] = set()
+        self._forms: dict[str, Sessions] = {}
         self._patience = _IN_VAIN if loops else 0.0
         self._silence = _SILENT_IN_VAIN
         self.runs = 0
@@ -99,18 +100,21 @@ class Prover:
         return f"{snippet.key} {claim} {stated}"  # equal snippets may differ in what is assumed
 
     def _compare(self, snippet: Snippet, claim: Claim, sizes: Mapping[str, int]) -> Proof:
+        form = form_of(snippet, claim)
+        if form in self._forms:
+            self.runs += 1
+            return compare(snippet, claim, sizes, form=self._forms[form])
         key = self._key(snippet, claim, sizes)
         if key not in self._known:
             self.runs += 1
-            form = form_of(snippet, claim)
-            self._known[key] = proof = self._compared(snippet, claim, sizes, few=form in self._forms)
+            self._known[key] = proof = self._compared(snippet, claim, sizes)
             if form is not None and proof.holds:
-                self._forms.add(form)
+                self._forms[form] = {}
         return self._known[key]
 
-    def _compared(self, snippet: Snippet, claim: Claim, sizes: Mapping[str, int], *, few: bool) -> Proof:
+    def _compared(self, snippet: Snippet, claim: Claim, sizes: Mapping[str, int]) -> Proof:
         if not (has_loop(snippet.before) or has_loop(snippet.after)):
-            return compare(snippet, claim, sizes, few=few)
+            return compare(snippet, claim, sizes)
         if self._patience <= 0:
             return Proof("unproven", why="it has a Loop, which may never end on made-up input")
         start = time.monotonic()

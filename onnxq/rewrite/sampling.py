@@ -384,6 +384,8 @@ def _pool(count: int, seed: int) -> np.ndarray:
     start = (seed * 65537) % len(numbers)
     if start + count <= len(numbers):
         return numbers[start : start + count]
+    if count <= len(numbers):
+        return np.concatenate((numbers[start:], numbers[: start + count - len(numbers)]))
     return np.resize(np.concatenate((numbers[start:], numbers)), count)
 
 

@@ -11,7 +11,10 @@ import onnx.parser
 import pytest
 
 from onnxq.graph.model import Model
+from onnxq.rewrite import proof, prover
 from onnxq.rewrite.engine import RewriteReport, rewrite
+from onnxq.rewrite.proof import compare
+from onnxq.rewrite.together import Sessions, Together
 from onnxq.rule import Close, Node, constant, layer_of, made_by, remake, required
 from onnxq.rule.api import Rule
 from onnxq.run import ort
@@ -156,3 +159,56 @@ def test_sizes_that_are_known_tell_nothing_of_dynamic_ones() -> None:
     for name, values in arrays.items():
         model.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(values, F), name))
     assert not few(applied(model, right))
+
+
+def further(spoiled: Callable[[list[np.ndarray]], None], monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What is compared where the second of a form is folded: snippet, claim, sizes, as a proof takes them."""
+    seen: list[Any] = []
+
+    def noted(snippet: Any, claim: Any, sizes: Any, *, form: Any = None) -> Any:
+        if form is not None:
+            seen.append((snippet, claim, sizes))
+        return compare(snippet, claim, sizes, form=form)
+
+    monkeypatch.setattr(prover, "compare", noted)
+    applied(twice(usual), spoiled)
+    return seen
+
+
+def test_a_further_one_is_proved_without_double_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    ((snippet, claim, sizes), *_) = further(right, monkeypatch)
+    monkeypatch.setattr(proof, "oracle", pytest.fail)
+    known: Sessions = {}
+    first, second = (compare(snippet, claim, sizes, form=known) for _ in range(2))
+    assert first == second
+    assert (first.verdict, len(known)) == ("close", 1)
+
+
+@pytest.mark.parametrize("exponent", range(-9, 0))
+@pytest.mark.parametrize("place", range(4))
+def test_what_is_right_without_double_precision_is_right_with_it(
+    place: int, exponent: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def a_little_off(values: list[np.ndarray]) -> None:
+        if len(values[0]) > 6:
+            values[place][3] *= 1 + 10.0**exponent
+
+    ((snippet, claim, sizes), *_) = further(a_little_off, monkeypatch)
+    sides = [ort.load(side, optimize=False, threads=1) for side in (snippet.before, snippet.after)]
+    in_double = proof._compared(snippet, *sides, claim, sizes, few=True)
+    together = Together.of(snippet, {})
+    assert together is not None
+    at_once = proof._compared(
+        snippet, together.before, together.after, claim, sizes, few=True, oracle=together
+    )
+    assert in_double.holds >= at_once.holds
+    if not -7 < exponent < -4:
+        assert at_once.holds == (exponent < -4)
+
+
+def test_sessions_are_of_attributes_and_operators_not_of_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    known: Sessions = {}
+    for spoiled in (right, forgets_a_channel):
+        ((snippet, claim, sizes), *_) = further(spoiled, monkeypatch)
+        assert compare(snippet, claim, sizes, form=known).holds == (spoiled is right)
+    assert len(known) == 1
