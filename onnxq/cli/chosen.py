@@ -36,7 +36,10 @@ ConfigPath = Annotated[
 ]
 
 
-_NO_DATA = "give --calib DATA, or --stats FILE; of a file that is quantized already --pairs adopt needs none"
+_NO_DATA = (
+    "give --calib FOLDER (images or arrays), or --stats FILE; a file that has Q/DQ pairs needs none with "
+    "--pairs adopt"
+)
 
 
 class Chosen:

@@ -579,9 +579,9 @@ class _Excluded:
         """What is told."""
         return DataWarning(
             "preparation", name,
-            f"input {name!r}: what the model kept of its training fits {best.what}, not what is fed: the "
-            f"statistics of BatchNormalization {self.node!r} are off by {_nats(self.least)} with it, by "
-            f"{_nats(self.fed)} as it is fed, of {self.images}",
+            f"input {name!r}: what the model kept of its training fits {best.what}, not what is fed "
+            f"(BatchNormalization {self.node!r} is off by {_nats(self.least)}, and as it is fed by "
+            f"{_nats(self.fed)}; {self.images})",
             best.hint, best.flags[::2], best.flags,
         )  # fmt: skip
 

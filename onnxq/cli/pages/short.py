@@ -120,7 +120,7 @@ def _quantized(report: Report) -> Iterator[str]:
         yield "not compiled" + f": {why}" * bool(why)
     elif engine.planned and not engine.unread:
         how = f"as planned: {plan.in_words(engine.not_int8)}" if plan.is_mixed else f"in {plan.format}"
-        run = f"all run {how}"
+        run = f"all {engine.planned} run {how}"
         if engine.int8 != engine.planned:
             run = f"{engine.int8} of {engine.planned} run {how if plan.is_mixed else 'in it'}"
         yield f"compiled: {run}"
