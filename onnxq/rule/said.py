@@ -40,8 +40,10 @@ SAID: Mapping[str, KnownMessage] = {
     ),
     "resize-scales-input": KnownMessage(
         "Network input s is a shape tensor and must have type Int32 or Int64. Type is Float.",
-        "onnxq sanitize --freeze SCALES=1,1,2,2, by the input's name, and the scales that it is",
-        "the engine is for those scales",
+        "a float input decides sizes: onnxq sanitize --freeze SCALES=1,1,2,2, by the input's name, and the "
+        "values that it has; or export it as int64",
+        "the engine is for those values",
+        r"shape tensor\b.{0,10}must have type Int",
     ),
     "resize-scales": KnownMessage(
         "Resize scales must be an initializer!",
@@ -78,6 +80,19 @@ SAID: Mapping[str, KnownMessage] = {
         "them with --profile x=1x3x8x8:4x3x8x8:8x3x8x8; an integer input that decides sizes needs "
         "values: onnxq sanitize --freeze NAME=4,6",
         "the engine is tuned for the usual of the three sizes",
+    ),
+    "profile-of-0": KnownMessage(
+        "min_shape contains a 0 dimension: (0, 4). TensorRT does not support ...",
+        "no size of a profile may be 0: state 1 or more, --profile x=1x4:8x4:16x4, in torch Dim(min=1); and "
+        "feed nothing that is empty",
+        "an empty batch is skipped before the engine",
+        r"contains a 0 dimension|min dimension of 0",
+    ),
+    "no-model-given": KnownMessage(
+        "Model missing or format not recognized",
+        "trtexec was given no model: trtexec --onnx=FILE, or trtexec --loadEngine=FILE of an engine",
+        "nothing",
+        r"model missing or format not recognized",
     ),
     "ranks-of-branches": KnownMessage(
         "IConditionalOutputLayer: Must have inputs with equal ranks when condition is not a build-time ...",
@@ -232,7 +247,8 @@ SAID: Mapping[str, KnownMessage] = {
         "the time of building",
         r"version ?tag does not match|VersionRead ==|serialized engine version|"
         r"expecting library version|engine plan file is .{0,40}(version|incompatible with)|"
-        r"plan file is not compatible with this version|engine deserialization failed",
+        r"plan file is not compatible with this version|engine deserialization failed|"
+        r"incompatible Torch-TensorRT ABI|SERIALIZATION_LEN",
     ),
     "no-engine-file": KnownMessage(
         "Serialization assertion magicTagRead == kMAGIC_TAG failed. Magic tag does not match",
@@ -289,7 +305,7 @@ SAID: Mapping[str, KnownMessage] = {
         "the part of TensorRT that fuses regions failed: onnxq sanitize MODEL simplifies the graph, which "
         "often helps; else another patch release; onnxq extract cuts out the node that is named",
         "nothing",
-        r"^(?!.*(destroying|mGraphContexts)).*(myelin.{0,200}(error|fail|assert|can ?not)|"
+        r"^(?!.*(destroying|mGraphContexts|compiled against)).*(myelin.{0,200}(error|fail|assert|can ?not)|"
         r"(error|fail|assert|can ?not).{0,200}myelin)",
     ),
     "plugin-not-loaded": KnownMessage(
@@ -349,7 +365,7 @@ SAID: Mapping[str, KnownMessage] = {
         r"MIN ?<= ?OPT ?<= ?MAX|profile is not valid|incompatible dimensions|"
         r"^(?!.*skipping tactic).*cannot broadcast with|"
         r"broadcast\(x\.d|"
-        r"residual->extent|dimension \d+ never exceeds|contains a 0 dimension|min dimension of 0|"
+        r"residual->extent|dimension \d+ never exceeds|"
         r"values? of this profile is not valid",
     ),
     "old-parser": KnownMessage(
@@ -456,7 +472,7 @@ SAID: Mapping[str, KnownMessage] = {
         r"I\w+Layer.{0,120}(incompatible (input )?types|same (data ?)?types?\b)|"
         r"operation \w+ has incompatible (input )?types|input type \w+, output type \w+|"
         r"inputs? of \w+ to be of the same type|must have the same (data ?)?type|bound to different types|"
-        r"does not match expected type",
+        r"does not match expected type|element type \(\w+\) differs from",
     ),
     "beyond-float16": KnownMessage(
         "had the following issues when converted to FP16: Subnormal FP16 values detected",
@@ -504,7 +520,7 @@ SAID: Mapping[str, KnownMessage] = {
         "nothing",
         r"CUDA initialization failure|driver version is insufficient|no CUDA-capable device|"
         r"unable to determine GPU memory usage|CUDA failed to initialize|no supported GPU|"
-        r"Cuda failure: (35|36|100|80[34]|999)\b",
+        r"Cuda failure: (35|36|100|80[34]|999)\b|InsufficientDriver|forward compatibility was attempted",
     ),
     "gpu-too-old": KnownMessage(
         "Target GPU SM 61 is not supported by this TensorRT release",
@@ -534,8 +550,7 @@ SAID: Mapping[str, KnownMessage] = {
         "unless another error stands above",
         "nothing",
         r"destroying (stream|event)|object_deallocate|::deallocate|clean-?up operation failed|dead context|"
-        r"context stack was not empty",
-        general=1,
+        r"context stack was not empty|mEngineCounter|destroying a runtime before",
     ),
     "buffer-of-another-size": KnownMessage(
         "np.copyto(inputs[0].host, image.ravel()): could not broadcast input array from shape (1107168)",
@@ -582,7 +597,7 @@ SAID: Mapping[str, KnownMessage] = {
         "the layers that fall back cost copies",
         r"canRunOnDLA|dlaEngineCount|set(Default)?DeviceType|unable to (set|use) DLA|\bDLA\b.{0,80}(not "
         r"supported|cannot run|not support|fall|only supports)|(not |un)supported on DLA|nvdla|"
-        r"Error Code 1: DLA|(cannot|failure|failed|unable) .{0,40}\bDLA\b",
+        r"Error Code 1: DLA|(cannot|failure|failed|unable) .{0,40}\bDLA\b|CUDLA ERR|dlaContext",
     ),
     "timing-cache": KnownMessage(
         "Detected invalid timing cache, setup a local cache instead",

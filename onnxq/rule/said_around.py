@@ -14,7 +14,7 @@ AROUND: Mapping[str, KnownMessage] = {
         "a newer PyTorch, or write the operator of others before the export",
         "another export",
         r"exporting the operator|UnsupportedOperatorError|ONNX export (of operator|failed)|"
-        r"no ONNX function found|exporter\._errors\.\w+|torch\.onnx\.errors",
+        r"no ONNX function found|exporter\._errors\.\w+|torch\.onnx\.errors|dynamo_export only implements",
         general=1,
     ),
     "exporter-dynamo": KnownMessage(
@@ -69,6 +69,20 @@ AROUND: Mapping[str, KnownMessage] = {
         r"NOT_IMPLEMENTED ?: (could not find an implementation|failed to find kernel)|"
         r"is not a registered function/op",
     ),
+    "backend-of-a-server": KnownMessage(
+        "unable to find 'libtriton_tensorrt_plan.so' for model 'net', searched: ...",
+        'config.pbtxt names a backend that Triton lacks: backend: "tensorrt", or platform: "tensorrt_plan" '
+        "without a backend; onnxq quantize MODEL --calib DATA --deploy triton writes that file",
+        "nothing",
+        r"unable to find '?libtriton_",
+    ),
+    "library-of-a-server": KnownMessage(
+        "Yolo::createEngine(nvinfer1::IBuilder*, nvinfer1::IBuilderConfig*): Assertion `network' failed.",
+        "DeepStream's library for the model was built for another release: build "
+        "libnvdsinfer_custom_impl_... again with this DeepStream and TensorRT; the line before says more",
+        "nothing",
+        r"Yolo::createEngine|libnvdsinfer_custom_impl\w*.{0,80}(undefined symbol|cannot open|fail)",
+    ),
     "server": KnownMessage(
         "Deserialize engine failed because file path: model_b1_gpu0_fp32.engine open error",
         "DeepStream, Triton or another server has no engine that it can read: it is not at that path, or was "
@@ -78,6 +92,7 @@ AROUND: Mapping[str, KnownMessage] = {
         r"NvDsInfer|NVDSINFER|gst_?nvinfer|(?=.*(nvds|nvinfer)).*gst-plugin-scanner|unable to load plan file|"
         r"deserialize (engine|backend context) .{0,40}fail|unable to (create|load) (a |the )?(TensorRT "
         r"engine|plan)|libtriton_tensorrt|failed to get cuda engine|trtis|specifyBackendDims",
+        general=1,
     ),
     "cuda-provider": KnownMessage(
         "Failed to create CUDAExecutionProvider. Require cuDNN 9.* and CUDA 12.*.",
@@ -96,7 +111,8 @@ AROUND: Mapping[str, KnownMessage] = {
         "nothing",
         r"(TRT|TensorRT|Error Code).{0,200}(CUDNN_STATUS|CUBLAS_STATUS|invalid resource handle|"
         r"launch failure|"
-        r"invalid configuration|operation not permitted)|(CUDNN|CUBLAS)_STATUS.{0,80}TensorRT|"
+        r"invalid configuration|operation not permitted)|compiled against \S+ [\d.]+ but running against|"
+        r"cannot load symbol cu|(CUDNN|CUBLAS)_STATUS.{0,80}TensorRT|"
         r"CUDA failure: .{0,80}\.(cpp|cu)\b|Error Code 1: (Cudnn|Cublas|CuTensor|Cuda Driver|Cask)|"
         r"pycuda.{0,80}(invalid device context|initialization error|cuCtx|cuDeviceGet|cuStreamCreate|cuInit)",
     ),
@@ -132,6 +148,7 @@ AROUND: Mapping[str, KnownMessage] = {
         "NVIDIA's migration guide; names of 8.5 and later (tensors by name, execute_async_v3) "
         "hold in 10 and 11",
         "another program; the model stays",
+        r"\bI[A-Z]\w+'? does not name a type|"
         r"tensorrt\w*(\.tensorrt)?\.?\w*'? (object )?has no attribute|nvinfer1::\w+.{0,6} has no member|"
         r"is not a member of '?.?nvinfer1|"
         r"(?=.*\btrt\b).*'module' object has no attribute|"

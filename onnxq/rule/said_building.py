@@ -17,7 +17,7 @@ BUILDING: Mapping[str, KnownMessage] = {
         r"scales\.size\(\)|HostScale|numScales|candidateRequirements|incorrectly marked as an int8|"
         r"quantizeBias|combineInOutScale|isOutputSet|scale coefficients must|candidateChoices|lhs\.expr|"
         r"getter\(i\) != 0|"
-        r"weightConvertors|opnd->is_data|"
+        r"weightConvertors|opnd->is_data|quantizePaths|cannot be quantized by|nbOutputMaps|"
         r"(Quantize|Dequantize)(Linear|Layer)\w*\b.{0,120}(assert|fail|error|must)|"
         r"\[(Quantize|Dequantize)\]|implementation for node .{0,200}(Quantize|Dequantize)Linear",
     ),
@@ -94,6 +94,13 @@ BUILDING: Mapping[str, KnownMessage] = {
         "nothing",
         r"tensors(\(\))?\.count\(|tensors\(\)\.at\(output",
     ),
+    "plugin-formats": KnownMessage(
+        "[pluginV2Builder.cpp::deduceTensorFormat::288] Assertion format.hasValue() failed.",
+        "a plugin takes no type or layout that stands around it: its supportsFormatCombination has to allow "
+        "the types of the engine; onnxq inspect MODEL lists the operators that plugins compute",
+        "another plugin",
+        r"pluginV\dBuilder|deduceTensorFormat|supportsFormatCombination",
+    ),
     "workspace": KnownMessage(
         "Some tactics do not have sufficient workspace memory to run.",
         "kernels want more scratch memory than they are allowed: trtexec --memPoolSize=workspace:4096, or "
@@ -129,7 +136,7 @@ BUILDING: Mapping[str, KnownMessage] = {
         "weights can be replaced only in an engine that was built for it: trtexec --refit, or --stripWeights "
         "with a refit before it runs",
         "a larger engine, or slower kernels",
-        r"not refittable|kREFIT|IRefitter|refit(ting)? (the )?(engine|weights)",
+        r"not refittable|isRefittable|kREFIT|I(nfer)?Refitter|refit(ting)? (the )?(engine|weights)",
     ),
     "clocks": KnownMessage(
         "GPU compute time is unstable, with coefficient of variance = 4.2%.",

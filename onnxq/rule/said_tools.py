@@ -28,7 +28,8 @@ TOOLS: Mapping[str, KnownMessage] = {
         "operator to the framework (torch_executed_ops), or export to ONNX (torch.onnx.export, tf2onnx), "
         "and onnxq check MODEL says what TensorRT does not take",
         "another export",
-        r"torch[_-]tensorrt|torch2trt|no converter found for|_trt'|TF-TRT|TrtGraphConverter|TRTEngineOp",
+        r"torch[_-]tensorrt|torch2trt|no converter found for|"
+        r"Target aten\.\S+ does not support|_trt'|TF-TRT|TrtGraphConverter|TRTEngineOp",
         general=1,
     ),
     "exporter-of-a-framework": KnownMessage(

@@ -268,7 +268,11 @@ VALUES = [
          ("--samples 0", "at least 1")),
     Case("no-model", ("sanitize",),
          ("MODEL", "hint: the form is onnxq sanitize [OPTIONS] MODEL: see onnxq sanitize --help")),
-    Case("no-data", ("quantize", "net.onnx"), ("--calib", "hint: give --calib FOLDER (images or arrays), or --stats FILE")),
+    Case(
+        "no-data",
+        ("quantize", "net.onnx"),
+        ("--calib", "hint: give --calib FOLDER (images or arrays), or --stats FILE"),
+    ),
     Case("no-such-flag", (*SANITIZE, "--fast"), ("--fast",)),
     Case("no-such-verb", ("quantise",), ("quantise", "hint: see onnxq --help")),
     Case("no-rules-verb", ("rules",), ("command", "hint: see onnxq rules --help")),

@@ -36,6 +36,47 @@ PASTED = [
     ("[E] Unknown option: --precisionConstraints obey", "precision-by-layer"),
     ("type object 'tensorrt.BuilderFlag' has no attribute 'OBEY_PRECISION_CONSTRAINTS'",
      "precision-by-layer"),
+    # what a line of the builder says of its cause
+    ("[TRT] [E] [qdqGraphOptimizer.cpp::quantizePaths::1913] Error Code 2: Internal Error (Node "
+     "QuantizeLinear_3 cannot be quantized by input. You might want to add a DQ node before it)",
+     "pairs-of-another-tool"),
+    ("Error Code 2: Internal Error (Assertion vol == 1 || vol == params.nbOutputMaps failed. )",
+     "pairs-of-another-tool"),
+    ("[E] [TRT] 4: [network.cpp::validate::3001] Error Code 4: Internal Error (orig_im_size: network "
+     "input that is shape tensor must have type Int32)", "resize-scales-input"),
+    ("9: [pluginV2Builder.cpp::deduceTensorFormat::288] Error Code 9: Internal Error (/dec/MSDA: could not "
+     "find any supported formats consistent with input/output data types)", "plugin-formats"),
+    ("error: 'IPluginCreatorInterface' does not name a type; did you mean 'IPluginCreator'?",
+     "api-of-another-version"),
+    ("3: [runtime.cpp::~Runtime::346] Error Code 3: API Usage Error (Parameter check failed at: "
+     "runtime.cpp::~Runtime::346, condition: mEngineCounter.use_count() == 1. Destroying a runtime before "
+     "destroying deserialized engines created by the runtime leads to undefined behavior.)",
+     "freed-too-late"),
+    ("[TRT] [E] 3: [refit.cpp::createInferRefitter_INTERNAL::1209] Error Code 3: API Usage Error (Parameter "
+     "check failed, condition: e.isRefittable())", "refit"),
+    ("Error Code 1: Myelin (Compiled against cuBLASLt 11.9.2.0 but running against cuBLASLt 11.2.1.0.)",
+     "cuda-library"),
+    ("Invalid handle. Cannot load symbol cublasLtGetVersion", "cuda-library"),
+    ("RuntimeError: [Error thrown at core/runtime/TRTEngine.cpp:67] Program to be deserialized targets an "
+     "incompatible Torch-TensorRT ABI", "engine-of-another-version"),
+    ("Skipping tactic 0x0000000000000000 due to exception [::0] Error during shape inference of "
+     "/PRelu_6 = lt(x, y) / Input 0's element type (half) differs from input 1's element type (float).",
+     "types-that-differ"),
+    ("Skipping tactic 0x0000000000000003 due to exception Assertion context.dlaContext != nullptr failed.",
+     "dla"),
+    ("load cuDLA module from memory FAILED in src/cudla_context_hybrid.cpp:96, CUDLA ERR: 7", "dla"),
+    ('CUDA error code=35(cudaErrorInsufficientDriver) "cudaSetDevice(device)"', "driver"),
+    ("Error 804: forward compatibility was attempted on non supported HW", "driver"),
+    ("min_shape contains a 0 dimension: (0, 4). TensorRT does not support dynamic shapes with min "
+     "dimension of 0", "profile-of-0"),
+    ("[E] Model missing or format not recognized", "no-model-given"),
+    ("unable to find 'libtriton_tensorrt_plan.so' for model 'yolo', searched: /models/yolo/1, "
+     "/opt/tritonserver/backends/tensorrt_plan", "backend-of-a-server"),
+    ("deepstream-app: nvdsinfer_yolo.cpp:96: Yolo::createEngine(nvinfer1::IBuilder*, "
+     "nvinfer1::IBuilderConfig*): Assertion `network' failed.", "library-of-a-server"),
+    ("RuntimeError: Target aten.convolution.default does not support `transposed=True`",
+     "converter-of-a-framework"),
+    ("UserWarning: torch.onnx.dynamo_export only implements opset version 18 for now.", "exporter"),
     # removed before
     ("AttributeError: 'tensorrt.tensorrt.ICudaEngine' object has no attribute 'num_bindings'", "old-api"),
     ("'tensorrt_bindings.tensorrt.IExecutionContext' object has no attribute 'execute_async_v2'", "old-api"),
