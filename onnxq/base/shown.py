@@ -11,6 +11,7 @@ from onnxq.base.escapes import visible
 
 _WIDE = 300
 _LONG = 120
+_SHORT = 16  # characters of a word that is not cut
 _ANYWHERE, _FAR = 60.0, 20.0  # dB: from one end to the other, a millionfold power; at the lower end
 
 
@@ -166,12 +167,12 @@ def _plain(text: str) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """A sentence of at most `width` characters; what is left out is its end, from a word on."""
+    """A sentence of at most `width` characters; its end is left out, with the word there if that is short."""
     if len(text) <= width:
         return text
     head = text[: width - 3]
     words = head.rpartition(" ")[0]
-    return f"{words if len(words) > width // 2 else head}..."
+    return f"{words if words and len(head) - len(words) <= _SHORT else head}..."
 
 
 def _escaped(text: str) -> str:

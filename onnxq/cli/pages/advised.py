@@ -18,7 +18,7 @@ def advised_page(found: Advised) -> Page:
         answer_lines(page, best.answer)
     page.section("Tried", f"{counted(len(found.attempts), 'run')}; the best is in {found.output}")
     rows = [_row(place, one, best=place == found.best) for place, one in enumerate(found.attempts)]
-    page.table(("", "answer", "kept", "of float16's bytes", "took"), rows)
+    page.table(("", "answer", "kept", "bytes", "took"), rows)
     if len(found.attempts) > 1:
         page.entry(
             "the best was chosen by these figures: on other samples it may be a little less near", style="dim"
