@@ -23,7 +23,7 @@ from onnxq.rewrite.difference import Claim, Counterexample, Difference, differen
 from onnxq.rewrite.locality import is_by_sample, is_local, smaller
 from onnxq.rewrite.mining import mined, out_of_reach
 from onnxq.rewrite.oracle import Oracle, Truth, believable, oracle
-from onnxq.rewrite.together import Sessions, Side, Together
+from onnxq.rewrite.together import BothSides, Sessions, Side
 from onnxq.rewrite.wires import Wires
 from onnxq.run import ort, reference
 from onnxq.run.budget import made_up, too_large
@@ -82,7 +82,7 @@ def compare(
         form: the sessions of its form where that is proved (`onnxq.rewrite.form`): few inputs are enough.
     """
     few = form is not None
-    together = None if form is None else Together.of(snippet, form)
+    together = None if form is None else BothSides.of(snippet, form)
     if together is not None:
         proof = _compared(snippet, together.before, together.after, claim, assumed, few=True, oracle=together)
         if proof.holds:

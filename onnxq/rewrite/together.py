@@ -27,7 +27,7 @@ Sessions = dict[bytes, ort.Session]
 """Sessions by their models, whose constants are inputs: the snippets of a form share them."""
 
 
-class Together(Oracle):
+class BothSides(Oracle):
     """A snippet of float32 that sums.
 
     Attributes:
@@ -66,7 +66,7 @@ class Together(Oracle):
         self._describe(snippet.before, summed=True)
 
     @classmethod
-    def of(cls, snippet: Snippet, known: Sessions) -> Together | None:
+    def of(cls, snippet: Snippet, known: Sessions) -> BothSides | None:
         """The two sides; None where they are of another type, do more than sums, or do not load."""
         kinds = {t.data_type for side in (snippet.before, snippet.after) for t in tensors(side.graph)}
         if kinds != {onnx.TensorProto.FLOAT} or any(dtype != np.float32 for _, dtype, _ in snippet.inputs):
@@ -114,7 +114,7 @@ class Together(Oracle):
 class Side:
     """One side of a snippet: some of the outputs of both."""
 
-    both: Together
+    both: BothSides
     start: int
     end: int
 

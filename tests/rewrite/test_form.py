@@ -14,7 +14,7 @@ from onnxq.graph.model import Model
 from onnxq.rewrite import proof, prover
 from onnxq.rewrite.engine import RewriteReport, rewrite
 from onnxq.rewrite.proof import compare
-from onnxq.rewrite.together import Sessions, Together
+from onnxq.rewrite.together import BothSides, Sessions
 from onnxq.rule import Close, Node, constant, layer_of, made_by, remake, required
 from onnxq.rule.api import Rule
 from onnxq.run import ort
@@ -196,7 +196,7 @@ def test_what_is_right_without_double_precision_is_right_with_it(
     ((snippet, claim, sizes), *_) = further(a_little_off, monkeypatch)
     sides = [ort.load(side, optimize=False, threads=1) for side in (snippet.before, snippet.after)]
     in_double = proof._compared(snippet, *sides, claim, sizes, few=True)
-    together = Together.of(snippet, {})
+    together = BothSides.of(snippet, {})
     assert together is not None
     at_once = proof._compared(
         snippet, together.before, together.after, claim, sizes, few=True, oracle=together
