@@ -147,7 +147,7 @@ class Oracle:
             nudged = [{name: _nudged(a, signs, times) for name, a in feeds.items()} for feeds in samples]
             moved = batch.run(self._session, nudged)
             truths = [
-                [t and t.swayed(other) for t, other in zip(one, others, strict=False)]
+                [t and t.swayed(other) for t, other in zip(one, others[: len(one)], strict=True)]
                 for one, others in zip(truths, moved, strict=True)
             ]
         return truths
