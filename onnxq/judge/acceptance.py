@@ -14,7 +14,7 @@ from onnxq.judge.answers import Answers, AnswersChange
 from onnxq.judge.comparable import not_compared
 from onnxq.judge.intervals import Interval, standard_error
 from onnxq.judge.loss import ENOUGH_DB, Loss
-from onnxq.judge.sqnr import nsr_of
+from onnxq.judge.sqnr import limited_db, nsr_of
 
 GROUPS = 8
 """Into so many groups the samples are dealt: what the gain varies by without one is how sure it is."""
@@ -82,6 +82,12 @@ class Levels:
     def sqnr_db(self) -> float | None:
         """Of all outputs together; None where none counts."""
         return self.of_all.sqnr_about_mean_db
+
+    @property
+    def answers_db(self) -> float:
+        """How far the answers are moved of what keeps them apart, dB: as noise; infinite: not known."""
+        moved = None if self.answers is None else self.answers.moved_share
+        return math.inf if moved is None else limited_db(moved)
 
     @property
     def error_db(self) -> float:

@@ -240,6 +240,13 @@ class Accuracy:
         self._asked = replace(self._asked, max_float=max_float)
         self._search_again()
 
+    def asking(self, asked: Asked) -> None:
+        """From now on the noise is measured otherwise, and decisions cost otherwise."""
+        self._asked = asked
+        self.__dict__.pop("_measured", None)
+        self.__dict__.pop("decisions", None)
+        self._search_again()
+
     def _search_again(self) -> None:
         self.__dict__.pop("search", None)
 

@@ -18,6 +18,8 @@ from onnxq.base.errors import UserError
 from onnxq.cli.pages.plan import heads_entry
 from onnxq.cli.screen import Page
 from onnxq.graph.model import Model
+from onnxq.judge import policies
+from onnxq.judge.acceptance import Levels
 from onnxq.noise.gram import Effort, NoiseModel
 from onnxq.noise.sources import NoiseSource, Sources
 from onnxq.pipeline.searches import loud
@@ -280,8 +282,36 @@ def test_where_something_else_says_what_is_in_float_nothing_is_looked_for(option
     assert (told["asked"], told["loud"]) == ("int8", [])
 
 
+@pytest.mark.parametrize(
+    ("bad_db", "answers_db", "all_of_them"),
+    [(5.0, np.inf, False), (40.0, np.inf, True), (5.0, 4.0, True)],
+    ids=["near", "bad output", "answers move"],
+)
+def test_each_source_is_measured_where_an_output_is_bad_or_answers_move(
+    monkeypatch: pytest.MonkeyPatch, bad_db: float, answers_db: float, all_of_them: bool
+) -> None:
+    """What layers of a block make may cancel: a block hides the one that is loud."""
+    default = loud._EFFORTS["default"]
+    asked = dataclasses.replace(default.asked, most=18)
+    effort = dataclasses.replace(default, asked=asked, good_db=100.0)
+    monkeypatch.setitem(loud._EFFORTS, "default", effort)
+    monkeypatch.setattr(policies, "BAD_DB", bad_db)
+    monkeypatch.setattr(Levels, "answers_db", answers_db)
+    accuracy, measured = importlib.import_module("onnxq.pipeline.accuracy"), list[int]()
+    measure = accuracy.measure_noise
+
+    def watched(copy: Any, sources: Any, *args: Any, **options: Any) -> Any:
+        measured.append(len(sources))
+        return measure(copy, sources, *args, **options)
+
+    monkeypatch.setattr(accuracy, "measure_noise", watched)
+    report_of(spiked(spike=1, rest=8))
+    assert (max(measured) > asked.most) == all_of_them
+
+
 def test_blocks_are_all_that_is_measured_where_none_is_loud(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a model of many sources; else what is in the loud ones is."""
+    """Of a model of many sources whose outputs are not bad; else what is in the loud ones is."""
+    monkeypatch.setattr(policies, "BAD_DB", 5.0)
     measured: list[int] = []
     accuracy = importlib.import_module("onnxq.pipeline.accuracy")
     measure = accuracy.measure_noise

@@ -168,16 +168,19 @@ class _Looking:
 
     def run(self) -> tuple[dict[str, Reason], Heads]:
         """Why each layer is in float, and what was found."""
-        worst = self._accuracy.about_mean([()])[0].worst_output_db
+        now = self._accuracy.levels([()])[0]
+        worst = now.of_all.worst_output_db
         if worst is None:
             return {}, replace(self._heads, why=f"not measured: {not_compared()}")
         if worst >= self._effort.good_db:
             why = "onnxq did not look for loud layers: on the samples that choose "
             why += f"every output has {worst:.1f} dB or more"
             return {}, replace(self._heads, why=why)
+        if min(worst, now.answers_db) < policies.BAD_DB:
+            self._most = self._effort.most_of_bad
+            self._accuracy.asking(replace(self._asked, most=MOST, loud=0.0))  # blocks may hide a layer
         model = self._accuracy.model
         share = max(0.0, float(model.loudness().max()))
-        self._most = self._effort.most if worst >= policies.BAD_DB else self._effort.most_of_bad
         asked = () if model.sources.parts else (policies.BAD_DB, policies.ENOUGH_FOR_ALL_DB)
         goals = tuple(map(self._foreseen, asked))  # of blocks it is not known which layer needs it
         self._heads = replace(self._heads, noise_share=share, foreseen=goals)
