@@ -152,7 +152,10 @@ def test_a_task_that_the_graph_says_is_marked(pictures: Path) -> None:
         classes (float[N, 3, 8, 8] x) => (float[N, 16] y) {
             h = Conv (x, c)  g = GlobalAveragePool (h)
             f = Flatten (g)  y = Softmax (f) }""", c=(16, 3, 3, 3))  # fmt: skip
-    assert "(assumed; to state it: --task classify:scores=y)" in rows(pictures)["Accuracy"]
+    assert (
+        "(what the outputs are is assumed; to state it: --task classify:scores=y)"
+        in rows(pictures)["Accuracy"]
+    )
     assert "(assumed" not in rows(pictures, "--task", "classify:scores=y")["Accuracy"]
 
 

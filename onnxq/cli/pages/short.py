@@ -133,7 +133,8 @@ def _accuracy(report: Report) -> Iterator[str]:
     task, about = part_of(TaskPart, report.task), part_of(AboutMeanPart, report.about_mean)
     for one in task.figures[:1]:
         if one.percent is not None:
-            read = "" if task.stated else f" {assumed(f'--task {shorten(task.layout, _WIDE)}')}"
+            flag = f"--task {shorten(task.layout, _WIDE)}"
+            read = "" if task.stated else f" {assumed(flag, 'what the outputs are is')}"
             yield f"{one.name} {one.percent:.1f} %{within(one.interval)}{read}"
     for by in () if task.labels is None else task.labels.figures[:1]:
         yield by.said
