@@ -60,6 +60,9 @@ _NO_OPERATOR = (
     "--staticPlugins=LIB.so, ctypes.CDLL), or replace it before the export"
 )
 
+_ENDED = ("build-ended", "no-onnx-file", "no-engine")
+"""With what a build ends, whatever it ended over."""
+
 _OF_THE_PARSER = {name for name, said in SAID.items() if said.do == ANY_NODE}
 """What parsers say of any node."""
 
@@ -98,10 +101,15 @@ def known_of(message: str, rules: Sequence[Rule], targets: Sequence[Target]) -> 
     def known(text: str) -> list[Match]:
         return _known(text, quoted, weights, rules, targets)
 
-    of_all = known(message)
-    told = [match for one in errors_of(message) for match in known(one) if _is_telling(match)]
+    of_all, errors = known(message), errors_of(message)
+    by_error = [match for one in errors for match in known(one)]
+    if any(map(_is_telling, by_error)):
+        of_all = [*filter(_is_telling, by_error), *filter(_is_telling, of_all)]
+    elif errors:  # what a warning among them says is not the cause
+        left = [match for match in by_error if match.name not in _ENDED] or by_error
+        of_all = [*sorted(left, key=_says_little), *of_all]
     found: dict[str, Match] = {}
-    for match in [*told, *filter(_is_telling, of_all)] if told else of_all:
+    for match in of_all:
         found.setdefault(match.name, match)
     return [*found.values()][:_MOST]
 

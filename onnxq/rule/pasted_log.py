@@ -14,7 +14,7 @@ _MOST = 10
 
 
 def errors_of(log: str) -> list[str]:
-    """The errors of a log in their order, at most 10; none where it has no more than one.
+    """The errors of a log in their order, at most 10; none where nothing else stands beside one.
 
     Args:
         log: lines as they were printed, other lines among them.
@@ -25,4 +25,4 @@ def errors_of(log: str) -> list[str]:
             records.append([])
         records[-1].append(line)
     errors = ["\n".join(lines) for lines in records if _ERROR.search(lines[0])]
-    return errors[:_MOST] if len(errors) > 1 else []
+    return errors[:_MOST] if len(records) > 1 else []

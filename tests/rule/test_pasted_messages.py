@@ -669,6 +669,15 @@ def test_of_several_lines_the_first_error_that_says_something_is_the_cause() -> 
     assert not {"parsing", "build-ended", "integer_activations"} & {*names(log)}
 
 
+def test_a_warning_is_not_the_cause_of_an_error_that_says_little() -> None:
+    log = (
+        "[W] [TRT] onnx2trt_utils.cpp:374: Your ONNX model has been generated with INT64 weights\n"
+        '[E] [TRT] ModelImporter.cpp:768: While parsing node number 93 [Pad -> "/Pad_output_0"]:\n'
+        "[E] Failed to parse onnx file"
+    )
+    assert names(log)[0] == "parsing"
+
+
 def test_the_node_at_which_the_parser_stopped_comes_behind_what_it_says_of_it() -> None:
     log = (
         "ModelImporter.cpp:195 In function parseGraph:\n[6] Invalid Node - /Where\n"
