@@ -120,9 +120,10 @@ def _not_asked(report: Report) -> Iterator[AdviceFinding]:
         command = again(report, without=without) if without else ""
         if not report.plan and report.output:  # sanitize, which compiles nothing
             command = shlex.join(["onnxq", "check", report.output])
-        said = f"nothing compiled it here: {_first(engine.reason)}"
+        reason = ", since --no-engine was given" if without else f": {_first(engine.reason)}"
+        said = f"nothing compiled it here{reason}"
         if not report.plan:
-            said = f"{report.target} takes each node, as far as its tables tell; sanitize does not compile"
+            said = f"sanitize does not compile; {report.target} takes each node, as far as its tables tell"
         yield AdviceFinding(
             "compiler-not-asked", "open", said,
             (LikelyCause("compiler", "", "", do, command),),

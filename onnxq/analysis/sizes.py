@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from onnxq.base.assumed import assumed
 from onnxq.base.grouped import grouped
 from onnxq.base.shown import count
 from onnxq.documents.deployment import DimensionDeployed, NamedDeployment, SizesWorth
@@ -16,7 +17,7 @@ def share_words(deployment: NamedDeployment) -> str:
     """The name of a deployment, its share of the work, and how many samples it has."""
     share = f"{deployment.name}: {100 * deployment.weight:.3g} % of the work"
     if deployment.is_weight_assumed:
-        share += f" (assumed: --profile-weight {shlex.quote(deployment.name)}=W states it)"
+        share += f" {assumed(f'--profile-weight {shlex.quote(deployment.name)}=W')}"
     return f"{share}, {count(deployment.samples, 'sample') if deployment.samples else 'no sample is of it'}"
 
 
@@ -37,7 +38,7 @@ def _origin(one: DimensionDeployed) -> str:
         return " (stated)"
     flag = "--batch MIN:OPT:MAX" if one.batch else "--profile INPUT=MIN:OPT:MAX"
     seen = ", as in the samples: the engine takes no others" if one.origin == "data" else ""
-    return f"{seen} (assumed: {flag} states it)"
+    return f"{seen} {assumed(flag)}"
 
 
 def worth_words(worth: Sequence[SizesWorth]) -> str:

@@ -167,10 +167,13 @@ def _plain(text: str) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """A sentence of at most `width` characters; its end is left out, with the word there if that is short."""
+    """A sentence of at most `width` characters; its end is left out, from where a part or a word ends."""
     if len(text) <= width:
         return text
     head = text[: width - 3]
+    part = max(head.rfind("; "), head.rfind(" ("))
+    if 2 * part > width:
+        return f"{head[:part]} ..."
     words = head.rpartition(" ")[0]
     return f"{words if words and len(head) - len(words) <= _SHORT else head}..."
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from onnxq.base.assumed import assumed
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.data.files import kind_of
 from onnxq.data.layout import of_numbers
@@ -176,8 +177,8 @@ def _features(lines: Sequence[Line], spec: InputSpec) -> CsvFile | None:
     header = lines[0].cells if has_header and len(lines[0].cells) == len(cells) else []
     others = [name.strip() for place, name in enumerate(header) if place not in columns]
     notes = [
-        f"{where}: {len(columns)} columns are the values of input {spec.name!r}, in their order (assumed: "
-        f"one column {spec.key!r} with all of them states it)"
+        f"{where}: {len(columns)} columns are the values of input {spec.name!r}, in their order "
+        + assumed(f"one column {spec.key!r} with all of them")
     ]
     notes += [f"columns of {where!r} that hold no numbers are left out: {', '.join(others)}"] * bool(others)
     return CsvFile({spec.name: columns}, {spec.name: "numbers"}, len(cells), rows, notes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from onnxq.base.assumed import assumed
 from onnxq.base.grouped import grouped
 from onnxq.data.presets import PRESETS
 from onnxq.data.understood import ImagesRead
@@ -32,7 +33,7 @@ def fed_lines(
 def assumed_lines(images: Sequence[ImagesRead], given: Mapping[str, object]) -> list[str]:
     """What nobody stated of them, for those who do not see the options: readers of statistics, say."""
     each = [(image.input, _assumed(image, given, full=False)) for image in images]
-    return [f"{input}: {assumed}" for input, assumed in each if assumed]
+    return [f"{input}: {said}" for input, said in each if said]
 
 
 def _words(image: ImagesRead, given: Mapping[str, object] | None, *, full: bool) -> str:
@@ -53,9 +54,8 @@ def _parts(image: ImagesRead, *, full: bool) -> dict[str, str]:
 def _assumed(image: ImagesRead, given: Mapping[str, object], *, full: bool) -> str:
     """What no option states, with what does; "" where all is stated."""
     flags = _flags(image, given)
-    assumed = ", ".join(text for what, text in _parts(image, full=full).items() if what in flags)
-    stating = f"{', '.join(flags.values())} state{'s' * (len(flags) == 1)} it"
-    return f"{assumed} (assumed: {stating})" if flags else ""
+    parts = ", ".join(text for what, text in _parts(image, full=full).items() if what in flags)
+    return f"{parts} {assumed(', '.join(flags.values()))}" if flags else ""
 
 
 def _flags(image: ImagesRead, given: Mapping[str, object]) -> dict[str, str]:

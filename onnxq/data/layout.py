@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from onnxq.base.assumed import assumed
 from onnxq.base.errors import UserError
 from onnxq.data.samples import InputSpec
 from onnxq.graph.types import Shape, shape_text
@@ -274,7 +275,7 @@ def _cast(array: np.ndarray, spec: InputSpec, where: str, note: Callable[[str], 
         if not from_float:
             note(
                 f"input {spec.name!r} is {want}, the data is {have}: converted without scaling its "
-                f"values (assumed: data of {want} state them)"
+                f"values {assumed(f'data of {want}')}"
             )
         elif have.itemsize > want.itemsize:
             note(f"input {spec.name!r} is {want}, the data is {have}: its values are rounded")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from onnxq.base.assumed import assumed
 from onnxq.base.errors import UserError
 from onnxq.data import arrays, images, layout
 from onnxq.data.arrow import ArrowRows
@@ -129,7 +130,7 @@ def _check_pairs(found: Mapping[str, Found], counts: Mapping[str, int]) -> list[
             hint="give each input the same number of samples, in files of the same names",
         )
     said = "files of the inputs are paired in their order, not by name"
-    return [f"{said}: {lone} (assumed: the same names state it)"] if lone else []
+    return [f"{said}: {lone} {assumed('files of the same names')}"] if lone else []
 
 
 def _table(

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
+from onnxq.base.assumed import assumed
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.data import arrays, layout
 from onnxq.data.bad_samples import BadSamples, Misnamed
@@ -176,7 +177,7 @@ class Reader:
             if self._lone != spec.name:
                 self.note(
                     f"{self._lone!r}, the only array in a file, is fed to input {spec.name!r} "
-                    f"(assumed: --input-name {shlex.quote(f'{spec.name}={self._lone}')} states it)"
+                    + assumed(f"--input-name {shlex.quote(f'{spec.name}={self._lone}')}")
                 )
         return self._lone if self._lone in found and spec.name not in found else None
 
@@ -197,9 +198,7 @@ class Reader:
             if full is not None:
                 members[spec.name] = members[spec.name].reshaped(full)
                 stated = shape_text(("N", *full[1:]))
-                self._axes[f"with the axis of size 1 that they lack (assumed: data of {stated} state it)"] = (
-                    None
-                )
+                self._axes[f"with the axis of size 1 that they lack {assumed(f'data of {stated}')}"] = None
         whole: tuple[int, int] | None = None  # how many batches there are, and their size
         for spec in self._inputs:
             array, lead = members[spec.name], (spec.shape or (None,))[0]

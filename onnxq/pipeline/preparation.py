@@ -579,15 +579,15 @@ class _Excluded:
         """What is told."""
         return DataWarning(
             "preparation", name,
-            f"input {name!r}: what the model kept of its training fits {best.what}, not what is fed "
-            f"(BatchNormalization {self.node!r} is off by {_nats(self.least)}, and as it is fed by "
-            f"{_nats(self.fed)}; {self.images})",
+            f"input {name!r} is probably not prepared as in training: {best.what} fits what the model kept "
+            f"of it, what is fed does not (BatchNormalization {self.node!r} is off by {_nats(self.least)}, "
+            f"and as it is fed by {_nats(self.fed)}; {self.images})",
             best.hint, best.flags[::2], best.flags,
         )  # fmt: skip
 
 
 def _nats(distance: float) -> str:
-    return f"{distance:.2f} nats" if distance < 100 else "over 100"
+    return f"{distance:.2f} nats" if distance < 100 else "over 100 nats"
 
 
 def _contradicts(meter: SurenessMeter) -> bool:

@@ -4,6 +4,9 @@ Rules quote the parser's and the compiler's messages in their documentation, as 
 that a user pastes has other names and numbers, so that only words are compared: each counts by how few of
 the quotations have it. A quotation is found by the part of its own words that the message has; or, where
 only a part of it was pasted, by the part of the message's words that it has.
+
+Of several lines the first error that says more than that something failed is the cause: those behind it are
+consequences, and what the parser prints around it is the node at which it noticed.
 """
 
 from __future__ import annotations
@@ -11,13 +14,14 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from onnxq.base.plain import DocumentPart
 from onnxq.graph.value import operator_names
 from onnxq.rule.api import Rule
+from onnxq.rule.pasted_log import errors_of
 from onnxq.rule.said import ANY_NODE, SAID
 from onnxq.targets import Target
 
@@ -41,7 +45,26 @@ _MOST = 5
 _FEW = 3
 """Operators: a rule for more is for none of them above all."""
 
+BY_OPERATOR = 0.9
+"""A rule for an operator that is not taken; with less it repairs a form of it, perhaps another one."""
+
 _OTHERWISE = "replace it before the export, or cut the model in front of it"
+
+_AN_OPERATOR = (
+    "TensorRT's parser does not take this {} as it stands: onnxq check MODEL names the node, and what "
+    "repairs it; the other lines of the message say more"
+)
+
+_NO_OPERATOR = (
+    "{} is no operator of ONNX: load its plugin, when building and when running (trtexec "
+    "--staticPlugins=LIB.so, ctypes.CDLL), or replace it before the export"
+)
+
+_ENDED = ("build-ended", "no-onnx-file", "no-engine")
+"""With what a build ends, whatever it ended over."""
+
+_OF_THE_PARSER = {name for name, said in SAID.items() if said.do == ANY_NODE}
+"""What parsers say of any node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +97,38 @@ def known_of(message: str, rules: Sequence[Rule], targets: Sequence[Target]) -> 
     quoted = [(rule, line) for rule in rules for line in quotations(rule.doc)]
     lines = [*(line for _, line in quoted), *(said.seen for said in SAID.values() if not said.mark)]
     weights = _weights(lines)
+
+    def known(text: str) -> list[Match]:
+        return _known(text, quoted, weights, rules, targets)
+
+    of_all, errors = known(message), errors_of(message)
+    by_error = [match for one in errors for match in known(one)]
+    if any(map(_is_telling, by_error)):
+        of_all = [*filter(_is_telling, by_error), *filter(_is_telling, of_all)]
+    elif errors:  # what a warning among them says is not the cause
+        left = [match for match in by_error if match.name not in _ENDED] or by_error
+        of_all = [*sorted(left, key=_says_little), *of_all]
+    found: dict[str, Match] = {}
+    for match in of_all:
+        found.setdefault(match.name, match)
+    return [*found.values()][:_MOST]
+
+
+def _is_telling(match: Match) -> bool:
+    """Whether it is known of what the message says, and not only of the operator or the kind of fault."""
+    if match.kind == "rule" or match.name not in SAID:
+        return bool(match.quoted)
+    return not SAID[match.name].general
+
+
+def _known(
+    message: str,
+    quoted: Sequence[tuple[Rule, str]],
+    weights: Mapping[str, float],
+    rules: Sequence[Rule],
+    targets: Sequence[Target],
+) -> list[Match]:
+    """What is known of one message: see `known_of`."""
     words, operators = list(dict.fromkeys(_words(message))), set(_operators(message))
     named, says_little = {*operators, *_asked_for(message)}, _of_any_node(message)
     entries = []
@@ -90,16 +145,19 @@ def known_of(message: str, rules: Sequence[Rule], targets: Sequence[Target]) -> 
             score = _score(said.seen, words, weights)
         score *= _GENERAL[said.general]
         entries.append(Match("advice", name, said.seen, said.do, score))
-    any_node = any(one.summary == ANY_NODE and one.score >= _ENOUGH * _OF_ANY for one in entries)
+    likely = [one for one in entries if one.score >= _ENOUGH]
+    any_node = any(one.summary == ANY_NODE for one in likely) and not any(map(_is_telling, likely))
     entries += _of_operators(operators, rules, targets, any_node=any_node)
+    entries = [_of_the_node(one, named) if one.summary == ANY_NODE else one for one in entries]
     best: dict[str, Match] = {}
     for match in sorted(entries, key=lambda match: (-match.score, -len(set(_words(match.quoted))))):
-        if match.score >= _ENOUGH:
+        if match.score >= _ENOUGH and not (_OF_THE_PARSER & {match.name} and _OF_THE_PARSER & best.keys()):
             best.setdefault(match.name, match)
     if any(match.kind == "rule" and match.quoted for match in best.values()):  # which says more
         best = {name: one for name, one in best.items() if name not in SAID or not SAID[name].general}
     top = max((match.score for match in best.values()), default=0.0)
     near = [match for match in best.values() if match.score >= _NEAR * top]
+    near.sort(key=_says_little)
     if len(near) > _MOST:  # what so many rules quote says nothing of which one
         near = [match for match in best.values() if match.kind == "advice"] or near
     return near[:_MOST]
@@ -168,6 +226,22 @@ def _asked_for(message: str) -> Iterator[str]:
 _OPERATOR = r"for op: ?(\w+)|operator: ?(\w+)|node number \d+ \[(\w+)|In function (?:import|check|parse)(\w+)"
 
 
+def _says_little(match: Match) -> int:
+    """0 for what a message is about, 1 for the node at which it was noticed, 2 for a rule of its operator."""
+    if match.kind == "rule":
+        return 0 if match.quoted or match.score >= BY_OPERATOR else 2
+    return int(match.name in _OF_THE_PARSER)
+
+
+def _of_the_node(match: Match, named: Collection[str]) -> Match:
+    """What parsers say of any node, said of the operator that the message names."""
+    if len(named) != 1:
+        return match
+    (name,) = named
+    summary = _AN_OPERATOR if name in operator_names() else _NO_OPERATOR
+    return replace(match, summary=summary.format(name))
+
+
 def _of_any_node(line: str) -> bool:
     """Whether a line says no more than that a node is not taken."""
     operators = {name.lower() for name in _operators(line)}
@@ -184,7 +258,8 @@ _SHORT = 5  # words
 
 _OF_ANY_NODE = re.compile(
     r"(?:check|import|parse)\w+|in|node|with|name|and|operator|invalid|unsupported|assertion|failed|false|no|"
-    r"importer|registered|for|op|attempting|to|import|as|plugin|creator|not|found|are|the|version|namespace|correct"
+    r"importer|registered|for|op|attempting|to|import|as|plugin|creator|not|found|are|the|version|namespace|"
+    r"correct"
 )
 """Words that parsers say of any node."""
 
@@ -207,11 +282,14 @@ def _of_operators(
     advice = {name: text for target in targets for name, text in target.advice.items()}
     for name in sorted(operators):
         lacking = [rule for rule in rules if rule.lacks == name or name in _quoted_of(rule)]
-        if not lacking and any(name in target.unsupported for target in targets):
-            yield Match("advice", name, "", advice.get(name, _OTHERWISE), 0.9)
+        without = [target.title for target in targets if name in target.unsupported]
+        if without and not lacking:
+            lack = "lack" if len(without) > 1 else "lacks"
+            summary = f"{' and '.join(without)} {lack} it: {advice.get(name, _OTHERWISE)}"
+            yield Match("advice", name, "", summary, BY_OPERATOR)
         some = [rule for rule in rules if rule.stage != "place" and _is_for(rule, name)]
-        for rule in lacking or (some if any_node else ()):  # these repair a form of it, perhaps another one
-            yield Match("rule", rule.id, "", rule.summary, 0.9 if lacking else 0.82)
+        for rule in lacking or (some if any_node else ()):
+            yield Match("rule", rule.id, "", rule.summary, BY_OPERATOR if lacking else 0.78)
 
 
 def _is_for(rule: Rule, operator: str) -> bool:

@@ -37,6 +37,7 @@ SAID: Mapping[str, KnownMessage] = {
         "This Version of TensorRT only supports the training_mode input as an initializer.",
         "onnxq sanitize --freeze TRAINING_MODE=false, by the input's name",
         "nothing",
+        r"training_?mode\b.{0,60}initializer",
     ),
     "resize-scales-input": KnownMessage(
         "Network input s is a shape tensor and must have type Int32 or Int64. Type is Float.",
@@ -56,7 +57,7 @@ SAID: Mapping[str, KnownMessage] = {
         "onnxq check MODEL names the tensor, and what repairs it: onnxq sanitize writes many types "
         "in wider ones",
         "memory, where a type becomes a wider one",
-        r"unsupported (onnx )?data ?type|convert_?onnx_?weights|inputs must not be Int32",
+        r"unsupported (onnx )?data ?type(?! as an input)|convert_?onnx_?weights|inputs must not be Int32",
     ),
     "runtime-zero-point": KnownMessage(
         "IQuantizeLayer/IDequantizeLayer has zero_point which is not an initializer.",
@@ -80,6 +81,14 @@ SAID: Mapping[str, KnownMessage] = {
         "them with --profile x=1x3x8x8:4x3x8x8:8x3x8x8; an integer input that decides sizes needs "
         "values: onnxq sanitize --freeze NAME=4,6",
         "the engine is tuned for the usual of the three sizes",
+    ),
+    "profile-of-values": KnownMessage(
+        "kv_slice: optimization profile is missing values for shape input",
+        "the input decides sizes, so that the profile needs its values beside its shape: "
+        "profile.set_shape_input(name, min, opt, max); or make it a constant, onnxq sanitize MODEL --freeze "
+        "NAME=4,6",
+        "a constant: the engine is for those values",
+        r"missing values for shape input",
     ),
     "profile-of-0": KnownMessage(
         "min_shape contains a 0 dimension: (0, 4). TensorRT does not support ...",
@@ -108,7 +117,7 @@ SAID: Mapping[str, KnownMessage] = {
         "No importer registered for op: ...",
         ANY_NODE,
         "see the rule or the advice that the message leads to",
-        r"no importer registered for op",
+        r"no (importer|checker) registered for op",
         general=1,
     ),
     "no-plugin": KnownMessage(
@@ -157,8 +166,9 @@ SAID: Mapping[str, KnownMessage] = {
     ),
     "precision-by-layer": KnownMessage(
         "Unknown option: --layerPrecisions",
-        "TensorRT 11 takes no types of layers from outside the file: onnxq quantize MODEL --calib DATA "
-        "--keep-float NAME leaves a layer in float, --body says which",
+        "older releases take one of OBEY and PREFER, and not beside strong types; TensorRT 11 takes no types "
+        "of layers from outside the file: onnxq quantize MODEL --calib DATA --keep-float NAME leaves a layer "
+        "in float, --body says which",
         "the layer is not in int8",
         r"--precisionConstraints flag is set|unknown option:? *--(layerPrecisions|layerOutputTypes|"
         r"layerDeviceTypes|precisionConstraints)"
@@ -305,8 +315,8 @@ SAID: Mapping[str, KnownMessage] = {
         "the part of TensorRT that fuses regions failed: onnxq sanitize MODEL simplifies the graph, which "
         "often helps; else another patch release; onnxq extract cuts out the node that is named",
         "nothing",
-        r"^(?!.*(destroying|mGraphContexts|compiled against)).*(myelin.{0,200}(error|fail|assert|can ?not)|"
-        r"(error|fail|assert|can ?not).{0,200}myelin)",
+        r"^(?!.*(destroying|mGraphContexts|compiled against|Platform \(Cuda)).*(myelin.{0,200}(error|fail|"
+        r"assert|can ?not)|(error|fail|assert|can ?not).{0,200}myelin)|\b__mye\d",
     ),
     "plugin-not-loaded": KnownMessage(
         "IPluginRegistry::getCreator: Error Code 4: API Usage Error (Cannot find plugin: X, version: 1)",
@@ -316,7 +326,7 @@ SAID: Mapping[str, KnownMessage] = {
         "this release lacks it: onnxq check MODEL names what repairs it",
         "nothing",
         r"(cannot|could not|failed to) (find|deserialize|locate) plugin|IPluginCreator not found|"
-        r"getPluginCreators?\b|\bgetCreators\b|IPluginRegistry::loadLibrary|initLibNvInferPlugins|"
+        r"getPluginCreators?\b|\bgetCreators\b(?! ?\()|IPluginRegistry::loadLibrary|initLibNvInferPlugins|"
         r"plugin .{0,40}could not be (loaded|found)|"
         r"custom layer .{0,60}not (found|registered)|"
         r"plugin\w*\.(dll|so)\b.{0,40}(dependencies|cannot open|no such file)",
@@ -353,7 +363,8 @@ SAID: Mapping[str, KnownMessage] = {
         "quantize and sanitize print with --profile x=1x3x8x8:4x3x8x8:8x3x8x8",
         "the engine is tuned for the usual of the three sizes",
         r"dynamic dimensions required|missing dimensions in profile|number of dimensions is \d+ but profile|"
-        r"is not set for all|optimization profile is missing|no optimization profile has been defined",
+        r"is not set for all|optimization profile is missing(?! values)|no optimization profile has been "
+        r"defined",
     ),
     "sizes-that-contradict": KnownMessage(
         "kOPT values for profile 0 violate shape constraints: broadcast with incompatible dimensions",
@@ -431,7 +442,8 @@ SAID: Mapping[str, KnownMessage] = {
         "two files, which stay together",
         r"protobuf size of 2 ?GB|EncodeError: Failed to serialize proto|exceeds? (the )?(maximum|"
         r"2 ?GB).{0,30}(protobuf|ModelProto|2 ?GB)|"
-        r"message onnx\.ModelProto.{0,30}(exceed|too large)|ModelProto.{0,40}2147483647",
+        r"larger than the 2 ?GiB|message onnx\.ModelProto.{0,30}(exceed|too large)|"
+        r"ModelProto.{0,40}2147483647",
     ),
     "weights-not-there": KnownMessage(
         "Failed to open file: model.onnx.data",
@@ -471,7 +483,8 @@ SAID: Mapping[str, KnownMessage] = {
         "another file",
         r"I\w+Layer.{0,120}(incompatible (input )?types|same (data ?)?types?\b)|"
         r"operation \w+ has incompatible (input )?types|input type \w+, output type \w+|"
-        r"inputs? of \w+ to be of the same type|must have the same (data ?)?type|bound to different types|"
+        r"inputs? of \w+ to be of the same type|must have (the same|identical) (data ?)?types?|bound to "
+        r"different types|"
         r"does not match expected type|element type \(\w+\) differs from",
     ),
     "beyond-float16": KnownMessage(
@@ -539,7 +552,8 @@ SAID: Mapping[str, KnownMessage] = {
         "buffers from the context's get_tensor_shape after set_input_shape; compute-sanitizer names the "
         "kernel; onnxq check MODEL knows what some releases miscompute",
         "nothing",
-        rf"pycuda.{{0,80}}cuMemcpy|(?=.*({_TRT}|Cuda Runtime|enqueue|executeMemcpy))"
+        rf"pycuda.{{0,80}}cuMemcpy|Myelin.{{0,80}}Platform \(Cuda|(?=.*({_TRT}|Cuda Runtime|enqueue|"
+        rf"executeMemcpy))"
         r"(?=.*(illegal memory access|misaligned address|"
         r"(Cuda Runtime|Cuda Error).{0,40}invalid argument))",
     ),
@@ -567,7 +581,8 @@ SAID: Mapping[str, KnownMessage] = {
         "the program, the parser and the library of TensorRT are of different releases: install all of one "
         "(nvinfer, nvonnxparser, the Python package), and build the program with its headers",
         "nothing",
-        r"EnumMax<\w+>|(headers?|compiled|built) .{0,40}TensorRT.{0,60}(but|loaded|running|library)",
+        r"EnumMax<\w+>|CaskK\w*Lib|(headers?|compiled|built) .{0,40}TensorRT.{0,60}(but|loaded|running|"
+        r"library)",
     ),
     "trtexec-option": KnownMessage(
         "Unknown option: --workspace",
@@ -595,9 +610,20 @@ SAID: Mapping[str, KnownMessage] = {
         "rest on the "
         "GPU; fix sizes by onnxq sanitize MODEL --shape x=1x3x224x224",
         "the layers that fall back cost copies",
-        r"canRunOnDLA|dlaEngineCount|set(Default)?DeviceType|unable to (set|use) DLA|\bDLA\b.{0,80}(not "
+        r"canRunOnDLA|dlaEngineCount|set(Default)?DeviceType(?!.{0,120}nullptr)|unable to (set|use) DLA|"
+        r"\bDLA\b.{0,80}(not "
         r"supported|cannot run|not support|fall|only supports)|(not |un)supported on DLA|nvdla|"
-        r"Error Code 1: DLA|(cannot|failure|failed|unable) .{0,40}\bDLA\b|CUDLA ERR|dlaContext",
+        r"Error Code 1: DLA|(cannot|failure|failed|unable) .{0,40}\bDLA\b|CUDLA ERR|dlaContext|isDLA\(|"
+        r"nvmRegionOptimizer",
+    ),
+    "dla-int8": KnownMessage(
+        "Node: /act/Relu cannot run in INT8 mode due to missing scale and zero point. This node will not run "
+        "on DLA.",
+        "int8 of the accelerator comes from the ranges of a calibration cache, not from Q/DQ pairs: onnxq "
+        "quantize FLOAT --calib DATA --target tensorrt-10 --cache writes X.cache, and trtexec --int8 "
+        "--calib=X.cache reads it with the float model; or --fp16",
+        "the time of calibrating",
+        r"cannot run in INT8 mode.{0,80}DLA|missing scale and zero.?point.{0,80}\bDLA\b",
     ),
     "timing-cache": KnownMessage(
         "Detected invalid timing cache, setup a local cache instead",

@@ -17,6 +17,16 @@ AROUND: Mapping[str, KnownMessage] = {
         r"no ONNX function found|exporter\._errors\.\w+|torch\.onnx\.errors|dynamo_export only implements",
         general=1,
     ),
+    "exporter-ended": KnownMessage(
+        'File "torch/onnx/_internal/exporter/_core.py", line 599: AttributeError',
+        "PyTorch's exporter stops, not TensorRT: the last line says over what; a newer PyTorch and "
+        "onnxscript "
+        "(pip install --upgrade torch onnxscript) often helps, else dynamo=False, which takes the other "
+        "exporter, or dynamo=True",
+        "another export",
+        r"\btorch[./\\]onnx\b|\bonnxscript\b",
+        general=2,
+    ),
     "exporter-dynamo": KnownMessage(
         "Failed to export the model with torch.export. This is step 1/3 of exporting the model to ONNX.",
         "PyTorch's exporter of torch.export cannot follow the program, mostly where Python decides by values "
@@ -26,6 +36,14 @@ AROUND: Mapping[str, KnownMessage] = {
         r"TorchExportError|failed to export the model (with torch|to ONNX)|OnnxExporterError|"
         r"torch\._dynamo\.exc\b.{0,400}onnx|onnx.{0,400}torch\._dynamo\.exc\b|"
         r"failed to (decompose|convert) the (FX|exported) .{0,40}ONNX",
+    ),
+    "exporter-sizes": KnownMessage(
+        "torch._dynamo.exc.UserError: Constraints violated (batch)!",
+        "torch.export finds that the program fixes a size that was to be dynamic, or treats 1 otherwise than "
+        "more: export with samples of 2 or more in that dimension and Dim.AUTO, or leave the dimension out; "
+        "torch.onnx.export(..., dynamo=False, dynamic_axes=...) asks nothing of the kind",
+        "another export",
+        r"constraints violated \(|ConstraintViolationError|satisfy the generated guard",
     ),
     "tracer": KnownMessage(
         "TracerWarning: Converting a tensor to a Python boolean might cause the trace to be incorrect.",
@@ -40,7 +58,7 @@ AROUND: Mapping[str, KnownMessage] = {
         "the quantizer failed, not TensorRT: onnxq quantize FLOAT --calib DATA quantizes the float model; "
         "another release of the tool, the one that the script is for, may help as well",
         "the time of calibrating",
-        r"modelopt\b.{0,300}(error|assert|fail|no quantizable|no attribute)|"
+        r"block ?quant does not support|modelopt\b.{0,300}(error|assert|fail|no quantizable|no attribute)|"
         r"(\b(nncf|neural_compressor|aimet\w*|brevitas|ppq|mqbench)[./\\]|ORTQuantizer|optimum.{0,40}quant|"
         r"optimum-cli).{0,300}(error|assert|fail|exception)|pytorch_quantization|no module named '?modelopt",
     ),
@@ -71,10 +89,11 @@ AROUND: Mapping[str, KnownMessage] = {
     ),
     "backend-of-a-server": KnownMessage(
         "unable to find 'libtriton_tensorrt_plan.so' for model 'net', searched: ...",
-        'config.pbtxt names a backend that Triton lacks: backend: "tensorrt", or platform: "tensorrt_plan" '
+        "config.pbtxt names a backend that this Triton lacks (an image of it has not all): backend: "
+        '"tensorrt", or platform: "tensorrt_plan" '
         "without a backend; onnxq quantize MODEL --calib DATA --deploy triton writes that file",
         "nothing",
-        r"unable to find '?libtriton_",
+        r"unable to find (backend library|'?libtriton_)",
     ),
     "library-of-a-server": KnownMessage(
         "Yolo::createEngine(nvinfer1::IBuilder*, nvinfer1::IBuilderConfig*): Assertion `network' failed.",
@@ -89,10 +108,27 @@ AROUND: Mapping[str, KnownMessage] = {
         "built by another TensorRT or for another GPU: build it with the TensorRT of the server's container; "
         "onnxq quantize MODEL --calib DATA --deploy triton (or deepstream) writes the configuration",
         "the time of building",
-        r"NvDsInfer|NVDSINFER|gst_?nvinfer|(?=.*(nvds|nvinfer)).*gst-plugin-scanner|unable to load plan file|"
-        r"deserialize (engine|backend context) .{0,40}fail|unable to (create|load) (a |the )?(TensorRT "
-        r"engine|plan)|libtriton_tensorrt|failed to get cuda engine|trtis|specifyBackendDims",
+        r"unable to load plan file|deserialize (engine|backend context) .{0,40}fail|unable to (create|load) "
+        r"(a |the )?(TensorRT engine|plan)|libtriton_tensorrt|failed to get cuda engine",
         general=1,
+    ),
+    "server-ended": KnownMessage(
+        "NvDsInferContext[UID 1]: Error in NvDsInferContextImpl::initialize(): NVDSINFER_CONFIG_FAILED",
+        "DeepStream or Triton stops, and this line says only where: give the first line of [TRT], or the "
+        "first ERROR above it; onnxq quantize MODEL --calib DATA --deploy triton (or deepstream) writes a "
+        "configuration that fits the model",
+        "nothing",
+        r"NvDsInfer|NVDSINFER|gst_?nvinfer|(?=.*(nvds|nvinfer)).*gst-plugin-scanner|trtis|specifyBackendDims|"
+        r"\btriton\b.{0,80}(error|fail|unable)|model_lifecycle\.cc|model_repository_manager\.cc",
+        general=2,
+    ),
+    "jetson-container": KnownMessage(
+        "NvRmMemInitNvmap failed with No such file or directory",
+        "the program does not see the memory of the Jetson: docker run --runtime nvidia, with an image for "
+        "the JetPack of the board; where an allocation fails (error 12), memory is short: end other programs "
+        "or start the board anew",
+        "nothing",
+        r"NvRmMem|NvMap(Mem)?Alloc|NVMAP_IOC|/dev/nv(map|host)|libnvrm_",
     ),
     "cuda-provider": KnownMessage(
         "Failed to create CUDAExecutionProvider. Require cuDNN 9.* and CUDA 12.*.",

@@ -18,6 +18,7 @@ BUILDING: Mapping[str, KnownMessage] = {
         r"quantizeBias|combineInOutScale|isOutputSet|scale coefficients must|candidateChoices|lhs\.expr|"
         r"getter\(i\) != 0|"
         r"weightConvertors|opnd->is_data|quantizePaths|cannot be quantized by|nbOutputMaps|"
+        r"only activation types allowed|"
         r"(Quantize|Dequantize)(Linear|Layer)\w*\b.{0,120}(assert|fail|error|must)|"
         r"\[(Quantize|Dequantize)\]|implementation for node .{0,200}(Quantize|Dequantize)Linear",
     ),
@@ -48,7 +49,8 @@ BUILDING: Mapping[str, KnownMessage] = {
         "the engine is for that value",
         r"build[- ]time constant|known at build time|(not|cannot|can not) be used as shape tensor|"
         r"data-dependent shapes|fromSymbolic|must be INT32 for shape outputs|must be an? initializer|"
-        r"(is|are) not an? (initializer|constant)|is_weights\(\)",
+        r"(is|are) not an? (initializer|constant)|is_weights\(\)|only supports .{0,60}\bas an initializer|"
+        r"does not support dynamic axes|allValuesKnown|try applying constant folding",
         general=1,
     ),
     "sizes-of-values": KnownMessage(
@@ -60,6 +62,28 @@ BUILDING: Mapping[str, KnownMessage] = {
         r"cannot be used to compute a shape tensor|applied to shape tensor must|more than one -1|"
         r"output shape can ?not be computed|"
         r"incompatible with data-dependent shapes",
+    ),
+    "sizes-at-a-node": KnownMessage(
+        "Error while computing output extent of node /model/transformer/Concat_14.",
+        "what this node reads does not fit together (of a Concat its inputs' sizes, or how many dimensions "
+        "they have): onnxq check MODEL says whether the file is at fault, onnxq sanitize MODEL --shape "
+        "x=1x3x224x224 computes such sizes; the node at which the parser stopped is a later one",
+        "the engine is for those sizes",
+        r"comput\w+ (the )?output extent|all inputs? tensors? rank must be (the )?same",
+    ),
+    "sizes-as-output": KnownMessage(
+        "[ShapeHostToDeviceCopy 0] requires bool or uint8 I/O but node can not be handled by Myelin.",
+        "a tensor of sizes was made an output, as polygraphy's mark all does: mark tensors of data alone; "
+        "onnxq analyze FLOAT INT8 --data DATA compares layer by layer and marks none",
+        "nothing",
+        r"HostToDeviceCopy\W",
+    ),
+    "too-many-elements": KnownMessage(
+        "Assertion size <= std::numeric_limits<int32_t>::max() failed.",
+        "a tensor has more than 2147483647 elements, which kernels do not count to: a smaller batch, or a "
+        "smaller greatest size in --profile; onnxq memory MODEL lists the largest tensors",
+        "smaller inputs or batches",
+        r"numeric_limits<(std::)?int(32_t)?>::max|exceeds? (INT32_MAX|2\^31)|2\^31 ?- ?1 elements",
     ),
     "branches": KnownMessage(
         "The then/else branches of an If operator must have the same number of outputs.",
@@ -96,10 +120,11 @@ BUILDING: Mapping[str, KnownMessage] = {
     ),
     "plugin-formats": KnownMessage(
         "[pluginV2Builder.cpp::deduceTensorFormat::288] Assertion format.hasValue() failed.",
-        "a plugin takes no type or layout that stands around it: its supportsFormatCombination has to allow "
-        "the types of the engine; onnxq inspect MODEL lists the operators that plugins compute",
+        "a plugin takes no type, layout or size that stands around it: its supportsFormatCombination has to "
+        "allow the types of the engine, its source says which sizes; onnxq inspect MODEL lists the operators "
+        "that plugins compute; ONNX's own operators need none",
         "another plugin",
-        r"pluginV\dBuilder|deduceTensorFormat|supportsFormatCombination",
+        r"pluginV\dBuilder|deduceTensorFormat|supportsFormatCombination|[/\\]\w+Plugin[/\\]\w+\.(cu|cpp|h)\b",
     ),
     "workspace": KnownMessage(
         "Some tactics do not have sufficient workspace memory to run.",
@@ -176,6 +201,21 @@ BUILDING: Mapping[str, KnownMessage] = {
         r"nvinfer1::|nvonnxparser|\[\d\d/\d\d/\d{4}-[\d:]{8}\] \[[EF]\]|^\[!\] .*\b(engine|network|runner|"
         r"profile|model|graph)\b",
         general=2,
+    ),
+    "padding-of-a-layer": KnownMessage(
+        "IDeconvolutionLayer::setPostPadding: Parameter check failed, condition: allDimsGtEq(postPadding, 0)",
+        "this release takes no such padding, as one below 0 or of a layer with one dimension: a newer "
+        "TensorRT, or an export that pads by 0 and cuts the output behind the layer",
+        "another export",
+        r"set(Pre|Post)Padding|allDimsGtEq\((pre|post)Padding",
+    ),
+    "no-argument": KnownMessage(
+        "IBuilderConfig::setDeviceType: Error Code 3: API Usage Error (Parameter check failed, condition: "
+        "(layer) != nullptr. )",
+        "the program hands on nothing where TensorRT wants a layer or a tensor: a call before it failed, "
+        "mostly the parser, whose result was not looked at; the first error says which",
+        "nothing",
+        r"condition: \(?\w+\)? != nullptr",
     ),
     "layer-refused": KnownMessage(
         "IReduceLayer: reduce axes must be within the rank",

@@ -13,12 +13,19 @@ ONNXRUNTIME: Mapping[str, KnownMessage] = {
         "--calib DATA quantizes the float model for TensorRT, and needs no pre-processing; what onnxruntime "
         "itself cannot run, onnxq check FLOAT names",
         "the time of calibrating",
-        r"pre-?processing before quantization|_Reduce(Min|Max)|incomplete symbolic shape inference|"
-        r"symbolic_shape_infer\b(?!.{0,60}could not be loaded)|onnxruntime[./\\]quantization|"
+        r"pre-?processing before quantization|_Reduce(Min|Max)|onnxruntime[./\\]quantization|"
         r"\bquantize_(static|dynamic|qat)\b|quant_pre_process|onnx_quantizer|CalibrationDataReader|"
         r"(quant_utils|qdq_quantizer|calibrate)\.py|(QDQ|ONNX)Quantizer|quantization parameters are not "
-        r"specified|does not support quantization|hist_edges|unsafe merge between symbolic|static "
+        r"specified|does not support quantization|hist_edges|static "
         r"quantization that requires|augmented_model|TensorsData",
+    ),
+    "shape-inference": KnownMessage(
+        "symbolic_shape_infer.py: Exception: Incomplete symbolic shape inference",
+        "onnxruntime's inference of shapes gives up, not TensorRT: onnxq sanitize MODEL writes the shapes "
+        "that follow, with --shape x=1x3x224x224 also those of dynamic inputs; what it warns of is no fault",
+        "nothing",
+        r"symbolic_shape_infer\b(?!.{0,60}could not be loaded)|incomplete symbolic shape inference|"
+        r"unsafe merge between symbolic",
     ),
     "quantizer-of-torch": KnownMessage(
         "ONNX export failed: Couldn't export Python operator FakeTensorQuantFunction",
@@ -35,7 +42,8 @@ ONNXRUNTIME: Mapping[str, KnownMessage] = {
         "a warning of a quantizer, which goes on: nothing is to be done while a file is written; onnxq check "
         "MODEL says whether its Q/DQ pairs are for TensorRT",
         "nothing",
-        r"(modelopt|onnx).{0,300}(User|Future|Deprecation|Runtime|Tracer)Warning|using slower INT4",
+        r"\[modelopt\].{0,20} (WARNING|INFO)\b|(modelopt|onnx).{0,300}(User|Future|Deprecation|Runtime|"
+        r"Tracer)Warning|using slower INT4",
         general=1,
     ),
     "other-shape-than-stated": KnownMessage(
@@ -96,6 +104,23 @@ ONNXRUNTIME: Mapping[str, KnownMessage] = {
         "nothing",
         r"\[W:onnxruntime",
         general=2,
+    ),
+    "rtx-provider": KnownMessage(
+        "Failed to download or register the following EPs: NvTensorRTRTXExecutionProvider.",
+        "onnxruntime has no provider for TensorRT-RTX here, and runs on the CPU: Windows ML fetches it "
+        "through Windows Update, for an RTX GPU with a recent driver; elsewhere it is built with "
+        "onnxruntime; onnxq check MODEL --target tensorrt-rtx says what the model lacks for it",
+        "nothing",
+        r"(download|regist|load|find|available|create)\w*\b.{0,80}NvTensorRT_?RTX|"
+        r"NvTensorRT_?RTX\w*.{0,80}(\bnot\b|fail|violation|error)",
+        general=1,
+    ),
+    "onnx-of-another-version": KnownMessage(
+        "module 'onnx.helper' has no attribute 'float32_to_bfloat16'",
+        "a package beside onnx is older than it: onnx 1.20 has no such helpers: pip install --upgrade "
+        "onnx-graphsurgeon (or whatever package the line before names), or pip install 'onnx<1.20'",
+        "nothing",
+        r"onnx\.helper'? has no attribute|onnx\.mapping|module '?onnx'? has no attribute '?mapping",
     ),
     "package-of-onnx": KnownMessage(
         "module 'onnx' has no attribute 'shape_inference'",

@@ -19,7 +19,7 @@ TOOLS: Mapping[str, KnownMessage] = {
         "the tool for half precision failed: onnxq sanitize FLOAT --body fp16 --calib DATA writes half "
         "precision, and keeps in float32 what it does not hold",
         "some layers in float32",
-        r"onnxconverter_common|convert_float_to_float16|convert_mixed_precision|onnxmltools",
+        r"keep_io_types|onnxconverter_common|convert_float_to_float16|convert_mixed_precision|onnxmltools",
         general=1,
     ),
     "converter-of-a-framework": KnownMessage(
@@ -29,7 +29,8 @@ TOOLS: Mapping[str, KnownMessage] = {
         "and onnxq check MODEL says what TensorRT does not take",
         "another export",
         r"torch[_-]tensorrt|torch2trt|no converter found for|"
-        r"Target aten\.\S+ does not support|_trt'|TF-TRT|TrtGraphConverter|TRTEngineOp",
+        r"Target aten\.\S+ does not support|unsupported data type as an input data type|_trt'|TF-TRT|"
+        r"TrtGraphConverter|TRTEngineOp",
         general=1,
     ),
     "exporter-of-a-framework": KnownMessage(
@@ -64,10 +65,35 @@ TOOLS: Mapping[str, KnownMessage] = {
         "--calib DATA --deploy triton (or deepstream) writes the configuration; onnxq inspect MODEL lists "
         "inputs and outputs",
         "nothing",
-        r"model configuration specifies|config\.pbtxt|autofill|unexpected (shape|inference|datatype|"
+        r"model configuration specifies|config\.pbtxt|autofill|input-dims is not correct|unexpected (shape|"
+        r"inference|datatype|"
         r"data-type)|InferenceServerException|(parse-bbox|nms|output-blob|num-detected)[\w-]*|"
         r"could not find (output|bbox|NMS)\b.{0,60}layer",
         general=1,
+    ),
+    "image-of-a-server": KnownMessage(
+        "Infer Context default input_layer is not a image[CHW]",
+        "Gst-nvinfer feeds its pictures to the first input, which is not one: make constants of the other "
+        "inputs, onnxq sanitize MODEL --freeze scale_factor=1,1; a picture is a batch of 3 dimensions",
+        "the engine is for those values",
+        r"is not an? image ?\[",
+    ),
+    "model-repository": KnownMessage(
+        "Triton: failed to create repo server, err_msg:failed to stat file /tmp/models",
+        "Triton finds no folder of models at that path, mostly since it was not mounted into the container: "
+        "it holds NAME/config.pbtxt and NAME/1/model.plan; onnxq quantize MODEL --calib DATA --deploy triton "
+        "writes such a folder",
+        "nothing",
+        r"failed to stat file|failed to create repo server|failed to poll (from )?model repositor",
+    ),
+    "converter-of-opsets": KnownMessage(
+        "version_converter/BaseConverter.h: adapter_lookup: Assertion `false` failed: No Adapter From "
+        "Version $20 for GridSample",
+        "ONNX's converter of opsets lacks the step for this operator, mostly downwards: export the model "
+        "again with that opset_version; onnxq check MODEL --target NAME says which opset a TensorRT "
+        "documents",
+        "another export",
+        r"version_converter[/\\]|adapter_lookup|no (adapter|previous version)\b.{0,40}version",
     ),
     "large-file": KnownMessage(
         "Reading dangerously large protocol message.",

@@ -637,7 +637,7 @@ def test_the_exit_code_is_the_answer(tmp_path: Path) -> None:
     ran = run(tmp_path, *words, "--force")
     assert (ran.answered, ran.out.startswith("Do not ship it: y has little to do")) == (1, True)
     assert "trtexec" not in ran.out
-    assert "N 1 (assumed: --batch MIN:OPT:MAX states it)" in ran.out
+    assert "N 1 (assumed; to state it: --batch MIN:OPT:MAX)" in ran.out
     assert run(tmp_path, *words, "--force", "--exit-zero").code == 0
     assert run(tmp_path, *words, "--force", "--strict", "--exit-zero").code == 2
 
@@ -660,11 +660,12 @@ def test_what_nobody_stated_of_the_sizes_is_said(tmp_path: Path) -> None:
             info.type.tensor_type.shape.dim[axis].dim_param = name
     onnx.save(model, tmp_path / "net.onnx")
     ran = run(tmp_path, *QUANTIZE, "--force")
-    assert "H 8, W 8, as in the samples: the engine takes no others (assumed: --profile INPUT" in " ".join(
-        ran.out.split()
+    assert (
+        "H 8, W 8, as in the samples: the engine takes no others (assumed; to state it: --profile INPUT"
+        in " ".join(ran.out.split())
     )
     stated = run(tmp_path, *QUANTIZE, "--force", "--profile", "x=1x3x8x8:1x3x8x8:1x3x16x16")
-    assert (stated.code, "assumed: --profile" in stated.out) == (0, False), stated.err
+    assert (stated.code, "assumed; to state it: --profile" in stated.out) == (0, False), stated.err
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_what_lines_say_to_type_is_there() -> None:
         "--hardwareCompatibilityLevel", "--workspace", "--explicitBatch", "--minTiming", "--allowGPUFallback",
         "--onnxrt", "--trt", "--gpus", "--refit", "--stripWeights", "--loadEngine", "--useCudaGraph",
         "--duration", "--upgrade", "--dynamicPlugins", "--stronglyTyped",
-        "--onnx",
+        "--onnx", "--int8", "--fp16", "--runtime",
     }  # fmt: skip
     for one in TABLE.entries:
         assert set(re.findall(r"(?<![\w-])--[a-zA-Z][\w-]*", one.repair)) <= flags | others, one.code

@@ -64,8 +64,8 @@ def pictures(tmp_path: Path) -> Path:
 
 def test_sizes_of_the_samples_have_their_row(texts: Path) -> None:
     assert rows(texts)["Sizes"] == (
-        "batch 1 (assumed: --batch MIN:OPT:MAX states it); length 8 to 47, usually 28, as in the samples: "
-        "the engine takes no others (assumed: --profile INPUT=MIN:OPT:MAX states it)"
+        "batch 1 (assumed; to state it: --batch MIN:OPT:MAX); length 8 to 47, usually 28, as in the samples: "
+        "the engine takes no others (assumed; to state it: --profile INPUT=MIN:OPT:MAX)"
     )
 
 
@@ -76,8 +76,8 @@ def test_stated_sizes_have_their_row_unmarked(texts: Path) -> None:
 
 def test_all_that_images_are_taken_for(pictures: Path) -> None:
     assert rows(pictures)["Images"] == (
-        "x is fed NCHW rgb, stretched to 8x8, 0 to 1 (assumed: --color, --resize or --letterbox, --preset or "
-        "--scale state it)"
+        "x is fed NCHW rgb, stretched to 8x8, 0 to 1 (assumed; to state it: --color, --resize or "
+        "--letterbox, --preset or --scale)"
     )
 
 
@@ -87,17 +87,21 @@ SIZE, VALUES = "--resize or --letterbox", "--preset or --scale"
 @pytest.mark.parametrize(
     ("flags", "stated", "assumed"),
     [
-        ("--color bgr", "NCHW bgr", f"stretched to 8x8, 0 to 1 (assumed: {SIZE}, {VALUES} state it)"),
-        ("--color rgb --resize 8x8", "NCHW rgb, stretched to 8x8", f"0 to 1 (assumed: {VALUES} states it)"),
+        ("--color bgr", "NCHW bgr", f"stretched to 8x8, 0 to 1 (assumed; to state it: {SIZE}, {VALUES})"),
+        (
+            "--color rgb --resize 8x8",
+            "NCHW rgb, stretched to 8x8",
+            f"0 to 1 (assumed; to state it: {VALUES})",
+        ),
         (
             "--preset yolo",
             "letterboxed to 8x8 with gray 114, 0 to 1",
-            "NCHW rgb (assumed: --color states it)",
+            "NCHW rgb (assumed; to state it: --color)",
         ),
         (
             "--preset raw --color rgb",
             "NCHW rgb, 0 to 255",
-            f"stretched to 8x8 (assumed: {SIZE} states it)",
+            f"stretched to 8x8 (assumed; to state it: {SIZE})",
         ),
         ("--scale 1/255 --color rgb --letterbox", "NCHW rgb, letterboxed to 8x8 with gray 114, 0 to 1", ""),
     ],
@@ -114,9 +118,8 @@ def test_one_channel_of_whole_numbers_leaves_only_the_size_open(pictures: Path) 
         gray (uint8[N, 1, 8, 8] x) => (float[N, 16, 8, 8] y) {
             f = Cast <to = 1> (x)  y = Conv <pads = [1, 1, 1, 1]> (f, c) }""", c=(16, 1, 3, 3))  # fmt: skip
     said = rows(pictures)["Images"]
-    assert (
-        said == "x is fed NCHW gray, 0 to 255; stretched to 8x8 (assumed: --resize or --letterbox states it)"
-    )
+    where = "stretched to 8x8 (assumed; to state it: --resize or --letterbox)"
+    assert said == f"x is fed NCHW gray, 0 to 255; {where}"
 
 
 def test_the_configuration_states_it_as_well(pictures: Path) -> None:
@@ -128,13 +131,17 @@ def test_images_in_their_own_sizes(pictures: Path) -> None:
     model(pictures, PICTURE, c=(16, 3, 3, 3))
     found = rows(pictures, "--color", "rgb", "--scale", "1/255")
     assert found["Images"] == (
-        "x is fed NCHW rgb, 0 to 1; each image in its own size (assumed: --resize or --letterbox states it)"
+        "x is fed NCHW rgb, 0 to 1; each image in its own size "
+        "(assumed; to state it: --resize or --letterbox)"
     )
-    assert "H 16, W 20, as in the samples: the engine takes no others (assumed: --profile" in found["Sizes"]
+    assert (
+        "H 16, W 20, as in the samples: the engine takes no others (assumed; to state it: --profile"
+        in found["Sizes"]
+    )
 
 
 def test_the_target_is_marked_where_nothing_states_it(pictures: Path) -> None:
-    assert "for tensorrt-11 (assumed: --target states it), in" in rows(pictures)["Model"]
+    assert "for tensorrt-11 (assumed; to state it: --target), in" in rows(pictures)["Model"]
     assert "for tensorrt-11, in" in rows(pictures, "--target", "tensorrt-11")["Model"]
     (pictures / "onnxq.toml").write_text('target = "tensorrt-10"\n')
     assert "(assumed" not in rows(pictures)["Model"]
@@ -145,13 +152,16 @@ def test_a_task_that_the_graph_says_is_marked(pictures: Path) -> None:
         classes (float[N, 3, 8, 8] x) => (float[N, 16] y) {
             h = Conv (x, c)  g = GlobalAveragePool (h)
             f = Flatten (g)  y = Softmax (f) }""", c=(16, 3, 3, 3))  # fmt: skip
-    assert "(assumed: --task classify:scores=y states it)" in rows(pictures)["Accuracy"]
+    assert (
+        "(what the outputs are is assumed; to state it: --task classify:scores=y)"
+        in rows(pictures)["Accuracy"]
+    )
     assert "(assumed" not in rows(pictures, "--task", "classify:scores=y")["Accuracy"]
 
 
 def test_statistics_say_what_their_images_were_taken_for(pictures: Path) -> None:
     """Whoever reads them gives no options of images any more."""
-    said = "x: NCHW rgb, stretched to 8x8 (assumed: --color, --resize or --letterbox state it)"
+    said = "x: NCHW rgb, stretched to 8x8 (assumed; to state it: --color, --resize or --letterbox)"
     made = run(pictures, "calibrate", "net.onnx", "--calib", "data", "--preset", "raw")
     assert made.code == 0, made.err
     flags = ("--no-engine", "--repair", "none", "--no-page")
@@ -166,6 +176,6 @@ def test_images_of_the_library_say_what_they_were_taken_for(pictures: Path) -> N
     )
     lines = result.report.to_dict()["calibration"]["data"]["lines"]
     assert (
-        "x: stretched to 8x8, 0 to 1 (assumed: --resize or --letterbox, --preset or --scale state it)"
+        "x: stretched to 8x8, 0 to 1 (assumed; to state it: --resize or --letterbox, --preset or --scale)"
         in lines
     )

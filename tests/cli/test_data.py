@@ -102,8 +102,8 @@ def test_what_the_model_was_fed_is_in_the_report(photos: Path, onnxq) -> None:
         (
             (),
             (
-                "x is fed NCHW rgb, stretched to 24x16, float32 from 0 to 1: pixel / 255 (assumed: --color, "
-                "--resize or --letterbox, --preset or --scale state it)",
+                "x is fed NCHW rgb, stretched to 24x16, float32 from 0 to 1: pixel / 255 (assumed; to state "
+                "it: --color, --resize or --letterbox, --preset or --scale)",
             ),
         ),
         (FLAGS, ("(pixel / 127.5 - [1, 0.5, 0.25]) / [0.5, 1, 2]", "center 24x16 cut out")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,13 @@ import onnx
 import onnx.parser
 import pytest
 
+import onnxq
+from onnxq.base.shown import cut
+from onnxq.cli.pages.check import check_page
+from onnxq.cli.pages.words import assumption_words
 from onnxq.graph.types import shape_text
+from onnxq.pipeline.checking import EngineTried
+from onnxq.rewrite.changes import Assumption
 from onnxq.targets import NAMES, load_target
 
 SKLEARN = """<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 1]>
@@ -82,3 +89,41 @@ def test_a_reason_is_told_once(tmp_path: Path, onnxq) -> None:
     ran = onnxq("sanitize", "net.onnx", "-o", "out.onnx", "--no-page")
     assert " ".join(ran.out.split()).count("nan_to_num is no operator of ONNX opset 17") == 1
     assert ran.out.count("has no importer for it") == 1
+
+
+@pytest.mark.parametrize(
+    ("warnings", "said"),
+    [((), "0 findings"), (("w",), "0 findings; the compiler gives 1 warning"), (("v", "w"), "2 warnings")],
+)
+def test_no_findings_are_not_said_above_a_warning_of_the_compiler(
+    tmp_path: Path, warnings: tuple[str, ...], said: str
+) -> None:
+    model = '<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) { y = Relu (x) }'
+    onnx.save(onnx.parser.parse_model(model), tmp_path / "net.onnx")
+    found = onnxq.check(tmp_path / "net.onnx", compile=False)
+    page = check_page(replace(found, engine=EngineTried(89, "compiled", "compiled", {}, warnings, {})))
+    assert page.lines[0].text.endswith(said)
+
+
+@pytest.mark.parametrize(
+    ("width", "text"),
+    [
+        (40, "a sentence of a size; and what follows"),
+        (30, "a sentence of a size ..."),
+        (20, "a sentence of a..."),
+    ],
+)
+def test_a_sentence_ends_where_a_part_of_it_does(width: int, text: str) -> None:
+    assert cut("a sentence of a size; and what follows", width) == text
+    assert len(text) <= width
+
+
+@pytest.mark.parametrize(
+    ("assumption", "said"),
+    [
+        (Assumption("--assume", "N", 1, "stated"), "N=1: as --assume states"),
+        (Assumption("proved", "N", 1, "Conv needs 4 dimensions"), "N=1: Conv needs 4 dimensions"),
+    ],
+)
+def test_what_is_stated_is_not_called_assumed(assumption: Assumption, said: str) -> None:
+    assert assumption_words(assumption) == said

@@ -163,7 +163,7 @@ def test_a_lone_array_is_said(here: Path, onnxq) -> None:
     np.savez("lone.npz", np.load("good.npz")["x"])
     ran, data = quantized(onnxq, "--calib", "lone.npz")
     assert data["notes"] == [
-        "'arr_0', the only array in a file, is fed to input 'x' (assumed: --input-name x=arr_0 states it)"
+        "'arr_0', the only array in a file, is fed to input 'x' (assumed; to state it: --input-name x=arr_0)"
     ]
     assert data["notes"][0] in ran.out
 

@@ -34,7 +34,7 @@ def test_a_lone_array_is_fed_to_the_only_input_whatever_its_name(tmp_path: Path)
     source = open_source(tmp_path / "d.npz", [X])
     assert np.array_equal(np.concatenate([s.feeds["x"] for s in source]), LEFT)
     assert source.notes == [
-        "'arr_0', the only array in a file, is fed to input 'x' (assumed: --input-name x=arr_0 states it)"
+        "'arr_0', the only array in a file, is fed to input 'x' (assumed; to state it: --input-name x=arr_0)"
     ]
 
 

@@ -387,8 +387,8 @@ class TestFeatures:
         source = opened(path, self.ROW)
         check(source, x=np.array([[1, 2, 3], [4, 5, -60]]))
         assert source.notes == [
-            f"{path}: 3 columns are the values of input 'x', in their order (assumed: one column 'x' with "
-            "all of them states it)"
+            f"{path}: 3 columns are the values of input 'x', in their order (assumed; to state it: one "
+            "column 'x' with all of them)"
         ]
 
     def test_columns_without_numbers_are_left_out(self, tmp_path: Path) -> None:

@@ -414,7 +414,7 @@ class TestDtypes:
         check_five(list(source))
         assert source.notes == [
             "input 'x' is float32, the data is uint8: converted without scaling its values "
-            "(assumed: data of float32 state them)"
+            "(assumed; to state it: data of float32)"
         ]
 
     def test_integer_widths_that_lose_nothing(self) -> None:
@@ -452,7 +452,7 @@ class TestLackingAxes:
                 np.testing.assert_array_equal(sample.feeds["x"], row.reshape(full))
             (line,) = source.lines
             stated = "x".join(map(str, ("N", *full[1:])))
-            assert f"with the axis of size 1 that they lack (assumed: data of {stated} state it)" in line
+            assert f"with the axis of size 1 that they lack (assumed; to state it: data of {stated})" in line
             assert source.notes == []
 
     @pytest.mark.parametrize("shape", [("N", 3, 2, 3), ("N", 1, 2, 4), ("N", 1, 1, 2, 3)])

@@ -287,9 +287,12 @@ def _(facts: Facts) -> None:
 @asked("Is my normalization wrong?", "verdict")
 def _(facts: Facts) -> None:
     right, wrong = facts.page.said_in("verdict"), facts.wrong.said_in("verdict")
-    assert "float32 from 0 to 1: pixel / 255 (assumed: --resize or --letterbox, --preset or --scale" in right
+    assert (
+        "float32 from 0 to 1: pixel / 255 (assumed; to state it: --resize or --letterbox, --preset or --scale"
+        in right
+    )
     assert "Doubts" not in right
-    assert "Doubts and notes input 'image': what the model kept of its training fits pixel / 255" in wrong
+    assert "Doubts and notes input 'image' is probably not prepared as in training: pixel / 255 fits" in wrong
 
 
 @asked("What do I do next?", "verdict")

@@ -354,7 +354,7 @@ PASTED = [
     ("WARNING:root:Please consider to run pre-processing before quantization. Refer to example: "
      "https://github.com/microsoft/onnxruntime-inference-examples", "onnxruntime-quantizer"),
     ('  File "symbolic_shape_infer.py", line 2062, in infer_shapes\n    raise Exception("Incomplete symbolic '
-     'shape inference")\nException: Incomplete symbolic shape inference', "onnxruntime-quantizer"),
+     'shape inference")\nException: Incomplete symbolic shape inference', "shape-inference"),
     ("[E:onnxruntime:, sequential_executor.cc:514 ExecuteKernel] Non-zero status code returned while running "
      "Reshape node. Name:'/attn/Slice_9_output_0_ReduceMax_Reshape' Status Message: "
      "/onnxruntime_src/reshape_helper.h:44 The input tensor cannot be reshaped to the requested shape.",
@@ -394,7 +394,7 @@ PASTED = [
     ('  File "exporter.py", line 780, in export_engine\n    with build(network, config) as engine, open(f) '
      'as '
      "t:\nAttributeError: __enter__", "no-engine"),
-    ("[HostToDeviceCopy]requires bool I/O but node can not be handled by Myelin.", "myelin"),
+    ("[HostToDeviceCopy]requires bool I/O but node can not be handled by Myelin.", "sizes-as-output"),
     ("[E] Cannot create DLA engine, 0 not available", "dla"),
     ("1: [nvdlaUtils.cpp::submit::198] Error Code 1: DLA (Failure to submit program to DLA engine.)", "dla"),
     ("[W] [TRT] TensorRT encountered issues when converting weights between types and that could affect "
@@ -455,7 +455,7 @@ PASTED = [
      "provider 'CUDAExecutionProvider' is not in available provider names.Available providers: "
      "'CPUExecutionProvider'", "no-provider"),
     ("(gst-plugin-scanner:12236): GStreamer-WARNING **: Failed to load plugin "
-     "'libnvdsgst_inferserver.so': libtritonserver.so: cannot open shared object file", "server"),
+     "'libnvdsgst_inferserver.so': libtritonserver.so: cannot open shared object file", "server-ended"),
     ("RuntimeError: [Error thrown at core/conversion/conversionctx/ConversionCtx.cpp:147] Building "
      "serialized network failed in TensorRT", "build-ended"),
     ('  File "calib.py", line 13\n    class C(trt.infer.EntropyCalibrator):\nAttributeError: \'module\' '
@@ -467,7 +467,7 @@ PASTED = [
      "no-engine"),
     ("CUDA failure: no error in file yoloPlugins.cpp at line 235", "cuda-library"),
     ("Potential unsafe merge between symbolic expressions: (floor(Min(64, d3)/2 + 1/2),floor(Min(64, d3)/2))",
-     "onnxruntime-quantizer"),
+     "shape-inference"),
     ("WARNING: TensorRT requires GPU export, automatically assigning device=0", "remark-of-the-builder"),
     # what of eighty lines of threads led nowhere, or elsewhere
     ("[W] Myelin graph with multiple dynamic values may have poor performance if they differ.",
@@ -483,13 +483,75 @@ PASTED = [
     ("FileNotFoundError: Could not find module 'D:\\models\\grid_sample_3d_plugin.dll' (or one of its "
      "dependencies). Try using the full path with constructor syntax.", "plugin-not-loaded"),
     ("failed to create trtis backend on model:centerface because tensor:input.1 input-dims is not correct",
-     "server"),
+     "server-configuration"),
     ("[E] [TRT] C:/source/rtExt/cuda/calibrator.cu (106) - Cuda Error in cuCalibrator::absTensorMax: 11 "
      "(invalid argument)", "calibration-gave-nothing"),
     ("Error Code 1: Myelin ([myelinGraphExecute] Called without resolved dynamic shapes.)", "no-shape-set"),
     ("[W] [TRT] setDefaultDeviceType was called but no layer in the network can run on DLA.", "dla"),
     ("ERROR: [TRT]: UffParser: Validator error: FirstDimTile_2: Unsupported operation _BatchTile_TRT",
      "old-parser"),
+    # of exporters, servers, boards and tools beside it, and of sizes
+    ("Error Code 4: Internal Error (past_len: optimization profile is missing values for shape input)",
+     "profile-of-values"),
+    ("[W] [TRT] Node: /neck/act/Relu cannot run in INT8 mode due to missing scale and zero point. This node "
+     "will not run on DLA.", "dla-int8"),
+    ("importDropout: UNSUPPORTED_NODE: Assertion failed: inputs.at(2).is_weights(): This Version of TensorRT "
+     "only supports the training_mode input as an initializer.", "runtime-training-mode"),
+    ("[6] Invalid Node - /topk/TopK\nThis version of TensorRT only supports input K as an initializer. Try "
+     "applying constant folding on the model using Polygraphy", "not-known-when-building"),
+    ("In function importSlice: [8] Assertion failed: (axes.allValuesKnown()) && \"This version of TensorRT "
+     "does not support dynamic axes.\"", "not-known-when-building"),
+    ("[E] ITensor::getDimensions: Error Code 4: API Usage Error (Error while computing output extent of node "
+     "/neck/Concat_3.)", "sizes-at-a-node"),
+    ("ScatterLayer in elements mode all inputs tensors rank must be same. Input 0 rank is 2, input 1 rank is "
+     "2, and input 2 rank is 1.", "sizes-at-a-node"),
+    ("[dot.cu::volume::79] Error Code 2: Internal Error (Assertion size <= "
+     "std::numeric_limits<int32_t>::max() failed. )", "too-many-elements"),
+    ("Error[3]: [layers.h::setPostPadding::667] Error Code 3: API Usage Error (Parameter check failed, "
+     "condition: (postPadding.nbDims == 2 && allDimsGtEq(postPadding, 0)))", "padding-of-a-layer"),
+    ("[ERROR] IBuilderConfig::setDeviceType: Error Code 3: API Usage Error (Parameter check failed, "
+     "condition: (layer) != nullptr. )", "no-argument"),
+    ("[F] [TRT] Assertion failed: params.c % params.cPerBlock == 0\n"
+     "/src/TensorRT/plugin/groupNormPlugin/groupNormKernel.cu:138\nAborting...", "plugin-formats"),
+    ("[builder.cpp::createCaskKernelLibraryImpl::157] Error Code 2: Internal Error (Assertion "
+     "validateCaskKLibSize(buffer.size) failed. )", "releases-that-differ"),
+    ("p2o.DequantizeLinear.12: only activation types allowed as input to this layer.",
+     "pairs-of-another-tool"),
+    ("IScatterLayer `input` and `updates` must have identical types. `input` type is Int64 and `updates` "
+     "type is Int32.", "types-that-differ"),
+    ("IExecutionContext::enqueueV3: Error Code 1: Myelin ([cask_fusion.cpp:exec:417] Platform (Cuda) error)",
+     "memory-access"),
+    ("Mismatched type for tensor __mye30106_shape, i64 vs. expected type:b.", "myelin"),
+    ("grid_sample_plugin.cpp:363:24: error: 'IPluginCreatorInterface' does not name a type\n  363 | extern "
+     "IPluginCreatorInterface* const* getCreators(int32_t& nbCreators)", "api-of-another-version"),
+    ('  File "/envs/a/torch/onnx/_internal/exporter/_core.py", line 599, in _handle\nValueError: too many '
+     "values to unpack", "exporter-ended"),
+    ("<class 'torch._dynamo.exc.UserError'>: Constraints violated (batch)! For more information, run with "
+     'TORCH_LOGS="+dynamic".', "exporter-sizes"),
+    ("RuntimeError: The serialized model is larger than the 2GiB limit imposed by the protobuf library.",
+     "beyond-2-gb"),
+    ("RuntimeError: /onnx/version_converter/BaseConverter.h:73: adapter_lookup: Assertion `false` failed: No "
+     "Adapter From Version $16 for Identity", "converter-of-opsets"),
+    ("Exception: Blockquant does not support ONNX export.", "model-optimizer"),
+    ("[modelopt][onnx] - WARNING - Model has no opset of its own", "quantizer-warning"),
+    ("Unexpected type in I/O tensor boxes, keep_io_types=True, original type: 1, converted type: 10",
+     "half-precision-tool"),
+    ("TypeError: Provided an unsupported data type as an input data type (support: bool, int32, long, half, "
+     "float), got: torch.float8_e4m3fn", "converter-of-a-framework"),
+    ("    onnx.helper.float32_to_bfloat16\nAttributeError: module 'onnx.helper' has no attribute "
+     "'float32_to_bfloat16'", "onnx-of-another-version"),
+    ("Failed to download or register the following EPs: NvTensorRTRTXExecutionProvider. Will try installing "
+     "again later.", "rtx-provider"),
+    ("Error in NvDsInferContextImpl::preparePreprocess() <nvdsinfer_context_impl.cpp:971> [UID = 1]: Infer "
+     "Context default input_layer is not a image[CHW]", "image-of-a-server"),
+    ("NvDsInferContextImpl::parseBoundingBox() [UID = 1]: Could not find output coverage layer for parsing "
+     "objects", "server-configuration"),
+    ("failed to load 'net' version 1: Invalid argument: unable to find backend library for backend "
+     "'onnxruntime', try specifying runtime on the model configuration.", "backend-of-a-server"),
+    ("ERROR: infer_trtis_server.cpp:994 Triton: failed to create repo server, err_msg:failed to stat file "
+     "/models", "model-repository"),
+    ("NvRmMemInitNvmap failed with No such file or directory\n356: Memory Manager Not supported",
+     "jetson-container"),
 ]  # fmt: skip
 
 UNRELATED = [
@@ -542,6 +604,11 @@ UNRELATED = [
     "torch._dynamo.exc.Unsupported: call_function BuiltinVariable(str)",
     "FileNotFoundError: Failed to open file: config.yaml",
     "RuntimeError: shape '[-1, -1]' is invalid for input of size 6",
+    "ConstraintViolation: duplicate key value violates unique constraint",
+    "nvidia-smi: command not found",
+    "stat: cannot stat file '/models'",
+    "AssertionError: the torch module has no attribute export",
+    "git: failed to create repository",
 ]
 
 
@@ -588,6 +655,46 @@ def test_what_says_little_comes_behind_what_says_more() -> None:
     log = "\n".join(message for message, name in PASTED if name in ("build-ended", "no-kernel"))
     assert names(log)[0] == "no-kernel"
     assert "build-ended" not in names(log)
+
+
+def test_of_several_lines_the_first_error_that_says_something_is_the_cause() -> None:
+    log = (
+        "[05/20/2025-22:23:29] [W] [TRT] One or more weights outside the range of INT32 was clamped\n"
+        "[05/20/2025-22:23:29] [E] Error[4]: (Error while computing output extent of node /m/Concat_14.)\n"
+        "[05/20/2025-22:23:29] [E] [TRT] ModelImporter.cpp:1012: While parsing node number 3 [Relu -> "
+        '"/m/Relu_output_0"]:\n[05/20/2025-22:23:29] [E] [TRT] Networks with FP8 Q/DQ layers require '
+        "hardware with FP8 support.\n[05/20/2025-22:23:30] [E] Engine could not be created from network"
+    )
+    assert names(log)[:2] == ["sizes-at-a-node", "format-of-gpu"]
+    assert not {"parsing", "build-ended", "integer_activations"} & {*names(log)}
+
+
+def test_a_warning_is_not_the_cause_of_an_error_that_says_little() -> None:
+    log = (
+        "[W] [TRT] onnx2trt_utils.cpp:374: Your ONNX model has been generated with INT64 weights\n"
+        '[E] [TRT] ModelImporter.cpp:768: While parsing node number 93 [Pad -> "/Pad_output_0"]:\n'
+        "[E] Failed to parse onnx file"
+    )
+    assert names(log)[0] == "parsing"
+
+
+def test_the_node_at_which_the_parser_stopped_comes_behind_what_it_says_of_it() -> None:
+    log = (
+        "ModelImporter.cpp:195 In function parseGraph:\n[6] Invalid Node - /Where\n"
+        "[graphShapeAnalyzer.cpp::check::1503] Error Code 2: Internal Error (Assertion !isPartialWork.)"
+    )
+    assert names(log) == ["builder-fault", "parsing"]
+
+
+@pytest.mark.parametrize(
+    ("op", "said"), [("MyOwnOp", "MyOwnOp is no operator of ONNX"), ("Slice", "this Slice")]
+)
+def test_what_parsers_say_of_any_node_names_the_operator(op: str, said: str) -> None:
+    found = known_of(
+        f"In node 5 with name: /s and operator: {op} (parseNode): INVALID_NODE: axes", RULES, TARGETS
+    )
+    (told,) = (match.summary for match in found if match.kind == "advice")
+    assert said in told
 
 
 @pytest.mark.parametrize("op", ["QuantizeLinear", "DequantizeLinear"])

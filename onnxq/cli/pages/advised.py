@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onnxq.cli.pages.answer import answer_lines
 from onnxq.cli.pages.words import counted
-from onnxq.cli.screen import Page, shorten
+from onnxq.cli.screen import Page, cut, shorten
 from onnxq.documents.advised import Advised, Attempt
 
 _FEW = 4
@@ -27,7 +27,7 @@ def advised_page(found: Advised) -> Page:
         if tried.error:
             page.entry(f"{shorten(tried.why, 60)}: {shorten(tried.error, 160)}", style="yellow")
     for place, one in enumerate(found.untried[:_FEW]):
-        page.section("" if place else "Not tried", f"{shorten(one.why, 160)} ({one.because})")
+        page.section("" if place else "Not tried", f"{cut(one.why, 200)} ({one.because})")
         if one.command:
             page.code(one.command)
     page.section("Again", "this makes the same file:")

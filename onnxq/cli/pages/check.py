@@ -39,7 +39,9 @@ def check_page(document: Checks, report: Path | None = None, choice: ChoiceFlags
     counts = tally(finding.severity for finding in findings)
     each = ", ".join(counted(counts[name], name) for name in SEVERITIES if name in counts)
     of = f" ({each})" if each else ""
-    page.head(f"{document.model}  ({document.target}): {counted(len(findings), 'finding')}{of}")
+    warnings = len(document.engine.warnings) if document.engine is not None else 0
+    warns = f"; the compiler gives {counted(warnings, 'warning')}" if warnings else ""
+    page.head(f"{document.model}  ({document.target}): {counted(len(findings), 'finding')}{of}{warns}")
     settings_section(page, document.config)
     shown = [one for one in findings if choice.wants(filter(None, (one.node, one.tensor)), one.op)]
     if len(shown) < len(findings):

@@ -19,7 +19,7 @@ from onnxq.cli.pages.settings import settings_section
 from onnxq.cli.pages.size import size_section
 from onnxq.cli.pages.task import task_section
 from onnxq.cli.pages.verdict import verdict_section
-from onnxq.cli.pages.words import FEW, size_text, target_words
+from onnxq.cli.pages.words import FEW, assumption_words, size_text, target_words
 from onnxq.cli.screen import Page, shorten
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ def end_screen(report: Report, *, estimated: bool = False) -> Page:
     if plan and calibration:
         plan_section(page, report, plan, calibration)
     _unsupported(page, [one for one in report.unsupported if not _is_told(one, advice)])
-    for assumed in report.assumptions:
-        page.section("Assumed", f"{assumed.flag} {assumed.name}={assumed.value}: {assumed.why}")
+    for assumption in report.assumptions:
+        page.section("Assumed", assumption_words(assumption))
     for change in report.interface_changes:
         page.section("Interface", f"{change.tensor}: {change.was} -> {change.now}", "yellow")
     for product in report.exact_products[:1]:

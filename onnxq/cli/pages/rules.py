@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from onnxq.cli.pages.words import counted
 from onnxq.cli.screen import Page
+from onnxq.rule.messages import BY_OPERATOR
 from onnxq.rule.page import STAGES
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ def message_page(matches: Sequence[Match]) -> Page:
         page.head(match.name)
         if match.quoted:
             page.code(match.quoted)
-        page.section("Repair" if match.kind == "rule" else "Advice", match.summary)
+        sure = match.quoted or match.score >= BY_OPERATOR
+        page.section("Advice" if match.kind == "advice" else "Repair" if sure else "Perhaps", match.summary)
         if match.kind == "rule":
             page.section("More", f"onnxq rules explain {match.name}")
     return page

@@ -9,10 +9,11 @@ from onnxq.advice.advise import advise
 from onnxq.advice.worth import worth_of
 from onnxq.analysis.reports import number, part_of
 from onnxq.analysis.sizes import share_words, sizes_words
+from onnxq.base.assumed import assumed
 from onnxq.cli.pages.answer import answer_lines
 from onnxq.cli.pages.changes import accepted_text
 from onnxq.cli.pages.goal import gate_text, scores_section
-from onnxq.cli.pages.words import counted, decibels, size_text, target_words, within
+from onnxq.cli.pages.words import assumption_words, counted, decibels, size_text, target_words, within
 from onnxq.cli.screen import Page, cut, shorten
 from onnxq.data.fed import fed_lines
 from onnxq.documents.advice import Advice
@@ -132,8 +133,9 @@ def _accuracy(report: Report) -> Iterator[str]:
     task, about = part_of(TaskPart, report.task), part_of(AboutMeanPart, report.about_mean)
     for one in task.figures[:1]:
         if one.percent is not None:
-            assumed = "" if task.stated else f" (assumed: --task {shorten(task.layout, _WIDE)} states it)"
-            yield f"{one.name} {one.percent:.1f} %{within(one.interval)}{assumed}"
+            flag = f"--task {shorten(task.layout, _WIDE)}"
+            read = "" if task.stated else f" {assumed(flag, 'what the outputs are is')}"
+            yield f"{one.name} {one.percent:.1f} %{within(one.interval)}{read}"
     for by in () if task.labels is None else task.labels.figures[:1]:
         yield by.said
     if about.worst_output is not None:
@@ -157,7 +159,7 @@ def _careful(page: Page, report: Report, advice: Advice) -> None:
     lines = [one.said for one in advice.findings if one.weight == "told" and one.said not in advice.cause]
     if report.runtime.original is not None:
         lines.append(f"onnxruntime does not take the original: {report.runtime.original}")
-    lines += [f"{one.flag} {one.name}={one.value}, assumed: {one.why}" for one in report.assumptions]
+    lines += [f"right only where {assumption_words(one)}" for one in report.assumptions]
     lines += [f"{one.tensor}: {one.was} -> {one.now}" for one in report.interface_changes]
     lines += [
         f"TF32 off (--noTF32): {shorten(one.tensor)}: {one.because}" for one in report.exact_products[:1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from onnxq.base.assumed import assumed
 from onnxq.cli.pages.words import counted
 from onnxq.cli.screen import Page, shorten
 
@@ -39,6 +40,4 @@ def task_section(page: Page, task: TaskPart | None) -> None:
             style="" if labels.samples else "yellow",
         )
     if not task.stated:
-        page.entry(
-            f"read off the graph: {task.why} (assumed: --task {shorten(task.layout, _WIDE)} states it)"
-        )
+        page.entry(f"read off the graph: {task.why} {assumed(f'--task {shorten(task.layout, _WIDE)}')}")

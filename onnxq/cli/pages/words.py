@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from onnxq.advice.asked import given
 from onnxq.base import shown
+from onnxq.base.assumed import assumed
 from onnxq.base.escapes import visible
 from onnxq.cli.screen import shorten
 from onnxq.documents.report import Report
+from onnxq.rewrite.changes import Assumption
 
 FEW = 4
 
@@ -20,7 +22,13 @@ size_text, tally = shown.size, shown.tally
 def target_words(report: Report) -> str:
     """What a file is made for; with what states it where neither a flag nor a settings file may have."""
     asked = report.asked and not given(report, "--target") and report.config is None
-    return f"{report.target} (assumed: --target states it)" if asked else report.target
+    return f"{report.target} {assumed('--target')}" if asked else report.target
+
+
+def assumption_words(one: Assumption) -> str:
+    """What changes rely on: a size or a value, with the flag that states it, or what proves it."""
+    because = f"as {one.flag} states" if one.why == "stated" else one.why
+    return f"{one.name}={one.value}: {because}"
 
 
 def listed(counts: Mapping[str, int]) -> str:
