@@ -116,7 +116,7 @@ hostile: $(STAMP) ## models, data and command lines that nobody means, each with
 same-bytes: $(STAMP) ## hashes of what six models become, in four minutes (BEFORE=FILE: what differs from those)
 	$(PY) -m benchmarks.same_bytes --quick $(if $(BEFORE),--against $(BEFORE))
 
-counts: $(STAMP) ## how much of the package is in more than one shape
+counts: $(STAMP) ## how large the package is, and how much of it is in more than one shape
 	$(PY) -m benchmarks.counts
 
 page-shots: $(BROWSER) ## pictures of the page and the screen, and times of the page, in the system's Chromium

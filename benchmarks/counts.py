@@ -10,10 +10,13 @@ import argparse
 import ast
 import io
 import json
+import os
+import re
+import subprocess
 import sys
 import tokenize
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,6 +27,17 @@ LONG, MANY = 60, 8  # lines of a function, and its parameters, that are not coun
 REPORT_ROOM = ("documents/", "emit/", "base/json_file.py", "base/plain.py", "base/typed.py")
 PAIR_ROOM = ("graph/pairs.py", "quant/insert.py")
 FORMAT_ROOM = ("formats/",)
+
+
+WORDS_ROOM = ("report/", "options/")
+
+SENTENCE = 4  # words
+_WORD = re.compile(r"(?<![\w-])[A-Za-z][a-z']*(?![\w-])")
+_ERRORS = ("Error", "Fault", "unknown_name")
+_FIELDS_OF_WORDS = {
+    "advice", "because", "caution", "consequence", "hint", "message", "note", "notes", "reason", "said",
+    "says", "sentence", "summary", "text", "why", "words",
+}  # fmt: skip
 
 
 def _keys(path: str, what: str, *keys: str) -> dict[str, str]:
@@ -253,8 +267,101 @@ def _functions(parsed: Sequence[File]) -> Iterator[tuple[File, ast.FunctionDef |
                 yield file, node
 
 
+def entered_lines(parsed: Sequence[File], entered: frozenset[tuple[str, int]]) -> Iterator[Place]:
+    """Lines of the functions that a default run enters: what one reads to follow it.
+
+    Args:
+        parsed: the files.
+        entered: path and first line of what was entered.
+    """
+    lines = set[Place]()
+    for file, node in _functions(parsed):
+        if (file.path, min([node.lineno, *(one.lineno for one in node.decorator_list)])) in entered:
+            lines |= {Place(file.path, line, "") for line in range(node.lineno, (node.end_lineno or 0) + 1)}
+    yield from lines
+
+
+def sentences(parsed: Sequence[File]) -> Iterator[Place]:
+    """Texts of four words and more outside the rooms that word things, but what errors say, and patterns."""
+    for file in _outside(parsed, WORDS_ROOM):
+        told = {
+            id(inner)
+            for node in ast.walk(file.tree)
+            if (isinstance(node, ast.Call) and ast.unparse(node.func).endswith(_ERRORS))
+            or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+            for inner in ast.walk(node)
+        }
+        parts = {
+            id(one) for node in ast.walk(file.tree) if isinstance(node, ast.JoinedStr) for one in node.values
+        }
+        for node in ast.walk(file.tree):
+            if id(node) in told or id(node) in parts:
+                continue
+            text = _text(node)
+            if len(_WORD.findall(text)) >= SENTENCE and "\\" not in text and "(?" not in text:
+                yield Place(file.path, node.lineno, text)  # type: ignore[attr-defined]
+
+
+def _text(node: ast.AST) -> str:
+    """What a literal says, without what is put in."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=values):
+            return "".join(map(_text, values))
+    return ""
+
+
+def classes_with_sentences(parsed: Sequence[File]) -> Iterator[Place]:
+    """Classes that have a field of words for users."""
+    for file in _outside(parsed, WORDS_ROOM):
+        for node in ast.walk(file.tree):
+            fields = node.body if isinstance(node, ast.ClassDef) else ()
+            named = [one.target for one in fields if isinstance(one, ast.AnnAssign)]
+            if any(isinstance(name, ast.Name) and name.id in _FIELDS_OF_WORDS for name in named):
+                yield Place(file.path, node.lineno, node.name)  # type: ignore[attr-defined]
+
+
+def late_fields(parsed: Sequence[File]) -> Iterator[Place]:
+    """Fields that methods beside `__init__` assign, each once: what changes in an object."""
+    for file in parsed:
+        for cls in ast.walk(file.tree):
+            if not isinstance(cls, ast.ClassDef):
+                continue
+            methods = [one for one in cls.body if isinstance(one, _FUNCTIONS)]
+            stored = {
+                node.attr: node.lineno
+                for method in methods
+                if method.name not in ("__init__", "__post_init__")
+                for node in ast.walk(method)
+                if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+                if ast.unparse(node.value) == "self"
+            }
+            yield from (Place(file.path, line, f"{cls.name}.{name}") for name, line in stored.items())
+
+
+def modules(parsed: Sequence[File]) -> Iterator[Place]:
+    """The files."""
+    yield from (Place(file.path, 1, "") for file in parsed)
+
+
 def _outside(parsed: Sequence[File], room: tuple[str, ...]) -> list[File]:
     return [file for file in parsed if not file.path.startswith(room)]
+
+
+def entered(tree: Path) -> frozenset[tuple[str, int]]:
+    """What a default run of a checkout enters: path below its package, and line. It takes seconds.
+
+    Raises:
+        subprocess.CalledProcessError: it does not end well.
+    """
+    script = Path(__file__).with_name("entered.py")
+    environment = {**os.environ, "PYTHONPATH": str(tree)}
+    done = subprocess.run(
+        [sys.executable, "-P", script], capture_output=True, text=True, check=True, env=environment
+    )
+    places = (line.rsplit(" ", 1) for line in done.stdout.splitlines() if line.startswith("onnxq/"))
+    return frozenset((path.removeprefix("onnxq/"), int(line)) for path, line in places)
 
 
 # --- printing -------------------------------------------------------------------------------------
@@ -263,17 +370,29 @@ def _outside(parsed: Sequence[File], room: tuple[str, ...]) -> list[File]:
 def counted(tree: Path) -> dict[str, list[Place]]:
     """The places of each count, by its name."""
     parsed, fields = files(tree), document_fields(tree)
-    counts: dict[str, Callable[[Sequence[File]], Iterator[Place]]] = {
+    counts: dict[str, Count] = {
         "reads": lambda parsed: string_reads(parsed, fields),
-        "pairs": pair_readers,
-        "setters": carrier_setters,
-        "int8": int8_grid,
-        "long": long_functions,
-        "arguments": many_arguments,
-        "lines": logical_lines,
+        **STATIC,
+        "entered": lambda parsed: entered_lines(parsed, entered(tree)),
     }
     return {name: sorted(count(parsed)) for name, count in counts.items()}
 
+
+Count = Callable[[Sequence[File]], Iterator[Place]]
+
+STATIC: Mapping[str, Count] = {
+    "pairs": pair_readers,
+    "setters": carrier_setters,
+    "int8": int8_grid,
+    "long": long_functions,
+    "arguments": many_arguments,
+    "lines": logical_lines,
+    "files": modules,
+    "sentences": sentences,
+    "worded": classes_with_sentences,
+    "late": late_fields,
+}
+"""The counts that take nothing but the files."""
 
 TITLES = {
     "reads": "string reads of documents outside their room",
@@ -283,6 +402,11 @@ TITLES = {
     "long": f"functions over {LONG} lines",
     "arguments": f"functions with over {MANY} arguments",
     "lines": "logical lines",
+    "files": "files",
+    "sentences": f"sentences of {SENTENCE} words and more",
+    "worded": "classes that hold a sentence",
+    "late": "fields assigned outside __init__",
+    "entered": "lines of functions that a default run enters",
 }
 
 

@@ -115,14 +115,68 @@ def test_the_package_is_counted(capsys: pytest.CaptureFixture[str], monkeypatch:
     (tmp_path / "docs/schemas").mkdir(parents=True)
     schema = {"$defs": {"Run": {"properties": {"plan": {}}}}}
     (tmp_path / "docs/schemas/report.schema.json").write_text(json.dumps(schema), "utf-8")
+    monkeypatch.setattr(counts, "entered", lambda tree: frozenset())
     monkeypatch.setattr("sys.argv", ["counts", "--tree", str(tmp_path), "--json"])
     assert counts.main() == 0
     said = json.loads(capsys.readouterr().out)
     assert said["reads"] == {"places": 1, "files": 1, "parts": {"(root)": 1}}
     assert {name: row["places"] for name, row in said.items()} == dict.fromkeys(counts.TITLES, 0) | {
-        "reads": 1, "lines": 1,
+        "reads": 1, "lines": 1, "files": 1,
     }  # fmt: skip
     assert counts.package("cli/pages/model.py") == "cli/pages"
     monkeypatch.setattr("sys.argv", ["counts", "--tree", str(tmp_path), "--places", "reads"])
     assert counts.main() == 0
     assert capsys.readouterr().out == "onnxq/__init__.py:1: report['plan']\n"
+
+
+def test_sentences() -> None:
+    text = """
+        '''What this file is about, in words.'''
+        WHY = "nothing is said of this", f"the {layer} is left in float", "three short words"
+        PATTERN = r"\\bno importer registered for op", "(?i)of no other word here"
+        def f():
+            '''What this does, in words.'''
+            raise UserError(f"there is no {name} in this file", hint="give a name that is there")
+    """
+    said = found(counts.sentences(parsed(text)))
+    assert said == ["nothing is said of this", "the  is left in float"]
+    assert not found(counts.sentences(parsed(text, "report/planted.py")))
+
+
+def test_classes_that_hold_a_sentence() -> None:
+    text = """
+        class Fact:
+            code: str
+            value: float
+        class Reason:
+            code: str
+            why: str
+    """
+    assert found(counts.classes_with_sentences(parsed(text))) == ["Reason"]
+
+
+def test_fields_that_are_assigned_late() -> None:
+    text = """
+        class Search:
+            def __init__(self):
+                self.best = self.tried = 0
+            def run(self):
+                self.best, self._done[0], other.found = 1, 2, 3
+                self.best += 1
+                self.left: int = 4
+    """
+    assert sorted(found(counts.late_fields(parsed(text)))) == ["Search.best", "Search.left"]
+
+
+def test_lines_of_what_is_entered() -> None:
+    text = """
+        @decorated
+        def entered():
+            def inner():
+                return 1
+            return inner
+        def other():
+            return 2
+    """
+    lines = counts.entered_lines(parsed(text), frozenset({("pipeline/planted.py", 2)}))
+    assert sorted(place.line for place in lines) == [3, 4, 5, 6]
