@@ -17,6 +17,9 @@ from onnxq.run import trt
 CACHE = """<ir_version: 10, opset_import: ["" : 24]>
     g (float[2, 3, 8, 4] c, float[2, 3, 3, 4] r, int64[2] at) => (float[2, 3, 8, 4] y) {
         t = TensorScatter <mode = "circular"> (c, r, at)  y = Neg (t) }"""
+ROWS = """<ir_version: 10, opset_import: ["" : 24]>
+    g (float[2, 8, 12] c, float[2, 3, 12] r, int64[2] at) => (float[2, 8, 12] y) {
+        t = TensorScatter <axis = 1> (c, r, at)  y = Neg (t) }"""
 BITS = """<ir_version: 12, opset_import: ["" : 26]>
     g (uint8[2, 4] x) => (int32[2, 4] y) { a = BitCast <to = 3> (x)  y = Cast <to = 6> (a) }"""
 
@@ -51,6 +54,24 @@ def test_a_circular_cache_is_written_as_it_is_defined() -> None:
         assert want.tobytes() == got.tobytes()
 
 
+def test_a_cache_that_is_no_input_or_of_three_dimensions_is_written_and_compiles(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(ROWS)
+    made = onnxq.sanitize(model).model
+    assert not any(node.op_type == "TensorScatter" for node in made.graph.node)
+    dice = np.random.default_rng(0)
+    feeds = {
+        name: dice.standard_normal(shape).astype(np.float32)
+        for name, shape in (("c", (2, 8, 12)), ("r", (2, 3, 12)))
+    }
+    want, got = (
+        onnx.reference.ReferenceEvaluator(one).run(None, feeds | {"at": np.array([0, 5])})[0]
+        for one in (model, made)
+    )
+    assert want.tobytes() == got.tobytes()
+    onnx.save(made, tmp_path / "m.onnx")
+    assert trt.installed() is None or trt.compile_engine(tmp_path / "m.onnx").status == "compiled"
+
+
 def test_bits_of_integers_are_read_as_another_type() -> None:
     made = onnxq.sanitize(onnx.parser.parse_model(BITS)).model
     assert not any(node.op_type == "BitCast" for node in made.graph.node)
@@ -59,7 +80,7 @@ def test_bits_of_integers_are_read_as_another_type() -> None:
     assert np.array_equal(got, x.view(np.int8).astype(np.int32))
 
 
-@pytest.mark.parametrize("model", [CACHE, BITS, HALVES])
+@pytest.mark.parametrize("model", [CACHE, ROWS, BITS, HALVES])
 def test_the_check_says_that_it_is_repaired(model: str, tmp_path: Path) -> None:
     onnx.save(onnx.parser.parse_model(model), tmp_path / "m.onnx")
     checks = onnxq.check(tmp_path / "m.onnx", compile=False)
