@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from onnxq.checks import Said, Subject, check
 from onnxq.checks.each._activations import pairs_of_activations
 from onnxq.checks.engine import only_rounds
+from onnxq.formats import INT8
 from onnxq.graph.pairs import outputs_of
 
 
@@ -14,7 +15,7 @@ from onnxq.graph.pairs import outputs_of
 def quantized_outputs(subject: Subject) -> Iterator[Said]:
     """Outputs of the model that are quantized and dequantized at last."""
     for pair in pairs_of_activations(subject):
-        node, codes = pair.node, "int8" if pair.format is None else pair.format.name
+        node, codes = pair.node, (pair.format or INT8).name
         for output in outputs_of(node.outputs[0]):
             yield Said(
                 node.name, node.op, f"output {output.name!r} is rounded to {codes}",
