@@ -68,10 +68,10 @@ def _joined(node: Node, sequence: Tensor) -> Value:
     if not found:
         raise Skip("the sequence is empty")
     if is_new:
-        rank = node.outputs[0].rank if found[0].rank is None else found[0].rank + 1
-        if rank is None:
+        joined = node.outputs[0].rank if found[0].rank is None else found[0].rank + 1
+        if joined is None:
             raise Skip("the rank of its tensors is not known")
-        axis %= rank
+        axis %= joined
         found = [unsqueezed(node, value, [axis]) for value in found]
     return found[0] if len(found) == 1 else op.Concat(*found, axis=axis)
 
