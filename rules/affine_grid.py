@@ -99,6 +99,7 @@ EXAMPLES = [
                                          y = Add (_7, _9)""",
     ),
     Fires(_net("1, 2, 3", "1, 1, 4, 3", "align_corners = 1"), gone="AffineGrid"),
+    Fires(_net("3, 2, 3", "3, 3, 4, 7", "align_corners = 1"), gone="AffineGrid"),
     Fires(_net("2, 3, 4", "2, 1, 2, 3, 2"), gone="AffineGrid"),
     Fires(_COMPUTED.replace("CORNERS", "0"), gone="AffineGrid"),
     Fires(_COMPUTED.replace("CORNERS", "1"), gone="AffineGrid"),

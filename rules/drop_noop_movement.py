@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from onnxq.rule import Fires, Node, Skips, Value, constant, required, rule
+from onnxq.rule import Fires, Node, Skips, Value, constant, known_elements, required, rule
 
 
 @rule(
@@ -41,7 +41,14 @@ def _moves_nothing(node: Node, shape: Sequence[object]) -> bool:
         pads = node.attr("pads") if node.opset < 11 else constant(node.inputs[1])
         return pads is not None and not any(list(pads))
     # the rest keep the data where they keep the shape, symbols included
-    return None not in shape and shape == node.outputs[0].shape and _is_plain(node)
+    return None not in shape and shape == node.outputs[0].shape and _is_plain(node) and _fits(node, shape)
+
+
+def _fits(node: Node, shape: Sequence[object]) -> bool:
+    """Whether an Expand runs: the shape that a file states of its output may be another one's."""
+    sizes = known_elements(required(node, 2)[1]) if node.op == "Expand" else None
+    pairs = zip(reversed(shape), [] if sizes is None else sizes[::-1], strict=False)
+    return not any(isinstance(to, int) and isinstance(dim, int) and to not in (1, dim) for dim, to in pairs)
 
 
 def _is_plain(node: Node) -> bool:
@@ -55,7 +62,13 @@ def _is_plain(node: Node) -> bool:
     return values is not None and bool((values > 0).all())
 
 
+_EXPAND = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[N, 8, 1] x) => (float[N, 8, 1] y) <int64[1] b = {0}, int64[1] e = {1}, int64[2] d = {%s}, float[N, 8, 1] a> {
+        s = Shape (x)  n = Slice (s, b, e)  t = Concat <axis = 0> (n, d)  a = Expand (x, t)  y = Neg (a) }"""
+
 EXAMPLES = [
+    Fires(_EXPAND % "8, 1", becomes="y = Neg (x)"),
+    Skips(_EXPAND % "7, 1"),
     Fires(
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[2, 3] x) => (float[2, 3] y) <int64[2] s = {2, 3}, int64[4] p = {0, 0, 0, 0}> {

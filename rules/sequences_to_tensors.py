@@ -68,9 +68,10 @@ def _joined(node: Node, sequence: Tensor) -> Value:
     if not found:
         raise Skip("the sequence is empty")
     if is_new:
-        if found[0].rank is None:
+        joined = node.outputs[0].rank if found[0].rank is None else found[0].rank + 1
+        if joined is None:
             raise Skip("the rank of its tensors is not known")
-        axis %= found[0].rank + 1
+        axis %= joined
         found = [unsqueezed(node, value, [axis]) for value in found]
     return found[0] if len(found) == 1 else op.Concat(*found, axis=axis)
 
@@ -195,6 +196,17 @@ EXAMPLES = [
             17,
         ),
         becomes="y: float32[2, 6]; _1 = Sub (a, a); _2 = Sub (b, a); y = Concat <axis = 1> (_1, _2)",
+    ),
+    Fires(
+        _net(
+            """s = SequenceConstruct (a, b)
+        t = SequenceMap (s) <body = f (float[2, 3] p) => (float[2, 3] q) { q = com.microsoft.QuickGelu (p) }>
+        y = ConcatFromSequence <axis = -1, new_axis = 1> (t)""",
+            17,
+        )
+        .replace(": 17]", ': 17, "com.microsoft" : 1]')
+        .replace("(y)", "(float[2, 3, 2] y)"),
+        gone="SequenceMap",
     ),
     Fires(
         _net("s = SplitToSequence <axis = 1> (x, two)  y = ConcatFromSequence <axis = 0> (s)"),

@@ -71,7 +71,7 @@ def test_every_feature_that_a_table_lacks_is_one_that_a_rule_or_the_report_knows
         "scatter-nd-reduction",
         "scatter-elements-reduction",
         "grid-sample-modes",
-        "circular-tensor-scatter",
+        "tensor-scatter-forms",
     }
 
 

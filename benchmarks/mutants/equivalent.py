@@ -10,7 +10,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "not more and node.op in COMPUTED and (not node.domain) and (str(out... -> "
         "node.op in COMPUTED and (not node.domain) and (str(out.dtype) in TY...",
     ): "none of these operators has several outputs",
-    ("circular_tensor_scatter", "3 -> 4"): "an operand more is not looked at",
+    ("scatter_into_cache", "3 -> 4"): "an operand more is not looked at",
     ("deconv3d_symmetric", "3 -> 4 #6"): "an axis more is not looked at, and all have the same number",
     ("deconv3d_symmetric", "1 -> 2 #15"): "numpy takes any negative size of a reshape as the one to find",
     ("unfuse_qlinear_matmul", "1 -> 2 #9"): "numpy takes any negative size of a reshape as the one to find",

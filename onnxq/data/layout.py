@@ -270,6 +270,8 @@ def _cast(array: np.ndarray, spec: InputSpec, where: str, note: Callable[[str], 
         return array
     if want.kind == "O" and have.kind in "US":
         return array.astype(object)
+    if have.kind == want.kind == "V" and have.itemsize == want.itemsize and have.names is None:
+        return array.view(want)  # as numpy's files hold bfloat16: without its name
     from_float, to_float = is_real(have), is_real(want)
     if to_float and (from_float or have.kind in "iub"):
         if not from_float:

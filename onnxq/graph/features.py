@@ -127,8 +127,18 @@ def _reduction(node: Node) -> str:
     return f"reduction={reduction}" if reduction != "none" else ""
 
 
-def _circular(node: Node) -> str:
-    return "mode=circular" if node.attr("mode") == "circular" else ""
+def _cache(node: Node) -> str:
+    cache = node.operands(1)[0]
+    rank = cache.rank if cache is not None else None
+    if node.attr("mode") == "circular":
+        return "mode=circular"
+    if cache is None or rank is None:
+        return ""
+    if rank != 4 or node.attr("axis", -2) not in (2, -2):
+        return f"axis={node.attr('axis', -2)} of {rank} dimensions"
+    if not cache.is_input or not node.outputs[0].is_output:
+        return "a cache that is no input of the model, or no output behind it"
+    return ""
 
 
 def _scales_input(node: Node) -> str:
@@ -199,7 +209,7 @@ _CHECKS: dict[str, dict[str, Callable[[Node], str]]] = {
     "ScatterND": {"scatter-nd-reduction": _reduction},
     "QuantizeLinear": {"runtime-zero-point": _ZERO},
     "Squeeze": {"runtime-axes": _AXES},
-    "TensorScatter": {"circular-tensor-scatter": _circular},
+    "TensorScatter": {"tensor-scatter-forms": _cache},
     "TopK": {"runtime-topk-k": _runtime(1, "K")},
     "Unsqueeze": {"runtime-axes": _AXES},
     **{f"Reduce{kind}": {"runtime-axes": _AXES} for kind in _REDUCTIONS},

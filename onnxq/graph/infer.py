@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import onnx_graphsurgeon as gs
 from onnxq.base.memory_bound import memory_bound
 from onnxq.graph.free_name import free_name
 from onnxq.graph.load import graphs
-from onnxq.graph.source import constant_value
+from onnxq.graph.source import constant_value, copy_model
 from onnxq.graph.types import Dim, Shape, dtype_of, elem_type_of, set_shape, shape_of
 from onnxq.graph.wiring import bodies
 
@@ -83,12 +83,27 @@ _VALUES_BYTES = 1 << 30
 """What inference may take for values that it follows: a last resort, as protobuf may crash at it."""
 
 
-def infer(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelProto:
+def infer(model: onnx.ModelProto, *, strict: bool = False, fits: bool = False) -> onnx.ModelProto:
     """ONNX's inference, with values where they are few: it holds a value for each element of long vectors.
+
+    Args:
+        model: the model.
+        strict: whether what inference cannot tell is an error.
+        fits: whether it is known that no size of the model is negative.
 
     Raises:
         Exception: of several classes, where inference does not take the model.
     """
+    if any(_negative(graph) for graph in graphs(model.graph)):
+        model = copy_model(model)
+        for dim in (dim for graph in graphs(model.graph) for dim in _negative(graph)):
+            dim.ClearField("dim_value")
+    for _ in () if fits else _each_with_slices_before(model):
+        _refuse_negative(_inferred(model, strict=strict).graph)
+    return _inferred(model, strict=strict)
+
+
+def _inferred(model: onnx.ModelProto, *, strict: bool) -> onnx.ModelProto:
     if not follows_few(model):
         return onnx.shape_inference.infer_shapes(model, strict_mode=strict)
     if _has_large_numbers(model):
@@ -98,6 +113,75 @@ def infer(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelProto:
     with contextlib.suppress(MemoryError), memory_bound(_VALUES_BYTES + 8 * model.ByteSize()):
         return onnx.shape_inference.infer_shapes(model, strict_mode=strict, data_prop=True)
     return onnx.shape_inference.infer_shapes(model, strict_mode=strict)
+
+
+# -- negative sizes: at a Slice of one, inference ends the process ---------------------------------
+
+_SHRINKING = (
+    "Conv",
+    "ConvInteger",
+    "ConvTranspose",
+    "AveragePool",
+    "LpPool",
+    "MaxPool",
+    "Pad",
+    "Split",
+    "Expand",
+)
+"""What inference takes to give negative sizes: of windows larger than what they look at, say."""
+
+_HIDDEN = "onnxq.hidden"
+
+
+def _negative(graph: onnx.GraphProto) -> list[Any]:
+    """The dimensions that a graph states to be negative: some exporters write dynamic ones so."""
+    infos = (*graph.input, *graph.output, *graph.value_info)
+    return [dim for info in infos for dim in info.type.tensor_type.shape.dim if dim.dim_value < 0]
+
+
+def _refuse_negative(graph: onnx.GraphProto) -> None:
+    """Raises ValueError where inference found a negative size."""
+    for one in graphs(graph):
+        if _negative(one):
+            raise ValueError("a window is larger than what it looks at, or a size is negative")
+
+
+def _each_with_slices_before(model: onnx.ModelProto) -> Iterator[None]:
+    """The model with its Slices hidden, then with more and more of them, from the inputs on.
+
+    Each time what is in front of them is inferred first: those that come to light read nothing negative. A
+    Slice comes to light once all that shrinks in front of it is known.
+    """
+    rounds: dict[int, list[onnx.NodeProto]] = {}
+    behind: dict[
+        str, tuple[int, bool]
+    ] = {}  # how often something shrinks behind a Slice; whether one is last
+    for graph in graphs(model.graph):
+        for node in graph.node:
+            count, sliced = max((behind.get(name, (0, False)) for name in node.input), default=(0, False))
+            if node.op_type in _SHRINKING:
+                count, sliced = count + sliced, False
+            elif node.op_type == "Slice" and node.domain in ("", "ai.onnx"):
+                rounds.setdefault(count, []).append(node)
+                sliced = True
+            behind.update(dict.fromkeys(node.output, (count, sliced)))
+    shrinks = any(node.op_type in _SHRINKING for graph in graphs(model.graph) for node in graph.node)
+    hidden = [node for count in sorted(rounds) for node in rounds[count]] if shrinks else []
+    domains = [node.domain for node in hidden]
+    if hidden:
+        model.opset_import.add(domain=_HIDDEN, version=1)
+    try:
+        for node in hidden:
+            node.domain = _HIDDEN
+        for count in sorted(rounds) if shrinks else ():
+            yield
+            for node in rounds[count]:
+                node.domain = ""
+    finally:
+        for node, domain in zip(hidden, domains, strict=True):
+            node.domain = domain
+        if hidden:
+            model.opset_import.pop()
 
 
 _FEW = 64  # elements of a constant that may be sizes

@@ -14,6 +14,7 @@ import onnx
 from onnx import inliner
 
 from onnxq.base.errors import UserError
+from onnxq.graph.free_name import free_name
 from onnxq.graph.load import graphs
 from onnxq.graph.other_opset import NoConversion, convert
 from onnxq.graph.source import copy_model
@@ -30,7 +31,8 @@ class Inlining:
     Attributes:
         model: the model; the one that was given where it has no functions.
         hidden: functions that ONNX has an operator in the place of, which is what the model calls.
-        converted: those whose operators mean something else in the opset that they import.
+        converted: those whose operators mean something else in the opset that they import than in the
+            model's, or than in that of the result.
         left: those that stay functions: no conversion of what they call is known.
     """
 
@@ -84,6 +86,7 @@ def inlining(model: onnx.ModelProto) -> Inlining:
         model.functions.remove(function)
     names = tuple(function.name for function in hidden)
     _give_defaults(model)
+    _make_outputs(model)
     apart, others = copy_model(model), list[str]()
     try:
         opset = _tell_apart(apart, others)
@@ -135,13 +138,14 @@ def _tell_apart(model: onnx.ModelProto, others: list[str]) -> int:
 
     opset = first = own.get(_ONNX, 0)
     for function in model.functions:
-        version = _imports(function).get(_ONNX, 0)
-        if version > opset and differing(function, _imports(function), first):
-            opset = version
+        theirs = _imports(function)
+        if differing(function, theirs, first):
+            others.append(function.name)
+            opset = max(opset, theirs.get(_ONNX, 0))
     for part, theirs in [(model.graph, own), *((one, _imports(one)) for one in model.functions)]:
         found = differing(part, theirs, opset)
         if found and isinstance(part, onnx.FunctionProto):
-            others.append(part.name)
+            others += [part.name] if part.name not in others else []
             part.opset_import.add(domain=f"{_APART}{theirs[_ONNX]}", version=1)
         for node in found:
             if _plain(node.domain):
@@ -171,6 +175,18 @@ def _give_defaults(model: onnx.ModelProto) -> None:
         for node in _nodes(part):
             given = {attribute.name for attribute in node.attribute}
             node.attribute.extend(one for one in defaults.get(_called(node), ()) if one.name not in given)
+
+
+def _make_outputs(model: onnx.ModelProto) -> None:
+    """Has nodes make outputs that are inputs of a function, or named twice: the inliner forgets them."""
+    for function in model.functions:
+        seen = set(function.input)
+        taken = {name for node in _nodes(function) for name in (*node.input, *node.output)} | seen
+        for place, name in enumerate(function.output):
+            if name in seen:
+                function.output[place] = free_name(name, taken)
+                function.node.add(op_type="Identity", input=[name], output=[function.output[place]])
+            seen.add(name)
 
 
 def _nodes(part: Part) -> Iterator[onnx.NodeProto]:

@@ -28,6 +28,7 @@ class Model(Topology):
 
     def __init__(self, proto: onnx.ModelProto, path: Path | None, data_dir: Path | None) -> None:
         super().__init__(proto, path, data_dir)
+        self._fit: list[Shape | None] = []  # shapes of the inputs with which no size is negative
         self.infer_shapes()
 
     @classmethod
@@ -62,7 +63,9 @@ class Model(Topology):
         self.computed.clear()
         try:
             proto = self.to_proto(weights=False)
-            inferred = infer(proto)
+            shapes = [tensor_shape(tensor) for tensor in self.graph.inputs]
+            inferred = infer(proto, fits=shapes == self._fit)
+            self._fit = shapes
         except Exception:  # a model that inference does not take keeps what it says of itself
             return False
         declared = {

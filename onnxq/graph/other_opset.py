@@ -14,6 +14,9 @@ _NOT_CONVERTED = {"Hardmax"}
 _OLD_RESIZE = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
 """What Upsample, and Resize of opset 10, did, and the converter does not say."""
 
+_SCALE_A_CHANNEL = 21
+"""From here on GroupNormalization has a scale for each channel, which the converter does not say either."""
+
 
 class NoConversion(Exception):
     """Nothing says what a node is in another opset."""
@@ -30,7 +33,7 @@ def convert(model: onnx.ModelProto, opset: int, mark: str) -> None:
     Raises:
         NoConversion: there is none of one of them.
     """
-    held = list(graphs(model.graph))
+    held = list(graphs(model.graph))[::-1]  # inner before outer: of what is changed in a body a copy is made
     taken = {name for graph in held for node in graph.node for name in (*node.input, *node.output)}
     taken.update(info.name for graph in held for info in (*graph.input, *graph.initializer))
     for graph in held:
@@ -64,15 +67,16 @@ def _converted(node: onnx.NodeProto, version: int, opset: int, taken: set[str]) 
         info.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
     model = onnx.ModelProto(ir_version=8, graph=graph)
     model.opset_import.add(domain="", version=version)
-    try:
-        result = version_converter.convert_version(model, opset).graph
-    except Exception as error:  # classes of onnx's C++ part without a common base
-        raise NoConversion(f"{node.op_type}: {error}") from error
-    constants = [
-        helper.make_node("Constant", [], [tensor.name], value=tensor) for tensor in result.initializer
-    ]
+    if node.op_type == "GroupNormalization" and version < _SCALE_A_CHANNEL <= opset:
+        found = _groups_as_channels(single)
+    else:
+        try:
+            result = version_converter.convert_version(model, opset).graph
+        except Exception as error:  # classes of onnx's C++ part without a common base
+            raise NoConversion(f"{node.op_type}: {error}") from error
+        found = [helper.make_node("Constant", [], [one.name], value=one) for one in result.initializer]
+        found += result.node
     renamed = {name: name for name in ("", *own)}
-    found = [*constants, *result.node]
     for one in found:
         if one.op_type == "Resize" and version < 11 <= opset:
             one.attribute.extend(helper.make_attribute(*entry) for entry in _OLD_RESIZE.items())
@@ -85,6 +89,20 @@ def _converted(node: onnx.NodeProto, version: int, opset: int, taken: set[str]) 
         one.output[:] = [renamed[name] for name in one.output]
         one.name = node.name if len(found) == 1 else f"{node.name or node.output[0]}_{place}"
     return found
+
+
+def _groups_as_channels(node: onnx.NodeProto) -> list[onnx.NodeProto]:
+    """A GroupNormalization with a scale for each group: its groups become the channels of another one."""
+    x, y = node.input[0], node.output[0]
+    (groups,) = (one.i for one in node.attribute if one.name == "num_groups")
+    node.input[0], node.output[0] = "groups", "normal"
+    return [
+        helper.make_node("Constant", [], ["form"], value_ints=[0, groups, -1]),
+        helper.make_node("Reshape", [x, "form"], ["groups"]),
+        node,
+        helper.make_node("Shape", [x], ["sizes"]),
+        helper.make_node("Reshape", ["normal", "sizes"], [y]),
+    ]
 
 
 def _copy(node: onnx.NodeProto) -> onnx.NodeProto:

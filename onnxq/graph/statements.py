@@ -34,7 +34,7 @@ def deciding_numbers(nodes: Iterable[Node], inputs: Iterable[Tensor]) -> dict[st
     for node in nodes if own else ():
         if node.domain:
             continue
-        for number in _BY_NUMBERS.get(node.op, ()):
+        for number in _numbered(node):
             operand = node.inputs[number] if number < len(node.inputs) else None
             if operand is None or operand.is_constant:
                 continue
@@ -46,6 +46,13 @@ def deciding_numbers(nodes: Iterable[Node], inputs: Iterable[Tensor]) -> dict[st
                 if entry in own:
                     deciding.setdefault(entry.name, (f"{node.op} {node.name!r}", freezing(entry)))
     return deciding
+
+
+def _numbered(node: Node) -> tuple[int, ...]:
+    """Those of `_BY_NUMBERS`; a Loop gives as many rows as it runs, where it gives any."""
+    if node.op == "Loop":
+        return (0,) if len(node.outputs) > len(node.inputs) - 2 else ()
+    return _BY_NUMBERS.get(node.op, ())
 
 
 def _is_shape_input(tensor: Tensor) -> bool:

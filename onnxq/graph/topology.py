@@ -41,6 +41,8 @@ _NO_TENSORS = {
     "sparse_tensor_type": "a sparse tensor", "opaque_type": "opaque",
 }  # fmt: skip
 
+_ONNX = (None, "", "ai.onnx")
+
 # Folded constants of more bytes are stored once where they are equal.
 _SHARED = 1024
 
@@ -184,15 +186,20 @@ class Topology:
 
     # -- looking -------------------------------------------------------------------------------
 
-    def graphs(self) -> Iterator[Any]:
-        """The main graph and every subgraph body, outer before inner."""
+    def graphs(self, *, defined: bool = False) -> Iterator[Any]:
+        """The main graph and every subgraph body, outer before inner.
+
+        Args:
+            defined: whether bodies of operators that are not ONNX's own are left out: nobody knows what their
+                nodes are taken for.
+        """
         stack = [self.graph]
         while stack:
             graph = stack.pop()
             yield graph
             for node in graph.nodes:
                 if node.attrs:  # they hold nothing but bodies
-                    stack.extend(bodies(node))
+                    stack.extend(() if defined and node.domain not in _ONNX else bodies(node))
 
     def parent(self, graph: Any) -> Any | None:
         """The graph around a subgraph body; None for the main graph."""

@@ -36,11 +36,14 @@ def unsupported(model: Model, target: Target) -> list[NotTaken]:
         )
         export = f"export with opset {target.max_opset}, if the importer stumbles over a newer operator"
         lacks.append(NotTaken("", "", newer, export))
-    for kind, entries in (("input", model.graph.inputs), ("output", model.graph.outputs)):
+    for kind, entries, what in (
+        ("input", model.graph.inputs, "names into numbers"),
+        ("output", model.graph.outputs, "numbers into names"),
+    ):
         for entry in entries:
             if entry.dtype is not None and np.dtype(entry.dtype).kind in "OUS":
                 reason = f"{kind} {entry.name!r} holds strings, which TensorRT does not have"
-                advice = "leave it out with onnxq extract, and turn numbers into names on the host"
+                advice = f"leave it out with onnxq extract, and turn {what} on the host"
                 lacks.append(NotTaken("", "", reason, advice))
     for entry in model.graph.inputs:
         flag = shape_of(Tensor(model, entry)) if entry.shape is None else ""

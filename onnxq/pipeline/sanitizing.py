@@ -27,6 +27,7 @@ from onnxq.rewrite.reproducer import new_folder, place
 from onnxq.rewrite.whole import CHANGES, Differs, WholeModel
 from onnxq.rule.api import REPLACING, Replacing, Rule
 from onnxq.run import ort
+from onnxq.run.versions import operators
 
 _MOST = 8
 """So many changes are searched for and left out, one by one, before a stage is left out as a whole."""
@@ -101,10 +102,14 @@ class Sanitizing:
         try:
             self._whole.compare(model, "inline", exact=False)
         except Differs as error:
+            own = sorted({(one.domain, one.name) for one in model.source.functions} & operators())
+            names = " (" + ", ".join(repr(".".join(one)) for one in own) + ")" if own else ""
             raise UserError(
-                "the model's own functions are not what onnxruntime runs: "
+                f"the model's own functions{names} are not what onnxruntime runs: "
                 f"with them put where they are called, {error}",
-                hint="a function may have the name of an operator that onnxruntime has: give it another one",
+                hint="onnxruntime has operators of these names: give the functions others"
+                if own
+                else "export the model again without functions of its own",
             ) from error
 
     def _attempt(self, model: Model, whole: WholeModel | None, limit: int | None = None) -> RewriteReport:

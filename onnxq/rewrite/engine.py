@@ -200,13 +200,15 @@ class _Run:
     def _sweep(self, stage: Replacing, index: dict[str, list[Rule]], budget: int) -> bool:
         editor = Editor(self.model)
         self._swept_from = len(self.report.changes)
-        todo = deque(node for graph in self.model.graphs() for node in graph.nodes)
+        todo = deque(node for graph in self.model.graphs(defined=True) for node in graph.nodes)
+        ours = {id(node) for node in todo}
+        closed = {id(node) for graph in self.model.graphs() for node in graph.nodes} - ours
         queued = {id(node) for node in todo}
         before = len(self.report.changes)
         while todo and not self.is_full:
             node = todo.popleft()
             queued.discard(id(node))
-            if not editor.alive(node):
+            if not editor.alive(node) or id(node) in closed:
                 continue
             again = self._visit(node, stage, index, editor)
             for other in again:

@@ -138,7 +138,7 @@ class Oracle:
         Several are run as one batch, which the caller knows to be possible.
 
         Raises:
-            RunError: the evaluator fails in a node.
+            RunError: the evaluator fails in a node, or rounds what it gives.
             ValueError: the outputs are no batch.
         """
         wide = [{name: _double(array) for name, array in feeds.items()} for feeds in samples]
@@ -164,6 +164,8 @@ class Oracle:
         cancels = not self._summed and self._inner
         truths: list[Truth | None] = []
         for value, summed in zip(values, sums, strict=True):
+            if isinstance(value, np.ndarray) and value.dtype in (np.float32, np.float16):
+                raise ort.RunError("onnx's reference evaluator rounds what it gives")  # as of AffineGrid
             if not isinstance(value, np.ndarray) or value.dtype != np.float64:
                 truths.append(None)
                 continue

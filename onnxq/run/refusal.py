@@ -25,6 +25,7 @@ _LACKS = (
     "is not a registered function/op",
     "No Op registered for",
     "No opset import",
+    "can't be converted to MLDataType",  # of arrays that are bfloat16
 )
 
 

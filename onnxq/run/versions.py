@@ -1,4 +1,4 @@
-"""Which IR versions and opsets the installed onnxruntime reads."""
+"""Which IR versions, opsets and operators the installed onnxruntime has."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import onnx
 import onnxruntime
+from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
 
 from onnxq.base.errors import UserError
 from onnxq.graph.load import opset_of
@@ -18,6 +19,12 @@ from onnxq.run import ort
 def version() -> str:
     """The version of the installed onnxruntime."""
     return str(onnxruntime.__version__)
+
+
+@functools.cache
+def operators() -> frozenset[tuple[str, str]]:
+    """The domain and the name of each operator that it has, of those of its own domains, too."""
+    return frozenset((schema.domain, schema.name) for schema in get_all_operator_schema())
 
 
 def unreadable(model: onnx.ModelProto) -> str | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnx.compose
+import onnx.parser
 import pytest
 from lint_nets import CONSTANTS, MISTAKES, TANH, M, X, attention, conv, matmul, net, pair, residual
 
@@ -115,6 +116,17 @@ def test_float16_factors_are_counted() -> None:
     small = found(matmul(pair("x", "d", "h"), weight.replace("ch,", "chs,"), "float16"))
     (one,) = [one for one in small if one.check == "fp16-product"]
     assert "of 64 multipliers 64 are below" in one.reason
+
+
+def test_what_an_output_is_rounded_to_is_named() -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["" : 19]> g (float[4] x) => (float[4] y)
+        <float s = {0.1}, float8e4m3fn z = {0}> {
+        q = QuantizeLinear (x, s, z)  y = DequantizeLinear (q, s, z) }"""
+    )
+    (said,) = confirmed_lint(Model.open(model), "tensorrt-11")
+    assert "rounded to fp8" in said.reason
+    assert "int8" not in said.reason + said.consequence
 
 
 def test_the_miscompile_is_of_one_target_and_type() -> None:

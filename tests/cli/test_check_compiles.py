@@ -173,3 +173,18 @@ def test_sizes_that_nobody_stated_are_no_error(tmp_path: Path, onnxq) -> None:
         "check", "net.onnx", "--json", "--profile", "x=1x8:1x8:1x8", "--profile", "h=2x1x8:2x1x8:2x1x8"
     )
     assert [one["severity"] for one in stated.json()["findings"]] == ["error"]
+
+
+def test_one_cause_is_said_once_whoever_named_the_node(tmp_path: Path, onnxq) -> None:
+    save(tmp_path, "(float[4] x) => (float[4] y) { y = Clip (x, , ) }")
+    (finding,) = onnxq("check", "net.onnx", "--json").json()["findings"]
+    assert "after sanitize" not in finding["reason"]
+
+
+def test_no_size_is_asked_for_where_a_type_is_not_taken(tmp_path: Path, onnxq) -> None:
+    fed = "(float[N] x, int64[1] s) => (float[N] y, float[M] z)"
+    save(tmp_path, f"{fed} {{ a = Cast <to = 17> (x)  y = Cast <to = 1> (a)  z = Expand (x, s) }}", opset=19)
+    found = onnxq("check", "net.onnx", "--json").json()["findings"]
+    (finding,) = [one for one in found if "datatype FP8" in one["reason"]]
+    assert "--profile" not in finding["advice"]
+    assert "--freeze" not in finding["advice"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -30,6 +31,15 @@ def refused(data: object, *inputs: InputSpec) -> tuple[str, str]:
         list(open_source(data, inputs))  # type: ignore[arg-type]
     assert caught.value.hint
     return str(caught.value), caught.value.hint
+
+
+def test_bfloat16_in_a_file_of_numpy_s(tmp_path: Path) -> None:
+    """numpy writes the bytes, and not the name of the type."""
+    rows = DATA.astype(ml_dtypes.bfloat16)
+    np.save(tmp_path / "x.npy", rows)
+    spec = InputSpec("x", rows.dtype, ("N", 2, 3))
+    samples = list(open_source(str(tmp_path / "x.npy"), [spec]))
+    assert [sample.feeds["x"].tobytes() for sample in samples] == [row.tobytes() for row in rows]
 
 
 def check_five(source: Source) -> None:

@@ -82,6 +82,29 @@ BY_THE_RULES: dict[str, tuple[onnx.ModelProto, Callable[[np.ndarray], np.ndarray
         model("t = ReduceMean <axes = [1]> (x)  y = m.F (t)", "m 18: F (a) => (b) { k = Constant <value_ints = [0]> ()  b = ReduceMax (a, k) }", opset=13),
         lambda x: x.mean(1, keepdims=True).max(0, keepdims=True),
     ),
+    "of a newer opset, whose operator means another thing": (
+        model("y = m.F (x)", "m 13: F (a) => (b) { b = Softmax <axis = 0> (a) }", opset=11), lambda x: softmax(x, 0),
+    ),
+    "called in a body": (
+        model(
+            "k = Constant <value_int = 2> ()  t = Constant <value = bool {1}> ()  y = Loop (k, t, x) <body = b "
+            "(int64 i, bool c, float[2, 4] p) => (bool d, float[2, 4] q) { d = Identity (c)  q = m.F (p) }>",
+            "m 13: F (a) => (b) { c = ReduceMean <axes = [1]> (a)  b = Sub (a, c) }",
+        ),
+        lambda x: x - x.mean(1, keepdims=True),
+    ),
+    "in a body of its own": (
+        model(
+            "y = m.F (x)", "m 12: F (a) => (b) { t = Constant <value = bool {1}> ()  b = If (t) <then_branch = p () => "
+            "(float[A, B] q) { q = If (t) <then_branch = v () => (float[A, B] w) { w = ReduceSum <axes = [1]> (a) }, "
+            "else_branch = e () => (float[A, B] w) { w = Neg (a) }> }, else_branch = n () => (float[A, B] r) { r = Abs (a) }> }",
+        ),
+        lambda x: x.sum(1, keepdims=True),
+    ),
+    "an input is its output": (model("t = m.F (x)  y = Neg (t)", "m 18: F (a) => (a) { b = Abs (a) }"), np.negative),
+    "two outputs of one name": (
+        model("t, u = m.F (x)  y = Add (t, u)", "m 18: F (a) => (b, b) { b = Neg (a) }"), lambda x: -2 * x,
+    ),
     "a name that is no operator yet": (
         model("y = Mish (x)", '"" 13: Mish (a) => (b) { b = Tanh (a) }', opset=13), np.tanh,
     ),
@@ -134,7 +157,9 @@ def test_a_function_that_onnxruntime_has_another_operator_for_is_refused() -> No
     """It runs its own, TensorRT takes the function: nobody knows which is meant."""
     head, more = "y = com.microsoft.QuickGelu (x)", ', "com.microsoft" : 1'
     proto = model(head, "com.microsoft 18: QuickGelu (a) => (b) { b = Tanh (a) }", more=more)
-    with pytest.raises(UserError, match=r"own functions are not what onnxruntime runs: .*outputs change"):
+    with pytest.raises(
+        UserError, match=r"\('com.microsoft.QuickGelu'\) are not what onnxruntime runs: .*outputs change"
+    ):
         onnxq.sanitize(proto)
     same = "QuickGelu (a) => (b) { k = Constant <value_float = 1.702> ()  c = Mul (a, k)  d = Sigmoid (c)  b = Mul (a, d) }"
     result = onnxq.sanitize(model(head, f"com.microsoft 18: {same}", more=more))
@@ -159,7 +184,7 @@ CONVERTED = [
     ("Upsample <mode = \"nearest\"> (x, s)", 9, 18), ("Upsample <mode = \"linear\"> (x, s)", 9, 18),
     ("Dropout <ratio = 0.3> (x)", 10, 18), ("BatchNormalization (x, c, c, c, p)", 9, 18), ("Reshape (x, r)", 13, 18),
     ("GridSample <mode = \"bilinear\"> (x, g)", 16, 20), ("AveragePool <kernel_shape = [2, 2]> (x)", 7, 19),
-    ("GroupNormalization <num_groups = 1> (x, o, o)", 18, 21), ("Shape (x)", 13, 15), ("ArgMax <axis = 1> (x)", 11, 13),
+    ("GroupNormalization <num_groups = 1> (x, o, o)", 18, 21), ("GroupNormalization <num_groups = 2> (q, u, u)", 18, 21), ("Shape (x)", 13, 15), ("ArgMax <axis = 1> (x)", 11, 13),
     ("Hardmax <axis = 3> (x)", 13, 18), ("MaxPool <kernel_shape = [2, 2]> (x)", 1, 12), ("Cast <to = 7> (x)", 13, 19),
 ]  # fmt: skip
 
@@ -171,6 +196,7 @@ def test_an_operator_of_another_opset(call: str, version: int, opset: int) -> No
         "x": random.standard_normal((1, 3, 4, 4)).astype(np.float32), "s": np.float32([1, 1, 1.5, 2.6]),
         "c": np.float32([1.5, 2, 0.5]), "p": np.float32([1.5, 2, 0.5]), "o": np.float32([1.5]),
         "g": random.uniform(-1, 1, (1, 2, 2, 2)).astype(np.float32), "r": np.int64([3, -1]),
+        "q": random.standard_normal((2, 4, 3, 1)).astype(np.float32), "u": np.float32([1.5, -2]),
     }  # fmt: skip
     read = [name.strip() for name in call.rpartition("(")[2].rstrip(")").split(",")]
     types = {
@@ -179,6 +205,8 @@ def test_an_operator_of_another_opset(call: str, version: int, opset: int) -> No
         "x": "float[1, 3, 4, 4]",
         "s": "float[4]",
         "o": "float[1]",
+        "q": "float[2, 4, 3, 1]",
+        "u": "float[2]",
     }
     inputs = ", ".join(f"{types.get(name, 'float[3]')} {name}" for name in dict.fromkeys(read))
     kind = "int64" if call.startswith(("Shape", "ArgMax", "Cast")) else "float"

@@ -62,6 +62,19 @@ def test_numbers_that_decide_no_size_are_not_noted(model: onnx.ModelProto) -> No
     assert onnxq.sanitize(model, target="tensorrt-rtx").report["notes"] == []
 
 
+ROWS = """<body = b (int64 i, bool c, float[3] p) => (bool d, float[3] q, float[3] r) {
+    d = Identity (c)  q = Neg (p)  r = Identity (p) }> (a, , x)"""
+
+
+def test_how_often_a_loop_runs_is_noted_where_it_gives_a_row_each_time() -> None:
+    rows = text("float[3] x, int64 a", "float[3] y, float[N, 3] z", f"y, z = Loop {ROWS}")
+    (note,) = onnxq.sanitize(rows, target="tensorrt-rtx").report["notes"]
+    assert note.startswith("the numbers in input 'a' decide")
+    none = ROWS.replace(", float[3] r)", ")").replace("r = Identity (p)", "")
+    last = text("float[3] x, int64 a", "float[3] y", f"y = Loop {none}")
+    assert onnxq.sanitize(last, target="tensorrt-rtx").report["notes"] == []
+
+
 CASES = {
     "--freeze f=VALUE": text(
         "float[1, 1, 4, 4] x, float[4] f", "float[1, 1, N, M] y", "s = Abs (f)  y = Resize (x, , s)"
@@ -128,3 +141,4 @@ def test_strings_at_the_interface_are_named() -> None:
         "output 't' holds strings",
     ]
     assert "onnxq extract" in found[0].advice
+    assert ["names into numbers" in entry.advice for entry in found] == [True, False]

@@ -152,3 +152,17 @@ def test_where_a_loop_is_seen() -> None:
     assert has_loop(onnx.parser.parse_model(H + inner))
     assert has_loop(onnx.parser.parse_model(function))
     assert not has_loop(onnx.parser.parse_model(H + "g (float[2] x) => (float[2] y) { y = Neg (x) }"))
+
+
+def test_the_body_of_an_operator_of_another_domain_stays_as_it_is() -> None:
+    """Nobody knows what its nodes are taken for; what it reads of the graph around it is kept."""
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21, "my.ops" : 1]>
+        g (float[3] x, float[3] w) => (float[3] y) {
+            t = Identity (x)  n = Neg (w)  u = Identity (n)
+            y = my.ops.Apply (t) <body = b (float[3] a) => (float[3] e) {
+                k = Identity (a)  z = Identity (u)  e = Add (k, z) }> }""")
+    made = onnxq.sanitize(model).model
+    assert [node.op_type for node in made.graph.node] == ["Neg", "Apply"]
+    (body,) = [attribute.g for attribute in made.graph.node[1].attribute]
+    assert [node.op_type for node in body.node] == ["Identity", "Identity", "Add"]
+    assert body.node[1].input[0] == made.graph.node[0].output[0]

@@ -22,6 +22,8 @@ _OF_SIZES = re.compile(
     re.IGNORECASE,
 )
 """Words by which the builder may mean the sizes, and not the model."""
+_OF_TYPES = re.compile(r"\bhas (data ?)?type\b|unsupported data ?type", re.IGNORECASE)
+"""Words by which it means types, which no size mends."""
 
 
 @check("parser", "NVIDIA's parser rejects the file", needs="runtime", severity="error")
@@ -33,10 +35,15 @@ def parser(answer: RuntimeAnswer) -> Iterator[Said]:
     said = _said(before, answer, _advice(answer, before, after))
     if after is not before:
         advice = "leave rules out with --skip, and report this" if before.status == "compiled" else ""
-        reasons = {one.reason for one in said}
-        new = [one for one in _said(after, answer, advice) if one.reason not in reasons]
+        reasons = {_unnamed(one) for one in said}
+        new = [one for one in _said(after, answer, advice) if _unnamed(one) not in reasons]
         said += [dataclasses.replace(one, reason=f"after sanitize, {one.reason}") for one in new]
     yield from (one for one in said if not _is_beyond(one, answer))
+
+
+def _unnamed(said: Said) -> str:
+    """What is said of a node, whether the file or the parser gave it its name."""
+    return said.reason.replace("node_of_", "")
 
 
 def _said(engine: Engine, answer: RuntimeAnswer, advice: str) -> list[Said]:
@@ -63,7 +70,7 @@ def _advice(answer: RuntimeAnswer, before: Engine, after: Engine) -> str:
         return ""
     if after.status == "compiled":
         return "repairable: onnxq sanitize repairs it"
-    if before.errors:
+    if before.errors or _OF_TYPES.search(before.reason):
         return ""
     if answer.deciding:
         return "; ".join(answer.deciding)

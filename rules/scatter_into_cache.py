@@ -1,10 +1,15 @@
-"""Write a `TensorScatter` of mode `circular` as a `ScatterElements`.
+"""Write a `TensorScatter` that TensorRT has no kernel for as a `ScatterElements`.
 
-TensorRT imports the mode `linear` alone:
+It updates a cache of [batch, heads, length, size] in place, of floats, along the length, without going round at its end,
+where the cache is an input of the model and the result an output of it:
 
     Assertion failed: mode == "linear": Only linear mode is supported for now, got circular
+    Assertion failed: cacheDims == 4: The past_cache tensor is required to be 4D, got 3D.
+    Assertion failed: axis == -2: Sequence dimension must be -2, got -3
+    The cache tensor must be a network input.
+    The output tensor must be a network output.
 
-Row r of what comes is written at (write index + r) mod length:
+Row r of what comes is written at write index + r, in the mode `circular` modulo the length:
 
     before    y = TensorScatter<mode="circular">(cache, rows, at)
     after     y = ScatterElements(cache, Mod(at + [0, 1, ...], length), rows)
@@ -17,16 +22,17 @@ import numpy as np
 from onnxq.rule import Fires, Node, Skip, Skips, Value, op, operands, required, rule
 
 
-@rule("TensorScatter", stage="compat", lacks="circular-tensor-scatter")
-def circular_tensor_scatter(node: Node) -> Value | None:
-    if node.attr("mode") != "circular":
-        return None
+@rule("TensorScatter", stage="compat", lacks="tensor-scatter-forms")
+def scatter_into_cache(node: Node) -> Value | None:
     cache, rows = required(node, 2)
     at = operands(node, 3)[2]
     if cache.shape is None or rows.shape is None:
         raise Skip(f"the rank of {cache.name!r} or of {rows.name!r} is not known")
-    rank = len(cache.shape)
+    rank, circular = len(cache.shape), node.attr("mode") == "circular"
     axis = node.attr("axis", -2) % rank
+    floats = cache.dtype is not None and cache.dtype.name in ("float32", "float16", "bfloat16")
+    if (rank, axis, circular) == (4, 2, False) and floats and cache.is_input and node.outputs[0].is_output:
+        return None
     count, length = rows.shape[axis], cache.shape[axis]
     if not isinstance(count, int) or not isinstance(length, int) or length < 1:
         raise Skip(f"dimension {axis} of {cache.name!r} or of {rows.name!r} is dynamic, or 0")
@@ -35,8 +41,8 @@ def circular_tensor_scatter(node: Node) -> Value | None:
     along = tuple(count if one == axis else 1 for one in range(rank))
     places: Value | np.ndarray = np.arange(count).reshape(along)
     if at is not None:
-        by_sample = op.Reshape(at, np.array([-1] + [1] * (rank - 1)))
-        places = op.Mod(op.Add(by_sample, places), np.array(length))
+        places = op.Add(op.Reshape(at, np.array([-1] + [1] * (rank - 1))), places)
+        places = op.Mod(places, np.array(length)) if circular else places
     return op.ScatterElements(cache, op.Expand(places, op.Shape(rows)), rows, axis=axis)
 
 
@@ -59,7 +65,17 @@ EXAMPLES = [
     Fires(_net('<mode = "circular", axis = 1>', "[2, 8, 3, 4]", "[2, 3, 3, 4]"), gone="TensorScatter"),
     Fires(_net('<mode = "circular">', "[2, 8, 4]", "[2, 8, 4]"), gone="TensorScatter"),
     Fires(_net('<mode = "circular">', more=""), gone="TensorScatter"),
+    Fires(
+        _net("", "[2, 8, 4]", "[2, 2, 4]"),
+        becomes="""_1 = Reshape (at, {-1, 1, 1}); _2 = Add (_1, [1, 2, 1] {0, 1}); _3 = Shape (r)
+                   _4 = Expand (_2, _3); y = ScatterElements <axis = 1> (c, _4, r)""",
+    ),
+    Fires(_net("<axis = 1>", "[2, 8, 3, 4]", "[2, 2, 3, 4]"), gone="TensorScatter"),
+    Fires(_net("").replace("y = T", "d = Neg (c)  y = T").replace("(c, r", "(d, r"), gone="TensorScatter"),
+    Fires(_net("").replace("y = T", "d = T").replace("at) }", "at)  y = Neg (d) }"), gone="TensorScatter"),
+    Fires(_net("").replace("float", "int32"), gone="TensorScatter"),
     Skips(_net("")),
+    Skips(_net("<axis = 2>", more="")),
     Skips(_net('<mode = "circular">', "[2, 3, L, 4]"), because="dynamic"),
     Skips(_net('<mode = "circular">', rows="[2, 3, R, 4]"), because="dynamic"),
     Skips(_net('<mode = "circular">', "[2, 3, 0, 4]", "[2, 3, 0, 4]"), because="or 0"),
