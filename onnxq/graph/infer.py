@@ -118,16 +118,8 @@ def _inferred(model: onnx.ModelProto, *, strict: bool) -> onnx.ModelProto:
 # -- negative sizes: at a Slice of one, inference ends the process ---------------------------------
 
 _SHRINKING = (
-    "Conv",
-    "ConvInteger",
-    "ConvTranspose",
-    "AveragePool",
-    "LpPool",
-    "MaxPool",
-    "Pad",
-    "Split",
-    "Expand",
-)
+    "Conv", "ConvInteger", "ConvTranspose", "AveragePool", "LpPool", "MaxPool", "Pad", "Split", "Expand",
+)  # fmt: skip
 """What inference takes to give negative sizes: of windows larger than what they look at, say."""
 
 _HIDDEN = "onnxq.hidden"
@@ -153,9 +145,7 @@ def _each_with_slices_before(model: onnx.ModelProto) -> Iterator[None]:
     Slice comes to light once all that shrinks in front of it is known.
     """
     rounds: dict[int, list[onnx.NodeProto]] = {}
-    behind: dict[
-        str, tuple[int, bool]
-    ] = {}  # how often something shrinks behind a Slice; whether one is last
+    behind: dict[str, tuple[int, bool]] = {}  # how often Slices then shrink; whether a Slice is last
     for graph in graphs(model.graph):
         for node in graph.node:
             count, sliced = max((behind.get(name, (0, False)) for name in node.input), default=(0, False))
