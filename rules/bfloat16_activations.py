@@ -19,7 +19,7 @@ _FLOAT, _BFLOAT16 = 1, 16  # onnx.TensorProto.DataType
 @rule("HardSwish", "Mish", stage="compat", lacks="bfloat16-activations")
 def bfloat16_activations(node: Node) -> Value | None:
     (x,) = required(node, 1)
-    if x.dtype is None or x.dtype.name != "bfloat16":
+    if str(x.dtype) != "bfloat16":
         return None
     return op.Cast(remake(node, op.Cast(x, to=_FLOAT)), to=_BFLOAT16)
 
