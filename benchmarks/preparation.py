@@ -29,7 +29,7 @@ from onnxq.data.sources import open_source
 from onnxq.data.survey import Survey
 from onnxq.data.warnings import DataWarning
 from onnxq.graph.model import Model
-from onnxq.pipeline.opened_data import specs_of
+from onnxq.inspection.opened_data import specs_of
 from onnxq.pipeline.preparation import MOST, AsTrained, preparation_seen
 from onnxq.task.known import KnownTask
 from onnxq.task.stated import StatedTask

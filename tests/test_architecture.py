@@ -35,7 +35,7 @@ LAYERS = (
     {"data", "compiled"},
     {"rewrite", "calib", "body", "task"},
     {"quant"},
-    {"methods", "noise", "draft"},
+    {"methods", "noise"},
     {"repair"},
     {"documents"},
     {"analysis", "checks"},
@@ -43,6 +43,7 @@ LAYERS = (
     {"emit"},
     {"page"},
     {"pipeline"},
+    {"inspection"},
     {"cli"},
     {"__init__", "__main__"},
 )
@@ -68,9 +69,9 @@ EVERYWHERE_FROM_GRAPH = {
     "analysis",
     "checks",
     "documents",
-    "draft",
     "emit",
     "pipeline",
+    "inspection",
 }
 FENCES = {
     "onnx_graphsurgeon": {"graph"},
@@ -302,7 +303,7 @@ def test_pairs_are_read_in_one_place() -> None:
 STATES_INT8 = {
     "options/settings.py": "a choice of --loud, and its default; a number format",
     "cli/pages/plan.py": "that choice",
-    "pipeline/description.py": "a title of a column",
+    "inspection/description.py": "a title of a column",
     "documents/migrate.py": "a field of older documents",
     "quant/scale_form.py": "the code of a reason",
     "compiled/exported.py": "the compiler's types, each with its word in formats of tensors",
@@ -376,7 +377,7 @@ def test_layers_are_left_in_float_in_one_way() -> None:
         for node in ast.walk(parsed(path))
         if isinstance(node, ast.ImportFrom) and any(alias.name == "left_float" for alias in node.names)
     }
-    assert asking == {"draft/draft.py"}
+    assert asking == {"quant/draft/draft.py"}
 
 
 @pytest.mark.parametrize(
@@ -387,7 +388,7 @@ def test_layers_are_left_in_float_in_one_way() -> None:
         "repair/turn",
         "repair/allowed",
         "repair/apart",
-        "draft/edit_kinds",
+        "quant/draft/edit_kinds",
         "pipeline/repair_bench",
         "pipeline/search",
     ],

@@ -32,12 +32,12 @@ from onnxq.cli.bar import bar
 from onnxq.cli.screen import _Counts
 from onnxq.cli.step_words import in_words
 from onnxq.documents.report import Report
+from onnxq.inspection.data_seen import ShapeFed
 from onnxq.options.config import load_config
 from onnxq.options.grouped import KEYWORDS, Options, options_of
 from onnxq.options.option import read_options
 from onnxq.options.settings import GROUPS, DataPlace, ImageOptions
 from onnxq.pipeline import result as results
-from onnxq.pipeline.data_seen import ShapeFed
 
 ROOT = Path(__file__).resolve().parents[1]
 NET = """<ir_version: 8, opset_import: ["" : 17]>
@@ -189,7 +189,7 @@ def run():
     onnxq.check("net.onnx", compile=False)
     onnxq.report("made/net.report.json")
 
-import onnxq.pipeline, onnxq.pipeline.analyzing, onnxq.pipeline.checking, onnxq.run.trt
+import onnxq.pipeline, onnxq.inspection.analyzing, onnxq.inspection.checking, onnxq.run.trt
 before = state()
 run()
 after = state()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnxq.pipeline.examples import check_example
+from onnxq.inspection.examples import check_example
 from onnxq.rule.api import Fires, Rule, Skips
 from onnxq.rule.load import load_rules
 

@@ -16,7 +16,7 @@ from benchmarks.mutants.generate import Mutant, mutants
 from benchmarks.mutants.pool import Entry, evidence_of, pool_of
 from onnxq.base.errors import UserError
 from onnxq.graph.model import Model
-from onnxq.pipeline.examples import check_example
+from onnxq.inspection.examples import check_example
 from onnxq.rewrite.engine import rewrite
 from onnxq.rewrite.text import same_text, text_of
 from onnxq.rule.api import (

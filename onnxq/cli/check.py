@@ -17,7 +17,7 @@ from onnxq.cli.screen import Screen
 from onnxq.options import settings
 
 if TYPE_CHECKING:
-    from onnxq.pipeline.checking import Checks
+    from onnxq.inspection.checking import Checks
 
 
 _FORMS: Mapping[str, Callable[[Checks], list[str]]] = {
@@ -76,7 +76,7 @@ def check(
     """
     from onnxq.cli.pages.check import check_page
     from onnxq.emit import files
-    from onnxq.pipeline.checking import check as find
+    from onnxq.inspection.checking import check as find
 
     _speak(screen, form)
     if report is not None:

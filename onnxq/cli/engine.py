@@ -58,7 +58,7 @@ def engine(
     from onnxq.cli.pages.engine import engine_page
     from onnxq.cli.pages.verdict import verdict_page
     from onnxq.emit.files import save_file
-    from onnxq.pipeline.engine_reading import engine as read_engine
+    from onnxq.inspection.engine_reading import engine as read_engine
 
     wanted = chosen.group(settings.Compilation)
     if dot is not None:

@@ -13,8 +13,6 @@ from onnxq.base.reason import Reason, code_of
 from onnxq.body.bounds import needed
 from onnxq.body.formats import DTYPES, Kind
 from onnxq.documents.body import BodyPart, CastMade, OutputOfBody, StaysFloat32
-from onnxq.draft.body import BodyPlan
-from onnxq.draft.from_file import body_as_stated
 from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node
@@ -23,6 +21,8 @@ from onnxq.options.settings import NO_HALF, Format
 from onnxq.pipeline.building import Finished
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.job import Job
+from onnxq.quant.draft.body import BodyPlan
+from onnxq.quant.draft.from_file import body_as_stated
 from onnxq.quant.placement import of_name, refuse_quantized
 from onnxq.quant.plan_file import BodyType, PlanFile
 from onnxq.run.compare import OutputAccuracy

@@ -10,12 +10,12 @@ import onnx
 from onnxq.base.errors import UserError, fault_of
 from onnxq.base.reason import Reason
 from onnxq.body.convert import HalfBody
-from onnxq.draft.body import BodyPlan
-from onnxq.draft.draft import Draft
 from onnxq.graph.duplicate import duplicate
 from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
 from onnxq.pipeline.job import Job
+from onnxq.quant.draft.body import BodyPlan
+from onnxq.quant.draft.draft import Draft
 from onnxq.quant.fits import fits_of
 from onnxq.quant.float_weights import set_float_weights
 from onnxq.quant.insert import Inserted, insert, set_scales

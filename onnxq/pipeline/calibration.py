@@ -20,10 +20,6 @@ from onnxq.calib.stats_file import StatsFile
 from onnxq.data.samples import Sample, digest
 from onnxq.data.sources import Source
 from onnxq.data.split import Split, split
-from onnxq.draft.body import BodyPlan
-from onnxq.draft.draft import Draft
-from onnxq.draft.edits import FloatEdit
-from onnxq.draft.from_file import draft_of, edited_as_stated
 from onnxq.formats import INT8
 from onnxq.graph.deciders import freeze_hint
 from onnxq.graph.layers import balance
@@ -38,6 +34,10 @@ from onnxq.pipeline.file_pairs import of_groups
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.layer_rules import LayerRules
 from onnxq.pipeline.typical_sizes import measure_open_sizes
+from onnxq.quant.draft.body import BodyPlan
+from onnxq.quant.draft.draft import Draft
+from onnxq.quant.draft.edits import FloatEdit
+from onnxq.quant.draft.from_file import draft_of, edited_as_stated
 from onnxq.quant.heads import in_float
 from onnxq.quant.placement import make_plan
 from onnxq.quant.plan import VETOES, QuantPlan

@@ -12,13 +12,13 @@ import onnx
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.shown import Shown, Words
 from onnxq.documents.report import PlanReport
-from onnxq.draft.draft import Draft
-from onnxq.draft.to_file import file_of
 from onnxq.emit import files
 from onnxq.formats import FORMATS
 from onnxq.graph.model import Model
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.words import planned_words
+from onnxq.quant.draft.draft import Draft
+from onnxq.quant.draft.to_file import file_of
 from onnxq.quant.plan_file import PlanFile, encodable
 from onnxq.quant.plan_reading import read_plan
 from onnxq.run.deployment import Deployment

@@ -26,8 +26,6 @@ from onnxq.documents.layer_errors import ENDED, LayerErrors
 from onnxq.documents.plan import FormatsTried, Heads, PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import PlanReport, Report
-from onnxq.draft.draft import Draft
-from onnxq.draft.from_file import check_body, check_shapes
 from onnxq.formats import INT8, in_words
 from onnxq.graph.outline import outline
 from onnxq.graph.spans import spans
@@ -72,6 +70,8 @@ from onnxq.pipeline.searches.repair import NO_SAMPLES, enough, stated_part, untr
 from onnxq.pipeline.searches.scales import with_scales
 from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.pipeline.verifying import BODY_SAMPLES, recorded, references, verify
+from onnxq.quant.draft.draft import Draft
+from onnxq.quant.draft.from_file import check_body, check_shapes
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.plan_file import PlanFile
 from onnxq.quant.ranges import Range

@@ -15,8 +15,6 @@ from onnxq.base.heap import collected
 from onnxq.base.reason import Reason
 from onnxq.data.kept_feeds import KeptFeeds
 from onnxq.data.samples import Sample
-from onnxq.draft.affine import ChannelMap
-from onnxq.draft.draft import Draft
 from onnxq.graph.cut import extract_between
 from onnxq.graph.logits import at_logits, logits_of
 from onnxq.graph.model import Model
@@ -28,6 +26,8 @@ from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.pipeline.verifying import loading, recording
 from onnxq.quant.choice import refined_ranges
+from onnxq.quant.draft.affine import ChannelMap
+from onnxq.quant.draft.draft import Draft
 from onnxq.quant.fits import fits_of
 from onnxq.quant.insert import insert
 from onnxq.quant.measuring import Candidate, MeasuringCopy

@@ -9,7 +9,6 @@ from onnxq.base.errors import Fault
 from onnxq.calib.stats import Stats
 from onnxq.documents.plan import FormatsTried, Heads
 from onnxq.documents.repair import RepairPart
-from onnxq.draft.draft import Draft
 from onnxq.options.config import LayerRule
 from onnxq.options.settings import AccuracyRepair, Compilation
 from onnxq.pipeline.building import Built
@@ -22,6 +21,7 @@ from onnxq.pipeline.pursuit import Pursuit
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.verifying import References
 from onnxq.quant.choice import Choice
+from onnxq.quant.draft.draft import Draft
 from onnxq.quant.plan_file import PlanFile
 from onnxq.quant.ranges import Ranges
 from onnxq.repair.step_search import Crossed

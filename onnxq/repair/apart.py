@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from onnxq.base.reached import reached
-from onnxq.draft.draft import Draft
 from onnxq.graph.model import Model
 from onnxq.graph.view import Tensor, main_nodes
 from onnxq.judge.output_parts import owner_of
 from onnxq.judge.policies import STEP
+from onnxq.quant.draft.draft import Draft
 
 
 def heads(model: Model, changes: Mapping[str, float]) -> dict[str, str]:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from onnxq.draft.draft import Draft
 from onnxq.graph.model import Model
 from onnxq.graph.wiring import constant_of
+from onnxq.quant.draft.draft import Draft
 from onnxq.quant.patches import NONE, Patches
 from onnxq.quant.scales import weight_amax
 

@@ -16,11 +16,11 @@ import onnx
 
 from onnxq.base.errors import Fault
 from onnxq.body.formats import narrowed
-from onnxq.draft.affine import ChannelMap
-from onnxq.draft.draft import Draft
 from onnxq.graph.model import Model
 from onnxq.graph.view import Tensor
 from onnxq.graph.wiring import constant_of, tensor_shape
+from onnxq.quant.draft.affine import ChannelMap
+from onnxq.quant.draft.draft import Draft
 from onnxq.quant.insert import insert
 from onnxq.quant.patches import Patches
 from onnxq.quant.plan import QuantPlan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from onnxq.draft.edits import FloatEdit
+from onnxq.quant.draft.edits import FloatEdit
 
 
 class NoFit(Exception):

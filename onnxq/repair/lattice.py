@@ -22,8 +22,6 @@ import onnx
 
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.plain import DocumentPart
-from onnxq.draft.affine import ChannelMap
-from onnxq.draft.draft import Draft
 from onnxq.formats import INT8
 from onnxq.graph.layers import layer_of
 from onnxq.graph.model import Model
@@ -31,6 +29,8 @@ from onnxq.graph.moves import MOVES
 from onnxq.graph.types import Shape, is_float
 from onnxq.graph.view import Node, Tensor
 from onnxq.graph.wiring import new_tensor, replace_input
+from onnxq.quant.draft.affine import ChannelMap
+from onnxq.quant.draft.draft import Draft
 from onnxq.quant.plan import QuantPlan, Site
 from onnxq.repair.found_edits import FoundEdits, NoFit
 from onnxq.repair.offset import by_column, pads, restore

@@ -9,10 +9,10 @@ from fractions import Fraction
 import numpy as np
 
 from onnxq.calib.stats import Stats, TensorStats
-from onnxq.draft.affine import ChannelMap
-from onnxq.draft.edits import FloatEdit
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node
+from onnxq.quant.draft.affine import ChannelMap
+from onnxq.quant.draft.edits import FloatEdit
 from onnxq.repair.lattice import Lattice
 
 _UNITS = 2**149

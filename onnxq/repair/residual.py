@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from onnxq.base.reason import Reason
-from onnxq.draft.draft import Draft
 from onnxq.graph.model import Model
 from onnxq.graph.view import Tensor
+from onnxq.quant.draft.draft import Draft
 from onnxq.quant.plan import Edge, QuantPlan
 from onnxq.repair.engine_bytes import elements, engine_bytes
 

@@ -24,13 +24,13 @@ import numpy as np
 
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.plain import DocumentPart
-from onnxq.draft.affine import ChannelMap
-from onnxq.draft.draft import Draft
 from onnxq.graph.channels import along
 from onnxq.graph.layers import layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES, REARRANGES
 from onnxq.graph.view import Node, Tensor
+from onnxq.quant.draft.affine import ChannelMap
+from onnxq.quant.draft.draft import Draft
 from onnxq.quant.plan import QuantPlan
 from onnxq.repair.flow import Flow
 from onnxq.repair.found_edits import FoundEdits, NoFit

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnxq.draft.draft import Draft
 from onnxq.graph.model import Model
 from onnxq.graph.view import Tensor
+from onnxq.quant.draft.draft import Draft
 from onnxq.repair.flow import Flow
 from onnxq.repair.found_edits import FoundEdits, NoFit
 from onnxq.repair.scale import Scale, column_magnitudes, ratios, read_by_layers, readers, spread

@@ -20,14 +20,14 @@ import numpy as np
 
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.plain import DocumentPart
-from onnxq.draft.affine import ChannelMap
-from onnxq.draft.draft import Draft
 from onnxq.graph.layers import layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
 from onnxq.graph.types import Shape, is_float
 from onnxq.graph.view import Node, Tensor
 from onnxq.graph.wiring import new_tensor, replace_input, replace_output, tensor_shape
+from onnxq.quant.draft.affine import ChannelMap
+from onnxq.quant.draft.draft import Draft
 from onnxq.quant.plan import QuantPlan, Site
 from onnxq.repair.found_edits import FoundEdits, NoFit
 from onnxq.repair.writer import Writer

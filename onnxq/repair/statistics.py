@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from onnxq.draft.affine import ChannelMap
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node, Tensor
+from onnxq.quant.draft.affine import ChannelMap
 from onnxq.quant.plan import QuantPlan
 
 Channels = Mapping[str, np.ndarray]

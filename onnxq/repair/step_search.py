@@ -15,15 +15,15 @@ from onnxq.base.errors import cause_of
 from onnxq.base.reason import Reason
 from onnxq.base.registry import at
 from onnxq.base.time_limit import TimeIsUp, TimeLimit
-from onnxq.draft.affine import ChannelMap
-from onnxq.draft.draft import Draft
-from onnxq.draft.edits import edited
 from onnxq.graph.model import Model
 from onnxq.judge.about_mean import AboutMeanMeter
 from onnxq.judge.acceptance import Judgement, Levels, Policy, judged
 from onnxq.judge.comparable import not_compared
 from onnxq.judge.policies import BEST_OF_SEVERAL, BYTES_PRICE_DB, FITTED, NEAR_DB, STEP
 from onnxq.options.step import Step, steps
+from onnxq.quant.draft.affine import ChannelMap
+from onnxq.quant.draft.draft import Draft
+from onnxq.quant.draft.edits import edited
 from onnxq.quant.patches import Patches
 from onnxq.quant.plan import Edge, QuantPlan
 from onnxq.repair.allowed import of_even, permitted

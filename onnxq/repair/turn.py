@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     import numpy as np
 
-    from onnxq.draft.draft import Draft
     from onnxq.graph.model import Model
+    from onnxq.quant.draft.draft import Draft
     from onnxq.quant.plan import Edge
     from onnxq.repair.found_edits import FoundEdits
     from onnxq.repair.statistics import Channels

@@ -23,7 +23,7 @@ from onnxq.checks.evidence import own_scales
 from onnxq.checks.finding import Finding
 from onnxq.checks.load import CHECKS, checks_that_need, found_by
 from onnxq.graph.model import Model
-from onnxq.pipeline import checking
+from onnxq.inspection import checking
 from onnxq.run import ort, trt
 
 pytestmark = pytest.mark.usefixtures("by_place")

@@ -22,7 +22,7 @@ from onnxq.checks.finding import Finding
 from onnxq.checks.lint import confirmed_lint
 from onnxq.checks.load import CHECKS, ORDER, found_by
 from onnxq.graph.model import Model
-from onnxq.pipeline import checking
+from onnxq.inspection import checking
 
 GIVEN = {
     "file": Subject, "pairs": Subject, "plan": Evidence, "data": Evidence, "engine": Seen,

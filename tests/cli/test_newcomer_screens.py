@@ -15,7 +15,7 @@ from onnxq.base.shown import cut
 from onnxq.cli.pages.check import check_page
 from onnxq.cli.pages.words import assumption_words
 from onnxq.graph.types import shape_text
-from onnxq.pipeline.checking import EngineTried
+from onnxq.inspection.checking import EngineTried
 from onnxq.rewrite.changes import Assumption
 from onnxq.targets import NAMES, load_target
 

@@ -17,7 +17,7 @@ from onnxq.base.errors import UserError
 from onnxq.compiled.exported import read_exported
 from onnxq.compiled.reading import operators_of
 from onnxq.graph.model import Model
-from onnxq.pipeline.engine_reading import engine
+from onnxq.inspection.engine_reading import engine
 
 SHAPE = [1, CHANNELS, SIZE, SIZE]
 JOINED = "both + relu"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from onnxq.data.samples import InputSpec, Sample
 from onnxq.data.survey import Moments, Survey
-from onnxq.pipeline.data_seen import InputSeen
+from onnxq.inspection.data_seen import InputSeen
 
 F4 = np.dtype(np.float32)
 

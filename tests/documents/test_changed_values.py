@@ -23,8 +23,8 @@ from onnxq.calib.stats import ChannelStats, Stats, TensorStats
 from onnxq.calib.stats_file import Origin, StatsFile, merge_files, read, to_bytes
 from onnxq.compiled.exported import read_exported
 from onnxq.data.understood import ImagesRead
-from onnxq.draft.edit_kinds import edit_of
 from onnxq.options.config import load_config
+from onnxq.quant.draft.edit_kinds import edit_of
 from onnxq.quant.plan_reading import read_plan
 
 Way = tuple[str | int, ...]

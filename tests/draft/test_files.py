@@ -17,11 +17,11 @@ from test_compiled import NETS
 from test_measuring import RULES, random_net
 
 from onnxq.base.reason import Reason
-from onnxq.draft.draft import Draft
-from onnxq.draft.edits import edited
-from onnxq.draft.from_file import draft_of, edited_as_stated
-from onnxq.draft.to_file import file_of
 from onnxq.graph.model import Model
+from onnxq.quant.draft.draft import Draft
+from onnxq.quant.draft.edits import edited
+from onnxq.quant.draft.from_file import draft_of, edited_as_stated
+from onnxq.quant.draft.to_file import file_of
 from onnxq.quant.insert import insert
 from onnxq.quant.placement import SUMS, make_plan
 from onnxq.quant.plan_file import PlanFile

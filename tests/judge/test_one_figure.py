@@ -49,7 +49,7 @@ ALLOWED = {
     "noise/search.py": "likewise, up to a goal of dB that the user sets",
     "pipeline/accuracy.py": "the level that a goal of dB is about, the body's noise added",
     "pipeline/layer_errors.py": "octaves of histograms, which are shown",
-    "pipeline/layer_noise.py": "noise by layer, which is shown",
+    "inspection/layer_noise.py": "noise by layer, which is shown",
     "pipeline/preparation.py": "bits that answers tell of images: what is fed, not how near it is",
     "pipeline/repair_bench.py": "shares of the noise that tensors make alone: what is proposed is judged",
     "pipeline/searches/formats.py": "noise of a mix as predicted: what is proposed is judged",

@@ -22,9 +22,9 @@ from onnxq.documents.analysis import Analysis
 from onnxq.documents.reading import read_plain
 from onnxq.documents.report import Report
 from onnxq.graph.model import Model
+from onnxq.inspection.diffing import compare_reports
 from onnxq.options.settings import Margins
 from onnxq.page.making import html_of, page_of
-from onnxq.pipeline.diffing import compare_reports
 
 OTHERS = (None, "x", 7, -1, [], {}, math.nan, 1e308, [1, 2, 3], True, {"x": 1}, 10**400, "\udc80", [[1]], 0.5)
 REPORT = synthetic(8)

@@ -19,7 +19,7 @@ from onnxq.cli.app import app
 from onnxq.graph.model import Model
 from onnxq.graph.upgrade import upgrade
 from onnxq.graph.view import Node
-from onnxq.pipeline.examples import check_example, check_rule
+from onnxq.inspection.examples import check_example, check_rule
 from onnxq.quant.examples import plan_lines
 from onnxq.quant.grid import difference
 from onnxq.quant.placement import make_plan

@@ -12,10 +12,10 @@ from onnx import numpy_helper, parser
 from onnxq.base.reason import Reason
 from onnxq.body.convert import to_half
 from onnxq.compiled.traffic import traffic
-from onnxq.draft.affine import ChannelMap
-from onnxq.draft.draft import Draft
-from onnxq.draft.edits import edited
 from onnxq.graph.model import Model
+from onnxq.quant.draft.affine import ChannelMap
+from onnxq.quant.draft.draft import Draft
+from onnxq.quant.draft.edits import edited
 from onnxq.quant.insert import insert
 from onnxq.quant.placement import make_plan
 from onnxq.quant.ranges import Range

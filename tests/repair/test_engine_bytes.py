@@ -14,9 +14,9 @@ from test_half_steps import WEIGHTS
 from onnxq.body.convert import to_half
 from onnxq.compiled.kernels import Kernel, kernels_of
 from onnxq.compiled.merged import merged
-from onnxq.draft.draft import Draft
-from onnxq.draft.edits import edited
 from onnxq.graph.model import Model
+from onnxq.quant.draft.draft import Draft
+from onnxq.quant.draft.edits import edited
 from onnxq.quant.insert import insert
 from onnxq.quant.plan import QuantPlan
 from onnxq.repair import shift, split

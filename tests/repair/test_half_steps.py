@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from onnxq.base.errors import UserError
 from onnxq.calib.stats import Stats, TensorStats
-from onnxq.draft.edit_kinds import edit_of
-from onnxq.draft.edits import edited
 from onnxq.graph.model import Model
+from onnxq.quant.draft.edit_kinds import edit_of
+from onnxq.quant.draft.edits import edited
 from onnxq.quant.insert import insert
 from onnxq.repair import shift, split
 from onnxq.repair.moved import moved

@@ -13,9 +13,9 @@ from edit_nets import Case, kernels, net, ranges, sqnr, values_of
 
 from onnxq.base.errors import UserError
 from onnxq.calib.stats import Stats, TensorStats
-from onnxq.draft.draft import Draft
-from onnxq.draft.edit_kinds import edit_of
-from onnxq.draft.edits import edited
+from onnxq.quant.draft.draft import Draft
+from onnxq.quant.draft.edit_kinds import edit_of
+from onnxq.quant.draft.edits import edited
 from onnxq.quant.insert import insert
 from onnxq.quant.measuring import Candidate, MeasuringCopy
 from onnxq.quant.wants import left_float

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import onnxq
-from onnxq.draft.draft import Draft
 from onnxq.graph.model import Model
+from onnxq.quant.draft.draft import Draft
 from onnxq.quant.placement import make_plan
 from onnxq.repair import residual
 from onnxq.repair.budget import affordable

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnxq.base.errors import UserError
-from onnxq.draft.edit_kinds import edit_of
-from onnxq.draft.edits import edited
 from onnxq.graph.view import Tensor
+from onnxq.quant.draft.edit_kinds import edit_of
+from onnxq.quant.draft.edits import edited
 from onnxq.repair import scale
 from onnxq.repair.flow import Flow
 from onnxq.repair.found_edits import NoFit

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnxq.base.errors import UserError
-from onnxq.draft.edit_kinds import edit_of
-from onnxq.draft.edits import edited
+from onnxq.quant.draft.edit_kinds import edit_of
+from onnxq.quant.draft.edits import edited
 from onnxq.repair import shift
 from onnxq.run import trt
 

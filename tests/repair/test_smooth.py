@@ -10,7 +10,7 @@ import pytest
 from edit_nets import Case, kernels, net
 from onnx import TensorProto, helper, numpy_helper
 
-from onnxq.draft.edit_kinds import edit_of
+from onnxq.quant.draft.edit_kinds import edit_of
 from onnxq.repair import scale, smooth
 from onnxq.run import trt
 

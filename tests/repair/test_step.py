@@ -16,8 +16,8 @@ from command import environment, net
 
 from onnxq.base.errors import UserError
 from onnxq.base.registry import at
-from onnxq.draft.edit_kinds import edit_of
 from onnxq.options.step import steps
+from onnxq.quant.draft.edit_kinds import edit_of
 from onnxq.repair import steps as package
 from onnxq.repair.step_search import is_there
 from onnxq.repair.workload import EDITED, Workload

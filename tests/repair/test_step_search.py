@@ -11,13 +11,13 @@ import onnx.parser
 import pytest
 from edit_nets import ranges
 
-from onnxq.draft.affine import ChannelMap
-from onnxq.draft.draft import Draft
 from onnxq.graph.model import Model
 from onnxq.graph.wiring import new_tensor
 from onnxq.judge.about_mean import AboutMeanMeter
 from onnxq.judge.acceptance import GROUPS
 from onnxq.options.step import Step, steps
+from onnxq.quant.draft.affine import ChannelMap
+from onnxq.quant.draft.draft import Draft
 from onnxq.quant.patches import Patches
 from onnxq.quant.placement import make_plan
 from onnxq.quant.plan import Edge

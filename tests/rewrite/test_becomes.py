@@ -10,7 +10,7 @@ import onnx
 import onnx.parser
 import pytest
 
-from onnxq.pipeline.examples import check_example
+from onnxq.inspection.examples import check_example
 from onnxq.rewrite.text import same_text, text_of
 from onnxq.rule.api import Fires, Rule
 from onnxq.rule.examples import ExampleError

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from onnxq.base.errors import OnnxqError, UserError
-from onnxq.pipeline.examples import check_example
+from onnxq.inspection.examples import check_example
 from onnxq.rule.api import Rule
 from onnxq.rule.load import builtin_dir, load_rules
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from onnxq.base.errors import UserError
-from onnxq.pipeline import examples
-from onnxq.pipeline.examples import check_rule
+from onnxq.inspection import examples
+from onnxq.inspection.examples import check_rule
 from onnxq.rule.examples import ExampleError
 from onnxq.rule.load import load_rules
 

@@ -15,7 +15,7 @@ import pytest
 import onnxq
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node
-from onnxq.pipeline.examples import check_rule
+from onnxq.inspection.examples import check_rule
 from onnxq.rewrite.engine import RewriteReport, rewrite
 from onnxq.rule import (
     Body,

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from onnxq.documents.accuracy import OutputOfRun
     from onnxq.documents.body import BodyPart
     from onnxq.documents.calibration import CalibrationPart
+    from onnxq.inspection.comparing import Comparison
     from onnxq.judge.about_mean import AboutMeanPart
-    from onnxq.pipeline.comparing import Comparison
     from onnxq.run.compare import OutputAccuracy
 
 

@@ -20,7 +20,7 @@ from onnxq.targets import load_target
 
 if TYPE_CHECKING:
     from onnxq.checks.finding import Finding
-    from onnxq.pipeline.checking import Checks, MeasuredForChecks
+    from onnxq.inspection.checking import Checks, MeasuredForChecks
 
 _STYLES = {"error": "red", "warning": "yellow", "note": "dim"}
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from onnxq.data.understood import DataRead
     from onnxq.data.warnings import DataWarning
     from onnxq.documents.data import CalibrationData, DataPlaced
-    from onnxq.pipeline.data_seen import DataSeen, InputSeen
+    from onnxq.inspection.data_seen import DataSeen, InputSeen
 
 _SHOWN = 3
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from onnxq.compiled.traffic import Traffic
     from onnxq.documents.engine import EnginePart
     from onnxq.documents.plan import PlanPart
-    from onnxq.pipeline.engine_reading import EngineDocument
+    from onnxq.inspection.engine_reading import EngineDocument
     from onnxq.run.trt import Engine
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from onnxq.cli.screen import Page, shorten
 
 if TYPE_CHECKING:
-    from onnxq.pipeline.first_settings import FirstSettings
+    from onnxq.inspection.first_settings import FirstSettings
 
 
 def first_settings_page(settings: FirstSettings, command: str) -> Page:

@@ -12,7 +12,7 @@ from onnxq.formats import FORMATS
 
 if TYPE_CHECKING:
     from onnxq.graph.past import KeyValueCache, Lengths
-    from onnxq.pipeline.description import ModelSummary, TensorSummary, WeightedLayer
+    from onnxq.inspection.description import ModelSummary, TensorSummary, WeightedLayer
 
 
 def model_page(document: ModelSummary, *, full: bool) -> Page:

@@ -11,7 +11,7 @@ from onnxq.rule.messages import BY_OPERATOR
 from onnxq.rule.page import STAGES
 
 if TYPE_CHECKING:
-    from onnxq.pipeline.rule_book import ExplainedRule, RuleEntry, RuleTried
+    from onnxq.inspection.rule_book import ExplainedRule, RuleEntry, RuleTried
     from onnxq.rule.messages import Match
 
 _STAGES = tuple(STAGES)

@@ -21,7 +21,6 @@ from onnxq.body.decide import Decision, above_db, decide
 from onnxq.body.formats import DTYPES, Kind, loss, narrowed
 from onnxq.body.islands import MARGIN
 from onnxq.calib.stats import Stats
-from onnxq.draft.body import BodyPlan
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
 from onnxq.graph.pairs import is_dequantized
@@ -32,6 +31,7 @@ from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.search import ModelSearch
 from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.pipeline.verifying import runner
+from onnxq.quant.draft.body import BodyPlan
 from onnxq.quant.fits import fits_of
 from onnxq.rewrite.whole import WholeModel
 from onnxq.run import ort

@@ -16,9 +16,6 @@ from onnxq.base.heap import collected, settled
 from onnxq.base.reason import Reason, by_of, code_of
 from onnxq.data.samples import Sample
 from onnxq.documents.repair import EditMade, RepairPart, TensorMapped
-from onnxq.draft.affine import ChannelMap
-from onnxq.draft.draft import Draft
-from onnxq.draft.edits import edited
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.graph.view import Tensor
@@ -30,6 +27,9 @@ from onnxq.pipeline.repair_bench import Kept, bench_of
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.search import ModelSearch
 from onnxq.pipeline.state import RunRequest, RunState
+from onnxq.quant.draft.affine import ChannelMap
+from onnxq.quant.draft.draft import Draft
+from onnxq.quant.draft.edits import edited
 from onnxq.quant.fits import fits_of
 from onnxq.quant.ranges import Range
 from onnxq.repair.fit import Fitted

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from onnxq.base.reason import Reason
-from onnxq.draft.draft import Draft
 from onnxq.judge.about_mean import AboutMeanMeter
 from onnxq.pipeline.building import Built, FloatModel
 from onnxq.pipeline.calibration import Calibrating
@@ -19,6 +18,7 @@ from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.search import ModelSearch
 from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.quant.choice import SEARCH, Choice, choose
+from onnxq.quant.draft.draft import Draft
 from onnxq.quant.insert import Inserted
 from onnxq.quant.measuring import Candidate, MeasuringCopy
 from onnxq.quant.plan import QuantPlan

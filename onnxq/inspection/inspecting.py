@@ -10,8 +10,8 @@ from onnxq.analysis.nodes import ModelNodes, nodes_of
 from onnxq.base.errors import UserError
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
+from onnxq.inspection.engine_reading import EngineDocument
 from onnxq.options.flag_words import tells_keywords
-from onnxq.pipeline.engine_reading import EngineDocument
 
 __all__ = ["draw", "inspect"]
 

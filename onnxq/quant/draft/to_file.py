@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from onnxq.draft.body import BodyPlan
-from onnxq.draft.draft import Draft
 from onnxq.graph.model import Model
 from onnxq.graph.view import Tensor
+from onnxq.quant.draft.body import BodyPlan
+from onnxq.quant.draft.draft import Draft
 from onnxq.quant.plan import QuantPlan, ScaleGroup, Site
 from onnxq.quant.plan_file import (
     BodyEntry,

@@ -19,17 +19,17 @@ from onnxq.base.reason import Reason, code_of
 from onnxq.base.typed import Unlike
 from onnxq.body.decide import Decision
 from onnxq.body.formats import Kind
-from onnxq.draft.body import BodyPlan
-from onnxq.draft.draft import Draft
-from onnxq.draft.edit_kinds import edit_of
-from onnxq.draft.edits import FloatEdit, edited
 from onnxq.graph.duplicate import duplicate
 from onnxq.graph.model import Model
 from onnxq.graph.types import Shape
-from onnxq.graph.view import Node
+from onnxq.graph.view import main_nodes
 from onnxq.options.config import LayerRule
 from onnxq.options.parameters import stated
 from onnxq.options.settings import Format
+from onnxq.quant.draft.body import BodyPlan
+from onnxq.quant.draft.draft import Draft
+from onnxq.quant.draft.edit_kinds import edit_of
+from onnxq.quant.draft.edits import FloatEdit, edited
 from onnxq.quant.fits import fits_of, within
 from onnxq.quant.patches import Patches
 from onnxq.quant.placement import SUMS
@@ -193,8 +193,8 @@ class _Names:
     def __init__(self, file: PlanFile, model: Model) -> None:
         self.model = model
         self.nodes = {node.name: node.op for node in model.graph.nodes}
-        views = [Node(model, node) for node in model.graph.nodes]
-        read = [tensor for node in views for tensor in (*node.inputs, *node.outputs) if tensor is not None]
+        nodes = main_nodes(model)
+        read = [tensor for node in nodes for tensor in (*node.inputs, *node.outputs) if tensor is not None]
         self.tensors = {tensor.name: tensor for tensor in read}
         self._check(file)
 
@@ -332,7 +332,7 @@ def _check_sums(
     file: PlanFile, sums: Mapping[str, Sequence[int]], names: _Names, places: Mapping[str, int]
 ) -> None:
     """Refuses inputs of what is no sum, or has not so many that are computed."""
-    nodes = {node.name: Node(names.model, node) for node in names.model.graph.nodes}
+    nodes = {node.name: node for node in main_nodes(names.model)}
     for name, inputs in sums.items():
         node, at = nodes[name], ("layer", places[name], "inputs")
         if node.op not in SUMS:

@@ -21,7 +21,6 @@ from onnxq.data.sources import Source
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import Report
-from onnxq.draft.body import UNCHANGED
 from onnxq.emit.recorded import recorded_report
 from onnxq.graph.fingerprint import fingerprint
 from onnxq.graph.layers import multiplies
@@ -35,6 +34,7 @@ from onnxq.pipeline.deploying import Deployed
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.ranging import Ranging
 from onnxq.pipeline.sampling import Sampling
+from onnxq.quant.draft.body import UNCHANGED
 from onnxq.quant.plan import QuantPlan
 from onnxq.run import trt
 

@@ -38,10 +38,10 @@ from onnxq.graph.cut import Piece, cut, extract_between, extract_node, operator_
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.graph.types import Shape, dtype_of, elem_type_of, shape_of
+from onnxq.inspection.opened_data import open_data
 from onnxq.options.call_options import ExtractOptions, RunPiecesOptions, SplitOptions
 from onnxq.options.grouped import Options
 from onnxq.options.keywords import takes_options
-from onnxq.pipeline.opened_data import open_data
 from onnxq.run import ort
 from onnxq.run.chain import Chain
 from onnxq.run.compare import OutputAccuracy, compare_models

@@ -26,10 +26,10 @@ from onnxq.graph.pairs import QDQ, is_dequantized
 from onnxq.graph.past import KeyValueCache, Lengths, caches, lengths
 from onnxq.graph.shared import SharedWeight, shared_weights
 from onnxq.graph.view import Node, Tensor
+from onnxq.inspection.opened_data import specs_of
 from onnxq.options.flag_words import tells_keywords
 from onnxq.options.profile import Profile
 from onnxq.options.settings import Batch, Inputs
-from onnxq.pipeline.opened_data import specs_of
 from onnxq.quant.plan import Edge, ScaleGroup
 from onnxq.run.deployments import all_deployed, main_of, stated_deployments
 

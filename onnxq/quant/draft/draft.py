@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from onnxq.base.reason import Reason
-from onnxq.draft.body import UNCHANGED, BodyPlan
-from onnxq.draft.edits import FloatEdit
 from onnxq.graph.model import Model
+from onnxq.quant.draft.body import UNCHANGED, BodyPlan
+from onnxq.quant.draft.edits import FloatEdit
 from onnxq.quant.fits import within
 from onnxq.quant.patches import NONE, Patches
 from onnxq.quant.plan import QuantPlan

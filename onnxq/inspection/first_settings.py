@@ -19,11 +19,11 @@ from onnxq.base.progress import Observer, told
 from onnxq.base.shown import Shown, Words
 from onnxq.emit import files
 from onnxq.emit.toml_schema import TITLE, settings_schema
+from onnxq.inspection.data_seen import DataSeen, look
+from onnxq.inspection.description import ModelSummary, describe
 from onnxq.options.flag_words import tells_keywords
 from onnxq.options.option import NOT, Option, read_options
 from onnxq.options.settings import GROUPS
-from onnxq.pipeline.data_seen import DataSeen, look
-from onnxq.pipeline.description import ModelSummary, describe
 
 _WIDTH = 100
 

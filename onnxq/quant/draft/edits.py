@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from onnxq.draft.affine import ChannelMap
 from onnxq.graph.duplicate import duplicate
 from onnxq.graph.model import Model
+from onnxq.quant.draft.affine import ChannelMap
 
 
 class FloatEdit(Protocol):
@@ -50,7 +50,7 @@ class FloatEdit(Protocol):
         ...
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, for the report and the plan; `onnxq.draft.edit_kinds.edit_of` makes it again."""
+        """All of it, for the report and the plan; `onnxq.quant.draft.edit_kinds.edit_of` makes it again."""
         ...
 
 

@@ -21,12 +21,12 @@ from onnxq.documents.accuracy import GoalPart, ScoresPart
 from onnxq.documents.data import path_of
 from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
+from onnxq.inspection.opened_data import open_data, specs_of
 from onnxq.judge.about_mean import AboutMeanPart
 from onnxq.options.call_options import CompareOptions
 from onnxq.options.grouped import Options
 from onnxq.options.keywords import takes_options
 from onnxq.pipeline.gates import BoundGoal, goal_part
-from onnxq.pipeline.opened_data import open_data, specs_of
 from onnxq.pipeline.scoring import Score, callable_of
 from onnxq.run import ort
 from onnxq.run.compare import OutputAccuracy, compare_models

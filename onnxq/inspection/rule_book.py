@@ -11,8 +11,8 @@ from onnxq.base.errors import OnnxqError, unknown_name
 from onnxq.base.plain import DocumentPart
 from onnxq.base.progress import Observer, told
 from onnxq.base.shown import Shown, Words, count
+from onnxq.inspection.examples import check_rule
 from onnxq.options.flag_words import tells_keywords
-from onnxq.pipeline.examples import check_rule
 from onnxq.rule.api import Rule
 from onnxq.rule.load import load_rules
 from onnxq.rule.messages import Match, known_of

@@ -8,8 +8,8 @@ from typing import Any
 from onnxq.base.errors import UserError, in_short, unknown_name
 from onnxq.base.registry import at
 from onnxq.base.typed import typed
-from onnxq.draft.edits import FloatEdit
 from onnxq.options.step import steps
+from onnxq.quant.draft.edits import FloatEdit
 
 
 def edit_of(json: Mapping[str, Any]) -> FloatEdit:

@@ -33,13 +33,13 @@ from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.graph.types import Shape
+from onnxq.inspection.layer_noise import NOTE, predicted_db
+from onnxq.inspection.own_metric import own_metric
 from onnxq.judge.output_parts import OutputParts
 from onnxq.options.call_options import AnalyzeOptions
 from onnxq.options.grouped import Options, image_options
 from onnxq.options.keywords import takes_options
 from onnxq.options.settings import Feeding, ImageOptions
-from onnxq.pipeline.layer_noise import NOTE, predicted_db
-from onnxq.pipeline.own_metric import own_metric
 from onnxq.pipeline.recorded_run import recorded_run
 from onnxq.pipeline.stage_comparison import How, beside
 from onnxq.run import ort

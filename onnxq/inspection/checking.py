@@ -31,6 +31,8 @@ from onnxq.emit.sarif import sarif
 from onnxq.graph.cut import cut
 from onnxq.graph.model import Model
 from onnxq.graph.named import named
+from onnxq.inspection.engines import Statements, compile_both
+from onnxq.inspection.evidence import evidence_of
 from onnxq.options.call_options import CheckOptions
 from onnxq.options.command_line import Takes, kept
 from onnxq.options.grouped import Options
@@ -38,8 +40,6 @@ from onnxq.options.keywords import takes_options
 from onnxq.options.settings import Repairs
 from onnxq.pipeline.calibration import Calibrating, Given
 from onnxq.pipeline.compiler import check_compiler
-from onnxq.pipeline.engines import Statements, compile_both
-from onnxq.pipeline.evidence import evidence_of
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.not_taken import beyond_compiler, deciding_inputs, plugin_nodes, unsupported
 from onnxq.pipeline.repairing import sanitize_any

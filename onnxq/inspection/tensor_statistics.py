@@ -21,10 +21,10 @@ from onnxq.data.sources import DataSource
 from onnxq.emit.recorded import report_beside
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
+from onnxq.inspection.opened_data import open_data, specs_of
 from onnxq.options.call_options import StatisticsOptions
 from onnxq.options.grouped import Options
 from onnxq.options.keywords import takes_options
-from onnxq.pipeline.opened_data import open_data, specs_of
 from onnxq.run import ort
 from onnxq.run.versions import refuse_unreadable
 
