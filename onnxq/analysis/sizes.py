@@ -5,9 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from onnxq.base.assumed import assumed
 from onnxq.base.grouped import grouped
-from onnxq.base.shown import count
+from onnxq.base.shown import assumed, count
 from onnxq.documents.deployment import DimensionDeployed, NamedDeployment, SizesWorth
 
 _APART = 0.01  # of all multiply-accumulates: less is not worth a word

@@ -166,6 +166,16 @@ def _plain(text: str) -> str:
     return visible(str(text), lambda char: " " if char == "\n" else "?")
 
 
+def assumed(by: str, what: str = "") -> str:
+    """That a value is taken for granted, and what states it: flags to type, or what the data would have.
+
+    Args:
+        by: what one gives to state the value, as `--batch MIN:OPT:MAX`.
+        what: the value, where it does not stand in front.
+    """
+    return f"({f'{what} ' * bool(what)}assumed; to state it: {by})"
+
+
 def cut(text: str, width: int) -> str:
     """A sentence of at most `width` characters; its end is left out, from where a part or a word ends."""
     if len(text) <= width:

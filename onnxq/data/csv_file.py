@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from onnxq.base.assumed import assumed
 from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.shown import assumed
 from onnxq.data.files import kind_of
 from onnxq.data.layout import of_numbers
 from onnxq.data.lists import read_text, resolve

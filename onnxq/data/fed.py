@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from onnxq.base.assumed import assumed
 from onnxq.base.grouped import grouped
+from onnxq.base.shown import assumed
 from onnxq.data.presets import PRESETS
 from onnxq.data.understood import ImagesRead
 

@@ -9,8 +9,8 @@ from typing import Literal
 
 import numpy as np
 
-from onnxq.base.assumed import assumed
 from onnxq.base.errors import UserError
+from onnxq.base.shown import assumed
 from onnxq.data.samples import InputSpec
 from onnxq.graph.types import Shape, shape_text
 from onnxq.judge.comparable import is_real

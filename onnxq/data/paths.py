@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from onnxq.base.assumed import assumed
 from onnxq.base.errors import UserError
+from onnxq.base.shown import assumed
 from onnxq.data import arrays, images, layout
 from onnxq.data.arrow import ArrowRows
 from onnxq.data.bad_samples import BadSamples

@@ -12,8 +12,8 @@ from typing import Protocol
 
 import numpy as np
 
-from onnxq.base.assumed import assumed
 from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.shown import assumed
 from onnxq.data import arrays, layout
 from onnxq.data.bad_samples import BadSamples, Misnamed
 from onnxq.data.images import Prepared

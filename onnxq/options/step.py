@@ -34,7 +34,8 @@ class Step:
         there: whether there is something to do, as far as looking tells: a function of the model with the
             draft's edits and the draft, or its `module:name`. It runs nothing. None: looking tells nothing.
         edit: the class of its edits of the float model (`onnxq.quant.draft.edits.FloatEdit`), or its
-            `module:name`; a dataclass whose `kind` is the step's name, as plan files have it. None: it edits none.
+            `module:name`; a dataclass whose `kind` is the step's name, as plan files have it. None: it edits
+            none.
         fits: whether it fits something on samples.
         search: the runs of the model with which it searches before it proposes, about.
         reserved: whether runs are kept for it while others are tried: `always`; where `many` samples fit; or

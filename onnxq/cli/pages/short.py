@@ -9,7 +9,7 @@ from onnxq.advice.advise import advise
 from onnxq.advice.worth import worth_of
 from onnxq.analysis.reports import number, part_of
 from onnxq.analysis.sizes import share_words, sizes_words
-from onnxq.base.assumed import assumed
+from onnxq.base.shown import assumed
 from onnxq.cli.pages.answer import answer_lines
 from onnxq.cli.pages.changes import accepted_text
 from onnxq.cli.pages.goal import gate_text, scores_section

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from onnxq.base.assumed import assumed
+from onnxq.base.shown import assumed
 from onnxq.cli.pages.words import counted
 from onnxq.cli.screen import Page, shorten
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from onnxq.advice.asked import given
 from onnxq.base import shown
-from onnxq.base.assumed import assumed
 from onnxq.base.escapes import visible
 from onnxq.cli.screen import shorten
 from onnxq.documents.report import Report
@@ -22,7 +21,7 @@ size_text, tally = shown.size, shown.tally
 def target_words(report: Report) -> str:
     """What a file is made for; with what states it where neither a flag nor a settings file may have."""
     asked = report.asked and not given(report, "--target") and report.config is None
-    return f"{report.target} {assumed('--target')}" if asked else report.target
+    return f"{report.target} {shown.assumed('--target')}" if asked else report.target
 
 
 def assumption_words(one: Assumption) -> str:
