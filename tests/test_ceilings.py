@@ -10,8 +10,8 @@ import pytest
 from benchmarks import counts
 
 CEILINGS: dict[str, int] = tomllib.loads(Path(__file__).with_name("ceilings.toml").read_text("utf-8"))
-SLACK = 0.005
-"""Of a ceiling: what lies lower by more is written there."""
+SLACK, OF_A_RUN = 0.005, 0.05
+"""Of a ceiling: what lies lower by more is written there. What a run enters depends a little on the machine."""
 
 
 @pytest.fixture(scope="module")
@@ -19,10 +19,10 @@ def parsed() -> list[counts.File]:
     return counts.files(counts.ROOT)
 
 
-def bounded(name: str, found: int) -> None:
+def bounded(name: str, found: int, slack: float = SLACK) -> None:
     ceiling = CEILINGS[name]
     assert found <= ceiling, f"{counts.TITLES[name]}: {found}, where there were {ceiling}"
-    assert found >= ceiling * (1 - SLACK) - 1, f"{counts.TITLES[name]}: {found}; say so in ceilings.toml"
+    assert found >= ceiling * (1 - slack) - 1, f"{counts.TITLES[name]}: {found}; say so in ceilings.toml"
 
 
 @pytest.mark.parametrize("name", sorted(CEILINGS.keys() - {"entered"}))
@@ -32,4 +32,5 @@ def test_no_count_rises(name: str, parsed: list[counts.File]) -> None:
 
 def test_a_default_run_enters_no_more() -> None:
     parsed = counts.files(counts.ROOT)
-    bounded("entered", len(set(counts.entered_lines(parsed, counts.entered(counts.ROOT)))))
+    found = set(counts.entered_lines(parsed, counts.entered(counts.ROOT)))
+    bounded("entered", len(found), OF_A_RUN)
