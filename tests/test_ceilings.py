@@ -11,7 +11,7 @@ from benchmarks import counts
 
 CEILINGS: dict[str, int] = tomllib.loads(Path(__file__).with_name("ceilings.toml").read_text("utf-8"))
 SLACK, OF_A_RUN = 0.005, 0.05
-"""Of a ceiling: what lies lower by more is written there. What a run enters depends a little on the machine."""
+"""Of a ceiling: what lies lower by more is written there. What a run enters hangs a little on the machine."""
 
 
 @pytest.fixture(scope="module")
