@@ -1,1 +1,1 @@
-"""The verbs that only look at models, data and engines: nothing that makes a file imports them."""
+"""The verbs that look at models, data, engines and rules: what quantizes and repairs imports none of them."""

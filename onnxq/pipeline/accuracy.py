@@ -241,7 +241,7 @@ class Accuracy:
         self._search_again()
 
     def asking(self, asked: Asked) -> None:
-        """From now on the noise is measured otherwise, and decisions cost otherwise."""
+        """From now on the noise is measured as this asks; decisions cost what they did."""
         self._asked = asked
         self.__dict__.pop("_measured", None)
         self.__dict__.pop("decisions", None)

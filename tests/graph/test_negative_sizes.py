@@ -9,6 +9,8 @@ import onnx.parser
 import pytest
 from command import run_alone
 
+from onnxq.graph.infer import infer
+
 HEAD = '<ir_version: 8, opset_import: ["" : 17]> g '
 CUT = "<int64[1] a = {0}, int64[1] b = {1}, int64[1] c = {2}, int64[4] f = {2, 1, 1, -1}"
 STATED = onnx.parser.parse_model(
@@ -36,3 +38,15 @@ def test_sizes_of_one_are_followed_as_far_as_they_go(model: onnx.ModelProto, tmp
     ran = run_alone(tmp_path, "memory", "m.onnx")
     assert ran.code == 0, ran.err
     assert "Peak" in ran.out
+
+
+def test_a_model_is_the_same_while_the_error_is_handled() -> None:
+    model = onnx.ModelProto.FromString(WINDOW.SerializeToString())
+    model.graph.input[0].type.tensor_type.shape.dim[2].dim_value = 1
+    before = model.SerializeToString(deterministic=True)
+    try:
+        infer(model)
+    except ValueError:
+        assert model.SerializeToString(deterministic=True) == before
+    else:
+        pytest.fail("it is taken")
