@@ -89,6 +89,7 @@ BY_KEY = {
     **_keys("pipeline/pursuit.py", "a score", "choose", "verify"),
     **_keys("pipeline/sampling.py", "what samples are read for", "choose", "confirm"),
     **_keys("pipeline/searches/goal.py", "an aim or a score", "agreement", "choose", "drop", "sqnr"),
+    **_keys("rule/messages.py", "a message of the catalogue", "no-importer"),
     **_keys("pipeline/stage_comparison.py", "a bound by its option", "sqnr"),
 }
 """What is read by a text and is no document: by file, of files that read documents too by `file:key`."""

@@ -1,17 +1,14 @@
 """What is seen, why, what repairs it, what that costs: of all checks, findings, causes, doubts and messages.
 
-What the code says of them itself (a check's `what`, a message and its advice, what a rule quotes and does) is
-taken from there; the rest stands in `symptoms.toml`.
+What rules quote and do is taken from them; the rest stands in `base/catalogue/`.
 """
 
 from __future__ import annotations
 
-import functools
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
+from onnxq.base.catalogue import Fact, table
 from onnxq.base.errors import UserError
 from onnxq.base.grouped import grouped
 from onnxq.base.plain import DocumentPart
@@ -19,9 +16,9 @@ from onnxq.base.shown import Shown, Words, count
 from onnxq.checks.load import CHECKS
 from onnxq.options.flag_words import tells_keywords
 from onnxq.rule.api import Rule
+from onnxq.rule.known_message import KNOWN
 from onnxq.rule.load import load_rules
 from onnxq.rule.messages import quotations
-from onnxq.rule.said import SAID
 
 GROUPS: Mapping[str, tuple[str, str]] = {
     "file": ("Why a file is rejected, or does not run as it asks for", "lint.md"),
@@ -127,33 +124,24 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
-@dataclass(frozen=True, slots=True)
-class SymptomLines:
-    """The tables of `symptoms.toml`, by name: fields of `Symptom`."""
-
-    check: Mapping[str, Mapping[str, str]]
-    advice: Mapping[str, Mapping[str, str]]
-    data: Mapping[str, Mapping[str, str]]
-
-
-@functools.cache
-def stated() -> SymptomLines:
-    """What the file says."""
-    return SymptomLines(**tomllib.loads(Path(__file__).with_name("symptoms.toml").read_text("utf-8")))
-
-
 def _entries() -> Iterator[Symptom]:
-    told = stated()
     for group, needs in (("file", False), ("scales", True)):
         for name, check in CHECKS.items():
             if (check.needs in ("data", "plan")) == needs:
-                yield Symptom(group, name, cause=check.what, **told.check[name])
-    for group, table in (("answer", told.advice), ("samples", told.data)):
-        yield from (Symptom(group, name, **line) for name, line in table.items())
-    for name, said in SAID.items():
+                yield _of_row("checks", group, name)
+    for group, file in (("answer", "answers"), ("samples", "samples")):
+        yield from (_of_row(file, group, name) for name in table(file))
+    for name, said in KNOWN.items():
         cause, _, do = said.do.partition(": ")
         yield Symptom("message", name, said.seen, cause, do or said.do, said.costs)
     yield from filter(None, map(_of_rule, sorted(load_rules(()), key=lambda rule: rule.id)))
+
+
+def _of_row(file: str, group: str, name: str) -> Symptom:
+    seen, cause, repair, costs = (
+        Fact(name).text(file, part) for part in ("seen", "cause", "repair", "costs")
+    )
+    return Symptom(group, name, seen, cause, repair, costs)
 
 
 def _of_rule(rule: Rule) -> Symptom | None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from onnxq.base.catalogue import Fact, table
 from onnxq.base.user_code import MisusedError, UserFunction
 from onnxq.checks.engine import Judge
 from onnxq.checks.finding import SEVERITIES, Finding, Severity
@@ -119,7 +120,7 @@ class Check:
 
 def stated(
     name: str,
-    what: str,
+    what: str = "",
     *,
     needs: Need,
     severity: Severity = "warning",
@@ -132,8 +133,10 @@ def stated(
 ) -> Check:
     """A check without a function of its own; arguments as the attributes of `Check`.
 
+    What is wrong is said by the catalogue of onnxq's own checks, and stated for others.
+
     Raises:
-        MisusedError: there is no such need or severity, or it is no name.
+        MisusedError: there is no such need or severity, it is no name, or nothing says what is wrong.
     """
     if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
         raise MisusedError(f"{name!r} is no name of a check", hint="a name is like 'no-bias'")
@@ -143,17 +146,23 @@ def stated(
         raise MisusedError(
             f"the check {name!r} has severity {severity!r}", hint=f"there are {', '.join(SEVERITIES)}"
         )
+    if not what and name in table("checks"):
+        what = Fact(name).text("checks", "cause")
+    if not what:
+        raise MisusedError(
+            f"the check {name!r} does not say what is wrong", hint="in a few words, behind its name"
+        )
     kind = kind or _KINDS.get(needs, name)
     command = command or COMMANDS[needs]
     return Check(name, what, needs, severity, kind, lacks, parser, command, judge, is_cause)
 
 
-def check(name: str, what: str, **options: Any) -> Callable[[Function], Check]:
+def check(name: str, what: str = "", **options: Any) -> Callable[[Function], Check]:
     """Makes a function a check. The function is called with what the check needs, and yields `Said`.
 
     Args:
         name: its name, as in "fp16-scale".
-        what: what is wrong where it says something, in a few words.
+        what: what is wrong where it says something, in a few words; of onnxq's own the catalogue says it.
         options: `needs`, and what else `stated` takes.
 
     Raises:

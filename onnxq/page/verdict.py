@@ -29,7 +29,7 @@ _NAME = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class Card:
     """A figure with what it is.
 
     Attributes:
@@ -101,7 +101,7 @@ class VerdictView:
     """The section.
 
     Attributes:
-        facts: the figures.
+        cards: the figures.
         outputs: each output.
         format: the number format of the run.
         gpus: each GPU of the estimate.
@@ -112,7 +112,7 @@ class VerdictView:
         doubts: what is doubtful about data, ranges and the run.
     """
 
-    facts: tuple[Fact, ...]
+    cards: tuple[Card, ...]
     outputs: tuple[OutputFact, ...]
     format: str
     gpus: tuple[GpuFact, ...]
@@ -126,13 +126,13 @@ class VerdictView:
 def verdict_view(report: Report) -> VerdictView:
     """What a report says to who decides."""
     near = judged(report.accuracy, report.about_mean)
-    facts = (
+    cards = (
         *_accuracy(report, near), *_goal(report.goal), *_shares(part_of(PlanPart, report.plan)),
         *_engine(report, near), *_speed(report.verdict), *_sizes(report),
     )  # fmt: skip
     both = compared(report.verdict)
     return VerdictView(
-        facts=facts,
+        cards=cards,
         outputs=_outputs(report, near),
         format=report.number_format,
         gpus=tuple(
@@ -159,8 +159,8 @@ def _short(name: str) -> str:
     return tail(name, _NAME)
 
 
-def _accuracy(report: Report, near: tuple[Judged, ...]) -> list[Fact]:
-    about, facts = part_of(AboutMeanPart, report.about_mean), []
+def _accuracy(report: Report, near: tuple[Judged, ...]) -> list[Card]:
+    about, cards = part_of(AboutMeanPart, report.about_mean), []
     calibration = part_of(CalibrationPart, report.calibration)
     on = f"{counted(about.samples, 'sample')} kept apart" if about.samples else ""
     on = calibration.held_out if about.samples and calibration.held_out_code == "crossed" else on
@@ -170,80 +170,80 @@ def _accuracy(report: Report, near: tuple[Judged, ...]) -> list[Fact]:
     not_verified = calibration.not_verified
     if together is not None:
         tone = _tone(together, _is_lost(near))
-        facts.append(
-            Fact("Accuracy, SQNR about the mean", level(together) + within_db(about.interval), note, tone)
+        cards.append(
+            Card("Accuracy, SQNR about the mean", level(together) + within_db(about.interval), note, tone)
         )
     elif not_verified:
-        facts.append(Fact("Accuracy", "not verified", not_verified, OPEN))
+        cards.append(Card("Accuracy", "not verified", not_verified, OPEN))
     worst = next((one for one in near if one.output and one.level_db is not None), None)
     if worst is not None and worst.level_db is not None:
         tone = _tone(worst.level_db, worst.lost)
         levels = {one.output: one.interval for one in about.outputs}
         said = level(worst.level_db) + within_db(levels.get(worst.output))
-        facts.append(Fact("Worst output", said, _short(worst.output), tone))
+        cards.append(Card("Worst output", said, _short(worst.output), tone))
     same = [(value, one.top1_interval) for one in report.accuracy if (value := number(one.top1)) is not None]
     if same:
         least, ends = min(same, key=lambda one: one[0])
         tone = BAD if least < LEAST_AGREEMENT else OPEN if least < _USUAL_AGREEMENT else ""
-        facts.append(
-            Fact(
+        cards.append(
+            Card(
                 "Agreement of the argmax",
                 percent(least) + within(ends, 100),
                 "the least of all outputs",
                 tone,
             )
         )
-    facts += _task(report.task)
+    cards += _task(report.task)
     scores = part_of(GoalPart, report.goal).scores
     if scores is not None:
         reached = number(scores.int8 if number(scores.result) is None else scores.result)
         change = f"{figure(number(scores.floating))} → {figure(reached)}"
-        facts.append(Fact("Score", change, scores.function))
-    return facts
+        cards.append(Card("Score", change, scores.function))
+    return cards
 
 
-def _task(task: TaskPart | None) -> Iterator[Fact]:
+def _task(task: TaskPart | None) -> Iterator[Card]:
     """What is kept of the float model's answers, or that it is not known what they are."""
     if task is None:
         return
     for one in task.figures:
         share = number(one.percent)
         value = "none to keep" if share is None else f"{percent(share / 100)}{within(one.interval)}"
-        yield Fact(f"{one.name[0].upper()}{one.name[1:]}", value, one.said)
+        yield Card(f"{one.name[0].upper()}{one.name[1:]}", value, one.said)
     for by in () if task.labels is None else task.labels.figures:
         change = f"{figure(number(by.floating))} % → {figure(number(by.int8))} %"
-        yield Fact(
+        yield Card(
             f"By the labels: {by.name}", change, counted(task.labels.samples if task.labels else 0, "sample")
         )
     if not task.figures and task.why:
-        yield Fact("The model's task", "not known", task.why)
+        yield Card("The model's task", "not known", task.why)
 
 
-def _goal(goal: GoalPart | None) -> Iterator[Fact]:
+def _goal(goal: GoalPart | None) -> Iterator[Card]:
     for gate in part_of(GoalPart, goal).gates:
         of = f" of {gate.of}" if gate.of else ""
         asked, reached = figure(number(gate.goal)), figure(number(gate.measured))
         how = "met" if gate.met else "not decidable" if gate.undecided else "not met"
         spread = within_db(gate.interval) if gate.kind == "sqnr" else within(gate.interval)
         value = f"{how}: {reached or 'not measured'}{spread}"
-        yield Fact(f"Goal: {gate.what}{of}", value, f"{asked} asked for", GOOD if gate.met else BAD)
+        yield Card(f"Goal: {gate.what}{of}", value, f"{asked} asked for", GOOD if gate.met else BAD)
 
 
-def _shares(plan: PlanPart) -> Iterator[Fact]:
+def _shares(plan: PlanPart) -> Iterator[Card]:
     eligible, whole = number(plan.int8_share_of_eligible_macs), number(plan.int8_share_of_all_macs)
     if eligible is not None:
-        yield Fact(f"In {plan.format}, of eligible work", percent(eligible), "of multiply-accumulates")
+        yield Card(f"In {plan.format}, of eligible work", percent(eligible), "of multiply-accumulates")
     if whole is not None:
-        yield Fact(f"In {plan.format}, of all work", percent(whole), "of multiply-accumulates")
+        yield Card(f"In {plan.format}, of all work", percent(whole), "of multiply-accumulates")
     if plan.formats is not None:
-        yield Fact("Number formats", plan.format, plan.formats.why)
+        yield Card("Number formats", plan.format, plan.formats.why)
 
 
-def _engine(report: Report, near: tuple[Judged, ...]) -> list[Fact]:
+def _engine(report: Report, near: tuple[Judged, ...]) -> list[Card]:
     engine, format, label = report.engine, report.number_format, "Compiles"
     if engine.status == "compiled":
         if engine.unread:
-            return [Fact(label, "yes", f"what runs in {format} is not known: {engine.unread}", OPEN)]
+            return [Card(label, "yes", f"what runs in {format} is not known: {engine.unread}", OPEN)]
         planned, done = engine.planned or 0, engine.int8 or 0
         where = f"{engine.compiler}, sm {'' if engine.sm is None else engine.sm}"
         plan = part_of(PlanPart, report.plan)
@@ -251,34 +251,34 @@ def _engine(report: Report, near: tuple[Judged, ...]) -> list[Fact]:
         if plan.is_mixed:
             value = f"yes, {done} of {planned} planned layers as planned: {plan.in_words(engine.not_int8)}"
         tone = OPEN if done < planned else "" if _is_lost(near) else GOOD  # what is lost is not good to ship
-        return [Fact(label, value, where, tone)]
+        return [Card(label, value, where, tone)]
     if engine.status == "failed":
-        return [Fact(label, "no", engine.reason, BAD)]
-    return [Fact(label, "not asked", engine.reason, OPEN)] if engine.status else []
+        return [Card(label, "no", engine.reason, BAD)]
+    return [Card(label, "not asked", engine.reason, OPEN)] if engine.status else []
 
 
-def _speed(verdict: Verdict | None) -> list[Fact]:
+def _speed(verdict: Verdict | None) -> list[Card]:
     if verdict is None:
         return []
     worth, label = worth_of(verdict), f"{verdict.format.capitalize()} against float16"
     if worth is None:
-        return [Fact(label, "no verdict", verdict.reason, OPEN)] if verdict.reason else []
+        return [Card(label, "no verdict", verdict.reason, OPEN)] if verdict.reason else []
     note = "; ".join(filter(None, (worth.figures, ONLY_A_GPU)))
-    return [Fact(label, worth.said, note, BAD if worth.is_more else "")]
+    return [Card(label, worth.said, note, BAD if worth.is_more else "")]
 
 
-def _sizes(report: Report) -> Iterator[Fact]:
+def _sizes(report: Report) -> Iterator[Card]:
     before, after = number(report.size.before), number(report.size.after)
     if before and after is not None:
-        yield Fact("File", f"{size(before)} → {size(after)}", f"{percent(after / before)} of the original's")
+        yield Card("File", f"{size(before)} → {size(after)}", f"{percent(after / before)} of the original's")
     yield from _traffic(report.verdict)
     peak, seconds = number(report.peak_memory_mb), number(report.seconds)
     if seconds is not None:
         note = f"peak memory {decimal(peak)} MiB" if peak else ""
-        yield Fact("The run took", f"{seconds:.1f} s", note)
+        yield Card("The run took", f"{seconds:.1f} s", note)
 
 
-def _traffic(verdict: Verdict | None) -> list[Fact]:
+def _traffic(verdict: Verdict | None) -> list[Card]:
     both = compared(verdict)
     if verdict is None or both is None:
         return []
@@ -286,7 +286,7 @@ def _traffic(verdict: Verdict | None) -> list[Fact]:
     if before is None or after is None:
         return []
     note = f"{size(before * 1e6)} in plain float16{_as_built(verdict)}"
-    return [Fact(f"Memory traffic of a run, {_FORMS[verdict.form]}", size(after * 1e6), note)]
+    return [Card(f"Memory traffic of a run, {_FORMS[verdict.form]}", size(after * 1e6), note)]
 
 
 def _as_built(verdict: Verdict) -> str:

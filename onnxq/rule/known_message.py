@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
+
+from onnxq.base.catalogue import table
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +28,7 @@ class KnownMessage:
     costs: str
     mark: str = ""
     general: Literal[0, 1, 2] = 0
+
+
+KNOWN: Mapping[str, KnownMessage] = {name: KnownMessage(**row) for name, row in table("messages").items()}
+"""By a name."""

@@ -21,8 +21,8 @@ from typing import Literal
 from onnxq.base.plain import DocumentPart
 from onnxq.graph.value import operator_names
 from onnxq.rule.api import Rule
+from onnxq.rule.known_message import KNOWN
 from onnxq.rule.pasted_log import errors_of
-from onnxq.rule.said import ANY_NODE, SAID
 from onnxq.targets import Target
 
 _ENOUGH = 0.7
@@ -63,7 +63,8 @@ _NO_OPERATOR = (
 _ENDED = ("build-ended", "no-onnx-file", "no-engine")
 """With what a build ends, whatever it ended over."""
 
-_OF_THE_PARSER = {name for name, said in SAID.items() if said.do == ANY_NODE}
+ANY_NODE = KNOWN["no-importer"].do
+_OF_THE_PARSER = {name for name, said in KNOWN.items() if said.do == ANY_NODE}
 """What parsers say of any node."""
 
 
@@ -95,7 +96,7 @@ def known_of(message: str, rules: Sequence[Rule], targets: Sequence[Target]) -> 
         targets: they say which operators are not taken, and what to do about those that no rule repairs.
     """
     quoted = [(rule, line) for rule in rules for line in quotations(rule.doc)]
-    lines = [*(line for _, line in quoted), *(said.seen for said in SAID.values() if not said.mark)]
+    lines = [*(line for _, line in quoted), *(said.seen for said in KNOWN.values() if not said.mark)]
     weights = _weights(lines)
 
     def known(text: str) -> list[Match]:
@@ -116,9 +117,9 @@ def known_of(message: str, rules: Sequence[Rule], targets: Sequence[Target]) -> 
 
 def _is_telling(match: Match) -> bool:
     """Whether it is known of what the message says, and not only of the operator or the kind of fault."""
-    if match.kind == "rule" or match.name not in SAID:
+    if match.kind == "rule" or match.name not in KNOWN:
         return bool(match.quoted)
-    return not SAID[match.name].general
+    return not KNOWN[match.name].general
 
 
 def _known(
@@ -138,7 +139,7 @@ def _known(
             little = says_little or _of_any_node(line) or _is_of_the_name(line, rule, message)
             score *= 0.0 if little else 0.75 if named else 1.0
         entries.append(Match("rule", rule.id, line, rule.summary, score))
-    for name, said in SAID.items():
+    for name, said in KNOWN.items():
         if said.mark:
             score = float(re.search(said.mark, message, re.IGNORECASE | re.DOTALL) is not None)
         else:
@@ -154,7 +155,7 @@ def _known(
         if match.score >= _ENOUGH and not (_OF_THE_PARSER & {match.name} and _OF_THE_PARSER & best.keys()):
             best.setdefault(match.name, match)
     if any(match.kind == "rule" and match.quoted for match in best.values()):  # which says more
-        best = {name: one for name, one in best.items() if name not in SAID or not SAID[name].general}
+        best = {name: one for name, one in best.items() if name not in KNOWN or not KNOWN[name].general}
     top = max((match.score for match in best.values()), default=0.0)
     near = [match for match in best.values() if match.score >= _NEAR * top]
     near.sort(key=_says_little)

@@ -18,7 +18,8 @@ from command import ROOT, run
 
 import onnxq
 from onnxq.advice import causes, findings
-from onnxq.advice.symptoms import GROUPS, stated, symptoms_page
+from onnxq.advice.symptoms import GROUPS, symptoms_page
+from onnxq.base.catalogue import table
 from onnxq.checks.load import CHECKS
 from onnxq.cli.app import app
 from onnxq.rule.load import load_rules
@@ -35,7 +36,7 @@ MADE = {
     ("LikelyCause", "code"): tuple(findings._WHY),
     ("DataWarning", "kind"): ("channel-order", "preparation"),
 }
-MAKERS = {"LikelyCause": "advice", "AdviceFinding": "advice", "DataWarning": "data"}
+MAKERS = {"LikelyCause": "answers", "AdviceFinding": "answers", "DataWarning": "samples"}
 
 
 def codes() -> Iterator[tuple[str, str]]:
@@ -55,9 +56,9 @@ def codes() -> Iterator[tuple[str, str]]:
 def test_each_thing_that_the_code_can_say_has_a_line() -> None:
     found = list(codes())
     assert len(found) > 60
-    for table in ("advice", "data"):
-        assert set(getattr(stated(), table)) == {code for where, code in found if where == table}
-    assert set(stated().check) == set(CHECKS)
+    for file in ("answers", "samples"):
+        assert set(table(file)) == {code for where, code in found if where == file}
+    assert set(table("checks")) == set(CHECKS)
 
 
 def test_a_line_has_all_of_it() -> None:

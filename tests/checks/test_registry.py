@@ -159,6 +159,7 @@ def test_what_a_check_needs_is_what_it_is_called_with(model: Path, tmp_path: Pat
         ('needs="file"', 'needs="files"', "line 6: the check 'no-bias' needs 'files'"),
         ('needs="file"', 'needs="target"', "needs 'target', which only onnxq tells"),
         ('needs="file"', 'needs="runtime"', "needs 'runtime', which only onnxq tells"),
+        (', "a Conv without a bias"', "", "line 6: the check 'no-bias' does not say what is wrong"),
         ('severity="note"', 'severity="bad"', "line 6: the check 'no-bias' has severity 'bad'"),
         ('"train it with one")', '"", 1, 2, 3, 4, 5, 6, 7)', "takes from 1 to 10 positional arguments"),
         ("@check", "check", "does not say which function"),

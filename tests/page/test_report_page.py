@@ -375,8 +375,8 @@ def test_what_is_lost_stands_first(measured: dict[str, Any], about: float, named
     """In red, in the words of the end screen; and nobody is told to build it."""
     report = accuracy_of(measured, about)
     view = page_of(OpenedReport.of(report))
-    tones = {fact.label: fact.tone for fact in view.verdict.facts}
-    assert (view.verdict.facts[0].tone, tones["Worst output"], tones["Compiles"]) == ("bad", "bad", "open")
+    tones = {card.label: card.tone for card in view.verdict.cards}
+    assert (view.verdict.cards[0].tone, tones["Worst output"], tones["Compiles"]) == ("bad", "bad", "open")
     said = f"y has little to do with the float model's{named}"
     assert view.advice.answer == "do-not-ship"
     assert view.advice.because.startswith(said)
@@ -388,8 +388,8 @@ def test_what_is_lost_stands_first(measured: dict[str, Any], about: float, named
     accuracy_section(screen, document.accuracy, calibration, body, document.about_mean, "int8")
     assert [line.text for line in screen.lines if line.text.startswith(f"{said}: look at the data")]
     html = made(report)
-    assert html.index('role="alert"') < html.index('class="fact')
-    assert '<div class="fact bad"><dt>Accuracy' in html
+    assert html.index('role="alert"') < html.index('class="card')
+    assert '<div class="card bad"><dt>Accuracy' in html
     assert '<tr class="bad"><td class="name"><bdi>y<' in html
 
 
@@ -403,7 +403,7 @@ def test_what_is_lost_stands_first(measured: dict[str, Any], about: float, named
 )  # fmt: skip
 def test_what_is_not_lost_is_not_red(measured: dict[str, Any], about: float, tone: str) -> None:
     view = page_of(OpenedReport.of(accuracy_of(measured, about)))
-    assert view.verdict.facts[0].tone == tone
+    assert view.verdict.cards[0].tone == tone
     assert "lost" not in [one.code for one in view.advice.findings]
     assert any(one.text.startswith("Build the engine") for one in view.next)
 
@@ -412,8 +412,8 @@ def test_what_compiles_is_not_green_where_it_is_lost() -> None:
     for about, tone in ((-4.1, ""), (29.5, "good")):
         report = accuracy_of({}, about)
         report["engine"] |= {"int8": 12, "not_int8": []}
-        facts = page_of(OpenedReport.of(report)).verdict.facts
-        assert next(fact.tone for fact in facts if fact.label == "Compiles") == tone
+        cards = page_of(OpenedReport.of(report)).verdict.cards
+        assert next(card.tone for card in cards if card.label == "Compiles") == tone
 
 
 def test_a_part_of_an_output_is_the_worst() -> None:
@@ -422,7 +422,7 @@ def test_a_part_of_an_output_is_the_worst() -> None:
     report["accuracy"].append(report["accuracy"][0] | {"output": "y[4:22]", "sqnr_db": 2.0, "top1": None})
     page = page_of(OpenedReport.of(report))
     view = page.verdict
-    worst = next(fact for fact in view.facts if fact.label == "Worst output")
+    worst = next(card for card in view.cards if card.label == "Worst output")
     assert (worst.value, worst.note, worst.tone) == ("2.0 dB", "y[4:22]", "bad")
     assert [one.output for one in view.outputs] == ["y[4:22]", "y"]
     assert "y[4:22]" in page.advice.because
@@ -433,7 +433,7 @@ def test_a_level_of_all_outputs_that_is_of_none() -> None:
     report = synthetic(12)
     report["about_mean"] = {"sqnr_about_mean_db": -4.1}
     page = page_of(OpenedReport.of(report))
-    assert page.verdict.facts[0].tone == "bad"
+    assert page.verdict.cards[0].tone == "bad"
     assert "the outputs together have little to do" in page.advice.because
 
 

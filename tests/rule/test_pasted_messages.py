@@ -6,9 +6,9 @@ import re
 
 import pytest
 
+from onnxq.rule.known_message import KNOWN
 from onnxq.rule.load import load_rules
 from onnxq.rule.messages import known_of
-from onnxq.rule.said import SAID
 from onnxq.targets import load_target
 
 RULES = load_rules()
@@ -622,7 +622,7 @@ def test_the_first_answer_is_that_of_its_kind(message: str, name: str) -> None:
 
 
 def test_all_kinds_are_pasted() -> None:
-    marked = {name for name, said in SAID.items() if said.mark}
+    marked = {name for name, said in KNOWN.items() if said.mark}
     assert len(PASTED) >= 50
     assert {name for _, name in PASTED} == marked
 
@@ -643,9 +643,9 @@ def test_nothing_is_said_of_what_is_unrelated(message: str) -> None:
 
 
 def test_each_message_leads_to_its_own_entry() -> None:
-    for name, said in SAID.items():
+    for name, said in KNOWN.items():
         found = names(said.seen)
-        assert name in found or found[0] in SAID, (name, found)
+        assert name in found or found[0] in KNOWN, (name, found)
         if said.mark:
             assert found[0] == name, (name, found)
             assert re.compile(said.mark).search("") is None

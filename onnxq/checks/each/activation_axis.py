@@ -8,7 +8,7 @@ from onnxq.checks import AGAIN, Said, Subject, check
 from onnxq.checks.engine import in_float
 
 
-@check("activation-axis", "an activation with a scale a channel", needs="pairs", judge=in_float)
+@check("activation-axis", needs="pairs", judge=in_float)
 def activation_axes(subject: Subject) -> Iterator[Said]:
     """Activations with a scale for each channel."""
     for product in subject.products:

@@ -11,7 +11,7 @@ from onnxq.graph.view import Node, Tensor
 _BEHIND = ("Relu", "Clip")
 
 
-@check("add-ranges", "an Add whose smaller addend the scale of the sum rounds away", needs="data")
+@check("add-ranges", needs="data")
 def add_ranges(evidence: Evidence) -> Iterator[Said]:
     """Sums of two activations under a scale of whose steps the smaller one has few."""
     for node in evidence.nodes:

@@ -12,7 +12,7 @@ _HEADS = (16, 32, 64)
 
 
 @check(
-    "attention-size", "int8 attention of a size without an int8 kernel", needs="pairs",
+    "attention-size", needs="pairs",
     judge=without_attention,
 )  # fmt: skip
 def attention_sizes(subject: Subject) -> Iterator[Said]:

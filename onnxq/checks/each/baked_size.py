@@ -9,7 +9,7 @@ from onnxq.checks import Said, Subject, check
 from onnxq.graph.baked import baked_sizes
 
 
-@check("baked-size", "a size that an input names dynamic and a node has baked in", needs="file", kind="shape")
+@check("baked-size", needs="file", kind="shape")
 def baked_size(subject: Subject) -> Iterator[Said]:
     """Of each such dimension the first node that runs at one size of it alone."""
     for baked in baked_sizes(subject.model):

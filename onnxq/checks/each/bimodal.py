@@ -11,7 +11,7 @@ from onnxq.checks import Evidence, Said, check, keep_float
 from onnxq.checks.limits import APART, BETWEEN, DUST, LOWER_MODE, MODE
 
 
-@check("bimodal", "values of two sizes and none between, under one scale", needs="data", is_cause=True)
+@check("bimodal", needs="data", is_cause=True)
 def bimodal(evidence: Evidence) -> Iterator[Said]:
     """Tensors whose smaller mode has few codes under the scale of the larger one."""
     for name, threshold, stats in evidence.quantized:

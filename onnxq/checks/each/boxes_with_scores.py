@@ -8,7 +8,7 @@ from onnxq.checks import Evidence, Said, check
 from onnxq.checks.each._scores import mixes_scores
 
 
-@check("boxes-with-scores", "boxes and scores in one Concat, under one scale", needs="data", is_cause=True)
+@check("boxes-with-scores", needs="data", is_cause=True)
 def boxes_with_scores(evidence: Evidence) -> Iterator[Said]:
     """Concats of scores and of what is much larger, under one scale."""
     for node in evidence.nodes:

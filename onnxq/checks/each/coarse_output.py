@@ -10,7 +10,7 @@ from onnxq.graph.pairs import pairs_of
 from onnxq.graph.view import Tensor
 
 
-@check("coarse-output", "a quantized output with much rounding noise", needs="data")
+@check("coarse-output", needs="data")
 def coarse_outputs(evidence: Evidence) -> Iterator[Said]:
     """Quantized outputs of the model with much rounding noise."""
     for raw in evidence.model.graph.outputs:

@@ -9,7 +9,7 @@ from onnxq.checks.engine import readers_in_float
 
 
 @check(
-    "computed-scale", "a scale that is computed at run time", needs="pairs", severity="error",
+    "computed-scale", needs="pairs", severity="error",
     parser=r"the compiler crashed", judge=readers_in_float,
 )  # fmt: skip
 def computed_scales(subject: Subject) -> Iterator[Said]:

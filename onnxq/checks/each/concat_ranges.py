@@ -22,7 +22,7 @@ def _joined_inputs(evidence: Evidence, node: Node) -> dict[str, float]:
     return usable if len(usable) > 1 and len(set(usable.values())) == 1 else {}
 
 
-@check("concat-ranges", "inputs of one Concat that need very different scales", needs="data", is_cause=True)
+@check("concat-ranges", needs="data", is_cause=True)
 def concat_ranges(evidence: Evidence) -> Iterator[Said]:
     """Inputs of a Concat that the range of another one leaves few codes."""
     for node in evidence.nodes:

@@ -8,7 +8,7 @@ from onnxq.checks import AGAIN, Said, Subject, check
 from onnxq.checks.engine import in_float
 
 
-@check("concat-scales", "a Concat of different scales and no pair behind it", needs="pairs", judge=in_float)
+@check("concat-scales", needs="pairs", judge=in_float)
 def concat_scales(subject: Subject) -> Iterator[Said]:
     """An input joined of parts with different scales, without a pair behind the Concat."""
     for product in subject.products:

@@ -10,21 +10,17 @@ from onnxq.data.warnings import DataWarning
 
 _SEEN = "onnxq data MODEL SAMPLES"
 
-UNITS = stated("input-units", "an input in other units than the model takes", needs="data", command=_SEEN)
-PIXELS = stated(
-    "input-pixels", "pixels from 0 to 255, as far as data tell", needs="data", severity="note", command=_SEEN
-)
-ORDER = stated(
-    "channel-order", "channels, or the mean taken from them, in reverse order", needs="data", command=_SEEN
-)
-YUV = stated("yuv-input", "images in YUV", needs="data", command=_SEEN)
+UNITS = stated("input-units", needs="data", command=_SEEN)
+PIXELS = stated("input-pixels", needs="data", severity="note", command=_SEEN)
+ORDER = stated("channel-order", needs="data", command=_SEEN)
+YUV = stated("yuv-input", needs="data", command=_SEEN)
 
 _CHECK_OF = {
     "units": UNITS, "unnormalized": UNITS, "normalized-twice": UNITS, "channel-order": ORDER, "yuv": YUV,
 }  # fmt: skip
 
 
-@check("doubtful-data", "samples that are bad, equal or constant", needs="data", command=_SEEN)
+@check("doubtful-data", needs="data", command=_SEEN)
 def doubtful_data(evidence: Evidence) -> Iterator[Said]:
     """Units, the order of channels, YUV, and samples that are equal, constant or bad."""
     scales = model_scaling(evidence.original)

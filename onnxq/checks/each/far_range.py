@@ -12,7 +12,7 @@ from onnxq.quant.thresholds import threshold as threshold_by
 _PERCENTILE = Method("percentile", 99.99)
 
 
-@check("far-range", "a scale for a range that hardly a value reaches", needs="data", is_cause=True)
+@check("far-range", needs="data", is_cause=True)
 def far_ranges(evidence: Evidence) -> Iterator[Said]:
     """Tensors that lose much to a range that hardly a value reaches."""
     for name, threshold, stats in evidence.quantized:

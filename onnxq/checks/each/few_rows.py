@@ -9,7 +9,7 @@ from onnxq.checks.each._sizes import IN_FLOAT, gaining_nothing
 from onnxq.checks.engine import more_kernels
 
 
-@check("few-rows", "int8 of a layer too small for it", needs="pairs", severity="note", judge=more_kernels)
+@check("few-rows", needs="pairs", severity="note", judge=more_kernels)
 def few_rows(subject: Subject) -> Iterator[Said]:
     """Products of few rows or few channels."""
     for product, why in gaining_nothing(subject, "few-rows", "few-channels"):

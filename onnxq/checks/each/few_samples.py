@@ -13,9 +13,7 @@ from onnxq.data.warnings import ENOUGH
 _OF_STREAM = ENOUGH * 3 // 4  # calibrate of `ENOUGH` that are read once: two eighths choose and verify
 
 
-@check(
-    "few-samples", "too few samples to settle the scales", needs="data", command="onnxq data MODEL SAMPLES"
-)
+@check("few-samples", needs="data", command="onnxq data MODEL SAMPLES")
 def few_samples(evidence: Evidence) -> Iterator[Said]:
     """Too few samples, with the scale that they leave most open."""
     doubt = next((one for one in evidence.doubts if one.kind == "few-samples"), None)

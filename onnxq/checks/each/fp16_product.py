@@ -17,7 +17,7 @@ _FP16_MOST = 65504.0
 
 
 @check(
-    "fp16-product", "float16 scales, one a channel, of a matrix product", needs="pairs", judge=sums_in_half,
+    "fp16-product", needs="pairs", judge=sums_in_half,
 )  # fmt: skip
 def fp16_products(subject: Subject) -> Iterator[Said]:
     """Matrix products with float16 scales a channel: the engine holds one multiplier, sa * sw, in float16."""

@@ -13,7 +13,7 @@ _FP16_COARSE = INT8.greatest * _FP16_LEAST
 """Where half of float16's spacing there, times 127 codes, is half a step."""
 
 
-@check("fp16-scale", "a float16 scale so small that its rounding shows", needs="pairs", severity="note")
+@check("fp16-scale", needs="pairs", severity="note")
 def fp16_scales(subject: Subject) -> Iterator[Said]:
     """Float16 scales so small that they are rounded by more than half a step of the largest code.
 

@@ -9,7 +9,7 @@ from onnxq.checks.each._attention import OUTPUT, UNFUSED, attentions, pairs_in
 from onnxq.checks.engine import without_attention
 
 
-@check("half-attention", "attention with some of its pairs", needs="pairs", judge=without_attention)
+@check("half-attention", needs="pairs", judge=without_attention)
 def half_attention(subject: Subject) -> Iterator[Said]:
     """Some of the pairs of attention."""
     for part in attentions(subject.model):

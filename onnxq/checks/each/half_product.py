@@ -11,7 +11,7 @@ from onnxq.checks.engine import in_float
 
 
 @check(
-    "half-product", "a product of two activations of which one is quantized", needs="pairs", judge=in_float,
+    "half-product", needs="pairs", judge=in_float,
     command=COMPLETE,
 )  # fmt: skip
 def half_products(subject: Subject) -> Iterator[Said]:

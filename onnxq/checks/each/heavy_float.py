@@ -18,12 +18,10 @@ _ADVICE = {
     "goal": "it is float for the goal: allow a lower one, or let onnxq repair more",
 }
 
-INELIGIBLE = stated(
-    "heavy-ineligible", "a heavy layer that int8 does not make faster", needs="data", severity="note"
-)
+INELIGIBLE = stated("heavy-ineligible", needs="data", severity="note")
 
 
-@check("heavy-float", "a heavy layer that stays in float", needs="data")
+@check("heavy-float", needs="data")
 def heavy_floats(evidence: Evidence) -> Iterator[Said]:
     """Layers of many multiply-accumulates that int8 does not make faster."""
     for layer in evidence.floats:

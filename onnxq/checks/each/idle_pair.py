@@ -18,7 +18,7 @@ _READ_INT8 = (
 )  # fmt: skip
 
 
-@check("idle-pair", "a pair that only rounds", needs="pairs", severity="note", judge=only_rounds)
+@check("idle-pair", needs="pairs", severity="note", judge=only_rounds)
 def idle_pairs(subject: Subject) -> Iterator[Said]:
     """Pairs whose readers all compute in float."""
     for pair in pairs_of_activations(subject):

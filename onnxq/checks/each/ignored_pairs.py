@@ -9,7 +9,7 @@ from onnxq.checks.each._sizes import IN_FLOAT, gaining_nothing
 from onnxq.checks.engine import in_float
 
 
-@check("ignored-pairs", "int8 of an operator that has no int8 kernel", needs="pairs", judge=in_float)
+@check("ignored-pairs", needs="pairs", judge=in_float)
 def ignored_pairs(subject: Subject) -> Iterator[Said]:
     """Operators without an int8 kernel."""
     for product, why in gaining_nothing(subject, "no-kernel"):

@@ -13,7 +13,7 @@ from onnxq.graph.view import Node
 
 
 @check(
-    "input-only", "a quantized input, float weights", needs="pairs", judge=in_float,
+    "input-only", needs="pairs", judge=in_float,
     command=COMPLETE,
 )  # fmt: skip
 def input_only(subject: Subject) -> Iterator[Said]:

@@ -12,7 +12,7 @@ from onnxq.checks.engine import is_built
 
 
 @check(
-    "int32-dequantize", "int32 codes, as of a bias", needs="pairs", severity="error",
+    "int32-dequantize", needs="pairs", severity="error",
     lacks="int32-dequantize", parser=r"has type Int32", judge=is_built,
 )  # fmt: skip
 def int32_codes(subject: Subject) -> Iterator[Said]:

@@ -10,7 +10,7 @@ from onnxq.targets import load_target
 
 
 @check(
-    "later-release", "what the target takes from a later release on", needs="file", severity="note",
+    "later-release", needs="file", severity="note",
     kind="release",
 )  # fmt: skip
 def later_release(subject: Subject) -> Iterator[Said]:

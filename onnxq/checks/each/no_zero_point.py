@@ -10,7 +10,7 @@ from onnxq.checks.engine import as_int8
 
 
 @check(
-    "no-zero-point", "a QuantizeLinear without zero point", needs="pairs", severity="error",
+    "no-zero-point", needs="pairs", severity="error",
     lacks="asymmetric-quantization", judge=as_int8,
 )  # fmt: skip
 def no_zero_point(subject: Subject) -> Iterator[Said]:

@@ -8,7 +8,7 @@ from onnxq.checks import Said, Seen, check
 from onnxq.formats import INT8
 
 
-@check("not-int8", "pairs of a layer that the engine runs in float", needs="engine", kind="qdq")
+@check("not-int8", needs="engine", kind="qdq")
 def not_int8(seen: Seen) -> Iterator[Said]:
     """Products whose pairs ask for int8, which run in float, and nothing in the file says why."""
     for product in seen.products.values():

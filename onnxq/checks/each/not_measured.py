@@ -9,7 +9,6 @@ from onnxq.checks import Evidence, Said, check
 
 @check(
     "not-measured",
-    "the data could not be run through the model",
     needs="data",
     command="onnxq data MODEL SAMPLES",
 )

@@ -11,7 +11,7 @@ from onnxq.targets import NAMES, load_target
 
 
 @check(
-    "number-format", "codes of a format without kernels", needs="pairs", severity="error",
+    "number-format", needs="pairs", severity="error",
     parser="HW-specific datatypes",
 )  # fmt: skip
 def number_formats(subject: Subject) -> Iterator[Said]:

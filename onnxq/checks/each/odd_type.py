@@ -20,7 +20,6 @@ _SMALL = 64  # values: shape arithmetic is as long as a shape
 
 @check(
     "odd-type",
-    "double precision, strings, or arithmetic in int64",
     needs="data",
     command=AT_NODE,
 )

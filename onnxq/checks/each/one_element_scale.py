@@ -9,7 +9,7 @@ from onnxq.checks.engine import readers_in_float
 
 
 @check(
-    "one-element-scale", "a scale of the shape [1]", needs="pairs", severity="error",
+    "one-element-scale", needs="pairs", severity="error",
     lacks="one-element-scales", judge=readers_in_float,
 )  # fmt: skip
 def one_element(subject: Subject) -> Iterator[Said]:

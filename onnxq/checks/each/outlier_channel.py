@@ -10,7 +10,7 @@ from onnxq.checks import Evidence, Said, check
 from onnxq.checks.limits import CHANNELS, OUTLIER, OUTLIERS
 
 
-@check("outlier-channel", "few channels that have the whole range", needs="data", is_cause=True)
+@check("outlier-channel", needs="data", is_cause=True)
 def outlier_channels(evidence: Evidence) -> Iterator[Said]:
     """Tensors whose scale is spent on few channels."""
     for name, threshold, stats in evidence.quantized:

@@ -9,7 +9,7 @@ from onnxq.checks.each._sizes import IN_FLOAT, gaining_nothing
 from onnxq.checks.engine import larger
 
 
-@check("padded-groups", "int8 of a convolution of small groups", needs="pairs", judge=larger)
+@check("padded-groups", needs="pairs", judge=larger)
 def padded_groups(subject: Subject) -> Iterator[Said]:
     """Convolutions whose groups have fewer channels than an int8 kernel."""
     for product, why in gaining_nothing(subject, "padded-groups"):

@@ -11,9 +11,9 @@ from onnxq.checks.answers import RuntimeAnswer
 from onnxq.graph.types import shape_text
 from onnxq.run.trt import Engine, node_of, plain
 
-COMPILER = stated("compiler", "NVIDIA's compiler builds no engine", needs="runtime", severity="error")
+COMPILER = stated("compiler", needs="runtime", severity="error")
 SIZES = stated(
-    "unstated-sizes", "NVIDIA's compiler builds no engine at sizes that nobody stated", needs="runtime",
+    "unstated-sizes", needs="runtime",
     severity="note",
 )  # fmt: skip
 _OF_SIZES = re.compile(
@@ -26,7 +26,7 @@ _OF_TYPES = re.compile(r"\bhas (data ?)?type\b|unsupported data ?type", re.IGNOR
 """Words by which it means types, which no size mends."""
 
 
-@check("parser", "NVIDIA's parser rejects the file", needs="runtime", severity="error")
+@check("parser", needs="runtime", severity="error")
 def parser(answer: RuntimeAnswer) -> Iterator[Said]:
     """What they say of the model, and what else of its repair."""
     if answer.engines is None:

@@ -8,7 +8,7 @@ from onnxq.checks import Said, check
 from onnxq.checks.answers import TargetAnswer
 
 
-@check("plugin", "a plugin of the target's own library", needs="target", severity="note")
+@check("plugin", needs="target", severity="note")
 def plugins(answer: TargetAnswer) -> Iterator[Said]:
     """What onnxruntime and TensorRT-RTX do not have."""
     for entry in answer.plugins:

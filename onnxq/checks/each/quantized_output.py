@@ -11,7 +11,7 @@ from onnxq.formats import INT8
 from onnxq.graph.pairs import outputs_of
 
 
-@check("quantized-output", "a pair in front of an output", needs="pairs", severity="note", judge=only_rounds)
+@check("quantized-output", needs="pairs", severity="note", judge=only_rounds)
 def quantized_outputs(subject: Subject) -> Iterator[Said]:
     """Outputs of the model that are quantized and dequantized at last."""
     for pair in pairs_of_activations(subject):

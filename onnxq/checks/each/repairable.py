@@ -9,16 +9,12 @@ from onnxq.checks import Said, check, stated
 from onnxq.checks.answers import TargetAnswer
 from onnxq.rewrite.changes import Change
 
-NEAR_MISS = stated(
-    "near-miss", "the same, where a rule would if it knew more", needs="target", severity="error"
-)
+NEAR_MISS = stated("near-miss", needs="target", severity="error")
 _HARMLESS = "one-element-scales"
 """The target takes them without harm, as the checks of pairs know."""
 
 
-@check(
-    "repairable", "the same, where a rule of `onnxq sanitize` repairs it", needs="target", severity="error"
-)
+@check("repairable", needs="target", severity="error")
 def repairable(answer: TargetAnswer) -> Iterator[Said]:
     """What `unsupported` does not say already."""
     refused = {entry.node for entry in answer.refused}

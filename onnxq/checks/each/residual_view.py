@@ -21,7 +21,7 @@ _MOST_PARTS = 6
 
 
 @check(
-    "residual-view", "a residual Add that may read a Concat's buffer wrongly", needs="file",
+    "residual-view", needs="file",
     kind="miscompile",
 )  # fmt: skip
 def residual_views(subject: Subject) -> Iterator[Said]:

@@ -10,7 +10,7 @@ from onnxq.checks.api import AT_NODE
 
 
 @check(
-    "runtime", "onnxruntime does not take the file: nothing can be measured", needs="runtime",
+    "runtime", needs="runtime",
     command=AT_NODE,
 )  # fmt: skip
 def runtime(answer: RuntimeAnswer) -> Iterator[Said]:

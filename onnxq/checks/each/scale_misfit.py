@@ -9,7 +9,7 @@ from onnxq.checks import Evidence, Said, check
 from onnxq.checks.limits import CLIPPED, UNUSED
 
 
-@check("scale-misfit", "a scale that saturates the data, or covers much more", needs="data", is_cause=True)
+@check("scale-misfit", needs="data", is_cause=True)
 def misfits(evidence: Evidence) -> Iterator[Said]:
     """Scales of the model's own pairs that saturate what there is, or cover much more."""
     if not evidence.own_pairs:

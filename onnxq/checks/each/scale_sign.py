@@ -11,7 +11,7 @@ from onnxq.checks.engine import is_built
 
 
 @check(
-    "scale-sign", "a scale of 0, or a negative one", needs="pairs", severity="error", lacks="zero-scales",
+    "scale-sign", needs="pairs", severity="error", lacks="zero-scales",
     parser=r"Scale coefficients must all be positive", judge=is_built,
 )  # fmt: skip
 def scale_signs(subject: Subject) -> Iterator[Said]:

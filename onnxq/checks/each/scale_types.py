@@ -9,7 +9,7 @@ from onnxq.checks.engine import is_built
 
 
 @check(
-    "scale-types", "scales of two types on the operands of a matrix product", needs="pairs",
+    "scale-types", needs="pairs",
     severity="error", parser=r"type mismatch between matmul operand scales", judge=is_built,
 )  # fmt: skip
 def scale_types(subject: Subject) -> Iterator[Said]:

@@ -14,7 +14,7 @@ _JOINS = (*MOVES, "Concat", "Cast")
 
 
 @check(
-    "shared-scale", "one scale for several uses that need very different ones", needs="data", is_cause=True,
+    "shared-scale", needs="data", is_cause=True,
 )  # fmt: skip
 def shared_scales(evidence: Evidence) -> Iterator[Said]:
     """Tensors that the range of another one leaves few codes, although nothing joins them."""

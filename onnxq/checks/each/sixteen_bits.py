@@ -10,7 +10,7 @@ from onnxq.checks.engine import is_built
 
 
 @check(
-    "16-bit", "codes of 16 bits", needs="pairs", severity="error", lacks="asymmetric-quantization",
+    "16-bit", needs="pairs", severity="error", lacks="asymmetric-quantization",
     parser=r"[Uu]nsupported data ?type|convertOnnxWeights", judge=is_built,
 )  # fmt: skip
 def sixteen_bits(subject: Subject) -> Iterator[Said]:

@@ -12,7 +12,7 @@ from onnxq.checks.engine import as_int8
 
 
 @check(
-    "uint8", "uint8 codes", needs="pairs", severity="error", lacks="asymmetric-quantization", judge=as_int8,
+    "uint8", needs="pairs", severity="error", lacks="asymmetric-quantization", judge=as_int8,
 )  # fmt: skip
 def uint8_codes(subject: Subject) -> Iterator[Said]:
     """A uint8 zero point of 0, which is built as int8; others are rejected (`zero_points`)."""

@@ -12,7 +12,7 @@ from onnxq.graph.view import Node, main_nodes
 _FUSED = ("Relu", "Clip", "LeakyRelu", "BatchNormalization")
 
 
-@check("unfused", "an activation that could be computed with its layer, and is not", needs="data")
+@check("unfused", needs="data")
 def unfused(evidence: Evidence) -> Iterator[Said]:
     """Activations behind a layer that a pair, or another reader of its result, keeps out of its kernel.
 

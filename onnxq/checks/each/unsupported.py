@@ -9,7 +9,7 @@ from onnxq.checks.answers import TargetAnswer
 
 
 @check(
-    "unsupported", "an operator, type or feature that the target lacks", needs="target", severity="error",
+    "unsupported", needs="target", severity="error",
     command="onnxq split MODEL --at-op OP",
 )  # fmt: skip
 def unsupported(answer: TargetAnswer) -> Iterator[Said]:

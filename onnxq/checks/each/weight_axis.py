@@ -10,7 +10,7 @@ from onnxq.graph.pairs import Pair
 from onnxq.graph.view import Node, Tensor
 
 
-@check("weight-axis", "weights with a scale for each input channel", needs="pairs", judge=in_float)
+@check("weight-axis", needs="pairs", judge=in_float)
 def weight_axes(subject: Subject) -> Iterator[Said]:
     """Weights with a scale for each input channel."""
     for product in subject.products:

@@ -9,7 +9,7 @@ from onnxq.checks.engine import in_int8
 
 
 @check(
-    "weight-blocks", "int8 weights with a scale a block, and an int8 input", needs="pairs", severity="error",
+    "weight-blocks", needs="pairs", severity="error",
     judge=in_int8,
 )  # fmt: skip
 def weight_blocks(subject: Subject) -> Iterator[Said]:

@@ -12,7 +12,7 @@ from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.pairs import NOTHING, pair_of
 
 
-@check("weight-scale", "one scale for a weight whose channels differ", needs="data")
+@check("weight-scale", needs="data")
 def weight_scales(evidence: Evidence) -> Iterator[Said]:
     """Weights with one scale, of whose channels many are left with few codes."""
     readers: dict[str, list[Layer]] = {}

@@ -20,7 +20,7 @@ _MOST_STOPS = 4
 
 
 @check(
-    "weights-only", "quantized weights, a float input", needs="pairs", judge=makes_weights,
+    "weights-only", needs="pairs", judge=makes_weights,
     command=COMPLETE,
 )  # fmt: skip
 def weights_only(subject: Subject) -> Iterator[Said]:

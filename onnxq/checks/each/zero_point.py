@@ -10,7 +10,7 @@ from onnxq.checks.engine import is_built
 
 
 @check(
-    "zero-point", "a zero point other than 0", needs="pairs", severity="error",
+    "zero-point", needs="pairs", severity="error",
     lacks="asymmetric-quantization", parser=r"Non-zero zero point|unsupported input type of UINT8",
     judge=is_built,
 )  # fmt: skip
