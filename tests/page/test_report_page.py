@@ -388,8 +388,8 @@ def test_what_is_lost_stands_first(measured: dict[str, Any], about: float, named
     accuracy_section(screen, document.accuracy, calibration, body, document.about_mean, "int8")
     assert [line.text for line in screen.lines if line.text.startswith(f"{said}: look at the data")]
     html = made(report)
-    assert html.index('role="alert"') < html.index('class="card')
-    assert '<div class="card bad"><dt>Accuracy' in html
+    assert html.index('role="alert"') < html.index('class="fact')
+    assert '<div class="fact bad"><dt>Accuracy' in html
     assert '<tr class="bad"><td class="name"><bdi>y<' in html
 
 
