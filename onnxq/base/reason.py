@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from onnxq.base.catalogue import Fact
+
 
 class Reason(str):
     """A reason, which reads as its text.
@@ -35,3 +37,15 @@ def code_of(reason: str) -> str:
 def by_of(reason: str) -> str:
     """Who gives a reason, "" of a text that is none."""
     return reason.by if isinstance(reason, Reason) else ""
+
+
+def reason(code: str, by: str = "onnxq", /, **values: object) -> Reason:
+    """A reason whose text the catalogue has.
+
+    Args:
+        code: a row of `base/catalogue/reasons.toml`, and behind a point a form of it; the row is the code.
+        by: who gives it.
+        values: names and numbers of the text.
+    """
+    fact = Fact(code, values=values)
+    return Reason(fact.row, fact.text("reasons"), by)

@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 
 from onnxq.base.errors import UserError
-from onnxq.base.reason import Reason
+from onnxq.base.reason import Reason, reason
 from onnxq.body.bounds import fill_value, is_float32
 from onnxq.body.constant_losses import ConstantLosses
 from onnxq.body.formats import DTYPES, KINDS, MASKED, Kind, highest, loss, stored
@@ -59,7 +59,7 @@ _RANDOM = ("Random", "Bernoulli", "Multinomial")
 _REFUSED: dict[Kind, tuple[str, ...]] = {"fp16": (), "bf16": ("ConvTranspose", "GRU", "LSTM", "RNN")}
 """What NVIDIA's compiler does not build in a type (measured with TensorRT-RTX 1.7.1)."""
 
-BETWEEN = Reason("between", "all that it reads and all that reads it is float32")
+BETWEEN = reason("between")
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,23 +250,23 @@ class _Conversion:
     def _own_reason(self, node: Any) -> Reason | None:
         """Why a node stays float32 by what it is."""
         if node.domain not in (None, "", "ai.onnx"):
-            return Reason("domain", f"it is {node.domain}.{node.op}, whose types ONNX does not define")
+            return reason("domain", domain=node.domain, op=node.op)
         if _schema(node.op, self.model.opset) is None:
-            return Reason("operator", f"ONNX has no {node.op} in opset {self.model.opset}")
+            return reason("operator.unknown", op=node.op, opset=self.model.opset)
         if bodies(node):
-            return Reason("boundary", "what its body takes and gives stays float32")
+            return reason("boundary")
         if node.op in _REFUSED[self.kind]:
-            return Reason("compiler", f"the compiler has no {node.op} in {self.dtype}")
+            return reason("compiler", op=node.op, dtype=self.dtype)
         if node.op in _PAIRS:
-            return Reason("pairs", "scales are float32")
+            return reason("pairs")
         if node.op.startswith(_RANDOM):
-            return Reason("random", "its numbers would be others")
+            return reason("random")
         tensors = [t for t in (*node.inputs, *node.outputs) if t.name]
         for tensor in tensors:
             if tensor.dtype is None:
-                return Reason("type", f"the type of {tensor.name!r} is not known, or no tensor's")
+                return reason("type.unknown", tensor=tensor.name)
             if getattr(tensor, "float32_only", False):
-                return Reason("float32-only", f"{tensor.name!r} is a number that half precision would round")
+                return reason("float32-only", tensor=tensor.name)
         return None
 
     def _following(self, node: Any) -> tuple[frozenset[str], Reason | None]:
@@ -285,7 +285,7 @@ class _Conversion:
         variables = (variables | (outputs if typed else outputs & variables)) & allowing
         reads_any = any(is_float32(node.inputs[i]) for i in _ANY.get(node.op, ()) if i < len(node.inputs))
         if not variables and not (reads_any and not outputs):
-            return frozenset(), Reason("operator", f"{node.op} takes no {self.dtype} in this opset")
+            return frozenset(), reason("operator", op=node.op, dtype=self.dtype)
         for index, tensor in enumerate(node.inputs):
             if is_constant(tensor) and self._variable(node, index) in variables:
                 why = self._loss(node, index, tensor)

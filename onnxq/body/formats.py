@@ -7,7 +7,7 @@ from typing import Literal
 import ml_dtypes
 import numpy as np
 
-from onnxq.base.reason import Reason
+from onnxq.base.reason import Reason, reason
 from onnxq.graph.types import float_info
 
 Kind = Literal["fp16", "bf16"]
@@ -60,20 +60,16 @@ def loss(values: np.ndarray, kind: Kind, *, divides: bool = False, bounds: bool 
             part = np.clip(part, -highest(kind), highest(kind))
         narrow = narrowed(part, kind).astype(np.float64)
         if not np.isfinite(narrow).all():
-            return Reason(
-                "constant", f"it reads the constant {amax:.3g}; {dtype} ends at {highest(kind):,.0f}"
-            )
+            return reason("constant.beyond", amax=amax, dtype=dtype, end=highest(kind))
         lost = lost or bool(((narrow == 0) & (part != 0)).any())
         wide = part.astype(np.float64)
         power += float(wide @ wide)
         error += float((narrow - wide) @ (narrow - wide))
     if divides and lost:
-        return Reason("constant", f"it divides by a constant that is 0 in {dtype}")
+        return reason("constant.zero", dtype=dtype)
     if error > LOSS**2 * power:
         percent = 100 * (error / power) ** 0.5
-        return Reason(
-            "constant", f"it reads a constant of at most {amax:.3g}, {percent:.2g} % off in {dtype}"
-        )
+        return reason("constant", amax=amax, percent=percent, dtype=dtype)
     return None
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from onnxq.base.reason import Reason
+from onnxq.base.reason import Reason, reason
 from onnxq.body.bounds import Ranges, bounds, is_float32
 from onnxq.body.formats import DTYPES, Kind, highest
 from onnxq.body.masks import Masks, find_masks
@@ -104,19 +104,19 @@ class _Islands:
     def _normalizes(self, node: Any) -> None:
         squares = _square(node) if node.op in ("ReduceMean", "ReduceSum") else None
         if squares is not None or node.op in _NORMS:
-            why = Reason("normalization", f"part of a variance or a norm, at {node.name!r}")
+            why = reason("normalization", node=node.name)
             self._stay(_normalization(node, squares), why)
 
     def _judge(self, node: Any) -> None:
         if node.op in _POWERS:
-            why = Reason("power", f"{node.op} makes much of what its operand is rounded by")
+            why = reason("power", op=node.op)
             self._stay([node], why)
         terms = self._terms(node) if node.op in _SUMS else 0
         if terms is None:
-            self._stay([node], Reason("long-sum", "it is not known how many terms it sums"))
+            self._stay([node], reason("long-sum.unknown"))
         elif terms > self.most:
-            limit = f"one of {DTYPES[self.kind]} stops growing at {self.most:,} equal ones"
-            self._stay([node], Reason("long-sum", f"a sum of {terms:,} terms; {limit}"))
+            why = reason("long-sum", terms=terms, dtype=DTYPES[self.kind], most=self.most)
+            self._stay([node], why)
 
     def _terms(self, node: Any) -> int | None:
         """How many elements make one of what a node gives; None where a size is not known."""
@@ -135,11 +135,11 @@ class _Islands:
         """What is computed in floats to become an index, a size or a scale."""
         for node in self.nodes:
             if node.op == "Cast" and is_float32(node.inputs[0]) and _is_whole(node.outputs[0]):
-                why = Reason("index", f"{node.name!r} makes whole numbers of it")
+                why = reason("index", node=node.name)
                 self._stay([node, *_computing(node.inputs[0])], why)
             for index in {"Resize": (1, 2), "Upsample": (1,), "Range": (0, 1, 2)}.get(node.op, ()):
                 if index < len(node.inputs) and is_float32(node.inputs[index]):
-                    why = Reason("index", f"{node.op} {node.name!r} takes its sizes from it")
+                    why = reason("index.size", op=node.op, node=node.name)
                     self._stay(_computing(node.inputs[index]), why)
 
     def _positions(self) -> None:
@@ -148,14 +148,13 @@ class _Islands:
         for node in self.nodes:
             whole = node.op == "Cast" and _is_whole(node.inputs[0])
             if node.op == "Range" and is_float32(node.outputs[0]):
-                why = Reason("position", "Range has no half precision")
+                why = reason("position.range")
             elif whole and is_float32(node.outputs[0]):
                 bound = self.bounds.get(id(node.outputs[0]))
                 if bound is not None and bound * MARGIN <= self.most:
                     continue
-                size = "of unknown size" if bound is None else f"up to {bound:,.0f}"
-                exact = f"{DTYPES[self.kind]} holds them to {self.most:,}"
-                why = Reason("position", f"whole numbers {size}; {exact}")
+                code = "position.unknown" if bound is None else "position"
+                why = reason(code, bound=bound, dtype=DTYPES[self.kind], most=self.most)
             else:
                 read = [t for t in node.inputs if is_float32(t) and not is_constant(t)]
                 alone = bool(read) and all(id(t) in of for t in read)
@@ -170,7 +169,6 @@ class _Islands:
     def _ranges(self) -> None:
         """Tensors that the type does not reach, or of which nothing is known: who makes and reads them."""
         end = highest(self.kind)
-        held = "; bfloat16 would hold it" if self.kind == "fp16" else ""
         tensors = {id(t): t for t in self.model.graph.inputs}
         tensors.update((id(t), t) for node in self.nodes for t in node.outputs)
         ends = {id(t) for t in (*self.model.graph.inputs, *self.model.graph.outputs)}
@@ -183,16 +181,10 @@ class _Islands:
                 if self.kind == "bf16" or all(node.name in self.stays for node in nodes):
                     continue  # it has the range of float32
                 self.unknown.append(tensor.name)
-                self._stay(
-                    nodes,
-                    Reason(
-                        "no-range", f"the range of {tensor.name!r} was not measured, and nothing bounds it"
-                    ),
-                )
+                self._stay(nodes, reason("no-range", tensor=tensor.name))
             elif bound * MARGIN > end:
-                times = f" in calibration, perhaps {MARGIN:g} times that in use" if bound <= end else ""
-                limit = f"{DTYPES[self.kind]} ends at {end:,.0f}{held}"
-                why = Reason("range", f"{tensor.name!r} goes up to {bound:.4g}{times}; {limit}")
+                code = f"range.{self.kind}-in-use" if bound <= end else f"range.{self.kind}"
+                why = reason(code, tensor=tensor.name, bound=bound, margin=MARGIN, end=end)
                 self._stay(nodes, why)
                 if id(tensor) in ends:
                     self.float32_io[tensor.name] = why
@@ -211,9 +203,7 @@ class _Islands:
                 readers = [reader for t in node.outputs if is_float32(t) for reader in t.outputs]
                 around = [*makers, *readers]
                 if makers and readers and all(one.name in self.stays for one in around):
-                    self._stay(
-                        [node], Reason("between", f"what is around it is float32, as {makers[0].name!r}")
-                    )
+                    self._stay([node], reason("between.as", node=makers[0].name))
                     changed = True
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from onnxq.base.reason import Reason
+from onnxq.base.reason import Reason, reason
 from onnxq.body.body_trial import BodyTrial, Convert
 from onnxq.body.bounds import is_float32
 from onnxq.body.constant_losses import ConstantLosses
@@ -226,11 +226,8 @@ class _Settling:
         far = self._far(outputs)
         name, loss = min(far.items(), key=lambda entry: entry[1].sqnr_db)
         needed = max(self.needed.get(name, FLOOR_DB), FLOOR_DB)
-        figures = f"{loss.sqnr_db:.0f} dB without, and"
-        text = f"{name!r} has {figures} needs {needed:.0f}"
-        if output_of(name) != name:
-            text = f"{name} have {figures} need {needed:.0f}"
-        why = Reason("accuracy", text)
+        code = "accuracy" if output_of(name) == name else "accuracy.logits"
+        why = reason(code, output=name, db=loss.sqnr_db, needed=needed)
         best: dict[str, Reason] = {}
         for back in (True, False):
             groups: list[dict[str, Reason]] = []
@@ -334,14 +331,12 @@ class _Settling:
         return [self.losses[t.name].sqnr_db for t in reads(node) if t.name in self.losses]
 
     def _overflow(self, name: str, loss: Energy) -> Reason:
-        dtype = DTYPES[self.kind]
-        return Reason("overflow", f"{name!r} is not finite in {dtype} (up to {loss.amax:.3g} in float32)")
+        return reason("overflow", tensor=name, dtype=DTYPES[self.kind], amax=loss.amax)
 
     def _fall(self, name: str, loss: Energy, before: Sequence[float]) -> Reason:
         least = min(before, default=math.inf)
-        fine = f"from {least:.1f} " if math.isfinite(least) else ""
-        fall = f"falls {fine}to {loss.sqnr_db:.1f} dB in {DTYPES[self.kind]}"
-        return Reason("lost", f"the SQNR of {name!r} {fall}")
+        code = "lost" if math.isfinite(least) else "lost.from-exact"
+        return reason(code, tensor=name, before=least, db=loss.sqnr_db, dtype=DTYPES[self.kind])
 
     def _touching(self, name: str) -> list[Any]:
         """The nodes that make and read a tensor."""

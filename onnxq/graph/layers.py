@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from onnxq.base.reason import Reason
+from onnxq.base.reason import Reason, reason
 from onnxq.graph.pairs import is_quantized_constant
 from onnxq.graph.types import Shape, float_info, is_static
 from onnxq.graph.view import Node, Tensor, main_nodes
@@ -132,32 +132,26 @@ class Layer:
         name = self.node.format.name
         rows, channels, group = (self.node.kernel_limit(kind) or 0 for kind in _NEEDED)
         if self.node.op not in self.node.model.formats[name]:
-            return Reason("no-kernel", f"{self.node.op} has no {name} kernel")
+            return reason("no-kernel", op=self.node.op, format=name)
         per_group = self.inputs // self.groups
         if self.groups > 1 and per_group < group:
-            kind = "depthwise" if per_group == 1 else f"{per_group} channels a group"
-            return Reason("padded-groups", f"{kind}: {name} kernels pad each group to {group} channels")
+            code = "padded-groups.depthwise" if per_group == 1 else "padded-groups"
+            return reason(code, channels=per_group, format=name, group=group)
         taps, most = self.terms // max(1, per_group), self.node.kernel_limit("taps")
         if most and self.node.op == "Conv" and taps > most:
-            return Reason("wide-kernel", f"{taps} taps: {name} kernels take up to {most}")
-        few = self._few(rows, name)
-        if few:
-            return Reason("few-rows", f"{few}, bound by reading the weights")
+            return reason("wide-kernel", taps=taps, format=name, most=most)
+        if few := self._few(rows, name):
+            return few
         if self.inputs < channels and self.outputs < channels:
-            text = f"{self.inputs} channels in and {self.outputs} out: too few for an {name} tile"
-            return Reason("few-channels", text)
+            return reason("few-channels", inputs=self.inputs, outputs=self.outputs, format=name)
         return None
 
-    def _few(self, least: int, name: str) -> str:
-        """That there are too few rows, in words; "" where there are `least`, or it is not known."""
+    def _few(self, least: int, name: str) -> Reason | None:
+        """That there are too few rows; None where there are `least`, or it is not known."""
         if not self.each:
             if self.rows is None or self.rows >= least:
-                return ""
-            return (
-                "1 row: a matrix-vector product"
-                if self.rows == 1
-                else f"{self.rows} rows: no full {name} tile"
-            )
+                return None
+            return reason("few-rows.one" if self.rows == 1 else "few-rows", rows=self.rows, format=name)
         loads = self.node.model.workloads
         work = [one.factor * rows for one, rows in zip(loads, self.each, strict=True) if rows is not None]
         enough = [
@@ -166,9 +160,9 @@ class Layer:
             if rows is not None and rows >= least
         ]
         if None in self.each or sum(enough) >= _WORTH * sum(work):
-            return ""
+            return None
         rows = ", ".join(f"{rows} in {one.name}" for one, rows in zip(loads, self.each, strict=True))
-        return f"rows: {rows}; for most of the work no full {name} tile"
+        return reason("few-rows.deployments", rows=rows, format=name)
 
 
 def multiplies(node: Node) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 
 from onnxq.base.errors import UserError
 from onnxq.base.executors import Submit
-from onnxq.base.reason import Reason
+from onnxq.base.reason import reason
 from onnxq.body.decide import Decision as BodyDecision
 from onnxq.body.emulate import Emulated
 from onnxq.documents.accuracy import NoiseMeasured
@@ -428,8 +428,7 @@ class Accuracy:
         for price in met.prices:
             (name,) = price.nodes
             cost = f"{price.cost:,.0f} {unit[self.costs.unit]}"
-            text = f"it gains {price.gain_db:.1f} dB for {cost}: {price.why}"
-            reasons[name] = Reason("goal", text)
+            reasons[name] = reason("goal", gain=price.gain_db, cost=cost, why=price.why)
         return reasons
 
     def part(self) -> NoiseMeasured:

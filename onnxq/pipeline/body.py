@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from onnxq.base.errors import UserError
-from onnxq.base.reason import Reason, code_of
+from onnxq.base.reason import Reason, code_of, reason
 from onnxq.body.bounds import needed
 from onnxq.body.formats import DTYPES, Kind
 from onnxq.documents.body import BodyPart, CastMade, OutputOfBody, StaysFloat32
@@ -73,12 +73,12 @@ def _kind(job: Job, format: Format, half: bool) -> tuple[Kind | None, Reason]:
     title = job.target.title
     if format.body is not None or format.io not in (None, "fp32"):
         kind = format.body or format.io
-        return (None if kind == "fp32" else kind), Reason("asked", "asked for", "user")  # type: ignore[return-value]
+        return (None if kind == "fp32" else kind), reason("asked", "user")  # type: ignore[return-value]
     if not job.target.strongly_typed:
-        return None, Reason("flags", f"{title} chooses types by flags of its builder", "tensorrt")
+        return None, reason("flags", "tensorrt", target=title)
     if half:
-        return None, Reason("own", "the model has types of half precision itself", "user")
-    return "fp16", Reason("typed", f"{title} runs the types that the file states", "tensorrt")
+        return None, reason("own", "user")
+    return "fp16", reason("typed", "tensorrt", target=title)
 
 
 def bounded(prepared: Prepared) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from onnxq.base.errors import UserError
-from onnxq.base.reason import Reason, code_of
+from onnxq.base.reason import code_of, reason
 from onnxq.calib import stats_file, trt_cache
 from onnxq.calib.collect import Counting, Request, Watch, collect
 from onnxq.calib.probes import makers
@@ -52,7 +52,7 @@ from onnxq.run.deployments import main_of
 GOAL = "goal"
 """The code of what is left in float for a goal, see `onnxq.pipeline.accuracy`."""
 
-STATED = Reason("cache", "calibration cache", "user")
+STATED = reason("cache", "user")
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,9 +199,8 @@ def prepare(
         if usual and (first := usual[deployments.index(main)]) is not None:
             measure_open_sizes(job, floats, first, usual)
         balance(model)
-        unknown = "not calibrated: it is or depends on {} (its library: --ort-ops)"
         vetoes: dict[str, str] = {
-            node: Reason("not-calibrated", unknown.format(op)) for node, op in floats.not_run.items()
+            node: reason("not-calibrated", op=op) for node, op in floats.not_run.items()
         }
         vetoes.update(body.asked)
         own = LayerRules(model, layers)

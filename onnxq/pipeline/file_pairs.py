@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 
 from onnxq.advice.causes import STAY_FLOAT
-from onnxq.base.reason import Reason
+from onnxq.base.reason import reason
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import Pair
 from onnxq.graph.unquantized import StatedPair
@@ -85,9 +85,7 @@ class TakenPairs:
         found: dict[str, Range] = {}
         for one in self.stated:
             if not one.constant:
-                said = Range(
-                    float(np.max(one.amax)), Reason("pair", f"the file's pair: {_told(one)}", "model")
-                )
+                said = Range(float(np.max(one.amax)), reason("pair", "model", pair=_told(one)))
                 found[one.tensor] = max(found.get(one.tensor, said), said, key=lambda entry: entry.amax)
         return of_groups(found, plan)
 

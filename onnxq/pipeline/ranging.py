@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from onnxq.base.errors import UserError
-from onnxq.base.reason import Reason
+from onnxq.base.reason import reason
 from onnxq.calib.stats import Stats, TensorStats, merge
 from onnxq.data.samples import Sample
 from onnxq.graph.spool import LARGE, weight_bytes
@@ -25,7 +25,7 @@ from onnxq.pipeline.sampling import Sampling
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.ranges import Range, Ranges, bounded
 
-_OF_IMAGES = Reason("fixed", "fixed: the range of the images' values", "user")
+_OF_IMAGES = reason("fixed.images", "user")
 
 
 class Ranging:

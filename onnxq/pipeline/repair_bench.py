@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 
 from onnxq.base.heap import collected
-from onnxq.base.reason import Reason
+from onnxq.base.reason import reason
 from onnxq.data.kept_feeds import KeptFeeds
 from onnxq.data.samples import Sample
 from onnxq.graph.cut import extract_between
@@ -47,7 +47,7 @@ from onnxq.run.ort import Feeds
 from onnxq.task.counted import counted
 
 _PIECES = 4  # as for choosing scales
-_NOW = Reason("repair", "as it is before thresholds are tried")
+_NOW = reason("repair")
 _LOOKS = 8
 """Samples that say how much of the noise some edges make: alone, as what is left without them varies more."""
 

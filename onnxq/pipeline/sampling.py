@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from onnxq.base.errors import UserError
-from onnxq.base.reason import Reason
+from onnxq.base.reason import Reason, reason
 from onnxq.data.fed_sample import FedSample
 from onnxq.data.samples import Sample, watched
 from onnxq.data.sources import Source
@@ -364,9 +364,9 @@ class Sampling:
     def held_text(self, judged: int = 0) -> Reason:
         """What verified; `judged`: how many did, with those that judged what others fitted."""
         if self.parts is None:
-            return Reason("none", "no samples: there was no data")
+            return reason("none")
         if self.parts.shared:
-            return Reason("shared", "samples that calibrated: there are no others")
+            return reason("shared")
         if (crossed := judged - (self.parts.held or 0)) > 0:
-            return Reason("crossed", f"{self.parts.held} other samples, and {crossed} cross-validated")
-        return Reason("apart", "other samples")
+            return reason("crossed", held=self.parts.held, crossed=crossed)
+        return reason("apart")

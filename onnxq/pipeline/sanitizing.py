@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from onnxq.base.errors import Fault, UserError, cause_of
-from onnxq.base.reason import Reason
+from onnxq.base.reason import Reason, reason
 from onnxq.emit.files import save_model
 from onnxq.graph.model import Model
 from onnxq.graph.named import named
@@ -237,10 +237,6 @@ def _why_that(tried: _Tried, change: Change) -> Reason:
 
     Where it claims no more than to be close, and the model rounds to codes, its rule may be right.
     """
-    what = f"with it {tried.difference}"
     if tried.difference.startswith(CHANGES) and tried.report.steps and change.proof.verdict == "close":
-        return Reason(
-            "grows",
-            f"{what}; the model rounds to codes, where small differences grow: it is left as it was",
-        )
-    return Reason("differs", f"{what}, although it was proved by itself")
+        return reason("grows", difference=tried.difference)
+    return reason("differs", difference=tried.difference)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from onnxq.base.errors import UserError, fault_of
-from onnxq.base.reason import Reason
+from onnxq.base.reason import Reason, reason
 from onnxq.base.time_limit import TimeIsUp
 from onnxq.pipeline.state import RunRequest, RunState
 
@@ -49,15 +49,15 @@ def searched(searches: Sequence[ModelSearch], request: RunRequest, state: RunSta
         if not search.wanted(request, state):
             continue
         if limit.is_over and not search.needed:
-            state = search.left_out(request, state, Reason("late", f"{limit} is reached"))
+            state = search.left_out(request, state, reason("late", limit=limit))
             continue
         try:
             state = search.run(request, state)
         except UserError:
             raise
         except TimeIsUp:
-            state = search.left_out(request, state, Reason("late", f"{limit} is reached"))
+            state = search.left_out(request, state, reason("late", limit=limit))
         except Exception as error:
-            why = Reason("fault", f"it ends in {fault_of(error)}, and is undone")
+            why = reason("fault", fault=fault_of(error))
             state = search.left_out(request, state, why)
     return state

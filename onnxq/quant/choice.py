@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from onnxq.base.plain import DocumentPart
-from onnxq.base.reason import Reason
+from onnxq.base.reason import reason
 from onnxq.data.split import BLOCKS
 from onnxq.judge.about_mean import AboutMeanMeter
 from onnxq.judge.acceptance import Gain, Levels
@@ -338,10 +338,7 @@ class _Variant:
     method: Method
 
     def apply(self, ranges: dict[str, Range]) -> dict[str, Range]:
-        new = {
-            name: Range(self.after, Reason("chosen", f"{self.method}, chosen by the outputs"))
-            for name in self.tensors
-        }
+        new = {name: Range(self.after, reason("chosen", method=self.method)) for name in self.tensors}
         return {**ranges, **new}
 
 

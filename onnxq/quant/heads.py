@@ -19,7 +19,7 @@ convolutions that give the boxes, classes and masks of a detector at each of its
 
 from __future__ import annotations
 
-from onnxq.base.reason import Reason
+from onnxq.base.reason import Reason, reason
 from onnxq.graph.layers import layer_of, multiplies
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
@@ -71,7 +71,7 @@ def eligible_heads(model: Model) -> tuple[str, ...]:
 
 def in_float(model: Model) -> dict[str, Reason]:
     """Why each head is in float where all are to be."""
-    why = Reason("heads", "a head, and heads are asked for in float", "user")
+    why = reason("heads", "user")
     return dict.fromkeys(eligible_heads(model), why)
 
 

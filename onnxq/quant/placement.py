@@ -8,7 +8,7 @@ from dataclasses import replace
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.grouped import grouped
 from onnxq.base.patterns import fits
-from onnxq.base.reason import Reason, code_of
+from onnxq.base.reason import Reason, code_of, reason
 from onnxq.formats import FORMATS
 from onnxq.graph.fold import fixed_tensors
 from onnxq.graph.layers import has_inner_products, layer_of, multiplies
@@ -93,7 +93,7 @@ def make_plan(
     for wish in wishes:
         tensor = wish.node.inputs[wish.input]
         if tensor is not None and tensor.dtype is None:
-            unknown = Reason("unknown-type", f"the type of {tensor.name!r} is not known")
+            unknown = reason("unknown-type", tensor=tensor.name)
             refused.setdefault(wish.node, unknown)
     fixed = fixed_tensors(nodes)
     wishes, together = settle(wishes, together, refused, fixed)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
-from onnxq.base.reason import Reason
+from onnxq.base.reason import Reason, reason
 from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import NOTHING, PICKED, pair_of
@@ -73,7 +73,7 @@ def post_scale(model: Model, layers: Collection[str] | None = None) -> PostScale
             _change(model, [scaled[name] for name in group])
             changed.update(group)
             continue
-        why = Reason("together", f"{keeps!r} keeps its form, and the compiler makes one product of both")
+        why = reason("together", node=keeps)
         left.update({name: why for name in group if name in wanted and name not in left})
     model.sort()
     return PostScaled(tuple(name for name in scaled if name in changed), left)
@@ -101,16 +101,16 @@ def _obstacle(layer: Layer, layers: Mapping[str, Layer], wanted: Collection[str]
     for user in layer.weight.users:
         other = layers.get(user.name)
         if other is None or user.name not in wanted or other.axis != layer.axis:
-            return Reason("shared-weights", f"{user.name!r} reads the same weights otherwise")
+            return reason("shared-weights", node=user.name)
     if layer.weight.is_output:
-        return Reason("shared-weights", f"{layer.weight.name!r} is an output of the model")
+        return reason("shared-weights.output", tensor=layer.weight.name)
     if layer.node.op == "MatMul" and layer.index == 0:
         other_rank = layer.node.inputs[1].rank if layer.node.inputs[1] is not None else None
         if other_rank is None or other_rank < 2:
-            return Reason("rank", "it multiplies a vector, or the rank of what it multiplies is not known")
+            return reason("rank")
     bias = layer.node.operands(3)[2] if layer.node.op in _BIASED else None
     if bias is not None and not bias.is_constant:
-        return Reason("computed-bias", f"its bias {bias.name!r} is no constant")
+        return reason("computed-bias", tensor=bias.name)
     return None
 
 

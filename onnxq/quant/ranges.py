@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from onnxq.base.errors import UserError
-from onnxq.base.reason import Reason
+from onnxq.base.reason import Reason, reason
 from onnxq.calib.stats import TensorStats
 from onnxq.graph.model import Model
 from onnxq.options.config import LayerRule
@@ -43,9 +43,7 @@ def bounded(model: Model, tensors: Iterable[str]) -> dict[str, Range]:
     for name in tensors:
         node = makers.get(name)
         if node is not None and not node.domain and node.op in BOUNDED:
-            ranges[name] = Range(
-                BOUNDED[node.op], Reason("fixed", f"fixed: the output of a {node.op}", "model")
-            )
+            ranges[name] = Range(BOUNDED[node.op], reason("fixed", "model", op=node.op))
     return ranges
 
 
@@ -100,7 +98,7 @@ class Ranges:
         """The range that a method gives a tensor."""
         amax = self.measured(tensor, method)
         if is_zero(self.tensors[tensor], self._answer(tensor, method)):
-            return Range(amax, Reason("zeros", f"the greatest magnitude: {method} is 0"))
+            return Range(amax, reason("zeros", method=method))
         return Range(amax, Reason("method", str(method)))
 
     def measured(self, tensor: str, method: Method) -> float:

@@ -8,7 +8,7 @@ from typing import cast
 
 from onnxq.base.grouped import grouped
 from onnxq.base.joined import Joined
-from onnxq.base.reason import Reason, code_of
+from onnxq.base.reason import Reason, code_of, reason
 from onnxq.formats import LayerFormat, NumberFormat
 from onnxq.graph.layers import layer_of, multiplies, other_macs
 from onnxq.graph.pairs import is_dequantized, other_codes, own_pair
@@ -212,19 +212,17 @@ class Resolver:
         """Why a layer that nothing forbids is in float."""
         half = [index for index in (0, 1) if Edge(node.name, index) in self.edges]
         if half:
-            return Reason(
-                "half", f"only its input {half[0]} is quantized: that is what its placement rule asks for"
-            )
+            return reason("half", input=half[0])
         if node in self.skipped:
             return self.skipped[node]
         if why := of_other_codes(node):
             return why
         layer = layer_of(node)
         if layer is None:
-            return Reason("no-constant-weights", "it has no constant weights")
+            return reason("no-constant-weights")
         if is_float(layer.weight.dtype):
-            return Reason("no-rule", "no placement rule asks for it")
-        return Reason("weights-type", f"its weights are {layer.weight.dtype}")
+            return reason("no-rule")
+        return reason("weights-type", dtype=layer.weight.dtype)
 
 
 def _planned(node: Node, edges: Collection[Edge]) -> PlannedLayer:
@@ -246,9 +244,8 @@ def of_other_codes(node: Node) -> str:
         if tensor is not None and (codes := other_codes(tensor, node.format)):
             source = tensor.producer
             weights = source is not None and source.inputs[0] is not None and source.inputs[0].is_constant
-            held = "its weights" if weights else repr(tensor.name)
-            text = f"the model holds {held} as {codes}, which products in {node.format.name} do not read"
-            return Reason("other-codes", text, "model")
+            code = "other-codes.weights" if weights else "other-codes"
+            return reason(code, "model", tensor=tensor.name, codes=codes, format=node.format.name)
     return ""
 
 

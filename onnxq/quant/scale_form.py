@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from onnxq.base.reached import reached
-from onnxq.base.reason import Reason
+from onnxq.base.reason import Reason, reason
 from onnxq.graph.layers import Layer, multiplies
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
@@ -61,12 +61,11 @@ def better_post_scaled(layer: Layer, *, half: bool, stays: Collection[str] = ())
     if half and layer.node.name not in stays:
         wide = next((node.name for node in same_operand(layer) if node.name in stays), None)
         if wide is None:
-            return Better(True, Reason("half", "its product is written in half precision, not in float32"))
-        text = f"the compiler makes one product of it and {wide!r}, which is float32, and fails"
-        return Better(False, Reason("mixed", text))
+            return Better(True, reason("half.product"))
+        return Better(False, reason("mixed", node=wide))
     if not half and all(_cut_for_products(node) for node in same_operand(layer)):
-        return Better(True, Reason("int8", "cut for other products, it is quantized in this form only"))
-    return Better(False, Reason("float32", "its product is written in float32 in both forms"))
+        return Better(True, reason("int8"))
+    return Better(False, reason("float32"))
 
 
 def _cut_for_products(node: Node) -> bool:

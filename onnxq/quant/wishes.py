@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onnxq.base.grouped import grouped
-from onnxq.base.reason import Reason
+from onnxq.base.reason import reason
 from onnxq.graph.layers import multiplies
 from onnxq.graph.pairs import is_dequantized
 from onnxq.graph.types import is_float
@@ -45,7 +45,7 @@ def settle(
             for wish in asked[node]:
                 why = _impossible(wish, fixed)
                 if id(wish) not in kept and wish.beside is not None:
-                    why = Reason("beside", f"{wish.beside.name!r} beside it stays in float")
+                    why = reason("beside", node=wish.beside.name)
                 if why:
                     refused.setdefault(node, why)
         standing = {wish.node for wish in held if wish.node not in refused} | finished
@@ -54,7 +54,7 @@ def settle(
             for node in joint.nodes if out is not None else ():
                 if node in standing and node not in finished:
                     assert out is not None
-                    why = refused.get(out, Reason("no-rule", "no rule asks to quantize it"))
+                    why = refused.get(out, reason("no-rule.joint"))
                     refused.setdefault(node, joint_reason(why, out.name, joint.because))
         if before == (len(held), len(refused)):
             return held, [joint for joint in together if standing.issuperset(joint.nodes)]
@@ -64,11 +64,11 @@ def _impossible(wish: Quantize, fixed: set[Tensor]) -> str:
     """Why an operand cannot have a pair; "" where it can, or the model itself quantizes it."""
     tensor = wish.node.inputs[wish.input]
     if tensor is None:
-        return Reason("no-input", f"it has no input {wish.input}")
+        return reason("no-input", input=wish.input)
     if is_dequantized(tensor):
         return ""
     if not is_float(tensor.dtype):
-        return Reason("type", f"{tensor.name!r} is {tensor.dtype}")
+        return reason("type", tensor=tensor.name, dtype=tensor.dtype)
     if tensor in fixed and not tensor.is_constant:
-        return Reason("computed", f"{tensor.name!r} depends on no input of the model, and is not folded")
+        return reason("computed", tensor=tensor.name)
     return ""

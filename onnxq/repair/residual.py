@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from onnxq.base.reason import Reason
+from onnxq.base.reason import reason
 from onnxq.graph.model import Model
 from onnxq.graph.view import Tensor
 from onnxq.quant.draft.draft import Draft
@@ -19,7 +19,7 @@ from onnxq.repair.engine_bytes import elements, engine_bytes
 
 SUMS = ("Add", "Sub", "Sum")
 
-IN_FLOAT = Reason("residual", "it reads a sum's operand as it is: else the outputs lose by it", "repair")
+IN_FLOAT = reason("residual", "repair")
 
 _MORE_BYTES = 3  # of an element that is written in half precision beside int8, and read so by the sum
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from onnxq.base.errors import cause_of
-from onnxq.base.reason import Reason
+from onnxq.base.reason import reason
 from onnxq.base.registry import at
 from onnxq.base.time_limit import TimeIsUp, TimeLimit
 from onnxq.graph.model import Model
@@ -351,7 +351,7 @@ class StepSearch:
         except TooDear as error:
             why = str(error)
         except TimeIsUp:
-            why = Reason("late", f"{self._limit} is reached")
+            why = reason("late", limit=self._limit)
         except Exception as error:
             whose = "onnxq" if step.ours else "its file"
             verdict, why = "failed", f"it ends in a fault of {whose}, and is undone ({cause_of(error)})"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from onnxq.base.errors import Fault
-from onnxq.base.reason import Reason, code_of
+from onnxq.base.reason import Reason, code_of, reason
 from onnxq.graph.edit import Editor, Replacement, infer_outputs
 from onnxq.graph.interface import InterfaceChange, change_interface, conversion, identity
 from onnxq.graph.model import Model
@@ -289,7 +289,7 @@ class _Run:
         proof, snippet = self._proof(view, results, claim)
         accepted = rule.id in self.accept and bool(proof.offer)
         if accepted:
-            why = Reason(ACCEPTED, f"accepted, although it is {proof.offer}", "--accept")
+            why = reason(ACCEPTED, "--accept", offer=proof.offer)
             proof = replace(proof, verdict="unproven", why=why, example=None)
         if proof.verdict == "unproven" and snippet is None and self._is_stale():
             return None  # types are not known here: after this sweep they are inferred again

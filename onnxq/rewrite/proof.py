@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from onnxq.base.reason import Reason, code_of
+from onnxq.base.reason import Reason, code_of, reason
 from onnxq.graph.load import graphs
 from onnxq.graph.snippet import Snippet, SnippetInputs
 from onnxq.rewrite import batch, sampling
@@ -37,7 +37,7 @@ REFERENCE_SECONDS = 20.0
 # Samples of more elements together are run one by one.
 _MAX_BATCH = 1 << 20
 
-BY_DEFINITION = Reason("by-definition", "compared in ONNX's reference evaluator", "onnx.reference")
+BY_DEFINITION = reason("by-definition", "onnx.reference")
 """How a proof says that onnxruntime had no part in it."""
 
 _NEVER_RUNS, _DOES_NOT_RUN = "original-does-not-run", "replacement-does-not-run"
@@ -107,12 +107,12 @@ def ran_on_nothing(proof: Proof) -> bool:
 
 
 def _never_runs(error: ort.RunError) -> Proof:
-    why = Reason(_NEVER_RUNS, f"the original does not run: {error}", "onnxruntime")
+    why = reason(_NEVER_RUNS, "onnxruntime", error=error)
     return Proof("unproven", why=why, refused=str(error))
 
 
 def _does_not_run(error: ort.RunError) -> Reason:
-    return Reason(_DOES_NOT_RUN, f"the replacement does not run: {error}", "onnxruntime")
+    return reason(_DOES_NOT_RUN, "onnxruntime", error=error)
 
 
 @made_up()

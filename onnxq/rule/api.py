@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import onnx
 
-from onnxq.base.reason import Reason
+from onnxq.base.reason import Reason, reason
 from onnxq.graph.view import Node, Tensor, Value
 
 Replacing = Literal["clean", "compat", "fuse"]
@@ -24,7 +24,7 @@ ANY = "*"
 """The root of a rule that looks at every node."""
 
 
-STATED = Reason("stated", "stated", "user")
+STATED = reason("stated", "user")
 """Why a size is assumed that the user states (`Assuming`)."""
 
 

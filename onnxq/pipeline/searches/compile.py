@@ -11,7 +11,7 @@ from pathlib import Path
 import onnx
 
 from onnxq.base.errors import Fault, UserError
-from onnxq.base.reason import Reason
+from onnxq.base.reason import Reason, reason
 from onnxq.compiled.verdict import Verdict
 from onnxq.documents.engine import Regressed
 from onnxq.pipeline.building import Built
@@ -22,9 +22,7 @@ from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.pipeline.verdict import form_of
 from onnxq.run import trt
 
-KEPT_TO_COMPILE = Reason(
-    "does-not-compile", "NVIDIA's compiler fails where it is quantized, and takes the original", "tensorrt"
-)
+KEPT_TO_COMPILE = reason("does-not-compile", "tensorrt")
 
 # How long to look for the layer to blame: each trial compiles.
 _SEARCH_SECONDS = 180.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from onnxq.base.reason import Reason
+from onnxq.base.reason import Reason, reason
 from onnxq.base.shown import count
 from onnxq.compiled.verdict import ComparedLayers, Fastest, Verdict
 from onnxq.pipeline.compiler import Compiled
@@ -102,11 +102,10 @@ def _losing(verdict: Verdict) -> list[ComparedLayers]:
 
 def _because(layers: ComparedLayers, verdict: Verdict) -> Reason:
     gpus = len(verdict.compared.gpus) if verdict.compared is not None else 0
-    text = (
-        f"by a rough estimate {verdict.format} makes it slower: {layers.ratio:.2f} times as fast as float16 "
-        f"with its conversions, {layers.low:.2f} to {layers.high:.2f} over {count(gpus, 'GPU')}"
-    )
-    return Reason("fastest", text)
+    return reason(
+        "fastest", format=verdict.format, ratio=layers.ratio, low=layers.low, high=layers.high,
+        gpus=count(gpus, "GPU"),
+    )  # fmt: skip
 
 
 def _said(first: RunState, best: RunState, engines: int) -> Fastest:

@@ -17,7 +17,7 @@ import numpy as np
 from onnxq.advice.worth import Worth, worth_of
 from onnxq.base.errors import UserError
 from onnxq.base.joined import Joined
-from onnxq.base.reason import Reason
+from onnxq.base.reason import Reason, reason
 from onnxq.documents.plan import FormatsTried, FormatTried
 from onnxq.judge.acceptance import LEAST_DB, Gain, Levels
 from onnxq.judge.comparable import not_compared
@@ -141,7 +141,7 @@ class _Choosing:
         first, job = self._alone[0], self._alone[0].built.job
         names = [*job.target.formats]
         if len(self._alone) < len(names):
-            return _left_out(self._request, first, Reason("late", f"{job.limit} is reached"))
+            return _left_out(self._request, first, reason("late", limit=job.limit))
         quantized = [state for state in self._alone if state.built.draft.plan.pairs]
         if len(quantized) < len(names):
             if not quantized:  # the model's own pairs say it, or there is nothing to quantize

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from onnxq.base.errors import UserError
-from onnxq.base.reason import Reason
+from onnxq.base.reason import Reason, reason
 from onnxq.base.time_limit import TimeIsUp
 from onnxq.documents.accuracy import GateMeasured
 from onnxq.judge.acceptance import Gain
@@ -48,7 +48,7 @@ _NOT_RESOLVED = (
     "{:.3g} % of the {format} multiply-accumulates stay {format}: what they gain in float is not told from "
     "chance by these samples"
 )
-_WIDE = Reason("goal", "with half precision the goal is missed, and float32 is nearer")
+_WIDE = reason("goal.wide")
 _ALL_FLOAT = "no {} is left in the model: for this goal all of it is in float"
 
 

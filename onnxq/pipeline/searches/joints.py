@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from onnxq.base.errors import UserError
-from onnxq.base.reason import Reason
+from onnxq.base.reason import Reason, reason
 from onnxq.judge.acceptance import Gain, Levels
 from onnxq.judge.policies import JOINTS_FLOOR_DB, LOUD, LOUD_PRICE_OF_ONE_DB
 from onnxq.pipeline.accuracy import Accuracy, Asked
@@ -76,11 +76,8 @@ def below_floor(joints: Sequence[Joint], measure: Measure, cost: Cost) -> dict[s
             return {}
     elif (answers := Gain.of(base, levels[best]).answers) is not None and answers.shown < 0:
         return {}
-    text = (
-        f"with such layers quantized the worst output has {worst:.1f} dB of SQNR about its mean, in float "
-        f"{reached[best]:.1f} dB; from {JOINTS_FLOOR_DB:g} dB on they stay quantized"
-    )
-    return dict.fromkeys(nested[best], Reason("disagrees", text))
+    why = reason("disagrees", worst=worst, best=reached[best], floor=JOINTS_FLOOR_DB)
+    return dict.fromkeys(nested[best], why)
 
 
 def _tried(request: RunRequest, state: RunState) -> RunState:

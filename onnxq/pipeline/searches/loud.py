@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from onnxq.base.errors import UserError
-from onnxq.base.reason import Reason
+from onnxq.base.reason import Reason, reason
 from onnxq.base.shown import within_db
 from onnxq.data.samples import Sample
 from onnxq.documents.plan import GoalForeseen, Heads, LoudSource
@@ -253,7 +253,7 @@ class _Looking:
             return self._levels([tried], samples, output)[0]
         nodes = _nodes(tried)
         if nodes not in self._anew:
-            built = self._refit(dict.fromkeys(nodes, Reason("loud", "tried in float")))
+            built = self._refit(dict.fromkeys(nodes, reason("loud.tried")))
             self._anew[nodes] = Accuracy(self._sampling, built, self._asked)
         return self._levels([()], samples, output, self._anew[nodes])[0]
 
@@ -292,7 +292,7 @@ class _Looking:
         built, plain = self._built, engine_bytes(self._built.job.model, QuantPlan())
         if self._heads.asked != "default" or not plain:
             return ""
-        model, why = built.floats.model, dict.fromkeys(_nodes(tried), Reason("loud", "tried in float"))
+        model, why = built.floats.model, dict.fromkeys(_nodes(tried), reason("loud.tried"))
         plans = built.draft.plan, built.draft.in_float(why, model).plan
         before, after = (engine_bytes(model, plan) / plain for plan in plans)
         if after <= max(1.0, before):
@@ -382,7 +382,7 @@ class _Looking:
         for one in self._taken:
             heard = self._heard(model, one, on & ~model.sources.on(one.nodes), on)
             for name in one.nodes:
-                reasons.setdefault(name, Reason("loud", f"{heard.text}; {worth}"))
+                reasons.setdefault(name, reason("loud", source=heard.text, worth=worth))
         return reasons
 
     def _named(self, one: _Loud, gain: Gain, share: float, left_float: bool) -> LoudSource:

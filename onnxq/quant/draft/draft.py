@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from onnxq.base.reason import Reason
+from onnxq.base.reason import reason
 from onnxq.graph.model import Model
 from onnxq.quant.draft.body import UNCHANGED, BodyPlan
 from onnxq.quant.draft.edits import FloatEdit
@@ -92,7 +92,7 @@ class Draft:
         """
         unknown = set(empty) - self.ranges.keys()
         why = {
-            node: Reason("no-values", f"not calibrated: {tensor!r} has no values in any sample")
+            node: reason("no-values", tensor=tensor)
             for tensor, nodes in readers_of_nothing(self.plan, unknown).items()
             for node in nodes
         }

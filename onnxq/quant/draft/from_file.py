@@ -15,7 +15,7 @@ import numpy as np
 
 from onnxq.base.errors import UserError, nearest, unknown_name
 from onnxq.base.joined import Joined
-from onnxq.base.reason import Reason, code_of
+from onnxq.base.reason import Reason, code_of, reason
 from onnxq.base.typed import Unlike
 from onnxq.body.decide import Decision
 from onnxq.body.formats import Kind
@@ -247,7 +247,7 @@ def body_as_stated(body: BodyPlan, file: PlanFile, wanted: BodyEntry, format: Fo
     kind: Kind | None = None if wanted.type in ("fp32", "own") else wanted.type  # type: ignore[assignment]
     io = wanted.io == (kind or "fp32")
     body = replace(
-        body, kind=kind, io=io, form=wanted.scales, because=Reason("plan", "the plan says so", "user"),
+        body, kind=kind, io=io, form=wanted.scales, because=reason("plan", "user"),
         widens=body.half and wanted.type == "fp32",
     )  # fmt: skip
     stays = {entry.node: Reason("plan", entry.because, "user") for entry in wanted.float32} | {**body.asked}
