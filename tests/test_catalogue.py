@@ -1,4 +1,4 @@
-"""The words of reasons: each call has a row whose texts it fills in, and each row a call."""
+"""The words of what is found: each code has a row whose text it fills in, and each row is given somewhere."""
 
 from __future__ import annotations
 
@@ -14,54 +14,72 @@ from onnxq.base.catalogue import Fact, table
 from onnxq.base.reason import Reason, reason
 
 PACKAGE = Path(__file__).resolve().parent.parent / "onnxq"
-COMPUTED = {f"range.{kind}{where}" for kind in ("fp16", "bf16") for where in ("", "-in-use")}
-"""Codes that are no literal where a reason is given."""
+MADE_BY = {"reason": "reasons", "doubt": "samples"}
+"""Who gives a code, and the file of its rows."""
+
+FIELDS_OF_ROWS = ("seen", "cause", "repair", "costs", "says", "do", "if-scores", "if-boxes")
+
+COMPUTED = {
+    "reasons": {f"range.{kind}{where}" for kind in ("fp16", "bf16") for where in ("", "-in-use")},
+    "samples": {
+        *(f"{code}-{of}" for of in ("images", "arrays") for code in (
+            "normalized-twice.of-bytes", "normalized-twice.of-units", "unnormalized.by-model",
+        )),
+        *(f"preparation.{form}" for form in ("places", "again", "boxes", "classes", "order")),
+    },
+}  # fmt: skip
+"""Codes that are no literal where they are given."""
 
 
-def rows() -> Iterator[tuple[str, str]]:
+def rows(file: str) -> Iterator[tuple[str, str]]:
     """Each code that has a text, and the text."""
-    for row, texts in table("reasons").items():
-        for name, text in texts.items():
-            yield (row, text) if isinstance(text, str) else (f"{row}.{name}", text["says"])
+    for row, texts in table(file).items():
+        if "says" in texts:
+            yield row, texts["says"]
+        forms = {name: texts[name] for name in texts if name not in FIELDS_OF_ROWS}
+        yield from ((f"{row}.{name}", form["says"]) for name, form in forms.items())
 
 
 def fields(text: str) -> set[str]:
     return {name for _, name, _, _ in Formatter().parse(text) if name}
 
 
-ROWS = dict(rows())
+ROWS = {file: dict(rows(file)) for file in MADE_BY.values()}
 PARSED = [ast.parse(path.read_text("utf-8")) for path in sorted(PACKAGE.rglob("*.py"))]
 
 
-def calls() -> Iterator[tuple[str, set[str]]]:
-    """The codes and the values of all reasons that are given with a code in the call."""
+def calls() -> Iterator[tuple[str, str, set[str] | None]]:
+    """The file and the code of all that is given with a code in the call; its values where these are, too."""
     for tree in PARSED:
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "reason":
-                values = {one.arg for one in node.keywords if one.arg is not None}
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in MADE_BY:
+                names = [one.arg for one in node.keywords]
+                values = None if None in names else {"input", *filter(None, names)}
                 first: Any = node.args[0]
                 for one in (first.body, first.orelse) if isinstance(first, ast.IfExp) else (first,):
                     if isinstance(one, ast.Constant):
-                        yield one.value, values
+                        yield MADE_BY[node.func.id], one.value, values
 
 
-def test_each_reason_has_a_row_and_gives_its_values() -> None:
+def test_each_code_has_a_row_and_gives_its_values() -> None:
     found = list(calls())
-    assert len(found) > 70
-    for code, values in found:
-        assert code in ROWS, f"{code!r} has no row in reasons.toml"
-        assert fields(ROWS[code]) <= values, f"{code!r} lacks a value of its text"
+    assert len(found) > 90
+    for file, code, values in found:
+        assert code in ROWS[file], f"{code!r} has no row in {file}.toml"
+        if values is not None:
+            assert fields(ROWS[file][code]) <= values, f"{code!r} lacks a value of its text"
 
 
-def test_each_row_is_given() -> None:
+@pytest.mark.parametrize("file", ROWS)
+def test_each_row_is_given(file: str) -> None:
     literals = {
         node.value
         for tree in PARSED
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
-    assert ROWS.keys() - literals - COMPUTED == set()
-    assert ROWS.keys() >= COMPUTED
+    assert ROWS[file].keys() - literals - COMPUTED[file] == set()
+    assert COMPUTED[file] <= ROWS[file].keys()
 
 
 def test_a_reason_reads_as_its_text_and_has_its_row_as_code() -> None:

@@ -12,7 +12,7 @@ from onnxq.data.pictures import Album, PictureSheet
 from onnxq.data.samples import InputSpec, Sample
 from onnxq.data.sources import Source
 from onnxq.data.survey import InputSurvey, Survey
-from onnxq.data.warnings import DataDoubts, DataWarning, PreparationLook, data_warnings
+from onnxq.data.warnings import DataDoubts, DataWarning, PreparationLook, data_warnings, doubt
 from onnxq.graph.model import Model
 
 LOOKED_AT = 16
@@ -77,8 +77,7 @@ class Glance:
             except Exception as error:  # as above
                 self._fault = _text(error)
         if self._fault:
-            text = f"the data were not looked at for what is doubtful: {self._fault}"
-            doubts = [DataWarning("not-looked-at", None, text, "onnxq data -v shows where this comes from")]
+            doubts = [doubt("not-looked-at", fault=self._fault)]
         return DataDoubts(tuple(self.look.beside(doubts)), self._survey.samples)
 
     def sizes(self, without: Collection[int] = ()) -> Sequence[Mapping[str, tuple[int, ...]]]:

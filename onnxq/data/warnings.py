@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from onnxq.base.catalogue import Fact
 from onnxq.base.plain import DocumentPart
 from onnxq.base.shown import counted
 from onnxq.data import channel_order
@@ -57,6 +58,23 @@ class DataWarning(DocumentPart):
     hint: str
     without: tuple[str, ...] = ()
     more: tuple[str, ...] = ()
+
+
+_Flags = tuple[Sequence[str], Sequence[str]]
+
+
+def doubt(code: str, input: str | None = None, flags: _Flags = ((), ()), /, **values: object) -> DataWarning:
+    """A doubt in the words of the catalogue.
+
+    Args:
+        code: a row of `base/catalogue/samples.toml`, behind a point a form of it; the row is its kind.
+        input: the input; the texts name it `input`.
+        flags: those that are left out for it, and those that are given.
+        values: names and numbers of the texts.
+    """
+    fact = Fact(code, values={"input": input, **values})
+    text, hint = fact.text("samples"), fact.text("samples", "do")
+    return DataWarning(fact.row, input, text, hint, *map(tuple, flags))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +155,12 @@ def data_warnings(
     ]
 
 
-def _told_of(doubt: DataWarning, looked_at: int, count: int | None) -> DataWarning:
+def _told_of(seen: DataWarning, looked_at: int, count: int | None) -> DataWarning:
     """A doubt that says how many samples it was seen in, where these are not all."""
     if count is not None and looked_at >= count:
-        return doubt
+        return seen
     of = "" if count is None else f" of {count}"
-    return replace(doubt, text=f"{doubt.text} ({looked_at}{of} samples were looked at)")
+    return replace(seen, text=f"{seen.text} ({looked_at}{of} samples were looked at)")
 
 
 # --- samples --------------------------------------------------------------------------------------
@@ -150,49 +168,28 @@ def _told_of(doubt: DataWarning, looked_at: int, count: int | None) -> DataWarni
 
 def _bad(bad: int) -> Iterator[DataWarning]:
     if bad:
-        yield DataWarning(
-            "bad-samples", None,
-            f"{counted(bad, 'bad sample')}: to calibrate or to compare ends at the first one",
-            "repair or remove them, or leave them out with --skip-bad",
-        )  # fmt: skip
+        yield doubt("bad-samples", bad=counted(bad, "bad sample"))
 
 
 def _few(count: int | None, batch: int) -> Iterator[DataWarning]:
     if count is not None and count * batch < ENOUGH:
-        yield DataWarning(
-            "few-samples", None,
-            f"{counted(count, 'sample')}{f' of {batch} rows' * (batch > 1)}: {ENOUGH} or more are wanted to "
-            "calibrate",
-            "give some hundreds that are typical of what the model is used on",
-        )  # fmt: skip
+        code = "few-samples.of-rows" if batch > 1 else "few-samples"
+        yield doubt(code, samples=counted(count, "sample"), rows=batch, enough=ENOUGH)
 
 
 def _repeats(survey: Survey) -> Iterator[DataWarning]:
     compared = [entry for entry in survey.numeric if entry.size > 1]
     if survey.samples > 1 and compared and max(entry.spread for entry in compared) <= _ALIKE:
-        same = "equal" if survey.repeated == survey.samples - 1 else "equal but for 0.1 % of their variance"
-        yield DataWarning(
-            "alike", None,
-            f"all {survey.samples} samples are {same}: they calibrate as one does",
-            "give samples as varied as those that the model is used on",
-        )  # fmt: skip
+        code = "alike" if survey.repeated == survey.samples - 1 else "alike.nearly"
+        yield doubt(code, samples=survey.samples)
     elif survey.near and survey.nearly >= max(_FEW, _MOST * survey.samples) and survey.size >= _SMALL:
         again, first = survey.near
-        yield DataWarning(
-            "few-different", None,
-            f"{survey.samples} samples, as different as {survey.samples - survey.nearly}: the others are "
-            f"equal or nearly equal to one of these ({again} to {first}, ...)",
-            "give samples as varied as those that the model is used on; copies tell nothing new, and make "
-            "the accuracy look better than it is",
-        )  # fmt: skip
+        different = survey.samples - survey.nearly
+        yield doubt("few-different", samples=survey.samples, different=different, again=again, first=first)
     elif survey.repeated and survey.size >= _SMALL:
         pairs = ", ".join(f"{again} = {first}" for again, first in survey.repeats)
         more = ", ..." if survey.repeated > len(survey.repeats) else ""
-        yield DataWarning(
-            "duplicates", None,
-            f"{survey.repeated} of {survey.samples} samples equal an earlier one: {pairs}{more}",
-            "remove the copies; one among the samples that verify makes the accuracy look better than it is",
-        )  # fmt: skip
+        yield doubt("duplicates", repeated=survey.repeated, samples=survey.samples, pairs=pairs + more)
 
 
 def _constant(entry: InputSurvey, survey: Survey) -> Iterator[DataWarning]:
@@ -201,19 +198,11 @@ def _constant(entry: InputSurvey, survey: Survey) -> Iterator[DataWarning]:
     if entry.size < 2 or not (picture or is_float(entry.spec.dtype)):
         return
     if entry.min == entry.max:
-        yield DataWarning(
-            "constant-input", name,
-            f"input {name!r} is {entry.min:g} everywhere, in every sample",
-            "check what wrote the data; if it is never anything else in use, all is well",
-        )  # fmt: skip
+        yield doubt("constant-input", name, value=entry.min)
     elif entry.constant and (picture or (len(survey.inputs) == 1 and entry.size >= _SMALL)):
         names = ", ".join(entry.constant_in) + ", ..." * (entry.constant > len(entry.constant_in))
-        yield DataWarning(
-            "constant-sample", name,
-            f"in {entry.constant} of {survey.samples} samples all of input {name!r} is one "
-            f"{'color' if picture else 'value'}: {names}",
-            "look at them, and remove those that are blank by mistake",
-        )  # fmt: skip
+        code = "constant-sample.color" if picture else "constant-sample"
+        yield doubt(code, name, constant=entry.constant, samples=survey.samples, names=names)
 
 
 # --- scaling --------------------------------------------------------------------------------------
@@ -241,103 +230,66 @@ def _mixed(entry: InputSurvey) -> Iterator[DataWarning]:
     steps = sizes[side : len(sizes) - side + 1] / sizes[side - 1 : len(sizes) - side]
     place = side + int(np.argmax(steps))
     if steps.max() > _APART:
-        yield DataWarning(
-            "mixed-scales", entry.spec.name,
-            f"input {entry.spec.name!r}: {place} of {len(sizes)} samples go up to {sizes[place - 1]:.3g} at "
-            f"most, the others to {sizes[place]:.3g} at least: they are prepared in two ways?",
-            "prepare all samples as in training; if the model really takes both, all is well",
-        )  # fmt: skip
+        low, high = sizes[place - 1], sizes[place]
+        yield doubt("mixed-scales", entry.spec.name, some=place, samples=len(sizes), low=low, high=high)
 
 
 def _model_scaling(
     entry: InputSurvey, node: str, takes: str, low: float, high: float
 ) -> Iterator[DataWarning]:
     """Data that do not suit what the model does to them itself."""
-    name, images = entry.spec.name, entry.preparation is not None
-    fed = f"the model itself scales input {name!r} (node {node!r}), as for values of {takes}; it is fed "
-    fed += f"{low:.4g} to {high:.4g}"
-    arrays = f"give the arrays from {takes.replace('..', ' to ')}"
+    images = entry.preparation is not None
+    form = "images" if images else "arrays"
+    code: str
+    flags: _Flags = ((), ())
     if takes == "0..255" and high - low <= 8:
-        do = "--preset raw feeds pixels from 0 to 255" if images else arrays
-        flags = (_VALUES, ("--preset", "raw")) if images else ()
-        yield DataWarning("normalized-twice", name, f"{fed}: normalized twice?", do, *flags)
+        code, flags = f"normalized-twice.of-bytes-{form}", (_VALUES, ("--preset", "raw"))
     elif takes == "0..1" and low < -0.2:
-        do = "leave mean and std out (--preset imagenet and tensorflow have them)" if images else arrays
-        yield DataWarning(
-            "normalized-twice", name, f"{fed}: normalized twice?", do, _VALUES if images else ()
-        )
+        code, flags = f"normalized-twice.of-units-{form}", (_VALUES, ())
     elif takes == "0..1" and high > 8:
-        do = "give --scale 1/255" if images else arrays
-        text = f"{fed}: unnormalized?"
-        if images:
-            yield DataWarning("unnormalized", name, text, do, ("--scale", "--preset"), ("--scale", "1/255"))
-        else:
-            yield DataWarning("unnormalized", name, text, do)
-
-
-def _of_mean(made: Preparation) -> str:
-    """What the mean is of, beside what pixels are scaled to."""
-    scale = "1/255" if math.isclose(255 * made.scale, 1, rel_tol=1e-6) else f"{made.scale:.4g}"
-    if made.scale < 1 < max(made.mean):
-        return (
-            f"a mean of {max(made.mean):g} is of pixels from 0 to 255, and these are scaled by {scale} first"
-        )
-    return f"the mean is of values of another size than scale {scale} makes"
+        code, flags = f"unnormalized.by-model-{form}", (("--scale", "--preset"), ("--scale", "1/255"))
+    else:
+        return
+    values = {"node": node, "takes": takes, "low": low, "high": high, "range": takes.replace("..", " to ")}
+    yield doubt(code, entry.spec.name, flags if images else ((), ()), **values)
 
 
 def _units(made: Preparation) -> Iterator[DataWarning]:
     """A mean and a std for pixels from 0 to 255 where there are values from 0 to 1, or the other way."""
     low, high = made.range
-    fed = f"input {made.input!r} is fed {low:.4g} to {high:.4g}"
+    mean, std = max(made.mean), max(made.std)
+    scale = "1/255" if math.isclose(255 * made.scale, 1, rel_tol=1e-6) else f"{made.scale:.4g}"
     one_sided, beyond = low > 0 or high < 0, max(-low, high) > 256 and made.scale >= 1
-    if (one_sided or beyond) and max(made.std) < 1 < max(made.mean):
-        mean, std = (
+    code: str
+    flags: _Flags = ((), ())
+    given = ""
+    if (one_sided or beyond) and std < 1 < mean:
+        means, stds = (
             ",".join(f"{one:.8g}" for one in some) for some in ([m / 255 for m in made.mean], made.std)
         )
-        flags = ("--scale", "1/255", "--mean", mean, "--std", std)
-        yield DataWarning(
-            "units", made.input,
-            f"{fed}: a mean of {max(made.mean):g} is of pixels from 0 to 255, and a std of "
-            f"{max(made.std):g} of values from 0 to 1",
-            f"give both of values from 0 to 1, {' '.join(flags)}",
-            ("--preset", *flags[::2]), flags,
-        )  # fmt: skip
-    elif low > 0 and max(made.mean) < 0:
-        mean = ",".join(f"{-one:.8g}" for one in made.mean)
-        yield DataWarning(
-            "units", made.input,
-            f"{fed}, all above 0: a mean is subtracted, and of {made.mean[0]:g} that adds {-made.mean[0]:g}: "
-            "its sign turned around?",
-            f"give --mean {mean}", ("--mean",), ("--mean", mean),
-        )  # fmt: skip
+        more = ("--scale", "1/255", "--mean", means, "--std", stds)
+        code, flags, given = "units.apart", (("--preset", *more[::2]), more), " ".join(more)
+    elif low > 0 and mean < 0:
+        given = ",".join(f"{-one:.8g}" for one in made.mean)
+        code, flags = "units.sign", (("--mean",), ("--mean", given))
+    elif one_sided and made.scale < 1 < mean:
+        code, flags = "units.scaled-first", (("--scale", "--preset"), ("--scale", "1"))
     elif one_sided:
-        yield DataWarning(
-            "units", made.input,
-            f"{fed}, all on one side of 0: {_of_mean(made)}",
-            "how was the model trained? a mean of pixels from 0 to 255 goes with --scale 1, of values from 0 "
-            "to 1 with --scale 1/255",
-            *((("--scale", "--preset"), ("--scale", "1")) if made.scale < 1 < max(made.mean) else ()),
-        )  # fmt: skip
+        code = "units"
     elif beyond:
-        yield DataWarning(
-            "units", made.input,
-            f"{fed}, more than pixels are: the std is of values of another size than "
-            f"scale {made.scale:.4g} makes",
-            "leave --scale out, or give --scale 1/255",
-            ("--scale",), ("--scale", "1/255"),
-        )  # fmt: skip
+        code, flags = "units.beyond", (("--scale",), ("--scale", "1/255"))
+    else:
+        return
+    values = {"low": low, "high": high, "mean": mean, "std": std, "scale": scale, "given": given}
+    yield doubt(code, made.input, flags, first=made.mean[0], added=-made.mean[0], **values)
 
 
 def _unnormalized(entry: InputSurvey, low: float, high: float) -> Iterator[DataWarning]:
     wide = entry.layout is not None or entry.size >= _SMALL
     resized = entry.layout is not None and high > 200  # pixels between pixels
     if wide and (entry.whole or resized) and low >= 0 and 50 < high <= 255:
-        what = "whole numbers" if entry.whole else "values"
-        yield DataWarning(
-            "unnormalized", entry.spec.name,
-            f"input {entry.spec.name!r} is fed {what} from {low:g} to {high:g}: unnormalized?",
-            "prepare the arrays as in training (x / 255, say); if the model takes 0 to 255, all is well",
-        )  # fmt: skip
+        code = "unnormalized.whole" if entry.whole else "unnormalized"
+        yield doubt(code, entry.spec.name, low=low, high=high)
 
 
 def _twice(entry: InputSurvey, low: float, high: float) -> Iterator[DataWarning]:
@@ -345,16 +297,14 @@ def _twice(entry: InputSurvey, low: float, high: float) -> Iterator[DataWarning]
     if entry.layout is None:
         return
     if low >= 0 and high <= 1.1 / 255:
-        how = "divided by 255 twice?"
+        code = "normalized-twice"
     elif high - low <= _FLAT:
-        how = f"all of it within {high - low:.2g}: scaled twice?"
+        code = "normalized-twice.flat"
     elif _is_imagenet_twice(entry, low, high):
-        how = "(x - mean) / std of ImageNet applied twice?"
+        code = "normalized-twice.imagenet"
     else:
         return
-    name = entry.spec.name
-    text = f"input {name!r} is fed {low:.3g} to {high:.3g}: {how}"
-    yield DataWarning("normalized-twice", name, text, "prepare the arrays as in training, once")
+    yield doubt(code, entry.spec.name, low=low, high=high, span=high - low)
 
 
 def _is_imagenet_twice(entry: InputSurvey, low: float, high: float) -> bool:
@@ -372,12 +322,7 @@ def _noise(entry: InputSurvey) -> Iterator[DataWarning]:
     """Pictures whose pixels have nothing to do with their neighbours."""
     pictures = entry.preparation is not None or (entry.channels is not None and len(entry.channels.mean) == 3)
     if pictures and entry.alike and (alike := float(np.median(entry.alike))) < _NEIGHBOURS:
-        yield DataWarning(
-            "noise", entry.spec.name,
-            f"input {entry.spec.name!r}: neighbouring pixels are alike by {alike:.2f} (their correlation), "
-            "where photographs have 0.9: noise?",
-            "give samples of what the model is used on; what is measured on noise holds of noise",
-        )  # fmt: skip
+        yield doubt("noise", entry.spec.name, alike=alike)
 
 
 def _torn(entry: InputSurvey) -> Iterator[DataWarning]:
@@ -386,18 +331,10 @@ def _torn(entry: InputSurvey) -> Iterator[DataWarning]:
         made = entry.layout or ""
         other = "NHWC" if made.endswith("W") else "NCHW"
         axes = "(0, 3, 1, 2)" if made.endswith("W") else "(0, 2, 3, 1)"
-        yield DataWarning(
-            "reshaped", entry.spec.name,
-            f"input {entry.spec.name!r}: its numbers are pictures where they are read as {other}, and torn "
-            f"ones as the model reads them, {made}: reshaped instead of transposed?",
-            f"bring arrays of {other} to the model's layout with x.transpose{axes}, not with reshape",
-        )  # fmt: skip
+        yield doubt("reshaped", entry.spec.name, other=other, layout=made, axes=axes)
 
 
 # --- order of the channels ------------------------------------------------------------------------
-
-
-_PADDLE = "if the model is PaddleOCR's, change nothing: those are trained with the reverse order"
 
 
 def _order(entry: InputSurvey) -> Iterator[DataWarning]:
@@ -405,33 +342,16 @@ def _order(entry: InputSurvey) -> Iterator[DataWarning]:
     if made is not None:
         if channel_order.is_mean_reversed(made):
             other = "bgr" if made.color == "rgb" else "rgb"
-            yield DataWarning(
-                "channel-order", name,
-                f"input {name!r} is fed {made.color}, with ImageNet's mean in the order of {other}",
-                f"mean and std are in the order that is fed: reverse them, or give "
-                f"--color {other}; {_PADDLE}",
-            )  # fmt: skip
+            yield doubt("channel-order", name, color=made.color, other=other)
         return
     evidence = channel_order.reversed_in(entry)
     if evidence == "values":
-        yield DataWarning(
-            "channel-order", name,
-            f"input {name!r}: the means of its channels are those of photographs in the order BGR",
-            "if the model takes RGB, reverse the arrays' channels: x[:, ::-1] (NCHW) or x[..., ::-1] (NHWC)",
-        )  # fmt: skip
+        yield doubt("channel-order.values", name)
     elif evidence == "mean":
-        yield DataWarning(
-            "channel-order", name,
-            f"input {name!r}: its channels are as if ImageNet's mean was taken from them in reverse order",
-            f"take it in the order of the channels: 0.485, 0.456, 0.406 are of red, green, blue; {_PADDLE}",
-        )  # fmt: skip
+        yield doubt("channel-order.mean", name)
 
 
 def _yuv(entry: InputSurvey) -> Iterator[DataWarning]:
     """Arrays only: what is decoded of image files is RGB."""
     if entry.preparation is None and is_yuv(entry):
-        yield DataWarning(
-            "yuv", entry.spec.name,
-            f"input {entry.spec.name!r}: its second and third channel vary little around the middle: YUV?",
-            "if the model takes RGB, convert the arrays as for its training; if it takes YUV, all is well",
-        )  # fmt: skip
+        yield doubt("yuv", entry.spec.name)

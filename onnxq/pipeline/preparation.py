@@ -12,13 +12,14 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from onnxq.base.catalogue import Fact
 from onnxq.base.errors import UserError
 from onnxq.base.progress import LOG
 from onnxq.data.first_norm import FirstNorm
 from onnxq.data.otherwise import AS_FED, PicturesAs, otherwise
 from onnxq.data.samples import Sample
 from onnxq.data.survey import InputSurvey
-from onnxq.data.warnings import SURER, DataWarning, PreparationLook
+from onnxq.data.warnings import SURER, DataWarning, PreparationLook, doubt
 from onnxq.graph.model import Model
 from onnxq.pipeline.places_found import FOUND, PlacesMeter, likely_places, scrambled
 from onnxq.run import ort
@@ -240,13 +241,8 @@ class _Look:
         """That no preparation makes what the model kept of its training."""
         if least < _FAR:
             return None
-        return DataWarning(
-            "unlike", self._name,
-            f"input {self._name!r}: of {self._images(count)}, however they are prepared, the statistics that "
-            f"BatchNormalization {norm.node!r} kept of its training are off by {_nats(least)}, where "
-            f"{_KNOWN:g} and less are usual",
-            "check that the images are of the kind that the model was trained on, and that it is trained",
-        )  # fmt: skip
+        values = {"images": self._images(count), "node": norm.node, "off": _nats(least), "usual": _KNOWN}
+        return doubt("unlike.statistics", self._name, **values)
 
     def _nothing(self) -> DataWarning | None:
         """That the model finds nothing in any image."""
@@ -265,13 +261,8 @@ class _Look:
         if nothing.images < _SEEN:
             return None
         names = ", ".join(map(repr, self._model.places[:2])) + ", ..." * (len(self._model.places) > 2)
-        return DataWarning(
-            "unlike", self._name,
-            f"input {self._name!r}: of {self._images(nothing.images)} none has a score over {SCORES[0]:g} in "
-            f"output {names}, but for what is first everywhere: nothing that the model detects is in them, "
-            "or it was trained on images that are prepared otherwise",
-            "give images with what the model detects, prepared as in training",
-        )  # fmt: skip
+        images = self._images(nothing.images)
+        return doubt("unlike.nothing", self._name, images=images, score=SCORES[0], outputs=names)
 
     # -- sureness ------------------------------------------------------------------------------
 
@@ -386,38 +377,29 @@ class _Look:
             return excluded.doubt(self._name, best)
         if not gain.is_clear or not self._is_enough(best, meter, fed) or not _is_steadier(meter, fed):
             return None
-        kind = "channel-order" if best.reverses and best.factor is None else "preparation"
-        scores = "" if self._known else ", if its outputs are scores of classes"
-        if not self._known and meter.is_of_boxes:
-            scores = ", if its outputs are the boxes that they seem to be" if self._model.layout else ""
-        text = f"input {self._name!r}: {SURER} with {best.what}{scores}: "
+        boxes, layout = meter.is_of_boxes, self._model.layout
+        unsure = "" if self._known or (boxes and not layout) else "if-boxes" if boxes else "if-scores"
+        less = more = 0.0
         if isinstance(meter, PlacesMeter):
+            form = "places"
             high, low = (one.detected / one.samples for one in (meter, fed))
-            text += (
-                f"{high:.1f} places an image have a score over {FOUND:g}, against {low:.1f} as fed, of "
-                f"{self._images(count)}, each moved a little"
-            )
         elif _contradicts(fed):
-            text += (
-                f"as fed it finds {fed.detected / count:.1f} things an image, most not again where it is "
-                f"moved; with that {meter.detected / meter.samples:.1f}, most again, of {self._images(count)}"
-            )
-        elif meter.is_of_boxes:
+            form, high, low = "again", meter.detected / meter.samples, fed.detected / count
+        elif boxes:
+            form = "boxes"
             high, low = (np.expm1(max(0.0, _mean(one))) for one in (meter, fed))
-            text += (
-                f"{high:.1f} detections an image are found again where it is moved a little, against "
-                f"{low:.1f} as fed, by their scores, of {self._images(count)}"
-            )
         else:
+            form = "order" if _is_of_order(best, meter) else "classes"
             high, low = (max(0.0, _mean(one)) / np.log(2) for one in (meter, fed))
-            text += (
-                f"an answer tells {high:.1f} bits of which image it is for, against {low:.1f} as fed, of "
-                f"{self._images(count)}, each moved a little"
-            )
-            if _is_of_order(best, meter):
+            if form == "order":
                 less, more = (float(np.exp(one.excluded.mean())) for one in (meter, fed))
-                text += f", and a class has 1 in {less:,.0f} (geometric mean), against 1 in {more:,.0f}"
-        return DataWarning(kind, self._name, text, best.hint, best.flags[::2], best.flags)
+        values = {"surer": SURER, "what": best.what, "high": high, "low": low, "less": less, "more": more}
+        told = doubt(
+            f"preparation.{form}", self._name, (best.flags[::2], best.flags), hint=best.hint, score=FOUND,
+            images=self._images(count), unsure=Fact("preparation").text("samples", unsure), **values,
+        )  # fmt: skip
+        is_order = best.reverses and best.factor is None
+        return replace(told, kind="channel-order") if is_order else told
 
     def _is_of_objects(self, one: PicturesAs, meter: SurenessMeter, session: ort.Session) -> bool:
         """Whether what is found is in whole pictures only: other values make some nets find it anywhere."""
@@ -447,13 +429,7 @@ class _Look:
         count = len(fed.each)
         if count < _SEEN or 0 < fed.classes <= _MANY or fed.detected or not self._known:
             return None
-        answer = "finds nothing in any of them" if fed.is_of_boxes else "gives all of them the same answer"
-        return DataWarning(
-            "unlike", self._name,
-            f"input {self._name!r}: with {self._images(count)}, however they are prepared, the float model "
-            f"{answer}",
-            "check that the images are of the kind that the model was trained on, and that it is trained",
-        )  # fmt: skip
+        return doubt("unlike.boxes" if fed.is_of_boxes else "unlike", self._name, images=self._images(count))
 
     # -- runs ----------------------------------------------------------------------------------
 
@@ -577,13 +553,9 @@ class _Excluded:
 
     def doubt(self, name: str, best: PicturesAs) -> DataWarning:
         """What is told."""
-        return DataWarning(
-            "preparation", name,
-            f"input {name!r} is probably not prepared as in training: {best.what} fits what the model kept "
-            f"of it, what is fed does not (BatchNormalization {self.node!r} is off by {_nats(self.least)}, "
-            f"and as it is fed by {_nats(self.fed)}; {self.images})",
-            best.hint, best.flags[::2], best.flags,
-        )  # fmt: skip
+        values = {"node": self.node, "off": _nats(self.least), "fed": _nats(self.fed), "images": self.images}
+        flags = best.flags[::2], best.flags
+        return doubt("preparation", name, flags, what=best.what, hint=best.hint, **values)
 
 
 def _nats(distance: float) -> str:

@@ -34,9 +34,18 @@ MADE = {
     ("AdviceFinding", "cause.code"): (),  # likewise
     ("LikelyCause", "f'layer-{cause.code}'"): tuple(f"layer-{code}" for code in causes._OF_SCALES),
     ("LikelyCause", "code"): tuple(findings._WHY),
-    ("DataWarning", "kind"): ("channel-order", "preparation"),
+    ("doubt", "code"): (
+        "few-samples",
+        "alike",
+        "constant-sample",
+        "normalized-twice",
+        "unnormalized",
+        "units",
+    ),
+    ("doubt", "'unlike.boxes' if fed.is_of_boxes else 'unlike'"): ("unlike",),
+    ("doubt", "f'preparation.{form}'"): ("preparation", "channel-order"),
 }
-MAKERS = {"LikelyCause": "answers", "AdviceFinding": "answers", "DataWarning": "samples"}
+MAKERS = {"LikelyCause": "answers", "AdviceFinding": "answers", "doubt": "samples"}
 
 
 def codes() -> Iterator[tuple[str, str]]:
@@ -50,7 +59,7 @@ def codes() -> Iterator[tuple[str, str]]:
                 continue
             made = first.value if isinstance(first, ast.Constant) else None
             for code in [made] if isinstance(made, str) else MADE[maker, ast.unparse(first)]:
-                yield MAKERS[maker], code
+                yield MAKERS[maker], code.partition(".")[0]
 
 
 def test_each_thing_that_the_code_can_say_has_a_line() -> None:
