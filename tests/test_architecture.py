@@ -544,7 +544,7 @@ def test_checks_are_worded_in_their_files() -> None:
 
 
 def test_nodes_are_listed_in_one_way() -> None:
-    """By `every_node` and `main_nodes` of `graph/view.py`, where models are looked at and not changed.
+    """By `every_node` of `graph/view.py` and `Model.nodes`, where models are looked at and not changed.
 
     `analysis/nodes.py` has to know of each node in which graph it is.
     """

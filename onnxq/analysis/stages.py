@@ -63,7 +63,9 @@ class Stage:
         refuse_unreadable(model.to_proto(weights=False) if model is source else model.source, repr(self.name))
         self.data_dir = model.data_dir
         self.proto = model.to_proto()
-        self.fed = [InputSpec(name, dtype, shape) for name, dtype, shape in model.inputs if dtype is not None]
+        self.fed = [
+            InputSpec(one.name, one.dtype, one.shape) for one in model.inputs if one.dtype is not None
+        ]
         self._skeleton = model.to_proto(weights=False)
         self._kinds, self._shapes = _found(model)
         self.half = speaks_half(self.proto)

@@ -25,7 +25,7 @@ from onnxq.graph.order import reads
 from onnxq.graph.pairs import DEQUANTIZE, QDQ
 from onnxq.graph.source import copy_model
 from onnxq.graph.types import Shape, is_float, is_static
-from onnxq.graph.view import Tensor, main_nodes
+from onnxq.graph.view import Tensor
 from onnxq.run import ort
 from onnxq.run.blame import at_fault
 
@@ -53,13 +53,13 @@ _MOVES = (
 def written_tensors(model: Model) -> list[Written]:
     """The float tensors of the main graph that depend on inputs, in order; not those of DequantizeLinear."""
     written = []
-    for name, dtype, _ in model.inputs:
-        if is_float(dtype):
-            tensor = Tensor(model, model.graph.tensors()[name])
-            written.append(Written(name, str(dtype), "", "input", channel_axis(tensor, tensor.shape)))
+    for tensor in model.inputs:
+        if is_float(tensor.dtype):
+            axis = channel_axis(tensor, tensor.shape)
+            written.append(Written(tensor.name, str(tensor.dtype), "", "input", axis))
     more = open_kinds(model)
     fixed: set[str] = set()
-    for node in main_nodes(model):
+    for node in model.nodes:
         read = [tensor for tensor in node.inputs if tensor is not None]
         if read and not node.has_body and all(t.is_constant or t.name in fixed for t in read):
             fixed.update(tensor.name for tensor in node.outputs)

@@ -36,11 +36,6 @@ from onnxq.targets import DEFAULT, Target, load_target
 MARKS = ("float32_only", "exact_product")
 """What rules say of tensors: attributes of graphsurgeon's tensors, which stay with them."""
 
-_NO_TENSORS = {
-    "sequence_type": "a sequence", "optional_type": "optional", "map_type": "a map",
-    "sparse_tensor_type": "a sparse tensor", "opaque_type": "opaque",
-}  # fmt: skip
-
 _ONNX = (None, "", "ai.onnx")
 
 # Folded constants of more bytes are stored once where they are equal.
@@ -223,40 +218,6 @@ class Topology:
         """The version of each domain's operators, "" for ONNX's own."""
         listed = {"" if e.domain == "ai.onnx" else e.domain: e.version for e in self.envelope.opset_import}
         return {**listed, "": self.opset}
-
-    @property
-    def inputs(self) -> list[tuple[str, np.dtype | None, Shape | None]]:
-        """Name, dtype and shape of each input of the main graph."""
-        return [(t.name, t.dtype, tensor_shape(t)) for t in self.graph.inputs]
-
-    def fed(self) -> list[tuple[str, np.dtype, Shape | None]]:
-        """The same, of what data can feed.
-
-        Raises:
-            UserError: an input is no tensor, or of no known type.
-        """
-        found = []
-        for name, dtype, shape in self.inputs:
-            if dtype is None:
-                raise self._unfed(name)
-            found.append((name, dtype, shape))
-        return found
-
-    def _unfed(self, name: str) -> UserError:
-        types = {info.name: info.type for info in self.source.graph.input}
-        kind = types[name].WhichOneof("value") if name in types else None
-        if kind not in _NO_TENSORS:
-            return UserError(f"the type of input {name!r} is not known", hint="export the model again")
-        return UserError(
-            f"input {name!r} is {_NO_TENSORS[kind]}, not a tensor: TensorRT has no such inputs, "
-            "and no data feed it",
-            hint="export the model with a tensor in its place: an input for each entry",
-        )
-
-    @property
-    def outputs(self) -> list[tuple[str, np.dtype | None, Shape | None]]:
-        """Name, dtype and shape of each output of the main graph."""
-        return [(t.name, t.dtype, tensor_shape(t)) for t in self.graph.outputs]
 
     def _constants(self) -> Iterator[Any]:
         """The constants that something reads."""

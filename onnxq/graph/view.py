@@ -278,7 +278,7 @@ class Node:
 
     def is_input_dim(self, dim: Dim) -> bool:
         """Whether a symbol is a dimension of an input of the model, where a size can be written."""
-        return any(dim in (shape or ()) for _, _, shape in self.model.inputs)
+        return any(dim in (wiring.tensor_shape(tensor) or ()) for tensor in self.model.graph.inputs)
 
     def assumed(self, dim: Dim) -> int | None:
         """The size that is stated or proved for a dynamic dimension, None where there is none."""
@@ -288,11 +288,6 @@ class Node:
 def every_node(model: Topology) -> Iterator[Node]:
     """The nodes of a model, those of subgraph bodies included, outer before inner."""
     return (Node(model, raw) for graph in model.graphs() for raw in graph.nodes)
-
-
-def main_nodes(model: Topology) -> Iterator[Node]:
-    """The nodes of a model's main graph."""
-    return (Node(model, raw) for raw in model.graph.nodes)
 
 
 class Body(Sequence[Tensor]):

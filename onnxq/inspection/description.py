@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -288,14 +287,17 @@ def describe(
         opset=opened.opset,
         ir_version=source.ir_version,
         producer=f"{source.producer_name} {source.producer_version}".strip(),
-        inputs=tuple(_type(*entry) for entry in opened.inputs),
-        outputs=tuple(_type(*entry) for entry in opened.outputs),
+        inputs=tuple(map(_type, opened.inputs)),
+        outputs=tuple(map(_type, opened.outputs)),
         dynamic={
             dim: [
-                f"{n} axis {axis}" for n, _, s in opened.inputs for axis, d in enumerate(s or ()) if d == dim
+                f"{one.name} axis {axis}"
+                for one in opened.inputs
+                for axis, other in enumerate(one.shape or ())
+                if other == dim
             ]
-            for _, _, dims in opened.inputs
-            for dim in dims or ()
+            for tensor in opened.inputs
+            for dim in tensor.shape or ()
             if isinstance(dim, str)
         },
         ops=tally(f"{n.domain}.{n.op}" if n.domain else n.op for n in nodes),
@@ -333,7 +335,7 @@ def _usual(model: Model, stated: Inputs) -> dict[str, dict[str, tuple[int | str 
         UserError: what is stated does not fit the model.
     """
     if stated == Inputs():
-        model.set_typical_input({name: _one_sample(dims) for name, _, dims in model.inputs if dims})
+        model.set_typical_input({one.name: _one_sample(one.shape) for one in model.inputs if one.shape})
         return {}
     specs = specs_of(model)
     deployments = all_deployed(
@@ -405,8 +407,8 @@ def _path(model: Model) -> str | None:
     return None if model.path is None else os.fspath(model.path)
 
 
-def _type(name: str, dtype: Any, dims: tuple[int | str | None, ...] | None) -> TensorType:
-    return TensorType(name, None if dtype is None else str(dtype), dims)
+def _type(tensor: Tensor) -> TensorType:
+    return TensorType(tensor.name, None if tensor.dtype is None else str(tensor.dtype), tensor.shape)
 
 
 def _one_sample(dims: tuple[int | str | None, ...]) -> tuple[int | str | None, ...]:

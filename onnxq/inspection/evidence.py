@@ -27,7 +27,7 @@ from onnxq.graph.layers import multiplies
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import QDQ, is_qdq
 from onnxq.graph.types import is_float
-from onnxq.graph.view import Tensor, main_nodes
+from onnxq.graph.view import Tensor
 from onnxq.options.settings import Format
 from onnxq.pipeline.calibration import Calibrating, Given, Prepared, measure, prepare
 from onnxq.pipeline.deploying import Deployed
@@ -66,7 +66,7 @@ def evidence_of(
         UserError: statistics are of another model, or there are no samples.
     """
     path = None if job.model.path is None else Path(job.model.path)
-    own = any(map(is_qdq, main_nodes(job.model)))
+    own = any(map(is_qdq, job.model.nodes))
     report = recorded_report(path) if path is not None and own else None
     sampling, deployed = _sampling(job, options, source, given, report)
     prepared = prepare(job, deployed.deployments, Format(), (), UNCHANGED, usual=deployed.usual)
@@ -195,7 +195,7 @@ def _measured(
 
 def _looked_at(model: Model) -> Iterator[str]:
     """The float activations that pairs of the model quantize, or that an Add or a Concat reads."""
-    for node in main_nodes(model):
+    for node in model.nodes:
         if node.domain not in ("", "com.microsoft") or node.op not in ("QuantizeLinear", "Add", "Concat"):
             continue
         for source in node.inputs[:1] if node.op == "QuantizeLinear" else node.inputs:
@@ -209,7 +209,7 @@ def _looked_at(model: Model) -> Iterator[str]:
 def _channel_axes(model: Model) -> dict[str, int]:
     """The channel axis of each tensor that a product reads first, itself or dequantized."""
     axes: dict[str, int] = {}
-    for node in main_nodes(model):
+    for node in model.nodes:
         if not multiplies(node):
             continue
         source: Tensor | None = node.inputs[0]

@@ -263,7 +263,7 @@ def activations(plan: QuantPlan, floats: FloatModel) -> tuple[str, ...]:
     Without those that the user keeps in float, and those that onnxruntime does not compute.
     """
     kept = {entry.node for entry in plan.kept_float if code_of(entry.because) in (*VETOES, GOAL)}
-    names = [name for name, dtype, _ in floats.model.inputs if dtype is not None and is_float(dtype)]
+    names = [one.name for one in floats.model.inputs if one.dtype is not None and is_float(one.dtype)]
     for node in floats.model.graph.nodes:
         if node.name not in kept:
             names += [t.name for t in node.outputs if t.dtype is not None and is_float(t.dtype)]

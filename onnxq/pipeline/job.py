@@ -188,7 +188,7 @@ class Job:
         before, nodes = interface(model), sum(len(graph.nodes) for graph in model.graphs())
         whole = WholeModel(model) if repairs.prove != "never" else None
         stated, fixed = _stated(model, inputs)
-        check_sizes((name, bind(shape, model.assumed)) for name, _, shape in model.inputs)
+        check_sizes((one.name, bind(one.shape, model.assumed)) for one in model.inputs)
         if whole is not None and stated + list(inputs.shapes or ()):
             whole = WholeModel(model, fixed, stated=True)
         job = Job(

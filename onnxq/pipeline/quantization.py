@@ -103,7 +103,7 @@ def obeying(job: Job, file: PlanFile, repair: AccuracyRepair | None, *, sizes: b
         UserError: the plan is of another model, or repair is asked for and stated.
     """
     check_plan(file, job)
-    check_shapes(file, {name: shape for name, _, shape in job.model.inputs})
+    check_shapes(file, {tensor.name: tensor.shape for tensor in job.model.inputs})
     _beside(file, repair or AccuracyRepair("none"))
     return job.with_sizes(file.sizes, file.shares) if file.shares or sizes else job
 

@@ -21,6 +21,7 @@ from onnxq.graph.layers import multiplies
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import QDQ, PairIndex, is_dequantized, own_format
 from onnxq.graph.spool import LARGE, weight_bytes
+from onnxq.graph.types import is_static
 from onnxq.graph.unquantized import unquantized
 from onnxq.graph.view import Node, Tensor
 from onnxq.pipeline.building import Built
@@ -111,8 +112,8 @@ def plain_of(model: Model, *, io: bool, profiles: Mapping[str, Profile]) -> Plai
     usual = {name: profile[1] for name, profile in profiles.items()}
     dynamic = {
         size
-        for name, _, shape in model.inputs
-        for dim, size in zip(shape or (), usual.get(name, ()), strict=False)
+        for one in model.inputs
+        for dim, size in zip(one.shape or (), usual.get(one.name, ()), strict=False)
         if not isinstance(dim, int)
     }
     try:
@@ -203,7 +204,7 @@ def against_fp16(
     formats = PairIndex.of(opened).formats
     if trt.installed() is None:
         return Verdict(trt.compile_engine(model).reason, form, format=in_words(formats))
-    dynamic = {name for name, _, shape in opened.inputs if not all(isinstance(d, int) for d in shape or "?")}
+    dynamic = {one.name for one in opened.inputs if not is_static(one.shape)}
     usual = {name: profile for name, profile in (profiles or {}).items() if name in dynamic}
     float_model = Model(unquantized(opened.source, opened.data_dir), None, opened.data_dir)
     plain = plain_of(float_model, io=False, profiles=usual)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from onnxq.base.reached import reached
 from onnxq.graph.model import Model
-from onnxq.graph.view import Tensor, main_nodes
+from onnxq.graph.view import Tensor
 from onnxq.judge.output_parts import owner_of
 from onnxq.judge.policies import STEP
 from onnxq.quant.draft.draft import Draft
@@ -57,7 +57,7 @@ def apart(draft: Draft, before: Draft, model: Model, kept: Mapping[str, str]) ->
     if skipped:
         draft = replace(draft, edits=before.edits, ranges=before.ranges).extended(left)
     barred = dict(draft.barred)
-    outputs = {node.name: node.outputs[0].name for node in main_nodes(model)}
+    outputs = {node.name: node.outputs[0].name for node in model.nodes}
     fitted = [
         layer.node for layer in draft.plan.layers if layer.quantized and fits & draft.steps_of(layer.node)
     ]

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from onnxq.graph.model import Model
 from onnxq.graph.moves import REARRANGES
 from onnxq.graph.types import is_float
-from onnxq.graph.view import Node, Tensor, main_nodes
+from onnxq.graph.view import Node, Tensor
 from onnxq.quant.plan import QuantPlan
 from onnxq.repair.activation import ELEMENTWISE
 
@@ -37,7 +37,7 @@ def engine_bytes(model: Model, plan: QuantPlan) -> int:
     products, kernels = set[int](), dict[str, int]()
     layers = set(plan.planned)
     reads, writes = set[tuple[Tensor, str, int]](), set[tuple[Tensor, str]]()
-    for place, node in enumerate(main_nodes(model)):
+    for place, node in enumerate(model.nodes):
         if node.op == "Concat":  # what follows an int8 product runs at its end, but for what writes a part
             made = ((source, source.producer) for source, _ in _read(node, codes))
             parts = [one for one, maker in made if maker and kernels.get(maker.name) in products]

@@ -78,7 +78,7 @@ def _check_stated(example: Example, model: Model) -> None:
     operators = {str(node.op) for graph in model.graphs() for node in graph.nodes}
     if example.gone is not None and example.gone not in operators | operator_names():
         raise unknown_name("operator", example.gone, operators | operator_names())
-    dims = {dim for _, _, shape in model.inputs for dim in shape or () if isinstance(dim, str)}
+    dims = {dim for one in model.inputs for dim in one.shape or () if isinstance(dim, str)}
     for name in example.assume:
         if name not in dims:
             raise unknown_name("dimension of an input", name, dims)

@@ -22,7 +22,6 @@ from onnxq.body.formats import Kind
 from onnxq.graph.duplicate import duplicate
 from onnxq.graph.model import Model
 from onnxq.graph.types import Shape
-from onnxq.graph.view import main_nodes
 from onnxq.options.config import LayerRule
 from onnxq.options.parameters import stated
 from onnxq.options.settings import Format
@@ -193,7 +192,7 @@ class _Names:
     def __init__(self, file: PlanFile, model: Model) -> None:
         self.model = model
         self.nodes = {node.name: node.op for node in model.graph.nodes}
-        nodes = main_nodes(model)
+        nodes = model.nodes
         read = [tensor for node in nodes for tensor in (*node.inputs, *node.outputs) if tensor is not None]
         self.tensors = {tensor.name: tensor for tensor in read}
         self._check(file)
@@ -332,7 +331,7 @@ def _check_sums(
     file: PlanFile, sums: Mapping[str, Sequence[int]], names: _Names, places: Mapping[str, int]
 ) -> None:
     """Refuses inputs of what is no sum, or has not so many that are computed."""
-    nodes = {node.name: node for node in main_nodes(names.model)}
+    nodes = {node.name: node for node in names.model.nodes}
     for name, inputs in sums.items():
         node, at = nodes[name], ("layer", places[name], "inputs")
         if node.op not in SUMS:
