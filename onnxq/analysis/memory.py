@@ -16,7 +16,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.order import makers_in, readers_in, reads
 from onnxq.graph.pairs import DEQUANTIZE, QUANTIZE
 from onnxq.graph.types import Shape, shape_text
-from onnxq.graph.view import Tensor, every_node
+from onnxq.graph.view import every_node
 
 _BITS = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2}
 _ROWS = 10
@@ -242,7 +242,7 @@ class _Table:
     def __init__(self, model: Model, graph: onnx.GraphProto, fed: set[str]) -> None:
         self.steps = len(graph.node)
         self.unknown: dict[str, None] = {}
-        self._known = {t.name: Tensor(model, t) for t in model.graph.tensors().values()}
+        self._known = model.tensors()
         self._makers: dict[str, onnx.NodeProto] = {}
         self._born = dict.fromkeys(fed, _INPUT)
         self._more = open_kinds(

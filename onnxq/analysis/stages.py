@@ -198,9 +198,9 @@ def _found(model: Model) -> tuple[dict[str, int], dict[str, Shape]]:
     """The element types and the shapes of a model's tensors, where they are known."""
     kinds: dict[str, int] = {}
     shapes: dict[str, Shape] = {}
-    for name, tensor in model.graph.tensors().items():
+    for name, tensor in model.tensors().items():
         if tensor.dtype is not None:
-            kinds[name] = elem_type_of(np.dtype(tensor.dtype))
+            kinds[name] = elem_type_of(tensor.dtype)
         if tensor.shape is not None:
-            shapes[name] = tuple(tensor.shape)
+            shapes[name] = tensor.shape
     return kinds, shapes

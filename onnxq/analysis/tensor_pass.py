@@ -247,8 +247,8 @@ class TensorPass:
 
     def _is_odd_constant(self, name: str) -> bool:
         if name not in self._constants:
-            tensor = self._model.graph.tensors().get(name)
-            values = None if tensor is None else Tensor(self._model, tensor).constant
+            tensor = self._model.tensors().get(name)
+            values = None if tensor is None else tensor.constant
             odd = values is not None and is_float(values.dtype) and not np.isfinite(values).all()
             self._constants[name] = bool(odd)
         return self._constants[name]
@@ -256,10 +256,10 @@ class TensorPass:
     def _load(self, sample: Sample) -> None:
         """Sessions that give all tensors, in groups whose values fit into memory together."""
         self._model.set_typical_input({name: array.shape for name, array in sample.feeds.items()})
-        tensors = self._model.graph.tensors()
+        tensors = self._model.tensors()
 
         def size(written: Written) -> int:
-            shape = Tensor(self._model, tensors[written.tensor]).typical_shape
+            shape = tensors[written.tensor].typical_shape
             return 4 * (math.prod(shape) if is_static(shape) else _UNKNOWN)
 
         sized = ((one, size(one)) for one in self._written if one.tensor not in sample.feeds)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from onnxq.base.errors import UserError
+from onnxq.base.errors import UserError, unknown_name
 from onnxq.graph import load as loading
 from onnxq.graph.export import Exporter
 from onnxq.graph.infer import Symbols, assign_types, infer
@@ -73,9 +73,21 @@ class Model(Topology):
         """The nodes of the main graph, in order."""
         return tuple(Node(self, node) for node in self.graph.nodes)
 
-    def tensors(self) -> dict[str, Tensor]:
-        """The tensors of the main graph by name; each call goes through the whole graph."""
-        return {name: Tensor(self, tensor) for name, tensor in self.graph.tensors().items()}
+    def tensors(self, *, bodies: bool = False) -> dict[str, Tensor]:
+        """The tensors of the main graph by name, or of all graphs; each call goes through them."""
+        graphs = self.graphs() if bodies else (self.graph,)
+        return {name: Tensor(self, tensor) for graph in graphs for name, tensor in graph.tensors().items()}
+
+    def tensor(self, name: str, *, bodies: bool = False) -> Tensor:
+        """A tensor of the main graph, or of any graph, by name.
+
+        Raises:
+            UserError: there is none.
+        """
+        tensors = self.tensors(bodies=bodies)
+        if name not in tensors:
+            raise unknown_name("tensor", name, tensors)
+        return tensors[name]
 
     def fed(self) -> list[tuple[str, np.dtype, Shape | None]]:
         """Name, dtype and shape of each input of the main graph, which data can feed.

@@ -8,7 +8,7 @@ source's ModelProto (without its graph) and each weight's TensorProto are kept a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -280,7 +280,7 @@ class Topology:
         name: str,
         domain: str = "",
     ) -> Any:
-        """A new node on tensors of the graph; the caller puts it into a graph's list."""
+        """A new node on tensors of the graph; `add_nodes` puts it into one."""
         node = gs.Node(op=op, name=self.unique_node(name), domain=domain or None)
         for tensor in inputs:
             node.inputs.append(tensor)
@@ -288,6 +288,16 @@ class Topology:
             node.outputs.append(tensor)
         node.proto = onnx.helper.make_node(op, [], [], domain=domain, **dict(attrs or {}))
         return node
+
+    def add_nodes(self, nodes: Iterable[Any], beside: Any = None) -> None:
+        """Puts new nodes into a graph, in any order until `sort`.
+
+        Args:
+            nodes: of `new_node`.
+            beside: a node of the same graph; None: it is the main one.
+        """
+        around = (graph for graph in self.graphs() if any(node is beside for node in graph.nodes))
+        (self.graph if beside is None else next(around)).nodes.extend(nodes)
 
     def name_apart(self, tensor: Any) -> None:
         """Gives a constant a name of its own where sibling bodies call theirs alike: it may leave one."""

@@ -124,6 +124,11 @@ class Tensor(Value):
         return tuple(Node(self.model, node) for node in seen.values())
 
     @property
+    def reads(self) -> int:
+        """How many inputs of nodes it is, of those in subgraph bodies included."""
+        return len(self.tensor.outputs)
+
+    @property
     def float32_only(self) -> bool:
         """Whether a rule says that half precision would spoil it (`float32_only`)."""
         return bool(getattr(self.tensor, "float32_only", False))
@@ -182,6 +187,11 @@ class Node:
     def opset(self) -> int:
         """The model's version of ONNX's own operators."""
         return self.model.opset
+
+    @property
+    def is_inner(self) -> bool:
+        """Whether the node is in a subgraph body."""
+        return not any(self.node is node for node in self.model.graph.nodes)
 
     @property
     def is_defined(self) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from onnxq.analysis.reports import part_of
-from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.errors import UserError
 from onnxq.base.plain import DocumentPart
 from onnxq.base.shown import Shown, Words, count, tally
 from onnxq.data.layout import deployed_batch
@@ -24,7 +24,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.pairs import QDQ, is_dequantized
 from onnxq.graph.past import KeyValueCache, Lengths, caches, lengths
 from onnxq.graph.shared import SharedWeight, shared_weights
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.view import Node, Tensor, every_node
 from onnxq.inspection.opened_data import specs_of
 from onnxq.options.flag_words import tells_keywords
 from onnxq.options.profile import Profile
@@ -274,7 +274,7 @@ def describe(
         UserError: the model cannot be read; there is no such input, or the sizes do not fit it.
     """
     opened = _opened(model, shapes, stripped=True)
-    nodes = [Node(opened, node) for graph in opened.graphs() for node in graph.nodes]
+    nodes = [*every_node(opened)]
     usual = _usual(opened, Inputs(profiles=profiles, batch=batch, profile_weights=profile_weights))
     layers = [layer for layer in map(layer_of, nodes) if layer is not None]
     weights = {t.name: t for node in nodes for t in node.inputs if t is not None and t.is_constant}
@@ -376,10 +376,7 @@ def describe_tensor(model: ModelSource, name: str, *, shapes: Shapes | None = No
         UserError: the model cannot be read; there is no such tensor or input.
     """
     opened = _opened(model, shapes, stripped=False)
-    by_name = {t.name: t for graph in opened.graphs() for t in graph.tensors().values() if t.name}
-    if name not in by_name:
-        raise unknown_name("tensor", name, by_name)
-    tensor = Tensor(opened, by_name[name])
+    tensor = opened.tensor(name, bodies=True)
     maker = tensor.producer
     kind = "constant" if tensor.is_constant else "input" if tensor.is_input else "activation"
     seen = TensorSeen(

@@ -126,7 +126,8 @@ def _through_casts(
 ) -> dict[str, TensorStats]:
     """Statistics, those of quantized tensors that only are casts of measured ones included."""
     stats = dict(tensors)
-    casts = {str(n.outputs[0].name): str(n.inputs[0].name) for n in model.graph.nodes if n.op == "Cast"}
+    cast = [node for node in model.nodes if node.op == "Cast"]
+    casts = {node.outputs[0].name: node.inputs[0].name for node in cast if node.inputs[0] is not None}
     for name in (name for one in scaled for name in one.tensors):
         source = name
         while source not in stats and source in casts:

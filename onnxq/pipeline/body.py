@@ -15,7 +15,7 @@ from onnxq.body.formats import DTYPES, Kind
 from onnxq.documents.body import BodyPart, CastMade, OutputOfBody, StaysFloat32
 from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
-from onnxq.graph.view import Node
+from onnxq.graph.view import every_node
 from onnxq.graph.wiring import with_bodies
 from onnxq.options.settings import NO_HALF, Format
 from onnxq.pipeline.building import Finished
@@ -59,7 +59,7 @@ def _asked(model: Model, globs: Sequence[str]) -> dict[str, Reason]:
     Raises:
         UserError: a glob matches nothing, or a layer that the model itself quantizes.
     """
-    nodes = [Node(model, node) for graph in model.graphs() for node in graph.nodes] if globs else []
+    nodes = [*every_node(model)] if globs else []
     asked: dict[str, Reason] = {}
     for glob in globs:
         flag = f"--keep-fp32 {glob}"
@@ -127,7 +127,7 @@ def body_part(
     int8_db = {entry.output: entry.sqnr_db for entry in int8}
     alone_db = {entry.output: entry.sqnr_db for entry in alone}
     both_db = {entry.output: entry.sqnr_db for entry in together}
-    ops = {node.name: node.op for graph in body.model.graphs() for node in graph.nodes}
+    ops = {node.name: node.op for node in every_node(body.model)}
     return replace(
         part,
         half=len(body.halved),

@@ -264,7 +264,7 @@ def activations(plan: QuantPlan, floats: FloatModel) -> tuple[str, ...]:
     """
     kept = {entry.node for entry in plan.kept_float if code_of(entry.because) in (*VETOES, GOAL)}
     names = [one.name for one in floats.model.inputs if one.dtype is not None and is_float(one.dtype)]
-    for node in floats.model.graph.nodes:
+    for node in floats.model.nodes:
         if node.name not in kept:
             names += [t.name for t in node.outputs if t.dtype is not None and is_float(t.dtype)]
     computed = makers(floats.reference.graph)

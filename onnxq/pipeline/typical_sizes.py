@@ -32,7 +32,7 @@ def measure_open_sizes(
     """
     model, reference = floats.model, floats.reference
     made = makers(reference.graph)
-    layers = [node for raw in model.graph.nodes if multiplies(node := Node(model, raw)) and _is_open(node)]
+    layers = [node for node in model.nodes if multiplies(node) and _is_open(node)]
     read = [
         tensor for node in layers for tensor in (*node.operands(2), node.outputs[0]) if tensor is not None
     ]

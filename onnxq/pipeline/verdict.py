@@ -23,7 +23,7 @@ from onnxq.graph.pairs import QDQ, PairIndex, is_dequantized, own_format
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.graph.types import is_static
 from onnxq.graph.unquantized import unquantized
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.view import Tensor
 from onnxq.pipeline.building import Built
 from onnxq.quant.plan import PlannedLayer, QuantPlan
 from onnxq.run import trt
@@ -120,7 +120,7 @@ def plain_of(model: Model, *, io: bool, profiles: Mapping[str, Profile]) -> Plai
         proto = to_half(model, "fp16", {}, io=io).model.to_proto(handover=True)
     except UserError as error:
         return Plain(None, f"it has no plain float16 form: {error}")
-    nodes = frozenset(node.name for node in model.graph.nodes)
+    nodes = frozenset(node.name for node in model.nodes)
     return Plain(proto, "", nodes, None if dynamic <= {1} else usual, model.data_dir)
 
 
@@ -210,10 +210,10 @@ def against_fp16(
     plain = plain_of(float_model, io=False, profiles=usual)
     if plain.proto is None:
         return Verdict(plain.why, form, format=in_words(formats))
-    names = {node.name for node in float_model.graph.nodes}
+    names = {node.name for node in float_model.nodes}
     products = tuple(
         PlannedLayer(node.name, node.op, None, True, True, cast(LayerFormat, own_format(node) or INT8.name))
-        for node in (Node(opened, raw) for raw in opened.graph.nodes)
+        for node in opened.nodes
         if multiplies(node) and node.name in names and all(map(_dequantized, node.operands(2)))
     )
     with interrupts.Folder() as folder:

@@ -170,7 +170,7 @@ def _multiply(model: Model, layer: Layer, ratio: np.ndarray) -> None:
     if bias is not None:
         constant = model.new_constant(f"{name}_bias", bias)
         added.append(model.new_node("Add", [end, constant], [out], name=f"{name}_Add"))
-    model.graph.nodes.extend(added)
+    model.add_nodes(added)
 
 
 def _values(tensor: Tensor) -> np.ndarray:

@@ -67,4 +67,4 @@ def _widen(model: Model, node: Node) -> None:
     out = new_tensor(model.unique(f"{values.name}_float"), _FLOAT, values.shape)
     replace_output(node.node, 0, out)
     to = {"to": elem_type_of(values.dtype)}
-    model.graph.nodes.append(model.new_node("Cast", [out], [values.tensor], to, name=out.name))
+    model.add_nodes([model.new_node("Cast", [out], [values.tensor], to, name=out.name)])

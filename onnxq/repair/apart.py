@@ -20,12 +20,11 @@ def heads(model: Model, changes: Mapping[str, float]) -> dict[str, str]:
         model: the float model.
         changes: by how much each output, or part of one, is nearer than before, dB.
     """
-    outputs = [Tensor(model, out) for out in model.graph.outputs]
-    names, lost = [out.name for out in outputs], dict[str, float]()
+    names, lost = [out.name for out in model.outputs], dict[str, float]()
     for part, change in sorted(changes.items(), key=lambda item: -item[1]):  # the worst part says how much
         if change < -STEP.may_lose_db and (output := owner_of(part, names)) is not None:
             lost[output] = change
-    behind = {out.name: {tensor.name for tensor in reached([out], _read)} for out in outputs}
+    behind = {out.name: {tensor.name for tensor in reached([out], _read)} for out in model.outputs}
     others = set().union(*(behind[name] for name in names if name not in lost))
     kept: dict[str, str] = {}
     for name in sorted(lost, key=lost.__getitem__, reverse=True):  # the worst output says why

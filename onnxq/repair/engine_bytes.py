@@ -57,8 +57,8 @@ def engine_bytes(model: Model, plan: QuantPlan) -> int:
             writes.add((source, kind))
             if source.producer is None:  # an input, of which a kernel of its own makes that
                 writes.add((source, _WHOLE))
-    for raw in model.graph.outputs:
-        writes.update((source, _WHOLE) for source, _ in _sources(Tensor(model, raw), _WHOLE, codes))
+    for output in model.outputs:
+        writes.update((source, _WHOLE) for source, _ in _sources(output, _WHOLE, codes))
     every = [(source, kind) for source, kind, _ in reads] + [*writes]
     return sum(_BYTES.get(kind, 1) * (elements(source) or 0) for source, kind in every)
 
