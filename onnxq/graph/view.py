@@ -124,8 +124,8 @@ class Tensor(Value):
         return tuple(Node(self.model, node) for node in seen.values())
 
     @property
-    def reads(self) -> int:
-        """How many inputs of nodes it is, of those in subgraph bodies included."""
+    def times_read(self) -> int:
+        """How many inputs of nodes it is, those in subgraph bodies included."""
         return len(self.tensor.outputs)
 
     @property
@@ -187,6 +187,16 @@ class Node:
     def opset(self) -> int:
         """The model's version of ONNX's own operators."""
         return self.model.opset
+
+    @property
+    def reads(self) -> tuple[Tensor, ...]:
+        """What it reads, and what its subgraph bodies read."""
+        return tuple(Tensor(self.model, tensor) for tensor in wiring.reads(self.node) if tensor.name)
+
+    @property
+    def with_bodies(self) -> tuple[Node, ...]:
+        """The node and those of its subgraph bodies."""
+        return tuple(Node(self.model, node) for node in wiring.with_bodies(self.node))
 
     @property
     def is_inner(self) -> bool:

@@ -16,7 +16,6 @@ from onnxq.documents.body import BodyPart, CastMade, OutputOfBody, StaysFloat32
 from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
 from onnxq.graph.view import every_node
-from onnxq.graph.wiring import with_bodies
 from onnxq.options.settings import NO_HALF, Format
 from onnxq.pipeline.building import Finished
 from onnxq.pipeline.calibration import Prepared
@@ -65,7 +64,7 @@ def _asked(model: Model, globs: Sequence[str]) -> dict[str, Reason]:
         flag = f"--keep-fp32 {glob}"
         for node in of_name(nodes, glob):
             refuse_quantized(node, flag)
-            asked |= {one.name: Reason("keep-fp32", flag, "user") for one in with_bodies(node.node)}
+            asked |= {one.name: Reason("keep-fp32", flag, "user") for one in node.with_bodies}
     return asked
 
 

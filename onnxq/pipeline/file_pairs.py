@@ -73,7 +73,7 @@ class TakenPairs:
         for site in plan.sites:
             if site.kind != "activation" or site.tensor not in ranges or site.tensor in outputs:
                 continue
-            if tensors[site.tensor].reads == len(site.readers):
+            if tensors[site.tensor].times_read == len(site.readers):
                 most = ranges[site.tensor].amax
                 yield site.tensor, (-most, most)
 

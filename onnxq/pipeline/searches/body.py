@@ -200,7 +200,7 @@ def _held(built: Built, kind: Kind) -> set[str]:
         bias = patches.biases[fit.node] if own else patches.constants[fit.before]
         count[fit.before] += np.array_equal(narrowed(bias, kind).astype(bias.dtype), bias)
     tensors = model.tensors()
-    return {name for name, held in count.items() if name and held == tensors[name].reads}
+    return {name for name, held in count.items() if name and held == tensors[name].times_read}
 
 
 def _without_range(decision: Decision, model: Model, *, measured: bool) -> list[str]:
