@@ -21,7 +21,6 @@ from onnxq.data.samples import Sample
 from onnxq.graph.deciders import or_freeze
 from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
-from onnxq.graph.order import reads
 from onnxq.graph.pairs import DEQUANTIZE, QDQ
 from onnxq.graph.source import copy_model
 from onnxq.graph.types import Shape, is_float, is_static
@@ -217,20 +216,19 @@ class TensorPass:
             self.tallies[name].add(value)
 
     def _blame(self, sample: Sample, odd: Mapping[str, tuple[int, int]]) -> None:
-        for info in self._proto.graph.input:
-            if info.name in odd:
-                self._note("", "input", info.name, odd[info.name], sample, "finite")
-        for node in self._proto.graph.node:
-            names = [name for name in reads(node) if name]
+        for tensor in self._model.inputs:
+            if tensor.name in odd:
+                self._note("", "input", tensor.name, odd[tensor.name], sample, "finite")
+        for node in self._model.nodes:
+            names = [tensor.name for tensor in node.reads]
             if any(name in odd for name in names):
                 continue
-            for name in node.output:
+            for name in (tensor.name for tensor in node.outputs):
                 if name in odd:
                     kind = "finite"
                     if any(self._is_odd_constant(one) for one in names):
                         kind = "a constant that is not finite"
-                    op = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-                    self._note(node.name, op, name, odd[name], sample, kind)
+                    self._note(node.name, node.operator, name, odd[name], sample, kind)
 
     def _note(
         self, node: str, op: str, tensor: str, counts: tuple[int, int], sample: Sample, kind: str

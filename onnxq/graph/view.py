@@ -243,15 +243,20 @@ class Node:
             if a.type not in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
         }
 
+    @property
+    def bodies(self) -> dict[str, Body]:
+        """Its subgraph bodies by the attribute's name: `then_branch`, `else_branch`, `body`."""
+        return {name: Body(self.model, graph) for name, graph in (self.node.attrs or {}).items()}
+
     def body(self, name: str) -> Body:
-        """A subgraph body: `then_branch`, `else_branch`, `body`.
+        """One of its subgraph bodies.
 
         Raises:
             ValueError: the node has no body of this name.
         """
-        if name not in (self.node.attrs or {}):
+        if name not in self.bodies:
             raise ValueError(f"{self.op} {self.name!r} has no body {name!r}")
-        return Body(self.model, self.node.attrs[name])
+        return self.bodies[name]
 
     @property
     def has_body(self) -> bool:

@@ -12,7 +12,6 @@ from onnxq.analysis.reports import part_of
 from onnxq.base.errors import UserError
 from onnxq.base.reason import code_of
 from onnxq.calib.collect import Counting
-from onnxq.calib.probes import makers
 from onnxq.calib.stats import Stats, TensorStats
 from onnxq.checks.evidence import Evidence, FloatLayer, Scaled, own_scales, planned_scales
 from onnxq.checks.subject import subject_of
@@ -169,7 +168,7 @@ def _measured(
     job: Job, prepared: Prepared, options: Calibrating, sampling: Sampling, before: Stats, *, own: bool
 ) -> tuple[Stats, UserError | None]:
     """Statistics of what is quantized and of what is added or joined; and why there are none."""
-    computed = makers(prepared.floats.reference.graph)
+    computed = prepared.floats.computed
     planned = [name for name in (() if own else prepared.draft.plan.measured) if name in computed]
     looked_at = [name for name in dict.fromkeys(_looked_at(job.model)) if name in computed]
     unmeasured = [name for name in dict.fromkeys([*planned, *looked_at]) if name not in before.tensors]

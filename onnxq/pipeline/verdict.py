@@ -199,7 +199,7 @@ def against_fp16(
     """
     over = gpus_named(gpu)
     opened = Model.open(model)
-    if not any(node.op_type in QDQ for node in opened.source.graph.node):
+    if not any(node.op in QDQ for node in opened.nodes):
         return Verdict(NO_LAYERS, form)
     formats = PairIndex.of(opened).formats
     if trt.installed() is None:
