@@ -72,7 +72,7 @@ def _arguments() -> argparse.Namespace:
 
 def _samples(model: Path, folder: Path, preset: str) -> Iterator[dict[str, np.ndarray]]:
     """What photographs feed a model."""
-    specs = [InputSpec(name, dtype, shape) for name, dtype, shape in Model.open(model).inputs if dtype]
+    specs = [InputSpec(one.name, one.dtype, one.shape) for one in Model.open(model).inputs if one.dtype]
     for sample in open_source(folder, specs, options=image_options({"preset": preset})):
         yield dict(sample.feeds)
 

@@ -75,7 +75,7 @@ def _made_up(path: Path, seed: int, count: int) -> list[Feeds]:
         found = values(dtype, shape)
         return np.ones_like(found) if "mask" in name else found * ("type" not in name)
 
-    return [{name: made(name, dtype, shape or ()) for name, dtype, shape in inputs} for _ in range(count)]
+    return [{one.name: made(one.name, one.dtype, one.shape or ()) for one in inputs} for _ in range(count)]
 
 
 def _row(case: _Case, format: str) -> dict[str, Any]:

@@ -98,7 +98,7 @@ def _rows(name: str, net: Net, draws: int, wrong: int) -> Iterator[tuple[str, ..
     assert path is not None
     model = Model.open(path)
     specs = specs_of(model)
-    outputs = [one for one, _, _ in model.outputs]
+    outputs = [one.name for one in model.outputs]
     task = KnownTask.of(None if net.task is None else StatedTask.of(net.task), model, outputs)
     trained = AsTrained.of(model.to_proto(), model, task.layout, norms(model, specs))
     orders = ("gray",) if net.color == "gray" else ("rgb", "bgr")

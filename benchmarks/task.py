@@ -126,7 +126,7 @@ def _pool(corpus: Path, entry: dict[str, Any] | Path, count: int) -> tuple[int, 
     """How many photographs there are, and one of them as a net is fed it."""
     if isinstance(entry, Path):
         pixels, size, _ = YOLO
-        taken = Model.open(entry).inputs[0][0], [1, 3, size, size], pixels
+        taken = Model.open(entry).inputs[0].name, [1, 3, size, size], pixels
         entry = {"name": "ultraface", "inputs": [{"name": taken[0]}], "run_shapes": {taken[0]: taken[1]}}
     else:
         found = corpus_data.photographed(entry)

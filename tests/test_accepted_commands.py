@@ -87,7 +87,7 @@ def texts(part: Any) -> Iterator[str]:
 def misnamed(document: dict[str, Any], model: Path) -> list[str]:
     """Flags that texts of a document say to type of what the model does not have."""
     opened = Model.open(model)
-    inputs, symbols = {name for name, *_ in opened.inputs}, opened.dim_symbols()
+    inputs, symbols = {tensor.name for tensor in opened.inputs}, opened.dim_symbols()
     nodes = {node.name for node in every_node(opened)}
     tensors = {tensor.name for node in every_node(opened) for tensor in node.outputs}
     known = {"--freeze": inputs, "--shape": inputs, "--assume": symbols, "--around": nodes | tensors,

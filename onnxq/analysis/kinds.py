@@ -27,7 +27,7 @@ def open_kinds(
     """
     names = [
         tensor.name
-        for node in model.graph.nodes
+        for node in model.nodes
         for tensor in node.outputs
         if tensor.name and (tensor.dtype is None or tensor.shape is None)
     ]

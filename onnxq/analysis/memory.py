@@ -16,7 +16,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.order import makers_in, readers_in, reads
 from onnxq.graph.pairs import DEQUANTIZE, QUANTIZE
 from onnxq.graph.types import Shape, shape_text
-from onnxq.graph.view import Tensor, every_node
+from onnxq.graph.view import every_node
 
 _BITS = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2}
 _ROWS = 10
@@ -175,7 +175,7 @@ def memory_of(
     """
     sizes = _set_sizes(model, frozenset(shapes), assume or {})
     proto = model.to_proto(weights=False)
-    fed = {name for name, _, _ in model.inputs}  # without weights, those are inputs of the protobuf, too
+    fed = {tensor.name for tensor in model.inputs}  # without weights, those are inputs of the protobuf, too
     table = _Table(model, proto.graph, fed)
     held, written = table.held(_stands_for(proto.graph, fed)), table.held({})
     live, file_live = (table.profile(spans) for spans in (held, written))
@@ -218,11 +218,11 @@ def _set_sizes(model: Model, stated: frozenset[str], assume: Mapping[str, int]) 
     """Infers shapes for inputs without open sizes; which ones were taken for those."""
     taken: dict[str, TakenSize] = {}
     typical = {}
-    for name, _, shape in model.inputs:
-        if shape is None:
+    for one in model.inputs:
+        if one.shape is None:
             continue
-        dims = []
-        for axis, dim in enumerate(shape):
+        name, dims = one.name, []
+        for axis, dim in enumerate(one.shape):
             if isinstance(dim, int):
                 dims.append(dim)
                 if name in stated:
@@ -242,7 +242,7 @@ class _Table:
     def __init__(self, model: Model, graph: onnx.GraphProto, fed: set[str]) -> None:
         self.steps = len(graph.node)
         self.unknown: dict[str, None] = {}
-        self._known = {t.name: Tensor(model, t) for t in model.graph.tensors().values()}
+        self._known = model.tensors()
         self._makers: dict[str, onnx.NodeProto] = {}
         self._born = dict.fromkeys(fed, _INPUT)
         self._more = open_kinds(

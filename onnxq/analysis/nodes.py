@@ -18,7 +18,7 @@ from onnxq.graph.layers import multiplies
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import QDQ, pair_of
 from onnxq.graph.types import Dim, Shape, is_float
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.view import Body, Node, Tensor
 
 PAIR = "pair"
 """The precision of a QuantizeLinear or DequantizeLinear."""
@@ -228,22 +228,20 @@ def _own(row: NodeRow) -> Iterator[str]:
 def _listed(model: Model) -> tuple[list[GraphRow], list[NodeRow]]:
     """All graphs and all nodes."""
     graphs, rows = [GraphRow("", None)], list[NodeRow]()
-    todo = [("", model.graph)]
-    fed: set[int] = set()  # bodies read the inputs of the graphs around them
+    todo: list[tuple[str, Model | Body]] = [("", model)]
+    fed: set[Tensor] = set()  # bodies read the inputs of the graphs around them
     while todo:
-        path, graph = todo.pop()
-        fed |= {id(tensor) for tensor in graph.inputs}
-        for raw in graph.nodes:
-            bodies = []
-            for name, body in (raw.attrs or {}).items():
-                bodies.append(f"{raw.name}.{name}")
-                graphs.append(GraphRow(bodies[-1], path))
-                todo.append((bodies[-1], body))
-            rows.append(_row(len(rows), Node(model, raw), path, fed, tuple(bodies)))
+        path, part = todo.pop()
+        fed.update(part.inputs)
+        for node in part.nodes:
+            bodies = {f"{node.name}.{name}": body for name, body in node.bodies.items()}
+            graphs += [GraphRow(name, path) for name in bodies]
+            todo += bodies.items()
+            rows.append(_row(len(rows), node, path, fed, tuple(bodies)))
     return graphs, rows
 
 
-def _row(index: int, node: Node, path: str, fed: set[int], bodies: tuple[str, ...]) -> NodeRow:
+def _row(index: int, node: Node, path: str, fed: set[Tensor], bodies: tuple[str, ...]) -> NodeRow:
     return NodeRow(
         index=index,
         name=node.name,
@@ -272,13 +270,13 @@ def _precision(node: Node) -> str:
     return "" if first is None else str(first)
 
 
-def _tensor(tensor: Tensor | None, fed: set[int]) -> NodeTensor:
+def _tensor(tensor: Tensor | None, fed: set[Tensor]) -> NodeTensor:
     if tensor is None or not tensor.name:
         return NodeTensor("", "", None, None, None)
     kind = "activation"
     if tensor.is_constant:
         kind = "constant"
-    elif id(tensor.tensor) in fed:
+    elif tensor in fed:
         kind = "input"
     elif tensor.is_output:
         kind = "output"

@@ -51,13 +51,12 @@ def parts_of(stage: Stage, groups: Sequence[Sequence[str]], matched: Collection[
         groups: tensors; a group's part runs what they depend on and no part before it ran.
         matched: the tensors whose readers are fed in the copy; None: there is no copy.
     """
-    order = {node.name: place for place, node in enumerate(stage.proto.graph.node)}
     made: set[str] = set()
     slices: list[list[onnx.NodeProto]] = []
     for group in groups:
         nodes = _needed(stage, group, made)
         made.update(name for node in nodes for name in node.output if name)
-        slices.append(sorted(nodes, key=lambda node: order[node.name]))
+        slices.append(sorted(nodes, key=lambda node: stage.places[node.name]))
     later: set[str] = set()
     parts: list[Part] = []
     for group, nodes in zip(reversed(groups), reversed(slices), strict=True):
@@ -128,7 +127,6 @@ def _copy(
     stage: Stage, alone: Sequence[str], matched: Collection[str]
 ) -> tuple[list[onnx.NodeProto], list[str], list[str]]:
     """The nodes that give tensors of fed ones; which are fed, and which inputs are read as they are."""
-    order = {node.name: place for place, node in enumerate(stage.proto.graph.node)}
     copies: dict[str, onnx.NodeProto] = {}
     fed: dict[str, None] = {}
     plain: dict[str, None] = {}
@@ -151,7 +149,7 @@ def _copy(
                 names[name] = ALONE + name
                 todo.append(maker)
         copies[node.name] = renamed(node, names)
-    chosen = sorted(copies, key=order.__getitem__)
+    chosen = sorted(copies, key=stage.places.__getitem__)
     return [copies[name] for name in chosen], list(fed), list(plain)
 
 

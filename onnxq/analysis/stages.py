@@ -63,7 +63,9 @@ class Stage:
         refuse_unreadable(model.to_proto(weights=False) if model is source else model.source, repr(self.name))
         self.data_dir = model.data_dir
         self.proto = model.to_proto()
-        self.fed = [InputSpec(name, dtype, shape) for name, dtype, shape in model.inputs if dtype is not None]
+        self.fed = [
+            InputSpec(one.name, one.dtype, one.shape) for one in model.inputs if one.dtype is not None
+        ]
         self._skeleton = model.to_proto(weights=False)
         self._kinds, self._shapes = _found(model)
         self.half = speaks_half(self.proto)
@@ -196,9 +198,9 @@ def _found(model: Model) -> tuple[dict[str, int], dict[str, Shape]]:
     """The element types and the shapes of a model's tensors, where they are known."""
     kinds: dict[str, int] = {}
     shapes: dict[str, Shape] = {}
-    for name, tensor in model.graph.tensors().items():
+    for name, tensor in model.tensors().items():
         if tensor.dtype is not None:
-            kinds[name] = elem_type_of(np.dtype(tensor.dtype))
+            kinds[name] = elem_type_of(tensor.dtype)
         if tensor.shape is not None:
-            shapes[name] = tuple(tensor.shape)
+            shapes[name] = tensor.shape
     return kinds, shapes

@@ -21,11 +21,10 @@ from onnxq.data.samples import Sample
 from onnxq.graph.deciders import or_freeze
 from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
-from onnxq.graph.order import reads
 from onnxq.graph.pairs import DEQUANTIZE, QDQ
 from onnxq.graph.source import copy_model
 from onnxq.graph.types import Shape, is_float, is_static
-from onnxq.graph.view import Tensor, main_nodes
+from onnxq.graph.view import Tensor
 from onnxq.run import ort
 from onnxq.run.blame import at_fault
 
@@ -53,13 +52,13 @@ _MOVES = (
 def written_tensors(model: Model) -> list[Written]:
     """The float tensors of the main graph that depend on inputs, in order; not those of DequantizeLinear."""
     written = []
-    for name, dtype, _ in model.inputs:
-        if is_float(dtype):
-            tensor = Tensor(model, model.graph.tensors()[name])
-            written.append(Written(name, str(dtype), "", "input", channel_axis(tensor, tensor.shape)))
+    for tensor in model.inputs:
+        if is_float(tensor.dtype):
+            axis = channel_axis(tensor, tensor.shape)
+            written.append(Written(tensor.name, str(tensor.dtype), "", "input", axis))
     more = open_kinds(model)
     fixed: set[str] = set()
-    for node in main_nodes(model):
+    for node in model.nodes:
         read = [tensor for tensor in node.inputs if tensor is not None]
         if read and not node.has_body and all(t.is_constant or t.name in fixed for t in read):
             fixed.update(tensor.name for tensor in node.outputs)
@@ -217,20 +216,19 @@ class TensorPass:
             self.tallies[name].add(value)
 
     def _blame(self, sample: Sample, odd: Mapping[str, tuple[int, int]]) -> None:
-        for info in self._proto.graph.input:
-            if info.name in odd:
-                self._note("", "input", info.name, odd[info.name], sample, "finite")
-        for node in self._proto.graph.node:
-            names = [name for name in reads(node) if name]
+        for tensor in self._model.inputs:
+            if tensor.name in odd:
+                self._note("", "input", tensor.name, odd[tensor.name], sample, "finite")
+        for node in self._model.nodes:
+            names = [tensor.name for tensor in node.reads]
             if any(name in odd for name in names):
                 continue
-            for name in node.output:
+            for name in (tensor.name for tensor in node.outputs):
                 if name in odd:
                     kind = "finite"
                     if any(self._is_odd_constant(one) for one in names):
                         kind = "a constant that is not finite"
-                    op = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-                    self._note(node.name, op, name, odd[name], sample, kind)
+                    self._note(node.name, node.operator, name, odd[name], sample, kind)
 
     def _note(
         self, node: str, op: str, tensor: str, counts: tuple[int, int], sample: Sample, kind: str
@@ -247,8 +245,8 @@ class TensorPass:
 
     def _is_odd_constant(self, name: str) -> bool:
         if name not in self._constants:
-            tensor = self._model.graph.tensors().get(name)
-            values = None if tensor is None else Tensor(self._model, tensor).constant
+            tensor = self._model.tensors().get(name)
+            values = None if tensor is None else tensor.constant
             odd = values is not None and is_float(values.dtype) and not np.isfinite(values).all()
             self._constants[name] = bool(odd)
         return self._constants[name]
@@ -256,10 +254,10 @@ class TensorPass:
     def _load(self, sample: Sample) -> None:
         """Sessions that give all tensors, in groups whose values fit into memory together."""
         self._model.set_typical_input({name: array.shape for name, array in sample.feeds.items()})
-        tensors = self._model.graph.tensors()
+        tensors = self._model.tensors()
 
         def size(written: Written) -> int:
-            shape = Tensor(self._model, tensors[written.tensor]).typical_shape
+            shape = tensors[written.tensor].typical_shape
             return 4 * (math.prod(shape) if is_static(shape) else _UNKNOWN)
 
         sized = ((one, size(one)) for one in self._written if one.tensor not in sample.feeds)

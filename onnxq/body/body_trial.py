@@ -116,18 +116,18 @@ class BodyTrial:
             RunError: the body does not run.
         """
         depends = tail_nodes(self.model, nodes, self.compared)
-        if len(depends) > _MOST * len(self.model.graph.nodes):
+        if len(depends) > _MOST * len(self.model.nodes):
             return self
         tail = tail_of(self.model, depends)
-        inputs = [tensor.name for tensor in tail.graph.inputs]
-        given = {tensor.name for tensor in self.model.graph.inputs}
+        inputs = [tensor.name for tensor in tail.inputs]
+        given = {tensor.name for tensor in self.model.inputs}
         made = [name for name in inputs if name not in given]
         session = Tapped(self.body(stays).model.to_proto(), made, self.model.data_dir)
         samples = []
         for feeds in self.samples:
             own = {name: feeds[name] for name in inputs if name in given}
             samples.append(own | dict(zip(made, session.run(feeds), strict=True)))
-        ends = {tensor.name for tensor in tail.graph.outputs}
+        ends = {tensor.name for tensor in tail.outputs}
         wanted = {name: values for name, values in self.wanted.items() if output_of(name) in ends}
         fed = (self.fed | frozenset(made)).intersection(inputs)
         rest = {name: loss for name, loss in outputs.items() if name not in wanted}

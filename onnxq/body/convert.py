@@ -18,7 +18,7 @@ import onnx
 
 from onnxq.base.errors import UserError
 from onnxq.base.reason import Reason, reason
-from onnxq.body.bounds import fill_value, is_float32
+from onnxq.body.bounds import is_float32
 from onnxq.body.constant_losses import ConstantLosses
 from onnxq.body.formats import DTYPES, KINDS, MASKED, Kind, highest, loss, stored
 from onnxq.graph.duplicate import duplicate
@@ -292,7 +292,7 @@ class _Conversion:
                 if why is not None:
                     return frozenset(), why
         if node.op == "ConstantOfShape":
-            value = fill_value(node.proto)
+            value = _fill_value(node.proto)
             why = loss(value, self.kind) if node.outputs[0].name not in self.masks else None
             return frozenset(variables), why
         return frozenset(variables), None
@@ -503,8 +503,16 @@ def _with_type(proto: onnx.NodeProto, name: str, kind: Kind, limit: float | None
     del result.attribute[:]
     result.attribute.extend(others)
     if name == "value":
-        value = onnx.numpy_helper.from_array(stored(fill_value(proto), kind, limit))
+        value = onnx.numpy_helper.from_array(stored(_fill_value(proto), kind, limit))
         result.attribute.append(onnx.helper.make_attribute(name, value))
     else:
         result.attribute.append(onnx.helper.make_attribute(name, elem_type_of(DTYPES[kind])))
     return result
+
+
+def _fill_value(proto: onnx.NodeProto) -> np.ndarray:
+    """What a ConstantOfShape fills with, [1]."""
+    for attribute in proto.attribute:
+        if attribute.name == "value":
+            return onnx.numpy_helper.to_array(attribute.t)
+    return np.zeros(1, np.float32)

@@ -18,7 +18,6 @@ from onnxq.body.islands import Islands, islands
 from onnxq.body.measured_body import MeasuredBody, settle
 from onnxq.graph.duplicate import duplicate
 from onnxq.graph.model import Model
-from onnxq.graph.wiring import constant_of
 from onnxq.judge.policies import ABOVE_DB, AS_GOOD_DB, LEAST_ABOVE_DB, SCORES_DB
 from onnxq.judge.sqnr import Energy
 
@@ -139,11 +138,11 @@ def decide(
 def _holding(model: Model, names: Collection[str], kind: Kind) -> Model:
     """A model whose constants of these names are as the type holds them, where it does."""
     result = duplicate(model)
-    tensors = result.graph.tensors()
+    tensors = result.tensors()
     for name in names:
-        values = constant_of(tensors[name]) if name in tensors else None
+        values = tensors[name].constant if name in tensors else None
         if values is not None and np.isfinite(held := narrowed(values, kind)).all():
-            tensors[name].values = held.astype(values.dtype)
+            tensors[name].tensor.values = held.astype(values.dtype)
     return result
 
 
@@ -164,7 +163,7 @@ def _needed(
     above: float,
 ) -> dict[str, float]:
     """The SQNR that each float output needs, and its logits, dB."""
-    outputs = (tensor.name for tensor in model.graph.outputs if is_float32(tensor))
+    outputs = (tensor.name for tensor in model.outputs if is_float32(tensor))
     ends = dict.fromkeys(with_logits(proto, outputs), 0)
     if quantized is None or not ends:
         return {}

@@ -9,9 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from onnxq.base.reason import Reason, reason
 from onnxq.body.bounds import Ranges, bounds, is_float32
@@ -20,8 +17,7 @@ from onnxq.body.masks import Masks, find_masks
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
 from onnxq.graph.types import float_info
-from onnxq.graph.view import Tensor
-from onnxq.graph.wiring import constant_of, is_constant
+from onnxq.graph.view import Node, Tensor, every_node
 
 MARGIN = 4.0
 """How many times further than in calibration a tensor may go in use."""
@@ -76,14 +72,14 @@ class _Islands:
         self.model, self.kind = model, kind
         self.bounds = bounds(model, ranges)
         self.masks = find_masks(model, kind, self.bounds)
-        self.nodes = [node for graph in model.graphs() for node in graph.nodes]
+        self.nodes = [*every_node(model)]
         self.stays: dict[str, Reason] = {}
         self.unknown: list[str] = []
         self.float32_io: dict[str, Reason] = {}
         self.most = 2 ** (float_info(DTYPES[kind]).nmant + 1)
 
     def found(self) -> Islands:
-        own = [node for node in self.nodes if node.domain in (None, "", "ai.onnx")]
+        own = [node for node in self.nodes if not node.domain]
         for node in own:
             self._normalizes(node)
         for node in own:
@@ -94,20 +90,20 @@ class _Islands:
         self._close()
         return Islands(self.stays, self.masks, tuple(self.unknown), self.float32_io)
 
-    def _stay(self, nodes: Iterable[Any], why: Reason) -> None:
+    def _stay(self, nodes: Iterable[Node], why: Reason) -> None:
         for node in nodes:
             if any(is_float32(tensor) for tensor in (*node.inputs, *node.outputs)):
                 self.stays.setdefault(node.name, why)
 
     # -- operators ----------------------------------------------------------------------------------
 
-    def _normalizes(self, node: Any) -> None:
+    def _normalizes(self, node: Node) -> None:
         squares = _square(node) if node.op in ("ReduceMean", "ReduceSum") else None
         if squares is not None or node.op in _NORMS:
             why = reason("normalization", node=node.name)
             self._stay(_normalization(node, squares), why)
 
-    def _judge(self, node: Any) -> None:
+    def _judge(self, node: Node) -> None:
         if node.op in _POWERS:
             why = reason("power", op=node.op)
             self._stay([node], why)
@@ -118,9 +114,9 @@ class _Islands:
             why = reason("long-sum", terms=terms, dtype=DTYPES[self.kind], most=self.most)
             self._stay([node], why)
 
-    def _terms(self, node: Any) -> int | None:
+    def _terms(self, node: Node) -> int | None:
         """How many elements make one of what a node gives; None where a size is not known."""
-        shape = Tensor(self.model, node.inputs[0]).typical_shape
+        shape = None if node.inputs[0] is None else node.inputs[0].typical_shape
         if shape is None:
             return None
         axes = list(range(2, len(shape))) if node.op.startswith("Global") else _axes(node, len(shape))
@@ -144,24 +140,24 @@ class _Islands:
 
     def _positions(self) -> None:
         """Whole numbers that the type rounds, and what is computed of them alone."""
-        of: dict[int, Reason] = {}
+        of: dict[Tensor, Reason] = {}
         for node in self.nodes:
             whole = node.op == "Cast" and _is_whole(node.inputs[0])
             if node.op == "Range" and is_float32(node.outputs[0]):
                 why = reason("position.range")
             elif whole and is_float32(node.outputs[0]):
-                bound = self.bounds.get(id(node.outputs[0]))
+                bound = self.bounds.get(node.outputs[0])
                 if bound is not None and bound * MARGIN <= self.most:
                     continue
                 code = "position.unknown" if bound is None else "position"
                 why = reason(code, bound=bound, dtype=DTYPES[self.kind], most=self.most)
             else:
-                read = [t for t in node.inputs if is_float32(t) and not is_constant(t)]
-                alone = bool(read) and all(id(t) in of for t in read)
+                read = _computed(node)
+                alone = bool(read) and all(tensor in of for tensor in read)
                 if not alone or node.op not in _CHEAP or node.domain:
                     continue
-                why = of[id(read[0])]
-            of.update((id(tensor), why) for tensor in node.outputs if is_float32(tensor))
+                why = of[read[0]]
+            of.update((tensor, why) for tensor in node.outputs if is_float32(tensor))
             self._stay([node], why)
 
     # -- ranges -------------------------------------------------------------------------------------
@@ -169,14 +165,13 @@ class _Islands:
     def _ranges(self) -> None:
         """Tensors that the type does not reach, or of which nothing is known: who makes and reads them."""
         end = highest(self.kind)
-        tensors = {id(t): t for t in self.model.graph.inputs}
-        tensors.update((id(t), t) for node in self.nodes for t in node.outputs)
-        ends = {id(t) for t in (*self.model.graph.inputs, *self.model.graph.outputs)}
-        for tensor in tensors.values():
+        made = (tensor for node in self.nodes for tensor in node.outputs)
+        ends = {*self.model.inputs, *self.model.outputs}
+        for tensor in dict.fromkeys((*self.model.inputs, *made)):
             if not is_float32(tensor):
                 continue
-            bound = self.bounds.get(id(tensor))
-            nodes = [] if tensor.name in self.masks.tensors else [*tensor.inputs, *tensor.outputs]
+            bound = self.bounds.get(tensor)
+            nodes = [] if tensor.name in self.masks.tensors else _around(tensor)
             if bound is None or math.isnan(bound):
                 if self.kind == "bf16" or all(node.name in self.stays for node in nodes):
                     continue  # it has the range of float32
@@ -186,7 +181,7 @@ class _Islands:
                 code = f"range.{self.kind}-in-use" if bound <= end else f"range.{self.kind}"
                 why = reason(code, tensor=tensor.name, bound=bound, margin=MARGIN, end=end)
                 self._stay(nodes, why)
-                if id(tensor) in ends:
+                if tensor in ends:
                     self.float32_io[tensor.name] = why
 
     # -- few casts ----------------------------------------------------------------------------------
@@ -199,76 +194,85 @@ class _Islands:
             for node in self.nodes:
                 if node.name in self.stays or node.op not in _CHEAP or node.domain:
                     continue
-                makers = [m for t in node.inputs if is_float32(t) for m in t.inputs]
-                readers = [reader for t in node.outputs if is_float32(t) for reader in t.outputs]
-                around = [*makers, *readers]
-                if makers and readers and all(one.name in self.stays for one in around):
+                read = (t.producer for t in node.inputs if t is not None and is_float32(t))
+                makers = [maker for maker in read if maker is not None]
+                readers = [reader for t in node.outputs if is_float32(t) for reader in t.users]
+                if makers and readers and all(one.name in self.stays for one in (*makers, *readers)):
                     self._stay([node], reason("between.as", node=makers[0].name))
                     changed = True
 
 
-def _is_whole(tensor: Any) -> bool:
+def _is_whole(tensor: Tensor | None) -> bool:
     """Whether a tensor holds whole numbers."""
-    return tensor.dtype is not None and np.dtype(tensor.dtype).kind in "iu"
+    return tensor is not None and tensor.dtype is not None and tensor.dtype.kind in "iu"
 
 
-def _square(node: Any) -> Any | None:
+def _maker(tensor: Tensor | None) -> Node | None:
+    return None if tensor is None else tensor.producer
+
+
+def _around(tensor: Tensor) -> list[Node]:
+    """The nodes that make and read a tensor."""
+    return [*filter(None, [tensor.producer]), *tensor.users]
+
+
+def _computed(node: Node) -> list[Tensor]:
+    """The float32 tensors that a node reads, without constants."""
+    return [one for one in node.inputs if one is not None and is_float32(one) and not one.is_constant]
+
+
+def _square(node: Node) -> Node | None:
     """The node whose squares are averaged or summed."""
-    for producer in node.inputs[0].inputs:
-        if producer.op == "Mul" and producer.inputs[0] is producer.inputs[1]:
-            return producer
-        if producer.op == "Pow" and is_constant(producer.inputs[1]):
-            values = constant_of(producer.inputs[1])
-            if values is not None and values.size == 1 and values.reshape(-1)[0] == 2:
-                return producer
-    return None
+    producer = _maker(node.inputs[0])
+    if producer is None:
+        return None
+    if producer.op == "Mul" and producer.inputs[0] == producer.inputs[1]:
+        return producer
+    exponent = producer.inputs[1] if producer.op == "Pow" else None
+    return producer if exponent is not None and exponent.scalar == 2 else None
 
 
-def _normalization(node: Any, square: Any | None) -> list[Any]:
+def _normalization(node: Node, square: Node | None) -> list[Node]:
     """What computes a mean, the deviations, their squares, and divides by the root of the mean of those."""
-    nodes = {id(node): node} if square is None else {id(square): square, id(node): node}
-    for deviation in (square or node).inputs[0].inputs:
-        if deviation.op == "Sub":
-            nodes[id(deviation)] = deviation
-            means = [p for t in deviation.inputs for p in t.inputs if p.op in ("ReduceMean", "ReduceSum")]
-            nodes.update((id(mean), mean) for mean in means)
-    small = {id(tensor) for tensor in node.outputs}
-    stack = [reader for tensor in node.outputs for reader in tensor.outputs]
+    nodes = dict.fromkeys([node] if square is None else [square, node])
+    deviation = _maker((square or node).inputs[0])
+    if deviation is not None and deviation.op == "Sub":
+        makers = [one for one in map(_maker, deviation.inputs) if one is not None]
+        means = [one for one in makers if one.op in ("ReduceMean", "ReduceSum")]
+        nodes.update(dict.fromkeys([deviation, *means]))
+    small = {*node.outputs}
+    stack = [reader for tensor in node.outputs for reader in tensor.users]
     while stack:
         reader = stack.pop()
-        if id(reader) in nodes or reader.op not in _SPREAD or reader.domain:
+        if reader in nodes or reader.op not in _SPREAD or reader.domain:
             continue
-        nodes[id(reader)] = reader
-        computed = [t for t in reader.inputs if is_float32(t) and not is_constant(t)]
-        if all(id(tensor) in small for tensor in computed):  # it is still the statistics alone
-            small.update(id(tensor) for tensor in reader.outputs)
-            stack += [one for tensor in reader.outputs for one in tensor.outputs]
-    return list(nodes.values())
+        nodes[reader] = None
+        if small.issuperset(_computed(reader)):  # it is still the statistics alone
+            small.update(reader.outputs)
+            stack += [one for tensor in reader.outputs for one in tensor.users]
+    return list(nodes)
 
 
-def _computing(tensor: Any) -> list[Any]:
+def _computing(tensor: Tensor | None) -> list[Node]:
     """The cheap nodes that compute a tensor, back to what is none."""
-    nodes: dict[int, Any] = {}
+    nodes: dict[Node, None] = {}
     stack = [tensor]
     while stack:
-        for node in stack.pop().inputs:
-            if id(node) not in nodes and node.op in _CHEAP and not node.domain:
-                nodes[id(node)] = node
-                stack += [t for t in node.inputs if is_float32(t)]
-    return list(nodes.values())
+        node = _maker(stack.pop())
+        if node is not None and node not in nodes and node.op in _CHEAP and not node.domain:
+            nodes[node] = None
+            stack += [t for t in node.inputs if is_float32(t)]
+    return list(nodes)
 
 
-def _axes(node: Any, rank: int) -> list[int] | None:
+def _axes(node: Node, rank: int) -> list[int] | None:
     """The axes that a node reduces; None where they are not known."""
-    stated: Any = None
-    for attribute in node.proto.attribute:
-        if attribute.name == "axes":
-            stated = list(attribute.ints)
-    if len(node.inputs) > 1 and node.inputs[1].name:
-        if not is_constant(node.inputs[1]):
+    stated, given = node.attr("axes"), node.operands(2)[1]
+    if given is not None:
+        values = given.constant
+        if values is None:
             return None
-        values = constant_of(node.inputs[1])
-        stated = np.asarray(values).reshape(-1).tolist()
+        stated = values.reshape(-1).tolist()
     if not stated:
         return list(range(rank))
     return [int(axis) % rank for axis in stated] if rank else []

@@ -13,7 +13,6 @@ import functools
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import onnx
@@ -26,8 +25,7 @@ from onnxq.body.convert import HalfBody, to_half
 from onnxq.body.emulate import Tapped, losses, output_of, with_logits
 from onnxq.body.formats import DTYPES, Kind, highest
 from onnxq.graph.model import Model
-from onnxq.graph.view import Tensor
-from onnxq.graph.wiring import is_constant, reads, with_bodies
+from onnxq.graph.view import Node, Tensor
 from onnxq.judge.policies import FLOOR_DB, SHORT_DB
 from onnxq.judge.sqnr import Energy
 
@@ -132,15 +130,13 @@ class _Settling:
     ) -> None:
         self.model, self.kind, self.samples, self.needed = model, kind, samples, needed
         self.proto, self.convert = proto, convert
-        self.producer = {t.name: node for node in model.graph.nodes for t in node.outputs if t.name}
-        made = (t for node in model.graph.nodes for t in node.outputs)
-        self.compared = {
-            t.name: _bytes(Tensor(model, t)) for t in made if is_float32(t) and t.name not in masked
-        }
+        self.producer = {t.name: node for node in model.nodes for t in node.outputs if t.name}
+        made = (t for node in model.nodes for t in node.outputs)
+        self.compared = {t.name: _bytes(t) for t in made if is_float32(t) and t.name not in masked}
         self.sizes = {
-            node.name: sum(self.compared.get(t.name, 0) for t in node.outputs) for node in model.graph.nodes
+            node.name: sum(self.compared.get(t.name, 0) for t in node.outputs) for node in model.nodes
         }
-        outputs = [t.name for t in model.graph.outputs if t.name in self.compared]
+        outputs = [t.name for t in model.outputs if t.name in self.compared]
         self.ends = with_logits(proto, outputs)
         self.losses: dict[str, Energy] = {}
         self.trials = 0
@@ -303,32 +299,31 @@ class _Settling:
                 return more
         return _merged(groups[:high])
 
-    def _steps(self, outputs: Collection[str], *, back: bool) -> list[list[Any]]:
+    def _steps(self, outputs: Collection[str], *, back: bool) -> list[list[Node]]:
         """The nodes that outputs depend on, by their distance from these, or from where the graph begins."""
-        made_by = [self.producer[output_of(name)] for name in outputs]
-        nodes = {id(node): node for node in made_by}
-        levels, seen = [list(nodes.values())], set(nodes)
+        nodes = dict.fromkeys(self.producer[output_of(name)] for name in outputs)
+        levels, seen = [list(nodes)], set(nodes)
         while levels[-1]:
-            behind = [self.producer.get(t.name) for node in levels[-1] for t in reads(node)]
-            level = {id(node): node for node in behind if node is not None and id(node) not in seen}
+            behind = (self.producer.get(t.name) for node in levels[-1] for t in node.reads)
+            level = dict.fromkeys(node for node in behind if node is not None and node not in seen)
             seen.update(level)
-            levels.append(list(level.values()))
+            levels.append(list(level))
         return levels if back else self._forward(seen)
 
-    def _forward(self, wanted: set[int]) -> list[list[Any]]:
+    def _forward(self, wanted: set[Node]) -> list[list[Node]]:
         """Nodes by the number of nodes before them, at most."""
-        depth: dict[int, int] = {}
-        levels: dict[int, list[Any]] = {}
-        for node in self.model.graph.nodes:
-            makers = [self.producer.get(t.name) for t in reads(node)]
-            depth[id(node)] = max((depth[id(m)] + 1 for m in makers if id(m) in depth), default=0)
-            if id(node) in wanted:
-                levels.setdefault(depth[id(node)], []).append(node)
+        depth: dict[Node | None, int] = {}
+        levels: dict[int, list[Node]] = {}
+        for node in self.model.nodes:
+            makers = [self.producer.get(t.name) for t in node.reads]
+            depth[node] = max((depth[maker] + 1 for maker in makers if maker in depth), default=0)
+            if node in wanted:
+                levels.setdefault(depth[node], []).append(node)
         return [levels[key] for key in sorted(levels)]
 
-    def _before(self, node: Any) -> list[float]:
+    def _before(self, node: Node) -> list[float]:
         """The SQNR of what a node reads, as far as it is compared."""
-        return [self.losses[t.name].sqnr_db for t in reads(node) if t.name in self.losses]
+        return [self.losses[t.name].sqnr_db for t in node.reads if t.name in self.losses]
 
     def _overflow(self, name: str, loss: Energy) -> Reason:
         return reason("overflow", tensor=name, dtype=DTYPES[self.kind], amax=loss.amax)
@@ -338,29 +333,28 @@ class _Settling:
         code = "lost" if math.isfinite(least) else "lost.from-exact"
         return reason(code, tensor=name, before=least, db=loss.sqnr_db, dtype=DTYPES[self.kind])
 
-    def _touching(self, name: str) -> list[Any]:
+    def _touching(self, name: str) -> list[Node]:
         """The nodes that make and read a tensor."""
         node = self.producer[name]
         tensor = next(t for t in node.outputs if t.name == name)
-        return [node, *tensor.outputs]
+        return [node, *tensor.users]
 
-    def _behind(self, body: HalfBody, node: Any) -> list[Any]:
+    def _behind(self, body: HalfBody, node: Node) -> list[Node]:
         """A node, and the nearest producers of what it reads that compute in half precision."""
-        behind, seen, stack = [node], {id(node)}, [node]
+        behind, stack = {node: None}, [node]
         while stack:
-            for tensor in reads(stack.pop()):
-                producer = self.producer.get(tensor.name) if not is_constant(tensor) else None
-                if producer is None or id(producer) in seen:
+            for tensor in stack.pop().reads:
+                producer = self.producer.get(tensor.name) if not tensor.is_constant else None
+                if producer is None or producer in behind:
                     continue
-                seen.add(id(producer))
-                behind.append(producer)
-                if not any(one.name in body.halved for one in with_bodies(producer)):
+                behind[producer] = None
+                if not any(one.name in body.halved for one in producer.with_bodies):
                     stack.append(producer)
-        return behind
+        return [*behind]
 
-    def _leave(self, body: HalfBody, reasons: dict[str, Reason], nodes: Sequence[Any], why: Reason) -> None:
+    def _leave(self, body: HalfBody, reasons: dict[str, Reason], nodes: Sequence[Node], why: Reason) -> None:
         for node in nodes:
-            for part in with_bodies(node):
+            for part in node.with_bodies:
                 if part.name in body.halved:
                     reasons.setdefault(part.name, why)
 

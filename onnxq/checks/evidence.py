@@ -17,7 +17,7 @@ from onnxq.formats import INT8, NumberFormat
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
 from onnxq.graph.pairs import QDQ, PairIndex, is_qdq
-from onnxq.graph.view import Node, Tensor, main_nodes
+from onnxq.graph.view import Node, Tensor
 from onnxq.quant.mse import mse_threshold, sqnr_at
 from onnxq.quant.plan import QuantPlan
 
@@ -100,9 +100,9 @@ class Evidence:
         self._thresholds.update({name: one.threshold for one in self.scaled for name in one.tensors})
 
     @property
-    def nodes(self) -> Iterator[Node]:
+    def nodes(self) -> tuple[Node, ...]:
         """The nodes of the main graph."""
-        return main_nodes(self.model)
+        return self.model.nodes
 
     def threshold(self, tensor: str) -> float | None:
         """The magnitude of a tensor's largest code; None where it is not quantized."""

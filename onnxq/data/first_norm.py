@@ -11,7 +11,7 @@ import onnx
 from onnxq.graph.channels import by_channel
 from onnxq.graph.cut import extract_between
 from onnxq.graph.model import Model
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.view import Node
 
 _NODES = 8  # between the input and the convolution, where the model prepares pictures itself
 _TINY = 1e-12  # a variance
@@ -90,7 +90,7 @@ def first_norm(model: Model, name: str) -> FirstNorm | None:
 
     One without training, all of whose statistics are equal, knows nothing.
     """
-    tensor = next((Tensor(model, one) for one in model.graph.inputs if one.name == name), None)
+    tensor = next((one for one in model.inputs if one.name == name), None)
     for _ in range(_NODES):
         if tensor is None or len(tensor.users) != 1:
             return None

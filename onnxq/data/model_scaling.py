@@ -42,7 +42,7 @@ class ModelScaling:
 
 def model_scaling(model: Model) -> dict[str, ModelScaling]:
     """The scaling of each input of the main graph that has any, by name."""
-    scalings = {tensor.name: _scaling(Tensor(model, tensor)) for tensor in model.graph.inputs}
+    scalings = {tensor.name: _scaling(tensor) for tensor in model.inputs}
     return {name: scaling for name, scaling in scalings.items() if scaling is not None}
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from onnxq.graph.elements import known_elements
 from onnxq.graph.model import Model
 from onnxq.graph.types import Dim, Shape
-from onnxq.graph.view import Node, main_nodes
+from onnxq.graph.view import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class BakedSize:
 def baked_sizes(model: Model) -> list[BakedSize]:
     """The sizes that are baked into the main graph: of each dimension the first node."""
     found: dict[str, BakedSize] = {}
-    for node in main_nodes(model):
+    for node in model.nodes:
         rule = None if node.domain else _RULES.get(node.op)
         for symbol, size, why in () if rule is None else rule(node):
             if node.is_input_dim(symbol):

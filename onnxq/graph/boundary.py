@@ -33,7 +33,7 @@ def boundary_types(
         UserError: nobody knows the type of a tensor.
     """
     skeleton = model.to_proto(weights=False)
-    shapes = {name: shape for name, _, shape in model.inputs}
+    shapes = {tensor.name: tensor.shape for tensor in model.inputs}
     for info in skeleton.graph.input:
         if shapes.get(info.name) is not None:
             set_shape(info.type.tensor_type, shapes[info.name])

@@ -16,7 +16,7 @@ import numpy as np
 from onnxq.base.reason import Reason, reason
 from onnxq.graph.pairs import is_quantized_constant
 from onnxq.graph.types import Shape, float_info, is_static
-from onnxq.graph.view import Node, Tensor, main_nodes
+from onnxq.graph.view import Node, Tensor
 
 if TYPE_CHECKING:
     from onnxq.graph.model import Model
@@ -224,7 +224,7 @@ def balance(model: Model) -> None:
     however large its sizes are. Sizes that are not known count nothing.
     """
     loads = model.workloads
-    nodes = list(main_nodes(model))
+    nodes = model.nodes
     own = [max(1, sum(_macs_in(node, place) or 0 for node in nodes)) for place in range(len(loads))]
     mean = sum(one.share * macs for one, macs in zip(loads, own, strict=True))
     model.workloads = tuple(

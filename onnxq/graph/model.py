@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import onnx
 
+from onnxq.base.errors import UserError, unknown_name
 from onnxq.graph import load as loading
 from onnxq.graph.export import Exporter
 from onnxq.graph.infer import Symbols, assign_types, infer
@@ -16,8 +18,14 @@ from onnxq.graph.rooted import read_beside
 from onnxq.graph.topology import Topology
 from onnxq.graph.type_variables import spread_types
 from onnxq.graph.types import Dim, Shape, set_inputs, shape_of
+from onnxq.graph.view import Node, Tensor
 from onnxq.graph.wiring import tensor_shape
 from onnxq.graph.work_share import WorkShare
+
+_NO_TENSORS = {
+    "sequence_type": "a sequence", "optional_type": "optional", "map_type": "a map",
+    "sparse_tensor_type": "a sparse tensor", "opaque_type": "opaque",
+}  # fmt: skip
 
 # Each round of inference starts from what the one before it left open.
 _ROUNDS = 8
@@ -49,6 +57,61 @@ class Model(Topology):
         path = Path(source)
         proto, folder = read_beside(path, stripped=stripped)
         return cls(proto, path, folder)
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """The inputs of the main graph."""
+        return tuple(Tensor(self, tensor) for tensor in self.graph.inputs)
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        """The outputs of the main graph."""
+        return tuple(Tensor(self, tensor) for tensor in self.graph.outputs)
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes of the main graph, in order."""
+        return tuple(Node(self, node) for node in self.graph.nodes)
+
+    def tensors(self, *, bodies: bool = False) -> dict[str, Tensor]:
+        """The tensors of the main graph by name, or of all graphs; each call goes through them."""
+        graphs = self.graphs() if bodies else (self.graph,)
+        return {name: Tensor(self, tensor) for graph in graphs for name, tensor in graph.tensors().items()}
+
+    def tensor(self, name: str, *, bodies: bool = False) -> Tensor:
+        """A tensor of the main graph, or of any graph, by name.
+
+        Raises:
+            UserError: there is none.
+        """
+        tensors = self.tensors(bodies=bodies)
+        if name not in tensors:
+            raise unknown_name("tensor", name, tensors)
+        return tensors[name]
+
+    def fed(self) -> list[tuple[str, np.dtype, Shape | None]]:
+        """Name, dtype and shape of each input of the main graph, which data can feed.
+
+        Raises:
+            UserError: an input is no tensor, or of no known type.
+        """
+        found = []
+        for tensor in self.inputs:
+            if tensor.dtype is None:
+                raise self._unfed(tensor.name)
+            found.append((tensor.name, tensor.dtype, tensor.shape))
+        return found
+
+    def _unfed(self, name: str) -> UserError:
+        types = {info.name: info.type for info in self.source.graph.input}
+        kind = types[name].WhichOneof("value") if name in types else None
+        if kind not in _NO_TENSORS:
+            return UserError(f"the type of input {name!r} is not known", hint="export the model again")
+        return UserError(
+            f"input {name!r} is {_NO_TENSORS[kind]}, not a tensor: TensorRT has no such inputs, "
+            "and no data feed it",
+            hint="export the model with a tensor in its place: an input for each entry",
+        )
 
     def infer_shapes(self) -> None:
         """Infers dtype and shape of every tensor: ONNX's own inference, and what it leaves open beside it."""

@@ -10,7 +10,7 @@ from onnxq.graph.view import every_node
 
 def named(model: Model) -> Mapping[str, Callable[[str], bool]]:
     """By flag, whether a model has what a value of it names; a value without a name stands for any."""
-    inputs = {name for name, *_ in model.inputs}
+    inputs = {tensor.name for tensor in model.inputs}
     symbols = model.dim_symbols()
     names = {
         name for node in every_node(model) for name in (node.name, *(tensor.name for tensor in node.outputs))

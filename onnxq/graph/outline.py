@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from onnxq.base.plain import DocumentPart
 from onnxq.graph.model import Model
 from onnxq.graph.types import shape_text
-from onnxq.graph.view import Node, main_nodes
+from onnxq.graph.view import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class NodeOutline(DocumentPart):
 
 def outline(model: Model) -> tuple[NodeOutline, ...]:
     """The nodes of a model's main graph, in order."""
-    nodes = list(main_nodes(model))
+    nodes = model.nodes
     places = {tensor.name: place for place, node in enumerate(nodes) for tensor in node.outputs}
     return tuple(_outlined(node, places) for node in nodes)
 

@@ -16,7 +16,7 @@ from onnxq.formats import FORMATS, INT8, NumberFormat, format_of
 from onnxq.graph.moves import MOVES, REARRANGES
 from onnxq.graph.topology import Topology
 from onnxq.graph.types import dtype_of, is_float
-from onnxq.graph.view import Node, Tensor, every_node, main_nodes
+from onnxq.graph.view import Node, Tensor, every_node
 
 QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
 QDQ = (QUANTIZE, DEQUANTIZE)
@@ -250,7 +250,7 @@ class PairIndex:
             model: the model.
             bodies: whether those in bodies of control flow are among them.
         """
-        nodes = every_node(model) if bodies else main_nodes(model)
+        nodes = every_node(model) if bodies else (Node(model, raw) for raw in model.graph.nodes)
         return cls(model, tuple(Pair(node) for node in nodes if is_qdq(node)))
 
     def __iter__(self) -> Iterator[Pair]:

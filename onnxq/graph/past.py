@@ -89,12 +89,12 @@ def caches(model: Model) -> tuple[KeyValueCache, ...]:
     branch of an If, and keys and values of an encoder, which do not grow.
     """
     pairs = []
-    for name, _, dims in model.inputs:
+    for tensor in model.inputs:
+        name, dims = tensor.name, tensor.shape
         if dims is None or len(dims) not in _RANKS:
             continue
-        raw = next(tensor for tensor in model.graph.inputs if tensor.name == name)
         for axis, dim in enumerate(dims):
-            present = None if isinstance(dim, int) else _present(Tensor(model, raw), axis)
+            present = None if isinstance(dim, int) else _present(tensor, axis)
             if present is not None:
                 others = tuple(
                     named(name, at, one)
@@ -128,11 +128,10 @@ def lengths(model: Model, found: Sequence[KeyValueCache]) -> Lengths | None:
     """
     if not found:
         return None
-    inputs = [(name, dims) for name, _, dims in model.inputs if dims is not None]
     every = dict.fromkeys(
-        named(name, axis, dim)
-        for name, dims in inputs
-        for axis, dim in enumerate(dims)
+        named(tensor.name, axis, dim)
+        for tensor in model.inputs
+        for axis, dim in enumerate(tensor.shape or ())
         if not isinstance(dim, int)
     )
     past = tuple(dict.fromkeys(cache.length for cache in found))
@@ -215,9 +214,10 @@ def _moved(node: Node, axis: int, rank: int) -> int | None:
 def _lengths_of_present(model: Model, found: Sequence[KeyValueCache]) -> set[str]:
     """The symbols that the outputs have where the caches have grown; those of the past left out."""
     names = {cache.present for cache in found}
-    of_past = {dim for name, _, dims in model.inputs for dim in dims or () if name in {c.past for c in found}}
-    outputs = {name: dims for name, _, dims in model.outputs if name in names}
-    return {dim for dims in outputs.values() for dim in dims or () if isinstance(dim, str)} - of_past
+    past = {cache.past for cache in found}
+    of_past = {dim for tensor in model.inputs if tensor.name in past for dim in tensor.shape or ()}
+    grown = {dim for tensor in model.outputs if tensor.name in names for dim in tensor.shape or ()}
+    return {dim for dim in grown - of_past if isinstance(dim, str)}
 
 
 def _new(model: Model, cache: KeyValueCache, sizes: Mapping[str, int]) -> tuple[str, ...]:
@@ -238,9 +238,9 @@ def _inferred(model: Model, sizes: Mapping[str, int], *, strict: bool = False) -
     """The shapes of the outputs for these sizes of the inputs' dimensions; None where they do not fit."""
     proto = model.to_proto(weights=False)
     bound = {
-        name: tuple(dim if isinstance(dim, int) else sizes.get(named(name, axis, dim), dim)
-                    for axis, dim in enumerate(dims))
-        for name, _, dims in model.inputs if dims is not None
+        one.name: tuple(dim if isinstance(dim, int) else sizes.get(named(one.name, axis, dim), dim)
+                        for axis, dim in enumerate(one.shape))
+        for one in model.inputs if one.shape is not None
     }  # fmt: skip
     set_inputs(proto.graph, bound)
     try:

@@ -8,7 +8,7 @@ source's ModelProto (without its graph) and each weight's TensorProto are kept a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +35,6 @@ from onnxq.targets import DEFAULT, Target, load_target
 
 MARKS = ("float32_only", "exact_product")
 """What rules say of tensors: attributes of graphsurgeon's tensors, which stay with them."""
-
-_NO_TENSORS = {
-    "sequence_type": "a sequence", "optional_type": "optional", "map_type": "a map",
-    "sparse_tensor_type": "a sparse tensor", "opaque_type": "opaque",
-}  # fmt: skip
 
 _ONNX = (None, "", "ai.onnx")
 
@@ -224,40 +219,6 @@ class Topology:
         listed = {"" if e.domain == "ai.onnx" else e.domain: e.version for e in self.envelope.opset_import}
         return {**listed, "": self.opset}
 
-    @property
-    def inputs(self) -> list[tuple[str, np.dtype | None, Shape | None]]:
-        """Name, dtype and shape of each input of the main graph."""
-        return [(t.name, t.dtype, tensor_shape(t)) for t in self.graph.inputs]
-
-    def fed(self) -> list[tuple[str, np.dtype, Shape | None]]:
-        """The same, of what data can feed.
-
-        Raises:
-            UserError: an input is no tensor, or of no known type.
-        """
-        found = []
-        for name, dtype, shape in self.inputs:
-            if dtype is None:
-                raise self._unfed(name)
-            found.append((name, dtype, shape))
-        return found
-
-    def _unfed(self, name: str) -> UserError:
-        types = {info.name: info.type for info in self.source.graph.input}
-        kind = types[name].WhichOneof("value") if name in types else None
-        if kind not in _NO_TENSORS:
-            return UserError(f"the type of input {name!r} is not known", hint="export the model again")
-        return UserError(
-            f"input {name!r} is {_NO_TENSORS[kind]}, not a tensor: TensorRT has no such inputs, "
-            "and no data feed it",
-            hint="export the model with a tensor in its place: an input for each entry",
-        )
-
-    @property
-    def outputs(self) -> list[tuple[str, np.dtype | None, Shape | None]]:
-        """Name, dtype and shape of each output of the main graph."""
-        return [(t.name, t.dtype, tensor_shape(t)) for t in self.graph.outputs]
-
     def _constants(self) -> Iterator[Any]:
         """The constants that something reads."""
         for graph in self.graphs():
@@ -319,7 +280,7 @@ class Topology:
         name: str,
         domain: str = "",
     ) -> Any:
-        """A new node on tensors of the graph; the caller puts it into a graph's list."""
+        """A new node on tensors of the graph; `add_nodes` puts it into one."""
         node = gs.Node(op=op, name=self.unique_node(name), domain=domain or None)
         for tensor in inputs:
             node.inputs.append(tensor)
@@ -327,6 +288,16 @@ class Topology:
             node.outputs.append(tensor)
         node.proto = onnx.helper.make_node(op, [], [], domain=domain, **dict(attrs or {}))
         return node
+
+    def add_nodes(self, nodes: Iterable[Any], beside: Any = None) -> None:
+        """Puts new nodes into a graph, in any order until `sort`.
+
+        Args:
+            nodes: of `new_node`.
+            beside: a node of the same graph; None: it is the main one.
+        """
+        around = (graph for graph in self.graphs() if any(node is beside for node in graph.nodes))
+        (self.graph if beside is None else next(around)).nodes.extend(nodes)
 
     def name_apart(self, tensor: Any) -> None:
         """Gives a constant a name of its own where sibling bodies call theirs alike: it may leave one."""

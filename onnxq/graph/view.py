@@ -124,6 +124,11 @@ class Tensor(Value):
         return tuple(Node(self.model, node) for node in seen.values())
 
     @property
+    def times_read(self) -> int:
+        """How many inputs of nodes it is, those in subgraph bodies included."""
+        return len(self.tensor.outputs)
+
+    @property
     def float32_only(self) -> bool:
         """Whether a rule says that half precision would spoil it (`float32_only`)."""
         return bool(getattr(self.tensor, "float32_only", False))
@@ -184,6 +189,21 @@ class Node:
         return self.model.opset
 
     @property
+    def reads(self) -> tuple[Tensor, ...]:
+        """What it reads, and what its subgraph bodies read."""
+        return tuple(Tensor(self.model, tensor) for tensor in wiring.reads(self.node) if tensor.name)
+
+    @property
+    def with_bodies(self) -> tuple[Node, ...]:
+        """The node and those of its subgraph bodies."""
+        return tuple(Node(self.model, node) for node in wiring.with_bodies(self.node))
+
+    @property
+    def is_inner(self) -> bool:
+        """Whether the node is in a subgraph body."""
+        return not any(self.node is node for node in self.model.graph.nodes)
+
+    @property
     def is_defined(self) -> bool:
         """Whether the node is of another domain, or ONNX defines its operator in this opset."""
         return bool(self.domain or onnx.defs.has(self.op, self.opset, ""))
@@ -223,15 +243,20 @@ class Node:
             if a.type not in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
         }
 
+    @property
+    def bodies(self) -> dict[str, Body]:
+        """Its subgraph bodies by the attribute's name: `then_branch`, `else_branch`, `body`."""
+        return {name: Body(self.model, graph) for name, graph in (self.node.attrs or {}).items()}
+
     def body(self, name: str) -> Body:
-        """A subgraph body: `then_branch`, `else_branch`, `body`.
+        """One of its subgraph bodies.
 
         Raises:
             ValueError: the node has no body of this name.
         """
-        if name not in (self.node.attrs or {}):
+        if name not in self.bodies:
             raise ValueError(f"{self.op} {self.name!r} has no body {name!r}")
-        return Body(self.model, self.node.attrs[name])
+        return self.bodies[name]
 
     @property
     def has_body(self) -> bool:
@@ -278,7 +303,7 @@ class Node:
 
     def is_input_dim(self, dim: Dim) -> bool:
         """Whether a symbol is a dimension of an input of the model, where a size can be written."""
-        return any(dim in (shape or ()) for _, _, shape in self.model.inputs)
+        return any(dim in (wiring.tensor_shape(tensor) or ()) for tensor in self.model.graph.inputs)
 
     def assumed(self, dim: Dim) -> int | None:
         """The size that is stated or proved for a dynamic dimension, None where there is none."""
@@ -288,11 +313,6 @@ class Node:
 def every_node(model: Topology) -> Iterator[Node]:
     """The nodes of a model, those of subgraph bodies included, outer before inner."""
     return (Node(model, raw) for graph in model.graphs() for raw in graph.nodes)
-
-
-def main_nodes(model: Topology) -> Iterator[Node]:
-    """The nodes of a model's main graph."""
-    return (Node(model, raw) for raw in model.graph.nodes)
 
 
 class Body(Sequence[Tensor]):

@@ -143,15 +143,16 @@ def _compared(
     for path, model in zip((reference, candidate), models, strict=True):
         refuse_unreadable(model.source, repr(str(path)))
     specs = specs_of(models[0])
-    for name, _, _ in models[1].inputs:
-        if name not in [spec.name for spec in specs]:
-            raise unknown_name(f"input of {str(reference)!r} named", name, [spec.name for spec in specs])
+    fed = [spec.name for spec in specs]
+    for tensor in models[1].inputs:
+        if tensor.name not in fed:
+            raise unknown_name(f"input of {str(reference)!r} named", tensor.name, fed)
     source, chosen, progress = open_data(data, specs, asked, samples, observe, "compare")
     observe("compare", None, None)
     feeds: Iterator[Feeds] = (
         FedSample(one.feeds, one.where, source.images) for one in watched(chosen, progress)
     )
-    types = {name: dtype for name, dtype, _ in models[1].inputs}
+    types = {tensor.name: tensor.dtype for tensor in models[1].inputs}
     half = [speaks_half(model.to_proto(weights=False)) for model in models]
     one, other = (
         Emulated(model.source, data_dir=model.data_dir) if is_half else ort.load(path)

@@ -259,7 +259,7 @@ def opened_with(source: ModelSource, stated: Inputs) -> tuple[Model, list[InputS
 
 
 def _as_trained(model: Model, specs: Sequence[InputSpec]) -> AsTrained:
-    outputs = [name for name, _, _ in model.outputs]
+    outputs = [tensor.name for tensor in model.outputs]
     layout = KnownTask.of(None, model, outputs).layout
     return AsTrained.of(model.to_proto(), model, layout, norms(model, specs))
 

@@ -6,12 +6,11 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from onnxq.analysis.reports import part_of
-from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.errors import UserError
 from onnxq.base.plain import DocumentPart
 from onnxq.base.shown import Shown, Words, count, tally
 from onnxq.data.layout import deployed_batch
@@ -25,7 +24,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.pairs import QDQ, is_dequantized
 from onnxq.graph.past import KeyValueCache, Lengths, caches, lengths
 from onnxq.graph.shared import SharedWeight, shared_weights
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.view import Node, Tensor, every_node
 from onnxq.inspection.opened_data import specs_of
 from onnxq.options.flag_words import tells_keywords
 from onnxq.options.profile import Profile
@@ -275,7 +274,7 @@ def describe(
         UserError: the model cannot be read; there is no such input, or the sizes do not fit it.
     """
     opened = _opened(model, shapes, stripped=True)
-    nodes = [Node(opened, node) for graph in opened.graphs() for node in graph.nodes]
+    nodes = [*every_node(opened)]
     usual = _usual(opened, Inputs(profiles=profiles, batch=batch, profile_weights=profile_weights))
     layers = [layer for layer in map(layer_of, nodes) if layer is not None]
     weights = {t.name: t for node in nodes for t in node.inputs if t is not None and t.is_constant}
@@ -288,14 +287,17 @@ def describe(
         opset=opened.opset,
         ir_version=source.ir_version,
         producer=f"{source.producer_name} {source.producer_version}".strip(),
-        inputs=tuple(_type(*entry) for entry in opened.inputs),
-        outputs=tuple(_type(*entry) for entry in opened.outputs),
+        inputs=tuple(map(_type, opened.inputs)),
+        outputs=tuple(map(_type, opened.outputs)),
         dynamic={
             dim: [
-                f"{n} axis {axis}" for n, _, s in opened.inputs for axis, d in enumerate(s or ()) if d == dim
+                f"{one.name} axis {axis}"
+                for one in opened.inputs
+                for axis, other in enumerate(one.shape or ())
+                if other == dim
             ]
-            for _, _, dims in opened.inputs
-            for dim in dims or ()
+            for tensor in opened.inputs
+            for dim in tensor.shape or ()
             if isinstance(dim, str)
         },
         ops=tally(f"{n.domain}.{n.op}" if n.domain else n.op for n in nodes),
@@ -333,7 +335,7 @@ def _usual(model: Model, stated: Inputs) -> dict[str, dict[str, tuple[int | str 
         UserError: what is stated does not fit the model.
     """
     if stated == Inputs():
-        model.set_typical_input({name: _one_sample(dims) for name, _, dims in model.inputs if dims})
+        model.set_typical_input({one.name: _one_sample(one.shape) for one in model.inputs if one.shape})
         return {}
     specs = specs_of(model)
     deployments = all_deployed(
@@ -374,10 +376,7 @@ def describe_tensor(model: ModelSource, name: str, *, shapes: Shapes | None = No
         UserError: the model cannot be read; there is no such tensor or input.
     """
     opened = _opened(model, shapes, stripped=False)
-    by_name = {t.name: t for graph in opened.graphs() for t in graph.tensors().values() if t.name}
-    if name not in by_name:
-        raise unknown_name("tensor", name, by_name)
-    tensor = Tensor(opened, by_name[name])
+    tensor = opened.tensor(name, bodies=True)
     maker = tensor.producer
     kind = "constant" if tensor.is_constant else "input" if tensor.is_input else "activation"
     seen = TensorSeen(
@@ -405,8 +404,8 @@ def _path(model: Model) -> str | None:
     return None if model.path is None else os.fspath(model.path)
 
 
-def _type(name: str, dtype: Any, dims: tuple[int | str | None, ...] | None) -> TensorType:
-    return TensorType(name, None if dtype is None else str(dtype), dims)
+def _type(tensor: Tensor) -> TensorType:
+    return TensorType(tensor.name, None if tensor.dtype is None else str(tensor.dtype), tensor.shape)
 
 
 def _one_sample(dims: tuple[int | str | None, ...]) -> tuple[int | str | None, ...]:

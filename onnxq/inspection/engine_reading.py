@@ -265,7 +265,7 @@ def _profiles(path: Path, model: Model, stated: Profiles | None) -> tuple[list[d
     """
     if stated:
         of_inputs = {name: as_profile(shapes) for name, shapes in stated.items()}
-        return list(profiles_of([name for name, *_ in model.inputs], of_inputs).values()), ""
+        return list(profiles_of([tensor.name for tensor in model.inputs], of_inputs).values()), ""
     return recorded_profiles(path)
 
 

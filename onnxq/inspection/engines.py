@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from onnxq.base import interrupts
 from onnxq.emit import files
 from onnxq.graph.model import Model
-from onnxq.graph.types import Shape
+from onnxq.graph.types import Shape, is_static
+from onnxq.graph.view import Tensor
 from onnxq.pipeline.result import Result
 from onnxq.run import trt
 from onnxq.run.deployments import by_deployment, profiles_of
@@ -21,8 +21,6 @@ from onnxq.run.profiles import Profile, as_profile
 _SIZES = (1, 64, 224)
 _LONG = (512, 4096, 32768)
 """Further ones for models each of whose inputs has one such dimension at most: samples of sound, say."""
-
-Inputs = Sequence[tuple[str, Any, Shape | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +64,8 @@ def compile_both(
         path = Path(folder) / "model.onnx"
         files.save_model(result.model, path, result.data_dir)
         inputs = Model.open(path).inputs
-        dynamic = {name for name, _, shape in inputs if _is_dynamic(shape)}
-        common, named = by_deployment([name for name, *_ in original.inputs], stated.profiles)
+        dynamic = {one.name for one in inputs if not is_static(one.shape)}
+        common, named = by_deployment([one.name for one in original.inputs], stated.profiles)
         profiles = {name: profile for name, profile in common.items() if name in dynamic}
         profiles |= {
             f"{name}/{key}": own for name, one in named.items() for key, own in one.items() if key in dynamic
@@ -75,21 +73,23 @@ def compile_both(
         return before, _compiled(path, inputs, sm, Statements(profiles=profiles))
 
 
-def _compiled(model: Path, inputs: Inputs, sm: int, stated: Statements) -> trt.Engine:
+def _compiled(model: Path, inputs: Sequence[Tensor], sm: int, stated: Statements) -> trt.Engine:
     """The engine; where sizes that nobody gave may be why there is none, with others."""
-    several = list(profiles_of([name for name, *_ in inputs], stated.profiles).values())
-    free = any(_is_dynamic(shape) and name not in one for name, _, shape in inputs for one in several)
+    several = list(profiles_of([one.name for one in inputs], stated.profiles).values())
+    free = any(
+        not is_static(one.shape) and one.name not in profiles for one in inputs for profiles in several
+    )
     assume = {**_batches(inputs), **stated.assume}
-    open_sizes = [[dim for dim in shape[1:] if _is_open(dim, assume)] for _, _, shape in inputs if shape]
+    open_sizes = [[dim for dim in one.shape[1:] if _is_open(dim, assume)] for one in inputs if one.shape]
     sizes = (*_SIZES, *(_LONG if max(map(len, open_sizes), default=0) == 1 else ()))
     tried = []
     for size in sizes if free else sizes[:1]:
         made_up = {
-            name: as_profile((_sizes(shape, stated.shapes.get(name), assume, size),) * 3)
-            for name, _, shape in inputs
-            if shape is not None and _is_dynamic(shape)
+            one.name: as_profile((_sizes(one.shape, stated.shapes.get(one.name), assume, size),) * 3)
+            for one in inputs
+            if one.shape is not None and not is_static(one.shape)
         }
-        first, *more = ({**made_up, **one} for one in several)
+        first, *more = ({**made_up, **profiles} for profiles in several)
         tried.append(trt.compile_engine(model, sm=sm, profiles=first, more=more))
         if tried[-1].status == "compiled":
             return tried[-1]
@@ -98,17 +98,13 @@ def _compiled(model: Path, inputs: Inputs, sm: int, stated: Statements) -> trt.E
     return tried[0]
 
 
-def _batches(inputs: Inputs) -> dict[str, int]:
+def _batches(inputs: Sequence[Tensor]) -> dict[str, int]:
     """The symbols of first dimensions, which are 1 elsewhere, too."""
-    return {shape[0]: 1 for _, _, shape in inputs if shape and isinstance(shape[0], str)}
+    return {one.shape[0]: 1 for one in inputs if one.shape and isinstance(one.shape[0], str)}
 
 
 def _is_open(dim: int | str | None, assumed: Mapping[str, int]) -> bool:
     return not isinstance(dim, int) and dim not in assumed
-
-
-def _is_dynamic(shape: Shape | None) -> bool:
-    return shape is None or not all(isinstance(dim, int) for dim in shape)
 
 
 def _sizes(

@@ -12,7 +12,6 @@ from onnxq.analysis.reports import part_of
 from onnxq.base.errors import UserError
 from onnxq.base.reason import code_of
 from onnxq.calib.collect import Counting
-from onnxq.calib.probes import makers
 from onnxq.calib.stats import Stats, TensorStats
 from onnxq.checks.evidence import Evidence, FloatLayer, Scaled, own_scales, planned_scales
 from onnxq.checks.subject import subject_of
@@ -27,7 +26,7 @@ from onnxq.graph.layers import multiplies
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import QDQ, is_qdq
 from onnxq.graph.types import is_float
-from onnxq.graph.view import Tensor, main_nodes
+from onnxq.graph.view import Tensor
 from onnxq.options.settings import Format
 from onnxq.pipeline.calibration import Calibrating, Given, Prepared, measure, prepare
 from onnxq.pipeline.deploying import Deployed
@@ -66,7 +65,7 @@ def evidence_of(
         UserError: statistics are of another model, or there are no samples.
     """
     path = None if job.model.path is None else Path(job.model.path)
-    own = any(map(is_qdq, main_nodes(job.model)))
+    own = any(map(is_qdq, job.model.nodes))
     report = recorded_report(path) if path is not None and own else None
     sampling, deployed = _sampling(job, options, source, given, report)
     prepared = prepare(job, deployed.deployments, Format(), (), UNCHANGED, usual=deployed.usual)
@@ -126,7 +125,8 @@ def _through_casts(
 ) -> dict[str, TensorStats]:
     """Statistics, those of quantized tensors that only are casts of measured ones included."""
     stats = dict(tensors)
-    casts = {str(n.outputs[0].name): str(n.inputs[0].name) for n in model.graph.nodes if n.op == "Cast"}
+    cast = [node for node in model.nodes if node.op == "Cast"]
+    casts = {node.outputs[0].name: node.inputs[0].name for node in cast if node.inputs[0] is not None}
     for name in (name for one in scaled for name in one.tensors):
         source = name
         while source not in stats and source in casts:
@@ -168,7 +168,7 @@ def _measured(
     job: Job, prepared: Prepared, options: Calibrating, sampling: Sampling, before: Stats, *, own: bool
 ) -> tuple[Stats, UserError | None]:
     """Statistics of what is quantized and of what is added or joined; and why there are none."""
-    computed = makers(prepared.floats.reference.graph)
+    computed = prepared.floats.computed
     planned = [name for name in (() if own else prepared.draft.plan.measured) if name in computed]
     looked_at = [name for name in dict.fromkeys(_looked_at(job.model)) if name in computed]
     unmeasured = [name for name in dict.fromkeys([*planned, *looked_at]) if name not in before.tensors]
@@ -195,7 +195,7 @@ def _measured(
 
 def _looked_at(model: Model) -> Iterator[str]:
     """The float activations that pairs of the model quantize, or that an Add or a Concat reads."""
-    for node in main_nodes(model):
+    for node in model.nodes:
         if node.domain not in ("", "com.microsoft") or node.op not in ("QuantizeLinear", "Add", "Concat"):
             continue
         for source in node.inputs[:1] if node.op == "QuantizeLinear" else node.inputs:
@@ -209,7 +209,7 @@ def _looked_at(model: Model) -> Iterator[str]:
 def _channel_axes(model: Model) -> dict[str, int]:
     """The channel axis of each tensor that a product reads first, itself or dequantized."""
     axes: dict[str, int] = {}
-    for node in main_nodes(model):
+    for node in model.nodes:
         if not multiplies(node):
             continue
         source: Tensor | None = node.inputs[0]

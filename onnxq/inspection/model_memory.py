@@ -59,7 +59,7 @@ def _of(
         model.set_input_shape(name, tuple(dims))
     if shapes:
         model.infer_shapes()
-    names = {dim for _, _, shape in model.inputs for dim in shape or () if isinstance(dim, str)}
+    names = {dim for one in model.inputs for dim in one.shape or () if isinstance(dim, str)}
     for name, size in assume.items():
         if name not in names:
             raise unknown_name("dynamic dimension", name, sorted(names))

@@ -14,7 +14,7 @@ from onnxq.options.grouped import Options
 
 def specs_of(model: Model) -> list[InputSpec]:
     """The inputs of a model that data can be fed to."""
-    return [InputSpec(name, dtype, shape) for name, dtype, shape in model.inputs if dtype is not None]
+    return [InputSpec(one.name, one.dtype, one.shape) for one in model.inputs if one.dtype is not None]
 
 
 def open_data(

@@ -37,7 +37,8 @@ from onnxq.emit import files
 from onnxq.graph.cut import Piece, cut, extract_between, extract_node, operator_name
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
-from onnxq.graph.types import Shape, dtype_of, elem_type_of, shape_of
+from onnxq.graph.types import dtype_of, elem_type_of, shape_of
+from onnxq.graph.view import Tensor
 from onnxq.inspection.opened_data import open_data
 from onnxq.options.call_options import ExtractOptions, RunPiecesOptions, SplitOptions
 from onnxq.options.grouped import Options
@@ -182,8 +183,8 @@ def split(
         onnxq=VERSION,
         model=None,
         sha256=files.sha256(opened.path) if opened.path is not None else None,
-        inputs=tuple(_described(*entry) for entry in opened.inputs),
-        outputs=tuple(_described(*entry) for entry in opened.outputs),
+        inputs=tuple(map(_described, opened.inputs)),
+        outputs=tuple(map(_described, opened.outputs)),
         pieces=tuple(
             PieceWritten(
                 file=None,
@@ -497,12 +498,13 @@ def _infos(infos: Iterable[onnx.ValueInfoProto]) -> tuple[TensorDescribed, ...]:
 
 def _info(info: onnx.ValueInfoProto) -> TensorDescribed:
     kind = info.type.tensor_type
-    shape = shape_of(kind.shape) if kind.HasField("shape") else None
-    return _described(info.name, dtype_of(kind.elem_type), shape)
+    dtype, shape = dtype_of(kind.elem_type), shape_of(kind.shape) if kind.HasField("shape") else None
+    return TensorDescribed(info.name, None if dtype is None else str(dtype), shape)
 
 
-def _described(name: str, dtype: np.dtype | None, shape: Shape | None) -> TensorDescribed:
-    return TensorDescribed(name, None if dtype is None else str(dtype), shape)
+def _described(tensor: Tensor) -> TensorDescribed:
+    dtype = None if tensor.dtype is None else str(tensor.dtype)
+    return TensorDescribed(tensor.name, dtype, tensor.shape)
 
 
 def _relative(path: Path, folder: Path) -> str:

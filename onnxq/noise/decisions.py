@@ -9,7 +9,6 @@ from typing import Literal
 
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.graph.model import Model
-from onnxq.graph.view import main_nodes
 from onnxq.noise.sources import Sources
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.wants import Wants
@@ -80,7 +79,7 @@ class Costs:
         macs = {layer.node: layer.macs for layer in plan.layers}
         read = {(edge.node, edge.input) for pair in plan.pairs for edge in pair.readers}
         costs: dict[str, float | None] = {}
-        for node in main_nodes(model):
+        for node in model.nodes:
             sizes = [
                 _size(t.shape) for i, t in enumerate(node.inputs) if t is not None and (node.name, i) in read
             ]

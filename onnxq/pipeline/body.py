@@ -15,8 +15,7 @@ from onnxq.body.formats import DTYPES, Kind
 from onnxq.documents.body import BodyPart, CastMade, OutputOfBody, StaysFloat32
 from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
-from onnxq.graph.view import Node
-from onnxq.graph.wiring import with_bodies
+from onnxq.graph.view import every_node
 from onnxq.options.settings import NO_HALF, Format
 from onnxq.pipeline.building import Finished
 from onnxq.pipeline.calibration import Prepared
@@ -59,13 +58,13 @@ def _asked(model: Model, globs: Sequence[str]) -> dict[str, Reason]:
     Raises:
         UserError: a glob matches nothing, or a layer that the model itself quantizes.
     """
-    nodes = [Node(model, node) for graph in model.graphs() for node in graph.nodes] if globs else []
+    nodes = [*every_node(model)] if globs else []
     asked: dict[str, Reason] = {}
     for glob in globs:
         flag = f"--keep-fp32 {glob}"
         for node in of_name(nodes, glob):
             refuse_quantized(node, flag)
-            asked |= {one.name: Reason("keep-fp32", flag, "user") for one in with_bodies(node.node)}
+            asked |= {one.name: Reason("keep-fp32", flag, "user") for one in node.with_bodies}
     return asked
 
 
@@ -127,7 +126,7 @@ def body_part(
     int8_db = {entry.output: entry.sqnr_db for entry in int8}
     alone_db = {entry.output: entry.sqnr_db for entry in alone}
     both_db = {entry.output: entry.sqnr_db for entry in together}
-    ops = {node.name: node.op for graph in body.model.graphs() for node in graph.nodes}
+    ops = {node.name: node.op for node in every_node(body.model)}
     return replace(
         part,
         half=len(body.halved),

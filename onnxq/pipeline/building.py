@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 
 import onnx
@@ -10,6 +10,7 @@ import onnx
 from onnxq.base.errors import UserError, fault_of
 from onnxq.base.reason import Reason
 from onnxq.body.convert import HalfBody
+from onnxq.calib.probes import makers
 from onnxq.graph.duplicate import duplicate
 from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
@@ -60,6 +61,11 @@ class FloatModel:
     def runs(self) -> bool:
         """Whether any of it does."""
         return bool(self.reference.graph.output)
+
+    @property
+    def computed(self) -> Set[str]:
+        """The tensors of the main graph that onnxruntime gives, inputs and constants included."""
+        return makers(self.reference.graph).keys()
 
     def edited(self, job: Job, model: Model) -> FloatModel:
         """The same with edits, by which `model` is another one."""

@@ -14,7 +14,6 @@ from onnxq.base.errors import UserError
 from onnxq.base.reason import code_of, reason
 from onnxq.calib import stats_file, trt_cache
 from onnxq.calib.collect import Counting, Request, Watch, collect
-from onnxq.calib.probes import makers
 from onnxq.calib.stats import Stats
 from onnxq.calib.stats_file import StatsFile
 from onnxq.data.samples import Sample, digest
@@ -262,11 +261,11 @@ def activations(plan: QuantPlan, floats: FloatModel) -> tuple[str, ...]:
     Without those that the user keeps in float, and those that onnxruntime does not compute.
     """
     kept = {entry.node for entry in plan.kept_float if code_of(entry.because) in (*VETOES, GOAL)}
-    names = [name for name, dtype, _ in floats.model.inputs if dtype is not None and is_float(dtype)]
-    for node in floats.model.graph.nodes:
+    names = [one.name for one in floats.model.inputs if one.dtype is not None and is_float(one.dtype)]
+    for node in floats.model.nodes:
         if node.name not in kept:
             names += [t.name for t in node.outputs if t.dtype is not None and is_float(t.dtype)]
-    computed = makers(floats.reference.graph)
+    computed = floats.computed
     return tuple(name for name in names if name in computed)
 
 
@@ -412,10 +411,10 @@ def measure(
         UserError: see `collect`.
     """
     floats = prepared.floats
-    if not floats.reference.graph.output:
+    if not floats.runs:
         return Stats({}, np.zeros(0, np.int64))
     (ready,) = job.feeds([first])
-    computed = makers(floats.reference.graph)
+    computed = floats.computed
     request = Request(
         tensors, counting, [name for name in bounded if name in computed], channels or {}, samples=total,
         shapes=floats.model.typical_shapes, first=ready,

@@ -9,7 +9,7 @@ from onnxq.compiled.kernels import CODES, Kernel, kernels_of
 from onnxq.compiled.reading import operators_of
 from onnxq.documents.engine import EnginePart
 from onnxq.graph.pairs import pair_of
-from onnxq.graph.view import Node, main_nodes
+from onnxq.graph.view import Node
 from onnxq.pipeline.building import Built
 
 
@@ -25,7 +25,7 @@ def told_of_sums(built: Built, engine: EnginePart) -> list[str]:
         return []
     model = built.written.model
     kernels = kernels_of(engine.layers, operators_of(model))
-    nodes = {node.name: node for node in main_nodes(model)}
+    nodes = {node.name: node for node in model.nodes}
     pairs = built.draft.plan.pairs
     alone = {(e.node, e.input) for pair in pairs if len(pair.readers) == 1 for e in pair.readers}
     return [

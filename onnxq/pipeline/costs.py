@@ -64,8 +64,8 @@ def costs_of_nodes(costs: Mapping[str, float], job: Job, prepared: Prepared) -> 
     Raises:
         UserError: a node does not exist, or none is quantized.
     """
-    now = {node.name for node in prepared.floats.model.graph.nodes}
-    names = now | {node.name for node in Model.open(job.source).graph.nodes} if set(costs) - now else now
+    now = {node.name for node in prepared.floats.model.nodes}
+    names = now | {node.name for node in Model.open(job.source).nodes} if set(costs) - now else now
     for name in costs:
         if name not in names:
             raise unknown_name("node", name, sorted(names))

@@ -120,7 +120,7 @@ def sensitivity_of(
         times, name = 2 * len(decisions[:scored]), accuracy.plan.format_names
         job.observe(f"score: {times} times, twice a decision: it alone in float, and in {name}", None, None)
     ranking = [_scored(one, accuracy, pursuit) for one in decisions[:scored]]
-    ops = {node.name: node.op for node in accuracy.built.floats.model.graph.nodes}
+    ops = {node.name: node.op for node in accuracy.built.floats.model.nodes}
     part = extended(
         SensitivityPart,
         accuracy.part(),

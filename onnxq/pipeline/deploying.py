@@ -22,7 +22,7 @@ from onnxq.documents.deployment import DeploymentPart, DimensionDeployed, NamedD
 from onnxq.graph.baked import baked_sizes
 from onnxq.graph.layers import layer_of, multiplies, other_macs
 from onnxq.graph.model import Model
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.view import Tensor
 from onnxq.pipeline.job import Job
 from onnxq.run import ort
 from onnxq.run.deployment import Deployment, End, Shape
@@ -283,8 +283,7 @@ def _dimensions(deployment: Deployment) -> tuple[DimensionDeployed, ...]:
 def _worth_at(model: Model, at: str) -> SizesWorth | None:
     """What could be int8 at the typical sizes of a model; None where a size is not known."""
     eligible = few = total = weights = moved = 0
-    for raw in model.graph.nodes:
-        node = Node(model, raw)
+    for node in model.nodes:
         layer = layer_of(node, quantized=True) if multiplies(node) else None
         macs = other_macs(node) if layer is None else layer.macs
         if macs is None:

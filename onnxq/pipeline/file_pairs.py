@@ -13,7 +13,6 @@ from onnxq.base.reason import reason
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import Pair
 from onnxq.graph.unquantized import StatedPair
-from onnxq.graph.wiring import constant_of
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.ranges import Range
 from onnxq.quant.scales import weight_amax
@@ -69,14 +68,12 @@ class TakenPairs:
             plan: the plan of the model without the pairs.
             model: that model.
         """
-        ranges, tensors = self.ranges(plan), model.graph.tensors()
-        outputs = {tensor.name for tensor in model.graph.outputs}
+        ranges, tensors = self.ranges(plan), model.tensors()
+        outputs = {tensor.name for tensor in model.outputs}
         for site in plan.sites:
             if site.kind != "activation" or site.tensor not in ranges or site.tensor in outputs:
                 continue
-            readers = {id(node): node for node in tensors[site.tensor].outputs}.values()
-            edges = sum(one is tensors[site.tensor] for node in readers for one in node.inputs)
-            if edges == len(site.readers):
+            if tensors[site.tensor].times_read == len(site.readers):
                 most = ranges[site.tensor].amax
                 yield site.tensor, (-most, most)
 
@@ -92,12 +89,12 @@ class TakenPairs:
     def weights(self, plan: QuantPlan, model: Model) -> Weights:
         """What quantized constants of a plan cover, where int8 around 0 holds them with the file's scales."""
         stated = {one.tensor: one for one in self.stated if one.constant and one.on_grid}
-        tensors, weights = model.graph.tensors() if stated else {}, Weights()
+        tensors, weights = model.tensors() if stated else {}, Weights()
         for site in plan.sites:
             one = stated.get(site.tensor) if site.kind == "weight" else None
             if one is None or one.axis not in (None, site.axis):
                 continue
-            top = weight_amax(np.asarray(constant_of(tensors[site.tensor]), np.float32), site.axis)
+            top = weight_amax(np.asarray(tensors[site.tensor].constant, np.float32), site.axis)
             weights[site.tensor, site.axis] = np.broadcast_to(one.amax.astype(np.float32), top.shape)
         return weights
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.documents.accuracy import GateMeasured, GoalPart, ScoresPart
-from onnxq.graph.types import Shape
+from onnxq.graph.view import Tensor
 from onnxq.judge.about_mean import NAME, AboutMeanGroups, AboutMeanPart
 from onnxq.judge.acceptance import Levels
 from onnxq.judge.output_parts import OutputParts, owner_of
@@ -46,7 +46,7 @@ class BoundGoal:
     def of(
         goal: Goal,
         outputs: Sequence[str],
-        described: Sequence[tuple[str, np.dtype | None, Shape | None]],
+        described: Sequence[Tensor],
         task: KnownTask | None = None,
     ) -> BoundGoal:
         """That of the outputs that run.
@@ -54,7 +54,7 @@ class BoundGoal:
         Args:
             goal: what is asked for.
             outputs: their names.
-            described: name, type and shape of all outputs.
+            described: all outputs.
             task: what is known of the model's task.
 
         Raises:
@@ -66,7 +66,7 @@ class BoundGoal:
         asked, agreement, task = goal.min_agreement, None, task or NO_TASK
         if asked is not None:
             named, percent = asked if isinstance(asked, tuple) else (None, asked)
-            run = [entry for entry in described if entry[0] in outputs]
+            run = [entry for entry in described if entry.name in outputs]
             agreement, task = float(percent), task.of_agreement(named, run)
         weigh = goal.weigh or {}
         weighed = [weigh.get(name, 1.0) for name in (*outputs, *weigh)]

@@ -15,8 +15,8 @@ def interface(model: Model) -> dict[str, tuple[str, str]]:
     """Each input and output of a model as (kind, type and shape), for a reader."""
     types = {}
     for kind, entries in (("input", model.inputs), ("output", model.outputs)):
-        for name, dtype, shape in entries:
-            types[name] = (kind, _type_text(dtype, shape, model.symbols))
+        for tensor in entries:
+            types[tensor.name] = (kind, _type_text(tensor.dtype, tensor.shape, model.symbols))
     return types
 
 

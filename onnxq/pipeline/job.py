@@ -49,6 +49,7 @@ from onnxq.graph.types import bind
 from onnxq.graph.unquantized import QUANTIZED, centre_codes, unquantized, without_pairs
 from onnxq.graph.upgrade import BLOCKS, upgrade, withdrawn
 from onnxq.graph.validity import check_sizes
+from onnxq.graph.view import every_node
 from onnxq.judge.output_parts import OutputParts
 from onnxq.options.profile import Profile
 from onnxq.options.settings import PAIRS, Feeding, ImageOptions, Inputs, Repairs
@@ -185,10 +186,10 @@ class Job:
                 held = PairIndex.of(model).formats
                 target = target.in_formats([name for name in held if name in target.formats])
             model.set_target(target)
-        before, nodes = interface(model), sum(len(graph.nodes) for graph in model.graphs())
+        before, nodes = interface(model), len([*every_node(model)])
         whole = WholeModel(model) if repairs.prove != "never" else None
         stated, fixed = _stated(model, inputs)
-        check_sizes((name, bind(shape, model.assumed)) for name, _, shape in model.inputs)
+        check_sizes((one.name, bind(one.shape, model.assumed)) for one in model.inputs)
         if whole is not None and stated + list(inputs.shapes or ()):
             whole = WholeModel(model, fixed, stated=True)
         job = Job(
@@ -255,7 +256,7 @@ class Job:
             centre_codes(model)
             return model
 
-        if not any(node.op.startswith(QUANTIZED) for node in self._fresh().graph.nodes):
+        if not any(node.op.startswith(QUANTIZED) for node in self._fresh().nodes):
             return None
         model = self._with_pairs(opened)
         return Model(unquantized(model.to_proto(), model.data_dir), None, model.data_dir)
@@ -272,7 +273,7 @@ class Job:
     def _pairs_asked(self) -> tuple[str, int]:
         """What becomes of the file's pairs: what the user says, or `adopt` where that is exact; `inexact`."""
         asked, keep = self.repairs.pairs, PAIRS[0]
-        quantized = any(node.op.startswith(QUANTIZED) for node in self.model.graph.nodes)
+        quantized = any(node.op.startswith(QUANTIZED) for node in self.model.nodes)
         if asked not in (None, keep) and not quantized:
             self.notes.append(f"the file has no Q/DQ pairs: --pairs {asked} changes nothing")
         if asked == keep or not quantized:
@@ -357,8 +358,7 @@ class Job:
     def _raised(self) -> tuple[Job, list[Change]]:
         """With the opset raised where weights need it to stay in their blocks; says where they cannot."""
         was, target = self.model.opset, self.target
-        nodes = (node for graph in self.model.graphs() for node in graph.nodes)
-        packed = any(node.domain == "com.microsoft" and node.op == "MatMulNBits" for node in nodes)
+        packed = any(node.operator == "com.microsoft.MatMulNBits" for node in every_node(self.model))
         if not packed or all(rule.id != "unfuse_matmul_nbits" for rule in self.rules):
             return self, []
         raised, proof = self, Proof("failed", why=f"{target.title} takes no weights in blocks")
@@ -591,7 +591,7 @@ class Job:
             )
         for entry in plugin_nodes(model, self.target):
             remarks.remark(f"{entry.node} ({entry.op}): {entry.reason}; {entry.advice}")
-        left = frozenset(str(node.name) for graph in model.graphs() for node in graph.nodes)
+        left = frozenset(node.name for node in every_node(model))
         rewrites = self.rewrites
         changes = tuple(change.told(left) for change in rewrites.changes)
         report = extended(
@@ -630,7 +630,7 @@ class Job:
 
     def run(self, model: Model, kind: str = "report") -> Run:
         """What a report of a model that is not saved yet says of the run; `kind`: what document it is of."""
-        nodes = sum(len(graph.nodes) for graph in model.graphs())
+        nodes = len([*every_node(model)])
         path = None if model.path is None else str(model.path)
         return self.finished(
             Run(

@@ -8,7 +8,6 @@ import numpy as np
 
 from onnxq.base.errors import UserError
 from onnxq.graph.model import Model
-from onnxq.graph.wiring import constant_of
 from onnxq.options.config import LayerRule, overrides
 from onnxq.options.parameters import stated
 from onnxq.quant.plan import QuantPlan
@@ -36,7 +35,7 @@ class LayerRules:
         self._model, self._layers = model, layers
         self.notes: list[str] = []
         self.stated: dict[str, WeightsStated] = {}
-        nodes = {node.name: node for node in model.graph.nodes}
+        nodes = {node.name: node for node in model.nodes}
         named = [(node.name, node.op) for node in nodes.values()]
         by_subject = {
             subject: overrides([rule for rule in layers if rule.subject == subject], named)
@@ -93,7 +92,7 @@ class LayerRules:
 
     def weights(self, plan: QuantPlan) -> Weights:
         """What quantized constants cover by the first entry about the weights of a node that reads them."""
-        tensors = self._model.graph.tensors() if self._weights else {}
+        tensors = self._model.tensors() if self._weights else {}
         weights: Weights = {}
         used = set()
         for site in plan.sites:
@@ -101,7 +100,7 @@ class LayerRules:
             if site.kind == "weight" and rules:
                 rule = min(rules, key=self._layers.index)
                 used.add(rule)
-                values = constant_of(tensors[site.tensor])
+                values = tensors[site.tensor].constant
                 assert values is not None
                 values = np.asarray(values, np.float32)
                 amax = weights[site.tensor, site.axis] = amax_of(values, site.axis, rule, site.numbers)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-import numpy as np
 import onnx
 
 from onnxq.checks.lint import lint_pairs
@@ -14,7 +13,7 @@ from onnxq.graph.features import needs, remedy
 from onnxq.graph.model import Model
 from onnxq.graph.named import named
 from onnxq.graph.statements import deciding_numbers, shape_of
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.view import Node, every_node
 from onnxq.options.command_line import without_refused
 from onnxq.run import trt
 from onnxq.targets import COMPILER, NAMES, Target, load_target, with_plugin
@@ -37,37 +36,33 @@ def unsupported(model: Model, target: Target) -> list[NotTaken]:
         export = f"export with opset {target.max_opset}, if the importer stumbles over a newer operator"
         lacks.append(NotTaken("", "", newer, export))
     for kind, entries, what in (
-        ("input", model.graph.inputs, "names into numbers"),
-        ("output", model.graph.outputs, "numbers into names"),
+        ("input", model.inputs, "names into numbers"),
+        ("output", model.outputs, "numbers into names"),
     ):
         for entry in entries:
-            if entry.dtype is not None and np.dtype(entry.dtype).kind in "OUS":
+            if entry.dtype is not None and entry.dtype.kind in "OUS":
                 reason = f"{kind} {entry.name!r} holds strings, which TensorRT does not have"
                 advice = f"leave it out with onnxq extract, and turn {what} on the host"
                 lacks.append(NotTaken("", "", reason, advice))
-    for entry in model.graph.inputs:
-        flag = shape_of(Tensor(model, entry)) if entry.shape is None else ""
+    for entry in model.inputs:
+        flag = shape_of(entry) if entry.shape is None else ""
         if flag:
             reason = f"how many dimensions input {entry.name!r} has is not known"
             lacks.append(NotTaken("", "", reason, f"state it: onnxq sanitize {flag}"))
     takes = named(model)
-    for graph in model.graphs():
-        for raw in graph.nodes:
-            node = Node(model, raw)
-            for reason, advice in _refusals(node, target):
-                lacks.append(NotTaken(node.name, node.op, reason, without_refused(advice, takes)))
+    for node in every_node(model):
+        for reason, advice in _refusals(node, target):
+            lacks.append(NotTaken(node.name, node.op, reason, without_refused(advice, takes)))
     return lacks
 
 
 def deciding_inputs(model: Model) -> list[str]:
     """Of each integer input that decides sizes or places: what an engine wants for it, and what to state."""
-    nodes = (Node(model, raw) for graph in model.graphs() for raw in graph.nodes)
-    inputs = [Tensor(model, entry) for entry in model.graph.inputs]
     return [
         f"the numbers in input {name!r} decide sizes or places ({node}): an engine of TensorRT is built for "
         "a range of them (their values, in the optimization profile); where they are always the same: "
         f"onnxq sanitize {flag}"
-        for name, (node, flag) in deciding_numbers(nodes, inputs).items()
+        for name, (node, flag) in deciding_numbers(every_node(model), model.inputs).items()
     ]
 
 
@@ -78,10 +73,9 @@ def plugin_nodes(model: Model, target: Target) -> list[NotTaken]:
         "load the library for the build, as trtexec does; here the node is left as it is, nothing behind it "
         "is measured, and no engine is compiled with it"
     )
-    nodes = (Node(model, raw) for graph in model.graphs() for raw in graph.nodes)
     return [
         NotTaken(node.name, node.op, told, advice)
-        for node in nodes
+        for node in every_node(model)
         if node.op in target.plugins and _is_plugin(node) and not _refusals(node, target)
     ]
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from onnxq.graph.model import Model
-from onnxq.graph.view import Tensor
 from onnxq.judge.comparable import as_tensor
 from onnxq.task.layout import PixelClasses
 from onnxq.task.makers import is_probability
@@ -25,8 +24,7 @@ _PIECES = 16  # a side: what is detected is mostly larger, and gone when they ar
 
 def likely_places(model: Model) -> tuple[str, ...]:
     """The outputs that may be scores of many places, in rows or maps: those a Sigmoid or a Softmax makes."""
-    outputs = [Tensor(model, one) for one in model.graph.outputs]
-    return tuple(one.name for one in outputs if one.rank in (2, 3, 4) and is_probability(one))
+    return tuple(one.name for one in model.outputs if one.rank in (2, 3, 4) and is_probability(one))
 
 
 class PlacesMeter(SurenessMeter):

@@ -106,7 +106,7 @@ def _is_of_rows(layout: Layout) -> bool:
 
 def _suggested(model: Model) -> Layout | None:
     """The layout of boxes that a model's graph suggests, and does not say: no answer hangs on it here."""
-    outputs = [name for name, _, _ in model.outputs]
+    outputs = [tensor.name for tensor in model.outputs]
     asked = found_task(model, outputs).ask
     try:
         layout = KnownTask.of(StatedTask.of(asked), model, outputs).layout if asked else None

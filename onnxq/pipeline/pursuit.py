@@ -218,13 +218,9 @@ def _check_floats(goal: Goal, outputs: Collection[str], job: Job) -> None:
         UserError: that is so.
     """
     weights = goal.weigh or {}
-    counting = [
-        (name, dtype)
-        for name, dtype, _ in job.model.outputs
-        if name in outputs and weights.get(name, 1.0) > 0
-    ]
-    if counting and all(dtype is not None and dtype.kind in "iub" for _, dtype in counting):
-        named = ", ".join(f"{name!r} is {dtype}" for name, dtype in counting[:5])
+    counting = [one for one in job.model.outputs if one.name in outputs and weights.get(one.name, 1.0) > 0]
+    if counting and all(one.dtype is not None and one.dtype.kind in "iub" for one in counting):
+        named = ", ".join(f"{one.name!r} is {one.dtype}" for one in counting[:5])
         raise UserError(
             f"--min-sqnr: no output that counts is a float ({named}): how near it is has no SQNR",
             hint="give a model whose outputs are floats, the scores in front of an ArgMax",

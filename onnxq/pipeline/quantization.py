@@ -30,6 +30,7 @@ from onnxq.formats import INT8, in_words
 from onnxq.graph.outline import outline
 from onnxq.graph.spans import spans
 from onnxq.graph.spool import LARGE, weight_bytes
+from onnxq.graph.view import every_node
 from onnxq.judge.output_parts import OutputPart
 from onnxq.options.settings import AccuracyRepair, Compilation, Details, Format, Goal
 from onnxq.pipeline.accuracy import Accuracy, Asked
@@ -103,7 +104,7 @@ def obeying(job: Job, file: PlanFile, repair: AccuracyRepair | None, *, sizes: b
         UserError: the plan is of another model, or repair is asked for and stated.
     """
     check_plan(file, job)
-    check_shapes(file, {name: shape for name, _, shape in job.model.inputs})
+    check_shapes(file, {tensor.name: tensor.shape for tensor in job.model.inputs})
     _beside(file, repair or AccuracyRepair("none"))
     return job.with_sizes(file.sizes, file.shares) if file.shares or sizes else job
 
@@ -436,7 +437,7 @@ class Quantization:
         written, target = state.built.written.model, self._job.target
         part = state.compiled.part(state.built)
         beyond = beyond_compiler(written, target) if part.status == "failed" else {}
-        ops = {str(node.name): str(node.op) for graph in written.graphs() for node in graph.nodes}
+        ops = {node.name: node.op for node in every_node(written)}
         return told_beyond(part, beyond, target), refused(part, told, ops, beyond)
 
     def _layer_errors(
@@ -692,7 +693,7 @@ def _task_part(verified: Verified, goal: Goal) -> TaskPart:
 def _accuracy(built: Built, verified: Verified) -> tuple[OutputOfRun, ...]:
     """The report's part on each output, or part of one."""
     model = built.floats.model
-    outputs = [str(tensor.name) for tensor in model.graph.outputs]
+    outputs = [tensor.name for tensor in model.outputs]
     wide = spans(model, outputs)
     parts = {part.name: part for part in built.job.parts_of(outputs).parts}
     found = []

@@ -213,7 +213,7 @@ class _Bench:
         return fitted
 
     def values(self, model: Model, tensor: str) -> Iterator[np.ndarray]:
-        if tensor in {info.name for info in model.graph.inputs}:
+        if tensor in {one.name for one in model.inputs}:
             yield from (np.asarray(feeds[tensor]) for feeds in self._samples.feeds(self._folds[None]))
             return
         part = extract_between(model, (), (tensor,)).model

@@ -9,6 +9,7 @@ import onnx
 
 from onnxq.base.errors import UserError
 from onnxq.graph.deciders import deciding_inputs
+from onnxq.graph.types import is_static
 from onnxq.pipeline.job import Job
 from onnxq.run import ort
 from onnxq.run.blame import runs_on_made_up, sizes_that_run
@@ -34,11 +35,10 @@ def _refuse_others_run(job: Job) -> None:
     shapes, _, _ = job.statements
     compared = any(entry.verdict != "unproven" for entry in job.rewrites.whole)
     feeds: dict[str, np.ndarray] = {}
-    for name, dtype, shape in job.model.inputs:
-        sizes = [dim for dim in shape or () if isinstance(dim, int)]
-        if dtype is None or shape is None or len(sizes) < len(shape):
+    for one in job.model.inputs:
+        if one.dtype is None or not is_static(one.shape):
             return
-        feeds[name] = np.zeros(sizes, dtype)
+        feeds[one.name] = np.zeros(one.shape, one.dtype)
     if not shapes or compared:
         return
     why = _fails(job.model.to_proto(), job.model.data_dir, feeds)

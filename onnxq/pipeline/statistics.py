@@ -12,7 +12,6 @@ from onnxq.base.cores import cores
 from onnxq.base.errors import UserError
 from onnxq.base.executors import Submit
 from onnxq.calib.collect import Request
-from onnxq.calib.probes import makers
 from onnxq.calib.shards import (
     Checkpoints,
     DataArguments,
@@ -157,7 +156,7 @@ def _work(job: Job, options: Calibrating, source: Source, parts: Split, first: S
     shapes = main_of(deployed.deployments).usual
     prepared = prepare(job, deployed.deployments, Format(), (), body_of(job, Format(), None))
     tensors, floats = prepared.draft.plan.measured, prepared.floats
-    computed = makers(floats.reference.graph)
+    computed = floats.computed
     ends = [name for name in bounded(prepared) if name in computed]
     if not job.target.explicit:
         tensors = tuple(dict.fromkeys((*tensors, *activations(prepared.draft.plan, floats))))

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from onnxq.base.errors import UserError
-from onnxq.calib.probes import makers
 from onnxq.calib.shapes import shapes_of
 from onnxq.data.samples import Sample
 from onnxq.graph.layers import layer_of, multiplies, other_macs
@@ -31,8 +30,8 @@ def measure_open_sizes(
         each: the samples that its workloads are typical of, in their order.
     """
     model, reference = floats.model, floats.reference
-    made = makers(reference.graph)
-    layers = [node for raw in model.graph.nodes if multiplies(node := Node(model, raw)) and _is_open(node)]
+    made = floats.computed
+    layers = [node for node in model.nodes if multiplies(node) and _is_open(node)]
     read = [
         tensor for node in layers for tensor in (*node.operands(2), node.outputs[0]) if tensor is not None
     ]

@@ -21,8 +21,9 @@ from onnxq.graph.layers import multiplies
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import QDQ, PairIndex, is_dequantized, own_format
 from onnxq.graph.spool import LARGE, weight_bytes
+from onnxq.graph.types import is_static
 from onnxq.graph.unquantized import unquantized
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.view import Tensor
 from onnxq.pipeline.building import Built
 from onnxq.quant.plan import PlannedLayer, QuantPlan
 from onnxq.run import trt
@@ -111,15 +112,15 @@ def plain_of(model: Model, *, io: bool, profiles: Mapping[str, Profile]) -> Plai
     usual = {name: profile[1] for name, profile in profiles.items()}
     dynamic = {
         size
-        for name, _, shape in model.inputs
-        for dim, size in zip(shape or (), usual.get(name, ()), strict=False)
+        for one in model.inputs
+        for dim, size in zip(one.shape or (), usual.get(one.name, ()), strict=False)
         if not isinstance(dim, int)
     }
     try:
         proto = to_half(model, "fp16", {}, io=io).model.to_proto(handover=True)
     except UserError as error:
         return Plain(None, f"it has no plain float16 form: {error}")
-    nodes = frozenset(node.name for node in model.graph.nodes)
+    nodes = frozenset(node.name for node in model.nodes)
     return Plain(proto, "", nodes, None if dynamic <= {1} else usual, model.data_dir)
 
 
@@ -198,21 +199,21 @@ def against_fp16(
     """
     over = gpus_named(gpu)
     opened = Model.open(model)
-    if not any(node.op_type in QDQ for node in opened.source.graph.node):
+    if not any(node.op in QDQ for node in opened.nodes):
         return Verdict(NO_LAYERS, form)
     formats = PairIndex.of(opened).formats
     if trt.installed() is None:
         return Verdict(trt.compile_engine(model).reason, form, format=in_words(formats))
-    dynamic = {name for name, _, shape in opened.inputs if not all(isinstance(d, int) for d in shape or "?")}
+    dynamic = {one.name for one in opened.inputs if not is_static(one.shape)}
     usual = {name: profile for name, profile in (profiles or {}).items() if name in dynamic}
     float_model = Model(unquantized(opened.source, opened.data_dir), None, opened.data_dir)
     plain = plain_of(float_model, io=False, profiles=usual)
     if plain.proto is None:
         return Verdict(plain.why, form, format=in_words(formats))
-    names = {node.name for node in float_model.graph.nodes}
+    names = {node.name for node in float_model.nodes}
     products = tuple(
         PlannedLayer(node.name, node.op, None, True, True, cast(LayerFormat, own_format(node) or INT8.name))
-        for node in (Node(opened, raw) for raw in opened.graph.nodes)
+        for node in opened.nodes
         if multiplies(node) and node.name in names and all(map(_dequantized, node.operands(2)))
     )
     with interrupts.Folder() as folder:

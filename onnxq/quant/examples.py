@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from onnxq.graph.model import Model
 from onnxq.graph.upgrade import upgrade
-from onnxq.graph.view import main_nodes
 from onnxq.quant.grid import difference
 from onnxq.quant.placement import make_plan
 from onnxq.quant.plan import Edge, QuantPlan
@@ -52,7 +51,7 @@ def check_placement(rule: Rule, example: Example, rules: Sequence[Rule]) -> None
 
 def _check_skips(rule: Rule, example: Skips, model: Model) -> None:
     reasons: list[tuple[str, str]] = []
-    for node in main_nodes(model):
+    for node in model.nodes:
         if node.op not in rule.roots or node.domain:
             continue
         try:

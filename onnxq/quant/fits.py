@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from onnxq.graph.model import Model
-from onnxq.graph.view import main_nodes
 from onnxq.quant.patches import BIASED, Patches
 from onnxq.quant.plan import QuantPlan
 
@@ -30,7 +29,7 @@ class Fit:
 
 def fits_of(patches: Patches, model: Model) -> tuple[Fit, ...]:
     """The fitted biases among the patches of a model, which is the one without them."""
-    nodes = {node.name: node for node in main_nodes(model)}
+    nodes = {node.name: node for node in model.nodes}
     makers = {tensor.name: node.name for node in nodes.values() for tensor in node.outputs}
     fits = []
     for name in patches.biases:

@@ -41,7 +41,7 @@ def set_float_weights(model: Model) -> int:
             if pair.zero is None:  # which is 0 of the codes' type in what dequantizes, and of uint8 here
                 zeros = np.zeros(pair.scales.shape, codes.dtype)
                 inputs[2:] = [model.new_constant(f"{codes.name}_zero_point", zeros)]
-            model.graph.nodes.append(model.new_node(QUANTIZE, inputs, [made[key]], attrs, name=name))
+            model.add_nodes([model.new_node(QUANTIZE, inputs, [made[key]], attrs, name=name)])
         replace_input(node, 0, made[key])
     model.sort()
     return len(made)

@@ -18,7 +18,7 @@ from onnxq.graph.layers import layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.source import copy_model
 from onnxq.graph.types import is_float
-from onnxq.graph.view import Node, main_nodes
+from onnxq.graph.view import Node
 from onnxq.quant.insert import insert
 from onnxq.quant.plan import QuantPlan, Site
 from onnxq.run import ort
@@ -62,7 +62,7 @@ def difference(model: Model, plan: QuantPlan) -> str:
 
 def _set_weights(proto: onnx.ModelProto, model: Model, plan: QuantPlan, rng: np.random.Generator) -> None:
     """Gives quantized weights values on their grids: 1, 1/2 and 1/4 by channel where each has a scale."""
-    nodes = {node.name: node for node in main_nodes(model)}
+    nodes = {node.name: node for node in model.nodes}
     sites = {site.tensor: site for site in plan.sites if site.kind == "weight"}
     shared = Counter(site.tensor for site in plan.sites)
     for tensor in proto.graph.initializer:
@@ -89,12 +89,12 @@ def _axis(site: Site, nodes: dict[str, Node]) -> int | None:
 def _random(model: Model, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """An array for each input."""
     feeds = {}
-    for name, dtype, shape in model.inputs:
-        size = [dim if isinstance(dim, int) else _SIZE for dim in shape or ()]
-        if dtype is not None and is_float(dtype):
-            feeds[name] = rng.uniform(-1, 1, size).astype(dtype)
+    for one in model.inputs:
+        size = [dim if isinstance(dim, int) else _SIZE for dim in one.shape or ()]
+        if one.dtype is not None and is_float(one.dtype):
+            feeds[one.name] = rng.uniform(-1, 1, size).astype(one.dtype)
         else:
-            feeds[name] = rng.integers(0, 2, size).astype(dtype)
+            feeds[one.name] = rng.integers(0, 2, size).astype(one.dtype)
     return feeds
 
 

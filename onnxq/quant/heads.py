@@ -23,7 +23,7 @@ from onnxq.base.reason import Reason, reason
 from onnxq.graph.layers import layer_of, multiplies
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
-from onnxq.graph.view import Node, Tensor, main_nodes
+from onnxq.graph.view import Node, Tensor
 
 _MOVEMENT = {*MOVES, "Concat", "Pad", "Resize", "Cast"} - {"MaxPool"}
 _DECODING = {
@@ -48,7 +48,7 @@ def heads(model: Model) -> tuple[str, ...]:
     """
     names: list[str] = []
     ends: set[str] = set()  # nodes from which every way ends at an output
-    for node in reversed([*main_nodes(model)]):
+    for node in reversed(model.nodes):
         if node.op == "Shape" and not node.domain:  # it passes no value on
             ends.add(node.name)
         if node.domain or not all(_ends(tensor, ends) for tensor in node.outputs):
@@ -65,7 +65,7 @@ def heads(model: Model) -> tuple[str, ...]:
 def eligible_heads(model: Model) -> tuple[str, ...]:
     """The names of the heads that int8 gains something for."""
     names = set(heads(model))
-    layers = [layer_of(node, quantized=True) for node in main_nodes(model) if node.name in names]
+    layers = [layer_of(node, quantized=True) for node in model.nodes if node.name in names]
     return tuple(layer.node.name for layer in layers if layer is not None and layer.ineligible is None)
 
 

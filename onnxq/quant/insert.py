@@ -70,8 +70,8 @@ def _insert_pairs(
     model: Model, plan: QuantPlan, scales: Mapping[int, np.float32], patches: Patches
 ) -> dict[int, str]:
     """Inserts the pairs; returns the name of the constant that holds the scale of each group."""
-    nodes = {node.name: node for node in model.graph.nodes}
-    tensors = model.graph.tensors()
+    nodes = {node.name: node.node for node in model.nodes}
+    tensors = {name: tensor.tensor for name, tensor in model.tensors().items()}
     zeros: dict[str, Any] = {}
     added: list[Any] = []
     shared: dict[int, Any] = {}
@@ -93,7 +93,7 @@ def _insert_pairs(
     for pair in plan.own:
         for edge in pair.readers:
             replace_input(nodes[edge.node], edge.input, tensors[pair.dequantized])
-    model.graph.nodes.extend(added)
+    model.add_nodes(added)
     model.sort()
     return {group: constant.name for group, constant in shared.items()}
 

@@ -16,7 +16,6 @@ from onnxq.base.errors import UserError, unknown_name
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.graph.types import is_float, value_info
-from onnxq.graph.wiring import tensor_shape
 from onnxq.quant.fits import Fit, fits_of
 from onnxq.quant.insert import Inserted, float_reads, insert
 from onnxq.quant.patches import NONE, Patches
@@ -254,9 +253,9 @@ def _types(model: Model, *, widened: bool) -> dict[str, onnx.TypeProto]:
         widened: whether double and bfloat16 are run as float32.
     """
     types = {}
-    for name, tensor in model.graph.tensors().items():
+    for name, tensor in model.tensors().items():
         if tensor.dtype is not None:
-            shape = tensor_shape(tensor)
+            shape = tensor.shape
             dtype = _WIDE if widened and is_float(tensor.dtype) and tensor.dtype != _HALF else tensor.dtype
             vector = shape is not None and len(shape) == 1 and np.issubdtype(dtype, np.integer)
             said = shape if vector or shape is None else (None,) * len(shape)

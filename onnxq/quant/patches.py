@@ -10,7 +10,7 @@ import numpy as np
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.formats import NumberFormat
 from onnxq.graph.model import Model
-from onnxq.graph.view import Node, Tensor, main_nodes
+from onnxq.graph.view import Node, Tensor
 from onnxq.graph.wiring import replace_input
 
 BIASED = {"Conv": 2, "ConvTranspose": 2, "Gemm": 2}
@@ -52,7 +52,7 @@ class Patches:
         Raises:
             UserError: the model has no such constant or node, or values have another type or shape.
         """
-        nodes = {node.name: node for node in main_nodes(model)}
+        nodes = {node.name: node for node in model.nodes}
         read = (t for node in nodes.values() for t in node.inputs if t is not None and t.is_constant)
         constants = {tensor.name: tensor for tensor in read}
         for name in (*self.constants, *self.codes):

@@ -14,7 +14,7 @@ from onnxq.graph.fold import fixed_tensors
 from onnxq.graph.layers import has_inner_products, layer_of, multiplies
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import is_dequantized, own_format
-from onnxq.graph.view import Node, main_nodes
+from onnxq.graph.view import Node
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.resolve import Resolver
 from onnxq.quant.wishes import settle
@@ -57,7 +57,7 @@ def make_plan(
         UserError: a glob of `keep_float`, or an operator, matches no node, or one that the model itself
             quantizes.
     """
-    nodes = [*main_nodes(model)]
+    nodes = model.nodes
     own = {node.name: held for node in nodes if multiplies(node) and (held := own_format(node))}
     model.layer_formats = {**(formats or {}), **{n: held for n, held in own.items() if held in model.formats}}
     wishes: list[Quantize] = []

@@ -25,7 +25,7 @@ from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import NOTHING, PICKED, pair_of
 from onnxq.graph.types import is_float
-from onnxq.graph.view import Node, Tensor, main_nodes
+from onnxq.graph.view import Node, Tensor
 from onnxq.graph.wiring import constant_of, is_constant, new_tensor, replace_input, replace_output
 
 _BIASED = ("Conv", "Gemm")
@@ -58,7 +58,7 @@ def post_scale(model: Model, layers: Collection[str] | None = None) -> PostScale
         model: a quantized model, before it is converted to half precision.
         layers: the names of the layers that are to have it; None for all.
     """
-    nodes = [*main_nodes(model)]
+    nodes = model.nodes
     wanted = {node.name for node in nodes if layers is None or node.name in layers}
     scaled = {node.name: layer for node in nodes if (layer := per_channel(node)) is not None}
     left = {
@@ -170,7 +170,7 @@ def _multiply(model: Model, layer: Layer, ratio: np.ndarray) -> None:
     if bias is not None:
         constant = model.new_constant(f"{name}_bias", bias)
         added.append(model.new_node("Add", [end, constant], [out], name=f"{name}_Add"))
-    model.graph.nodes.extend(added)
+    model.add_nodes(added)
 
 
 def _values(tensor: Tensor) -> np.ndarray:

@@ -38,7 +38,7 @@ class Range:
 
 def bounded(model: Model, tensors: Iterable[str]) -> dict[str, Range]:
     """The ranges of tensors that their operators know, measured or not."""
-    makers = {tensor.name: node for node in model.graph.nodes for tensor in node.outputs}
+    makers = {tensor.name: node for node in model.nodes for tensor in node.outputs}
     ranges = {}
     for name in tensors:
         node = makers.get(name)

@@ -14,7 +14,7 @@ from onnxq.base.reason import Reason, reason
 from onnxq.graph.layers import Layer, multiplies
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
-from onnxq.graph.view import Node, Tensor, main_nodes
+from onnxq.graph.view import Node, Tensor
 from onnxq.quant.post_scale import per_channel, same_operand
 
 _CUTS = ("Split", "Slice", "Gather")
@@ -42,7 +42,7 @@ def better_forms(model: Model, *, half: bool, stays: Collection[str] = ()) -> di
         half: see there.
         stays: see there.
     """
-    layers = map(per_channel, main_nodes(model))
+    layers = map(per_channel, model.nodes)
     return {
         layer.node.name: better_post_scaled(layer, half=half, stays=stays)
         for layer in layers

@@ -17,7 +17,7 @@ from onnxq.graph.layers import WEIGHTED
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import pair_of
 from onnxq.graph.types import elem_type_of, is_float
-from onnxq.graph.view import Node, main_nodes
+from onnxq.graph.view import Node
 from onnxq.graph.wiring import new_tensor, replace_input, replace_output
 
 _FLOAT = np.dtype(np.float32)
@@ -31,7 +31,7 @@ def unify_scale_types(model: Model) -> list[str]:
     Returns:
         The names of the nodes that have float32 scales now.
     """
-    layers = [node for node in main_nodes(model) if node.op in WEIGHTED and not node.domain]
+    layers = [node for node in model.nodes if node.op in WEIGHTED and not node.domain]
     changed: dict[Node, None] = {}
     while narrow := dict.fromkeys(node for layer in layers for node in _narrow(layer)):
         for node in narrow:
@@ -67,4 +67,4 @@ def _widen(model: Model, node: Node) -> None:
     out = new_tensor(model.unique(f"{values.name}_float"), _FLOAT, values.shape)
     replace_output(node.node, 0, out)
     to = {"to": elem_type_of(values.dtype)}
-    model.graph.nodes.append(model.new_node("Cast", [out], [values.tensor], to, name=out.name))
+    model.add_nodes([model.new_node("Cast", [out], [values.tensor], to, name=out.name)])

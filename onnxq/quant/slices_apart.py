@@ -23,7 +23,7 @@ from onnxq.base.reached import reached
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
 from onnxq.graph.pairs import DEQUANTIZE, QDQ, QUANTIZE
-from onnxq.graph.view import Node, Tensor, main_nodes
+from onnxq.graph.view import Node, Tensor
 from onnxq.graph.wiring import replace_input
 
 _MOVED = (*MOVES, "Pad", "Cast", *QDQ)
@@ -43,7 +43,7 @@ def set_slices_apart(model: Model, least: int) -> dict[str, str]:
     if not least:
         return {}
     met: dict[tuple[Tensor, Node], list[tuple[Tensor, Node]]] = {}
-    for node in main_nodes(model):
+    for node in model.nodes:
         if node.op != "Slice" or node.domain or node.inputs[0] is None:
             continue
         source, pair = _source(node.inputs[0]), _pair(node.outputs[0])

@@ -54,7 +54,7 @@ def activation_of(model: Model, tensor: str, axis: int, channels: int, rank: int
         channels: how many channels.
         rank: its rank, where the axis is 1.
     """
-    start = Tensor(model, model.graph.tensors()[tensor])
+    start = model.tensors()[tensor]
     nodes, end = _cone(model, start, axis, channels, rank)
     if end is None:
         return Activation(None)
@@ -68,12 +68,12 @@ def _cone(
     model: Model, start: Tensor, axis: int, channels: int, rank: int | None
 ) -> tuple[list[Node], Tensor | None]:
     """The nodes, each behind those that it reads, and the tensor that they end with."""
-    main = {id(raw) for raw in model.graph.nodes}
+    main = {*model.nodes}
     reached, nodes = [start], list[Node]()
     best: tuple[int, Tensor | None] = 0, None
 
     def fits(node: Node) -> bool:
-        if node in nodes or id(node.node) not in main or node.op not in ELEMENTWISE:
+        if node in nodes or node not in main or node.op not in ELEMENTWISE:
             return False
         if node.domain not in _DOMAINS or len([t for t in node.outputs if t.name]) != 1:
             return False

@@ -23,11 +23,11 @@ def permitted(proposed: FoundEdits, model: Model, plan: QuantPlan, barred: Colle
     """
     if not barred:
         return proposed
-    layers, tensors = {layer.node for layer in plan.layers}, model.graph.tensors()
+    layers, tensors = {layer.node for layer in plan.layers}, model.tensors()
     out = {
         edit.tensor: "a [[layer]] says that it is not to be changed so"
         for edit in proposed.edits
-        if not _around(Tensor(model, tensors[edit.tensor]), layers).isdisjoint(barred)
+        if not _around(tensors[edit.tensor], layers).isdisjoint(barred)
     }
     edits = tuple(edit for edit in proposed.edits if edit.tensor not in out)
     return replace(proposed, edits=edits, skipped={**proposed.skipped, **out})

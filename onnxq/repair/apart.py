@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from onnxq.base.reached import reached
 from onnxq.graph.model import Model
-from onnxq.graph.view import Tensor, main_nodes
+from onnxq.graph.view import Tensor
 from onnxq.judge.output_parts import owner_of
 from onnxq.judge.policies import STEP
 from onnxq.quant.draft.draft import Draft
@@ -20,12 +20,11 @@ def heads(model: Model, changes: Mapping[str, float]) -> dict[str, str]:
         model: the float model.
         changes: by how much each output, or part of one, is nearer than before, dB.
     """
-    outputs = [Tensor(model, out) for out in model.graph.outputs]
-    names, lost = [out.name for out in outputs], dict[str, float]()
+    names, lost = [out.name for out in model.outputs], dict[str, float]()
     for part, change in sorted(changes.items(), key=lambda item: -item[1]):  # the worst part says how much
         if change < -STEP.may_lose_db and (output := owner_of(part, names)) is not None:
             lost[output] = change
-    behind = {out.name: {tensor.name for tensor in reached([out], _read)} for out in outputs}
+    behind = {out.name: {tensor.name for tensor in reached([out], _read)} for out in model.outputs}
     others = set().union(*(behind[name] for name in names if name not in lost))
     kept: dict[str, str] = {}
     for name in sorted(lost, key=lost.__getitem__, reverse=True):  # the worst output says why
@@ -57,7 +56,7 @@ def apart(draft: Draft, before: Draft, model: Model, kept: Mapping[str, str]) ->
     if skipped:
         draft = replace(draft, edits=before.edits, ranges=before.ranges).extended(left)
     barred = dict(draft.barred)
-    outputs = {node.name: node.outputs[0].name for node in main_nodes(model)}
+    outputs = {node.name: node.outputs[0].name for node in model.nodes}
     fitted = [
         layer.node for layer in draft.plan.layers if layer.quantized and fits & draft.steps_of(layer.node)
     ]

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from onnxq.graph.model import Model
-from onnxq.graph.wiring import constant_of
 from onnxq.quant.draft.draft import Draft
 from onnxq.quant.patches import NONE, Patches
 from onnxq.quant.scales import weight_amax
@@ -46,13 +45,13 @@ def find(model: Model, draft: Draft) -> Degenerate:
         model: with the draft's edits.
         draft: the plan; ranges of weights that its patches state are raised as well.
     """
-    tensors = model.graph.tensors()
+    tensors = model.tensors()
     floors: dict[tuple[str, int | None], np.ndarray] = {}
     told: dict[str, str] = {}
     for site in draft.plan.sites:
         if site.kind != "weight" or site.axis is None or site.tensor not in tensors:
             continue
-        values = constant_of(tensors[site.tensor])
+        values = tensors[site.tensor].constant
         if values is None:
             continue
         stated = draft.patches.amax.get((site.tensor, site.axis))

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from onnxq.graph.model import Model
 from onnxq.graph.moves import REARRANGES
 from onnxq.graph.types import is_float
-from onnxq.graph.view import Node, Tensor, main_nodes
+from onnxq.graph.view import Node, Tensor
 from onnxq.quant.plan import QuantPlan
 from onnxq.repair.activation import ELEMENTWISE
 
@@ -37,7 +37,7 @@ def engine_bytes(model: Model, plan: QuantPlan) -> int:
     products, kernels = set[int](), dict[str, int]()
     layers = set(plan.planned)
     reads, writes = set[tuple[Tensor, str, int]](), set[tuple[Tensor, str]]()
-    for place, node in enumerate(main_nodes(model)):
+    for place, node in enumerate(model.nodes):
         if node.op == "Concat":  # what follows an int8 product runs at its end, but for what writes a part
             made = ((source, source.producer) for source, _ in _read(node, codes))
             parts = [one for one, maker in made if maker and kernels.get(maker.name) in products]
@@ -57,8 +57,8 @@ def engine_bytes(model: Model, plan: QuantPlan) -> int:
             writes.add((source, kind))
             if source.producer is None:  # an input, of which a kernel of its own makes that
                 writes.add((source, _WHOLE))
-    for raw in model.graph.outputs:
-        writes.update((source, _WHOLE) for source, _ in _sources(Tensor(model, raw), _WHOLE, codes))
+    for output in model.outputs:
+        writes.update((source, _WHOLE) for source, _ in _sources(output, _WHOLE, codes))
     every = [(source, kind) for source, kind, _ in reads] + [*writes]
     return sum(_BYTES.get(kind, 1) * (elements(source) or 0) for source, kind in every)
 

@@ -17,8 +17,6 @@ import onnx
 from onnxq.base.errors import Fault
 from onnxq.body.formats import narrowed
 from onnxq.graph.model import Model
-from onnxq.graph.view import Tensor
-from onnxq.graph.wiring import constant_of, tensor_shape
 from onnxq.quant.draft.affine import ChannelMap
 from onnxq.quant.draft.draft import Draft
 from onnxq.quant.insert import insert
@@ -162,10 +160,10 @@ class Fitter:
         if self._floats is None:
             layers, _ = fit_layers(self._model, self._plan)
             tensors = {layer.output: layer.axis for layer in layers.values()}
-            by_name = self._model.graph.tensors()
+            by_name = self._model.tensors()
             ranks = {}
             for name, axis in self._wanted.items():
-                shape = tensor_shape(by_name[name]) if name in by_name else None
+                shape = by_name[name].shape if name in by_name else None
                 if shape is not None and -len(shape) <= axis < len(shape):
                     ranks[name] = (axis, len(shape))
             count = sum(1 for _ in self._samples())
@@ -213,7 +211,7 @@ class _Fit:
         self._constants = dict(draft.patches.constants)
         self._moved = self._shifted = self._most_rows = 0
         self._rows_each = math.inf
-        self._tensors = model.graph.tensors()
+        self._tensors = model.tensors()
         layers, skipped = fit_layers(model, draft.plan)
         self._steps = {name: draft.steps_of(name) for name in (*layers, *skipped)}
         self._skipped = {name: why for name, why in skipped.items() if self._steps[name]}
@@ -297,9 +295,9 @@ class _Fit:
     def _set_bias(self, stream: Stream, layer: FitLayer, work: _Work) -> None:
         old = work.bias
         exact, quantized, samples = work.both()
-        shape = tensor_shape(self._tensors[layer.output])
-        rank = len(layer.shape) if layer.op == "Conv" else None if shape is None else len(shape)
-        if gives_logits(Tensor(self._model, self._tensors[layer.output]), layer.axis, layer.outputs):
+        output = self._tensors[layer.output]
+        rank = len(layer.shape) if layer.op == "Conv" else output.rank
+        if gives_logits(output, layer.axis, layer.outputs):
             shift, missed = logit_shifts(exact, quantized, samples)
         else:
             activation = activation_of(self._model, layer.output, layer.axis, layer.outputs, rank)
@@ -337,13 +335,13 @@ class _Fit:
             return _as(values, old).reshape(old.shape)
         bias = _as(values, old.astype(self._tensors[layer.weight].dtype))
         if layer.bias:
-            bias = bias.reshape([int(dim) for dim in self._tensors[layer.bias].shape])
+            bias = bias.reshape(self.constant(layer.bias).shape)
         return bias
 
     def constant(self, name: str) -> np.ndarray:
         """A constant of the edited model, with the patches so far."""
         values = self._constants.get(name)
-        values = constant_of(self._tensors[name]) if values is None else values
+        values = self._tensors[name].constant if values is None else values
         assert values is not None
         return values
 
@@ -351,11 +349,11 @@ class _Fit:
 def _last(model: Model, names: Collection[str]) -> set[str]:
     """The nodes from which a way leads to an output, or into the body of a node, past all of these."""
     found: set[str] = set()
-    main = {id(node) for node in model.graph.nodes}
-    for node in reversed(list(model.graph.nodes)):
-        users = [user for tensor in node.outputs for user in tensor.outputs]
-        ends = any(id(tensor) in model.graph_outputs for tensor in node.outputs)
-        past = (id(user) not in main or (user.name in found and user.name not in names) for user in users)
+    main = {*model.nodes}
+    for node in reversed(model.nodes):
+        users = [user for tensor in node.outputs for user in tensor.users]
+        ends = any(tensor.is_output for tensor in node.outputs)
+        past = (user not in main or (user.name in found and user.name not in names) for user in users)
         if ends or any(past):
             found.add(node.name)
     return found

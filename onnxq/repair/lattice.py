@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx
 
-from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.errors import UserError
 from onnxq.base.plain import DocumentPart
 from onnxq.formats import INT8
 from onnxq.graph.layers import layer_of
@@ -101,11 +101,9 @@ class Lattice(DocumentPart):
         fit.insert()
 
     def _fit(self, model: Model) -> _Readers:
-        tensors = model.graph.tensors()
-        if self.tensor not in tensors:
-            raise unknown_name("tensor", self.tensor, list(tensors))
+        tensor = model.tensor(self.tensor)
         try:
-            return _Readers(Tensor(model, tensors[self.tensor]), self)
+            return _Readers(tensor, self)
         except NoFit as error:
             raise self._error(error) from error
 
@@ -135,7 +133,7 @@ def find(model: Model, draft: Draft, values: Callable[[str], Iterable[np.ndarray
         else:
             edits.append(edit)
     if not edits and not skipped:
-        floats = [info.name for info in model.graph.inputs if is_float(info.dtype)]
+        floats = [one.name for one in model.inputs if is_float(one.dtype)]
         skipped.update(dict.fromkeys(floats, "no quantized layer reads it"))
     return FoundEdits(tuple(edits), skipped)
 
@@ -147,11 +145,11 @@ def near_inputs(model: Model, draft: Draft) -> list[tuple[Site, Tensor]]:
         model: with the draft's edits.
         draft: its plan and ranges.
     """
-    tensors = model.graph.tensors()
+    tensors = model.tensors()
     near = []
     for site in draft.plan.sites:
         if site.kind == "activation" and site.tensor in tensors and site.tensor in draft.amax:
-            tensor = Tensor(model, tensors[site.tensor])
+            tensor = tensors[site.tensor]
             if _is_near(tensor):
                 near.append((site, tensor))
     return near
@@ -273,7 +271,6 @@ class _Readers:
         model, tensor, edit = self.writer.model, self._tensor, self._edit
         assert tensor.rank is not None
         assert tensor.dtype is not None
-        home = next(g for g in model.graphs() if any(one is self._nodes[0].node for one in g.nodes))
         last, shape, added = tensor.tensor, tensor.shape, []
         amounts = np.array(self._padded[0][1], np.int64) if self._padded else None
 
@@ -308,7 +305,7 @@ class _Readers:
             for index, read in enumerate(node.inputs):
                 if read == tensor:
                     replace_input(node.node, index, last)
-        home.nodes.extend(added)
+        model.add_nodes(added, self._nodes[0].node)
         model.sort()
 
     def _read(self, node: Node, tensor: Tensor, axis: int, change: ChannelMap) -> None:

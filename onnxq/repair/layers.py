@@ -118,8 +118,7 @@ def fit_layers(model: Model, plan: QuantPlan) -> tuple[dict[str, FitLayer], dict
         count[site.tensor] += len(site.readers)
     fits: dict[str, FitLayer] = {}
     skipped: dict[str, str] = {}
-    for raw in model.graph.nodes:
-        node = Node(model, raw)
+    for node in model.nodes:
         if node.op not in WEIGHTED or node.domain:
             continue
         layer = layer_of(node)
@@ -135,7 +134,7 @@ def fit_layers(model: Model, plan: QuantPlan) -> tuple[dict[str, FitLayer], dict
             why = "its weights have scales along another axis than its outputs"
         if node.name in plan.readers:
             skipped[node.name] = why
-    main = {raw.name for raw in model.graph.nodes}
+    main = {node.name for node in model.nodes}
     for name in plan.planned:
         if name not in main:
             skipped[name] = "it is inside of another node"
@@ -224,7 +223,7 @@ def _addition(node: Node) -> Node | None:
     if product.is_output or len(product.users) != 1:
         return None
     user = product.users[0]
-    if user.op != "Add" or user.domain or not any(user.node is raw for raw in node.model.graph.nodes):
+    if user.op != "Add" or user.domain or user.is_inner:
         return None
     others = [t for t in user.inputs if t is not None and t != product]
     return user if len(others) == 1 and others[0].is_constant else None

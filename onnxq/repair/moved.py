@@ -37,8 +37,7 @@ def moved(stats: Stats, maps: Mapping[str, ChannelMap], model: Model | None = No
         if (change.was or name) in stats.tensors and not change.wide
     }
     tensors = {**stats.tensors, **added}
-    for raw in model.graph.nodes if model is not None else ():
-        node = Node(model, raw)  # type: ignore[arg-type]
+    for node in model.nodes if model is not None else ():
         out, source = node.outputs[0] if node.outputs else None, node.inputs[0] if node.inputs else None
         if out is None or source is None or out.name in tensors or source.name not in tensors or node.domain:
             continue

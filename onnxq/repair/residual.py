@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 from onnxq.base.reason import reason
 from onnxq.graph.model import Model
-from onnxq.graph.view import Tensor
 from onnxq.quant.draft.draft import Draft
 from onnxq.quant.plan import Edge, QuantPlan
 from onnxq.repair.engine_bytes import elements, engine_bytes
@@ -46,16 +45,16 @@ def find(model: Model, plan: QuantPlan) -> ResidualSums:
         model: the float model.
         plan: its plan.
     """
-    nodes = {node.name: node for node in model.graph.nodes}
+    nodes = {node.name: node for node in model.nodes}
     layers = set(plan.planned)
     edges: dict[str, tuple[Edge, ...]] = {}
     extra: dict[str, float] = {}
     skipped: dict[str, str] = {}
-    moved, tensors = engine_bytes(model, QuantPlan()), model.graph.tensors()
+    moved, tensors = engine_bytes(model, QuantPlan()), model.tensors()
     for site in plan.sites:
         if site.kind != "activation" or not any(edge.node in layers for edge in site.readers):
             continue
-        size = elements(Tensor(model, tensors[site.tensor])) if site.tensor in tensors else None
+        size = elements(tensors[site.tensor]) if site.tensor in tensors else None
         for edge in site.readers:
             node = nodes.get(edge.node)
             if node is None or node.op not in SUMS or node.domain:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.errors import UserError
 from onnxq.base.plain import DocumentPart
 from onnxq.graph.channels import along
 from onnxq.graph.layers import layer_of
@@ -97,12 +97,9 @@ class Scale(DocumentPart):
             raise self._error(error) from error
 
     def _flow(self, model: Model) -> Flow:
-        tensors = model.graph.tensors()
-        if self.tensor not in tensors:
-            raise unknown_name("tensor", self.tensor, list(tensors))
-        flow = Flow(model, linear=self.kind == "smooth")
+        tensor, flow = model.tensor(self.tensor), Flow(model, linear=self.kind == "smooth")
         try:
-            flow.scale(*spread(Tensor(model, tensors[self.tensor]), self.axis, np.array(self.factors)))
+            flow.scale(*spread(tensor, self.axis, np.array(self.factors)))
         except NoFit as error:
             raise self._error(error) from error
         return flow
@@ -170,11 +167,11 @@ def read_by_layers(
     model: Model, plan: QuantPlan, channels: Channels
 ) -> Iterator[tuple[Tensor, np.ndarray, int]]:
     """The quantized tensors that layers read, the magnitudes of their channels, and the channel axis."""
-    tensors = model.graph.tensors()
+    tensors = model.tensors()
     for site in plan.sites:
         if site.kind != "activation" or site.tensor not in tensors or site.tensor not in channels:
             continue
-        tensor = Tensor(model, tensors[site.tensor])
+        tensor = tensors[site.tensor]
         axis = channel_axis(tensor)
         if axis is not None and readers(tensor):
             yield tensor, np.asarray(channels[site.tensor], np.float64), axis
@@ -196,12 +193,12 @@ def ratios(flow: Flow, draft: Draft, channels: Channels) -> dict[str, float]:
     What did not saturate does not do so afterwards, and a channel that did does as before.
     """
     model, by_name = flow.writer.model, {}
-    tensors = model.graph.tensors()
+    tensors = model.tensors()
     for name in draft.plan.measured:
         factor = flow.factors.get(name)
         if factor is None or name not in draft.amax:
             continue
-        told = _told(Tensor(model, tensors[name]), flow, channels)
+        told = _told(tensors[name], flow, channels)
         if told is None or draft.amax[name] <= 0:
             by_name[name] = float(np.max(factor))
         else:

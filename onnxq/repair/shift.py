@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.errors import UserError
 from onnxq.base.plain import DocumentPart
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
@@ -83,11 +83,9 @@ class Shift(DocumentPart):
             raise self._error(error) from error
 
     def _fit(self, model: Model) -> tuple[Writer, dict[str, ChannelMap]]:
-        tensors = model.graph.tensors()
-        if self.tensor not in tensors:
-            raise unknown_name("tensor", self.tensor, list(tensors))
+        tensor = model.tensor(self.tensor)
         try:
-            cone = _Cone(Tensor(model, tensors[self.tensor]))
+            cone = _Cone(tensor)
             shifted = _shifted(cone, self.by, ())
             if {node.outputs[0].name for node in cone.activations} != set(self.tensors):
                 raise NoFit("others share its scale")
@@ -107,14 +105,14 @@ def find(model: Model, draft: Draft) -> FoundEdits:
         draft: the plan, and the ranges after the edits.
     """
     plan = draft.plan
-    tensors = model.graph.tensors()
+    tensors = model.tensors()
     edits: list[Shift] = []
     skipped: dict[str, str] = {}
     done: set[str] = set()
     for name in plan.measured:
         if name in done or name not in tensors:
             continue
-        tensor = Tensor(model, tensors[name])
+        tensor = tensors[name]
         if tensor.producer is None or _upper(tensor.producer) is None:
             continue
         try:

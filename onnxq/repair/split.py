@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.errors import UserError
 from onnxq.base.plain import DocumentPart
 from onnxq.graph.layers import layer_of
 from onnxq.graph.model import Model
@@ -83,11 +83,9 @@ class HalfSteps(DocumentPart):
         fit.insert(self.step, self.readers)
 
     def _fit(self, model: Model) -> _Twice:
-        tensors = model.graph.tensors()
-        if self.tensor not in tensors:
-            raise unknown_name("tensor", self.tensor, list(tensors))
+        tensor = model.tensor(self.tensor)
         try:
-            return _Twice(Tensor(model, tensors[self.tensor]), self.readers)
+            return _Twice(tensor, self.readers)
         except NoFit as error:
             raise self._error(error) from error
 
@@ -107,12 +105,12 @@ def find(model: Model, draft: Draft) -> FoundEdits:
     edits: list[HalfSteps] = []
     skipped: dict[str, str] = {}
     macs: dict[str, int] = {}
-    tensors = model.graph.tensors()
+    tensors = model.tensors()
     scales = draft.scales
     for site in draft.plan.sites:
         if site.kind != "activation" or site.tensor not in tensors:
             continue
-        tensor = Tensor(model, tensors[site.tensor])
+        tensor = tensors[site.tensor]
         names = tuple(dict.fromkeys(edge.node for edge in site.readers))
         try:
             _check_plan(draft.plan, site, tensor)
@@ -186,13 +184,12 @@ class _Twice:
                         replace_input(user.node, index, once)
         replace_output(maker.node, place, once)
         raw.shape = tensor_shape(new_tensor("", dtype, _doubled(shape, self._axis)))
-        home = next(g for g in model.graphs() if any(one is maker.node for one in g.nodes))
         axis, by = self._axis, np.array([-step / 4, step / 4], dtype)
         sizes = [size if isinstance(size, int) else -1 for size in (shape or ())[axis + 1 :]]
         made: dict[str, Callable[[Shape], Shape]] = {once.name: lambda typical: typical}
 
         def new(op: str, inputs: list[Any], out: Any, what: str, **attrs: int) -> Any:
-            home.nodes.append(model.new_node(op, inputs, [out], attrs, name=f"{name}_{what}"))
+            model.add_nodes([model.new_node(op, inputs, [out], attrs, name=f"{name}_{what}")], maker.node)
             return out
 
         def between(what: str, halves: int) -> Any:

@@ -26,7 +26,7 @@ def channel_axes(model: Model, plan: QuantPlan) -> dict[str, int]:
         model: the float model before any edit.
         plan: its plan.
     """
-    tensors = {tensor.name: Tensor(model, tensor) for tensor in model.graph.tensors().values()}
+    tensors = model.tensors()
     wanted = dict.fromkeys(
         (*plan.measured, *(site.tensor for site in plan.sites if site.kind == "activation"))
     )

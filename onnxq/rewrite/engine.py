@@ -16,7 +16,7 @@ from onnxq.graph.edit import Editor, Replacement, infer_outputs
 from onnxq.graph.interface import InterfaceChange, change_interface, conversion, identity
 from onnxq.graph.model import Model
 from onnxq.graph.value import remake, validate
-from onnxq.graph.view import Node, Value
+from onnxq.graph.view import Node, Value, every_node
 from onnxq.options.settings import Prove
 from onnxq.rewrite.change_sketch import CHANGES, sketch, sketched_above
 from onnxq.rewrite.changes import ACCEPTED, Assumption, Change, NearMiss
@@ -144,7 +144,7 @@ def rewrite(
                     raise
                 run.report.whole.append(WholeProof(stage, "unproven", why=f"with what is accepted {error}"))
             compared = len(run.report.changes)
-    left = {str(node.name) for graph in model.graphs() for node in graph.nodes}
+    left = {node.name for node in every_node(model)}
     run.report.near_misses = [
         NearMiss(*key, why, run.asked.get(key, {})) for key, why in run.misses.items() if key[1] in left
     ]
@@ -185,7 +185,7 @@ class _Run:
         for rule in rules:
             for root in rule.roots:
                 index[root].append(rule)
-        count = sum(len(graph.nodes) for graph in self.model.graphs())
+        count = len([*every_node(self.model)])
         budget = _BUDGET_FACTOR * count + _BUDGET_BASE
         started = len(self.report.changes)
         while self._sweep(stage, index, budget + started):
@@ -335,7 +335,7 @@ class _Run:
     ) -> list[Any] | None:
         """Gives an input or output another type or shape, where that is allowed and loses nothing."""
         tensor = answer.tensor
-        is_output = any(tensor.tensor is entry for entry in self.model.graph.outputs)
+        is_output = tensor in self.model.outputs
         kind, key = "output" if is_output else "input", (rule.id, view.name)
         if (not is_output and not tensor.is_input) or tensor.dtype is None:
             self._refuse(rule, stage, view, f"{tensor.name!r} is no input or output of the model")
@@ -356,7 +356,7 @@ class _Run:
                 )
             else:
                 small = identity(self.model, tensor.dtype, tensor.shape)
-                root = Node(small, small.graph.nodes[0])
+                root = small.nodes[0]
                 both = answer.restore(answer.convert(root.operands(1)[0] or root.outputs[0]))
                 proof, _ = self.prover.prove(small, root, {0: both}, Claim())
         except Exception as error:

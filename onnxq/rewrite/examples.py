@@ -52,7 +52,7 @@ def check_rewrite(rule: Rule, example: Example, rules: Sequence[Rule]) -> None:
     unproved = [change for change in fired if not change.proof.holds]
     if unproved:
         raise ExampleError(f"its change is not proved: {unproved[0].proof.why}")
-    left = {node.op for graph in model.graphs() for node in graph.nodes}
+    left = {node.op for node in every_node(model)}
     if example.gone in left:
         raise ExampleError(f"{example.gone} is still there")
     if example.becomes:
@@ -75,10 +75,10 @@ def _check_stated(example: Example, model: Model) -> None:
     """
     if isinstance(example, Skips):
         return
-    operators = {str(node.op) for graph in model.graphs() for node in graph.nodes}
+    operators = {node.op for node in every_node(model)}
     if example.gone is not None and example.gone not in operators | operator_names():
         raise unknown_name("operator", example.gone, operators | operator_names())
-    dims = {dim for _, _, shape in model.inputs for dim in shape or () if isinstance(dim, str)}
+    dims = {dim for one in model.inputs for dim in one.shape or () if isinstance(dim, str)}
     for name in example.assume:
         if name not in dims:
             raise unknown_name("dimension of an input", name, dims)

@@ -123,7 +123,7 @@ class WholeModel:
         # what onnxruntime takes functions of other opsets for is not what they are
         found = inlining(model.source)
         self._source = found.model if found.converted else model.source
-        self._inputs = [(n, d, s) for n, d, s in model.inputs]
+        self._inputs = [(one.name, one.dtype, one.shape) for one in model.inputs]
         self._data_dir = model.data_dir
         self._runs: list[tuple[dict[str, np.ndarray], list[Any]]] = []  # what it was fed, and gave
         self._feeds: dict[str, np.ndarray] = {}  # what it was fed last
@@ -164,7 +164,7 @@ class WholeModel:
             if self._stated and not ort.loads(model.to_proto(), self._data_dir):  # a branch that never runs
                 return WholeProof(stage, "unproven", why=f"with what is stated it does not load: {error}")
             raise Differs(f"the model does not run any more: {error}") from error
-        places = {tensor.name: place for place, tensor in enumerate(model.graph.outputs)}
+        places = {tensor.name: place for place, tensor in enumerate(model.outputs)}
         expected = [list(values) for _, values in self._runs]
         for change in model.interface_changes:
             for values in expected if change.kind == "output" else ():

@@ -16,7 +16,7 @@ from onnxq.graph.cut import extract_between
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
 from onnxq.graph.spans import spans
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.view import Node
 from onnxq.judge.comparable import is_comparable
 from onnxq.judge.output_parts import OutputPart, OutputParts
 from onnxq.judge.sqnr import power_db
@@ -244,7 +244,7 @@ def _run(
 
 def _sources(model: Model, output: str) -> list[str]:
     """The tensors whose values an output is, one after another; none where no Concat puts them together."""
-    todo = [Tensor(model, one) for one in model.graph.outputs if one.name == output]
+    todo = [one for one in model.outputs if one.name == output]
     found: dict[str, None] = {}
     joined = False
     for _ in range(_FAR):

@@ -12,7 +12,7 @@ from onnxq.graph.types import Dim, Shape
 from onnxq.graph.view import Node, Tensor
 from onnxq.task.find_heads import are_raw, heads_found
 from onnxq.task.find_vectors import likely_row, vectors_found
-from onnxq.task.fits import cells_of, grids_of, image_of, images_of, size_of
+from onnxq.task.fits import cells_of, grids_of, image_of, images_of, may_be_tokens, size_of
 from onnxq.task.found import TaskFound, joined, said, shown
 from onnxq.task.layout import Classes
 from onnxq.task.likely_boxes import WHY, asked, likely_boxes
@@ -42,7 +42,7 @@ def found_task(model: Model, outputs: Sequence[str]) -> TaskFound:
         model: the float model.
         outputs: the names of those that run; of others nothing is asked.
     """
-    tensors = [Tensor(model, one) for one in model.graph.outputs if one.name in outputs]
+    tensors = [one for one in model.outputs if one.name in outputs]
     floats = [
         one
         for one in tensors
@@ -76,7 +76,7 @@ def likely_scores(model: Model) -> Classes | None:
 
     Landmarks and features come of such a product, too: it is good for what no answer hangs on.
     """
-    tensors = [Tensor(model, one) for one in model.graph.outputs]
+    tensors = model.outputs
     if len(tensors) != 1 or tensors[0].shape is None or len(tensors[0].shape) != 2:
         return None
     classes = tensors[0].shape[1]
@@ -117,7 +117,7 @@ def _classes(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
 def _rows_chosen(model: Model, output: Tensor) -> Node | None:
     """The node that chooses by values how many rows an output has; None where their number is known."""
     first = (output.shape or (0,))[0]
-    if isinstance(first, int) or (first and first in {shape[0] for _, _, shape in model.inputs if shape}):
+    if isinstance(first, int) or (first and first in {one.shape[0] for one in model.inputs if one.shape}):
         return None
     waiting, seen = [output], {output.name}
     while waiting:
@@ -137,11 +137,7 @@ def _rows_chosen(model: Model, output: Tensor) -> Node | None:
 
 def _words(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
     """Scores of words: the last layer's, of as many positions as there are tokens."""
-    ids = [
-        shape
-        for _, dtype, shape in model.inputs
-        if dtype is not None and dtype.kind in "iu" and shape is not None and len(shape) == 2
-    ]
+    ids = [one.shape for one in model.inputs if one.shape is not None and may_be_tokens(one)]
     if not ids:
         return None
     ends = [one for one in floats if one.shape is not None and one.shape == ids[0]]
@@ -193,7 +189,7 @@ def _is_in_front_of_batch(model: Model, scores: Tensor) -> bool:
     """Whether the batch of a picture is the second axis, behind that of several positions."""
     image, shape = image_of(model.inputs), scores.shape or ()
     batches = [
-        given[0] for name, _, given in model.inputs if image is not None and name == image.input and given
+        one.shape[0] for one in model.inputs if image is not None and one.name == image.input and one.shape
     ]
     return (
         len(shape) == 3
@@ -251,7 +247,7 @@ def _pixels(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
             return TaskFound(f"segment:scores={said(scores)},axis={axis}", f"a pixel has {size} classes")
     name, ask = said(scores), ""
     for image in images_of(model.inputs):
-        fed = next(given for one, _, given in model.inputs if one == image.input)
+        fed = next(one.shape for one in model.inputs if one.name == image.input)
         axis = 1 if image.height == 2 else 3
         times = _times(fed, shape, axis)
         if times > 1 and fed is not None and fed[axis] == shape[axis]:
@@ -278,7 +274,7 @@ def _times(fed: Shape | None, shape: Shape, axis: int) -> int:
 def _likely_of_maps(model: Model, floats: Sequence[Tensor]) -> str:
     """What the first of several outputs that has the sides of a picture is likely to be."""
     for image in images_of(model.inputs)[:1]:
-        fed = next(given for one, _, given in model.inputs if one == image.input)
+        fed = next(one.shape for one in model.inputs if one.name == image.input)
         sides = None if fed is None else fed[image.height : image.height + 2]
         for one in floats:
             shape = one.shape or ()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from onnxq.graph.model import Model
 from onnxq.graph.statements import inputs_behind
 from onnxq.graph.view import Node, Tensor
-from onnxq.task.fits import image_of
+from onnxq.task.fits import image_of, may_be_tokens
 from onnxq.task.found import TaskFound, said
 from onnxq.task.makers import is_probability, is_product, maker_of
 
@@ -86,9 +86,7 @@ def _embedding(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
 
 def _of_tokens(model: Model, floats: Sequence[Tensor]) -> list[Tensor]:
     """What tokens become, normalized, of a model that is fed tokens."""
-    fed = any(
-        dtype is not None and dtype.kind in "iu" and len(shape or ()) == 2 for _, dtype, shape in model.inputs
-    )
+    fed = any(map(may_be_tokens, model.inputs))
     return [one for one in floats if fed and one.rank == 3 and _is_normalized(maker_of(one))]
 
 

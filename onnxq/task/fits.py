@@ -10,6 +10,7 @@ import numpy as np
 
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.graph.types import Dim, Shape
+from onnxq.graph.view import Tensor
 from onnxq.task.layout import (
     NMS_IOU,
     OF_CELLS,
@@ -32,9 +33,6 @@ from onnxq.task.layout import (
 )
 from onnxq.task.stated import SOURCES, StatedSource, StatedTask
 
-Described = tuple[str, np.dtype | None, Shape | None]
-"""Name, type and shape of an input or output."""
-
 _PICTURE = (1, 3)  # channels of a picture
 _GRIDS = (
     (8, 16, 32),
@@ -51,7 +49,7 @@ _GRIDS = (
 _MOST_A_CELL = 9
 
 
-def fitted(stated: StatedTask, outputs: Sequence[Described], inputs: Sequence[Described]) -> Layout:
+def fitted(stated: StatedTask, outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> Layout:
     """The layout that was stated, for these outputs.
 
     Args:
@@ -68,13 +66,13 @@ def fitted(stated: StatedTask, outputs: Sequence[Described], inputs: Sequence[De
 class _Fitting:
     """One layout on its way into the outputs of one model."""
 
-    def __init__(self, stated: StatedTask, outputs: Sequence[Described], inputs: Sequence[Described]) -> None:
+    def __init__(self, stated: StatedTask, outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> None:
         self._inputs = inputs
-        self._shapes = {name: shape for name, _, shape in outputs}
+        self._shapes = {one.name: one.shape for one in outputs}
         several = self._shapes if len(outputs) > 1 else {}  # a name may be a number
         named = {what: StatedSource(one.text) for what, one in stated.sources.items() if one.text in several}
         self._stated = replace(stated, sources={**stated.sources, **named})
-        self._types = {name: dtype for name, dtype, _ in outputs}
+        self._types = {one.name: one.dtype for one in outputs}
 
     def layout(self) -> Layout:
         stated = self._stated
@@ -444,7 +442,7 @@ class _Fitting:
             raise self._refused(f"output {name!r} has the shape {list(shape)}, and is to be {wanted}")
 
     def _mask(self) -> str | None:
-        known = [name for name, _, _ in self._inputs]
+        known = [one.name for one in self._inputs]
         source = self._stated.sources.get("mask")
         if source is not None:
             if source.pattern not in known:
@@ -471,21 +469,21 @@ class _Fitting:
         )
 
 
-def mask_of(inputs: Sequence[Described]) -> str | None:
+def mask_of(inputs: Sequence[Tensor]) -> str | None:
     """The input that says where padding is: of whole numbers or truths, of rank 2, named a mask."""
     found = [
-        name
-        for name, dtype, shape in inputs
-        if "mask" in name.lower()
-        and (dtype is None or dtype.kind in "iub")
-        and (shape is None or len(shape) == 2)
+        one.name
+        for one in inputs
+        if "mask" in one.name.lower()
+        and (one.dtype is None or one.dtype.kind in "iub")
+        and one.rank in (None, 2)
     ]
     return found[0] if len(found) == 1 else None
 
 
-def size_of(image: Image | None, inputs: Sequence[Described]) -> tuple[int, int] | None:
+def size_of(image: Image | None, inputs: Sequence[Tensor]) -> tuple[int, int] | None:
     """The height and width of a picture that is fed; None where they are not known."""
-    shape = next((shape for name, _, shape in inputs if image is not None and name == image.input), None)
+    shape = next((one.shape for one in inputs if image is not None and one.name == image.input), None)
     if shape is None or image is None:
         return None
     high, wide = shape[image.height : image.height + 2]
@@ -516,19 +514,24 @@ def _may_be(one: Sequence[Dim], other: Sequence[Dim]) -> bool:
     )
 
 
-def image_of(inputs: Sequence[Described]) -> Image | None:
+def image_of(inputs: Sequence[Tensor]) -> Image | None:
     """The only input that is a picture, `[batch, channels, height, width]` or with the channels last."""
     found = images_of(inputs)
     return found[0] if len(found) == 1 else None
 
 
-def images_of(inputs: Sequence[Described], channels: Sequence[int] = _PICTURE) -> list[Image]:
+def images_of(inputs: Sequence[Tensor], channels: Sequence[int] = _PICTURE) -> list[Image]:
     """All inputs that are such pictures; `channels`: how many they may have."""
     found = []
-    for name, _, shape in inputs:
-        if shape is not None and len(shape) == 4:
-            if shape[1] in channels:
-                found.append(Image(name, 2))
-            elif shape[3] in channels:
-                found.append(Image(name, 1))
+    for one in inputs:
+        if one.shape is not None and len(one.shape) == 4:
+            if one.shape[1] in channels:
+                found.append(Image(one.name, 2))
+            elif one.shape[3] in channels:
+                found.append(Image(one.name, 1))
     return found
+
+
+def may_be_tokens(tensor: Tensor) -> bool:
+    """Whether an input may be the numbers of tokens: whole numbers, `[batch, positions]`."""
+    return tensor.dtype is not None and tensor.dtype.kind in "iu" and tensor.rank == 2

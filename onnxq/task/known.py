@@ -11,9 +11,10 @@ import numpy as np
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.remarks import remark
 from onnxq.graph.model import Model
+from onnxq.graph.view import Tensor
 from onnxq.options.settings import PathLike
 from onnxq.task.find import found_task
-from onnxq.task.fits import Described, fitted
+from onnxq.task.fits import fitted
 from onnxq.task.labelled import LabelMeter
 from onnxq.task.labels import Labels, read_labels
 from onnxq.task.layout import Boxes, Classes, Layout, Peaks, Selections
@@ -56,7 +57,7 @@ class KnownTask:
         Raises:
             UserError: what is stated does not fit the outputs.
         """
-        run = [one for one in model.outputs if one[0] in outputs]
+        run = [one for one in model.outputs if one.name in outputs]
         if stated is not None:
             return KnownTask(fitted(stated, run, model.inputs), stated.text, True)
         try:
@@ -70,7 +71,7 @@ class KnownTask:
             remark(f"the task is not known: looking for it ends in a fault of onnxq ({error!r})")
             return KnownTask(why="looking for it ended in a fault of onnxq")
 
-    def of_agreement(self, named: str | None, described: Sequence[Described]) -> KnownTask:
+    def of_agreement(self, named: str | None, described: Sequence[Tensor]) -> KnownTask:
         """That of a goal for agreement, which knows one: the argmax of an output, where nothing else is.
 
         Args:
@@ -184,17 +185,17 @@ class HeardTask:
         return TaskPart(known.text, known.stated, known.why, figures, labels, known.ask, reads)
 
 
-def output_with_classes(outputs: Sequence[Described], name: str | None = None) -> str:
+def output_with_classes(outputs: Sequence[Tensor], name: str | None = None) -> str:
     """The output that an argmax is of.
 
     Args:
-        outputs: name, type and shape of each.
+        outputs: the outputs that run.
         name: the one that is named; None where none is.
 
     Raises:
         UserError: it is none of them or holds no floats; or none is named, and there are several, or none.
     """
-    types = {name: dtype for name, dtype, _ in outputs}
+    types = {one.name: one.dtype for one in outputs}
     floats = [name for name, dtype in types.items() if dtype is None or _is_float(dtype)]
     if name is not None and name not in types:
         raise unknown_name("output", name, list(types))
@@ -210,7 +211,7 @@ def output_with_classes(outputs: Sequence[Described], name: str | None = None) -
                 else "give a model whose output is the scores in front of an ArgMax",
             )
         return name
-    known = [name for name, _, shape in outputs if name in floats and len(shape or ()) == 2]
+    known = [one.name for one in outputs if one.name in floats and one.rank == 2]
     if len(known) == 1:
         return known[0]
     example = (known or floats)[:1]

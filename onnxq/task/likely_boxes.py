@@ -46,10 +46,9 @@ def likely_boxes(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
 
 def asked(model: Model, floats: Sequence[Tensor], texts: Sequence[str], why: str) -> TaskFound | None:
     """What asks for the first of some layouts that fits the outputs; None: none does."""
-    outputs = [(one.name, one.dtype, one.shape) for one in floats]
     for text in texts:
         try:
-            fitted(StatedTask.of(text), outputs, model.inputs)
+            fitted(StatedTask.of(text), floats, model.inputs)
         except UserError:
             continue
         return TaskFound("", why, text)

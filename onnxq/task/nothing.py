@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from onnxq.graph.model import Model
-from onnxq.graph.view import Tensor
 from onnxq.judge.comparable import as_tensor
 from onnxq.task.makers import is_probability
 from onnxq.task.measures import SCORES
@@ -19,8 +18,7 @@ _ONE = 0.01  # how far the sum of probabilities is from 1
 
 def scores_of_places(model: Model) -> tuple[str, ...]:
     """The outputs that may be scores of many places: rows that a Sigmoid or a Softmax makes."""
-    outputs = [Tensor(model, one) for one in model.graph.outputs]
-    return tuple(one.name for one in outputs if one.rank in (2, 3) and is_probability(one))
+    return tuple(one.name for one in model.outputs if one.rank in (2, 3) and is_probability(one))
 
 
 class NothingFound:

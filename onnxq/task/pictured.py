@@ -10,7 +10,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.past import caches
 from onnxq.graph.types import Shape, is_float
 from onnxq.graph.view import Tensor
-from onnxq.task.fits import images_of
+from onnxq.task.fits import images_of, may_be_tokens
 from onnxq.task.layout import Image, Layout, PixelClasses
 from onnxq.task.makers import is_probability
 
@@ -90,16 +90,13 @@ def pictured_outputs(
     """
     masks = (_mask(layout),) if isinstance(layout, PixelClasses) and layout.output in outputs else ()
     read = () if layout is None else layout.outputs
-    words = any(
-        dtype is not None and dtype.kind in "iu" and len(shape or ()) == 2 for _, dtype, shape in model.inputs
-    )
+    words = any(map(may_be_tokens, model.inputs))
     images = images_of(model.inputs, _FED)
     if not images or words or caches(model):  # keys and values of few heads have such shapes, too
         return masks
-    tensors = [Tensor(model, one) for one in model.graph.outputs]
     found = (
         _beside(one, images[0])
-        for one in tensors
+        for one in model.outputs
         if one.name in outputs and one.name not in read and is_float(one.dtype)
     )
     return (*masks, *(one for one in found if one is not None))

@@ -125,8 +125,8 @@ def test_bounds_hold(name: str, seed: int, scale: float) -> None:
         model.graph.initializer.append(numpy_helper.from_array(values[key].astype(np.float32), key))
     opened = Model.open(model)
     found = {
-        tensor.name: bounds(opened, assumed(opened)).get(id(tensor))
-        for node in opened.graph.nodes
+        tensor.name: bounds(opened, assumed(opened)).get(tensor)
+        for node in opened.nodes
         for tensor in node.outputs
     }
     x = np.clip(scale * random.standard_normal((8, 8)), -ASSUMED, ASSUMED).astype(np.float32)

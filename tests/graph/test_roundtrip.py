@@ -240,7 +240,7 @@ def test_nodes_in_any_order() -> None:
     before = shuffled.SerializeToString()
     assert again(shuffled).graph.node == model.graph.node
     assert shuffled.SerializeToString() == before
-    assert Model.open(shuffled).outputs[0][2] == (2,)
+    assert Model.open(shuffled).outputs[0].shape == (2,)
 
 
 def test_a_cycle_is_refused() -> None:
@@ -275,7 +275,7 @@ def test_weights_that_are_inputs_become_constants_at_ir_3() -> None:
     model = parse("g (float[2] x, float[2] w) => (float[2] y) <float[2] w = {1, 2}> { y = Mul (x, w) }")
     model.ir_version = 3
     opened = Model.open(model)
-    assert [name for name, _, _ in opened.inputs] == ["x"]
+    assert [tensor.name for tensor in opened.inputs] == ["x"]
     assert opened.to_proto().ir_version == 4
     assert opened.defaulted_inputs == []
     model.ir_version = 8
@@ -512,11 +512,11 @@ def test_real_models_run_the_same(path: Path) -> None:
     before, after = ort.load(path), ort.load(Model.open(path).to_proto(), data_dir=path.parent)
     assert before.inputs == after.inputs
     feeds = {}
-    for name, dtype, shape in Model.open(path).inputs:
-        if dtype is None or shape is None or dtype.kind == "O":
+    for one in Model.open(path).inputs:
+        if one.dtype is None or one.shape is None or one.dtype.kind == "O":
             pytest.skip("an input without a plain type")
-        sizes = [dim if isinstance(dim, int) else 1 for dim in shape]
-        feeds[name] = np.random.default_rng(0).random(sizes).astype(dtype)
+        sizes = [dim if isinstance(dim, int) else 1 for dim in one.shape]
+        feeds[one.name] = np.random.default_rng(0).random(sizes).astype(one.dtype)
     try:
         wanted = before.run(feeds)
     except ort.RunError as error:

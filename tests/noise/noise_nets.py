@@ -37,10 +37,10 @@ class Case:
 
     def _feeds(self, rng: np.random.Generator) -> Feeds:
         found = {}
-        for name, dtype, shape in self.model.inputs:
-            size = [dim if isinstance(dim, int) else 2 for dim in shape or ()]
-            assert dtype is not None
-            found[name] = rng.standard_normal(size).astype(dtype)
+        for one in self.model.inputs:
+            size = [dim if isinstance(dim, int) else 2 for dim in one.shape or ()]
+            assert one.dtype is not None
+            found[one.name] = rng.standard_normal(size).astype(one.dtype)
         return found
 
     def _scales(self, proto: onnx.ModelProto) -> dict[int, np.float32]:

@@ -15,7 +15,6 @@ from onnxq.base.errors import UserError
 from onnxq.compiled.kernels import kernels_of
 from onnxq.compiled.reading import operators_of
 from onnxq.graph.model import Model
-from onnxq.graph.view import main_nodes
 from onnxq.pipeline.chosen_sums import _said
 from onnxq.run import trt
 from onnxq.run.engine_log import EngineLayer, EngineTensor
@@ -149,6 +148,6 @@ def test_what_is_told_of_kernels(place: Path, layers: tuple[tuple[str, str, str]
     made = onnxq.quantize(place / "net.onnx", SAMPLES, plan=file, compile=False, **OPTIONS)
     model = Model.open(made.model)
     kernels = kernels_of([_layer(*layer) for layer in layers], operators_of(model))
-    (node,) = (one for one in main_nodes(model) if one.name == "sum")
+    (node,) = (one for one in model.nodes if one.name == "sum")
     told = list(_said(node, 0, kernels, alone=True))
     assert [said in one for one in told] == [True] * bool(said)

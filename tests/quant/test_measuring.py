@@ -76,13 +76,12 @@ class Case:
 
     def feeds(self) -> dict[str, np.ndarray]:
         found = {}
-        for name, dtype, shape in self.model.inputs:
-            size = [dim if isinstance(dim, int) else 2 for dim in shape or ()]
-            assert dtype is not None
-            whole = dtype.kind not in "f"
-            found[name] = (self.rng.integers(0, 2, size) if whole else self.rng.standard_normal(size)).astype(
-                dtype
-            )
+        for one in self.model.inputs:
+            size = [dim if isinstance(dim, int) else 2 for dim in one.shape or ()]
+            assert one.dtype is not None
+            whole = one.dtype.kind not in "f"
+            values = self.rng.integers(0, 2, size) if whole else self.rng.standard_normal(size)
+            found[one.name] = values.astype(one.dtype)
         return found
 
     def candidates(self, count: int) -> Iterator[Candidate]:

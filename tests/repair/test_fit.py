@@ -107,10 +107,12 @@ class Case:
         self.feeds: list[Feeds] = []
         for sample in range(samples):
             one = {}
-            for name, dtype, shape in self.model.inputs:
-                assert dtype is not None
-                size = [d if isinstance(d, int) else sizes[d][sample % len(sizes[d])] for d in shape or ()]
-                one[name] = (rng.standard_normal(size) + 0.4).astype(dtype)
+            for fed in self.model.inputs:
+                assert fed.dtype is not None
+                size = [
+                    d if isinstance(d, int) else sizes[d][sample % len(sizes[d])] for d in fed.shape or ()
+                ]
+                one[fed.name] = (rng.standard_normal(size) + 0.4).astype(fed.dtype)
             self.feeds.append(one)
         self.draft = draft_of(self.model, self.plan, self.feeds, "bias", "gptq")
 

@@ -58,7 +58,7 @@ def test_outputs_are_finite_and_near(model: onnx.ModelProto) -> None:
     """Worst case by worst case; what has to stay for that stays."""
     opened = Model.open(model)
     feeds = feeds_of(model, 0, special=False, c=True, k=1)
-    result = settle(opened, "fp16", {}, [{name: feeds[name] for name, _, _ in opened.inputs}])
+    result = settle(opened, "fp16", {}, [{one.name: feeds[one.name] for one in opened.inputs}])
     assert result.reached
     assert all(not loss.beyond for loss in result.outputs.values())
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from test_stated import tensors
 
 from onnxq.base.errors import UserError
 from onnxq.task.known import output_with_classes
 
-K = ("k", np.dtype(np.int64), (1, 10))
-LOGITS = ("logits", np.dtype(np.float32), (1, 10))
-BOXES = ("boxes", np.dtype(np.float32), (1, 4, 20))
+F = np.dtype(np.float32)
+K, LOGITS, BOXES = tensors([
+    ("k", np.dtype(np.int64), (1, 10)), ("logits", F, (1, 10)), ("boxes", F, (1, 4, 20)),
+])  # fmt: skip
 
 
 def test_integers_are_refused_and_a_float_output_is_named() -> None:

@@ -66,7 +66,7 @@ NOT_KNOWN = {
 @pytest.mark.parametrize("path", sorted(CORPUS.glob("*.onnx")), ids=lambda path: path.stem)
 def test_which_models_of_the_corpus_are_understood(path: Path) -> None:
     model = Model.open(path)
-    found = found_task(model, [name for name, _, _ in model.outputs])
+    found = found_task(model, [tensor.name for tensor in model.outputs])
     assert found.text == BY_MODEL.get(path.stem, "")
     assert NOT_KNOWN.get(path.stem, "") in found.why
     assert found.why
@@ -83,7 +83,7 @@ def model_of(inputs: str, outputs: str, body: str, constants: str = "") -> Model
 
 
 def of(model: Model) -> str:
-    return found_task(model, [name for name, _, _ in model.outputs]).text
+    return found_task(model, [tensor.name for tensor in model.outputs]).text
 
 
 YOLOV8 = """

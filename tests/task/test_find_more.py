@@ -365,7 +365,7 @@ LIKELY = {
 
 
 def found(model: Model) -> TaskFound:
-    return found_task(model, [name for name, _, _ in model.outputs])
+    return found_task(model, [tensor.name for tensor in model.outputs])
 
 
 @pytest.mark.parametrize("name", FOUND)

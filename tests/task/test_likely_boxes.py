@@ -10,6 +10,7 @@ import pytest
 from command import run
 from test_find import model_of
 from test_find_more import IMAGE, bins, cells, constant, found, grids
+from test_stated import tensors
 
 from onnxq.graph.model import Model
 from onnxq.task.detections import detections
@@ -197,7 +198,7 @@ def test_boxes_of_several_priors_a_cell_are_read_off_maps() -> None:
         f"s{name}": random.uniform(0, 1, (1, wide // 4 * 3, side, side))
         for name, (wide, side) in shapes.items()
     }
-    outputs = [(name, np.dtype("float32"), one.shape) for name, one in {**values, **scores}.items()]
+    outputs = tensors([(name, np.dtype("float32"), one.shape) for name, one in {**values, **scores}.items()])
     layout = fitted(StatedTask.of("detect:boxes=a+b,scores=sa+sb,priors,BCN"), outputs, [])
     assert isinstance(layout, Boxes)
     (got,) = detections(layout, {**values, **scores}, {})

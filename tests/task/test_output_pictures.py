@@ -36,7 +36,7 @@ def model_of(inputs: str, outputs: str, body: str = "y = Relu (x)") -> Model:
 
 
 def kinds_of(model: Model, text: str = "") -> dict[str, str]:
-    names = [name for name, _, _ in model.outputs]
+    names = [tensor.name for tensor in model.outputs]
     layout = KnownTask.of(None, model, names).layout
     return {one.output: one.kind for one in pictured_outputs(model, names, layout)}
 
@@ -87,7 +87,7 @@ def test_sizes_go_with_those_of_the_picture_that_is_fed(
 
 
 def drawn(model: Model, pairs: list[tuple[np.ndarray, np.ndarray]], fed: tuple[int, ...]) -> OutputPictures:
-    names = [name for name, _, _ in model.outputs]
+    names = [tensor.name for tensor in model.outputs]
     album = OutputAlbum(names, pictured_outputs(model, names, KnownTask.of(None, model, names).layout))
     for ours, theirs in pairs:
         album.add([ours], [[theirs]], {"x": np.zeros(fed, np.float32)})

@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from onnxq.base.errors import UserError
+from onnxq.graph.model import Model
+from onnxq.graph.types import value_info
+from onnxq.graph.view import Tensor
 from onnxq.task.fits import fitted
 from onnxq.task.layout import Boxes, CandidateColumns, Classes, Image, Layout, PixelClasses, Spans, Tokens
 from onnxq.task.stated import NAMED, TASKS, StatedTask
@@ -21,8 +25,14 @@ CELLS = [(f"{kind}_{stride}", F, (1, (64 // stride) ** 2, size))
          for kind, size in (("box", 4), ("cls", 2), ("obj", 1)) for stride in (8, 16)]  # fmt: skip
 
 
+def tensors(entries: list[Any]) -> tuple[Tensor, ...]:
+    """Tensors of a name, a type and a shape each."""
+    infos = [value_info(*entry) for entry in entries]
+    return Model.open(onnx.helper.make_model(onnx.helper.make_graph([], "g", infos, infos))).inputs
+
+
 def bound(text: str, outputs: list[Any], inputs: list[Any] = PICTURE) -> Layout:
-    return fitted(StatedTask.of(text), outputs, inputs)
+    return fitted(StatedTask.of(text), tensors(outputs), tensors(inputs))
 
 
 @pytest.mark.parametrize(

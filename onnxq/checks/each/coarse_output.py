@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from onnxq.checks import Evidence, Said, check
 from onnxq.checks.limits import OUTPUT_DB
 from onnxq.graph.pairs import pairs_of
-from onnxq.graph.view import Tensor
 
 
 @check("coarse-output", needs="data")
 def coarse_outputs(evidence: Evidence) -> Iterator[Said]:
     """Quantized outputs of the model with much rounding noise."""
-    for raw in evidence.model.graph.outputs:
-        output = Tensor(evidence.model, raw)
+    for output in evidence.model.outputs:
         for pair in pairs_of(output):
             node, name = pair.node, evidence.measured(pair.codes)
             threshold = evidence.threshold(name) if name is not None else None

@@ -9,7 +9,7 @@ import numpy as np
 
 from onnxq.checks import Evidence, Said, check
 from onnxq.checks.api import AT_NODE
-from onnxq.graph.view import Node, main_nodes
+from onnxq.graph.view import Node
 
 _ARITHMETIC = (
     "Add", "Sub", "Mul", "Div", "MatMul", "Gemm", "Conv", "Pow", "Sqrt", "Exp", "Log", "ReduceSum",
@@ -27,7 +27,7 @@ def odd_types(evidence: Evidence) -> Iterator[Said]:
     """Double precision, strings, and arithmetic on int64 tensors that are no shapes; one finding a type."""
     first: dict[str, Node] = {}
     counts: Counter[str] = Counter()
-    for node in main_nodes(evidence.original):
+    for node in evidence.original.nodes:
         for kind in {name for out in node.outputs if (name := _kind(node, out.dtype, out.shape))}:
             counts[kind] += 1
             first.setdefault(kind, node)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from onnxq.checks import Evidence, Said, check
 from onnxq.graph.layers import multiplies
 from onnxq.graph.pairs import is_qdq
-from onnxq.graph.view import Node, main_nodes
+from onnxq.graph.view import Node
 
 _FUSED = ("Relu", "Clip", "LeakyRelu", "BatchNormalization")
 
@@ -18,7 +18,7 @@ def unfused(evidence: Evidence) -> Iterator[Said]:
 
     The engine has the last word: what it fuses is none, and without it only pairs are told.
     """
-    for node in main_nodes(evidence.original):
+    for node in evidence.original.nodes:
         if node.op not in _FUSED or node.domain:
             continue
         layer, passed = _layer(node)

@@ -24,8 +24,7 @@ from onnxq.calib.stats import Stats
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
 from onnxq.graph.pairs import is_dequantized
-from onnxq.graph.view import Node
-from onnxq.graph.wiring import constant_of
+from onnxq.graph.view import Node, every_node
 from onnxq.pipeline.building import Built, body_fault
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.search import ModelSearch
@@ -171,7 +170,7 @@ def _rounds(built: Built, decision: Decision) -> bool:
     A quantized layer gives what it gives, and what hands its values on to the next pair adds no error to it.
     """
     halved, model = decision.convert(built.inserted.model).halved, built.inserted.model
-    nodes = [Node(model, node) for graph in model.graphs() for node in graph.nodes if node.name in halved]
+    nodes = [node for node in every_node(model) if node.name in halved]
     return any(node.domain or (node.op not in _HAND_ON and not _reads_pairs_alone(node)) for node in nodes)
 
 
@@ -183,10 +182,10 @@ def _reads_pairs_alone(node: Node) -> bool:
 
 def _unheld(built: Built, kind: Kind) -> dict[str, Reason]:
     """The quantized layers whose float weights a type cannot hold, and why: so it is with their codes."""
-    tensors = built.floats.model.graph.tensors()
+    tensors = built.floats.model.tensors()
     found: dict[str, Reason] = {}
     for site in built.draft.plan.sites:
-        values = constant_of(tensors[site.tensor]) if site.kind == "weight" else None
+        values = tensors[site.tensor].constant if site.kind == "weight" else None
         if values is not None and (why := loss(values, kind)) is not None:
             found |= {edge.node: why for edge in site.readers}
     return found
@@ -200,16 +199,16 @@ def _held(built: Built, kind: Kind) -> set[str]:
         own = fit.node == fit.layer
         bias = patches.biases[fit.node] if own else patches.constants[fit.before]
         count[fit.before] += np.array_equal(narrowed(bias, kind).astype(bias.dtype), bias)
-    tensors = model.graph.tensors()
-    return {name for name, held in count.items() if name and held == len(tensors[name].outputs)}
+    tensors = model.tensors()
+    return {name for name, held in count.items() if name and held == tensors[name].times_read}
 
 
 def _without_range(decision: Decision, model: Model, *, measured: bool) -> list[str]:
     """What no range is known of; `measured`: whether this run took the ranges itself."""
     notes = []
     unknown = decision.islands.without_range if decision.islands is not None else ()
-    reached = {tensor.name for node in model.graph.nodes for tensor in node.outputs}
-    reached |= {tensor.name for tensor in model.graph.inputs}
+    reached = {tensor.name for node in model.nodes for tensor in node.outputs}
+    reached |= {tensor.name for tensor in model.inputs}
     for names, why in (
         (
             [name for name in unknown if name in reached],
@@ -250,7 +249,7 @@ def _unbounded(decision: Decision, model: Model) -> Iterator[str]:
             f"there were no data: float inputs count as at most {ASSUMED:g} in magnitude, with room for "
             f"{MARGIN:g} times that, and weights bound the rest; give --calib DATA if yours go further"
         )
-    nodes = {node.name: node.op for graph in model.graphs() for node in graph.nodes}
+    nodes = {node.name: node.op for node in every_node(model)}
     free = {n: why for n, why in decision.stays.items() if n in nodes and code_of(why) in _BY_RANGE}
     if free:
         named = [f"{name} ({nodes[name]}: {why})" for name, why in islice(free.items(), _NAMED)]

@@ -8,8 +8,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import onnx
-
 from onnxq.base.errors import Fault, UserError
 from onnxq.base.reason import Reason, reason
 from onnxq.compiled.verdict import Verdict
@@ -121,7 +119,7 @@ def _blamed(
     if not compiler.original_compiles():
         return built, engine, None
     if not readers or compiler.compile(built.floats.proto).status != "compiled":
-        layer = next(iter(_named(engine, _names(built.proto))), "")
+        layer = next(iter(_named(engine, _names(built))), "")
         return built, engine, _regressed(engine, "repair", layer)
     trials = _Trials(compiler, built)
     layer = ""
@@ -167,7 +165,7 @@ class _Trials:
         Before it, what moves values to it alone, which is quantized with it. None where that takes too long.
         """
         readers = self._built.draft.plan.readers
-        nodes = [name for name in _names(self._built.proto) if name in readers]
+        nodes = [name for name in _names(self._built) if name in readers]
         compiles, fails = 0, len(nodes)
         while fails - compiles > 1:
             if time.monotonic() > self._end:
@@ -182,8 +180,8 @@ class _Trials:
         yield nodes[fails - 1]
 
 
-def _names(model: onnx.ModelProto) -> list[str]:
-    return [node.name for node in model.graph.node]
+def _names(built: Built) -> list[str]:
+    return [node.name for node in built.inserted.model.nodes]
 
 
 def _named(engine: trt.Engine, nodes: Collection[str]) -> list[str]:

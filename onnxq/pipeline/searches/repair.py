@@ -18,7 +18,6 @@ from onnxq.data.samples import Sample
 from onnxq.documents.repair import EditMade, RepairPart, TensorMapped
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
-from onnxq.graph.view import Tensor
 from onnxq.judge.policies import STEP
 from onnxq.options.settings import AccuracyRepair
 from onnxq.options.step import steps as all_steps
@@ -284,12 +283,12 @@ class _Repairing:
 
 def _maps(state: Version) -> tuple[TensorMapped, ...]:
     """What edits made of the values of tensors, where their channels are known."""
-    tensors = state.model.graph.tensors()
+    tensors = state.model.tensors()
     maps = []
     for name, change in state.maps.items():
         axis = change.axis
         if axis is None and name in tensors and not change.wide:
-            axis = channel_axis(Tensor(state.model, tensors[name]))
+            axis = channel_axis(tensors[name])
         plain = change.wide or (not change.scale.ndim and not change.offset.ndim and change.index is None)
         if axis is not None or plain:
             index = None if change.index is None else tuple(change.index.tolist())

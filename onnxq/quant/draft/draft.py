@@ -79,7 +79,7 @@ class Draft:
         """
         if not why:
             return self
-        plan = left_float(self.plan, why, {node.name: node.op for node in model.graph.nodes})
+        plan = left_float(self.plan, why, {node.name: node.op for node in model.nodes})
         patches = within(self.patches, model, plan)
         return replace(self, plan=plan, ranges=_of_plan(self.ranges, plan), patches=patches)
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from onnxq.graph.duplicate import duplicate
 from onnxq.graph.model import Model
+from onnxq.graph.view import every_node
 from onnxq.quant.draft.affine import ChannelMap
 
 
@@ -86,7 +87,6 @@ def _made(model: Model) -> dict[tuple[str, int], str]:
     """What each node gives, by the node and the place among its outputs."""
     return {
         (node.name, place): tensor.name
-        for graph in model.graphs()
-        for node in graph.nodes
+        for node in every_node(model)
         for place, tensor in enumerate(node.outputs)
     }

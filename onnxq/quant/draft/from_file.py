@@ -22,7 +22,7 @@ from onnxq.body.formats import Kind
 from onnxq.graph.duplicate import duplicate
 from onnxq.graph.model import Model
 from onnxq.graph.types import Shape
-from onnxq.graph.view import main_nodes
+from onnxq.graph.view import every_node
 from onnxq.options.config import LayerRule
 from onnxq.options.parameters import stated
 from onnxq.options.settings import Format
@@ -138,10 +138,10 @@ _TAKEN: Mapping[str, Callable[[Mapping[str, np.ndarray]], Patches]] = {
 
 def _check_edits(plan: QuantPlan, file: PlanFile, edits: Sequence[FloatEdit], model: Model) -> None:
     """Refuses a pair for several readers of which an edit gives some another tensor."""
-    nodes = {node.name: node for node in model.graph.nodes}
+    nodes = {node.name: node for node in model.nodes}
     places = {edit.tensor: index for index, edit in enumerate(edits)}
     for site in plan.sites:
-        read = {nodes[edge.node].inputs[edge.input].name for edge in site.readers}
+        read = {nodes[edge.node].inputs[edge.input] for edge in site.readers}
         if len(read) > 1:
             readers = ", ".join(repr(edge.node) for edge in site.readers)
             message = (
@@ -192,10 +192,9 @@ class _Names:
 
     def __init__(self, file: PlanFile, model: Model) -> None:
         self.model = model
-        self.nodes = {node.name: node.op for node in model.graph.nodes}
-        nodes = main_nodes(model)
-        read = [tensor for node in nodes for tensor in (*node.inputs, *node.outputs) if tensor is not None]
-        self.tensors = {tensor.name: tensor for tensor in read}
+        self.nodes = {node.name: node.op for node in model.nodes}
+        read = (tensor for node in model.nodes for tensor in (*node.inputs, *node.outputs))
+        self.tensors = {tensor.name: tensor for tensor in read if tensor is not None}
         self._check(file)
 
     def _check(self, file: PlanFile) -> None:
@@ -265,9 +264,9 @@ def check_body(file: PlanFile, model: Model) -> None:
         UserError: that is so.
     """
     if file.body is not None and file.body.type not in ("fp32", "own"):
-        names = {node.name for graph in model.graphs() for node in graph.nodes}
-        ends = {tensor.name for tensor in (*model.graph.inputs, *model.graph.outputs)}
-        file.check_float32(names, ends, {name for graph in model.graphs() for name in graph.tensors()})
+        names = {node.name for node in every_node(model)}
+        ends = {tensor.name for tensor in (*model.inputs, *model.outputs)}
+        file.check_float32(names, ends, {*model.tensors(bodies=True)})
 
 
 def _placed(file: PlanFile, names: _Names, make: MakePlan, notes: list[str]) -> QuantPlan:
@@ -332,7 +331,7 @@ def _check_sums(
     file: PlanFile, sums: Mapping[str, Sequence[int]], names: _Names, places: Mapping[str, int]
 ) -> None:
     """Refuses inputs of what is no sum, or has not so many that are computed."""
-    nodes = {node.name: node for node in main_nodes(names.model)}
+    nodes = {node.name: node for node in names.model.nodes}
     for name, inputs in sums.items():
         node, at = nodes[name], ("layer", places[name], "inputs")
         if node.op not in SUMS:

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from onnxq.graph.model import Model
-from onnxq.graph.view import Tensor
 from onnxq.quant.draft.body import BodyPlan
 from onnxq.quant.draft.draft import Draft
 from onnxq.quant.plan import QuantPlan, ScaleGroup, Site
@@ -56,7 +55,7 @@ def file_of(
     patches = draft.patches
     return replace(
         head,
-        layers=_layer_entries(plan, [(node.name, node.op) for node in model.graph.nodes], post_scaled),
+        layers=_layer_entries(plan, [(node.name, node.op) for node in model.nodes], post_scaled),
         tensors=tuple(tensors),
         groups=tuple(GroupEntry(one.tensors, one.reasons) for one in used if len(one.tensors) > 1),
         weights=tuple(_weight_entry(site, weights) for site in plan.sites if site.kind == "weight"),
@@ -131,11 +130,11 @@ def _weight_entry(site: Site, weights: Mapping[tuple[str, int | None], np.ndarra
 
 def _amax_of_weights(plan: QuantPlan, model: Model) -> Weights:
     """The largest magnitudes of the constants that a plan quantizes; without those that are not finite."""
-    tensors = model.graph.tensors()
+    tensors = model.tensors()
     weights: Weights = {}
     for site in plan.sites:
         if site.kind == "weight":
-            values = Tensor(model, tensors[site.tensor]).constant
+            values = tensors[site.tensor].constant
             assert values is not None
             with np.errstate(over="ignore"):
                 amax = weight_amax(np.asarray(values, np.float32), site.axis)
