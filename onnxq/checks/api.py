@@ -29,11 +29,12 @@ NEEDS: Mapping[Need, str] = {
 _KINDS: Mapping[str, str] = {"pairs": "qdq", "data": "data"}
 
 AT_NODE = "onnxq inspect MODEL --around NODE"
+COMPLETE = "onnxq quantize MODEL DATA"
 COMMANDS: Mapping[Need, str] = {
     "file": AT_NODE,
     "pairs": "onnxq quantize FLOAT.onnx DATA",
-    "plan": "onnxq quantize MODEL DATA",
-    "data": "onnxq quantize MODEL DATA",
+    "plan": COMPLETE,
+    "data": COMPLETE,
     "engine": "onnxq engine MODEL --match NODE",
     "target": AT_NODE,
     "runtime": "onnxq rules explain --message REASON",
@@ -43,7 +44,7 @@ COMMANDS: Mapping[Need, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a check says against a model. Its name, its severity and its group are the check's.
+    """What a check says against a model. Its name and its group are the check's.
 
     Attributes:
         node: the node's name, "" where it is about the whole model.
@@ -54,7 +55,7 @@ class Said:
         consequence: what comes of it.
         db: the signal to rounding noise of the tensor under its scale, dB, where it is measured.
         confirmed: whether the compiled engine shows it, where the check asked it.
-        check: another check, in whose name it is said; None: the one whose function says it.
+        severity: how bad it is; None: as bad as the check says.
     """
 
     node: str = ""
@@ -65,11 +66,15 @@ class Said:
     consequence: str = ""
     db: float | None = None
     confirmed: bool | None = None
-    check: Check | None = None
+    severity: Severity | None = None
 
 
-Function = Callable[[Any], Iterable[Said]]
-"""What looks: called with what the check needs. It changes nothing, and knows of no other check."""
+Function = Callable[[Any], Iterable[Fact | Said]]
+"""What looks: called with what the check needs. It changes nothing, and knows of no other check.
+
+A check of onnxq's gives facts, whose `about` is the node, its operator and the tensor, as far as there are.
+Of the values `db`, `confirmed` and `severity` are those of `Said`. One of the user's says what it finds.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,17 +110,24 @@ class Check:
     function: Function | None = None
     place: UserFunction | None = None
 
-    def __call__(self, needed: Any) -> Iterable[Said]:
-        """What its function says of what it needs."""
+    def __call__(self, needed: Any) -> Iterable[Any]:
+        """What its function finds in what it needs."""
         return () if self.function is None else self.function(needed)
 
-    def finding(self, said: Said) -> Finding:
-        """What is said, as a finding."""
-        check = said.check or self
+    def finding(self, found: Fact | Said) -> Finding:
+        """What was found, as a finding of this check; a fact has the words of its row."""
+        said = found if isinstance(found, Said) else _in_words(found)
         return Finding(
-            check.kind, check.name, check.severity, said.node, said.op, said.tensor, said.reason,
-            said.consequence, said.advice, said.db, said.confirmed,
+            self.kind, self.name, said.severity or self.severity, said.node, said.op, said.tensor,
+            said.reason, said.consequence, said.advice, said.db, said.confirmed,
         )  # fmt: skip
+
+
+def _in_words(fact: Fact) -> Said:
+    node, op, tensor = (*fact.about, "", "", "")[:3]
+    reason, advice, consequence = (fact.text("checks", part) for part in ("says", "do", "so"))
+    more: dict[str, Any] = {name: fact.values.get(name) for name in ("db", "confirmed", "severity")}
+    return Said(node, op, reason, advice, tensor, consequence, **more)
 
 
 def stated(
@@ -158,7 +170,7 @@ def stated(
 
 
 def check(name: str, what: str = "", **options: Any) -> Callable[[Function], Check]:
-    """Makes a function a check. The function is called with what the check needs, and yields `Said`.
+    """Makes a function a check. It is called with what the check needs, and yields `Said`; onnxq's, `Fact`.
 
     Args:
         name: its name, as in "fp16-scale".

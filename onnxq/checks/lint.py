@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from onnxq.checks.answers import RepairedConstruct
 from onnxq.checks.engine import Seen
 from onnxq.checks.finding import Finding
-from onnxq.checks.load import CHECKS, checks_that_need, found_by
+from onnxq.checks.load import CHECKS, checks_that_need, finding, found_by
 from onnxq.checks.subject import Subject, subject_of
 from onnxq.compiled.kernels import kernels_of
 from onnxq.graph.model import Model
@@ -55,7 +55,8 @@ def lint_pairs(model: Model) -> list[Finding]:
     """Those about the Q/DQ nodes themselves that TensorRT refuses or misreads."""
     subject = subject_of(model, DEFAULT)
     errors = (one for one in checks_that_need("pairs") if one.severity == "error")
-    return [one.finding(said) for one in errors for said in one(subject) if said.op in QDQ]
+    found = (finding(fact) for one in errors for fact in one(subject))
+    return [one for one in found if one.op in QDQ]
 
 
 def confirm(findings: Iterable[Finding], subject: Subject, engine: Engine) -> list[Finding]:

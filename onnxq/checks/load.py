@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from onnxq.base.catalogue import Fact
 from onnxq.base.registry import of_package
 from onnxq.checks import each
-from onnxq.checks.api import Check, Need, Said
+from onnxq.checks.api import Check, Need
 from onnxq.checks.finding import Finding
 
 ORDER = (
@@ -45,13 +46,13 @@ def checks_that_need(*needs: Need) -> list[Check]:
     return [one for one in CHECKS.values() if one.needs in needs]
 
 
-def finding(check: str, *said: Any, **more: Any) -> Finding:
-    """A finding of one of them; arguments as those of `Said`.
+def finding(fact: Fact) -> Finding:
+    """A fact as a finding of the check whose row it is.
 
     Raises:
-        KeyError: there is no such check.
+        KeyError: there is no such check or row, or its texts name a value that the fact has not.
     """
-    return CHECKS[check].finding(Said(*said, **more))
+    return CHECKS[fact.row].finding(fact)
 
 
 def found_by(asked: Iterable[Check], needed: Any) -> list[Finding]:
@@ -65,18 +66,12 @@ def found_by(asked: Iterable[Check], needed: Any) -> list[Finding]:
     tensors: set[str] = set()
     for check in asked:
         try:
-            new = [check.finding(said) for said in check(needed)]
+            new = [finding(fact) for fact in check(needed)]
         except Exception as error:  # of ours
-            new = [_failed(check.name, error)]
+            values = {"check": check.name, "error": f"{type(error).__name__}: {error}"}
+            new = [finding(Fact("failed-check", values=values))]
         if check.is_cause:
             new = [one for one in new if not one.tensor or one.tensor not in tensors]
             tensors |= {one.tensor for one in new}
         findings += new
     return findings
-
-
-def _failed(name: str, error: Exception) -> Finding:
-    return finding(
-        "failed-check", reason=f"the check {name!r} failed: {type(error).__name__}: {error}",
-        advice="report the model: this is a fault of onnxq", consequence="nothing else is missing",
-    )  # fmt: skip

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from onnxq.base.catalogue import Fact
 from onnxq.base.errors import UserError
 from onnxq.base.user_code import CodeForm, UserFunction, load_functions
 from onnxq.checks.api import Check, Need, Said
@@ -19,16 +20,6 @@ _FORM = (
 )
 _ASKED = CodeForm("check script", _FORM, "FILE.py:FUNCTION, or FILE.py with functions under @check")
 _TEXTS = ("reason", "consequence", "advice", "node", "op", "tensor")
-
-_MISSING: Mapping[Need, tuple[str, str]] = {
-    "pairs": ("a target that takes int8 as Q/DQ pairs", "name one with --target"),
-    "data": ("data", "give --calib DATA, or --stats FILE"),
-    "engine": (
-        "an engine",
-        "NVIDIA's compiler has to be there, to speak for the target, and to take the model",
-    ),
-}
-"""What may not be there, and what to do."""
 
 
 def load_own(spec: str | os.PathLike[str]) -> list[Check]:
@@ -69,9 +60,8 @@ def found_by_own(own: Iterable[Check], needed: Mapping[Need, Any]) -> list[Findi
         if needed.get(check.needs) is not None:
             findings += _findings(check, needed[check.needs])
         else:
-            lacks, advice = _MISSING[check.needs]
-            said = Said(reason=f"{check.name!r} was not asked: it needs {lacks}", advice=advice)
-            findings.append(dataclasses.replace(check, severity="note").finding(said))
+            values = {"check": check.name, "severity": "note"}
+            findings.append(check.finding(Fact(f"own-check.{check.needs}", values=values)))
     return findings
 
 
@@ -91,20 +81,14 @@ def _findings(check: Check, needed: Any) -> list[Finding]:
                 raise UserError(f"{function} returned {type(answer).__name__}", hint=f"the form is {_FORM}")
             findings.extend(_finding(one, check, needed) for one in answer or ())
     except UserError as error:
-        findings.append(
-            finding(
-                "broken-check",
-                reason=str(error),
-                consequence="what else it would find is not known",
-                advice=error.hint,
-            )
-        )
+        values = {"message": str(error), "hint": error.hint}
+        findings.append(finding(Fact("broken-check", values=values)))
     return findings
 
 
 def _finding(answer: Any, check: Check, needed: Any) -> Finding:
     if isinstance(answer, Said):
-        return check.finding(answer)
+        answer = check.finding(answer)
     if isinstance(answer, Finding):
         if answer.severity not in SEVERITIES:
             raise _none(check, f"severity {answer.severity!r}")
@@ -125,8 +109,8 @@ def _finding(answer: Any, check: Check, needed: Any) -> Finding:
     db = answer.get("db")
     if db is not None and (isinstance(db, bool) or not isinstance(db, int | float)):
         raise _none(check, f"db {db!r}, which is no number")
-    said = Said(**texts, db=None if db is None else float(db))  # type: ignore[arg-type]
-    return dataclasses.replace(check, severity=severity).finding(said)
+    said = Said(**texts, db=None if db is None else float(db), severity=severity)  # type: ignore[arg-type]
+    return check.finding(said)
 
 
 def _none(check: Check, what: str) -> UserError:

@@ -10,9 +10,6 @@ from onnxq.graph.model import Model
 from onnxq.graph.pairs import Pair, PairIndex, pairs_of
 from onnxq.graph.view import Node, Tensor, every_node
 
-AGAIN = "onnxq quantize FLOAT.onnx --calib DATA"
-"""What makes a file without such mistakes, of the model that another tool quantized."""
-
 
 @dataclass(frozen=True, slots=True)
 class Product:

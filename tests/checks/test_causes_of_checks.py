@@ -15,7 +15,7 @@ from misuse_nets import MISUSES, RIGHT, net, usual
 import onnxq
 from onnxq.base.errors import UserError
 from onnxq.calib.histogram import HistogramCounter
-from onnxq.checks import Check, Evidence, Said, limits
+from onnxq.checks import Check, Evidence, Fact, limits
 from onnxq.checks.each.bimodal import two_modes
 from onnxq.checks.each.few_samples import interval
 from onnxq.checks.each.scale_misfit import share_above
@@ -236,7 +236,7 @@ def test_every_check_has_a_misuse_and_a_line() -> None:
 
 
 def test_a_fault_in_a_check_costs_no_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def fails(evidence: Evidence) -> list[Said]:
+    def fails(evidence: Evidence) -> list[Fact]:
         raise ZeroDivisionError("planted")
 
     planted = dataclasses.replace(CHECKS["far-range"], function=fails)

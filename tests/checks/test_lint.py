@@ -13,10 +13,10 @@ import onnx.parser
 import pytest
 from lint_nets import CONSTANTS, MISTAKES, TANH, M, X, attention, conv, matmul, net, pair, residual
 
-from onnxq.checks import Said
+from onnxq.checks import Fact, Said
 from onnxq.checks.finding import SEVERITIES, Finding, exit_code
 from onnxq.checks.lint import confirm, confirmed_lint, explains
-from onnxq.checks.load import CHECKS, checks_that_need, finding
+from onnxq.checks.load import CHECKS, checks_that_need
 from onnxq.checks.subject import Subject, subject_of
 from onnxq.graph.model import Model
 from onnxq.run import trt
@@ -227,7 +227,7 @@ def test_the_engine_refutes(good: Built) -> None:
     """A wrong warning becomes a note, a wrong note goes; a right model has no finding at all."""
     assert confirmed_lint(good.subject.model, "tensorrt-11", good.engine) == []
     wrong = [
-        finding(check, node, consequence="bad")
+        CHECKS[check].finding(Said(node, consequence="bad"))
         for check, node in (
             ("weight-axis", "conv/l"), ("weights-only", "conv/l"), ("attention-size", "attention/two"),
             ("zero-point", "conv/n0"), ("idle-pair", "conv/n1"),
@@ -272,7 +272,9 @@ def test_the_parsers_words_confirm() -> None:
 
 
 def test_exit_codes() -> None:
-    error, warning, note = finding("zero-point"), finding("weights-only"), finding("idle-pair")
+    error, warning, note = (
+        CHECKS[name].finding(Said()) for name in ("zero-point", "weights-only", "idle-pair")
+    )
     assert (error.severity, warning.severity, note.severity) == ("error", "warning", "note")
     assert exit_code([error]) == 1
     assert exit_code([warning, note]) == 0
@@ -285,7 +287,7 @@ def test_a_fault_of_a_check_costs_none_of_the_others(monkeypatch: pytest.MonkeyP
     wanted = found(MISTAKES[check][0])
     other = next(name for name in MISTAKES if name not in {one.check for one in wanted})
 
-    def broken(_: Subject) -> list[Said]:
+    def broken(_: Subject) -> list[Fact]:
         raise KeyError("planted")
 
     planted = dataclasses.replace(CHECKS[other], function=broken)

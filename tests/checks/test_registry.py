@@ -5,8 +5,10 @@ from __future__ import annotations
 import inspect
 import itertools
 import re
+import tomllib
+from dataclasses import replace
 from pathlib import Path
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import onnx
 import pytest
@@ -15,12 +17,15 @@ from lint_nets import net as pairs_net
 from misuse_nets import RIGHT, net, usual
 
 import onnxq
+from onnxq.base import catalogue
+from onnxq.base.catalogue import table
 from onnxq.base.errors import UserError
-from onnxq.checks import NEEDS, Check, Evidence, Seen, Subject, each, load
+from onnxq.checks import NEEDS, Check, Evidence, Fact, Seen, Subject, api, each, load
 from onnxq.checks.answers import RuntimeAnswer, TargetAnswer
 from onnxq.checks.finding import Finding
 from onnxq.checks.lint import confirmed_lint
 from onnxq.checks.load import CHECKS, ORDER, found_by
+from onnxq.checks.subject import subject_of
 from onnxq.graph.model import Model
 from onnxq.inspection import checking
 
@@ -40,6 +45,16 @@ def no_bias(subject: Subject):
         if node.op == "Conv" and len(node.inputs) < 3:
             yield Said(node.name, node.op, "it has no bias", "train it with one")
 '''
+
+FACT_OF_NO_BIAS = (
+    NO_BIAS.replace(', "a Conv without a bias"', "")
+    .replace("import Said,", "import Fact,")
+    .replace(
+        'Said(node.name, node.op, "it has no bias", "train it with one")',
+        'Fact("no-bias", (node.name, node.op), {"op": node.op})',
+    )
+)
+"""The same as a check of onnxq's, whose words its row has."""
 
 OF_NEEDS = """from onnxq.checks import Said, check
 
@@ -74,13 +89,21 @@ def checked(model: Path, own: Path) -> list[Finding]:
 # -- onnxq's own -----------------------------------------------------------------------------------
 
 
-def test_a_file_is_all_that_a_check_of_onnxqs_needs(beside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (beside / "no_bias_of_mine.py").write_text(NO_BIAS)
+def test_a_file_and_a_row_are_all_that_a_check_of_onnxqs_needs(
+    beside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (beside / "no_bias_of_mine.py").write_text(FACT_OF_NO_BIAS)
+    row = {
+        "no-bias": {"cause": "a Conv without a bias", "says": "it has no bias", "do": "train {op} with one"}
+    }
+    monkeypatch.setattr(catalogue, "table", lambda file: {**table(file), **row})
+    monkeypatch.setattr(api, "table", catalogue.table)
     monkeypatch.setattr(load, "CHECKS", load.read_checks())
     convs = Model.open(pairs_net(MISTAKES["weights-only"][0]))
     assert {one.check for one in confirmed_lint(convs)} == {"no-bias", "weights-only"}
     (one,) = [one for one in confirmed_lint(convs) if one.check == "no-bias"]
     assert (one.severity, one.kind, one.op, one.reason) == ("note", "no-bias", "Conv", "it has no bias")
+    assert (one.advice, one.consequence) == ("train Conv with one", "")
     assert [name for name in load.CHECKS if name in ORDER] == list(ORDER)
 
 
@@ -108,14 +131,14 @@ def test_each_file_holds_a_check_that_is_called_with_what_it_needs() -> None:
 
 
 def test_of_causes_the_first_is_told_of_a_tensor() -> None:
-    from onnxq.checks import Said
-
     def of(name: str, *tensors: str) -> Check:
-        said = [Said(tensor=tensor, reason=name) for tensor in tensors]
-        return Check(name, name, "data", "note", "data", is_cause=name != "else", function=lambda _: said)
+        facts = [Fact(name, ("", "", tensor)) for tensor in tensors]
+        return replace(CHECKS[name], is_cause=name != "zero-point", function=lambda _: facts)
 
-    found = found_by([of("a", "x"), of("b", "x", "y", ""), of("else", "x")], None)
-    assert [(one.check, one.tensor) for one in found] == [("a", "x"), ("b", "y"), ("b", ""), ("else", "x")]
+    found = found_by([of("uint8", "x"), of("scale-sign", "x", "y", ""), of("zero-point", "x")], None)
+    assert [(one.check, one.tensor) for one in found] == [
+        ("uint8", "x"), ("scale-sign", "y"), ("scale-sign", ""), ("zero-point", "x"),
+    ]  # fmt: skip
 
 
 # -- the user's ------------------------------------------------------------------------------------
@@ -189,11 +212,34 @@ def test_what_it_gives_may_be_a_mapping_too(model: Path, tmp_path: Path) -> None
     assert (one.check, one.severity, one.op, one.reason) == ("no-bias", "error", "Conv", "none")
 
 
-def test_the_checks_of_the_documents_are_checks(model: Path, tmp_path: Path) -> None:
+def test_either_may_be_of_another_severity(model: Path, tmp_path: Path) -> None:
     own = tmp_path / "mine.py"
-    for page in ("docs/lint.md", "CONTRIBUTING.md"):
-        text = (Path(__file__).resolve().parents[2] / page).read_text("utf-8")
-        (block,) = [part for part in re.findall(r"```python\n(.*?)```", text, re.S) if "@check" in part]
-        own.write_text(block.replace('"scale-sign"', '"scale-signs"'))
-        told = [(one.check, one.node) for one in checked(model, own)]
-        assert told == ([("no-bias", "l")] if page == "docs/lint.md" else [])
+    own.write_text(NO_BIAS.replace('"train it with one"', '"train", severity="error"'))
+    assert [(one.check, one.severity) for one in checked(model, own)] == [("no-bias", "error")]
+    own.write_text(NO_BIAS.replace('"train it with one"', '"train", severity="bad"'))
+    (one,) = checked(model, own)
+    assert (one.check, one.reason[-19:]) == ("broken-check", "gave severity 'bad'")
+
+
+def written(page: str) -> tuple[str, str]:
+    """The check of a page, and what is written there as TOML behind it."""
+    text = (Path(__file__).resolve().parents[2] / page).read_text("utf-8")
+    (block,) = [part for part in re.findall(r"```python\n(.*?)```", text, re.S) if "@check" in part]
+    return block, text.partition(block)[2].partition("```toml\n")[2].partition("```")[0]
+
+
+def test_the_check_of_the_documents_is_a_check(model: Path, tmp_path: Path) -> None:
+    own = tmp_path / "mine.py"
+    own.write_text(written("docs/lint.md")[0])
+    assert [(one.check, one.node) for one in checked(model, own)] == [("no-bias", "l")]
+
+
+def test_the_check_of_the_contributors_page_is_onnxqs() -> None:
+    block, row = written("CONTRIBUTING.md")
+    made: dict[str, Any] = {}
+    exec(block, made)
+    name = "activation-axis"
+    assert tomllib.loads(row) == {name: table("checks")[name]}
+    subject = subject_of(Model.open(pairs_net(MISTAKES[name][0])), "tensorrt-11")
+    found = found_by([made["activation_axes"]], subject)
+    assert found == found_by([CHECKS[name]], subject) != []

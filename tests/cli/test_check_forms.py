@@ -15,9 +15,10 @@ import pytest
 import typer
 
 import onnxq as package
+from onnxq.checks import Said
 from onnxq.checks.command import Checked, commanded
 from onnxq.checks.finding import SEVERITIES
-from onnxq.checks.load import CHECKS, finding
+from onnxq.checks.load import CHECKS
 from onnxq.cli.app import app
 from onnxq.cli.check import _ALL_FORMS
 from onnxq.emit.github import annotated
@@ -144,18 +145,17 @@ def everything(path: str) -> list[Any]:
         "tensor": "t",
     }
     found = [
-        finding(name, advice=advice, **odd)
-        for name in CHECKS
+        check.finding(Said(advice=advice, **odd))
+        for check in CHECKS.values()
         for advice in (
             "do",
             "onnxq sanitize repairs it",
             "state it: onnxq sanitize --freeze a=VALUE; or cut it",
         )
     ]
-    found += [finding(name, reason="of the whole model") for name in CHECKS]
-    found.append(
-        finding("far-range", advice=f"so: onnxq quantize {shlex.quote(path)} --method mse; else", **odd)
-    )
+    found += [check.finding(Said(reason="of the whole model")) for check in CHECKS.values()]
+    advice = f"so: onnxq quantize {shlex.quote(path)} --method mse; else"
+    found.append(CHECKS["far-range"].finding(Said(advice=advice, **odd)))
     found.append(type(found[0])("mine", "mine", "note", "", "", "", "of a check of yours", "", ""))
     return commanded(found, Checked(path, "tensorrt-10", "a dir", "--calib 'a dir' --samples 8"))
 

@@ -6,6 +6,7 @@ Whoever finds something gives a `Fact`: its code, names and numbers. The words s
 from __future__ import annotations
 
 import functools
+import operator
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ class Fact:
     """Something that was found; its row of the catalogue has the words.
 
     Attributes:
-        code: the row, and behind a point which form of it, where it has several.
+        code: the row, and behind points which forms of it, where it has several.
         about: the names of what it is about, as whoever finds it says.
         values: names and numbers, by their names in the row's texts.
     """
@@ -43,12 +44,12 @@ class Fact:
 
         Args:
             file: the file of its row.
-            part: which text; a form without it has that of the row.
+            part: which text: that of the last form that has it, else that of the row.
 
         Raises:
             KeyError: there is no such row or form, or a text names another value.
         """
-        row, _, form = self.code.partition(".")
+        row, *forms = self.code.split(".")
         texts = table(file)[row]
-        template: str = (texts | texts[form] if form else texts).get(part, "")
+        template: str = functools.reduce(operator.or_, (texts[form] for form in forms), texts).get(part, "")
         return template.format_map(self.values)

@@ -14,7 +14,6 @@ from onnxq.graph.view import Node, Tensor, every_node
 _SCORED = ("Add", "Sum", "Sub", "Mul", "Div", "Where", "Max", "Min", "Neg", "Clip")
 _SHAPED = (*REARRANGES, "Cast", "Dropout")
 OUTPUT = "the output"
-UNFUSED = "no fused kernel: both products, the Softmax and what is between go through memory"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from onnxq.checks import AGAIN, Said
+from onnxq.checks import Fact
 from onnxq.graph.pairs import Pair
-
-AT_ZERO = f"quantize the float model symmetrically: {AGAIN}"
 
 
 def is_shifted(pair: Pair) -> bool:
@@ -16,11 +16,8 @@ def is_shifted(pair: Pair) -> bool:
     return values is not None and bool(np.any(np.asarray(values).astype(np.float32) != 0))
 
 
-def of_pair(pair: Pair, reason: str, consequence: str, advice: str) -> Said:
+def of_pair(code: str, pair: Pair, values: Mapping[str, object] | None = None) -> Fact:
     """What is said of one node of a pair, and of the tensor that it reads."""
     node = pair.node
     source = node.operands(1)[0]
-    return Said(
-        node.name, node.op, reason, advice,
-        tensor=source.name if source is not None else "", consequence=consequence,
-    )  # fmt: skip
+    return Fact(code, (node.name, node.op, source.name if source is not None else ""), values or {})

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from onnxq.base.reason import Reason
-from onnxq.checks import AGAIN, Product, Subject
-
-IN_FLOAT = f"leave its weights and its input in float: {AGAIN} does"
+from onnxq.checks import Product, Subject
 
 
 def gaining_nothing(subject: Subject, *codes: str) -> Iterator[tuple[Product, Reason]]:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from onnxq.checks import AGAIN, Said, Subject, check
+from onnxq.checks import Fact, Subject, check
 from onnxq.checks.engine import in_float
 
 
 @check("activation-axis", needs="pairs", judge=in_float)
-def activation_axes(subject: Subject) -> Iterator[Said]:
+def activation_axes(subject: Subject) -> Iterator[Fact]:
     """Activations with a scale for each channel."""
     for product in subject.products:
         operands = (product.of_data, product.of_weight) if product.layer is None else (product.of_data,)
         for maker in (pair.node for pairs in operands for pair in pairs if pair.is_per_channel):
-            yield Said(
-                product.node.name, product.node.op,
-                f"its input has a scale for each channel ({maker.name!r})",
-                f"give activations one scale a tensor: {AGAIN}",
-                tensor=maker.outputs[0].name,
-                consequence="nothing is said, and it runs in float: the scale of a sum cannot be taken out",
+            yield Fact(
+                "activation-axis", (product.node.name, product.node.op, maker.outputs[0].name),
+                {"maker": maker.name},
             )  # fmt: skip

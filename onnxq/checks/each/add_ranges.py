@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from onnxq.checks import Evidence, Said, check, keep_float
+from onnxq.checks import Evidence, Fact, check, keep_float
 from onnxq.checks.limits import FAINT_DB
 from onnxq.graph.view import Node, Tensor
 
@@ -12,7 +12,7 @@ _BEHIND = ("Relu", "Clip")
 
 
 @check("add-ranges", needs="data")
-def add_ranges(evidence: Evidence) -> Iterator[Said]:
+def add_ranges(evidence: Evidence) -> Iterator[Fact]:
     """Sums of two activations under a scale of whose steps the smaller one has few."""
     for node in evidence.nodes:
         if node.op != "Add" or node.domain:
@@ -25,17 +25,15 @@ def add_ranges(evidence: Evidence) -> Iterator[Said]:
         left = evidence.db(small, threshold)
         if left >= FAINT_DB:
             continue
-        reaches = {name: evidence.tensors[name].amax for name in (small, large)}
         readers = evidence.layers_behind(node.outputs[0].name)
-        yield Said(
-            node.name, node.op,
-            f"it adds {small!r}, up to {reaches[small]:.4g}, to {large!r}, up to {reaches[large]:.4g}",
-            "leave what reads the sum in float, or find out why the branches are so unlike: "
-            + (keep_float(evidence, readers) or evidence.command),
-            tensor=small,
-            consequence=f"one step of the sum is {threshold / evidence.greatest(node.outputs[0].name):.3g}: "
-            f"the smaller has {left:.1f} dB",
-            db=left,
+        yield Fact(
+            "add-ranges", (node.name, node.op, small),
+            {
+                "small": small, "large": large,
+                "small_reach": evidence.tensors[small].amax, "large_reach": evidence.tensors[large].amax,
+                "command": keep_float(evidence, readers) or evidence.command,
+                "step": threshold / evidence.greatest(node.outputs[0].name), "db": left,
+            },
         )  # fmt: skip
 
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from onnxq.calib.histogram import Histogram
-from onnxq.checks import Evidence, Said, check, keep_float
+from onnxq.checks import Evidence, Fact, check, keep_float
 from onnxq.checks.limits import APART, BETWEEN, DUST, LOWER_MODE, MODE
 
 
 @check("bimodal", needs="data", is_cause=True)
-def bimodal(evidence: Evidence) -> Iterator[Said]:
+def bimodal(evidence: Evidence) -> Iterator[Fact]:
     """Tensors whose smaller mode has few codes under the scale of the larger one."""
     for name, threshold, stats in evidence.quantized:
         assert stats.histogram is not None
@@ -21,13 +21,13 @@ def bimodal(evidence: Evidence) -> Iterator[Said]:
             continue
         (low, high, share), most = modes, evidence.greatest(name)
         node, op = evidence.reader(name)
-        yield Said(
-            node, op,
-            f"{name!r} has values of two sizes: up to {low:.4g} and, {share:.2%} of them, from {high:.4g} on",
-            "leave what reads it in float, or find out what the larger ones are: "
-            + (keep_float(evidence, evidence.layers_behind(name)) or evidence.command),
-            tensor=name,
-            consequence=f"of {most} codes the smaller ones have {most * low / threshold:.1f}",
+        yield Fact(
+            "bimodal", (node, op, name),
+            {
+                "name": name, "low": low, "high": high, "share": share,
+                "command": keep_float(evidence, evidence.layers_behind(name)) or evidence.command,
+                "most": most, "codes": most * low / threshold,
+            },
         )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from onnxq.checks import Evidence, Said, check, keep_float
+from onnxq.checks import Evidence, Fact, check, keep_float
 from onnxq.checks.each._scores import mixes_scores
 from onnxq.graph.view import Node
 
@@ -23,7 +23,7 @@ def _joined_inputs(evidence: Evidence, node: Node) -> dict[str, float]:
 
 
 @check("concat-ranges", needs="data", is_cause=True)
-def concat_ranges(evidence: Evidence) -> Iterator[Said]:
+def concat_ranges(evidence: Evidence) -> Iterator[Fact]:
     """Inputs of a Concat that the range of another one leaves few codes."""
     for node in evidence.nodes:
         inputs = _joined_inputs(evidence, node)
@@ -34,14 +34,12 @@ def concat_ranges(evidence: Evidence) -> Iterator[Said]:
             lost = evidence.loss(name, threshold) if name != widest else None
             if lost is None:
                 continue
-            alone = f"{lost[1]:.1f} with a scale of its own"
-            small, large = evidence.tensors[name].amax, evidence.tensors[widest].amax
-            yield Said(
-                node.name, node.op,
-                f"its inputs share a scale: {name!r} reaches {small:.4g}, {widest!r} {large:.4g}",
-                "bring them to one size in front of the Concat, or leave what reads it in float: "
-                + (keep_float(evidence, evidence.layers_behind(name)) or evidence.command),
-                tensor=name,
-                consequence=f"{name!r} has {lost[0]:.1f} dB to rounding; {alone}",
-                db=lost[0],
+            yield Fact(
+                "concat-ranges", (node.name, node.op, name),
+                {
+                    "name": name, "reach": evidence.tensors[name].amax,
+                    "widest": widest, "widest_reach": evidence.tensors[widest].amax,
+                    "command": keep_float(evidence, evidence.layers_behind(name)) or evidence.command,
+                    "db": lost[0], "alone": lost[1],
+                },
             )  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from onnxq.checks import Evidence, Said, check
+from onnxq.checks import Evidence, Fact, check
 from onnxq.checks.limits import CONFIDENCE, WIDE
 from onnxq.data.warnings import ENOUGH
 
@@ -14,30 +14,30 @@ _OF_STREAM = ENOUGH * 3 // 4  # calibrate of `ENOUGH` that are read once: two ei
 
 
 @check("few-samples", needs="data", command="onnxq data MODEL SAMPLES")
-def few_samples(evidence: Evidence) -> Iterator[Said]:
+def few_samples(evidence: Evidence) -> Iterator[Fact]:
     """Too few samples, with the scale that they leave most open."""
     doubt = next((one for one in evidence.doubts if one.kind == "few-samples"), None)
     count = evidence.samples if evidence.count is None else evidence.count
     enough = _OF_STREAM if evidence.count is None else ENOUGH
     if doubt is None and not 0 < count < enough:
         return
-    text = f"{count} samples: {ENOUGH} or more are wanted to calibrate" if doubt is None else doubt.text
-    widest, ends = "", (1.0, 1.0)
+    widest, low, high = "", 1.0, 1.0
     for name, _, stats in evidence.quantized:
         amaxes = stats.amaxes
         if len(amaxes) and amaxes.max() > 0:
-            low, high = interval(amaxes, CONFIDENCE)
-            if low > 0 and high / low > ends[1] / ends[0]:
-                widest, ends = name, (low, high)
-    consequence = f"the chance that the next sample exceeds a range is 1 in {evidence.samples + 1}"
-    if ends[1] / ends[0] >= WIDE:
-        consequence = (
-            f"the range of {widest!r} lies between {ends[0]:.4g} and {ends[1]:.4g} with {CONFIDENCE:.0%} "
-            f"confidence, a factor of {ends[1] / ends[0]:.2f}; {consequence}"
-        )
-    yield Said(
-        reason=text, advice="give some hundreds that are typical of what the model is used on",
-        tensor=widest, consequence=consequence,
+            least, most = interval(amaxes, CONFIDENCE)
+            if least > 0 and most / least > high / low:
+                widest, low, high = name, least, most
+    code = "few-samples" if doubt is None else "few-samples.doubted"
+    if high / low >= WIDE:
+        code += ".open"
+    yield Fact(
+        code, ("", "", widest),
+        {
+            "samples": count, "enough": ENOUGH, "text": "" if doubt is None else doubt.text, "widest": widest,
+            "low": low, "high": high, "confidence": CONFIDENCE, "factor": high / low,
+            "draws": evidence.samples + 1,
+        },
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from onnxq.checks import AGAIN, Product, Said, Subject, check
+from onnxq.checks import Fact, Product, Subject, check
 from onnxq.checks.each._scales import is_half
 from onnxq.checks.engine import sums_in_half
 from onnxq.formats import INT8
@@ -19,7 +19,7 @@ _FP16_MOST = 65504.0
 @check(
     "fp16-product", needs="pairs", judge=sums_in_half,
 )  # fmt: skip
-def fp16_products(subject: Subject) -> Iterator[Said]:
+def fp16_products(subject: Subject) -> Iterator[Fact]:
     """Matrix products with float16 scales a channel: the engine holds one multiplier, sa * sw, in float16."""
     for product in subject.products:
         scales = _fp16_product(product)
@@ -27,7 +27,7 @@ def fp16_products(subject: Subject) -> Iterator[Said]:
             yield scales
 
 
-def _fp16_product(product: Product) -> Said | None:
+def _fp16_product(product: Product) -> Fact | None:
     layer = product.layer
     if layer is None or product.node.op not in ("MatMul", "Gemm") or not product.is_int8:
         return None
@@ -41,19 +41,21 @@ def _fp16_product(product: Product) -> Said | None:
     lost = int(np.sum(multipliers < _FP16_LEAST))
     small = int(np.sum(multipliers < _FP16_NORMAL))
     bound = _largest_sum(product)
-    said = [f"of {other.size} multipliers {small} are below {_FP16_NORMAL:.2g} in float16"] if small else []
-    said += [f"{lost} of them become 0"] if lost else []
-    if bound is not None and bound > _FP16_MOST:
-        said.append(f"sums of codes reach up to {bound:,.0f}, float16 {_FP16_MOST:,.0f}")
-    if not said:
+    beyond = bound is not None and bound > _FP16_MOST
+    if lost:
+        code = "fp16-product.lost-sums" if beyond else "fp16-product.lost"
+    elif small:
+        code = "fp16-product.small-sums" if beyond else "fp16-product.small"
+    elif beyond:
+        code = "fp16-product.sums"
+    else:
         return None
-    return Said(
-        product.node.name, product.node.op,
-        f"its scales are float16, one a channel: {', '.join(said)}",
-        "use float32 scales with a Cast behind the DequantizeLinear, or one scale for all weights of the "
-        f"layer: {AGAIN} writes such a file",
-        consequence="the engine's plan has no other factor than sa*sw in float16: sums of codes that are "
-        "written as float16 before they are scaled overflow, and small factors lose bits",
+    return Fact(
+        code, (product.node.name, product.node.op),
+        {
+            "multipliers": other.size, "small": small, "normal": _FP16_NORMAL, "lost": lost, "sums": bound,
+            "most": _FP16_MOST,
+        },
     )  # fmt: skip
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from onnxq.checks import Said, Subject, check
+from onnxq.checks import Fact, Subject, check
+from onnxq.checks.api import COMPLETE
 from onnxq.checks.each._attention import attentions
-from onnxq.checks.each._halves import COMPLETE
 from onnxq.checks.engine import in_float
 
 
@@ -14,7 +14,7 @@ from onnxq.checks.engine import in_float
     "half-product", needs="pairs", judge=in_float,
     command=COMPLETE,
 )  # fmt: skip
-def half_products(subject: Subject) -> Iterator[Said]:
+def half_products(subject: Subject) -> Iterator[Fact]:
     """A product of two activations, one of them quantized; that of attention is judged with its partner."""
     inside = {
         node for attention in attentions(subject.model) for node in (attention.scores, attention.values)
@@ -25,8 +25,4 @@ def half_products(subject: Subject) -> Iterator[Said]:
         if product.node in inside or product.weight.is_constant:
             continue
         which = product.data if product.of_data else product.weight
-        yield Said(
-            product.node.name, product.node.op,
-            f"of its two activations only {which.name!r} is quantized", "quantize both or neither",
-            tensor=which.name, consequence="it runs in float: the pair costs accuracy, and saves no product",
-        )  # fmt: skip
+        yield Fact("half-product", (product.node.name, product.node.op, which.name), {"tensor": which.name})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from onnxq.checks import Said, Subject, check
+from onnxq.checks import Fact, Subject, check
 from onnxq.checks.each._activations import pairs_of_activations
 from onnxq.checks.engine import only_rounds
 from onnxq.graph.layers import WEIGHTED
@@ -19,7 +19,7 @@ _READ_INT8 = (
 
 
 @check("idle-pair", needs="pairs", severity="note", judge=only_rounds)
-def idle_pairs(subject: Subject) -> Iterator[Said]:
+def idle_pairs(subject: Subject) -> Iterator[Fact]:
     """Pairs whose readers all compute in float."""
     for pair in pairs_of_activations(subject):
         node = pair.node
@@ -27,10 +27,7 @@ def idle_pairs(subject: Subject) -> Iterator[Said]:
         if not readers or outputs_of(node.outputs[0]) or any(map(_may_read, readers)):
             continue
         ops = ", ".join(sorted({reader.op for reader in readers}))
-        yield Said(
-            node.name, node.op, f"only {ops} read it, in float", "leave the pair out",
-            tensor=node.outputs[0].name, consequence="the values are rounded to int8, and nothing is saved",
-        )  # fmt: skip
+        yield Fact("idle-pair", (node.name, node.op, node.outputs[0].name), {"ops": ops})
 
 
 def _may_read(node: Node) -> bool:

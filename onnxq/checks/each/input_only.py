@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from onnxq.checks import Product, Said, Subject, check
-from onnxq.checks.each._halves import BOTH, COMPLETE
+from onnxq.checks import Fact, Product, Subject, check
+from onnxq.checks.api import COMPLETE
 from onnxq.checks.engine import in_float
 from onnxq.graph.layers import WEIGHTED
 from onnxq.graph.pairs import QUANTIZE, Pair, pairs_of
@@ -16,18 +16,14 @@ from onnxq.graph.view import Node
     "input-only", needs="pairs", judge=in_float,
     command=COMPLETE,
 )  # fmt: skip
-def input_only(subject: Subject) -> Iterator[Said]:
+def input_only(subject: Subject) -> Iterator[Fact]:
     """A quantized input, float weights, and nobody else who has use for the pair."""
     for product in subject.products:
         if product.layer is None or product.of_weight or not product.of_data:
             continue
         if any(_serves(pair, product) for pair in product.of_data):
             continue
-        yield Said(
-            product.node.name, product.node.op, "its input is quantized, its weights are not",
-            BOTH, tensor=product.data.name,
-            consequence="it runs in float: the pair costs accuracy, and saves no product",
-        )  # fmt: skip
+        yield Fact("input-only", (product.node.name, product.node.op, product.data.name))
 
 
 def _serves(pair: Pair, but: Product) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from onnxq.checks import Said, Seen, check
+from onnxq.checks import Fact, Seen, check
 from onnxq.formats import INT8
 
 
 @check("not-int8", needs="engine", kind="qdq")
-def not_int8(seen: Seen) -> Iterator[Said]:
+def not_int8(seen: Seen) -> Iterator[Fact]:
     """Products whose pairs ask for int8, which run in float, and nothing in the file says why."""
     for product in seen.products.values():
         pairs = (*product.of_data, *product.of_weight)
@@ -17,10 +17,7 @@ def not_int8(seen: Seen) -> Iterator[Said]:
             continue
         precision = seen.precision(product.node.name)
         if precision not in (None, INT8.name):
-            yield Said(
-                product.node.name, product.node.op,
-                f"both of its operands are quantized, and the compiler runs it in {precision}",
-                "leave its operands in float, or report the model: no known reason applies",
-                tensor=product.data.name, consequence="its pairs cost accuracy and kernels, and save nothing",
-                confirmed=True,
+            yield Fact(
+                "not-int8", (product.node.name, product.node.op, product.data.name),
+                {"precision": precision, "confirmed": True},
             )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from onnxq.checks import Evidence, Said, check
+from onnxq.checks import Evidence, Fact, check
 
 
 @check(
@@ -12,10 +12,8 @@ from onnxq.checks import Evidence, Said, check
     needs="data",
     command="onnxq data MODEL SAMPLES",
 )
-def not_measured(evidence: Evidence) -> Iterator[Said]:
+def not_measured(evidence: Evidence) -> Iterator[Fact]:
     """Why nothing was measured."""
     if evidence.problem is not None:
-        yield Said(
-            reason=str(evidence.problem), advice=evidence.problem.hint or "check the data",
-            consequence="no check that looks at values could say anything",
-        )  # fmt: skip
+        code = "not-measured.hinted" if evidence.problem.hint else "not-measured"
+        yield Fact(code, values={"problem": str(evidence.problem), "hint": evidence.problem.hint})

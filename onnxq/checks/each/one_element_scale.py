@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from onnxq.checks import Said, Subject, check
+from onnxq.checks import Fact, Subject, check
 from onnxq.checks.engine import readers_in_float
 
 
@@ -12,7 +12,7 @@ from onnxq.checks.engine import readers_in_float
     "one-element-scale", needs="pairs", severity="error",
     lacks="one-element-scales", judge=readers_in_float,
 )  # fmt: skip
-def one_element(subject: Subject) -> Iterator[Said]:
+def one_element(subject: Subject) -> Iterator[Fact]:
     """Scales of the shape [1] in front of convolutions, which the target takes for one a channel.
 
     Measured with TensorRT-RTX 1.7.1: a convolution of such an input runs in float, also where the axis has
@@ -27,9 +27,4 @@ def one_element(subject: Subject) -> Iterator[Said]:
     for pair in pairs:
         node, scale = pair.node, pair.scale
         if scale is not None and scale.shape == (1,) and not pair.block:
-            yield Said(
-                node.name, node.op,
-                "its scale has the shape [1]: to TensorRT that is one a channel",
-                "give a scalar, as onnxq sanitize does", tensor=scale.name,
-                consequence="nothing is said, and the convolution that reads it runs in float",
-            )  # fmt: skip
+            yield Fact("one-element-scale", (node.name, node.op, scale.name))

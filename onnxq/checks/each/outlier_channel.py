@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from onnxq.checks import Evidence, Said, check
+from onnxq.checks import Evidence, Fact, check
 from onnxq.checks.limits import CHANNELS, OUTLIER, OUTLIERS
 
 
 @check("outlier-channel", needs="data", is_cause=True)
-def outlier_channels(evidence: Evidence) -> Iterator[Said]:
+def outlier_channels(evidence: Evidence) -> Iterator[Fact]:
     """Tensors whose scale is spent on few channels."""
     for name, threshold, stats in evidence.quantized:
         if stats.channels is None or len(stats.channels.amax) < CHANNELS:
@@ -26,12 +26,10 @@ def outlier_channels(evidence: Evidence) -> Iterator[Said]:
             continue
         (node, op), codes = evidence.reader(name), evidence.greatest(name)
         listed = ", ".join(map(str, sorted(order[:count].tolist())[:4])) + ", ..." * (count > 4)
-        yield Said(
-            node, op,
-            f"channel{'s' * (count > 1)} {listed} of the {len(amax)} of {name!r} "
-            f"reach{'es' * (count == 1)} {float(amax[order[0]]):.4g}, all others {rest:.4g} at most",
-            "let onnxq take them out of the tensor, which changes no value: "
-            f"{evidence.command} --repair scale,smooth",
-            tensor=name,
-            consequence=f"all others have {codes * rest / threshold:.1f} of the {codes} codes of a side",
+        yield Fact(
+            "outlier-channel" if count == 1 else "outlier-channel.several", (node, op, name),
+            {
+                "listed": listed, "channels": len(amax), "name": name, "reach": float(amax[order[0]]),
+                "rest": rest, "command": evidence.command, "codes": codes * rest / threshold, "most": codes,
+            },
         )  # fmt: skip

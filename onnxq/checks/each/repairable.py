@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 
-from onnxq.checks import Said, check, stated
+from onnxq.checks import Fact, check, stated
 from onnxq.checks.answers import TargetAnswer
 from onnxq.rewrite.changes import Change
 
@@ -15,14 +14,15 @@ _HARMLESS = "one-element-scales"
 
 
 @check("repairable", needs="target", severity="error")
-def repairable(answer: TargetAnswer) -> Iterator[Said]:
+def repairable(answer: TargetAnswer) -> Iterator[Fact]:
     """What `unsupported` does not say already."""
     refused = {entry.node for entry in answer.refused}
     for repair in answer.repairs:
         if repair.entry.node in refused:
             continue
-        teller = repairable if isinstance(repair.entry, Change) else NEAR_MISS
+        row = "repairable" if isinstance(repair.entry, Change) else "near-miss"
+        values = {"reason": repair.reason, "advice": repair.advice}
         if repair.rule.lacks == _HARMLESS:
-            teller = dataclasses.replace(teller, severity="note")
+            values["severity"] = "note"
         op = "" if repair.node is None else repair.node.op
-        yield Said(repair.entry.node, op, repair.reason, repair.advice, check=teller)
+        yield Fact(row, (repair.entry.node, op), values)

@@ -6,12 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from onnxq.checks import Said, Subject, check
+from onnxq.checks import Fact, Subject, check
 from onnxq.graph.pairs import NOTHING, pair_of
 from onnxq.graph.view import Node, Tensor
 from onnxq.targets import load_target
-
-_ISSUE = "https://github.com/NVIDIA/TensorRT/issues/4854"
 
 # What can stand between a convolution and the Add in one kernel. x * Sigmoid(x) is not among them: it is
 # fused otherwise, and networks of it were measured to be right.
@@ -24,7 +22,7 @@ _MOST_PARTS = 6
     "residual-view", needs="file",
     kind="miscompile",
 )  # fmt: skip
-def residual_views(subject: Subject) -> Iterator[Said]:
+def residual_views(subject: Subject) -> Iterator[Fact]:
     """A float16 convolution, activation and residual Add whose other operand is a part of a later Concat."""
     if "residual-view" not in load_target(subject.target).miscomputes:
         return
@@ -36,15 +34,11 @@ def residual_views(subject: Subject) -> Iterator[Said]:
             joined = _joined_later(view, node) if view is not None else None
             if joined is not None and branch is not None and _activated_conv(branch, view):
                 assert view is not None
-                yield Said(
-                    node.name, node.op,
-                    f"it adds a convolution's activation to {view.name!r}, which is a part of Concat "
-                    f"{joined.name!r} as well, in float16: TensorRT 11.2 and 11.3 were seen to read such "
-                    f"a part as if it were dense ({_ISSUE})",
-                    "compare the engine's outputs with the float model's on real samples before you use "
-                    "it; write SiLU as x * Sigmoid(x), which is fused otherwise",
-                    tensor=view.name, consequence="wrong values, without an error or a warning",
-                )  # fmt: skip
+                yield Fact(
+                    "residual-view",
+                    (node.name, node.op, view.name),
+                    {"view": view.name, "concat": joined.name},
+                )
 
 
 def _joined_later(tensor: Tensor, add: Node) -> Node | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from onnxq.checks import Said, check
+from onnxq.checks import Fact, check
 from onnxq.checks.answers import RuntimeAnswer
 from onnxq.checks.api import AT_NODE
 
@@ -13,13 +13,9 @@ from onnxq.checks.api import AT_NODE
     "runtime", needs="runtime",
     command=AT_NODE,
 )  # fmt: skip
-def runtime(answer: RuntimeAnswer) -> Iterator[Said]:
+def runtime(answer: RuntimeAnswer) -> Iterator[Fact]:
     """That it does not, and whether it takes the repair."""
     if answer.taken.original is None:
         return
     mended = answer.taken.result is None
-    yield Said(
-        reason=f"onnxruntime does not take it: {answer.taken.original}",
-        advice="repairable: onnxq sanitize repairs it" if mended else "write the model otherwise",
-        consequence="" if mended else "without it nothing is proved or calibrated",
-    )
+    yield Fact("runtime.mended" if mended else "runtime", values={"message": answer.taken.original})

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from onnxq.calib.histogram import Histogram
-from onnxq.checks import Evidence, Said, check
+from onnxq.checks import Evidence, Fact, check
 from onnxq.checks.limits import CLIPPED, UNUSED
 
 
 @check("scale-misfit", needs="data", is_cause=True)
-def misfits(evidence: Evidence) -> Iterator[Said]:
+def misfits(evidence: Evidence) -> Iterator[Fact]:
     """Scales of the model's own pairs that saturate what there is, or cover much more."""
     if not evidence.own_pairs:
         return
@@ -24,14 +24,13 @@ def misfits(evidence: Evidence) -> Iterator[Said]:
         if lost is None:
             continue
         node, op = evidence.reader(name)
-        fit = f"{clipped:.1%} of its values saturate" if clipped >= CLIPPED else f"{unused:.0f} times as much"
-        yield Said(
-            node, op,
-            f"the scale of {name!r} covers {threshold:.4g}, and the data reach {stats.amax:.4g}: {fit}",
-            "calibrate on data that are prepared as in use, and as these are: " + evidence.command,
-            tensor=name,
-            consequence=f"{lost[0]:.1f} dB to rounding; with {evidence.best(name):.4g} {lost[1]:.1f}",
-            db=lost[0],
+        yield Fact(
+            "scale-misfit.saturating" if clipped >= CLIPPED else "scale-misfit", (node, op, name),
+            {
+                "name": name, "threshold": threshold, "reach": stats.amax, "clipped": clipped,
+                "unused": unused, "command": evidence.command, "db": lost[0],
+                "best": evidence.best(name), "best_db": lost[1],
+            },
         )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from onnxq.checks import Said, Subject, check
+from onnxq.checks import Fact, Subject, check
 from onnxq.checks.engine import is_built
 
 
@@ -14,12 +14,9 @@ from onnxq.checks.engine import is_built
     "scale-sign", needs="pairs", severity="error", lacks="zero-scales",
     parser=r"Scale coefficients must all be positive", judge=is_built,
 )  # fmt: skip
-def scale_signs(subject: Subject) -> Iterator[Said]:
+def scale_signs(subject: Subject) -> Iterator[Fact]:
     """Scales that are 0, negative or no numbers."""
     for pair in subject.pairs:
         node, values = pair.node, pair.scales
         if values is not None and not np.all(values > 0):
-            yield Said(
-                node.name, node.op, "a scale is not positive",
-                "calibrate again; a dead channel may have scale 1", consequence="TensorRT rejects the file",
-            )  # fmt: skip
+            yield Fact("scale-sign", (node.name, node.op))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from onnxq.checks import Evidence, Said, check
+from onnxq.checks import Evidence, Fact, check
 from onnxq.checks.evidence import Scaled
 from onnxq.graph.moves import MOVES
 from onnxq.graph.pairs import is_qdq
@@ -16,7 +16,7 @@ _JOINS = (*MOVES, "Concat", "Cast")
 @check(
     "shared-scale", needs="data", is_cause=True,
 )  # fmt: skip
-def shared_scales(evidence: Evidence) -> Iterator[Said]:
+def shared_scales(evidence: Evidence) -> Iterator[Fact]:
     """Tensors that the range of another one leaves few codes, although nothing joins them."""
     for group in evidence.scaled:
         names = [name for name in group.tensors if evidence.histogram(name) is not None]
@@ -28,18 +28,16 @@ def shared_scales(evidence: Evidence) -> Iterator[Said]:
             lost = evidence.loss(name, group.threshold) if name != widest and name not in joined else None
             if lost is None:
                 continue
-            uses = _calls(evidence, name, widest)
+            weight = min(_weights(evidence, name) & _weights(evidence, widest), default=None)
             node, op = evidence.reader(name)
-            of = f" ({group.scale!r})" if group.scale else ""
-            alone = f"{lost[1]:.1f} with a scale of its own"
-            yield Said(
-                node, op,
-                f"{name!r}, which reaches {evidence.tensors[name].amax:.4g}, and {widest!r}, which reaches "
-                f"{evidence.tensors[widest].amax:.4g}, are quantized with one scale{of}{uses}",
-                f"give each use a quantizer of its own; onnxq does: {evidence.command}",
-                tensor=name,
-                consequence=f"{name!r} has {lost[0]:.1f} dB to rounding; {alone}",
-                db=lost[0],
+            yield Fact(
+                "shared-scale.called" if weight else "shared-scale", (node, op, name),
+                {
+                    "name": name, "reach": evidence.tensors[name].amax,
+                    "widest": widest, "widest_reach": evidence.tensors[widest].amax,
+                    "scale": f" ({group.scale!r})" if group.scale else "", "weight": weight,
+                    "command": evidence.command, "db": lost[0], "alone": lost[1],
+                },
             )  # fmt: skip
 
 
@@ -56,16 +54,9 @@ def _joined(evidence: Evidence, group: Scaled) -> set[str]:
     return joined
 
 
-def _calls(evidence: Evidence, one: str, other: str) -> str:
-    """That layers which read two tensors have the same weights, in words; "" where they have not."""
-    weights = [_weights(evidence, name) for name in (one, other)]
-    shared = sorted(weights[0] & weights[1])
-    return f": both are multiplied by {shared[0]!r}, one module called twice" if shared else ""
-
-
 def _weights(evidence: Evidence, tensor: str) -> set[str]:
     """The constants that the products which read a tensor multiply it by."""
-    weights = set()
+    weights = set[str]()
     for node in evidence.nodes:
         if node.op in ("Conv", "ConvTranspose", "Gemm", "MatMul") and not node.domain:
             data, weight = node.operands(2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from onnxq.checks import Evidence, Said, check
+from onnxq.checks import Evidence, Fact, check
 from onnxq.graph.layers import multiplies
 from onnxq.graph.pairs import is_qdq
 from onnxq.graph.view import Node
@@ -13,7 +13,7 @@ _FUSED = ("Relu", "Clip", "LeakyRelu", "BatchNormalization")
 
 
 @check("unfused", needs="data")
-def unfused(evidence: Evidence) -> Iterator[Said]:
+def unfused(evidence: Evidence) -> Iterator[Fact]:
     """Activations behind a layer that a pair, or another reader of its result, keeps out of its kernel.
 
     The engine has the last word: what it fuses is none, and without it only pairs are told.
@@ -24,17 +24,16 @@ def unfused(evidence: Evidence) -> Iterator[Said]:
         layer, passed = _layer(node)
         if layer is None:
             continue
-        cause = _cause(layer, node, passed)
+        code, other = _cause(layer, node, passed)
         seen = _apart(evidence, layer.name, node.name)
-        if cause is None or seen is False or (seen is None and not passed):
+        if not code or seen is False or (seen is None and not passed):
             continue
-        yield Said(
-            node.name, node.op, f"it is not computed with {layer.op} {layer.name!r}: {cause}",
-            f"put the pair behind {node.op}; onnxq does: {evidence.command}"
-            if passed
-            else f"let only {node.op} read what {layer.op} gives",
-            tensor=layer.outputs[0].name,
-            consequence="a kernel more, which reads and writes the whole tensor", confirmed=seen,
+        yield Fact(
+            code, (node.name, node.op, layer.outputs[0].name),
+            {
+                "op": node.op, "layer_op": layer.op, "layer": layer.name, "other": other,
+                "command": evidence.command, "confirmed": seen,
+            },
         )  # fmt: skip
 
 
@@ -50,14 +49,15 @@ def _layer(node: Node) -> tuple[Node | None, bool]:
     return None, passed
 
 
-def _cause(layer: Node, node: Node, passed: bool) -> str | None:
+def _cause(layer: Node, node: Node, passed: bool) -> tuple[str, str]:
+    """What keeps them apart, as a row, and the other reader; a row "" where nothing does."""
     out = layer.outputs[0]
     if passed:
-        return "a pair stands between them"
+        return "unfused.paired", ""
     if out.is_output:
-        return f"the result of {layer.op} is an output as well"
-    others = [user.name for user in out.users if user != node]
-    return f"{others[0]!r} reads the result of {layer.op} as well" if others else None
+        return "unfused.output", ""
+    other = next((user.name for user in out.users if user != node), None)
+    return ("", "") if other is None else ("unfused.read", other)
 
 
 def _apart(evidence: Evidence, layer: str, node: str) -> bool | None:

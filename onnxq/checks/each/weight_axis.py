@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from onnxq.checks import AGAIN, Product, Said, Subject, check
+from onnxq.checks import Fact, Product, Subject, check
 from onnxq.checks.engine import in_float
 from onnxq.graph.pairs import Pair
 from onnxq.graph.view import Node, Tensor
 
 
 @check("weight-axis", needs="pairs", judge=in_float)
-def weight_axes(subject: Subject) -> Iterator[Said]:
+def weight_axes(subject: Subject) -> Iterator[Fact]:
     """Weights with a scale for each input channel."""
     for product in subject.products:
         right = _right_axis(product)
@@ -19,13 +19,9 @@ def weight_axes(subject: Subject) -> Iterator[Said]:
             continue
         pair, axis, should_be, rank = right
         if axis != should_be:
-            yield Said(
-                product.node.name, product.node.op,
-                f"its weights have a scale along axis {axis} of {rank}, that of what is summed; the output "
-                f"channels are axis {should_be}",
-                f"quantize the weights along axis {should_be}: {AGAIN} does",
-                tensor=pair.node.outputs[0].name,
-                consequence="nothing is said, and it runs in float: the scale of a sum cannot be taken out",
+            yield Fact(
+                "weight-axis", (product.node.name, product.node.op, pair.node.outputs[0].name),
+                {"axis": axis, "rank": rank, "right": should_be},
             )  # fmt: skip
 
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from onnxq.checks import Evidence, Said, check
+from onnxq.checks import Evidence, Fact, check
 from onnxq.checks.limits import APART, CHANNELS, WEAK_CHANNELS
 from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.pairs import NOTHING, pair_of
 
 
 @check("weight-scale", needs="data")
-def weight_scales(evidence: Evidence) -> Iterator[Said]:
+def weight_scales(evidence: Evidence) -> Iterator[Fact]:
     """Weights with one scale, of whose channels many are left with few codes."""
     readers: dict[str, list[Layer]] = {}
     ranges: dict[str, tuple[np.ndarray, float]] = {}
@@ -30,14 +30,13 @@ def weight_scales(evidence: Evidence) -> Iterator[Said]:
         weak = int((used < whole / APART).sum())
         if len(used) < CHANNELS or weak < WEAK_CHANNELS * len(used):
             continue
-        several = f", which {len(layers)} layers read under it" if len(layers) > 1 else ""
-        yield Said(
-            layers[0].node.name, layers[0].node.op,
-            f"all {len(own)} channels of weight {name!r} have one scale{several}; their ranges are "
-            f"{used.min():.3g} to {used.max():.3g}",
-            f"give each channel its scale; onnxq does: {evidence.command}",
-            tensor=name,
-            consequence=f"{weak} of its channels have 8 codes or fewer on each side",
+        yield Fact(
+            "weight-scale" if len(layers) == 1 else "weight-scale.shared",
+            (layers[0].node.name, layers[0].node.op, name),
+            {
+                "channels": len(own), "name": name, "layers": len(layers), "least": used.min(),
+                "most": used.max(), "command": evidence.command, "weak": weak,
+            },
         )  # fmt: skip
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from onnxq.checks import Said, Subject, check
-from onnxq.checks.each._halves import BOTH, COMPLETE
+from onnxq.checks import Fact, Subject, check
+from onnxq.checks.api import COMPLETE
 from onnxq.checks.engine import makes_weights
 from onnxq.graph.pairs import pairs_of
 from onnxq.graph.view import Node, Tensor
@@ -23,7 +23,7 @@ _MOST_STOPS = 4
     "weights-only", needs="pairs", judge=makes_weights,
     command=COMPLETE,
 )  # fmt: skip
-def weights_only(subject: Subject) -> Iterator[Said]:
+def weights_only(subject: Subject) -> Iterator[Fact]:
     """Quantized weights, a float input. int4 weights are meant so, and have kernels."""
     for product in subject.products:
         if product.layer is None or product.of_data or not product.of_weight:
@@ -31,12 +31,10 @@ def weights_only(subject: Subject) -> Iterator[Said]:
         if not product.of_weight[0].is_int8:
             continue
         stop = _lost_at(product.data)
-        lost = f": the pair in front of {stop.op} {stop.name!r} does not reach it" if stop is not None else ""
-        advice = f"put the pair behind {stop.name!r}; {BOTH}" if stop is not None else BOTH
-        yield Said(
-            product.node.name, product.node.op,
-            f"its weights are quantized, its input is not{lost}", advice, tensor=product.data.name,
-            consequence="it runs in float, and its weights are dequantized at every inference",
+        yield Fact(
+            "weights-only" if stop is None else "weights-only.stopped",
+            (product.node.name, product.node.op, product.data.name),
+            {} if stop is None else {"op": stop.op, "stop": stop.name},
         )  # fmt: skip
 
 
