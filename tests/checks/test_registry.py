@@ -222,10 +222,10 @@ def test_either_may_be_of_another_severity(model: Path, tmp_path: Path) -> None:
 
 
 def written(page: str) -> tuple[str, str]:
-    """The check of a page, and what is written there as TOML behind it."""
+    """The check of a page, and the row that is written behind it."""
     text = (Path(__file__).resolve().parents[2] / page).read_text("utf-8")
     (block,) = [part for part in re.findall(r"```python\n(.*?)```", text, re.S) if "@check" in part]
-    return block, text.partition(block)[2].partition("```toml\n")[2].partition("```")[0]
+    return block, text.partition(block)[2].partition("```ini\n")[2].partition("```")[0]
 
 
 def test_the_check_of_the_documents_is_a_check(model: Path, tmp_path: Path) -> None:
