@@ -1,17 +1,17 @@
 """Remove operators that return their input.
 
 Identity, Dropout in inference, a Cast to the type that is there already, a Concat or a Sum of one
-tensor. Exporters leave thousands of them; each hides a producer from every other rule.
+tensor, a Clip without bounds. Exporters leave thousands of them; each hides a producer from every other rule.
 
     before    y = Relu(Identity(x))
     after     y = Relu(x)
 """
 
-from onnxq.rule import Fires, Node, Skips, Value, required, rule
+from onnxq.rule import Except, Fires, Node, Skips, Value, required, rule
 
 
-@rule("Identity", "Dropout", "Cast", "CastLike", "Concat", "Sum", "Max", "Min", "Mean", stage="clean")
-def drop_identity(node: Node) -> Value | None:
+@rule("Identity", "Dropout", "Cast", "CastLike", "Concat", "Sum", "Max", "Min", "Mean", "Clip", stage="clean")
+def drop_identity(node: Node) -> Value | Except | None:
     (source,) = required(node, 1)
     if node.op == "Dropout":
         training = node.operands(3)[2]
@@ -20,6 +20,10 @@ def drop_identity(node: Node) -> Value | None:
         return source if training is None or training.scalar is False else None
     if node.op in ("Cast", "CastLike"):
         return source if source.dtype is not None and source.dtype == node.outputs[0].dtype else None
+    if node.op == "Clip":  # its bounds were attributes before opset 11
+        if any(node.operands(3)[1:]) or {"min", "max"} & {*node.attrs}:
+            return None
+        return Except(source, "infinite-input", "it clips infinities to the largest numbers")
     return source if len(node.inputs) == 1 else None
 
 
@@ -79,5 +83,31 @@ EXAMPLES = [
     Skips(
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[N] x) => (y) <float r = {0.5}> { a = Concat <axis = 0> (x, x)  b = Sum (a, r)  y = Abs (b) }"""
+    ),
+    *(
+        Fires(
+            f"""<ir_version: 6, opset_import: ["" : {opset}]>
+            g ({dtype}[N] x) => ({dtype}[N] y) {{ a = Clip (x{left_out})  y = Mul (a, a) }}""",
+            becomes="y = Mul (x, x)",
+        )
+        for opset, dtype, left_out in (
+            (6, "float16", ""),
+            (11, "float", ", "),
+            (11, "float16", ", , "),
+            (13, "double", ", , "),
+            (13, "int64", ""),
+        )
+    ),
+    *(
+        Skips(
+            f"""<ir_version: 6, opset_import: ["" : {opset}]>
+            g (float[N] x, float low) => (float[N] y) {{ a = Clip {bound}  y = Mul (a, a) }}"""
+        )
+        for opset, bound in (
+            (6, "<min = 0.5> (x)"),
+            (10, "<max = 6.0> (x)"),
+            (11, "(x, low)"),
+            (13, "(x, , low)"),
+        )
     ),
 ]

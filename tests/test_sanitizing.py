@@ -285,3 +285,11 @@ def test_the_commands_have_the_shapes_of_dynamic_inputs(tmp_path: Path) -> None:
     static = sanitize(parsed("net (float[3, 4] x) => (float[3, 4] y) { y = Relu (x) }"))
     static.save(tmp_path / "static.onnx", page=False)
     assert "Shapes" not in static.report.commands[0]
+
+
+def test_a_locale_that_the_machine_lacks_is_said_of_the_machine() -> None:
+    model = parsed("""g (float[4] x) => (string[2] s, float[4] y) {
+        a = Constant <value_strings = ["aB", "C"]> ()
+        s = StringNormalizer <case_change_action = "UPPER", locale = "xx_YY"> (a)  y = Relu (x) }""")
+    runtime = sanitize(model).report.runtime
+    assert runtime.original == "this machine has no locale 'xx_YY', which the model asks for: install it"

@@ -19,7 +19,7 @@ from onnxq.base.errors import UserError
 from onnxq.cli.app import app
 from onnxq.options.config import load_config
 from onnxq.options.grouped import Options
-from onnxq.options.option import read_options
+from onnxq.options.option import bytes_in, read_options
 from onnxq.options.settings import GROUPS, Calibration, DataPlace, Format, Inputs, Repairs
 from onnxq.options.verbs import VERBS
 
@@ -279,3 +279,11 @@ def test_an_option_by_its_former_name_works_and_is_told(tmp_path: Path) -> None:
         load_config(written(tmp_path, '[format]\nheads = "auto"\nloud = "auto"\n'))
     with pytest.raises(UserError, match=r"line 2: .*heads"), remarks.heard():
         load_config(written(tmp_path, "[format]\nheads = 3\n"))
+
+
+@pytest.mark.parametrize("given", ["9" * 400, "9" * 400 + "k", "0", str(1 << 60)])
+def test_a_size_that_no_machine_has_is_refused(given: str) -> None:
+    with pytest.raises(ValueError, match="not a size that a machine has"):
+        bytes_in(given)
+    assert bytes_in(str(1 << 59)) == 1 << 59
+    assert bytes_in("2gib") == 2 << 30

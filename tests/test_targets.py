@@ -9,6 +9,7 @@ from pathlib import Path
 import onnx
 import onnx.parser
 import pytest
+from onnx import TensorProto, helper
 
 from onnxq import quantize, sanitize
 from onnxq.base.errors import UserError
@@ -16,6 +17,7 @@ from onnxq.graph.features import FEATURES
 from onnxq.graph.model import Model
 from onnxq.pipeline.not_taken import unsupported
 from onnxq.rule.load import load_rules
+from onnxq.run import trt
 from onnxq.targets import NAMES, load_target
 
 TARGETS = {name: load_target(name) for name in NAMES}
@@ -140,6 +142,67 @@ def test_what_a_node_asks_of_the_target(case: str) -> None:
     assert refused[0]["reason"].startswith(f"TensorRT {last} does not take")
     assert "before the export" in refused[0]["advice"]
     assert taken == []
+
+
+RARE = ("FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "FLOAT8E8M0", "UINT4", "UINT2", "INT2")
+COMMON = (
+    "FLOAT",
+    "FLOAT16",
+    "BFLOAT16",
+    "DOUBLE",
+    "BOOL",
+    "INT4",
+    "INT8",
+    "INT32",
+    "INT64",
+    "FLOAT8E4M3FN",
+    "FLOAT4E2M1",
+)
+
+
+def with_type(kind: str) -> onnx.ModelProto:
+    """What becomes an element type, and float again."""
+    code = TensorProto.DataType.Value(kind)
+    nodes = [helper.make_node("Cast", ["x"], ["a"], to=code), helper.make_node("Cast", ["a"], ["y"], to=1)]
+    x, y = (helper.make_tensor_value_info(name, 1, [4]) for name in "xy")
+    opsets = [helper.make_opsetid("", 25)]
+    return helper.make_model(helper.make_graph(nodes, "g", [x], [y]), ir_version=13, opset_imports=opsets)
+
+
+def with_window(op: str, kind: str) -> onnx.ModelProto:
+    code = TensorProto.DataType.Value(kind.upper())
+    return onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]>
+        g (int64 n, {kind}[M] x) => ({kind}[M] y) {{
+            w = {op} <output_datatype = {code}> (n)  y = Mul (w, x) }}""")
+
+
+TYPED = {kind: (with_type(kind), kind in COMMON) for kind in (*RARE, *COMMON)}
+TYPED |= {
+    f"{op} {kind}": (with_window(op, kind), kind == "float")
+    for op in ("BlackmanWindow", "HammingWindow", "HannWindow")
+    for kind in ("float", "double", "float16")
+}
+
+
+@pytest.mark.parametrize("case", TYPED)
+def test_the_table_knows_the_types_that_nvidia_s_parser_takes(case: str, tmp_path: Path) -> None:
+    model, taken = TYPED[case]
+    reasons = [one.reason for one in unsupported(Model.open(model), load_target("tensorrt-11"))]
+    assert (reasons == []) is taken
+    if trt.installed() is not None:
+        onnx.save(model, tmp_path / "m.onnx")
+        assert (not trt.check_parse(tmp_path / "m.onnx")) is taken
+
+
+def test_a_constant_of_a_rare_type_is_folded_and_no_finding() -> None:
+    nodes = [helper.make_node("Cast", ["c"], ["f"], to=1), helper.make_node("Add", ["x", "f"], ["y"])]
+    x, y = (helper.make_tensor_value_info(name, 1, [2]) for name in "xy")
+    graph = helper.make_graph(
+        nodes, "g", [x], [y], [helper.make_tensor("c", TensorProto.UINT4, [2], [3, 15])]
+    )
+    model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 21)])
+    assert not unsupported(Model.open(model), load_target("tensorrt-11"))
+    assert [node.op_type for node in sanitize(model).model.graph.node] == ["Add"]
 
 
 @pytest.mark.parametrize("pads", ["0,1,0,1,0,0,0,0,0", "0,1"])

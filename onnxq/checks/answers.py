@@ -52,10 +52,11 @@ class RepairedConstruct:
         """What the target lacks, or the limits of it that the rule looked at."""
         if self.rule.lacks in _OF_TYPES and self.node is not None:
             tensors = (*self.node.inputs, *self.node.outputs)
-            types = sorted({str(one.dtype) for one in tensors if one is not None}.intersection(_NARROW))
-            if types:
-                of = ", ".join(types)
-                return f"it reads or gives {of}: {self.target} has no such tensors inside of a graph"
+            dtypes = [one.dtype for one in tensors if one is not None and one.dtype is not None]
+            if narrow := ", ".join(sorted({*map(str, dtypes)}.intersection(_NARROW))):
+                return f"it reads or gives {narrow}: {self.target} has no such tensors inside of a graph"
+            if bytewise := ", ".join(sorted({str(one) for one in dtypes if one.itemsize == 1})):
+                return f"{self.target} has no {self.node.op} of {bytewise}"
         if self.rule.lacks is not None:
             return f"{self.target} lacks {self.rule.lacks}"
         limits = ", ".join(f"{name} = {number:,}" for name, number in self.entry.limits.items())

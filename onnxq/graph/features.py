@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from onnxq.graph.pairs import DEQUANTIZE
+from onnxq.graph.pairs import DEQUANTIZE, QDQ
 from onnxq.graph.statements import axes_of, floats_behind, freezing, scales_of, sizes_of_deconvolution
 from onnxq.graph.view import Node, Tensor
 
@@ -21,9 +21,29 @@ def needs(node: Node) -> Mapping[str, str]:
     Returns:
         For each feature what the node has: `Pad with mode=reflect`.
     """
-    checks = _CHECKS.get(node.op, {})
+    checks = {**_OF_ANY, **_CHECKS.get(node.op, {})}
     needed = {name: check(node) for name, check in checks.items()}
     return {name: f"{node.op} with {has}" for name, has in needed.items() if has}
+
+
+def _rare_types(node: Node) -> str:
+    """The types that no tensor of TensorRT has; rules look at those of pairs, and fold what is constant."""
+    if node.op in QDQ or _is_folded(node):
+        return ""
+    tensors = (*filter(None, node.inputs), *node.outputs)
+    rare = sorted({str(one.dtype) for one in tensors} & _RARE)
+    return f"tensors of {', '.join(rare)}" if rare else ""
+
+
+def _window_type(node: Node) -> str:
+    dtype = node.outputs[0].dtype
+    other = dtype is not None and dtype != np.float32 and not _is_folded(node)
+    return f"an output of {dtype}: give it float32, and put a Cast behind it" if other else ""
+
+
+def _is_folded(node: Node) -> bool:
+    """Whether a node computes a constant, which it is then replaced by."""
+    return bool(node.inputs) and not any(map(_is_runtime, node.inputs))
 
 
 def _is_runtime(tensor: Tensor | None) -> bool:
@@ -178,6 +198,11 @@ _OPERANDS = {"runtime-axes": 1, "runtime-training-mode": 2, "resize-scales-input
 
 _USUAL: dict[str, list[float] | list[bool]] = {"runtime-training-mode": [False], "runtime-zero-point": [0.0]}
 
+_RARE = {"float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "uint2", "int2", "uint4",
+         "complex64", "complex128"}  # fmt: skip
+
+_OF_ANY: dict[str, Callable[[Node], str]] = {"rare-types": _rare_types}
+
 _REDUCTIONS = ("Sum", "Max", "Min", "Prod", "Mean", "SumSquare", "L1", "L2", "LogSum", "LogSumExp")
 
 _AXES, _ZERO = _runtime(1, "axes"), _runtime(2, "a zero point")
@@ -212,8 +237,9 @@ _CHECKS: dict[str, dict[str, Callable[[Node], str]]] = {
     "TensorScatter": {"tensor-scatter-forms": _cache},
     "TopK": {"runtime-topk-k": _runtime(1, "K")},
     "Unsqueeze": {"runtime-axes": _AXES},
+    **{f"{kind}Window": {"window-types": _window_type} for kind in ("Blackman", "Hamming", "Hann")},
     **{f"Reduce{kind}": {"runtime-axes": _AXES} for kind in _REDUCTIONS},
 }
 
-FEATURES = frozenset(name for checks in _CHECKS.values() for name in checks)
+FEATURES = frozenset(name for checks in (_OF_ANY, *_CHECKS.values()) for name in checks)
 """The names of all features."""

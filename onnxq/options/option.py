@@ -340,7 +340,7 @@ def bytes_in(given: str) -> int:
     if found is None:
         raise ValueError(f"{given!r} is no number of bytes")
     unit = (1024 if found[3] else 1000) ** ("kmgt".index(found[2]) + 1 if found[2] else 0)
-    count = int(float(found[1]) * unit)
+    count = int(min(float(found[1]) * unit, 1 << 60))  # so many digits may be infinite
     if not 0 < count < 1 << 60:
         raise ValueError(f"{given!r} is not a size that a machine has")
     return count

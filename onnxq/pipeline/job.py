@@ -64,7 +64,7 @@ from onnxq.pipeline.sanitizing import Sanitizing
 from onnxq.rewrite.changes import Assumption, Change
 from onnxq.rewrite.engine import RewriteReport
 from onnxq.rewrite.proof import Proof
-from onnxq.rewrite.whole import Differs, WholeModel, WholeProof
+from onnxq.rewrite.whole import Differs, WholeModel, proof_of
 from onnxq.rule.api import Rule
 from onnxq.rule.load import load_rules, select
 from onnxq.run import ort
@@ -380,7 +380,7 @@ class Job:
         """The proof of a change that only the whole model can prove."""
         if self.whole is None:
             return Proof("unproven", why="proofs are off")
-        return _proof_of(self.whole.compare(model, "upgrade", exact=exact))
+        return proof_of(self.whole.compare(model, "upgrade", exact=exact))
 
     def check_loads(self) -> None:
         """Refuses sizes with which a part of the model, a branch that never runs perhaps, cannot be.
@@ -556,7 +556,7 @@ class Job:
                     hint=f"export the model again with opset {opset} or newer",
                 ) from error
             self.rewrites.whole.append(comparison)
-            proof = _proof_of(comparison)
+            proof = proof_of(comparison)
         if self.repairs.prove == "always" and not proof.holds:
             raise UserError(
                 f"raising the model's opset from {was} to {opset}, which Q/DQ pairs need, is not proved: "
@@ -659,11 +659,6 @@ def _timed(observe: Observer, phases: dict[str, float], name: str) -> Iterator[N
     finally:
         spent = time.perf_counter() - start
         phases[name] = round(phases.get(name, 0.0) + spent, 3)
-
-
-def _proof_of(whole: WholeProof) -> Proof:
-    """What the comparison of the whole model proves of its only change."""
-    return Proof(whole.verdict, int(whole.verdict != "unproven"), 0, whole.max_abs, why=whole.why)
 
 
 def _lowered(model: Model, prove: str) -> str:

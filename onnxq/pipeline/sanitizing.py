@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from onnxq.base.errors import Fault, UserError, cause_of
 from onnxq.base.reason import Reason, reason
+from onnxq.base.shown import counted
 from onnxq.emit.files import save_model
 from onnxq.graph.model import Model
 from onnxq.graph.named import named
@@ -24,7 +25,7 @@ from onnxq.rewrite.engine import RewriteReport, Unsettled, rewrite
 from onnxq.rewrite.proof import Proof
 from onnxq.rewrite.prover import Prover
 from onnxq.rewrite.reproducer import new_folder, place
-from onnxq.rewrite.whole import CHANGES, Differs, WholeModel
+from onnxq.rewrite.whole import CHANGES, Differs, WholeModel, proof_of
 from onnxq.rule.api import REPLACING, Replacing, Rule
 from onnxq.run import ort
 from onnxq.run.versions import operators
@@ -75,7 +76,7 @@ class Sanitizing:
             UserError: what the user states of the model cannot be.
             Fault: the model is another one whatever is left out.
         """
-        self._check_functions(model)
+        inlined = self._inlined(model)
         while True:
             try:
                 with ort.made_up():
@@ -91,16 +92,24 @@ class Sanitizing:
                 self._drop_stage(f"stage {self._stage!r} ends in a fault: {cause_of(error)}", error)
             else:
                 report.rejected[:0] = self._left_out
+                report.changes[:0] = inlined
                 return model, report
             del model  # two large ones would be in memory at a time
             model = self._fresh()
 
-    def _check_functions(self, model: Model) -> None:
-        """Refuses a model whose own functions are not what onnxruntime runs in their place."""
-        if self._whole is None or not model.source.functions:
-            return
+    def _inlined(self, model: Model) -> list[Change]:
+        """That a model's own functions were put where they are called.
+
+        Raises:
+            UserError: they are not what onnxruntime runs in their place.
+        """
+        count = len(model.source.functions) - len(model.envelope.functions)
+        if count <= 0:
+            return []
+        proof = Proof("unproven", why="proofs are off")
         try:
-            self._whole.compare(model, "inline", exact=False)
+            if self._whole is not None:
+                proof = proof_of(self._whole.compare(model, "inline", exact=False))
         except Differs as error:
             own = sorted({(one.domain, one.name) for one in model.source.functions} & operators())
             names = " (" + ", ".join(repr(".".join(one)) for one in own) + ")" if own else ""
@@ -111,6 +120,7 @@ class Sanitizing:
                 if own
                 else "export the model again without functions of its own",
             ) from error
+        return [Change("inline_functions", "upgrade", counted(count, "function"), (), (), proof)]
 
     def _attempt(self, model: Model, whole: WholeModel | None, limit: int | None = None) -> RewriteReport:
         """Runs the rules; once more after sizes that changes rely on are written into the inputs."""

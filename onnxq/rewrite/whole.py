@@ -23,6 +23,7 @@ from onnxq.graph.source import constant_value
 from onnxq.graph.spool import weight_bytes
 from onnxq.judge.sqnr import sqnr_db
 from onnxq.rewrite.changes import ProofVerdict
+from onnxq.rewrite.proof import Proof
 from onnxq.run import ort
 from onnxq.run.budget import made_up, too_large
 
@@ -79,6 +80,11 @@ class WholeProof(DocumentPart):
         if self.sqnr_db is None:
             return f"({self.why})"
         return f"by up to {self.max_abs:.3g} ({self.sqnr_db:.1f} dB{f'; {self.why}' if self.why else ''})"
+
+
+def proof_of(whole: WholeProof) -> Proof:
+    """What the comparison of the whole model proves of its only change."""
+    return Proof(whole.verdict, int(whole.verdict != "unproven"), 0, whole.max_abs, why=whole.why)
 
 
 _RANDOM = (

@@ -160,6 +160,14 @@ def test_the_engine_says_what_is_not_fused(tmp_path: Path) -> None:
     assert onnxq.check(alone, samples, prove="never").findings == ()
 
 
+def test_what_has_no_kernel_of_bool_is_said_by_its_operator(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    onnx.save(onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 20]>
+        g (bool[4, 4] x) => (bool[1, 4] y) <int64[1] k = {0}> { y = ReduceMax (x, k) }"""), path)  # fmt: skip
+    reasons = [one.reason for one in onnxq.check(path, compile=False).findings]
+    assert reasons[0] == "tensorrt-11 has no ReduceMax of bool"
+
+
 def test_a_model_that_gives_nan_is_a_finding(tmp_path: Path) -> None:
     path = saved(tmp_path, RIGHT["float"][0])
     samples = [{"x": x} for x in usual()["x"]]

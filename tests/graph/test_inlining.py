@@ -224,3 +224,11 @@ def test_an_operator_of_another_opset(call: str, version: int, opset: int) -> No
     assert not found.left
     (expected,), (given,) = (ort.load(one, optimize=False).run(feeds) for one in (old, found.model))
     np.testing.assert_allclose(given, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_that_functions_were_put_where_they_are_called_is_a_change() -> None:
+    called = model("t = m.F (x)  y = Neg (t)", "m 18: F (a) => (b) { b = Relu (a) }")
+    (change,) = onnxq.sanitize(called).report.changes
+    assert (change.rule, change.node, change.proof.verdict) == ("inline_functions", "1 function", "exact")
+    assert onnxq.sanitize(called, prove="never").report.changes[0].proof.verdict == "unproven"
+    assert not onnxq.sanitize(model("t = Relu (x)  y = Neg (t)")).report.changes

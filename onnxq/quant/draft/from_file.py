@@ -299,7 +299,7 @@ def _placed(file: PlanFile, names: _Names, make: MakePlan, notes: list[str]) -> 
         message = f"node {node!r} cannot be {formats[node]}: {why}"
         raise file.error(("layer", int8[node], "format"), message, hint)
     floats = {
-        entry.node: Reason(CODE, entry.because or "the plan says so", "user")
+        entry.node: _stated_by(entry.because)
         for entry in file.layers
         if entry.format == "float" and not entry.inputs and entry.node in free.readers
     }
@@ -351,6 +351,11 @@ def _in_int8(plan: QuantPlan) -> frozenset[str]:
     return frozenset(plan.planned) | (plan.readers - layers)
 
 
+def _stated_by(because: str) -> Reason:
+    """The reason that a file states; without one, that it says so."""
+    return Reason(CODE, because, "user") if because else reason(CODE, "user")
+
+
 def _with_why(entry: KeptFloat, whys: Mapping[str, str]) -> KeptFloat:
     why = whys.get(entry.node)
     if why is None or why == entry.because or code_of(entry.because) in FLAGGED:
@@ -377,7 +382,7 @@ def _grouped(plan: QuantPlan, file: PlanFile, notes: list[str]) -> QuantPlan:
         for format in dict.fromkeys(numbers.values()):
             first, *others = [(name, format) for name in entry.share if (name, format) in held] or [("", "")]
             for other in others:
-                groups.join(first, other, "; ".join(entry.because) or "the plan says so")
+                groups.join(first, other, _stated_by("; ".join(entry.because)))
     idle = [name for entry in file.groups for name in entry.share if name not in names]
     idle += [name for name in listed if name not in names and name not in idle]
     said = _listed("named by the plan, and not read quantized", sorted(idle))
@@ -460,7 +465,7 @@ def _of_tensors(
         if entry.amax is not None:
             if plan.numbers_of_tensors[entry.name].scale(entry.amax) == 1 and entry.amax < 1:
                 notes.append(f"tensor {entry.name!r} has an amax of {entry.amax:g}: it counts as always zero")
-            ranges[entry.name] = Range(entry.amax, Reason(CODE, entry.because or "the plan says so", "user"))
+            ranges[entry.name] = Range(entry.amax, _stated_by(entry.because))
         else:
             methods[entry.name] = LayerRule(
                 method=entry.method, because=entry.because, index=index + 1, kind="tensor", **stated(entry)
