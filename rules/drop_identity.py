@@ -1,17 +1,19 @@
 """Remove operators that return their input.
 
 Identity, Dropout in inference, a Cast to the type that is there already, a Concat or a Sum of one
-tensor, a Clip without bounds. Exporters leave thousands of them; each hides a producer from every other rule.
+tensor, a Clip of whole numbers without bounds. Exporters leave thousands of them; each hides a producer from
+every other rule. A Clip of floats without bounds brings infinities to the largest numbers: it stays, without the
+empty names in their place, which the parser refuses.
 
     before    y = Relu(Identity(x))
     after     y = Relu(x)
 """
 
-from onnxq.rule import Except, Fires, Node, Skips, Value, required, rule
+from onnxq.rule import Fires, Node, Skips, Value, op, required, rule
 
 
 @rule("Identity", "Dropout", "Cast", "CastLike", "Concat", "Sum", "Max", "Min", "Mean", "Clip", stage="clean")
-def drop_identity(node: Node) -> Value | Except | None:
+def drop_identity(node: Node) -> Value | None:
     (source,) = required(node, 1)
     if node.op == "Dropout":
         training = node.operands(3)[2]
@@ -23,7 +25,9 @@ def drop_identity(node: Node) -> Value | Except | None:
     if node.op == "Clip":  # its bounds were attributes before opset 11
         if any(node.operands(3)[1:]) or {"min", "max"} & {*node.attrs}:
             return None
-        return Except(source, "infinite-input", "it clips infinities to the largest numbers")
+        if source.dtype is not None and source.dtype.kind in "iu":
+            return source
+        return op.Clip(source) if len(node.inputs) > 1 else None
     return source if len(node.inputs) == 1 else None
 
 
@@ -87,16 +91,19 @@ EXAMPLES = [
     *(
         Fires(
             f"""<ir_version: 6, opset_import: ["" : {opset}]>
-            g ({dtype}[N] x) => ({dtype}[N] y) {{ a = Clip (x{left_out})  y = Mul (a, a) }}""",
-            becomes="y = Mul (x, x)",
+            g ({dtype}[N] x) => ({dtype}[N] y) {{ a = Clip (x, , )  y = Mul (a, a) }}""",
+            becomes=becomes,
         )
-        for opset, dtype, left_out in (
-            (6, "float16", ""),
-            (11, "float", ", "),
-            (11, "float16", ", , "),
-            (13, "double", ", , "),
-            (13, "int64", ""),
+        for opset, dtype, becomes in (
+            (11, "float", "a = Clip (x); y = Mul (a, a)"),
+            (13, "float16", "a = Clip (x); y = Mul (a, a)"),
+            (13, "int64", "y = Mul (x, x)"),
         )
+    ),
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (int32[N] x) => (int32[N] y) { a = Clip (x)  y = Mul (a, a) }""",
+        becomes="y = Mul (x, x)",
     ),
     *(
         Skips(
@@ -105,6 +112,7 @@ EXAMPLES = [
         )
         for opset, bound in (
             (6, "<min = 0.5> (x)"),
+            (13, "(x)"),
             (10, "<max = 6.0> (x)"),
             (11, "(x, low)"),
             (13, "(x, , low)"),
