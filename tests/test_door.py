@@ -97,7 +97,7 @@ def test_an_archive_that_unpacks_to_more_is_refused_before_it_is(monkeypatch: py
 
 # Who reads a file by itself, and why it may.
 READS = {
-    "advice/symptoms.py": "of the package",
+    "base/catalogue/__init__.py": "of the package",
     "base/executors.py": "what this run wrote for its tasks",
     "base/usage.py": "the system's own",
     "calib/shards.py": "what this run wrote for its workers",
