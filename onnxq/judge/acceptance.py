@@ -162,6 +162,11 @@ class Gain:
         return Gain(db, leading, alike, worst, price, interval, answers, outputs_db)
 
     @property
+    def error_db(self) -> float:
+        """The standard error of `db`; infinite where it is not known, and `db` is not sure."""
+        return abs(self.db / self.lead) if self.lead else math.inf
+
+    @property
     def nearer_db(self) -> float:
         """By how much the outputs alone are nearer, dB: what is told of what is taken."""
         return self.db if self.outputs_db is None else self.outputs_db
@@ -188,6 +193,7 @@ class Policy:
         may_lose_db: how much a single output may lose, dB,
         price: unless the noise that it gains is no more than this share of what all outputs together lose.
         by_answers: whether answers take it; not of so many candidates that one seems to gain them by chance.
+        cost: in words, what `least_db` is asked for.
     """
 
     least_db: float = -math.inf
@@ -196,6 +202,12 @@ class Policy:
     may_lose_db: float = math.inf
     price: float = 0.0
     by_answers: bool = True
+    cost: str = "what it costs"
+
+    @property
+    def costs_db(self) -> float:
+        """What a candidate has to gain for what it costs, dB; 0 where it costs nothing."""
+        return self.least_db if self.least_db > LEAST_DB else 0.0
 
     def refusal(self, gain: Gain) -> str:
         """Why a candidate is not taken; "" where it is."""
@@ -211,7 +223,7 @@ class Policy:
     def _has_answers(self, gain: Gain) -> bool:
         """Whether answers are shown to be gained where decibels do not tell; no price is paid for them."""
         gained = self.by_answers and gain.answers is not None and gain.answers.shown > 0
-        priced = self.least_db > LEAST_DB and gain.db < self.least_db
+        priced = self.costs_db > 0 and gain.db < self.costs_db
         return gained and gain.lead > -SHOWN and not priced
 
     def _refusal_by_db(self, gain: Gain) -> str:
@@ -219,10 +231,9 @@ class Policy:
         if gain.db < min(self.least_db, LEAST_DB):
             return "it gains nothing" if gain.db > -LEAST_DB else f"it loses {gain.said}"
         if gain.db < self.least_db:
-            return f"a gain of {gain.said} is not worth what it costs"
+            return f"a gain of {gain.said} is not worth {self.cost}"
         if gain.lead <= self.sure and gain.lead_alike <= self.sure_alike:
-            error = gain.db / gain.lead if gain.lead else math.inf
-            return f"a gain of {gain.said} may be chance: the standard error is {error:.2f} dB"
+            return f"a gain of {gain.said} may be chance: the standard error is {gain.error_db:.2f} dB"
         return ""
 
 
@@ -262,9 +273,10 @@ def judged(before: Levels, after: Levels, policy: Policy) -> Judgement:
         return Judgement(False, f"output {lost[0]!r} cannot be compared any more" if lost else "", -np.inf)
     gain = Gain.of(before, after)
     why = policy.refusal(gain)
-    clear = gain.lead < -CLEAR or gain.db == 0 if why else gain.lead > CLEAR
-    if not why or gain.db <= 0:
-        clear = clear or abs(gain.db) < LITTLE_DB * abs(gain.lead)
+    over, error = gain.db - policy.costs_db, gain.error_db
+    clear = over < -CLEAR * error or gain.db == 0 if why else over > CLEAR * error
+    if not why or over <= 0:
+        clear = clear or error < LITTLE_DB
     answers = gain.answers
     if answers is not None and not why:
         clear = clear and answers.lead > -_SEEMS

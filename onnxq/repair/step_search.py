@@ -412,30 +412,29 @@ class StepSearch:
             several: it is the best of several, or found by a search.
         """
         every = self._tools.waves.waves
+        more = 0.0 if math.isinf(self._most_bytes) else self._more_bytes(state, best)
         for waves in range(1, 1 + (len(every) if step else sum(wave.fold == 0 for wave in every))):
             before, after = self._levels(state, waves), self._levels(best, waves)
             policy = STEP if step is None else _policy(step, state, best, several=several)
-            decision = judged(before, after, policy)
+            decision = judged(before, after, self._priced(policy, step, more))
             if decision.clear or not self._affords(step, state, best, waves):
                 break
-        return self._priced(step, state, best, decision)
+        moved = self.bytes_of(best.model, best.draft.plan) if decision.kept and more > 0 else 0.0
+        if moved <= self._most_bytes:
+            return decision
+        why = f"{decision.why}, and the engine would move {moved:.2f} times the bytes of plain float16"
+        return replace(decision, kept=False, why=f"{why}, {moved - more:.2f} without{self._takes(step)}")
 
-    def _priced(self, step: Step | None, state: Version, best: Version, decision: Judgement) -> Judgement:
-        """The same; not kept where the engine would move too many bytes, or too many for the gain."""
-        more = 0.0 if math.isinf(self._most_bytes) or not decision.kept else self._more_bytes(state, best)
-        if more <= 0:
-            return decision
-        least, moved, why = BYTES_PRICE_DB * more, self.bytes_of(best.model, best.draft.plan), ""
-        if moved > self._most_bytes:
-            why = f"{decision.why}, and the engine would move {moved:.2f} times the bytes of plain float16"
-            why += f", {moved - more:.2f} without"
-        elif decision.gain_db < least:
-            why = f"a gain of {decision.gain_db:.2f} dB is not worth {more:.1%} of the bytes of plain float16"
-        if not why:
-            return decision
-        if step is not None:
-            why += f"; {taking(step.name, self.ledger)} takes it"
-        return replace(decision, kept=False, why=why)
+    def _priced(self, policy: Policy, step: Step | None, more: float) -> Policy:
+        """A policy, where the engine moves so many more bytes, as a share of plain float16's."""
+        if BYTES_PRICE_DB * more <= max(0.0, policy.least_db):
+            return policy
+        cost = f"{more:.1%} of the bytes of plain float16{self._takes(step)}"
+        return replace(policy, least_db=BYTES_PRICE_DB * more, cost=cost)
+
+    def _takes(self, step: Step | None) -> str:
+        """The flag with which a step is taken whatever the engine moves."""
+        return "" if step is None else f"; {taking(step.name, self.ledger)} takes it"
 
     def bytes_of(self, model: Model, plan: QuantPlan) -> float:
         """What the engine moves with an edited model and a plan, as a share of plain float16's: predicted."""

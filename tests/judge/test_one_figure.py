@@ -60,6 +60,7 @@ ALLOWED = {
     "repair/scale.py": "powers of two",
     "repair/smooth.py": "a geometric mean of factors",
     "repair/steps/residual.py": "a dB as a share of the noise",
+    "repair/steps/split.py": "noise without tensors as predicted, beside bytes: what is proposed is judged",
     "rewrite/whole.py": "whether an edited float model is the same one",
     "rule/messages.py": "how rare words are",
     "run/compare.py": "outputs beside the float model's, in what is told at the end",

@@ -137,12 +137,19 @@ def test_what_is_tried_together_costs_no_more_than_it_may(
 ) -> None:
     gains = {name: gain for name, (gain, *_) in entries.items()}
     costs = {name: tuple(cost) for name, (_, *cost) in entries.items()}
-    sets = affordable(gains, costs, most)
+    names = affordable(gains, costs, most)
     worth = [name for name in gains if gains[name] > 0 and np.all(np.array(costs[name]) <= most)]
-    assert bool(sets) == bool(worth)
-    for names in sets:
-        whole = np.sum([costs[name] for name in names], axis=0)
-        assert np.all(whole <= np.array(most) * (1 + 1e-12)) or len(names) == 1
-        assert all(gains[name] > 0 for name in names)
-    if sets:
-        assert gains[sets[0][0]] == max(gains[name] for name in worth)
+    assert bool(names) == bool(worth)
+    assert {*names} <= {*worth}
+    assert np.all(np.sum([costs[name] for name in names], axis=0) <= np.array(most) * (1 + 1e-12))
+
+
+_SIZES = st.integers(1, 1000)
+
+
+@given(st.dictionaries(st.text("abcdefgh", min_size=1, max_size=2), st.tuples(_SIZES, _SIZES)), _SIZES)
+def test_what_is_tried_is_worth_what_it_costs(entries: dict[str, tuple[int, int]], price: int) -> None:
+    gains = {name: float(gain) for name, (gain, _) in entries.items()}
+    costs = {name: (float(cost),) for name, (_, cost) in entries.items()}
+    names = affordable(gains, costs, (1e9,), lambda gain, cost: 100 * gain - price * float(cost[0]))
+    assert {*names} == {name for name, (gain, cost) in entries.items() if 100 * gain > price * cost}

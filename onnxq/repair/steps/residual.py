@@ -39,10 +39,8 @@ def residual(turn: Turn) -> Proposal:
         return proposal
     shares = turn.shares(sums.edges)
     costs = {name: (cost,) for name, cost in sums.costs.items()}
-    sets = affordable(shares, costs, (most,))[-1:]  # one sum alone gains less
-    sets = [names for names in sets if _UNSURE * sum(map(shares.__getitem__, names)) > _WORTH]
-    proposal.drafts = [
-        turn.draft.in_float(dict.fromkeys(names, residual.IN_FLOAT), turn.model) for names in sets
-    ]
-    proposal.changed = {"sums": max(map(len, sets), default=0)}
+    names = affordable(shares, costs, (most,))
+    if _UNSURE * sum(map(shares.__getitem__, names)) > _WORTH:
+        proposal.drafts = [turn.draft.in_float(dict.fromkeys(names, residual.IN_FLOAT), turn.model)]
+        proposal.changed = {"sums": len(names)}
     return proposal

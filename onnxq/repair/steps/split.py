@@ -1,9 +1,18 @@
 """Split: layers read a tensor twice, half a step apart, which is a bit more."""
 
+import math
+from collections.abc import Sequence
+
 from onnxq.repair.steps import Proposal, Turn, step
 
 _MOST_SPLIT = 0.1
 """Of the int8 multiply-accumulates: what all splits together may add."""
+
+_GAINED = 0.6
+"""Of the noise that tensors make alone, what halves of their steps take away, about.
+
+Three quarters of a rounding's, less what is clipped, and what was fitted already. Measured on 11 nets: 0.35 to
+1.0, the median is this."""
 
 
 @step(
@@ -16,6 +25,8 @@ def split(turn: Turn) -> Proposal:
 
     See `onnxq.repair.split`.
     """
+    from onnxq.judge.policies import BYTES_PRICE_DB
+    from onnxq.judge.sqnr import limited_db
     from onnxq.repair import split
     from onnxq.repair.budget import affordable
 
@@ -36,17 +47,29 @@ def split(turn: Turn) -> Proposal:
     sites = {site.tensor: site.readers for site in draft.plan.sites if site.tensor in edits}
     shares = turn.shares(sites)
     costs = {name: (work[name], turn.more_bytes(draft.extended([edits[name]]))) for name in shares}
-    sets = affordable(shares, costs, (_MOST_SPLIT, turn.bytes_left))[-1:]
+    price = 0.0 if math.isinf(turn.bytes_left) else BYTES_PRICE_DB
+
+    def worth(share: float, cost: Sequence[float]) -> float:
+        return limited_db(1 - _GAINED * min(share, 1.0)) - price * cost[1]
+
+    names = affordable(shares, costs, (_MOST_SPLIT, turn.bytes_left), worth)
     wide = {name: share for name, share in shares.items() if costs[name][1] > turn.bytes_left}
     more = "with it the engine would move more bytes than plain float16"
     proposal.skipped.update(
         {name: f"it makes {share:.0%} of the noise, and {more}" for name, share in wide.items()}
     )
-    if wide and not sets:
+    if names:
+        proposal.drafts = [draft.extended([edits[name] for name in names])]
+    elif wide:
         most = max(wide.values())
         proposal.too_many_bytes = (
             f"one tensor makes {most:.0%} of the noise, and {more}; {turn.taking} takes it"
         )
-    proposal.drafts = [draft.extended([edits[name] for name in names]) for names in sets]
-    proposal.changed = {"tensors": max(map(len, sets), default=0)}
+    elif shares:
+        most, cost = max((share, costs[name][1]) for name, share in shares.items())
+        proposal.too_many_bytes = (
+            f"one tensor makes {most:.0%} of the noise, and that is not worth {cost:.1%} of the bytes of plain "
+            f"float16; {turn.taking} takes it"
+        )
+    proposal.changed = {"tensors": len(names)}
     return proposal
