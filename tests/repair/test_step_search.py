@@ -503,6 +503,35 @@ def test_a_step_has_a_price_in_bytes(
     assert ("--repair bias,split takes it" in entry.why) == bool(why)
 
 
+@pytest.mark.parametrize(("shares", "tried"), [({"r": 0.2, "s": 0.2}, "rs"), ({"r": 0.2, "s": 0.02}, "r")])
+def test_tensors_that_are_not_worth_their_bytes_are_not_split(
+    shares: dict[str, float], tried: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each moves a twentieth of plain float16's bytes: a quarter of a dB, of which 2 % of the noise is 0.05."""
+    edits = (Wide("r"), Wide("s"))
+    monkeypatch.setattr(split, "find", lambda *_: FoundEdits(edits, {}, {"r": 1, "s": 1}))
+    bench = Bench({"split": 3.0})
+    monkeypatch.setattr(bench, "shares", lambda *_: shares)
+    monkeypatch.setattr(StepSearch, "bytes_of", _at_least_so_many)
+    state, _ = search(bench, "split", most_bytes=2.0).run()
+    assert "".join(edit.tensor for edit in state.draft.edits) == tried
+
+
+def test_what_is_worth_nothing_is_not_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(split, "find", lambda *_: FoundEdits((Wide("r"),), {}, {"r": 1}))
+    bench = Bench({"split": 3.0})
+    monkeypatch.setattr(bench, "shares", lambda *_: {"r": 0.02})
+    monkeypatch.setattr(StepSearch, "bytes_of", _at_least_so_many)
+    found = search(bench, "split", most_bytes=2.0)
+    found.run()
+    (entry,) = found.ledger
+    assert (entry.verdict, entry.runs) == ("dropped", 0)
+    assert entry.why == (
+        "one tensor makes 2% of the noise, and 5.0% of the bytes of plain float16 are more than that; "
+        "--repair split takes it"
+    )
+
+
 @pytest.mark.parametrize(("most", "kept"), [(0.96, True), (0.93, False)])
 def test_a_step_that_does_not_ask_for_room_is_dropped_where_it_passes_float16(
     most: float, kept: bool, monkeypatch: pytest.MonkeyPatch
