@@ -1,5 +1,6 @@
 """Split: layers read a tensor twice, half a step apart, which is a bit more."""
 
+from onnxq.base.reason import reason
 from onnxq.repair.steps import Proposal, Turn, step
 
 _MOST_SPLIT = 0.1
@@ -24,9 +25,7 @@ def split(turn: Turn) -> Proposal:
     total = sum(layer.macs or 0 for layer in draft.plan.layers if layer.quantized)
     work = {edit.tensor: splits.macs.get(edit.tensor, 0) / max(total, 1) for edit in splits.edits}
     dear = {
-        name: f"it adds {100 * share:.1f} % of the quantized work"
-        for name, share in work.items()
-        if share > _MOST_SPLIT
+        name: reason("split-work", percent=100 * share) for name, share in work.items() if share > _MOST_SPLIT
     }
     edits = {edit.tensor: edit for edit in splits.edits if edit.tensor not in dear}
     proposal = Proposal(skipped={**splits.skipped, **dear})
@@ -38,15 +37,10 @@ def split(turn: Turn) -> Proposal:
     costs = {name: (work[name], turn.more_bytes(draft.extended([edits[name]]))) for name in shares}
     sets = affordable(shares, costs, (_MOST_SPLIT, turn.bytes_left))[-1:]
     wide = {name: share for name, share in shares.items() if costs[name][1] > turn.bytes_left}
-    more = "with it the engine would move more bytes than plain float16"
-    proposal.skipped.update(
-        {name: f"it makes {share:.0%} of the noise, and {more}" for name, share in wide.items()}
-    )
+    proposal.skipped.update({name: reason("more-bytes", share=share) for name, share in wide.items()})
     if wide and not sets:
         most = max(wide.values())
-        proposal.too_many_bytes = (
-            f"one tensor makes {most:.0%} of the noise, and {more}; {turn.taking} takes it"
-        )
+        proposal.too_many_bytes = reason("more-bytes.one", share=most, flag=turn.taking)
     proposal.drafts = [draft.extended([edits[name] for name in names]) for names in sets]
     proposal.changed = {"tensors": max(map(len, sets), default=0)}
     return proposal
