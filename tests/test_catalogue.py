@@ -14,7 +14,7 @@ from onnxq.base.catalogue import Fact, table
 from onnxq.base.reason import Reason, reason
 
 PACKAGE = Path(__file__).resolve().parent.parent / "onnxq"
-MADE_BY = {"reason": "reasons", "doubt": "samples"}
+MADE_BY = {"reason": "reasons", "NoFit": "reasons", "doubt": "samples"}
 """Who gives a code, and the file of its rows."""
 
 FIELDS_OF_ROWS = ("seen", "cause", "repair", "costs", "says", "do", "if-scores", "if-boxes")

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from onnxq.base.reached import reached
+from onnxq.base.reason import reason
 from onnxq.graph.model import Model
 from onnxq.graph.view import Tensor
 from onnxq.quant.plan import QuantPlan
@@ -25,7 +26,7 @@ def permitted(proposed: FoundEdits, model: Model, plan: QuantPlan, barred: Colle
         return proposed
     layers, tensors = {layer.node for layer in plan.layers}, model.tensors()
     out = {
-        edit.tensor: "a [[layer]] says that it is not to be changed so"
+        edit.tensor: reason("barred")
         for edit in proposed.edits
         if not _around(tensors[edit.tensor], layers).isdisjoint(barred)
     }
@@ -37,7 +38,7 @@ def of_even(proposed: FoundEdits, plan: QuantPlan) -> FoundEdits:
     """What is proposed for evenly spaced numbers, but for edits of tensors that are quantized to others."""
     others = {site.tensor: site.format for site in plan.sites if not site.numbers.even}
     out = {
-        edit.tensor: f"the numbers of {others[edit.tensor]} are not evenly spaced"
+        edit.tensor: reason("uneven", format=others[edit.tensor])
         for edit in proposed.edits
         if edit.tensor in others
     }

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from onnxq.base.reached import reached
+from onnxq.base.reason import reason
 from onnxq.graph.model import Model
 from onnxq.graph.view import Tensor
 from onnxq.judge.output_parts import owner_of
@@ -28,7 +29,7 @@ def heads(model: Model, changes: Mapping[str, float]) -> dict[str, str]:
     others = set().union(*(behind[name] for name in names if name not in lost))
     kept: dict[str, str] = {}
     for name in sorted(lost, key=lost.__getitem__, reverse=True):  # the worst output says why
-        why = f"output {name!r} loses {-lost[name]:.2f} dB with it"
+        why = reason("head-loses", output=name, lost=-lost[name])
         kept.update(dict.fromkeys(behind[name] - others, why))
     return kept
 

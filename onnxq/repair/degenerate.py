@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from onnxq.base.reason import reason
 from onnxq.graph.model import Model
 from onnxq.quant.draft.draft import Draft
 from onnxq.quant.patches import NONE, Patches
@@ -64,8 +65,8 @@ def find(model: Model, draft: Draft) -> Degenerate:
         small = (amax > 0) & (amax < floor)
         if small.any():
             floors[site.tensor, site.axis] = np.where(small, floor, amax).astype(np.float32)
-            told[site.tensor] = (
-                f"{int(small.sum())} of {len(amax)} channels are all but zero: at most "
-                f"{float(amax[small].max()):.2g}, where the median is {median:.2g}"
+            most = float(amax[small].max())
+            told[site.tensor] = reason(
+                "all-but-zero", small=small.sum(), channels=len(amax), most=most, median=median
             )
     return Degenerate(Patches(amax=floors) if floors else NONE, told)

@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 
 from onnxq.base.errors import Fault
+from onnxq.base.reason import reason
 from onnxq.body.formats import narrowed
 from onnxq.graph.model import Model
 from onnxq.quant.draft.affine import ChannelMap
@@ -228,7 +229,7 @@ class _Fit:
         stream = Stream(proto, stops, self._spill, self._threads, data_dir=inserted.model.data_dir)
         for name in [name for name in self._layers if not stream.has(name)]:
             del self._layers[name]
-            self._skipped[name] = "onnxruntime does not run it"
+            self._skipped[name] = reason("does-not-run")
         if self._layers:
             self._stream(stream)
         return Fitted(
@@ -245,7 +246,7 @@ class _Fit:
             if stream.samples != self._floats.samples:
                 raise Fault(f"there were {self._floats.samples} samples, and now {stream.samples}")
             if not stream.samples:
-                self._skipped.update(dict.fromkeys(self._layers, "there are no samples"))
+                self._skipped.update(dict.fromkeys(self._layers, reason("no-sample.any")))
                 return
             for stage, names in enumerate(stream.stages):
                 for name in names:
@@ -271,13 +272,13 @@ class _Fit:
             whys.append(why)
             gptq = False
         if gptq and layer.terms > self._fitter._most_terms:
-            whys.append(f"{layer.terms} products are summed for one output: too many for gptq")
+            whys.append(reason("many-terms", terms=layer.terms))
             gptq = False
         if bias or gptq:
             count = work.count()
             self._most_rows = max(self._most_rows, count)
             if count < _FEW:
-                whys.append(f"{count} rows: too few to fit it")
+                whys.append(reason("few-samples-to-fit", rows=count))
                 bias = gptq = False
         if bias or gptq:
             self._rows_each = min(self._rows_each, count / (layer.terms if gptq else 1))
@@ -377,9 +378,9 @@ class _Work:
         self._format = layer.site.numbers
         self._plain = self._data is not None and self._data.plain(self._format)
         if not self._plain:
-            self.no_codes = f"its input has no {self._format.name} codes around 0"
+            self.no_codes = reason("other-input-codes", format=self._format.name)
         several = self._data is not None and self._data.scale.size != 1
-        self.why_not = "its input has several scales" if several else ""
+        self.why_not = reason("several-scales") if several else ""
         weights = np.asarray(fit.constant(layer.weight), np.float32)
         self._weights = layer.by_group(weights)
         self.codes_name, self.dtype = stream.weights(layer.node, 1)

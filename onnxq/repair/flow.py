@@ -78,23 +78,23 @@ class Flow:
         before = self.factors.get(tensor.name)
         if before is not None:
             if not _same(before, factor):
-                raise NoFit(f"{tensor.name!r} would have to have two factors")
+                raise NoFit("two-factors", tensor=tensor.name)
             return
         if np.all(factor == 1):
             return
         if tensor.is_output:
-            raise NoFit(f"{tensor.name!r} is an output")
+            raise NoFit("is-output", tensor=tensor.name)
         if not is_float(tensor.dtype) or tensor.rank != factor.ndim:
-            raise NoFit(f"the shape or type of {tensor.name!r} is not known")
+            raise NoFit("unknown-shape.type", tensor=tensor.name)
         if len(self.factors) >= _MOST:
-            raise NoFit("too many tensors share its channels")
+            raise NoFit("many-tensors")
         self.factors[tensor.name] = factor
         if tensor.producer is None:
-            raise NoFit(f"{tensor.name!r} is an input")
+            raise NoFit("is-input", tensor=tensor.name)
         self._make(tensor.producer, tensor, factor)
         for node in tensor.users:
             if node.has_body:
-                raise NoFit(f"{node.name!r} reads {tensor.name!r} ({node.op})")
+                raise NoFit("reads-it.tensor", node=node.name, tensor=tensor.name, op=node.op)
             for index, read in enumerate(node.inputs):
                 if read == tensor:
                     self._read(node, index, tensor, factor)
@@ -163,7 +163,7 @@ class Flow:
         if node.op != "MatMul" and self.writer.has(node, 2):
             bias = self.writer.value(node, 2)
             if bias is None or (bias.size > 1 and bias.shape[-1] != layer.outputs):
-                raise NoFit(f"the bias of {node.name!r} is not one constant a channel")
+                raise NoFit("bias-shape.constant", node=node.name)
             self.writer.put(node, 2, bias * rows)
 
     def _normalize(self, node: Node, out: Tensor, factor: np.ndarray) -> None:
@@ -174,7 +174,7 @@ class Flow:
                 continue
             values = self.writer.value(node, index)
             if values is None:
-                raise NoFit(f"{node.name!r} computes its gamma or beta")
+                raise NoFit("computed-norm", node=node.name)
             if node.op in _OF_CHANNELS:
                 self.writer.put(node, index, values * _vector(factor, 1, values.size))
             else:
@@ -186,7 +186,7 @@ class Flow:
         """Makes a node undo a factor of what it reads, or hand it on."""
         op = node.op
         if node.domain or (index != 0 and op not in ("Add", "Sub", "Mul", "MatMul", "Concat")):
-            raise NoFit(f"{node.name!r} reads {tensor.name!r} ({op})")
+            raise NoFit("reads-it.tensor", node=node.name, tensor=tensor.name, op=op)
         if op == "BatchNormalization":
             self._undo_norm(node, factor)
         elif op in _ALIKE:
@@ -213,13 +213,13 @@ class Flow:
         elif op == "MatMul":
             self._read_matmul(node, index, factor)
         else:
-            raise NoFit(f"{node.name!r} reads {tensor.name!r} ({op})")
+            raise NoFit("reads-it.tensor", node=node.name, tensor=tensor.name, op=op)
 
     def _columns(self, layer: Layer, factor: np.ndarray) -> None:
         """The inverse factor of each input channel's weights."""
         node, weights = layer.node, self.writer.value(layer.node, 1)
         if weights is None or (node.op == "MatMul" and weights.ndim != 2):
-            raise NoFit(f"{node.name!r} reads it, and its weights are not one matrix")
+            raise NoFit("several-matrices.read", node=node.name)
         if node.op == "MatMul":
             axis = factor.ndim - 1
         else:
@@ -236,7 +236,7 @@ class Flow:
     def _undo_norm(self, node: Node, factor: np.ndarray) -> None:
         gamma, mean = self.writer.value(node, 1), self.writer.value(node, 3)
         if gamma is None or mean is None or node.attr("training_mode", 0):
-            raise NoFit(f"{node.name!r} computes its gamma or its mean")
+            raise NoFit("computed-norm.mean", node=node.name)
         channels = _vector(factor, 1, gamma.size)
         self.writer.put(node, 1, gamma / channels)
         self.writer.put(node, 3, mean * channels)
@@ -247,11 +247,11 @@ class Flow:
         if node.op in BENDS:
             self._bend(node)
         if node.op in _SPATIAL and any(axis != 1 for axis in _axes(factor)):
-            raise NoFit(f"{node.name!r} mixes them ({node.op})")
+            raise NoFit("mixes-channels", node=node.name, op=node.op)
 
     def _bend(self, node: Node) -> None:
         if self._linear:
-            raise NoFit(f"a {node.op} is on the way")
+            raise NoFit("bends", op=node.op)
         self.bends.add(node.op)
 
     def _clip(self, node: Node, factor: np.ndarray) -> None:
@@ -265,10 +265,10 @@ class Flow:
                 continue
             bound = self.writer.value(node, index)
             if bound is None or (bound.any() and len(_axes(_shrunk(factor)))):
-                raise NoFit(f"{node.name!r} bounds all channels alike")
+                raise NoFit("one-bound", node=node.name)
             self.writer.put(node, index, bound * factor.reshape(-1)[:1].reshape(bound.shape))
         if node.opset < 11 and (node.attr("min", 0.0) or node.attr("max", 0.0)):
-            raise NoFit(f"{node.name!r} bounds all channels alike")
+            raise NoFit("one-bound", node=node.name)
 
     def _sum(self, node: Node, factor: np.ndarray) -> None:
         """All that is summed has the factor of the sum."""
@@ -281,12 +281,12 @@ class Flow:
             if values is not None:
                 self.writer.put(node, index, values * _last(factor, values.ndim, widen=True))
             elif read.is_constant:
-                raise NoFit(f"{node.name!r} adds something else than floats")
+                raise NoFit("adds", node=node.name)
             else:
                 self.scale(read, _narrowed(factor, read, node))
         out = node.outputs[0]
         if out.rank != factor.ndim:
-            raise NoFit(f"{node.name!r} adds tensors of different ranks")
+            raise NoFit("adds.ranks", node=node.name)
         self.scale(out, factor)
 
     def _made_product(self, node: Node, out: Tensor, factor: np.ndarray) -> None:
@@ -322,22 +322,22 @@ class Flow:
             return
         mate = node.inputs[1 - index]
         if node.op == "Div" or mate is None or mate.name in self.factors or out.rank != factor.ndim:
-            raise NoFit(f"{node.name!r} reads it ({node.op})")
+            raise NoFit("reads-it", node=node.name, op=node.op)
         self.scale(out, factor)
 
     def _made_matmul(self, node: Node, factor: np.ndarray) -> None:
         """Columns of a product of activations are those of its right side."""
         right = node.inputs[1]
         if right is None or right.rank != factor.ndim or factor.shape[-2] != 1:
-            raise NoFit(f"{node.name!r} sums them ({node.op})")
+            raise NoFit("mixes-channels.sum", node=node.name, op=node.op)
         self.scale(right, _narrowed(factor, right, node))
 
     def _read_matmul(self, node: Node, index: int, factor: np.ndarray) -> None:
         out, mate = node.outputs[0], node.inputs[1 - index]
         if index == 0 or factor.shape[-2] != 1 or out.rank != factor.ndim:
-            raise NoFit(f"{node.name!r} sums them ({node.op})")
+            raise NoFit("mixes-channels.sum", node=node.name, op=node.op)
         if mate is None or mate.name in self.factors:
-            raise NoFit(f"{node.name!r} reads it twice")
+            raise NoFit("reads-it.twice", node=node.name)
         self.scale(out, factor)
 
     def _parts(self, node: Node, parts: Sequence[Tensor | None], factor: np.ndarray) -> None:
@@ -362,7 +362,7 @@ class Flow:
         before = self.factors.get(whole.name)
         if before is not None:
             if not _same(_cut(before, axis, ends[index], ends[index + 1]), factor):
-                raise NoFit(f"{whole.name!r} would have to have two factors")
+                raise NoFit("two-factors", tensor=whole.name)
             return
         shape = list(factor.shape)
         shape[axis] = ends[-1]
@@ -380,7 +380,7 @@ def _first(node: Node) -> Tensor:
 
 
 def _cannot(node: Node, out: Tensor) -> NoFit:
-    return NoFit(f"{node.name!r} writes {out.name!r} ({node.op})")
+    return NoFit("writes-it", node=node.name, tensor=out.name, op=node.op)
 
 
 def _axes(factor: np.ndarray) -> list[int]:
@@ -404,7 +404,7 @@ def _vector(factor: np.ndarray, axis: int, size: int) -> np.ndarray:
         NoFit: it is not.
     """
     if any(other != axis for other in _axes(factor)) or factor.shape[axis] not in (1, size):
-        raise NoFit("its channels are those of another axis there")
+        raise NoFit("other-axis")
     return np.broadcast_to(factor.reshape(-1), (size,))
 
 
@@ -416,10 +416,10 @@ def _last(factor: np.ndarray, rank: int, *, widen: bool = False) -> np.ndarray:
     """
     lost = factor.shape[: factor.ndim - rank]
     if rank > factor.ndim:
-        raise NoFit("a constant has more axes than what it is combined with")
+        raise NoFit("ranks.constant")
     if any(size != 1 for size in lost):
         if not widen:
-            raise NoFit("its channels are those of another axis there")
+            raise NoFit("other-axis")
         keep = _axes(factor)[0]
         return factor.reshape(factor.shape[keep:])
     return factor.reshape(factor.shape[factor.ndim - rank :])
@@ -433,9 +433,9 @@ def _narrowed(factor: np.ndarray, tensor: Tensor, node: Node) -> np.ndarray:
     """
     shape = tensor.shape
     if shape is None or len(shape) != factor.ndim:
-        raise NoFit(f"{node.name!r} combines tensors of different ranks")
+        raise NoFit("ranks", node=node.name)
     if any(shape[axis] != factor.shape[axis] for axis in _axes(factor)):
-        raise NoFit(f"{node.name!r} repeats {tensor.name!r} along the channels")
+        raise NoFit("repeats-channels", node=node.name, tensor=tensor.name)
     return factor
 
 
@@ -456,13 +456,13 @@ def _ends(node: Node, parts: Sequence[Tensor | None]) -> tuple[int, list[int]]:
     ranks = {part.rank for part in parts if part is not None and part.name}
     rank = ranks.pop() if len(ranks) == 1 else None
     if rank is None:
-        raise NoFit(f"the shapes of what {node.name!r} joins are not known")
+        raise NoFit("unknown-shape.joined", node=node.name)
     axis = int(node.attr("axis", 0)) % rank
     ends = [0]
     for part in parts:
         size = None if part is None or part.shape is None else part.shape[axis]
         if not isinstance(size, int):
-            raise NoFit(f"the sizes of what {node.name!r} joins are not known")
+            raise NoFit("unknown-shape.joined-sizes", node=node.name)
         ends.append(ends[-1] + size)
     return axis, ends
 
@@ -473,7 +473,7 @@ def _reshaped(factor: np.ndarray, old: Shape | None, new: Shape | None) -> np.nd
     Raises:
         NoFit: its channels cannot be followed.
     """
-    lost = NoFit("a Reshape mixes its channels")
+    lost = NoFit("mixes-channels.reshape")
     axes = _axes(factor)
     if old is None or new is None:
         raise lost

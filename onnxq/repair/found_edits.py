@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from onnxq.base.reason import reason
 from onnxq.quant.draft.edits import FloatEdit
 
 
 class NoFit(Exception):
-    """An edit does not fit here; its text says why, in words for the ledger."""
+    """An edit does not fit here.
+
+    Attributes:
+        why: the reason, as the ledger has it.
+    """
+
+    def __init__(self, code: str, /, **values: object) -> None:
+        """By a code of `onnxq.base.reason.reason`, and the values of its text."""
+        self.why = reason(code, **values)
+        super().__init__(self.why)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ import onnx
 
 from onnxq.base.errors import UserError
 from onnxq.base.plain import DocumentPart
+from onnxq.base.reason import reason
 from onnxq.formats import INT8
 from onnxq.graph.layers import layer_of
 from onnxq.graph.model import Model
@@ -129,12 +130,12 @@ def find(model: Model, draft: Draft, values: Callable[[str], Iterable[np.ndarray
             edit = _lattice(tensor, site, draft, values)
             _Readers(tensor, edit).writer.check()
         except NoFit as error:
-            skipped[site.tensor] = str(error)
+            skipped[site.tensor] = error.why
         else:
             edits.append(edit)
     if not edits and not skipped:
         floats = [one.name for one in model.inputs if is_float(one.dtype)]
-        skipped.update(dict.fromkeys(floats, "no quantized layer reads it"))
+        skipped.update(dict.fromkeys(floats, reason("no-reader")))
     return FoundEdits(tuple(edits), skipped)
 
 
@@ -191,7 +192,7 @@ def _lattice(
     spacing = spacing_of(values(tensor.name), axis if few else None)
     scale = float(draft.scales[site.group])
     if is_exact(spacing, scale):
-        raise NoFit("each of its values has a code already")
+        raise NoFit("exact-already")
     edit = _edit(tensor, spacing, axis or 0, readers)
     _check_group(draft.plan, site, _Readers(tensor, edit).names)
     return edit
@@ -207,13 +208,13 @@ def _edit(tensor: Tensor, spacing: Spacing, axis: int, readers: tuple[str, ...])
 def _check_group(plan: QuantPlan, site: Site, names: set[str]) -> None:
     """Looks whether tensors are all that a scale is for."""
     if any(pair.tensor in names for pair in plan.own):
-        raise NoFit("the model quantizes it itself")
+        raise NoFit("own-pair")
     group = next(group for group in plan.groups if group.id == site.group)
     others = [name for name in group.tensors if name not in names]
     if others:
-        raise NoFit(f"it shares its scale with {others[0]!r}")
+        raise NoFit("shared-scale.tensor", tensor=others[0])
     if any(other.group != site.group for other in plan.sites if other.tensor in names):
-        raise NoFit("what it is moved to has a scale of its own")
+        raise NoFit("other-scale")
 
 
 def _is_near(tensor: Tensor) -> bool:
@@ -246,7 +247,7 @@ class _Readers:
 
     def __init__(self, tensor: Tensor, edit: Lattice) -> None:
         if not is_float(tensor.dtype) or tensor.rank is None:
-            raise NoFit(f"the shape or type of {tensor.name!r} is not known")
+            raise NoFit("unknown-shape.type", tensor=tensor.name)
         self.writer = Writer(tensor.model)  # type: ignore[arg-type]
         self.maps: dict[str, ChannelMap] = {}
         self.names = {tensor.name}
@@ -255,16 +256,16 @@ class _Readers:
         self._centres, self._factors = _of(edit.centres), _of(edit.factors)
         self._apart = max(self._centres.size, self._factors.size) > 1
         if self._apart and not 0 <= edit.axis < tensor.rank:
-            raise NoFit(f"it has no axis {edit.axis}")
+            raise NoFit("no-axis", axis=edit.axis)
         self._nodes = [node for node in tensor.users if node.name in edit.readers]
         if len(self._nodes) != len(edit.readers):
-            raise NoFit("its layers read another tensor")
+            raise NoFit("other-tensor")
         factor, centre = _spread(self._factors, 1.0), _spread(self._centres, 0.0)
         change = ChannelMap.of(factor, -centre * factor)
         for node in self._nodes:
             self._read(node, tensor, edit.axis, change)
         if self._padded and (len(self._padded) != len(self._nodes) or len({p for _, p in self._padded}) != 1):
-            raise NoFit("its layers do not pad it alike")
+            raise NoFit("padding")
 
     def insert(self) -> None:
         """Puts the nodes between the tensor and its readers."""
@@ -311,12 +312,12 @@ class _Readers:
     def _read(self, node: Node, tensor: Tensor, axis: int, change: ChannelMap) -> None:
         """Makes a reader read codes: a layer, or what moves the tensor to layers."""
         if sum(one == tensor for one in node.inputs) != 1:
-            raise NoFit(f"{node.name!r} reads it ({node.op})")
+            raise NoFit("reads-it", node=node.name, op=node.op)
         if not node.domain and node.op in MOVES and node.inputs[0] == tensor:
             axis = _moved(node, axis, self._apart)
             for out in node.outputs:
                 if out is None or out.is_output or not is_float(out.dtype):
-                    raise NoFit(f"{node.name!r} moves it to an output")
+                    raise NoFit("to-output", node=node.name)
                 self.names.add(out.name)
                 self.maps[out.name] = change
                 for user in out.users:
@@ -327,11 +328,11 @@ class _Readers:
     def _layer(self, node: Node, tensor: Tensor, axis: int) -> None:
         layer = layer_of(node)
         if layer is None or node.op == "ConvTranspose" or layer.index != 1 or node.inputs[0] != tensor:
-            raise NoFit(f"{node.name!r} reads it ({node.op})")
+            raise NoFit("reads-it", node=node.name, op=node.op)
         last = (tensor.rank or 0) - 1
         own = last if node.op == "MatMul" else 0 if node.op == "Gemm" and node.attr("transA", 0) else 1
         if self._apart and axis != own:
-            raise NoFit(f"{node.name!r} reads channels along axis {own}, not {axis}")
+            raise NoFit("other-axis.along", node=node.name, own=own, axis=axis)
         if self._edit.centres:
             padded = node.op == "Conv" and pads(node)
             if padded:
@@ -342,23 +343,23 @@ class _Readers:
         if self._edit.factors:
             weights = self.writer.value(node, 1)
             if weights is None:
-                raise NoFit(f"the weights of {node.name!r} are not one matrix")
+                raise NoFit("several-matrices", node=node.name)
             factors = np.broadcast_to(self._factors, layer.inputs)
             self.writer.put(node, 1, weights / by_column(layer, np.array(factors)), weight=True)
 
     def _padding(self, node: Node, tensor: Tensor) -> tuple[int, ...]:
         """What a convolution pads with, as a Pad has it."""
         if tensor != self._tensor:
-            raise NoFit(f"{node.name!r} pads it with zeros, behind what moves it")
+            raise NoFit("padding.moved", node=node.name)
         kernel = (node.inputs[1].shape or ())[2:] if node.inputs[1] is not None else ()
         sizes = (tensor.shape or ())[2:]
         if node.attr("auto_pad", "NOTSET") != "NOTSET" and not all(isinstance(size, int) for size in sizes):
-            raise NoFit(f"{node.name!r} pads it by its size, which is not known")
+            raise NoFit("padding.unknown", node=node.name)
         whole = [size if isinstance(size, int) else 0 for size in sizes]
         padding = Windows.of(node, [int(size or 0) for size in kernel]).padding(whole)
         begins, ends = zip(*padding, strict=True)
         if min(*begins, *ends) < 0:
-            raise NoFit(f"{node.name!r} crops it")
+            raise NoFit("padding.crops", node=node.name)
         return (0, 0, *begins, 0, 0, *ends)
 
 
@@ -370,7 +371,7 @@ def _moved(node: Node, axis: int, apart: bool) -> int:
         rank = node.inputs[0].rank if node.inputs[0] is not None else None
         perm = list(node.attr("perm") or reversed(range(rank or 0)))
         return perm.index(axis)
-    raise NoFit(f"{node.name!r} moves channels that are on lattices of their own ({node.op})")
+    raise NoFit("lattices", node=node.name, op=node.op)
 
 
 def _wider(shape: Shape | None, amounts: np.ndarray) -> Shape | None:

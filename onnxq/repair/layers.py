@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onnxq.base.reason import reason
 from onnxq.graph.layers import WEIGHTED, Layer, layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node, Tensor
@@ -131,13 +132,13 @@ def fit_layers(model: Model, plan: QuantPlan) -> tuple[dict[str, FitLayer], dict
             if fit is not None:
                 fits[node.name] = fit
                 continue
-            why = "its weights have scales along another axis than its outputs"
+            why = reason("other-axis.weights")
         if node.name in plan.readers:
             skipped[node.name] = why
     main = {node.name for node in model.nodes}
     for name in plan.planned:
         if name not in main:
-            skipped[name] = "it is inside of another node"
+            skipped[name] = reason("inner")
     return fits, skipped
 
 
@@ -145,15 +146,15 @@ def _unknown(layer: Layer | None, node: Node) -> str:
     """Why nothing is fitted to a layer."""
     if layer is None:
         own = layer_of(node, quantized=True) is not None
-        return "the model itself quantizes its weights" if own else "it multiplies two activations"
+        return reason("own-pair.weights") if own else reason("two-activations")
     if node.op == "ConvTranspose":
-        return "it is a ConvTranspose"
+        return reason("conv-transpose")
     if node.op == "MatMul" and layer.index == 0:
-        return "its weights are on the left"
+        return reason("left-weights")
     if node.op == "MatMul" and len(layer.weight.shape or ()) != 2:
-        return "it has a matrix of weights for each of a batch"
+        return reason("several-matrices.batch")
     if not layer.terms or not layer.outputs:
-        return "it has no weights"
+        return reason("no-weights")
     return ""
 
 
@@ -163,7 +164,7 @@ def _fit_layer(layer: Layer, site: Site, count: Mapping[str, int]) -> FitLayer |
         return None
     shape = tuple(int(dim or 0) for dim in layer.weight.shape or ())
     bias, addend, output, no_bias = _bias(layer)
-    no_codes = "another layer has the same weights" if count[site.tensor] > 1 else ""
+    no_codes = reason("weights-of-several") if count[site.tensor] > 1 else ""
     return FitLayer(
         node=node.name,
         op=node.op,
@@ -193,22 +194,22 @@ def _bias(layer: Layer) -> tuple[str, bool, str, str]:
     if node.op == "MatMul":
         add = _addition(node)
         if add is None:
-            return "", False, output, "it has no bias"
+            return "", False, output, reason("no-bias")
         constant = next(t for t in add.inputs if t is not None and t.is_constant)
         why = ""
         if len(constant.users) > 1 or constant.is_output:
-            why = "its bias is read by others, too"
+            why = reason("bias-of-several")
         elif not _by_channel(constant, layer.outputs):
-            why = "its bias is not one number a channel"
+            why = reason("bias-shape.own")
         return constant.name, True, add.outputs[0].name, why
     bias = node.operands(3)[2]
     if node.op == "Gemm" and bias is not None and node.attr("beta", 1.0) == 0:
-        return bias.name, False, output, "its bias is scaled with 0"
+        return bias.name, False, output, reason("no-beta")
     if bias is None:
         return "", False, output, ""
     if not bias.is_constant:
-        return bias.name, False, output, "its bias is computed"
-    why = "" if _by_channel(bias, layer.outputs) else "its bias is not one number a channel"
+        return bias.name, False, output, reason("bias-is-computed")
+    why = "" if _by_channel(bias, layer.outputs) else reason("bias-shape.own")
     return bias.name, False, output, why
 
 

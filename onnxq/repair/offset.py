@@ -33,13 +33,13 @@ def lower(
     """
     while True:
         if tensor.name in quantized:
-            raise NoFit(f"{tensor.name!r} in front of it is quantized")
+            raise NoFit("front", tensor=tensor.name)
         if tensor.is_output or len(tensor.users) != 1 or len(tensor.tensor.outputs) != 1:
-            raise NoFit(f"others read {tensor.name!r} in front of it")
+            raise NoFit("front.several", tensor=tensor.name)
         maps[tensor.name] = ChannelMap.of(offset=-by)
         node = tensor.producer
         if node is None:
-            raise NoFit(f"{tensor.name!r} in front of it is an input")
+            raise NoFit("front.input", tensor=tensor.name)
         if node.op not in REARRANGES or node.domain:
             _lower_by(node, by, writer)
             return
@@ -57,22 +57,22 @@ def _lower_by(node: Node, by: float, writer: Writer) -> None:
                 writer.put(node, index, values + sign * by)
                 return
     if node.domain or node.op not in _BIAS:
-        raise NoFit(f"{node.name!r} in front of it ({node.op}) has no bias")
+        raise NoFit("no-bias.front", node=node.name, op=node.op)
     index = _BIAS[node.op]
     if writer.has(node, index):
         values = writer.value(node, index)
         beta = float(node.attr("beta", 1.0)) if node.op == "Gemm" else 1.0
         if values is None:
-            raise NoFit(f"the bias of {node.name!r} in front of it is computed")
+            raise NoFit("bias-is-computed.front", node=node.name)
         if beta == 0 or node.attr("training_mode", 0):
-            raise NoFit(f"the bias of {node.name!r} in front of it does not count")
+            raise NoFit("no-beta.front", node=node.name)
         writer.put(node, index, values - by / beta)
         return
     layer = layer_of(node)
     if layer is None or len(node.inputs) < index:
-        raise NoFit(f"the weights of {node.name!r} in front of it are computed")
+        raise NoFit("weights-are-computed", node=node.name)
     if node.op == "Gemm" and node.attr("beta", 1.0) != 1.0:
-        raise NoFit(f"{node.name!r} in front of it states a factor of a bias that it has not")
+        raise NoFit("no-beta.front-factor", node=node.name)
     writer.put(node, index, np.full(layer.outputs, -by))
 
 
@@ -103,29 +103,29 @@ def restore(
     """
     layer = layer_of(node)
     if layer is None or node.op == "ConvTranspose" or layer.index != 1 or node.inputs[0] != tensor:
-        raise NoFit(f"{node.name!r} reads it ({node.op})")
+        raise NoFit("reads-it", node=node.name, op=node.op)
     weights = np.asarray(layer.weight.constant, np.float64)
     if not np.isfinite(weights).all():
-        raise NoFit(f"weights {layer.weight.name!r} hold NaN or infinity")
+        raise NoFit("not-finite.weights", tensor=layer.weight.name)
     less = weights * by_column(layer, by) if isinstance(by, np.ndarray) else weights * by
     sums = less.sum(axis=tuple(a for a in range(weights.ndim) if a != layer.axis))
     if node.op == "MatMul":
         _restore_behind(node, sums, writer, maps, layer.weight.rank)
         return
     if node.op == "Conv" and pads(node) and not padded:
-        raise NoFit(f"{node.name!r} pads it with zeros")
+        raise NoFit("padding.zeros", node=node.name)
     beta = 1.0
     if node.op == "Gemm":
         beta = float(node.attr("beta", 1.0))
         sums = sums * float(node.attr("alpha", 1.0))
     if not writer.has(node, 2):
         if beta != 1.0:
-            raise NoFit(f"{node.name!r} states a factor of a bias that it has not")
+            raise NoFit("no-beta.factor", node=node.name)
         writer.put(node, 2, sums)
         return
     bias = writer.value(node, 2)
     if bias is None or beta == 0:
-        raise NoFit(f"the bias of {node.name!r} is computed, or does not count")
+        raise NoFit("bias-is-computed.node", node=node.name)
     writer.put(node, 2, _plus(node, bias, sums / beta))
 
 
@@ -140,7 +140,7 @@ def by_column(layer: Layer, values: np.ndarray) -> np.ndarray:
         NoFit: the layer has another number of input channels.
     """
     if values.size != layer.inputs:
-        raise NoFit(f"{layer.node.name!r} reads {layer.inputs} channels, not {values.size}")
+        raise NoFit("other-channels.count", node=layer.node.name, inputs=layer.inputs, given=values.size)
     rank = layer.weight.rank or 2
     if layer.node.op == "Conv":  # [outputs, inputs of a group, ...]
         groups = layer.groups
@@ -156,21 +156,21 @@ def _restore_behind(
     out = node.outputs[0]
     adds = out.users
     if rank != 2:
-        raise NoFit(f"{node.name!r} multiplies by more than one matrix")
+        raise NoFit("several-matrices.product", node=node.name)
     if out.is_output or len(adds) != 1 or adds[0].op != "Add" or adds[0].domain:
-        raise NoFit(f"{node.name!r} has no bias")
+        raise NoFit("no-bias.node", node=node.name)
     (add,) = adds
     index = 1 if add.inputs[0] == out else 0
     bias = writer.value(add, index)
     if bias is None or add.inputs[1 - index] != out:
-        raise NoFit(f"{node.name!r} has no bias")
+        raise NoFit("no-bias.node", node=node.name)
     writer.put(add, index, _plus(node, bias, sums))
     maps[out.name] = ChannelMap.of(offset=-sums)
 
 
 def _plus(node: Node, bias: np.ndarray, sums: np.ndarray) -> np.ndarray:
     if bias.size != 1 and (bias.ndim == 0 or bias.shape[-1] != len(sums)):
-        raise NoFit(f"the bias of {node.name!r} is not one number a channel")
+        raise NoFit("bias-shape", node=node.name)
     return np.asarray(bias + sums)
 
 

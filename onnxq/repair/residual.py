@@ -60,13 +60,13 @@ def find(model: Model, plan: QuantPlan) -> ResidualSums:
             if node is None or node.op not in SUMS or node.domain:
                 continue
             if size is None:
-                skipped[edge.node] = f"the size of {site.tensor!r} is not known"
+                skipped[edge.node] = reason("unknown-shape.size", tensor=site.tensor)
                 continue
             edges[edge.node] = (*edges.get(edge.node, ()), edge)
             extra[edge.node] = extra.get(edge.node, 0.0) + _MORE_BYTES * size
     partners = {name: plan.with_partners([name]) & layers for name in edges}
     for name in [name for name, others in partners.items() if others]:
-        skipped[name] = "layers are quantized with it only"
+        skipped[name] = reason("in-float-with-layers")
         del edges[name]
     costs = {name: extra[name] / moved for name in edges}
     return ResidualSums(edges, costs, skipped)

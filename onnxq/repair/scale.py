@@ -117,11 +117,11 @@ def spread(tensor: Tensor, axis: int, factors: np.ndarray) -> tuple[Tensor, np.n
         NoFit: its shape is another one.
     """
     if tensor.rank is None or tensor.shape is None:
-        raise NoFit(f"the shape of {tensor.name!r} is not known")
+        raise NoFit("unknown-shape", tensor=tensor.name)
     if tensor.rank <= axis:
-        raise NoFit(f"{tensor.name!r} has no axis {axis}")
+        raise NoFit("no-axis.tensor", tensor=tensor.name, axis=axis)
     if tensor.shape[axis] != len(factors):
-        raise NoFit(f"{tensor.name!r} has other channels")
+        raise NoFit("other-channels", tensor=tensor.name)
     return tensor, along(factors, axis, tensor.rank)
 
 
@@ -147,7 +147,7 @@ def find(model: Model, draft: Draft, channels: Channels, ratio: float = 8.0) -> 
             try:
                 candidate = _tried(tensor, axis, powers, draft, channels, ratio)
             except NoFit as error:
-                why = why or str(error)
+                why = why or error.why
                 continue
             if (
                 candidate is not None
@@ -346,7 +346,7 @@ def check_half(flow: Flow, channels: Channels) -> None:
         was = 0.0 if old is None or old.constant is None else float(np.max(np.abs(old.constant), initial=0))
         top = float(np.max(np.abs(values), initial=0))
         if low <= was <= high and not low <= top <= high:
-            raise NoFit(f"constants of {node.name!r} leave the range of half precision")
+            raise NoFit("half-range", node=node.name)
     for name, factor in flow.factors.items():
         amax, along = channels.get(name), factor.reshape(-1)
         if amax is None or len(along) not in (1, len(amax)):
@@ -354,4 +354,4 @@ def check_half(flow: Flow, channels: Channels) -> None:
         inside = (amax >= low) & (amax <= high)
         after = amax * along
         if np.any(inside & ((after < low) | (after > high))):
-            raise NoFit(f"channels of {name!r} leave the range of half precision")
+            raise NoFit("half-range.channels", tensor=name)

@@ -88,7 +88,7 @@ class Shift(DocumentPart):
             cone = _Cone(tensor)
             shifted = _shifted(cone, self.by, ())
             if {node.outputs[0].name for node in cone.activations} != set(self.tensors):
-                raise NoFit("others share its scale")
+                raise NoFit("shared-scale")
         except NoFit as error:
             raise self._error(error) from error
         return shifted
@@ -118,7 +118,7 @@ def find(model: Model, draft: Draft) -> FoundEdits:
         try:
             edit, names = _shift(tensor, draft)
         except NoFit as error:
-            skipped[name] = str(error)
+            skipped[name] = error.why
         else:
             edits.append(edit)
             done |= names
@@ -139,7 +139,7 @@ def _shift(tensor: Tensor, draft: Draft) -> tuple[Shift, set[str]]:
     sources = tuple(node.outputs[0].name for node in cone.activations)
     measured = [draft.amax[name] for name in sources if name in draft.amax]
     if not measured or max(measured) < _LEAST:
-        raise NoFit("it is always zero")
+        raise NoFit("always-zero")
     by = float(np.float32(max(measured) / 2))
     quantized = {site.tensor for site in plan.sites if site.kind == "activation"}
     writer, _ = _shifted(cone, by, quantized - names)
@@ -150,14 +150,14 @@ def _shift(tensor: Tensor, draft: Draft) -> tuple[Shift, set[str]]:
 def _check_plan(plan: QuantPlan, names: set[str]) -> None:
     """Looks whether tensors are all that a scale is for."""
     if any(pair.tensor in names for pair in plan.own):
-        raise NoFit("the model quantizes it itself")
+        raise NoFit("own-pair")
     groups = {site.group for site in plan.sites if site.tensor in names}
     for group in plan.groups:
         others = [name for name in group.tensors if name not in names]
         if group.id in groups and others:
-            raise NoFit(f"it shares its scale with {others[0]!r}")
+            raise NoFit("shared-scale.tensor", tensor=others[0])
     if len(groups) > 1:
-        raise NoFit("what it is moved to has a scale of its own")
+        raise NoFit("other-scale")
 
 
 def _shifted(cone: _Cone, by: float, quantized: set[str] | tuple[()]) -> tuple[Writer, dict[str, ChannelMap]]:
@@ -202,7 +202,7 @@ class _Cone:
             if tensor.name in self.tensors:
                 continue
             if tensor.is_output:
-                raise NoFit(f"{tensor.name!r} is an output")
+                raise NoFit("is-output", tensor=tensor.name)
             self.tensors[tensor.name] = tensor
             todo += self._sources(tensor)
             for node in tensor.users:
@@ -212,12 +212,12 @@ class _Cone:
         """What a tensor is made of."""
         maker = tensor.producer
         if maker is None or not is_float(tensor.dtype):
-            raise NoFit(f"it shares its scale with {tensor.name!r}")
+            raise NoFit("shared-scale.tensor", tensor=tensor.name)
         if _upper(maker) is not None:
             self.activations.append(maker)
             return []
         if maker.domain or maker.op not in (*MOVES, "Concat"):
-            raise NoFit(f"it shares its scale with what {maker.name!r} gives ({maker.op})")
+            raise NoFit("shared-scale.made", node=maker.name, op=maker.op)
         sources = maker.inputs if maker.op == "Concat" else maker.inputs[:1]
         return [source for source in sources if source is not None]
 
@@ -227,7 +227,7 @@ class _Cone:
         if not node.domain and (moves or node.op == "Concat"):
             return list(node.outputs if node.op == "Split" else node.outputs[:1])
         if sum(one == tensor for one in node.inputs) != 1:
-            raise NoFit(f"{node.name!r} reads it ({node.op})")
+            raise NoFit("reads-it", node=node.name, op=node.op)
         self.readers.append((node, tensor))
         return []
 

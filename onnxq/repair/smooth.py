@@ -47,10 +47,10 @@ def find(model: Model, draft: Draft, channels: Channels, alpha: float = 0.5) -> 
         try:
             flow.scale(*spread(tensor, axis, factors))
             if not taken.isdisjoint(flow.factors):
-                raise NoFit("it shares its channels with another tensor that is smoothed")
+                raise NoFit("smoothed-already")
             flow.writer.check()
         except NoFit as error:
-            skipped[tensor.name] = str(error)
+            skipped[tensor.name] = error.why
             continue
         changed = ratios(flow, draft, channels)
         edits.append(Scale(tensor.name, axis, tuple(factors.tolist()), changed, "smooth"))

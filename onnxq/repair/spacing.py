@@ -62,7 +62,7 @@ def spacing_of(samples: Iterable[np.ndarray], axis: int | None) -> Spacing:
     seen = _seen(samples, axis)
     noise = _NOISE * max((float(np.abs(one).max()) for one in seen if len(one)), default=0.0)
     if noise == 0:
-        raise NoFit("it is always zero")
+        raise NoFit("always-zero")
     try:
         return _found([_clusters(np.unique(np.concatenate(seen)), noise)], noise, _FEW)
     except NoFit:
@@ -93,18 +93,18 @@ def _seen(samples: Iterable[np.ndarray], axis: int | None) -> list[np.ndarray]:
         else:
             rows = np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)
         if not np.isfinite(rows).all():
-            raise NoFit("it holds NaN or infinity")
+            raise NoFit("not-finite")
         seen = seen or [np.empty(0)] * len(rows)
         if len(rows) != len(seen):
-            raise NoFit("its channels are not as many in each sample")
+            raise NoFit("spacing")
         step = -(-values.size // _LOOKED) | 1  # odd, as sizes of images are even
         for channel, row in enumerate(rows):
             distinct = np.unique(np.append(row[::step], (row.min(), row.max())))
             seen[channel] = np.union1d(seen[channel], distinct.astype(np.float64))
             if len(seen[channel]) > _MANY:
-                raise NoFit(f"it has more than {CODES} values")
+                raise NoFit("many-values", most=CODES)
     if not seen:
-        raise NoFit("no sample has values of it")
+        raise NoFit("no-sample")
     return seen
 
 
@@ -116,7 +116,7 @@ def _clusters(values: np.ndarray, noise: float) -> np.ndarray:
     ends = np.append(starts[1:], len(values)) - 1
     centres: np.ndarray = (values[starts] + values[ends]) / 2
     if len(centres) > CODES:
-        raise NoFit(f"it has more than {CODES} values")
+        raise NoFit("many-values", most=CODES)
     return centres
 
 
@@ -126,12 +126,12 @@ def _found(points: list[np.ndarray], noise: float, few: int) -> Spacing:
     for channel, found in enumerate(points):
         if 1 < len(found) < few or (len(found) < few and len(points) == 1):
             where = f"channel {channel}" if len(points) > 1 else "it"
-            raise NoFit(f"{where} has {len(found)} different values: too few to tell their step")
+            raise NoFit("few-values", where=where, count=len(found))
         lows[channel] = found[0] if len(found) else 0.0
         if len(found) > 1:
             steps[channel], lows[channel], spans[channel] = _line(found, noise)
     if not steps.any():
-        raise NoFit("its channels have one value each")
+        raise NoFit("few-values.one")
     steps[steps == 0] = steps.max()
     if (steps.max() / steps < 1 + _EQUAL).all():
         steps[:] = np.median(steps)
@@ -147,7 +147,7 @@ def _line(points: np.ndarray, noise: float) -> tuple[float, float, float]:
     while True:
         count = np.rint(gaps / step)
         if count.sum() >= CODES:
-            raise NoFit(f"its values are not on one lattice of {CODES} levels")
+            raise NoFit("not-even.lattice", levels=CODES)
         rest = np.abs(gaps - count * step)
         rest = rest[rest > 2 * noise * (1 + count)]
         if not len(rest):
@@ -156,7 +156,7 @@ def _line(points: np.ndarray, noise: float) -> tuple[float, float, float]:
     places = np.append(0.0, np.cumsum(count))
     step, low = map(float, np.polyfit(places, points, 1))
     if np.abs(points - (low + step * places)).max() > noise or noise > _EXACT * step:
-        raise NoFit("its values are not evenly spaced")
+        raise NoFit("not-even")
     return step, low, float(places[-1])
 
 

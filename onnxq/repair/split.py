@@ -116,7 +116,7 @@ def find(model: Model, draft: Draft) -> FoundEdits:
             _check_plan(draft.plan, site, tensor)
             _Twice(tensor, names).writer.check()
         except NoFit as error:
-            skipped[site.tensor] = str(error)
+            skipped[site.tensor] = error.why
             continue
         edits.append(HalfSteps(site.tensor, float(scales[site.group]), names))
         price = [layer.macs for layer in draft.plan.layers if layer.node in names and layer.quantized]
@@ -133,11 +133,11 @@ def there(model: Model, draft: Draft) -> bool:
 
 def _check_plan(plan: QuantPlan, site: Site, tensor: Tensor) -> None:
     if any(pair.tensor == tensor.name for pair in plan.own):
-        raise NoFit("the model quantizes it itself")
+        raise NoFit("own-pair")
     maker = tensor.producer
     pairs = {edge.node for other in plan.sites for edge in other.readers}
     if maker is not None and maker.op in (*MOVES, "Concat") and maker.name in pairs:
-        raise NoFit(f"{maker.name!r} gives it values that are rounded already")
+        raise NoFit("rounded-already", node=maker.name)
 
 
 class _Twice:
@@ -150,19 +150,19 @@ class _Twice:
 
     def __init__(self, tensor: Tensor, names: Collection[str]) -> None:
         if tensor.is_output:
-            raise NoFit(f"{tensor.name!r} is an output")
+            raise NoFit("is-output", tensor=tensor.name)
         if tensor.producer is None:
-            raise NoFit(f"{tensor.name!r} is an input")
+            raise NoFit("is-input", tensor=tensor.name)
         if not is_float(tensor.dtype) or tensor.rank is None:
-            raise NoFit(f"the shape or type of {tensor.name!r} is not known")
+            raise NoFit("unknown-shape.type", tensor=tensor.name)
         self.writer = Writer(tensor.model)  # type: ignore[arg-type]
         self._tensor = tensor
         readers = [node for node in tensor.users if node.name in names]
         if len(readers) != len(names):
-            raise NoFit("its layers read another tensor")
+            raise NoFit("other-tensor")
         told = [self._read(node) for node in readers]
         if len(set(told)) != 1:
-            raise NoFit("its readers take different axes for its channels")
+            raise NoFit("other-axis.several")
         self._axis, self.channels = told[0]
 
     def insert(self, step: float, names: Collection[str]) -> None:
@@ -225,10 +225,10 @@ class _Twice:
         layer = layer_of(node)
         reads = sum(one == self._tensor for one in node.inputs)
         if layer is None or layer.index != 1 or reads != 1 or node.inputs[0] != self._tensor:
-            raise NoFit(f"{node.name!r} reads it ({node.op})")
+            raise NoFit("reads-it", node=node.name, op=node.op)
         weights = self.writer.value(node, 1)
         if weights is None or layer.groups != 1 or (node.op == "MatMul" and weights.ndim != 2):
-            raise NoFit(f"the weights of {node.name!r} are not one matrix")
+            raise NoFit("several-matrices", node=node.name)
         last = (self._tensor.rank or 1) - 1
         axis = last if node.op == "MatMul" else 0 if node.op == "Gemm" and node.attr("transA", 0) else 1
         place = 0 if node.op == "ConvTranspose" else 1 - layer.axis

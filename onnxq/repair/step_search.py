@@ -282,7 +282,7 @@ class StepSearch:
             return None
         for step in steps:
             others = " and ".join(name for name in tried if name != step.name)
-            why = f"{decision.why}, together with {others}"
+            why = reason("together-with", why=decision.why, others=others)
             self._judged_entry(step, proposals[step.name], state, version, replace(decision, why=why))
         return version
 
@@ -317,7 +317,7 @@ class StepSearch:
             return
         why, both = decision.why, min(len(state.heard), len(best.heard))
         if step.edit and best.near_db is not None and best.draft.edits != state.draft.edits:
-            why += f"; the edited float model is within {best.near_db:.0f} dB of the one without edits"
+            why = reason("edited-near", why=why, near=best.near_db)
         self._entry(
             step,
             "kept" if decision.kept else "dropped",
@@ -354,7 +354,7 @@ class StepSearch:
             why = reason("late", limit=self._limit)
         except Exception as error:
             whose = "onnxq" if step.ours else "its file"
-            verdict, why = "failed", f"it ends in a fault of {whose}, and is undone ({cause_of(error)})"
+            verdict, why = "failed", reason("fault.of", whose=whose, cause=cause_of(error))
         else:
             self._judged_entry(step, proposal, state, best, decision)
             return best if decision.kept else state
@@ -422,19 +422,21 @@ class StepSearch:
         moved = self.bytes_of(best.model, best.draft.plan) if decision.kept and more > 0 else 0.0
         if moved <= self._most_bytes:
             return decision
-        why = f"{decision.why}, and the engine would move {moved:.2f} times the bytes of plain float16"
-        return replace(decision, kept=False, why=f"{why}, {moved - more:.2f} without{self._takes(step)}")
+        why = reason(
+            "moved-bytes", why=decision.why, moved=moved, before=moved - more, flag=self._taking(step)
+        )
+        return replace(decision, kept=False, why=why)
 
     def _priced(self, policy: Policy, step: Step | None, more: float) -> Policy:
         """A policy, where the engine moves so many more bytes, as a share of plain float16's."""
         if BYTES_PRICE_DB * more <= max(0.0, policy.least_db):
             return policy
-        cost = f"{more:.1%} of the bytes of plain float16{self._takes(step)}"
+        cost = reason("bytes-for-gain", bytes=more, flag=self._taking(step))
         return replace(policy, least_db=BYTES_PRICE_DB * more, cost=cost)
 
-    def _takes(self, step: Step | None) -> str:
+    def _taking(self, step: Step | None) -> str:
         """The flag with which a step is taken whatever the engine moves."""
-        return "" if step is None else f"; {taking(step.name, self.ledger)} takes it"
+        return "" if step is None else taking(step.name, self.ledger)
 
     def bytes_of(self, model: Model, plan: QuantPlan) -> float:
         """What the engine moves with an edited model and a plan, as a share of plain float16's: predicted."""
@@ -471,19 +473,16 @@ class StepSearch:
     def _unfit(self, step: Step, draft: Draft) -> str:
         """Why a step cannot be tried at all; "" where it can."""
         if step.even and not any(one.even for one in draft.plan.formats):
-            return f"the numbers of {draft.plan.format_names} are not evenly spaced"
+            return reason("uneven", format=draft.plan.format_names)
         missing = [name for name in step.goes_with if name not in self._names]
-        return f"it goes with {', '.join(missing)} only, which is not asked for" if missing else ""
+        return reason("goes-with", steps=", ".join(missing)) if missing else ""
 
     def _too_dear(self, step: Step, candidates: int) -> str:
         """Why a step is left out for its effort; "" where it is not."""
         cost, left = self._effort.cost(step.name, candidates), self._left(step)
         if cost <= left or (candidates == 1 and self._effort.is_sure(step.name)):
             return ""
-        return (
-            f"it may take {cost:.0f} runs of the model, and {max(0.0, left):.0f} are left for searches; "
-            f"{taking(step.name, self.ledger)} tries it"
-        )
+        return reason("too-dear", cost=cost, left=max(0.0, left), flag=taking(step.name, self.ledger))
 
     def _each(self, drafts: Sequence[Draft], before: Version) -> list[Version]:
         """What candidates are, without those whose float model is another one.
@@ -518,7 +517,7 @@ class StepSearch:
         model, maps = edited(self._model, draft.edits)
         near = self._tools.nearness(model) if draft.edits else None
         if near is not None and near < NEAR_DB:
-            raise Refused(f"the edited float model is only within {near:.1f} dB of the one without edits")
+            raise Refused(reason("edited-differs", near=near))
         return Version(draft, model, maps, near)
 
     def _fit(self, version: Version, fold: int | None) -> Fitted:

@@ -54,7 +54,7 @@ class Writer:
             return None
         wide: np.ndarray = values.astype(np.float64)
         if not np.isfinite(wide).all():
-            raise NoFit(f"{tensor.name!r} holds NaN or infinity")
+            raise NoFit("not-finite.tensor", tensor=tensor.name)
         return wide
 
     def has(self, node: Node, index: int) -> bool:
@@ -93,7 +93,7 @@ class Writer:
             with np.errstate(over="ignore", under="ignore"):
                 written = values.astype(dtype)
             if not np.isfinite(written).all() or (exact and not np.array_equal(written, values)):
-                raise NoFit(f"constants of {node.name!r} leave the range of {dtype}")
+                raise NoFit("half-range.type", node=node.name, dtype=dtype)
             if weight:
                 self._check_readers(node, index)
 
@@ -123,11 +123,11 @@ class Writer:
             for place, read in enumerate(user.inputs):
                 change = self._given.get((user.name, place))
                 if read == tensor and (change is None or not np.array_equal(change[1], values)):
-                    raise NoFit(f"{user.name!r} reads weights {tensor.name!r} too")
+                    raise NoFit("weights-of-several.node", node=user.name, tensor=tensor.name)
             if user.has_body:
-                raise NoFit(f"{user.name!r} reads weights {tensor.name!r} too")
+                raise NoFit("weights-of-several.node", node=user.name, tensor=tensor.name)
         if tensor.is_output:
-            raise NoFit(f"weights {tensor.name!r} are an output")
+            raise NoFit("is-output.weights", tensor=tensor.name)
 
     def _give(self, node: Node, index: int, values: np.ndarray) -> None:
         old = node.operands(index + 1)[index]

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+from onnxq.base.reason import reason
 from onnxq.repair.steps import Proposal, Turn, step
 
 _MOST_SPLIT = 0.1
@@ -35,9 +36,7 @@ def split(turn: Turn) -> Proposal:
     total = sum(layer.macs or 0 for layer in draft.plan.layers if layer.quantized)
     work = {edit.tensor: splits.macs.get(edit.tensor, 0) / max(total, 1) for edit in splits.edits}
     dear = {
-        name: f"it adds {100 * share:.1f} % of the quantized work"
-        for name, share in work.items()
-        if share > _MOST_SPLIT
+        name: reason("split-work", percent=100 * share) for name, share in work.items() if share > _MOST_SPLIT
     }
     edits = {edit.tensor: edit for edit in splits.edits if edit.tensor not in dear}
     proposal = Proposal(skipped={**splits.skipped, **dear})
@@ -54,19 +53,12 @@ def split(turn: Turn) -> Proposal:
 
     names = affordable(shares, costs, (_MOST_SPLIT, turn.bytes_left), worth)
     wide = {name: share for name, share in shares.items() if costs[name][1] > turn.bytes_left}
-    more = "with it the engine would move more bytes than plain float16"
-    proposal.skipped.update(
-        {name: f"it makes {share:.0%} of the noise, and {more}" for name, share in wide.items()}
-    )
+    proposal.skipped.update({name: reason("more-bytes", share=share) for name, share in wide.items()})
     if names:
         proposal.drafts = [draft.extended([edits[name] for name in names])]
     elif shares:
         most, name = max((share, name) for name, share in shares.items())
-        why = (
-            more if name in wide else f"{costs[name][1]:.1%} of the bytes of plain float16 are more than that"
-        )
-        proposal.too_many_bytes = (
-            f"one tensor makes {most:.0%} of the noise, and {why}; {turn.taking} takes it"
-        )
+        why = "more-bytes.one" if name in wide else "more-bytes.unworth"
+        proposal.too_many_bytes = reason(why, share=most, bytes=costs[name][1], flag=turn.taking)
     proposal.changed = {"tensors": len(names)}
     return proposal
