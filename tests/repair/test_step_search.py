@@ -507,7 +507,7 @@ def test_a_step_has_a_price_in_bytes(
 def test_tensors_that_are_not_worth_their_bytes_are_not_split(
     shares: dict[str, float], tried: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each moves a twentieth of plain float16's bytes: a quarter of a dB, of which 2 % of the noise is 0.05."""
+    """Each moves a twentieth of float16's bytes more, a quarter of a dB: 2 % of the noise is 0.05 dB."""
     edits = (Wide("r"), Wide("s"))
     monkeypatch.setattr(split, "find", lambda *_: FoundEdits(edits, {}, {"r": 1, "s": 1}))
     bench = Bench({"split": 3.0})
