@@ -12,6 +12,9 @@ MATCH_IOU = 0.5
 MOST = 1000
 """Candidates of a picture that are looked at, the greatest scores: 100 detections are many."""
 
+_TOGETHER = 64
+"""So many candidates suppress those behind them at once; what is suppressed is the same of any number."""
+
 
 class Detections(NamedTuple):
     """What is detected in a picture, the greatest score first.
@@ -41,30 +44,28 @@ NONE = Detections(np.empty((0, 4)), np.empty(0), np.empty(0, int))
 
 def overlaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Intersection over union of each of some boxes with each of others, `[boxes, others]`; 0 of no area."""
-    return _overlaps(boxes.T[:, :, None], area(boxes)[:, None], others.T[:, None], area(others))
+    (left, top, right, bottom), (start, above, end, below) = boxes.T[:, :, None], others.T
+    rows, columns = np.nonzero((left < end) & (right > start) & (top < below) & (bottom > above))  # few meet
+    found = np.zeros((len(boxes), len(others)))
+    found[rows, columns] = paired_overlaps(boxes[rows], others[columns])
+    return found
 
 
 def paired_overlaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
     """That of each of some boxes with the other one of its place, `[boxes]`."""
-    return _overlaps(boxes.T, area(boxes), others.T, area(others))
+    (left, top, right, bottom), (start, above, end, below) = boxes.T, others.T
+    wide = np.minimum(right, end) - np.maximum(left, start)
+    high = np.minimum(bottom, below) - np.maximum(top, above)
+    both = np.maximum(wide, 0) * np.maximum(high, 0)
+    union = area(boxes) + area(others) - both
+    found: np.ndarray = np.divide(both, union, out=np.zeros_like(both), where=union > 0)
+    return found
 
 
 def area(boxes: np.ndarray) -> np.ndarray:
     """The area of each of some boxes, `[boxes]`."""
     left, top, right, bottom = boxes.T
     found: np.ndarray = np.maximum(right - left, 0) * np.maximum(bottom - top, 0)
-    return found
-
-
-def _overlaps(
-    corners: np.ndarray, areas: np.ndarray, others: np.ndarray, other_areas: np.ndarray
-) -> np.ndarray:
-    """Intersections over unions of boxes by their corners `[4, ...]` and areas, which broadcast."""
-    wide = np.minimum(corners[2], others[2]) - np.maximum(corners[0], others[0])
-    high = np.minimum(corners[3], others[3]) - np.maximum(corners[1], others[1])
-    both = np.maximum(wide, 0) * np.maximum(high, 0)
-    union = areas + other_areas - both
-    found: np.ndarray = np.divide(both, union, out=np.zeros_like(both), where=union > 0)
     return found
 
 
@@ -76,14 +77,20 @@ def suppressed(found: Detections, most_iou: float) -> Detections:
         most_iou: by how much two of a class may overlap.
     """
     found = ordered(found)
-    kept = np.zeros(len(found.scores), bool)
+    kept = np.ones(len(found.scores), bool)
     for label in np.unique(found.classes):
         left = np.flatnonzero(found.classes == label)
-        corners, areas = found.boxes[left].T, area(found.boxes[left])
         while len(left):
-            kept[left[0]] = True
-            apart = _overlaps(corners[:, 0], areas[0], corners[:, 1:], areas[1:]) <= most_iou
-            left, corners, areas = left[1:][apart], corners[:, 1:][:, apart], areas[1:][apart]
+            some, left = left[:_TOGETHER], left[_TOGETHER:]
+            apart = overlaps(found.boxes[some], found.boxes[some]) <= most_iou
+            stay = np.ones(len(some), bool)
+            for place in range(len(some)):
+                if stay[place]:
+                    stay[place + 1 :] &= apart[place, place + 1 :]
+            kept[some[~stay]] = False
+            apart = (overlaps(found.boxes[some[stay]], found.boxes[left]) <= most_iou).all(0)
+            kept[left[~apart]] = False
+            left = left[apart]
     return found.some(kept)
 
 
