@@ -88,7 +88,7 @@ def suppressed(found: Detections, most_iou: float) -> Detections:
                 if stay[place]:
                     stay[place + 1 :] &= apart[place, place + 1 :]
             kept[some[~stay]] = False
-            apart = (overlaps(found.boxes[some[stay]], found.boxes[left]) <= most_iou).all(0)
+            apart = np.all(overlaps(found.boxes[some[stay]], found.boxes[left]) <= most_iou, axis=0)
             kept[left[~apart]] = False
             left = left[apart]
     return found.some(kept)
