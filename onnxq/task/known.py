@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from onnxq.base.errors import UserError, unknown_name
-from onnxq.base.reason import reason
+from onnxq.base.reason import noted, reason
 from onnxq.base.remarks import remark
 from onnxq.graph.model import Model
 from onnxq.graph.view import Tensor
@@ -69,7 +69,7 @@ class KnownTask:
                 fitted(StatedTask.of(found.text), run, model.inputs), found.text, False, found.why
             )
         except Exception as error:  # the figures are worth less than the run
-            remark(reason("task.unknown", error=error))
+            remark(noted("task.unknown", error=error))
             return KnownTask(why=reason("looking-failed"))
 
     def of_agreement(self, named: str | None, described: Sequence[Tensor]) -> KnownTask:
@@ -164,7 +164,7 @@ class HeardTask:
                 raise
             self._stopped(reason("outputs-misread", error=error))
         except Exception as error:
-            remark(reason("task.unmeasured", error=error))
+            remark(noted("task.unmeasured", error=error))
             self._stopped(reason("looking-failed.measuring"))
 
     def _stopped(self, why: str) -> None:
