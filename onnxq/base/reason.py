@@ -39,6 +39,11 @@ def by_of(reason: str) -> str:
     return reason.by if isinstance(reason, Reason) else ""
 
 
+def noted(code: str, /, **values: object) -> str:
+    """What is noted of a run, by a row of `base/catalogue/notes.toml`, behind a point a form of it."""
+    return Fact(code, values=values).text("notes")
+
+
 def reason(code: str, by: str = "onnxq", /, **values: object) -> Reason:
     """A reason whose text the catalogue has.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from onnxq.base.reason import noted
 from onnxq.base.remarks import remark
 from onnxq.judge.answers import Answers
 from onnxq.task.known import KnownTask
@@ -39,7 +40,7 @@ class CountedTask:
         try:
             found = agreed(self._layout, exact, given, feeds)
         except Exception as error:  # what verifies says so, where it is the user's
-            remark(f"answers decide nothing: the outputs are not read as the task says ({error})")
+            remark(noted("outputs-misread", error=error))
             self._tells = False
             return ()
         return [self._answers(one) for one in found]

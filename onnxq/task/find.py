@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 
+from onnxq.base.reason import reason
 from onnxq.graph.model import Model
 from onnxq.graph.moves import REARRANGES
 from onnxq.graph.statements import inputs_behind
@@ -15,7 +16,7 @@ from onnxq.task.find_vectors import likely_row, vectors_found
 from onnxq.task.fits import cells_of, grids_of, image_of, images_of, may_be_tokens, size_of
 from onnxq.task.found import TaskFound, joined, said, shown
 from onnxq.task.layout import Classes
-from onnxq.task.likely_boxes import WHY, asked, likely_boxes
+from onnxq.task.likely_boxes import asked, likely_boxes
 from onnxq.task.makers import (
     FAR,
     is_probability,
@@ -67,7 +68,7 @@ def found_task(model: Model, outputs: Sequence[str]) -> TaskFound:
         return found
     shapes = ", ".join(f"{one.name} {shown(one.shape)}" for one in tensors[:4])
     more = f" and {len(tensors) - 4} more" if len(tensors) > 4 else ""
-    why = f"nothing in the graph says how its outputs are read: {shapes}{more}"
+    why = reason("unread-outputs", shapes=shapes, more=more)
     return TaskFound("", why, likely_row(model, floats) or _likely_of_maps(model, floats))
 
 
@@ -98,18 +99,17 @@ def _classes(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
         return None
     if (chooser := _rows_chosen(model, scores)) is not None:
         return TaskFound(
-            "", f"how many rows output {scores.name!r} has depends on the values "
-            f"({chooser.op} {chooser.name!r}): the rows of two models are not of the same things",
+            "", reason("chosen-rows", output=scores.name, op=chooser.op, node=chooser.name),
         )  # fmt: skip
     node = maker_of(scores)
     if node is not None and (node.op in ("Softmax", "LogSoftmax", *_TREES) or normalised(node)):
-        return TaskFound(f"classify:scores={said(scores)}", f"the output is made by a {softmax_word(node)}")
+        return TaskFound(f"classify:scores={said(scores)}", reason("classes.made", word=softmax_word(node)))
     if "logits" in scores.name.lower():
-        return TaskFound(f"classify:scores={said(scores)}", "the output is called logits")
+        return TaskFound(f"classify:scores={said(scores)}", reason("classes.called"))
     if sizes[0] in _IMAGENET:
-        return TaskFound(f"classify:scores={said(scores)}", f"a row has the {sizes[0]} classes of ImageNet")
+        return TaskFound(f"classify:scores={said(scores)}", reason("classes.imagenet", count=sizes[0]))
     return TaskFound(
-        "", f"a row of output {scores.name!r} may be of classes, or a vector that stands for something",
+        "", reason("classes.perhaps", output=scores.name),
         likely_row(model, floats),
     )  # fmt: skip
 
@@ -144,9 +144,7 @@ def _words(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
     if len(ends) == 2 and len(floats) == 2:
         start, end = ends
         if "start" in start.name.lower() and "end" in end.name.lower():
-            return TaskFound(
-                f"spans:start={said(start)},end={said(end)}", "two outputs have a number a token"
-            )
+            return TaskFound(f"spans:start={said(start)},end={said(end)}", reason("answer-spans"))
     rows = [
         one for one in floats if one.shape is not None and len(one.shape) == 3 and one.shape[1] == ids[0][1]
     ]
@@ -156,7 +154,7 @@ def _words(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
         if is_product(maker_of(one)) and one.shape is not None and one.shape[2] not in (1, 2)
     ]
     if len(scores) == 1:
-        return TaskFound(f"tokens:scores={said(scores[0])}", "a layer with weights makes a row a token")
+        return TaskFound(f"tokens:scores={said(scores[0])}", reason("row-a-token"))
     return None
 
 
@@ -166,9 +164,7 @@ def _positions(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
         return None
     (scores,), node = floats, maker_of(floats[0])
     if _is_in_front_of_batch(model, scores) and is_product(node):
-        return TaskFound(
-            f"lines:scores={said(scores)},TBC", "a layer reads positions along a picture, before the batch"
-        )
+        return TaskFound(f"lines:scores={said(scores)},TBC", reason("text-line"))
     if node is None or node.op not in ("Softmax", "LogSoftmax") or node.outputs[0].rank != 3:
         return None
     *others, classes = scores.shape or (None,)
@@ -178,11 +174,12 @@ def _positions(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
     layer = None if node.inputs[0] is None else maker_of(node.inputs[0])
     if node.attr("axis", -1 if node.opset >= 13 else 1) not in (-1, 2) or not _runs_along(layer):
         return None
-    why = f"a {node.op} is over the classes of a position"
     if image_of(model.inputs) is not None and classes >= _CHARACTERS:  # text that is read off a picture
         order = ",TBC" if others[1] == 1 != others[0] else ""
-        return TaskFound(f"lines:scores={said(scores)}{order}", f"{why} along a picture")
-    return TaskFound(f"tokens:scores={said(scores)}", why)
+        return TaskFound(
+            f"lines:scores={said(scores)}{order}", reason("class-a-position.picture", op=node.op)
+        )
+    return TaskFound(f"tokens:scores={said(scores)}", reason("class-a-position", op=node.op))
 
 
 def _is_in_front_of_batch(model: Model, scores: Tensor) -> bool:
@@ -223,7 +220,7 @@ def _labels(tensors: Sequence[Tensor]) -> TaskFound | None:
         and tensors[0].dtype is not None
         and tensors[0].dtype.kind in "iu"
     ):
-        return TaskFound(f"segment:scores={said(tensors[0])}", "an ArgMax makes a class a pixel")
+        return TaskFound(f"segment:scores={said(tensors[0])}", reason("class-a-pixel"))
     return None
 
 
@@ -241,23 +238,21 @@ def _pixels(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
             given = node.attr("axis", -1 if node.opset >= 13 else 1)
             if given % 4 == axis and size not in (1, None):
                 return TaskFound(
-                    f"segment:scores={said(scores)},axis={axis}", "a Softmax is over the classes of a pixel"
+                    f"segment:scores={said(scores)},axis={axis}", reason("class-a-pixel.softmax")
                 )
         elif size in _SEMANTIC:
-            return TaskFound(f"segment:scores={said(scores)},axis={axis}", f"a pixel has {size} classes")
+            return TaskFound(
+                f"segment:scores={said(scores)},axis={axis}", reason("class-a-pixel.known", size=size)
+            )
     name, ask = said(scores), ""
     for image in images_of(model.inputs):
         fed = next(one.shape for one in model.inputs if one.name == image.input)
         axis = 1 if image.height == 2 else 3
         times = _times(fed, shape, axis)
         if times > 1 and fed is not None and fed[axis] == shape[axis]:
-            return TaskFound(
-                f"image:map={name}", f"it has the channels of {image.input!r}, and {times} times its sides"
-            )
+            return TaskFound(f"image:map={name}", reason("picture-out", input=image.input, times=times))
         ask = ask or _likely_map(model, scores, name, shape[axis], times)
-    return TaskFound(
-        "", f"output {scores.name!r} may be a picture, a map of heat, or of classes: {shown(shape)}", ask
-    )
+    return TaskFound("", reason("picture-out.perhaps", output=scores.name, shape=shown(shape)), ask)
 
 
 def _times(fed: Shape | None, shape: Shape, axis: int) -> int:
@@ -327,7 +322,7 @@ def _of_cells(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
             return None
         return TaskFound(
             f"detect:boxes={joined(boxes[0])},scores={joined(scores[0])},ltrb,{text}",
-            f"each cell of {len(strides)} grids has {width // 4} bins of each distance, and scores",
+            reason("box-cells.bins", grids=len(strides), bins=width // 4),
         )
     points = [some for (size, _), some in groups.items() if size == _LANDMARKS]
     if len(single) == 2 * len(strides) and points:
@@ -336,7 +331,7 @@ def _of_cells(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
             return TaskFound(
                 f"detect:boxes={joined(boxes[0])},scores={joined(first)},objectness={joined(second)},"
                 f"offsets,power=0.5,{text}",
-                "each cell has two probabilities, a box and five points, as YuNet's",
+                reason("box-cells.yunet"),
             )
     return None
 
@@ -359,7 +354,7 @@ def _boxes_and_scores(tensors: Sequence[Tensor], floats: Sequence[Tensor]) -> Ta
     if len(numbers) == len(labels) == 1 and _suppresses(labels[0]):
         return TaskFound(
             f"detect:boxes={said(box)},scores={said(numbers[0])},label={said(labels[0])},xyxy,nms=off",
-            "boxes, scores and whole numbers come from a TopK or a NonMaxSuppression",
+            reason("box-columns.chosen"),
         )
     scores = [one for one in rest if one in floats and len(one.shape or ()) == rank == 3]
     if len(scores) != 1 or len(rest) != 1:
@@ -369,18 +364,16 @@ def _boxes_and_scores(tensors: Sequence[Tensor], floats: Sequence[Tensor]) -> Ta
         shares = "sigmoid" if (scores[0].shape or ())[-1] == 1 else "softmax,background=0"
         return TaskFound(
             "",
-            f"the graph does not say what boxes {box.name!r} are: corners, centres or distances from priors",
+            reason("box-columns.form", boxes=box.name),
             f"detect:boxes={said(box)},scores={said(scores[0])},priors,{shares}" if are_raw(box) else "",
         )
     if not is_probability(scores[0]):
-        return TaskFound("", f"the scores {scores[0].name!r} are no probabilities")
+        return TaskFound("", reason("box-columns.shares", scores=scores[0].name))
     node = maker_of(scores[0])
     background = ",background=0" if node is not None and node.op == "Softmax" else ""
     return TaskFound(
         f"detect:boxes={said(box)},scores={said(scores[0])},{form}{background}",
-        "the graph makes corners of centres and sizes"
-        if form == "xyxy"
-        else "the graph makes centres and sizes",
+        reason("box-columns.corners") if form == "xyxy" else reason("box-columns.centres"),
     )
 
 
@@ -401,28 +394,24 @@ def _columns(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
         match widths:
             case [4, 1, 1] if is_whole(operands[2]):
                 text = f"detect:boxes={_at(name, '0:4')},scores={_at(name, '4')},label={_at(name, '5')}"
-                return TaskFound(f"{text},xyxy,nms=off{order}", "a class stands in the last column")
+                return TaskFound(f"{text},xyxy,nms=off{order}", reason("box-columns.label"))
             case [4, 1, int()] if are_raw(operands[0]) and (all(probable[1:]) or all(map(are_raw, operands))):
                 shares = order if probable[1] else f",sigmoid{order}"
                 size = size_of(image_of(model.inputs), model.inputs)
                 grids = next(filter(None, (grids_of(size, one) for one in rows)), ()) if size else ()
                 if len(grids) > 1:
                     text = _one(name, f"5:{end}", f"offsets,strides={'+'.join(map(str, grids))}", shares)
-                    return TaskFound(text, "a row a cell has what convolutions give of a box, as YOLOX's")
+                    return TaskFound(text, reason("box-cells.yolox-row"))
             case [4, 1, int()] if probable[1] and probable[2]:
-                return TaskFound(
-                    _one(name, f"5:{end}", "cxcywh", order), "boxes, objectness and scores are joined"
-                )
+                return TaskFound(_one(name, f"5:{end}", "cxcywh", order), reason("box-columns.objectness"))
             case [2, 2, int() as rest] if probable[2] and rest > 1:
-                return TaskFound(
-                    _one(name, f"5:{end}", "cxcywh", order), "centres, sizes and scores are joined"
-                )
+                return TaskFound(_one(name, f"5:{end}", "cxcywh", order), reason("box-columns.sizes"))
             case [4, _] if probable[1]:
                 form = _form(operands[0])
                 if form is not None:
-                    return TaskFound(_one(name, f"4:{end}", form, order), "boxes and scores are joined")
+                    return TaskFound(_one(name, f"4:{end}", form, order), reason("box-columns"))
         likely += _likely_columns(operands, widths, probable, name, order)
-    return asked(model, floats, likely, WHY)
+    return asked(model, floats, likely)
 
 
 def _likely_columns(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from onnxq.base.reason import reason
 from onnxq.graph.model import Model
 from onnxq.graph.view import Tensor
 from onnxq.task.fits import image_of, size_of
@@ -71,7 +72,7 @@ def _peaks(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
     direct = ",direct" if _grows(sizes) else ""
     return TaskFound(
         f"peaks:scores={said(scores[0])},sizes={said(sizes)},offsets={said(offsets)}{direct}",
-        "each cell of a map has a probability, a size and an offset",
+        reason("box-cells.peaks"),
     )
 
 
@@ -110,19 +111,15 @@ def _grids(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
     if rank == 5 and isinstance(anchors, int):
         sizes = f",anchors={ANCHORS}" if anchors == 3 and tuple(sorted(strides)) == _STRIDES else ""
         form = "anchored" if all(map(is_probability, floats)) else "anchored,sigmoid"
-        return TaskFound(f"{text},{form},{grids}{sizes}", "each anchor has a grid of boxes, as YOLOv5's")
+        return TaskFound(f"{text},{form},{grids}{sizes}", reason("box-cells.yolov5"))
     joined_of = {_joined_widths(one) for one in floats}
     if joined_of == {(4, 1, width - 5)}:
-        return TaskFound(
-            f"{text},offsets,BCN,{grids}", "a cell has what convolutions give of a box, as YOLOX's"
-        )
+        return TaskFound(f"{text},offsets,BCN,{grids}", reason("box-cells.yolox"))
     if joined_of == {(_BINS, width - _BINS)}:
         text = f"detect:boxes={names}[0:{_BINS}],scores={names}[{_BINS}:]"
-        return TaskFound(
-            f"{text},ltrb,BCN,sigmoid,{grids}", "a cell has 16 bins of each distance, as YOLOv8's"
-        )
+        return TaskFound(f"{text},ltrb,BCN,sigmoid,{grids}", reason("box-cells.yolov8"))
     if tuple(sorted(strides)) == _STRIDES and width % 3 == 0 and width > 3 * 5 and joined_of == {()}:
-        why = f"each of {len(floats)} grids has {width} channels: perhaps three anchors' boxes, as YOLOv5's"
+        why = reason("box-cells.perhaps-yolov5", grids=len(floats), channels=width)
         return TaskFound("", why, "detect:yolov5-raw,BCN")
     return None
 
@@ -151,12 +148,12 @@ def _priors(floats: Sequence[Tensor]) -> TaskFound | None:
         background = ",background=0" if node is not None and node.op == "Softmax" else ""
         return TaskFound(
             f"detect:boxes={said(boxes[0])},scores={said(scores[0])},priors{background}",
-            "convolutions give a box for each prior, and nothing decodes it: rows stand for themselves",
+            reason("box-rows"),
         )
     both = sorted(floats, key=lambda one: widths[one.name] == 1)
     if len(both) == 2 and widths[both[1].name] == 1 and widths[both[0].name] in _WITH_POINTS:
         names = f"detect:boxes={said(both[0])}[0:4],scores={said(both[1])},cxcywh,apart"
-        why = "each of many rows has a number, and perhaps a box and points, as BlazeFace's"
+        why = reason("box-rows.perhaps")
         return TaskFound("", why, names if is_probability(both[1]) else f"{names},sigmoid")
     return None
 

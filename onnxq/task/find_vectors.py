@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from onnxq.base.reason import reason
 from onnxq.graph.model import Model
 from onnxq.graph.statements import inputs_behind
 from onnxq.graph.view import Node, Tensor
@@ -69,18 +70,16 @@ def _size(tensor: Tensor) -> int:
 def _embedding(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
     """A row that is divided by its length, or is a mean of tokens; or what tokens become, for want of one."""
     rows = [one for one in floats if _size(one) >= _LEAST]
-    for told, why in (
-        (_is_unit, "its length is 1"),
-        (_is_mean_of_tokens, "it is the mean of what tokens become"),
+    for told, code in (
+        (_is_unit, "vector-rows.unit"),
+        (_is_mean_of_tokens, "vector-rows.mean"),
     ):
         found = [one for one in rows if told(one)]
         if len(found) == 1:
-            return TaskFound(f"embed:vectors={said(found[0])}", why)
+            return TaskFound(f"embed:vectors={said(found[0])}", reason(code))
     tokens = _of_tokens(model, floats)
     if len(tokens) == 1 == len(floats):
-        return TaskFound(
-            f"embed:vectors={said(tokens[0])},mean", "each token becomes a vector, and no layer reads it"
-        )
+        return TaskFound(f"embed:vectors={said(tokens[0])},mean", reason("vector-rows.tokens"))
     return None
 
 
@@ -194,11 +193,11 @@ def _points(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
     if len(meshes) == 1:
         return TaskFound(
             f"points:points={said(meshes[0])},dims={_MESH[_size(meshes[0])]}",
-            f"a row has the {_size(meshes[0])} numbers of a face's mesh",
+            reason("point-rows", count=_size(meshes[0])),
         )
     if hands and is_there and len(hands) + len(is_there) == len(floats):
         return TaskFound(
             f"points:points={said(hands[0])},there={said(is_there[0])},dims={_HANDS[_size(hands[0])]}",
-            f"a row has the {_size(hands[0])} numbers of a hand's points, beside a probability",
+            reason("point-rows.hand", count=_size(hands[0])),
         )
     return None

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
+from onnxq.base.catalogue import Fact
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.graph.types import Dim, Shape
 from onnxq.graph.view import Tensor
@@ -105,7 +106,7 @@ class _Fitting:
             return Tokens(name, self._mask())
         shape = self._shapes[name]
         if shape is not None and not any(size != 1 for size in shape[1:] or shape):
-            raise self._refused(f"output {name!r} has no classes to compare: its shape is {list(shape)}")
+            raise self._refused("one-class", output=name, shape=list(shape))
         return Classes(name)
 
     def _peaks(self) -> Peaks:
@@ -118,7 +119,7 @@ class _Fitting:
                 continue
             shape = self._of_channels(name, channels)
             if shape is not None and own is not None and not _may_be(shape[2:], own[2:]):
-                raise self._refused(f"outputs {scores!r} and {name!r} are maps of different sizes")
+                raise self._refused("map-sizes", scores=scores, output=name)
         size = words.get("size", "")
         return Peaks(scores, sizes, offsets, "activation" in words, size, "axes" in words)  # type: ignore[arg-type]
 
@@ -129,7 +130,7 @@ class _Fitting:
         self._ranks(name, least, 4, "[batch, channels, height, width]")
         if channels and shape is not None and isinstance(shape[1], int) and shape[1] not in channels:
             needed = " or ".join(map(str, channels))
-            raise self._refused(f"output {name!r} has {shape[1]} channels, and {needed} are needed")
+            raise self._refused("channels", output=name, channels=shape[1], needed=needed)
         return shape
 
     def _selections(self) -> Selections:
@@ -138,7 +139,7 @@ class _Fitting:
         shape, dtype = self._shapes[indices], self._types[indices]
         whole = dtype is None or dtype.kind in "iu"
         if not whole or (shape is not None and shape[1:] not in ((3,), (None,))):
-            raise self._refused(f"output {indices!r} is to be whole numbers, [selections, 3]")
+            raise self._refused("selections", output=indices)
         if boxes is not None:
             self._floats(boxes)
             self._ranks(boxes, 3, 3, "[batch, boxes, 4]")
@@ -163,9 +164,7 @@ class _Fitting:
         elif dims is None and isinstance(last, int) and (last % 2 == 0) != (last % 3 == 0):
             dims = 2.0 if last % 2 == 0 else 3.0
         if dims is None or (isinstance(last, int) and last % int(dims)):
-            raise self._refused(
-                f"it is not clear how many numbers of output {name!r} a point has", "say it: dims=2 or dims=3"
-            )
+            raise self._refused("point-size", output=name)
         within = self._stated.number("within", 0, 100)
         there = self._whole("there") if "there" in self._stated.sources else None
         return Points(name, int(dims), POINTS_WITHIN if within is None else within, there)
@@ -194,44 +193,27 @@ class _Fitting:
             return PixelClasses(name, None, over=0.5 if stated.words["channel"] == "sigmoid" else 0.0)
         axes = stated.whole("axis") or (1,)
         if len(axes) > 1 or not 0 < axes[0] < rank:
-            raise self._refused(f"axis={stated.settings['axis']} is none of {rank} axes behind the batch")
+            raise self._refused("axis", axis=stated.settings["axis"], rank=rank)
         size = None if shape is None else shape[axes[0]]
         if size == 1:
-            raise self._refused(
-                f"output {name!r} has one channel along axis {axes[0]}: there are no classes to tell apart",
-                "give segment:sigmoid or segment:logits, by what its values are, or another axis=",
-            )
+            raise self._refused("one-channel", output=name, axis=axes[0])
         return PixelClasses(name, axes[0])
 
     def _boxes(self) -> Boxes:
         stated = self._stated
         if "boxes" not in stated.sources or "scores" not in stated.sources:
-            raise self._refused(
-                "boxes and scores are not both said",
-                "say which columns they are, boxes=0:4,scores=4:, or which outputs, boxes=NAME,scores=NAME",
-            )
+            raise self._refused("boxes-and-scores")
         by_column = stated.words.get("order") == "BCN"
         form = stated.words.get("form")
         if form is None:
-            raise self._refused(
-                "it is not said what four columns of a box are",
-                "add xyxy (corners) or cxcywh (centre and size); ltrb, offsets or anchored where cells are "
-                "decoded; priors where they are distances from these",
-            )
+            raise self._refused("box-form")
         strides, anchors = stated.whole("strides"), stated.sizes("anchors")
         if form in OF_CELLS:
             strides, anchors = self._of_grids(strides, anchors)
         if anchors and (form not in WITH_ANCHORS or len(anchors) % max(1, len(strides))):
-            raise self._refused(
-                f"anchors= has {len(anchors)} sizes, for {len(strides)} strides of boxes that are {form}",
-                "give as many for each stride, in their order, of boxes that are anchored or darknet",
-            )
+            raise self._refused("anchors", sizes=len(anchors), strides=len(strides), form=form)
         if (form in OF_CELLS) != bool(strides):
-            raise self._refused(
-                f"boxes that are {form} "
-                + ("have no strides" if strides else "need the strides of their cells"),
-                "leave strides= out" if strides else "give them as in strides=8+16+32",
-            )
+            raise self._refused("strides.out" if strides else "strides", form=form)
         apart = form == "priors" or "rows" in stated.words
         off = stated.settings.get("nms", "off" if apart else "") == "off"
         nms = None if off else stated.number("nms", 0, 1)
@@ -257,7 +239,7 @@ class _Fitting:
             nms=nms if off or nms is not None else NMS_IOU,
         )
         if found.power is not None and found.objectness is None:
-            raise self._refused("power= is that of the objectness, and there is none")
+            raise self._refused("objectness")
         self._check(found)
         return found
 
@@ -265,18 +247,18 @@ class _Fitting:
         """CandidateColumns and rows, as far as shapes are known."""
         width = self._width(found.boxes, found.by_column)
         if width is not None and (width < 4 or width % 4 or (width > 4 and found.form != "ltrb")):
-            raise self._refused(f"boxes have {width} columns, and 4 are needed for {found.form}")
+            raise self._refused("box-columns", columns=width, form=found.form)
         for what, one in (("objectness", found.objectness), ("label", found.label)):
             width = None if one is None else self._width(one, found.by_column)
             if width not in (None, 1):
-                raise self._refused(f"{what} has {width} columns, and 1 is needed")
+                raise self._refused("one-column", what=what, columns=width)
         width = self._width(found.scores, found.by_column)
         if width == 0 or (
             width is not None and found.background is not None and width <= found.background + 1
         ):
-            raise self._refused(f"scores have {width} columns, and no class is left")
+            raise self._refused("score-columns", columns=width)
         if found.label is not None and width not in (None, 1):
-            raise self._refused(f"scores have {width} columns beside a label, and 1 is needed")
+            raise self._refused("score-columns.label", columns=width)
         some = {
             "boxes": found.boxes,
             "scores": found.scores,
@@ -287,14 +269,11 @@ class _Fitting:
         known = {what: count for what, count in rows.items() if count is not None}
         if len(set(known.values())) > 1:
             said = ", ".join(f"{count} of {what}" for what, count in known.items())
-            raise self._refused(f"there are not as many rows of each: {said}")
+            raise self._refused("rows", rows=said)
         cells, count = self._cells(found), known.get("boxes")
         if cells is not None and count is not None and (count < cells or count % cells):
-            raise self._refused(
-                f"there are {count} candidates, and {cells} cells at strides "
-                f"{', '.join(map(str, found.strides))}",
-                "give the strides of the grids, in the order of the candidates",
-            )
+            strides = ", ".join(map(str, found.strides))
+            raise self._refused("cells", candidates=count, cells=cells, strides=strides)
 
     def _cells(self, found: Boxes) -> int | None:
         size = size_of(found.image, self._inputs)
@@ -334,12 +313,11 @@ class _Fitting:
             if isinstance(size, int):
                 found = columns.of(size)
                 if not found:
-                    raise self._refused(
-                        f"output {name!r} has {size} columns, none of {columns.start}:{columns.stop or ''}"
-                    )
+                    first, last = columns.start, columns.stop or ""
+                    raise self._refused("no-columns", output=name, columns=size, first=first, last=last)
                 widths.add(found)
         if len(widths) > 1:
-            raise self._refused(f"outputs {', '.join(columns.outputs)} have not as many columns each")
+            raise self._refused("uneven-columns", outputs=", ".join(columns.outputs))
         return next(iter(widths), None)
 
     def _rows(self, columns: CandidateColumns, by_column: bool) -> int | None:
@@ -402,10 +380,10 @@ class _Fitting:
         """The output of a source that has no columns."""
         source = self._stated.sources.get(what)
         if source is None and what != SOURCES[self._stated.task][0] and what != "scores":
-            raise self._refused(f"the output of {what} is not said", f"add {what}=OUTPUT")
+            raise self._refused("no-output", what=what)
         names = self._names(source or StatedSource())
         if len(names) > 1:
-            raise self._refused(f"{what} is of several outputs: {', '.join(names)}", "name one of them")
+            raise self._refused("several-outputs", what=what, outputs=", ".join(names))
         return names[0]
 
     def _names(self, source: StatedSource) -> tuple[str, ...]:
@@ -414,10 +392,9 @@ class _Fitting:
             if self._stated.task == "detect" and len(known) > 1 and self._alike():
                 return tuple(known)
             if len(known) != 1:
-                raise self._refused(
-                    f"it is not said which of {len(known)} outputs is meant: {', '.join(known[:5])}",
-                    f"name it, as in {known[0]}" if known else "",
-                )
+                code = "which-output.named" if known else "which-output"
+                example = "".join(known[:1])
+                raise self._refused(code, count=len(known), outputs=", ".join(known[:5]), example=example)
             return (known[0],)
         if source.pattern in known:
             return (source.pattern,)
@@ -434,12 +411,12 @@ class _Fitting:
     def _floats(self, name: str) -> None:
         dtype = self._types[name]
         if dtype is not None and dtype.kind != "f" and "float" not in dtype.name:
-            raise self._refused(f"output {name!r} holds no scores: its type is {dtype}")
+            raise self._refused("no-scores", output=name, dtype=dtype)
 
     def _ranks(self, name: str, least: int, most: int, wanted: str) -> None:
         shape = self._shapes[name]
         if shape is not None and not least <= len(shape) <= most:
-            raise self._refused(f"output {name!r} has the shape {list(shape)}, and is to be {wanted}")
+            raise self._refused("shape", output=name, shape=list(shape), wanted=wanted)
 
     def _mask(self) -> str | None:
         known = [one.name for one in self._inputs]
@@ -453,19 +430,20 @@ class _Fitting:
     def _image(self) -> Image:
         found = image_of(self._inputs)
         if found is None:
-            raise self._refused(
-                "cells are those of a picture, and no input is one", "give a layout of decoded boxes"
-            )
+            raise self._refused("no-picture")
         return found
 
-    def _refused(self, why: str, hint: str = "") -> UserError:
+    def _refused(self, code: str, /, **values: object) -> UserError:
+        """By a row of `base/catalogue/layouts.toml`."""
+        fact = Fact(code, values=values)
         shapes = ", ".join(
             f"{name} {'of unknown shape' if shape is None else list(shape)}"
             for name, shape in [*self._shapes.items()][:6]
         )
         return UserError(
-            f"--task {self._stated.text!r} does not fit the model: {why}",
-            hint=hint or f"its outputs are {shapes}; onnxq help layout says how they are stated",
+            f"--task {self._stated.text!r} does not fit the model: {fact.text('layouts')}",
+            hint=fact.text("layouts", "do")
+            or f"its outputs are {shapes}; onnxq help layout says how they are stated",
         )
 
 

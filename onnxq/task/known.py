@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.reason import noted, reason
 from onnxq.base.remarks import remark
 from onnxq.graph.model import Model
 from onnxq.graph.view import Tensor
@@ -68,8 +69,8 @@ class KnownTask:
                 fitted(StatedTask.of(found.text), run, model.inputs), found.text, False, found.why
             )
         except Exception as error:  # the figures are worth less than the run
-            remark(f"the task is not known: looking for it ends in a fault of onnxq ({error!r})")
-            return KnownTask(why="looking for it ended in a fault of onnxq")
+            remark(noted("task.unknown", error=error))
+            return KnownTask(why=reason("looking-failed"))
 
     def of_agreement(self, named: str | None, described: Sequence[Tensor]) -> KnownTask:
         """That of a goal for agreement, which knows one: the argmax of an output, where nothing else is.
@@ -161,10 +162,10 @@ class HeardTask:
         except UserError as error:
             if self._needed or self._by_labels is not None:
                 raise
-            self._stopped(f"the outputs are not read as the graph says: {error}")
+            self._stopped(reason("outputs-misread", error=error))
         except Exception as error:
-            remark(f"the task is not measured: it ends in a fault of onnxq ({error!r})")
-            self._stopped("measuring it ended in a fault of onnxq")
+            remark(noted("task.unmeasured", error=error))
+            self._stopped(reason("looking-failed.measuring"))
 
     def _stopped(self, why: str) -> None:
         self.meter = self._by_labels = None

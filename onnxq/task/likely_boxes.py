@@ -7,6 +7,7 @@ from itertools import permutations
 
 from onnxq.base.errors import UserError
 from onnxq.base.grouped import grouped
+from onnxq.base.reason import reason
 from onnxq.graph.model import Model
 from onnxq.graph.view import Tensor
 from onnxq.task.find_heads import are_raw
@@ -14,10 +15,6 @@ from onnxq.task.fits import cells_of, fitted, grids_of, image_of, size_of
 from onnxq.task.found import TaskFound, said
 from onnxq.task.makers import is_probability
 from onnxq.task.stated import StatedTask
-
-WHY = (
-    "the outputs are as boxes and scores of many candidates, and nothing in the graph says how they are read"
-)
 
 _LEAST = 16  # candidates: fewer are points, or parts of one thing
 _MOST_ANCHORS = 9
@@ -41,17 +38,17 @@ def likely_boxes(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
         return None
     size = size_of(image, model.inputs)
     texts = _of_rows(floats[0], size) if len(floats) == 1 else _of_kinds(floats, size)
-    return asked(model, floats, [f"detect:{text}" for text in texts], WHY)
+    return asked(model, floats, [f"detect:{text}" for text in texts])
 
 
-def asked(model: Model, floats: Sequence[Tensor], texts: Sequence[str], why: str) -> TaskFound | None:
+def asked(model: Model, floats: Sequence[Tensor], texts: Sequence[str]) -> TaskFound | None:
     """What asks for the first of some layouts that fits the outputs; None: none does."""
     for text in texts:
         try:
             fitted(StatedTask.of(text), floats, model.inputs)
         except UserError:
             continue
-        return TaskFound("", why, text)
+        return TaskFound("", reason("box-columns.perhaps"), text)
     return None
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from onnxq.base.catalogue import table
 from onnxq.base.errors import unknown_name
 from onnxq.base.plain import DocumentPart
 from onnxq.judge.intervals import Interval
@@ -17,38 +18,6 @@ from onnxq.task.labelled import LabelsPart
 from onnxq.task.layout import Layout, Vectors
 from onnxq.task.measures import MEANS, Count, FigureKind, counts, kinds
 from onnxq.task.vectors import Gallery, vectors
-
-_WORDS: Mapping[FigureKind, tuple[str, str]] = {
-    "top1": ("prediction", "have the float model's class first"),
-    "top5": ("prediction", "have the float model's class among the first five"),
-    "detections": ("detection", "are kept"),
-    "tokens": ("token", "are the float model's"),
-    "spans": ("answer", "start and end where the float model's do"),
-    "starts": ("answer", "start where the float model's do"),
-    "ends": ("answer", "end where the float model's do"),
-    "masks": ("mask", "is the mean IoU with the float model's"),
-    "selections": ("selection", "are kept"),
-    "neighbors": ("vector", "have the float model's nearest one of the others, or one about as near"),
-    "cosines": ("vector", "is the mean cosine with the float model's"),
-    "ranks": ("vector", "is the mean rank correlation of its cosines with the others"),
-    "objects": ("object", "have their points where the float model's are"),
-    "distances": ("object", "of its size is the mean distance of its points from the float model's"),
-    "lines": ("line", "are read as the float model reads them"),
-    "characters": ("character", "are read as the float model reads them"),
-    "depths": ("picture", "of the pixels are about as far as the float model says"),
-    "flows": ("picture", "of the pixels move about as the float model says"),
-    "images": ("picture", "have 35 dB of PSNR to the float model's, or more"),
-}
-
-_NAMES: Mapping[FigureKind, str] = {
-    "top1": "top-1 agreement", "top5": "top-5 agreement", "detections": "detections kept",
-    "masks": "IoU of masks", "tokens": "tokens that agree", "spans": "answers that agree",
-    "starts": "starts that agree", "ends": "ends that agree", "selections": "selections kept",
-    "neighbors": "neighbors kept", "cosines": "cosine of vectors", "ranks": "rank correlation of cosines",
-    "objects": "objects whose points are kept", "distances": "distance of points", "lines": "lines kept",
-    "characters": "characters kept", "depths": "depth kept", "flows": "flow kept",
-    "images": "pictures kept",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +49,14 @@ class TaskFigure(DocumentPart):
     @property
     def name(self) -> str:
         """What it is, for people: `detections kept over 0.25`."""
-        return _NAMES[self.kind] + ("" if self.over is None else f" over {self.over:g}")
+        name: str = table("figures")[self.kind]["name"]
+        return name + ("" if self.over is None else f" over {self.over:g}")
 
     @property
     def said(self) -> str:
         """The figure in a sentence: `Of 312 detections over 0.25, 310 are kept (99.4 %, ...)`."""
-        what, how = _WORDS[self.kind]
+        row = table("figures")[self.kind]
+        what, how = row["counts"], row["says"]
         over = "" if self.over is None else f" over {self.over:g}"
         if self.percent is None:
             return f"The float model gives no {what}s{over}: there is nothing to compare"

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from onnxq.base.plain import DocumentPart
+from onnxq.base.reason import noted
 from onnxq.base.remarks import remark
 from onnxq.data.fed_sample import FedSample
 from onnxq.data.pictures import drawn, png_of, shrunk
@@ -129,7 +130,7 @@ class OutputAlbum:
                 place = self._places[one.output]
                 self._add(one, as_tensor(reference[place]), as_tensor(candidates[0][place]), feeds or {})
         except Exception as error:  # the pictures are worth less than the run
-            remark(f"outputs are not drawn: it ends in a fault of onnxq ({error!r})")
+            remark(noted("outputs-not-drawn", error=error))
             self._pictured, self._kept = [], {}
 
     def _add(
@@ -164,7 +165,7 @@ class OutputAlbum:
                 for one in found
             )
         except Exception as error:  # as above
-            remark(f"outputs are not drawn: it ends in a fault of onnxq ({error!r})")
+            remark(noted("outputs-not-drawn", error=error))
             return ()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from onnxq.base.reason import reason
 from onnxq.graph.model import Model
 from onnxq.graph.past import caches
 from onnxq.graph.types import Shape, is_float
@@ -104,7 +105,7 @@ def pictured_outputs(
 
 def _mask(layout: PixelClasses) -> PicturedOutput:
     kind: PictureKind = "classes" if layout.over is None else "mask"
-    return PicturedOutput(layout.output, kind, "its task is to segment", layout=layout)
+    return PicturedOutput(layout.output, kind, reason("pictured.masks"), layout=layout)
 
 
 def _beside(tensor: Tensor, image: Image) -> PicturedOutput | None:
@@ -112,14 +113,12 @@ def _beside(tensor: Tensor, image: Image) -> PicturedOutput | None:
     if shape is None or len(shape) not in (3, 4):
         return None
     if len(shape) == 3:
-        return PicturedOutput(
-            tensor.name, "map", f"it has a number for each pixel of {image.input!r}", None, image
-        )
+        return PicturedOutput(tensor.name, "map", reason("pictured", input=image.input), None, image)
     for axis in (1, 3) if image.height == 2 else (3, 1):
         kind = _kind(tensor, shape, axis)
         if kind is not None:
             channels = f"{shape[axis]} channel{'s' * (shape[axis] != 1)}"
-            why = f"it has {channels}, and sides that go with those of {image.input!r}"
+            why = reason("pictured.sides", channels=channels, input=image.input)
             return PicturedOutput(tensor.name, kind, why, axis, image)
     return None
 
