@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 import inspect
 import logging
@@ -11,6 +12,8 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, get_type_hints
@@ -27,9 +30,10 @@ import onnxq
 from onnxq.base.errors import UserError
 from onnxq.base.shown import Shown
 from onnxq.base.typed import typed
+from onnxq.cli import screen
 from onnxq.cli.app import app
 from onnxq.cli.bar import bar
-from onnxq.cli.screen import _Counts
+from onnxq.cli.screen import Screen, _Counts
 from onnxq.cli.step_words import in_words
 from onnxq.documents.report import Report
 from onnxq.inspection.data_seen import ShapeFed
@@ -579,6 +583,43 @@ def test_a_bar_without_a_terminal_is_lines(capsys: pytest.CaptureFixture[str]) -
         observe("load", None, None)
         observe("choose: 3 methods", 3, 9)
     assert capsys.readouterr() == ("", f"onnxq: {in_words('load')}\nonnxq: {in_words('choose')}\n")
+
+
+def test_a_step_that_lasts_says_so_until_the_run_ends(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where no bar turns: after each silence, with what is counted. Who speaks is not spoken for."""
+    said, threads = "", set(threading.enumerate())
+
+    def hear(*words: str) -> None:
+        nonlocal said
+        late = time.monotonic() + 30
+        while not all(word in said for word in words):
+            assert time.monotonic() < late, said
+            time.sleep(0.02)
+            said += capsys.readouterr().err
+
+    still = f"onnxq: still {in_words('sanitize')}: 0 s\n"
+    monkeypatch.setattr(screen, "_SILENT", 0.1)
+    with contextlib.suppress(KeyError), bar() as observe:
+        observe("sanitize", None, None)
+        hear(2 * still)
+        observe("calibrate: ranges", 3, 9)
+        hear(f"onnxq: still {in_words('calibrate')}: 0 s (ranges, 3 samples)\n")
+        raise KeyError
+    with Screen(quiet=True, verbose=False, json=False).progress() as observe:
+        observe("read", None, None)
+        capsys.readouterr()
+        time.sleep(0.5)  # nothing is said with -q, and nothing any more of the run that has ended
+    monkeypatch.setattr(screen, "_SILENT", 1.0)
+    steps = ("load", "inspect", "plan", "insert", "write")
+    with bar() as observe:
+        for step in steps:
+            observe(step, None, None)
+            time.sleep(0.3)
+    assert capsys.readouterr() == ("", "".join(f"onnxq: {in_words(step)}\n" for step in steps))
+    assert set(threading.enumerate()) <= threads
+    assert re.fullmatch(r"(onnxq: [^\n]+\n)+", said)  # no line stands in another
 
 
 def test_a_bar_in_a_notebook(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

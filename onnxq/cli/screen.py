@@ -9,10 +9,11 @@ import os
 import stat
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TextIO
+from typing import Any, Self, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
@@ -31,6 +32,8 @@ _LONG = 5.0
 """Seconds from which on the screen says how long a step took."""
 _SOON = 2.0
 """Seconds after which a step that counts nothing says how long it has taken."""
+_SILENT = 40.0
+"""Seconds without a word after which a step that lasts says so, where no bar turns."""
 _LABELS = 13  # columns of the labels on the left
 
 
@@ -173,9 +176,8 @@ class Screen:
                 yield observe
                 times.end()
         else:
-            by_line = _ByLine(self._errors)
-            yield by_line
-            by_line.times.end()
+            with _ByLine(self._errors) as by_line:
+                yield by_line
 
 
 class _Times:
@@ -195,36 +197,61 @@ class _Times:
 
     def end(self) -> None:
         """The last step is over."""
-        seconds = time.monotonic() - self._since
-        if self._step and seconds >= _LONG:
-            unit = _UNITS.get(self._step, "samples")
-            done = [
-                f"{what.partition(': ')[2]}{', ' if ': ' in what else ''}{count} {unit}"
-                for what, count in self._done.items()
-            ]
-            self._say(
-                f"onnxq: {in_words(self._step)}: {_duration(seconds)}"
-                + (f" ({'; '.join(done)})" if done else "")
-            )
+        if time.monotonic() - self._since >= _LONG:
+            self.say()
         self._step = ""
         self._done.clear()
 
+    def say(self, still: str = "") -> None:
+        """Says how long the step has taken."""
+        if not self._step:
+            return
+        unit = _UNITS.get(self._step, "samples")
+        done = [
+            f"{what.partition(': ')[2]}{', ' if ': ' in what else ''}{count} {unit}"
+            for what, count in self._done.items()
+        ]
+        took = _duration(time.monotonic() - self._since)
+        self._say(f"onnxq: {still}{in_words(self._step)}: {took}" + (f" ({'; '.join(done)})" if done else ""))
+
 
 class _ByLine:
-    """A line a step, and one more at the end of those that were long."""
+    """A line a step, more of them while it lasts, and one at the end of those that were long."""
 
     def __init__(self, console: Console) -> None:
-        self._console, self._last = console, ""
-        self.times = _Times(self._say)
+        self._console, self._last, self._spoke = console, "", time.monotonic()
+        self._times = _Times(self._say)
+        self._lock, self._over = threading.Lock(), threading.Event()
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
 
     def __call__(self, step: str, done: int | None, total: int | None) -> None:
-        self.times(step, done, total)
-        name = step.partition(":")[0]
-        if name != self._last:
-            self._last = name
-            self._say(f"onnxq: {in_words(name)}")
+        with self._lock:
+            self._times(step, done, total)
+            name = step.partition(":")[0]
+            if name != self._last:
+                self._last = name
+                self._say(f"onnxq: {in_words(name)}")
+
+    def __enter__(self) -> Self:
+        self._watcher.start()
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        with self._lock:
+            self._over.set()
+            if kind is None:
+                self._times.end()
+        self._watcher.join()
+
+    def _watch(self) -> None:
+        while not self._over.wait(self._spoke + _SILENT - time.monotonic()):
+            with self._lock, contextlib.suppress(UserError):  # nothing hangs on progress that is not seen
+                if not self._over.is_set() and time.monotonic() >= self._spoke + _SILENT:
+                    self._spoke = time.monotonic()  # also where no step has begun
+                    self._times.say("still ")
 
     def _say(self, text: str) -> None:
+        self._spoke = time.monotonic()
         _write(self._console, Text(text))
 
 
