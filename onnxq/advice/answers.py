@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from onnxq.analysis.reports import number, part_of
 from onnxq.base.shown import counted
 from onnxq.data.split import HELD_OUT, given_for
+from onnxq.documents.advice import AdviceFinding, LikelyCause, cause, finding
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.report import Report
 from onnxq.judge.intervals import Interval
@@ -51,35 +52,31 @@ def answers_lost(report: Report) -> AnswersLost | None:
         return None
     least = _least(figure)
     sure = figure.whole >= TELLING or (figure.interval is not None and figure.interval.high < least)
-    return AnswersLost(f"{figure.said}; enough would be {least:g} %", least, sure)
+    return AnswersLost(figure.said, least, sure)
 
 
-def near_so_far(report: Report) -> tuple[str, str] | None:
-    """That enough answers are kept, but of so few samples that fewer may be on others; and what to do.
-
-    Returns:
-        Both in words; None where that is sure, or fewer are kept.
-    """
+def near_so_far(report: Report) -> AdviceFinding | None:
+    """That enough answers are kept, but of so few samples that fewer may be on others; None: that is sure."""
     figure, part = _figure(report), part_of(TaskPart, report.task)
     if figure is None or figure.percent is None or figure.percent < _least(figure) or _is_sure(figure, part):
         return None
-    said = f"near, on too few samples: {figure.said}; the lower end has to be {part.ship_from:g} % or more"
-    return said, _more(report, figure, part.ship_from)
+    more = _more(report, figure, part.ship_from)
+    return finding("few-answers", "open", [more], figure=figure.said, least=part.ship_from)
 
 
-def _more(report: Report, figure: TaskFigure, wanted: float) -> str:
+def _more(report: Report, figure: TaskFigure, wanted: float) -> LikelyCause:
     """How many more samples raise the lower end to what is wanted, where as large a share is kept."""
     judged = number(report.accuracy[0].samples) if report.accuracy else None
     share, low = (figure.percent or 0.0) / 100, wanted / 100
     if judged is None or share <= low:
-        return "give more samples, like those in use"
+        return cause("few-samples")
     ends = figure.interval
     trials = Interval.trials(share, ends.low / 100) if ends is not None and ends.low > 0 else judged
     needed = given_for(math.ceil(judged * Interval.trials(share, low) / trials))
     is_crossed = part_of(CalibrationPart, report.calibration).held_out_code == "crossed"
     if is_crossed and judged < HELD_OUT:  # all that were given judged
-        return f"give {counted(needed - int(judged), 'more sample')}, like those in use"
-    return f"give {needed} samples in all, like those in use"
+        return cause("few-samples.more", samples=counted(needed - int(judged), "more sample"))
+    return cause("few-samples.in-all", count=needed)
 
 
 def read_and_kept(report: Report) -> frozenset[str]:

@@ -12,7 +12,7 @@ from onnxq.base.reason import code_of
 from onnxq.base.shown import counted, decibels, shorten, within_db
 from onnxq.data.warnings import SURER
 from onnxq.documents.accuracy import GoalPart
-from onnxq.documents.advice import LikelyCause
+from onnxq.documents.advice import LikelyCause, cause
 from onnxq.documents.body import BodyPart, OutputOfBody
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.layer_errors import LayerErrors
@@ -57,7 +57,6 @@ _KEPT = frozenset(
 )
 """Flags that say of the model and its data what every verb has to know."""
 
-_MORE = "give more samples, as varied as those in use"
 _WORST = 2  # layers that are named where the noise is
 _SEEN = 8  # nodes of a printed command
 
@@ -98,25 +97,16 @@ def _not_known(report: Report) -> Iterator[LikelyCause]:
     worst = sorted(alone, key=alone.__getitem__)[:_WORST]
     layers = " and ".join(f"{shorten(one)!r} ({decibels(alone[one])})" for one in worst)
     output = part_of(AboutMeanPart, report.about_mean).worst_output
-    where = (
-        f"run alone, {layers} make most noise" if worst else f"the worst output is {shorten(output or '')!r}"
-    )
     looked = heads is not None and heads.noise_share is not None
     why = (heads.why or _freed(heads)) if heads is not None and looked else _UNKNOWN
-    yield LikelyCause(
-        "not-known", "; ".join(filter(None, (f"not known: {where}", why))),
-        "each layer is run alone, on the float model's values",
-    )  # fmt: skip
+    code = "not-known.alone" if worst else "not-known"
+    yield cause(code, layers=layers, output=shorten(output or ""), why=f"; {why}" if why else "")
 
 
 def mismatched(report: Report) -> Iterator[LikelyCause]:
     """That the user's function feeds the model otherwise than calibration."""
     for said in part_of(GoalPart, report.goal).mismatch[:1]:
-        yield LikelyCause(
-            "mismatch", said,
-            "the ranges of both inputs are compared, before anything is quantized",
-            "calibrate with what your function feeds the model, or let it feed the samples of --calib",
-        )  # fmt: skip
+        yield cause("mismatch", how=said)
 
 
 def prepared(report: Report) -> list[LikelyCause]:
@@ -143,15 +133,10 @@ def _body(report: Report) -> Iterator[LikelyCause]:
         if None in (int8, both) or int8 is None or both is None or int8 < both + _CLEARLY:
             continue
         alone = "" if half is None else f", {body.type} alone {decibels(half)}"
-        do, plan = f"keep what is not {format} in float32", part_of(PlanPart, report.plan).file
+        plan, values = part_of(PlanPart, report.plan).file, {"type": body.type, "format": format}
         command = again(report, without=("--body",), more=("--body", "fp32"))
-        if plan is not None:  # no flag says otherwise than a plan
-            do, command = f'{do}: give type = "fp32" under [body] in {plan}', ""
-        yield LikelyCause(
-            "body",
-            f"the {body.type} body loses more than {format}: {format} alone leaves {decibels(int8)}{alone}",
-            f"{format} and the body are measured apart", do, command,
-        )  # fmt: skip
+        code, command = ("body", command) if plan is None else ("body.plan", "")  # no flag says otherwise
+        yield cause(code, command, int8=decibels(int8), alone=alone, plan=plan, **values)
 
 
 def of_bytes(report: Report, ratio: float) -> Iterator[LikelyCause]:
@@ -163,24 +148,15 @@ def of_bytes(report: Report, ratio: float) -> Iterator[LikelyCause]:
     """
     body = part_of(BodyPart, report.body)
     if body.type == "fp32" and given(report, "--body"):
-        yield LikelyCause(
-            "wide-body", f"what is not {report.number_format} stays float32, as asked (--body fp32)",
-            "a float32 value is twice as long as one of float16",
-            "leave --body out, unless that is what told you to keep float32: whether float16 leaves the "
-            "outputs near is then measured",
-        )  # fmt: skip
+        yield cause("wide-body", format=report.number_format)
     steps = part_of(RepairPart, report.repair).steps if report.repair is not None else ()
     useful = [one for one in steps if one.verdict == "kept"]
     for step in sorted((one for one in useful if number(one.more_bytes)), key=lambda one: -one.more_bytes):
         before, after = number(step.before_db), number(step.after_db)
         gain = "" if before is None or after is None else f", for {after - before:+.1f} dB"
         rest = [one.step for one in steps if one.step != step.step and one.verdict != "left-out"]
-        yield LikelyCause(
-            "step", f"repair by {step.step} makes {step.more_bytes:.2f} of these {ratio:.2f}{gain}",
-            "what a step moves more is predicted from shapes; both engines are compiled",
-            f"leave {step.step} out",
-            again(report, without=("--repair",), more=("--repair", ",".join(rest))) if rest else "",
-        )  # fmt: skip
+        command = again(report, without=("--repair",), more=("--repair", ",".join(rest))) if rest else ""
+        yield cause("step", command, step=step.step, more=step.more_bytes, ratio=ratio, gain=gain)
     wide = {one.node for one in body.float32}
     layers = report.verdict.layers if report.verdict is not None else ()
     more = {one.layers: (number(one.int8_mb) or 0.0) - (number(one.fp16_mb) or 0.0) for one in layers}
@@ -190,12 +166,10 @@ def of_bytes(report: Report, ratio: float) -> Iterator[LikelyCause]:
             continue
         name, float32 = layer.layers[0], len(wide.intersection(layer.nodes))
         because = f"; {counted(float32, 'node')} of it stay float32" if float32 else ""
-        yield LikelyCause(
-            "bytes-layer",
-            f"{shorten(name)!r} and what runs with it move {layer.int8_mb:.3g} MB, {layer.fp16_mb:.3g} in "
-            f"float16: {counted(layer.kernels_int8, 'kernel')} for {layer.kernels_fp16}{because}",
-            "the kernels of both engines are compared", *_in_float(report, layer.layers, "leave it in float"),
-        )  # fmt: skip
+        kernels = f"{counted(layer.kernels_int8, 'kernel')} for {layer.kernels_fp16}{because}"
+        moved = {"int8": layer.int8_mb, "float16": layer.fp16_mb}
+        wider = cause("bytes-layer", node=shorten(name), kernels=kernels, **moved)
+        yield _in_float(report, layer.layers, wider)
 
 
 def _switched_off(report: Report) -> Iterator[LikelyCause]:
@@ -203,21 +177,12 @@ def _switched_off(report: Report) -> Iterator[LikelyCause]:
     plan, asked = part_of(PlanPart, report.plan), "none" if report.repair is None else report.repair.asked
     few = asked == "none" or 2 * len(asked) <= len(STEPS)  # advice asks for most of them
     if asked != "auto" and few and plan.file is None and plan.sites:
-        said, which = "repair is switched off (--repair none)", "repair, which is switched off,"
-        if asked != "none":
-            names = asked if isinstance(asked, str) else ", ".join(asked)
-            said, which = f"repair is held to {names} (--repair)", "all steps of repair"
+        names = asked if isinstance(asked, str) else ", ".join(asked)
         more = () if given(report, "--repair") else ("--repair", "auto")
-        yield LikelyCause(
-            "repair-off", said, "its steps are judged by the outputs",
-            f"let {which} make the outputs nearer", again(report, without=("--repair",), more=more),
-        )  # fmt: skip
+        code = "repair-off" if asked == "none" else "repair-off.held"
+        yield cause(code, again(report, without=("--repair",), more=more), steps=names)
     if given(report, "--loud") and plan.heads is not None and plan.heads.asked not in ("auto", "default"):
-        yield LikelyCause(
-            "loud-off", "onnxq did not look for loud layers (--loud int8)",
-            "the noise of each source is measured",
-            "let onnxq look for loud layers", again(report, without=("--loud",)),
-        )  # fmt: skip
+        yield cause("loud-off", again(report, without=("--loud",)))
 
 
 def _untried(report: Report) -> Iterator[LikelyCause]:
@@ -227,17 +192,10 @@ def _untried(report: Report) -> Iterator[LikelyCause]:
     untried = [one.step for one in steps if one.verdict == "left-out" and code_of(one.why) != "late"]
     if not untried:
         return
-    said, do = (
-        f"{', '.join(untried)} of repair were not tried: they may take long",
-        "try the steps of repair that were left out",
-    )
-    if part.why_not:  # too few samples
-        said, do = f"repair was {part.why_not}", "give more samples, or let its steps try with these"
+    code = "repair-untried.few" if part.why_not else "repair-untried"  # too few samples
     tried = [one.step for one in steps if one.verdict != "left-out" or one.step in untried]
-    yield LikelyCause(
-        "repair-untried", said, "each is judged by the outputs", do,
-        again(report, without=("--repair",), more=("--repair", ",".join(tried))),
-    )  # fmt: skip
+    command = again(report, without=("--repair",), more=("--repair", ",".join(tried)))
+    yield cause(code, command, steps=", ".join(untried), why=part.why_not)
 
 
 def _stated(report: Report) -> Iterator[LikelyCause]:
@@ -245,25 +203,19 @@ def _stated(report: Report) -> Iterator[LikelyCause]:
     every = part_of(CalibrationPart, report.calibration).weights.values()
     lost = [one for one in every if one.whole_db - one.db > _LOST_BY_WEIGHTS]
     for one in sorted(lost, key=lambda one: one.db)[:1]:
-        yield LikelyCause(
-            "stated-weights",
-            f"{one.because} costs the weights of {shorten(one.node)!r} {one.whole_db - one.db:.1f} dB",
-            "weights are quantized by it and by their greatest magnitudes",
-            f"take that entry out of {report.config or 'the configuration'}",
-        )  # fmt: skip
+        values = {"node": shorten(one.node), "lost": one.whole_db - one.db}
+        file = report.config or "the configuration"
+        yield cause("stated-weights", entry=one.because, file=file, **values)
 
 
 def _layer(report: Report) -> Iterator[LikelyCause]:
     """Layers that err more than their own steps explain."""
     errors = report.layer_errors
     lines = part_of(LayerErrors, errors).rows if errors is not None else ()
-    found = [(line, cause) for line in lines for cause in line.causes if cause.code in _OF_SCALES]
-    for line, cause in found[:2]:
-        yield LikelyCause(
-            f"layer-{cause.code}", f"layer {shorten(line.layer)!r}: {cause.text}",
-            "each layer is run alone, on the float model's values",
-            *_in_float(report, (line.layer,), "leave it in float"),
-        )  # fmt: skip
+    found = [(line, why) for line in lines for why in line.causes if why.code in _OF_SCALES]
+    for line, why in found[:2]:
+        erring = cause(f"layer-{why.code}", layer=shorten(line.layer), why=why.text)
+        yield _in_float(report, (line.layer,), erring)
 
 
 def _loud(report: Report) -> Iterator[LikelyCause]:
@@ -285,26 +237,22 @@ def _of_loud(report: Report, one: LoudSource) -> LikelyCause:
             f"of the {report.number_format} work, on the samples that chose it"
         )
     )
-    return LikelyCause(
-        "loud", one.why,
-        "the noise of each source is measured apart; the outputs are measured with it in float",
-        *_in_float(report, one.nodes, f"leave {nodes} in float{worth}"),
-    )  # fmt: skip
+    return _in_float(report, one.nodes, cause("loud", why=one.why, layers=nodes, worth=worth))
 
 
-def _in_float(report: Report, nodes: tuple[str, ...], do: str) -> tuple[str, str]:
-    """What to do about layers that are better in float, and the command that does it.
+def _in_float(report: Report, nodes: tuple[str, ...], why: LikelyCause) -> LikelyCause:
+    """The cause with the command that leaves layers in float; or what else is to be done about them.
 
     Args:
         report: the report.
         nodes: the layers.
-        do: that they are to be left in float, in words.
+        why: the cause, which says that they are to be left in float.
     """
     layers = {one.node for one in part_of(PlanPart, report.plan).layers if one.quantized}
     if layers.intersection(nodes) - free_nodes(report):  # the file's pairs stay, whatever is asked for
-        return ADOPT, adopting(report)
+        return replace(why, do=ADOPT, command=adopting(report))
     flags = [word for name in nodes for word in ("--keep-float", name)]
-    return do, again(report, more=flags) if len(nodes) <= _SEEN else ""
+    return replace(why, command=again(report, more=flags) if len(nodes) <= _SEEN else "")
 
 
 ADOPT = "take the ranges of the file's pairs, and let onnxq place pairs"
@@ -323,11 +271,8 @@ def _magnifies(report: Report, goal: tuple[str, ...]) -> Iterator[LikelyCause]:
     for one in body.outputs[:1]:
         int8, said = number(one.int8_db), magnified(body, one)
         if said and int8 is not None and int8 < _LOST:  # a trained one may leave 35 dB in half, 25 in int8
-            yield LikelyCause(
-                "magnifies", said, f"the body is measured without {report.number_format}",
-                f"see whether these are the trained weights{otherwise}",
-                "" if other is None else other.command,
-            )  # fmt: skip
+            command, format = "" if other is None else other.command, report.number_format
+            yield cause("magnifies", command, how=said, format=format, otherwise=otherwise)
 
 
 def magnified(body: BodyPart, output: OutputOfBody) -> str:
@@ -357,10 +302,7 @@ def _few(report: Report) -> Iterator[LikelyCause]:
     """That few samples calibrated, and more were measured to help."""
     notes = part_of(CalibrationPart, report.calibration).notes
     for note in [one for one in notes if one.startswith(MORE_HELP)]:
-        yield LikelyCause(
-            "few-samples", f"{counted(calibrated(report), 'sample')} calibrated, and {note}",
-            "scales of half of the samples are measured, too", _MORE,
-        )  # fmt: skip
+        yield cause("few-samples.help", samples=counted(calibrated(report), "sample"), note=note)
 
 
 def _too_few(report: Report) -> Iterator[LikelyCause]:
@@ -369,8 +311,7 @@ def _too_few(report: Report) -> Iterator[LikelyCause]:
     told = any(one.kind == "few-samples" for one in part.data.doubts)
     measured = any(one.startswith((MORE_HELP, MORE_DO_NOT_HELP)) for one in part.notes)
     if 0 < calibrated(report) < FEW_SAMPLES and not told and not measured:
-        said = f"{counted(calibrated(report), 'sample')} calibrated: 100 or more are usual"
-        yield LikelyCause("few-samples", said, "", _MORE)
+        yield cause("few-samples.calibrated", samples=counted(calibrated(report), "sample"))
 
 
 def _not_for_int8(report: Report, goal: tuple[str, ...]) -> Iterator[LikelyCause]:
@@ -378,13 +319,7 @@ def _not_for_int8(report: Report, goal: tuple[str, ...]) -> Iterator[LikelyCause
     format, seen = report.number_format, _foreseen(report, goal)
     if _is_free(report, goal) and seen is not None and (not seen.reached or seen.share >= MOST_FLOAT):
         takes = f"{seen.share:.0%}" if seen.reached else "more than all"
-        yield LikelyCause(
-            "not-for-int8",
-            f"{format} is not for this model as it is: {seen.sqnr_db:g} dB would take {takes} of the "
-            f"{format} work to float",
-            "the noise of each source is measured, and that of sets of layers foreseen",
-            "make the model in plain float16, or train it with quantization in the loop", in_float16(report),
-        )  # fmt: skip
+        yield cause("not-for-int8", in_float16(report), format=format, wanted=seen.sqnr_db, takes=takes)
 
 
 def _everywhere(report: Report, goal: tuple[str, ...]) -> Iterator[LikelyCause]:
@@ -392,14 +327,9 @@ def _everywhere(report: Report, goal: tuple[str, ...]) -> Iterator[LikelyCause]:
     seen = _foreseen(report, goal)
     if not _is_free(report, goal) or any(_not_for_int8(report, goal)):
         return
-    takes = ""
-    if seen is not None:
-        takes = f"; about {seen.share:.0%} of the {report.number_format} work would then be in float"
-    yield LikelyCause(
-        "everywhere", "", "",
-        f"leave layers in float until the goal is reached ({shlex.join(goal)}){takes}",
-        again(report, more=goal),
-    )  # fmt: skip
+    values = {} if seen is None else {"share": seen.share, "format": report.number_format}
+    code = "everywhere" if seen is None else "everywhere.foreseen"
+    yield cause(code, again(report, more=goal), goal=shlex.join(goal), **values)
 
 
 def _is_free(report: Report, goal: tuple[str, ...]) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from onnxq.base.catalogue import Fact
 from onnxq.base.plain import DocumentPart
 
 Answer = Literal["ship", "do-not-ship", "not-known"]
@@ -46,6 +48,27 @@ class AdviceFinding(DocumentPart):
     weight: Weight
     said: str
     causes: tuple[LikelyCause, ...] = ()
+
+
+def cause(code: str, command: str = "", /, **values: object) -> LikelyCause:
+    """A cause in the words of the catalogue.
+
+    Args:
+        code: a row of `base/catalogue/answers.toml`, behind points forms of it; the row is its code.
+        command: the command line that does it.
+        values: names and numbers of the texts.
+    """
+    fact = Fact(code, values=values)
+    said, test, do = (fact.text("answers", part) for part in ("says", "test", "do"))
+    return LikelyCause(fact.row, said, test, do, command)
+
+
+def finding(
+    code: str, weight: Weight, causes: Iterable[LikelyCause] = (), /, **values: object
+) -> AdviceFinding:
+    """A finding in the words of the catalogue, likewise."""
+    fact = Fact(code, values=values)
+    return AdviceFinding(fact.row, weight, fact.text("answers"), tuple(causes))
 
 
 @dataclass(frozen=True, slots=True)

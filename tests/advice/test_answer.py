@@ -19,7 +19,7 @@ from command import run
 from documentation.blocks import ROOT
 
 import onnxq
-from onnxq.advice import findings
+from onnxq.advice import answers, findings
 from onnxq.advice.advise import advise
 from onnxq.advice.causes import MORE_DO_NOT_HELP, MORE_HELP
 from onnxq.analysis.reports import OpenedReport
@@ -134,14 +134,16 @@ def test_what_explains_that_answers_are_alike_is_said_in_its_place(plain: dict[s
 
 
 def test_all_that_leaves_it_open_is_on_the_page() -> None:
-    calls = [one for one in ast.walk(ast.parse(Path(findings.__file__).read_text("utf-8")))
-             if isinstance(one, ast.Call) and getattr(one.func, "id", "") == "AdviceFinding"]  # fmt: skip
+    rooms = [ast.parse(Path(room.__file__).read_text("utf-8")) for room in (findings, answers)]
+    calls = [one for room in rooms for one in ast.walk(room)
+             if isinstance(one, ast.Call) and getattr(one.func, "id", "") == "finding"]  # fmt: skip
     found = {
-        code.value
+        one.value.partition(".")[0]
         for code, weight in (call.args[:2] for call in calls)
-        if isinstance(code, ast.Constant)  # others are kinds of doubts
-        and any(isinstance(one, ast.Constant) and one.value == "open" for one in ast.walk(weight))
-    }
+        if any(isinstance(one, ast.Constant) and one.value == "open" for one in ast.walk(weight))
+        for one in ast.walk(code)
+        if isinstance(one, ast.Constant) and isinstance(one.value, str)
+    } - {""}
     assert {"compiler-not-asked", "goal", "mismatch", "unread"} < found
     page = (ROOT / "docs" / "advice.md").read_text("utf-8")
     table = page.partition("## Not known")[2].partition("## Causes")[0]

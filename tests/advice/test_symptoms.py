@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,6 @@ import typer
 from command import ROOT, run
 
 import onnxq
-from onnxq.advice import causes, findings
 from onnxq.advice.symptoms import GROUPS, symptoms_page
 from onnxq.base.catalogue import table
 from onnxq.checks.load import CHECKS
@@ -28,45 +25,8 @@ from onnxq.rule.messages import quotations
 PAGE = ROOT / "docs" / "symptoms.md"
 TABLE = onnxq.symptoms()
 
-# Codes that are no literal where they are made: what they may be.
-MADE = {
-    ("LikelyCause", "doubt.kind"): (),  # a kind of doubt, which has a line of its own
-    ("AdviceFinding", "cause.code"): (),  # likewise
-    ("LikelyCause", "f'layer-{cause.code}'"): tuple(f"layer-{code}" for code in causes._OF_SCALES),
-    ("LikelyCause", "code"): tuple(findings._WHY),
-    ("doubt", "code"): (
-        "few-samples",
-        "alike",
-        "constant-sample",
-        "normalized-twice",
-        "unnormalized",
-        "units",
-    ),
-    ("doubt", "'unlike.boxes' if fed.is_of_boxes else 'unlike'"): ("unlike",),
-    ("doubt", "f'preparation.{form}'"): ("preparation", "channel-order"),
-}
-MAKERS = {"LikelyCause": "answers", "AdviceFinding": "answers", "doubt": "samples"}
 
-
-def codes() -> Iterator[tuple[str, str]]:
-    """The table of the file and the code, of each finding, cause and doubt that the package makes."""
-    for path in (ROOT / "onnxq").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or not node.args:
-                continue
-            maker, first = node.func.id, node.args[0]
-            if maker not in MAKERS:
-                continue
-            made = first.value if isinstance(first, ast.Constant) else None
-            for code in [made] if isinstance(made, str) else MADE[maker, ast.unparse(first)]:
-                yield MAKERS[maker], code.partition(".")[0]
-
-
-def test_each_thing_that_the_code_can_say_has_a_line() -> None:
-    found = list(codes())
-    assert len(found) > 60
-    for file in ("answers", "samples"):
-        assert set(table(file)) == {code for where, code in found if where == file}
+def test_each_check_has_a_line() -> None:
     assert set(table("checks")) == set(CHECKS)
 
 
