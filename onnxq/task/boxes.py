@@ -15,6 +15,9 @@ MOST = 1000
 _TOGETHER = 64
 """So many candidates suppress those behind them at once; what is suppressed is the same of any number."""
 
+_FEW = 0.2
+"""Of pairs of boxes: where no more meet, those alone are measured, which takes less time."""
+
 
 class Detections(NamedTuple):
     """What is detected in a picture, the greatest score first.
@@ -45,15 +48,20 @@ NONE = Detections(np.empty((0, 4)), np.empty(0), np.empty(0, int))
 def overlaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Intersection over union of each of some boxes with each of others, `[boxes, others]`; 0 of no area."""
     (left, top, right, bottom), (start, above, end, below) = boxes.T[:, :, None], others.T
-    rows, columns = np.nonzero((left < end) & (right > start) & (top < below) & (bottom > above))  # few meet
-    found = np.zeros((len(boxes), len(others)))
+    meet = (left < end) & (right > start) & (top < below) & (bottom > above)
+    if np.count_nonzero(meet) > _FEW * meet.size:
+        return paired_overlaps(boxes[:, None], others)
+    rows, columns = np.nonzero(meet)
+    found = np.zeros(meet.shape)
     found[rows, columns] = paired_overlaps(boxes[rows], others[columns])
     return found
 
 
 def paired_overlaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """That of each of some boxes with the other one of its place, `[boxes]`."""
-    (left, top, right, bottom), (start, above, end, below) = boxes.T, others.T
+    """That of each of some boxes with the other one of its place, of `[..., 4]` that broadcast."""
+    (left, top, right, bottom), (start, above, end, below) = (
+        np.moveaxis(one, -1, 0) for one in (boxes, others)
+    )
     wide = np.minimum(right, end) - np.maximum(left, start)
     high = np.minimum(bottom, below) - np.maximum(top, above)
     both = np.maximum(wide, 0) * np.maximum(high, 0)
@@ -63,8 +71,8 @@ def paired_overlaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def area(boxes: np.ndarray) -> np.ndarray:
-    """The area of each of some boxes, `[boxes]`."""
-    left, top, right, bottom = boxes.T
+    """The area of each of some boxes, `[..., 4]`."""
+    left, top, right, bottom = np.moveaxis(boxes, -1, 0)
     found: np.ndarray = np.maximum(right - left, 0) * np.maximum(bottom - top, 0)
     return found
 

@@ -39,3 +39,12 @@ def test_overlaps_are_of_each_with_each() -> None:
     for row in range(40):
         expected[row][5] = 0.0  # of an area that is not known
     assert np.array_equal(overlaps(boxes, others), expected)
+
+
+def test_boxes_of_which_most_meet_are_measured_likewise() -> None:
+    boxes, others = drawn(0, 40).boxes * 0.1, drawn(1, 30).boxes * 0.1
+    boxes[:, 2:] += 0.3
+    others[:, 2:] += 0.3
+    assert np.array_equal(
+        overlaps(boxes, others), [[plain.iou(box, other) for other in others] for box in boxes]
+    )
