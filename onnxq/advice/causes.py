@@ -99,8 +99,10 @@ def _not_known(report: Report) -> Iterator[LikelyCause]:
     output = part_of(AboutMeanPart, report.about_mean).worst_output
     looked = heads is not None and heads.noise_share is not None
     why = (heads.why or _freed(heads)) if heads is not None and looked else _UNKNOWN
-    code = "not-known.alone" if worst else "not-known"
-    yield cause(code, layers=layers, output=shorten(output or ""), why=f"; {why}" if why else "")
+    yield cause(
+        "not-known.alone" if worst else "not-known",
+        layers=layers, output=shorten(output or ""), why=f"; {why}" if why else "",
+    )  # fmt: skip
 
 
 def mismatched(report: Report) -> Iterator[LikelyCause]:
@@ -167,9 +169,9 @@ def of_bytes(report: Report, ratio: float) -> Iterator[LikelyCause]:
         name, float32 = layer.layers[0], len(wide.intersection(layer.nodes))
         because = f"; {counted(float32, 'node')} of it stay float32" if float32 else ""
         kernels = f"{counted(layer.kernels_int8, 'kernel')} for {layer.kernels_fp16}{because}"
-        moved = {"int8": layer.int8_mb, "float16": layer.fp16_mb}
-        wider = cause("bytes-layer", node=shorten(name), kernels=kernels, **moved)
-        yield _in_float(report, layer.layers, wider)
+        yield _in_float(report, layer.layers, cause(
+            "bytes-layer", node=shorten(name), kernels=kernels, int8=layer.int8_mb, float16=layer.fp16_mb,
+        ))  # fmt: skip
 
 
 def _switched_off(report: Report) -> Iterator[LikelyCause]:
@@ -203,9 +205,10 @@ def _stated(report: Report) -> Iterator[LikelyCause]:
     every = part_of(CalibrationPart, report.calibration).weights.values()
     lost = [one for one in every if one.whole_db - one.db > _LOST_BY_WEIGHTS]
     for one in sorted(lost, key=lambda one: one.db)[:1]:
-        values = {"node": shorten(one.node), "lost": one.whole_db - one.db}
-        file = report.config or "the configuration"
-        yield cause("stated-weights", entry=one.because, file=file, **values)
+        yield cause(
+            "stated-weights", entry=one.because, node=shorten(one.node), lost=one.whole_db - one.db,
+            file=report.config or "the configuration",
+        )  # fmt: skip
 
 
 def _layer(report: Report) -> Iterator[LikelyCause]:
@@ -214,8 +217,9 @@ def _layer(report: Report) -> Iterator[LikelyCause]:
     lines = part_of(LayerErrors, errors).rows if errors is not None else ()
     found = [(line, why) for line in lines for why in line.causes if why.code in _OF_SCALES]
     for line, why in found[:2]:
-        erring = cause(f"layer-{why.code}", layer=shorten(line.layer), why=why.text)
-        yield _in_float(report, (line.layer,), erring)
+        yield _in_float(
+            report, (line.layer,), cause(f"layer-{why.code}", layer=shorten(line.layer), why=why.text)
+        )
 
 
 def _loud(report: Report) -> Iterator[LikelyCause]:
@@ -271,8 +275,10 @@ def _magnifies(report: Report, goal: tuple[str, ...]) -> Iterator[LikelyCause]:
     for one in body.outputs[:1]:
         int8, said = number(one.int8_db), magnified(body, one)
         if said and int8 is not None and int8 < _LOST:  # a trained one may leave 35 dB in half, 25 in int8
-            command, format = "" if other is None else other.command, report.number_format
-            yield cause("magnifies", command, how=said, format=format, otherwise=otherwise)
+            yield cause(
+                "magnifies", "" if other is None else other.command,
+                how=said, format=report.number_format, otherwise=otherwise,
+            )  # fmt: skip
 
 
 def magnified(body: BodyPart, output: OutputOfBody) -> str:
@@ -328,8 +334,10 @@ def _everywhere(report: Report, goal: tuple[str, ...]) -> Iterator[LikelyCause]:
     if not _is_free(report, goal) or any(_not_for_int8(report, goal)):
         return
     values = {} if seen is None else {"share": seen.share, "format": report.number_format}
-    code = "everywhere" if seen is None else "everywhere.foreseen"
-    yield cause(code, again(report, more=goal), goal=shlex.join(goal), **values)
+    yield cause(
+        "everywhere" if seen is None else "everywhere.foreseen", again(report, more=goal),
+        goal=shlex.join(goal), **values,
+    )  # fmt: skip
 
 
 def _is_free(report: Report, goal: tuple[str, ...]) -> bool:

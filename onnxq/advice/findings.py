@@ -78,8 +78,11 @@ def _compiles(report: Report) -> Iterator[AdviceFinding]:
         likely_node = cause(code, again(report, more=flag) if node and flag else "", node=_short(node))
         yield finding("regressed", "bad", [likely_node], why=_first(why))
     elif engine.status == "failed" and not report.unsupported:  # the target takes what this compiler lacks
-        act = cause("compiler.target", next(iter(report.commands), ""), target=report.target)
-        yield finding("beyond-compiler", "open", [act], why=_first(engine.reason))
+        yield finding(
+            "beyond-compiler", "open",
+            [cause("compiler.target", next(iter(report.commands), ""), target=report.target)],
+            why=_first(engine.reason),
+        )  # fmt: skip
     elif engine.status == "failed":
         lines = len(report.unsupported[0].reason.splitlines())
         code = "not-compiled.why" if lines > 1 else "not-compiled"  # else the cause says all
@@ -93,8 +96,10 @@ def _compiles(report: Report) -> Iterator[AdviceFinding]:
     elif engine.status == "compiled" and engine.unread:
         yield finding("unread", "open", format=report.number_format)
     if engine.status == "compiled" and engine.regression is not None:
-        node, why = _short(engine.regression.node), _first(engine.regression.reason)
-        yield finding("left-in-float", "told", node=node, why=why)
+        yield finding(
+            "left-in-float", "told",
+            node=_short(engine.regression.node), why=_first(engine.regression.reason),
+        )  # fmt: skip
 
 
 def _not_asked(report: Report) -> Iterator[AdviceFinding]:
@@ -105,9 +110,9 @@ def _not_asked(report: Report) -> Iterator[AdviceFinding]:
         command = again(report, without=without) if without else ""
         if not report.plan and report.output:  # sanitize, which compiles nothing
             command = shlex.join(["onnxq", "check", report.output])
-        act = cause("compiler.install" if install else "compiler", command)
         yield finding(
-            "compiler-not-asked" + ".asked" * bool(without) + ".sanitized" * (not report.plan), "open", [act],
+            "compiler-not-asked" + ".asked" * bool(without) + ".sanitized" * (not report.plan), "open",
+            [cause("compiler.install" if install else "compiler", command)],
             why=_first(engine.reason), target=report.target,
         )  # fmt: skip
 
@@ -193,8 +198,9 @@ def _level(report: Report) -> Iterator[AdviceFinding]:
             yield finding("constant", "open", [*of_data(report), cause("untrained")], output=_short(flat[0]))
         elif any(one.why != UNCHANGED for one in about.left_out) and not about.outputs:
             why = part_of(TaskPart, report.task).why  # the task is not known, either
-            both = filter(None, (not_compared(about.left_out), why))
-            yield finding("not-compared", "open", why="; ".join(both))
+            yield finding(
+                "not-compared", "open", why="; ".join(filter(None, (not_compared(about.left_out), why)))
+            )
         return
     spread = within_db(about.worst_interval)
     values = {"output": _short(worst), "level": decibels(level), "name": NAME, "spread": spread}
@@ -250,8 +256,9 @@ def _few(report: Report) -> Iterator[AdviceFinding]:
     """That too few samples judge."""
     samples = number(report.accuracy[0].samples) if report.accuracy else None
     if samples is not None and samples < LEAST_GROUPS and part_of(PlanPart, report.plan).sites:
-        more = cause("few-samples.to-judge")
-        yield finding("few-judge", "open", [more], samples=counted(int(samples), "sample"))
+        yield finding(
+            "few-judge", "open", [cause("few-samples.to-judge")], samples=counted(int(samples), "sample")
+        )
 
 
 def _mismatch(report: Report) -> Iterator[AdviceFinding]:
@@ -338,9 +345,13 @@ def _bytes(report: Report) -> Iterator[AdviceFinding]:
     """That the engine moves more than float16's; whether it is slower only a GPU tells."""
     worth = worth_of(report.verdict)
     if worth is not None and worth.is_more:
-        half = cause("float16.bytes", in_float16(report))
         few = [one for one in _ineligible(report) if one.code == "few-rows"]
-        causes = (*_float_pairs(report), *of_bytes(report, worth.ratio), *few, half)
+        causes = (
+            *_float_pairs(report),
+            *of_bytes(report, worth.ratio),
+            *few,
+            cause("float16.bytes", in_float16(report)),
+        )
         yield finding("bytes", "bad", causes, moves=worth.said)
 
 
@@ -406,8 +417,7 @@ def _still(report: Report) -> Iterator[AdviceFinding]:
     still = [one for one in about.left_out if one.why in (CONSTANT, STILL)]
     if still and about.outputs:
         more = f" and {len(still) - 1} more" if len(still) > 1 else ""
-        values = {"output": _short(still[0].output), "more": more}
-        yield finding("constant-output", "told", why=still[0].why, **values)
+        yield finding("constant-output", "told", output=_short(still[0].output), more=more, why=still[0].why)
 
 
 def _late(report: Report) -> Iterator[AdviceFinding]:
@@ -425,13 +435,16 @@ def _profile(report: Report) -> Iterator[AdviceFinding]:
     named = [(f"{one.name}: ", reading(one)) for one in report.deployments]
     for name, said in named or [("", reading(report.deployment))]:
         if said:
-            helps = cause("reading.helps", helps=HELPS_READING)
-            yield finding("reading", "told", [helps], what=f"{name}{said}")
+            yield finding(
+                "reading", "told", [cause("reading.helps", helps=HELPS_READING)], what=f"{name}{said}"
+            )
     for one in report.deployment.dimensions:
         if (
             None not in (number(one.largest), number(one.usual))
             and one.largest >= WIDE * max(1, one.usual)
             and one.origin == "stated"
         ):
-            values = {"name": one.name, "usual": one.usual, "low": one.smallest, "high": one.largest}
-            yield finding("wide-profile", "told", [cause("profile")], **values)
+            yield finding(
+                "wide-profile", "told", [cause("profile")],
+                name=one.name, usual=one.usual, low=one.smallest, high=one.largest,
+            )  # fmt: skip

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import onnx
 
 from onnxq.base.errors import UserError, fault_of
-from onnxq.base.reason import Reason
+from onnxq.base.reason import Reason, noted
 from onnxq.body.convert import HalfBody
 from onnxq.calib.probes import makers
 from onnxq.graph.duplicate import duplicate
@@ -223,4 +223,4 @@ class Built:
 
 def body_fault(error: Exception) -> str:
     """What is said where making the body ends in a fault."""
-    return f"the body stays as it is: making it ends in {fault_of(error)}"
+    return noted("body-as-it-is.fault", fault=fault_of(error))

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import onnx
 
-from onnxq.base.reason import code_of
+from onnxq.base.reason import code_of, noted
 from onnxq.calib.histogram import HistogramCounter
 from onnxq.calib.stats import Stats, TensorStats
 from onnxq.documents.calibration import DrawnHistogram, MethodChosen, RowsSampled, ScaleProfile
@@ -39,9 +39,9 @@ def alike(stats: Stats, ranges: Mapping[str, Range]) -> Iterator[str]:
     for name in ranges:
         entry = stats.tensors.get(name)
         if entry is not None and entry.amax == 0:
-            yield f"tensor {name!r} is zero in every sample: its scale is not measured"
+            yield noted("zero-tensor", tensor=name)
         elif entry is not None and entry.min == entry.max:
-            yield f"tensor {name!r} is {entry.min:g} everywhere, in every sample"
+            yield noted("constant-tensor", tensor=name, value=entry.min)
 
 
 _BINS = 64
@@ -124,6 +124,5 @@ def rows_sampled(stats: Stats) -> RowsSampled:
         len(sampled),
         min((e.counted for e in sampled if e.histogram is not None), default=0),
         worst * math.sqrt(_TAIL) / _TAIL,
-        "tail_error is the standard error, in proportion, of the share of values above the 99.99 percentile, "
-        "if values were independent; minima and maxima are of all values",
+        noted("tail-error"),
     )

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from onnxq.base.errors import UserError
-from onnxq.base.reason import code_of, reason
+from onnxq.base.reason import code_of, noted, reason
 from onnxq.calib import stats_file, trt_cache
 from onnxq.calib.collect import Counting, Request, Watch, collect
 from onnxq.calib.stats import Stats
@@ -246,7 +246,7 @@ def prepare(
     job.notes.extend([*said, *own.notes])
     stated = dict(own.stated)  # other drafts have their own
     if layers and file is not None:
-        job.notes.append("the plan is obeyed: [[layer]] counts only for ranges that the plan leaves open")
+        job.notes.append(noted("layers-beside-plan"))
     measured = draft.plan.measured
     for name in [*job.target.formats][1:] if file is None and quantizes else ():
         other, _ = drafted({layer.node: name for layer in draft.plan.layers})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from onnxq.base.reason import noted
 from onnxq.base.shown import size
 from onnxq.compiled.kernels import CODES, Kernel, kernels_of
 from onnxq.compiled.reading import operators_of
@@ -29,7 +30,7 @@ def told_of_sums(built: Built, engine: EnginePart) -> list[str]:
     pairs = built.draft.plan.pairs
     alone = {(e.node, e.input) for pair in pairs if len(pair.readers) == 1 for e in pair.readers}
     return [
-        f"the plan has {name!r} read its input {index} quantized: {said}"
+        noted("sum-in-plan", node=name, input=index, how=said)
         for name, inputs in asked.items()
         if name in nodes
         for index in inputs
@@ -54,10 +55,10 @@ def _said(node: Node, index: int, kernels: Sequence[Kernel], *, alone: bool) -> 
         return
     if any(quantizer.name in kernel.nodes for kernel in own):
         read = ", ".join(sorted({tensor.dtype for kernel in own for tensor in kernel.inputs}))
-        yield f"the compiler makes nothing of it, the kernel of the sum rounds itself what it reads ({read})"
+        yield noted("sum-in-engine.rounds", types=read)
     elif not any(tensor.dtype in CODES for kernel in own for tensor in kernel.inputs):
-        yield "the compiler makes nothing of it, the sum runs in float"
+        yield noted("sum-in-engine.float")
     elif alone:
         for kernel in kernels:
             if quantizer.name in kernel.nodes and kernel.is_conversion and kernel.inputs:
-                yield f"a kernel more only quantizes for it, and moves {size(kernel.moved)}"
+                yield noted("sum-in-engine.quantizes", size=size(kernel.moved))

@@ -12,6 +12,7 @@ import onnx
 
 from onnxq.base import interrupts
 from onnxq.base.errors import UserError, fault_of
+from onnxq.base.reason import reason
 from onnxq.compiled.gpus import gpus_named
 from onnxq.compiled.verdict import Verdict
 from onnxq.documents.engine import EnginePart, Regressed
@@ -194,7 +195,7 @@ def _plain(built: Built, profiles: Mapping[str, Profile]) -> Plain:
 
 
 def _not_compared(error: Exception) -> str:
-    return f"comparing with float16 ends in {fault_of(error)}"
+    return reason("comparing-ends", fault=fault_of(error))
 
 
 class Compiler:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from onnxq.base.errors import UserError
 from onnxq.base.plain import extended
+from onnxq.base.reason import noted
 from onnxq.base.shown import Shown, Words
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.repair import RepairPart
@@ -65,7 +66,7 @@ class Sensitivity(Shown):
         check_settings_output(output, self.source, force=force)
         samples = self.report.sensitivity.samples
         name = self.source.name if self.source is not None else "a model"
-        title = f"What causes most of the error of {name}, by onnxq sensitivity ({samples} samples)"
+        title = noted("ranking-title", model=name, samples=samples)
         files.save_file(output, layer_settings(self.floats, title, output.name))
         self.report = replace(self.report, output=str(output), files=(str(output),))
         return [output]
@@ -118,7 +119,7 @@ def sensitivity_of(
     scored = top if pursuit.goal.eval is not None else 0
     if scored:
         times, name = 2 * len(decisions[:scored]), accuracy.plan.format_names
-        job.observe(f"score: {times} times, twice a decision: it alone in float, and in {name}", None, None)
+        job.observe(noted("ranking-score", times=times, format=name), None, None)
     ranking = [_scored(one, accuracy, pursuit) for one in decisions[:scored]]
     ops = {node.name: node.op for node in accuracy.built.floats.model.nodes}
     part = extended(

@@ -11,7 +11,7 @@ from typing import TypedDict
 import numpy as np
 
 from onnxq.base.errors import UserError
-from onnxq.base.reason import code_of
+from onnxq.base.reason import code_of, noted
 from onnxq.base.remarks import remark
 from onnxq.base.shown import count
 from onnxq.compiled.verdict import Verdict
@@ -71,10 +71,7 @@ class Deployed:
                 if sizes and (span.smallest < min(sizes) or span.largest > max(sizes)):
                     of = f"deployment {deployment.name!r}: " if deployment.name else ""
                     has = f"{min(sizes)} to {max(sizes)}" if min(sizes) < max(sizes) else str(min(sizes))
-                    told.append(
-                        f"{of}{dim} is deployed for {span}, and the samples have {has}: what is beyond was "
-                        "never calibrated"
-                    )
+                    told.append(noted("deployed-beyond", where=of, dimension=dim, span=span, has=has))
         return tuple(told)
 
 
@@ -159,7 +156,7 @@ def _that_run(job: Job, deployments: tuple[Deployment, ...], first: Sample) -> t
     try:
         ort.load(job.runnable(model), optimize=False, data_dir=job.model.data_dir).run(made_up.feeds)
     except ort.RunError as error:
-        remark(f"the model does not run in {assumed.name}, which is left out: {plain(str(error))}")
+        remark(noted("left-out-deployment", deployment=assumed.name, error=plain(str(error))))
         return tuple(
             replace(one, weight=1.0, is_weight_assumed=False) for one in deployments if one is not assumed
         )
@@ -221,7 +218,7 @@ def _worth(model: Model, deployment: Deployment) -> tuple[SizesWorth, ...]:
             elif not found:
                 return ()
     except Exception as error:  # a fault of ours here costs the sentence, not the run
-        remark(f"what could be quantized at other sizes is not known: a fault of onnxq ({error!r})")
+        remark(noted("other-sizes-unknown", error=error))
         return ()
     finally:
         model.typical_shapes, model.workloads = was
@@ -336,10 +333,7 @@ def that_runs(
         feeds = {name: (array, shapes.get(name, array.shape)) for name, array in usual.feeds.items()}
         size = sum(math.prod(shape) * array.itemsize for array, shape in feeds.values())
         if size > _MOST_FED:
-            notes.append(
-                f"whether the model runs at the {end} sizes was not tried: its inputs alone take "
-                f"{size / 1e9:.2g} GB there"
-            )
+            notes.append(noted("sizes-not-tried", end=end, gigabytes=size / 1e9))
             continue
         try:
             session.run({name: np.resize(array, shape) for name, (array, shape) in feeds.items()})
@@ -352,15 +346,13 @@ def that_runs(
                 if deployment.size(one.symbol, shapes) not in (None, one.size)
             ]
             said = "; ".join(f"{one.node.name!r} ({one.node.op}): {one}" for one in baked)
-            why = f"the model does not run at the {end} sizes{where}, {sizes}: {said or plain(str(error))}"
+            why = noted("sizes-do-not-run", end=end, where=where, sizes=sizes, why=said or plain(str(error)))
             if deployment.is_stated and not deployment.is_assumed:
                 anew = "export the model with that size free, or leave the flag out"
                 raise UserError(
                     why, hint=anew if baked else "state others: --profile INPUT=MIN:OPT:MAX"
                 ) from error
-            notes.append(
-                f"{why}; the engine's profile ends at the usual sizes there (--profile states others)"
-            )
+            notes.append(noted("profile-ends", why=why))
             for name, (low, middle, high) in profiles.items():
                 profiles[name] = (middle, middle, high) if end == "smallest" else (low, middle, middle)
     return replace(

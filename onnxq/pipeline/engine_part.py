@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import onnx
 
 from onnxq.base.grouped import grouped
+from onnxq.base.reason import reason
 from onnxq.documents.engine import EnginePart, Regressed
 from onnxq.graph.twins import twins
 from onnxq.run import trt
@@ -86,5 +87,5 @@ def told_beyond(engine: EnginePart, beyond: Mapping[str, str], target: Target) -
     if engine.status != "failed" or not nodes <= beyond.keys():
         return engine
     ops = ", ".join(dict.fromkeys(beyond[node] for node in sorted(nodes)))
-    told = f"{target.title} takes {ops}; TensorRT-RTX, which compiles here, does not\n{engine.reason}"
+    told = reason("beyond-this-compiler", target=target.title, ops=ops, why=engine.reason)
     return dataclasses.replace(engine, reason=told)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from onnxq.base.reason import noted, reason
 from onnxq.base.shown import number
 from onnxq.data.channel_order import has_pixels, is_centred, turned_beside
 from onnxq.data.glance import LOOKED_AT
@@ -88,19 +89,18 @@ def _differences(
         sizes, known = ({shape[1:] for shape in one.shapes} for one in (fed, there))
         if not sizes & known:
             some, other = ("x".join(map(str, min(one))) for one in (sizes, known))
-            yield f"the function feeds {name!r} samples of {some}, and calibration saw {other}"
-    how = _how(fed.channels, there.channels) or ("pixels of another range" if _other_ends(fed, there) else "")
+            yield noted("fed-otherwise.sizes", input=name, fed=some, seen=other)
+    how = _how(fed.channels, there.channels) or (
+        reason("fed-range.pixels") if _other_ends(fed, there) else ""
+    )
     if not how and (turned_beside(fed, there) or is_centred(there)) and turned(fed):
-        yield (
-            f"the function feeds {name!r} channels in the other order than calibration saw, by how sure the "
-            "float model is of its answers"
-        )
+        yield noted("fed-otherwise.order", input=name)
     if how:
         given, measured = (
             f"{number(one.min)} to {number(one.max)} (mean {number(_mean(one.channels))})"
             for one in (fed, there)
         )
-        yield f"the function feeds {name!r} {how}: {given}, and calibration saw {measured}"
+        yield noted("fed-otherwise", input=name, how=how, given=given, measured=measured)
 
 
 def _how(fed: Moments, there: Moments) -> str:
@@ -108,10 +108,10 @@ def _how(fed: Moments, there: Moments) -> str:
     (mean, std), (other, other_std) = fed.whole(), there.whole()
     times = std / other_std if std and other_std else 1.0
     if times >= _WIDER:
-        return f"values {times:.3g} times as large"
+        return reason("fed-range.larger", times=times)
     if times <= 1 / _WIDER:
-        return f"values {1 / times:.3g} times as small"
-    return "values around another mean" if abs(mean - other) > _SHIFTED * max(std, other_std) else ""
+        return reason("fed-range.smaller", times=1 / times)
+    return reason("fed-range.mean") if abs(mean - other) > _SHIFTED * max(std, other_std) else ""
 
 
 def _other_ends(fed: InputSurvey, there: InputSurvey) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 
 from onnxq.advice.causes import STAY_FLOAT
-from onnxq.base.reason import reason
+from onnxq.base.reason import noted, reason
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import Pair
 from onnxq.graph.unquantized import StatedPair
@@ -107,13 +107,10 @@ class TakenPairs:
             judged: whether there are samples, so that the accuracy is measured.
         """
         if not self.stated:
-            yield (
-                "none of the file's Q/DQ pairs can be taken out: they are in blocks, their scales are "
-                "computed, or others read their codes"
-            )
+            yield noted("file-pairs.none-out")
             return
         if not self.adopted:
-            yield f"--pairs drop: the accuracy is against the file's float net, without its {self._count}"
+            yield noted("file-pairs.dropped", pairs=self._count)
             return
         inexact = [one for one in self.stated if not one.exact]
         same = f"{len(inexact)} are not the same numbers" if inexact else "the numbers are the same"
@@ -125,7 +122,7 @@ class TakenPairs:
         yield f"--pairs adopt: {against} {same} in int8"
         if inexact:
             worst = max(inexact, key=lambda one: (not one.constant, one.lost))
-            yield f"of these pairs is that of {worst.tensor!r}: {_told(worst)}"
+            yield noted("file-pairs.inexact", tensor=worst.tensor, what=_told(worst))
         if new := [name for name in plan.measured if name not in ranges]:
             count = f"{len(new)} quantized tensors have no pair in the file"
             yield f"{count}, {new[0]!r} for one: calibration measures them"
@@ -154,11 +151,11 @@ def _told(one: StatedPair) -> str:
     if one.exact:
         return f"{text}, the same numbers"
     if one.on_grid:
-        return f"{text}, the same numbers, but for codes of -128, which become -127"
+        return noted("file-pair.same", pair=text)
     if one.constant:
-        return f"{text}; it is quantized anew"
+        return noted("file-pair.anew", pair=text)
     less = f", {one.lost:.1f} bits less" if one.lost >= _TOLD else ""
-    return f"{text}; int8 around 0 has {2**one.lost:.3g} times the step{less}"
+    return noted("file-pair.coarser", pair=text, times=2**one.lost, less=less)
 
 
 def as_measured(pairs: str, near: Sequence[OutputAccuracy], model: Model, plan: QuantPlan) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from onnxq.base.errors import fault_of
 from onnxq.base.plain import extended
+from onnxq.base.reason import noted
 from onnxq.documents.accuracy import GateMeasured, GoalPart, GoalSearch, LeftInFloat
 from onnxq.noise.goal import Met
 from onnxq.noise.ranking import DecisionRanked, ranked
@@ -66,17 +67,13 @@ class Searched:
         if goal.max_float is not None and not met.met:
             taken = accuracy.costs.share(met.best.nodes)
             sentences.append(
-                f"no more than {100 * goal.max_float:.3g} % of the {format} multiply-accumulates may go "
-                f"to float, and {100 * taken:.3g} % did (--max-float)"
+                noted("goal.most-float", most=100 * goal.max_float, format=format, taken=100 * taken)
             )
         if goal.min_sqnr is not None and not met.met:
             free = Search(accuracy.model, accuracy.decisions, accuracy.costs, None)
             every = free.predicted(name for decision in accuracy.decisions for name in decision.nodes)
             if every.sqnr_db < goal.min_sqnr:
-                sentences.append(
-                    f"with all of {format} in float {every.sqnr_db:.1f} dB are predicted: the rest of the "
-                    "noise is the body's (--body fp32)"
-                )
+                sentences.append(noted("goal.body", format=format, level=every.sqnr_db))
         return sentences
 
 
@@ -125,11 +122,11 @@ class GoalFound:
                 search = searched.part(goal)
                 missing = [] if verified.met else searched.missing(goal)
             except Exception as error:
-                notes.append(f"the report does not say what the search did: that ends in {fault_of(error)}")
+                notes.append(noted("goal.untold", fault=fault_of(error)))
         if not verified.met:
             missing = [*undecidable(gates), *self._by_chance(gates), *missing]
         if any(gate.kind == "drop" and gate.resolution is None for gate in gates):
-            notes.append(f"{gates[-1].of}: one number does not tell what it resolves; {ONE_EACH}")
+            notes.append(noted("goal.one-number", function=gates[-1].of, do=ONE_EACH))
         return goal_part(
             gates, pursuit.scores_of(first, verified), default=tuple(first.gates), search=search,
             missing=tuple(missing), cut=self.cut or None, notes=tuple(notes), mismatch=self.mismatch,
@@ -141,17 +138,11 @@ class GoalFound:
         if any(gate.undecided for gate in gates):
             return
         if self.met:
-            yield (
-                "it is met on the samples that decided, and is not on those that verify, which decided "
-                "nothing: more samples make them more alike"
-            )
+            yield noted("goal.met-where-decided")
         elif met is not None and met.met:
-            yield (
-                "it was met on the samples that chose, and is not on those that confirm and verify: more "
-                "samples make them more alike"
-            )
+            yield noted("goal.met-where-chosen")
         if first is not None and met is not None and met.best.nodes and not nearest([first.gates, gates]):
-            yield "on the samples that verify it is no nearer to the goal with these layers in float"
+            yield noted("goal.no-nearer")
 
 
 def nearest(candidates: Sequence[Sequence[GateMeasured]]) -> int:

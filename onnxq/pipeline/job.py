@@ -18,6 +18,7 @@ from onnxq.base import remarks
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.plain import extended
 from onnxq.base.progress import Observer, told
+from onnxq.base.reason import noted, reason
 from onnxq.base.shown import counted, shorten
 from onnxq.base.time_limit import TimeLimit
 from onnxq.base.usage import cpu_seconds, peak_memory_mb
@@ -275,7 +276,7 @@ class Job:
         asked, keep = self.repairs.pairs, PAIRS[0]
         quantized = any(node.op.startswith(QUANTIZED) for node in self.model.nodes)
         if asked not in (None, keep) and not quantized:
-            self.notes.append(f"the file has no Q/DQ pairs: --pairs {asked} changes nothing")
+            self.notes.append(noted("no-pairs", asked=asked))
         if asked == keep or not quantized:
             return keep, 0
         if asked is not None or not self.target.explicit:
@@ -346,7 +347,7 @@ class Job:
                 proof = job._compared(model, exact=rewrites.exact)
                 changes.append(Change("dense_weights", "upgrade", name, (), (), proof))
             if job.was_opset is not None and self.taken is None:
-                why = "no operator of the model changed between them; onnxruntime does not read the newer one"
+                why = noted("opset-alone")
                 node = f"opset {job.was_opset} to {model.opset}"
                 proof = Proof("unproven", why=why)
                 changes.insert(0, Change("lower_opset", "upgrade", node, (), (), proof))
@@ -361,7 +362,7 @@ class Job:
         packed = any(node.operator == "com.microsoft.MatMulNBits" for node in every_node(self.model))
         if not packed or all(rule.id != "unfuse_matmul_nbits" for rule in self.rules):
             return self, []
-        raised, proof = self, Proof("failed", why=f"{target.title} takes no weights in blocks")
+        raised, proof = self, Proof("failed", why=noted("no-blocks", target=target.title))
         if target.max_opset >= BLOCKS and target.limits.get("weight-blocks") != 0:
             if was >= BLOCKS:
                 return self, []
@@ -370,9 +371,9 @@ class Job:
                 raised = replace(raised, model=raised._fresh())
                 proof = self._compared(raised.model, exact=False)
             except (UserError, Differs) as error:
-                proof = Proof("failed", why=f"their blocks need opset {BLOCKS}: {error}")
+                proof = Proof("failed", why=noted("no-blocks.opset", opset=BLOCKS, error=error))
         if proof.verdict == "failed" or (self.repairs.prove == "always" and not proof.holds):
-            remarks.remark(f"the weights of MatMulNBits become float: {proof.why}")
+            remarks.remark(noted("blocks-become-float", why=proof.why))
             return self, []
         return raised, [Change("upgrade_opset", "upgrade", f"opset {was} to {BLOCKS}", (), (), proof)]
 
@@ -546,7 +547,7 @@ class Job:
         upgrade(self.model, opset)
         proof = Proof("unproven", why="proofs are off")
         if lost:
-            proof = Proof("unproven", why=f"opset {opset} has no {', '.join(lost)}: it does not run any more")
+            proof = Proof("unproven", why=noted("opset-lacks", opset=opset, ops=", ".join(lost)))
         elif self.whole is not None:
             try:
                 comparison = self.whole.compare(self.model, "upgrade", exact=False)
@@ -579,16 +580,9 @@ class Job:
         for note in inlining(model.source).notes():
             remarks.remark(note)
         if names := long_names(model.source):
-            remarks.remark(
-                f"{counted(len(names), 'name')} of nodes or tensors longer than {LONGEST} bytes, "
-                "which TensorRT refuses: what is written has shorter ones"
-            )
+            remarks.remark(noted("long-names", names=counted(len(names), "name"), most=LONGEST))
         for name in long_ends(model.source):
-            remarks.remark(
-                f"the input or output {shorten(name)!r} has a name that is longer than the {LONGEST:,} bytes "
-                "that TensorRT takes. It stays, as callers use it: give it a shorter one in the export "
-                "(input_names, output_names of torch.onnx.export)"
-            )
+            remarks.remark(noted("long-names.input", name=shorten(name), most=LONGEST))
         for entry in plugin_nodes(model, self.target):
             remarks.remark(f"{entry.node} ({entry.op}): {entry.reason}; {entry.advice}")
         left = frozenset(node.name for node in every_node(model))
@@ -622,7 +616,7 @@ class Job:
             about_mean=None,
             goal=None,
             repair=None,
-            engine=engine_not_run("sanitize does not compile"),
+            engine=engine_not_run(reason("sanitize-compiles-nothing")),
             verdict=None,
             commands=(),
         )

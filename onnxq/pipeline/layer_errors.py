@@ -22,6 +22,7 @@ from onnxq.analysis.tensors import WORST
 from onnxq.base import interrupts, remarks
 from onnxq.base.errors import UserError, fault_of
 from onnxq.base.heap import collected
+from onnxq.base.reason import noted, reason
 from onnxq.documents.layer_errors import ChannelDrawn, LayerErrors, lines_of
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.report import Report
@@ -116,7 +117,7 @@ def to_run(asked: int | None, held: int, weights: int) -> tuple[int, str]:
     """
     if asked is not None:
         return (min(held, asked), "") if asked else (0, "left out")
-    return min(held, SAMPLES), "the model is large" if weights >= LARGE else ""
+    return min(held, SAMPLES), reason("large-model") if weights >= LARGE else ""
 
 
 def layer_errors(
@@ -143,7 +144,7 @@ def layer_errors(
             why = str(error)
         except Exception as error:
             why = f"it ends in {fault_of(error)}"
-            remarks.remark(f"the errors of layers were not measured: {why}")
+            remarks.remark(noted("layer-errors.not-measured", why=why))
     return LayerErrors(why)
 
 
@@ -169,8 +170,8 @@ def _measured(
             except Fewer as error:
                 count = error.samples
     if compared is None:
-        return LayerErrors(f"one sample would take more than {SHARE:.0%} of the run")
-    notes = () if count == wanted else (f"more samples would take over {SHARE:.0%} of the run",)
+        return LayerErrors(reason("long-sample", share=SHARE))
+    notes = () if count == wanted else (noted("layer-errors.few", share=SHARE),)
     return LayerErrors(
         samples=compared.samples, rows=lines_of(compared.rows), drift=compared.drift,
         drift_db=compared.drift_db, nonfinite=compared.nonfinite, worst=compared.worst,

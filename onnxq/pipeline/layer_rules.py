@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from onnxq.base.errors import UserError
+from onnxq.base.reason import noted
 from onnxq.graph.model import Model
 from onnxq.options.config import LayerRule, overrides
 from onnxq.options.parameters import stated
@@ -83,8 +84,13 @@ class LayerRules:
                 if others:
                     entries = ", ".join(str(rule.index) for rule in (first, *others[:-1]))
                     self.notes.append(
-                        f"tensor {name!r} is read by layers of [[layer]] {entries} and {others[-1].index}, "
-                        f"and has one scale: entry {first.index} is followed"
+                        noted(
+                            "layer-rules.two",
+                            tensor=name,
+                            entries=entries,
+                            other=others[-1].index,
+                            first=first.index,
+                        )
                     )
         idle = {*own.values(), *self._outputs.values()}.difference(*of_groups.values())
         self._say_idle(idle, "quantized activation")
@@ -116,8 +122,15 @@ class LayerRules:
         for one in lost[:1]:
             more = f"; those of {len(lost) - 1} more layers likewise" if lost[1:] else ""
             self.notes.append(
-                f"{one.because} costs the weights of {one.node!r} {one.lost_db:.1f} dB: {one.whole_db:.1f} "
-                f"dB without it, {one.db:.1f} dB with it{more}"
+                noted(
+                    "layer-rules.clips",
+                    entry=one.because,
+                    node=one.node,
+                    lost=one.lost_db,
+                    without=one.whole_db,
+                    with_it=one.db,
+                    more=more,
+                )
             )
 
     def _say_idle(self, rules: set[LayerRule], what: str) -> None:

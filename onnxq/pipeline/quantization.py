@@ -12,7 +12,7 @@ from onnxq.analysis.reports import number, part_of
 from onnxq.base import remarks
 from onnxq.base.errors import UserError
 from onnxq.base.plain import extended
-from onnxq.base.reason import code_of
+from onnxq.base.reason import code_of, noted
 from onnxq.calib.stats import Stats
 from onnxq.calib.trt_cache import write_cache
 from onnxq.data.sources import Source
@@ -172,7 +172,7 @@ class Quantization:
                 **deployment_parts(sampling.deployments, worths(model, sampling.deployments)),
                 body=body_part(self._body, None, (), (), ()),
             )
-            origin = "those of the file's pairs" if known else "none yet: there was no data"
+            origin = noted("plan-ranges.file" if known else "plan-ranges")
             return planned(job, draft, model, deployments, origin, report, settled=False)
         request, state = self._calibrated(sampling)
         state = self._planned((*PLANNED, BODY), request, state)
@@ -233,7 +233,7 @@ class Quantization:
 
     def _uncompared(self, draft: Draft) -> FormatsTried | None:
         """What is said of number formats where there are no samples to compare them with."""
-        why = f"all in {draft.plan.format_names}: there are no samples to compare formats with (--calib DATA)"
+        why = noted("no-samples-for-formats", format=draft.plan.format_names)
         return FormatsTried(why=why) if self._mixes else None
 
     @property
@@ -292,9 +292,7 @@ class Quantization:
         draft, made = built.draft, built.written
         cache = self._cache(state, built)
         if cache is not None and not state.ranges.tensors and self._file is not None:
-            job.notes.append(
-                "the calibration cache has the tensors of the plan only: without data no others are measured"
-            )
+            job.notes.append(noted("cache-alone"))
         result = (as_float or job.result(made.proto, made.model)).deployed(sampling.deployments)
         result.cache = cache
         engine, against = self._compiler_part(state, result.report.unsupported)
@@ -323,7 +321,7 @@ class Quantization:
             )
         )
         if verified is None and state.references.verifying is not None:
-            report = replace(report, notes=(*report.notes, f"the outputs were not compared: {ENDED}"))
+            report = replace(report, notes=(*report.notes, noted("not-compared", why=ENDED)))
         result.report = report
         ready(result)  # the model is what it will be
         state = self._verified(request, state)
@@ -425,7 +423,7 @@ class Quantization:
         try:
             told = told_of_half(job, self._options, sampling, ranging, state)
         except UserError as error:  # the run is for what is written
-            told = f"whether more samples help was not measured: {error}"
+            told = noted("more-samples-not-measured", error=error)
         part = part_of(CalibrationPart, report.calibration)
         return replace(report, calibration=replace(part, notes=(*part.notes, told))) if told else report
 
@@ -575,7 +573,7 @@ class Quantization:
             job.notes.extend([*sampling.deployed.notes, *sampling.deployed.not_calibrated()])
         asked = options.method != "auto" or options.search
         if file is not None and asked and not any(map(ranges.is_free, draft.plan.measured)):
-            job.notes.append(f"method {options.default} is not used: the plan states every range")
+            job.notes.append(noted("method-not-used", method=options.default))
         built = with_scales(job, options, draft, floats, ranges)
         part = stated_part(built) if request.states_repair else None
         return request, RunState(built, ranges, stats, stats, expected, worth, repair=part)
@@ -751,7 +749,4 @@ def _unknown_sizes(job: Job) -> Iterator[str]:
         spec.name for spec in job.input_specs() if not all(isinstance(d, int) for d in spec.shape or "?")
     ]
     if dynamic:
-        yield (
-            f"the sizes of input {dynamic[0]!r} are not known: layers count as large enough for "
-            f"{in_words(job.model.formats)}; --shape, --assume or --calib tells them"
-        )
+        yield noted("unknown-sizes", input=dynamic[0], formats=in_words(job.model.formats))

@@ -191,12 +191,12 @@ class _Bench:
             try:
                 job.whole.compare(model, "repair", exact=False)
             except Differs as error:
-                raise Refused(f"the edited float model is another one: {error}") from error
+                raise Refused(reason("other-float-model", error=error)) from error
         session = self._loaded(self._runnable(model.to_proto()))
         groups = self._compared(session, self._looked, EDITED)
         level = Levels.of(groups).sqnr_db
         if level is None:
-            raise Refused("the edited float model gives no outputs that can be compared")
+            raise Refused(reason("other-float-model.no-outputs"))
         return level
 
     # -- what steps ask for --------------------------------------------------------------------

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from onnxq.base.errors import UserError
-from onnxq.base.reason import Reason, reason
+from onnxq.base.reason import Reason, noted, reason
 from onnxq.data.fed_sample import FedSample
 from onnxq.data.samples import Sample, watched
 from onnxq.data.sources import Source
@@ -339,11 +339,11 @@ class Sampling:
             return None
         least = f"give more, {8 if self.confirmed_apart else 16} at least"
         if not self.chose_apart and self.parts.shared:
-            return f"the same samples calibrated, chose and judged: {least}"
+            return noted("samples-shared.all", least=least)
         if self.chose_apart:
-            return f"the samples that chose confirmed it as well: {least}"
+            return noted("samples-shared.confirmed", least=least)
         confirmed = "" if self.confirmed_apart else ", and confirmed it"
-        return f"the samples that calibrated chose as well{confirmed}: {least}"
+        return noted("samples-shared", confirmed=confirmed, least=least)
 
     @property
     def apart(self) -> bool:

@@ -22,6 +22,7 @@ from onnxq.analysis.stages import Saved, Stage
 from onnxq.analysis.suspicions import Suspicions, severity
 from onnxq.analysis.thresholds import missed
 from onnxq.base.errors import UserError
+from onnxq.base.reason import noted
 from onnxq.data.samples import Sample
 from onnxq.documents.analysis import (
     Figures,
@@ -142,7 +143,7 @@ def beside(
         walk = walked(isolated)
     except NotAlone as error:
         isolated, walk = False, walked(False)
-        walk.notes.append(f"layers are not run alone: {error}")
+        walk.notes.append(noted("not-alone", error=error))
     walk.notes.extend(_not_inside(one, other))
     if how.by_parts:
         ort.give_back()  # what follows reads weights
@@ -188,7 +189,7 @@ def _not_inside(one: Stage, other: Stage | Saved) -> list[str]:
         return []
     ops = " and ".join(dict.fromkeys(node.op_type for node in whole.values()))
     names = ", ".join(map(repr, list(whole)[:_NAMED])) + (", ..." if len(whole) > _NAMED else "")
-    return [f"layers in the bodies of {ops} ({names}) are not compared, only what these nodes give"]
+    return [noted("not-in-bodies", ops=ops, names=names)]
 
 
 def _matching(one: Stage, other: Stage | Saved, told: Recorded) -> Matching:

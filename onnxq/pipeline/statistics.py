@@ -11,6 +11,7 @@ from pathlib import Path
 from onnxq.base.cores import cores
 from onnxq.base.errors import UserError
 from onnxq.base.executors import Submit
+from onnxq.base.reason import noted
 from onnxq.calib.collect import Request
 from onnxq.calib.shards import (
     Checkpoints,
@@ -265,7 +266,7 @@ def _gathered(
         checkpoints.clear()
         before = None
     if before is not None:
-        job.observe(f"going on after {before.stats.samples} samples", None, None)
+        job.observe(noted("going-on", samples=before.stats.samples), None, None)
     held = set(before.stats.indices.tolist()) if before is not None else set()
     rest = [index for index in indices if index not in held]
     parts = [before] if before is not None else []

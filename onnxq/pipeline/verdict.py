@@ -11,6 +11,7 @@ import onnx
 
 from onnxq.base import interrupts
 from onnxq.base.errors import UserError
+from onnxq.base.reason import reason
 from onnxq.body.convert import to_half
 from onnxq.compiled.gpus import Gpu, gpus, gpus_named
 from onnxq.compiled.kernels import kernels_of
@@ -119,7 +120,7 @@ def plain_of(model: Model, *, io: bool, profiles: Mapping[str, Profile]) -> Plai
     try:
         proto = to_half(model, "fp16", {}, io=io).model.to_proto(handover=True)
     except UserError as error:
-        return Plain(None, f"it has no plain float16 form: {error}")
+        return Plain(None, reason("no-float16-form", error=error))
     nodes = frozenset(node.name for node in model.nodes)
     return Plain(proto, "", nodes, None if dynamic <= {1} else usual, model.data_dir)
 
@@ -157,10 +158,10 @@ def verdict_of(
         fp16, int8 = _compiled([plain.fixed(plain.proto), plain.fixed(quantized)], plain.data_dir, int8.sm)
     for what, engine in (("the result", int8), ("the model in plain float16", fp16)):
         if engine is None or engine.status != "compiled":
-            reason = trt.plain(engine.reason).split("\n")[0] if engine is not None else "not compiled"
-            return Verdict(f"{what} does not compile: {reason}", form, format=format)
+            why = trt.plain(engine.reason).split("\n")[0] if engine is not None else "not compiled"
+            return Verdict(f"{what} does not compile: {why}", form, format=format)
         if engine.unread:
-            return Verdict(f"the list of layers of {what} is not understood", form, format=format)
+            return Verdict(reason("unread-kernels", engine=what), form, format=format)
     assert fp16 is not None
     operators = {node.name: node.op_type for node in quantized.graph.node}
     verdict = judge(

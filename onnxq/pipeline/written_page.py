@@ -13,6 +13,7 @@ from onnxq.base import remarks
 from onnxq.base.errors import UserError
 from onnxq.base.plain import DocumentPart
 from onnxq.base.progress import Observer, told
+from onnxq.base.reason import noted
 from onnxq.base.shown import Shown, Words, size
 from onnxq.documents.analysis import Analysis
 from onnxq.documents.reading import Readable, read_document
@@ -96,7 +97,7 @@ def page_text(report: Report) -> str | None:
     try:
         return html_of(page_of(OpenedReport.made(report)))
     except Exception as error:  # the page is made of the report alone: it must not cost the user the run
-        remarks.remark(f"the page is not written: {type(error).__name__}: {error}")
+        remarks.remark(noted("no-page", type=type(error).__name__, error=error))
         return None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from onnxq.base.catalogue import table
+from onnxq.base.catalogue import Fact
 from onnxq.base.errors import unknown_name
 from onnxq.base.plain import DocumentPart
 from onnxq.judge.intervals import Interval
@@ -49,14 +49,12 @@ class TaskFigure(DocumentPart):
     @property
     def name(self) -> str:
         """What it is, for people: `detections kept over 0.25`."""
-        name: str = table("figures")[self.kind]["name"]
-        return name + ("" if self.over is None else f" over {self.over:g}")
+        return Fact(self.kind).text("figures", "name") + ("" if self.over is None else f" over {self.over:g}")
 
     @property
     def said(self) -> str:
         """The figure in a sentence: `Of 312 detections over 0.25, 310 are kept (99.4 %, ...)`."""
-        row = table("figures")[self.kind]
-        what, how = row["counts"], row["says"]
+        what, how = (Fact(self.kind).text("figures", part) for part in ("counts", "says"))
         over = "" if self.over is None else f" over {self.over:g}"
         if self.percent is None:
             return f"The float model gives no {what}s{over}: there is nothing to compare"

@@ -15,7 +15,7 @@ import numpy as np
 
 from onnxq.base.errors import UserError
 from onnxq.base.heap import collected
-from onnxq.base.reason import Reason, code_of
+from onnxq.base.reason import Reason, code_of, noted
 from onnxq.body.bounds import ASSUMED, assumed
 from onnxq.body.decide import Decision, above_db, decide
 from onnxq.body.formats import DTYPES, Kind, loss, narrowed
@@ -108,7 +108,7 @@ def of_bounds(built: Built, stats: Stats, sampling: Sampling) -> tuple[Built, li
             runner(built.job, built.written.proto, emulate=True),
             samples[SAMPLES:],
         )
-    note = f"outputs were compared on {SAMPLES} samples that are made up: numbers of a normal distribution"
+    note = noted("made-up-samples", samples=SAMPLES)
     return built.with_body(built.draft.body.noting(note)), near
 
 
@@ -147,7 +147,7 @@ def _decided(
             left=lambda known: _rounds(built, known),
         )
     except ort.RunError as error:
-        body = body.noting(f"the body did not run: {error}; what stays float32 is by ranges alone")
+        body = body.noting(noted("body-did-not-run.error", error=error))
         decision = decide(floats.model, None, kind, ranges, (), io=body.io, asked=body.asked)
     except UserError:
         raise
@@ -221,10 +221,7 @@ def _without_range(decision: Decision, model: Model, *, measured: bool) -> list[
     ):
         if names:
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-            notes.append(
-                f"no range was measured for {names[0]!r}{more}: the nodes that make or read it stay "
-                f"float32{why}"
-            )
+            notes.append(noted("body-ranges.not-measured", tensor=names[0], more=more, why=why))
     return notes
 
 
@@ -234,35 +231,29 @@ def _notes(decision: Decision, samples: Sequence[Any]) -> list[str]:
     dtype = DTYPES[decision.kind]
     if decision.io and decision.islands is not None:
         for name, why in decision.islands.float32_io.items():
-            notes.append(f"in spite of --io, {name!r} stays float32: {why}")
+            notes.append(noted("body-io", tensor=name, why=why))
     if not samples:
-        notes.append(f"the {dtype} body was not run: what stays float32 is by ranges and operators alone")
+        notes.append(noted("body-did-not-run", dtype=dtype))
     elif decision.settled is not None and not decision.settled.reached:
-        notes.append(f"in {dtype} some output stays further from float32 than it is to be: see body.outputs")
+        notes.append(noted("body-further", dtype=dtype))
     return notes
 
 
 def _unbounded(decision: Decision, model: Model) -> Iterator[str]:
     """What is said where there were no data: what was assumed, and what data would free."""
     if decision.kind == "fp16":
-        yield (
-            f"there were no data: float inputs count as at most {ASSUMED:g} in magnitude, with room for "
-            f"{MARGIN:g} times that, and weights bound the rest; give --calib DATA if yours go further"
-        )
+        yield noted("body-ranges.no-data", assumed=ASSUMED, margin=MARGIN)
     nodes = {node.name: node.op for node in every_node(model)}
     free = {n: why for n, why in decision.stays.items() if n in nodes and code_of(why) in _BY_RANGE}
     if free:
         named = [f"{name} ({nodes[name]}: {why})" for name, why in islice(free.items(), _NAMED)]
         more = f" and {len(free) - _NAMED} more" if len(free) > _NAMED else ""
         stay = "node stays" if len(free) == 1 else "nodes stay"
-        yield (
-            f"{len(free)} {stay} float32 for lack of data: {', '.join(named)}{more}; --calib DATA measures "
-            "their ranges, and leaves in float32 only what float16 does not reach"
-        )
+        yield noted("body-ranges.free", count=len(free), stay=stay, names=", ".join(named), more=more)
 
 
 def _left_out(request: RunRequest, state: RunState, why: Reason) -> RunState:
-    built = state.built.with_body(state.built.draft.body.noting(f"the body stays as it is: {why}"))
+    built = state.built.with_body(state.built.draft.body.noting(noted("body-as-it-is", why=why)))
     return replace(state, built=built.finished() if built.job.target.explicit else built)
 
 

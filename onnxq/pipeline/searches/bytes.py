@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from onnxq.advice.worth import Worth, worth_of
-from onnxq.base.reason import Reason
+from onnxq.base.reason import Reason, noted, reason
 from onnxq.body.decide import Decision
 from onnxq.body.emulate import LogitsName, Tapped
 from onnxq.graph.logits import logits_of
@@ -109,7 +109,7 @@ def _with_less_room(request: RunRequest, state: RunState) -> RunState | None:
     now = _worth(again)
     if now is None or again.repair is None or now.ratio >= worth.ratio:
         return None
-    why = f"with all that it would change {worth.format} moves {worth.moves}, {now.ratio:.2f} without"
+    why = reason("moved-still", format=worth.format, moves=worth.moves, before=now.ratio)
     told = tuple(_told(one, step, why, again.repair.steps) for one in again.repair.steps)
     return searched((BYTES,), request, replace(again, repair=replace(again.repair, steps=told)))
 
@@ -180,7 +180,7 @@ def _dearest(state: RunState) -> RepairStep | None:
 
 
 def _left_out(request: RunRequest, state: RunState, why: Reason) -> RunState:
-    body = state.built.draft.body.noting(f"nothing was undone for its bytes: {why}")
+    body = state.built.draft.body.noting(noted("no-bytes-undone", why=why))
     return replace(state, built=state.built.with_body(body))
 
 

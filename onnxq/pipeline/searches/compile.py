@@ -38,7 +38,7 @@ def _compiled(request: RunRequest, state: RunState) -> RunState:
 
     title = built.job.target.title
     if not built.job.target.explicit:
-        return _not_run(state, f"{title} is not here: it quantizes by the cache, when it builds the engine")
+        return _not_run(state, reason("cache-target", target=title))
     if not wanted.compile:
         return _not_run(state, "not asked for")
     with built.job.step("compile"):

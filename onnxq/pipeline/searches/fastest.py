@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from onnxq.base.reason import Reason, reason
+from onnxq.base.reason import Reason, noted, reason
 from onnxq.base.shown import count
 from onnxq.compiled.verdict import ComparedLayers, Fastest, Verdict
 from onnxq.pipeline.compiler import Compiled
@@ -91,7 +91,7 @@ def _wanted(request: RunRequest, state: RunState) -> bool:
 
 
 def _left_out(request: RunRequest, state: RunState, why: Reason) -> RunState:
-    body = state.built.draft.body.noting(f"no layer was left in float for speed: {why}")
+    body = state.built.draft.body.noting(noted("none-for-speed", why=why))
     return replace(state, built=state.built.with_body(body))
 
 

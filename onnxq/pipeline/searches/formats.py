@@ -17,7 +17,7 @@ import numpy as np
 from onnxq.advice.worth import Worth, worth_of
 from onnxq.base.errors import UserError
 from onnxq.base.joined import Joined
-from onnxq.base.reason import Reason, reason
+from onnxq.base.reason import Reason, noted, reason
 from onnxq.documents.plan import FormatsTried, FormatTried
 from onnxq.judge.acceptance import LEAST_DB, Gain, Levels
 from onnxq.judge.comparable import not_compared
@@ -70,7 +70,7 @@ def in_formats(searches: Sequence[ModelSearch], request: RunRequest, state: RunS
 
 def _left_out(request: RunRequest, state: RunState, why: Reason) -> RunState:
     name = state.built.draft.plan.format_names
-    return replace(state, formats=FormatsTried(why=f"all in {name}: no other format was compared: {why}"))
+    return replace(state, formats=FormatsTried(why=reason("one-format.not-compared", format=name, why=why)))
 
 
 def _all_in(name: str, request: RunRequest, state: RunState) -> RunState:
@@ -147,8 +147,8 @@ class _Choosing:
             if not quantized:  # the model's own pairs say it, or there is nothing to quantize
                 return first
             only = quantized[0]
-            why = f"all in {only.built.draft.plan.format_names}: in the other format nothing can be quantized"
-            return replace(only, formats=FormatsTried(why=why))
+            alone = reason("one-format.alone", format=only.built.draft.plan.format_names)
+            return replace(only, formats=FormatsTried(why=alone))
         with job.step("formats"):
             try:
                 judged = [self._judged(state) for state in self._alone]
@@ -162,7 +162,7 @@ class _Choosing:
         name, behind = best.state.built.draft.plan.format_names, other.told("dropped", _behind(other, best))
         if start is None:
             told = FormatsTried(
-                (best.told("chosen", ""), behind), f"all in {name}, and no mix was tried: {why}"
+                (best.told("chosen", ""), behind), reason("one-format.no-mix", format=name, why=why)
             )
             return replace(best.state, formats=told)
         mixed = searched((REPAIR,), self._request, start)
@@ -171,11 +171,11 @@ class _Choosing:
         refused = _refused(best, mix)
         if refused:
             tried = best.told("chosen", ""), behind, mix.told("dropped", refused)
-            told = FormatsTried(tried, f"all in {name}: a mix is no better, {refused}")
+            told = FormatsTried(tried, reason("one-format.mix-refused", format=name, why=refused))
             return replace(best.state, formats=told)
         gain = Gain.of(best.levels, mix.levels).db
-        lost = best.told("dropped", f"the mix gains {gain:.1f} dB on it")
-        why = f"{why}: {gain:+.1f} dB on all in {name}, for {mix.bytes - best.bytes:+.2f} of float16's bytes"
+        lost = best.told("dropped", reason("mix.gains", gain=gain))
+        why = reason("mix", why=why, gain=gain, format=name, bytes=mix.bytes - best.bytes)
         told = FormatsTried((mix.told("chosen", ""), lost, behind), why)
         return replace(mixed, formats=told, alone=best.state, mixed_db=gain)
 
@@ -224,13 +224,13 @@ class _Choosing:
             taken, worth = sets[place], worths[place]
         promised = worth - _worth(noise, 0.0)
         if not taken or promised < LEAST_DB:
-            return None, "no layer is nearer in the other format by the noise that it makes in each"
+            return None, reason("mix.none")
         if len(taken) == len(more):
-            return None, "each layer is nearer in the other format by the noise that it makes in each"
+            return None, reason("mix.each")
         names = [node for unit in taken for node in sorted(unit)]
         name = other.built.draft.plan.format_names
         verb = "are" if len(names) > 1 else "is"
-        why = f"by the noise that each layer makes in each format, {_few(names)} {verb} in {name}"
+        why = reason("mix.noise", layers=_few(names), verb=verb, format=name)
         return self._start(base, other, taken), why
 
     def _units(self) -> list[Unit]:
@@ -322,7 +322,7 @@ def _compiled(request: RunRequest, mix: RunState) -> RunState:
 
 
 def _not_held(request: RunRequest, state: RunState, why: Reason) -> RunState:
-    body = state.built.draft.body.noting(f"no mix of formats was held against one alone by its engine: {why}")
+    body = state.built.draft.body.noting(noted("no-mix-by-engine", why=why))
     return replace(state, built=state.built.with_body(body))
 
 
@@ -353,9 +353,7 @@ def _worth(noise: float, more: float) -> float:
 def _behind(other: _Judged, best: _Judged) -> str:
     """Why a format alone is behind another one."""
     db = Gain.of(other.levels, best.levels).db
-    return (
-        f"all in {best.state.built.draft.plan.format_names} is {db:+.1f} dB at {best.bytes:.2f} of the bytes"
-    )
+    return reason("mix.beside", format=best.state.built.draft.plan.format_names, gain=db, moved=best.bytes)
 
 
 def _refused(best: _Judged, mix: _Judged) -> str:

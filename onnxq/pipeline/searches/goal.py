@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from onnxq.base.errors import UserError
-from onnxq.base.reason import Reason, reason
+from onnxq.base.reason import Reason, noted, reason
 from onnxq.base.time_limit import TimeIsUp
 from onnxq.documents.accuracy import GateMeasured
 from onnxq.judge.acceptance import Gain
@@ -115,10 +115,7 @@ class _GoalSearch:
             return first
         silent = first.verified.gauge.about_mean
         if silent.sqnr_about_mean_db is None:  # integers, say: what moves them is not seen until they change
-            self._notes.append(
-                f"nothing was searched for: {not_compared(silent.left_out)}; give a model whose outputs are "
-                "floats, the scores in front of an ArgMax"
-            )
+            self._notes.append(noted("not-searched-for.outputs", why=not_compared(silent.left_out)))
             return first
         for gate in first.verified.gates:
             if gate.measured is None:
@@ -133,7 +130,7 @@ class _GoalSearch:
         except UserError as error:
             if not isinstance(error.__cause__, ort.RunError):  # on these samples the float model runs
                 raise
-            self._notes.append(f"the goal was not searched for: {error}")
+            self._notes.append(noted("not-searched-for", why=error))
             return first
 
     def _best(self, first: _Tried) -> _Tried:
@@ -178,10 +175,7 @@ class _GoalSearch:
             floats = by_cost[nearest([candidates[one].verified.gates for one in by_cost])]
             candidate, met = candidates[floats], sets.get(floats) or replace(met, best=met.base, prices=())
             if floats not in sets:
-                self._notes.append(
-                    "what is nearest where it was chosen is no nearer to the goal where it is confirmed: no "
-                    "layer is left in float for it"
-                )
+                self._notes.append(noted("not-searched-for.confirmed"))
         if not candidate.built.draft.plan.pairs:
             self._notes.insert(0, _ALL_FLOAT.format(candidate.built.draft.plan.format_names))
         self._searched = Searched(accuracy, met, raised)
@@ -353,7 +347,7 @@ class _GoalSearch:
 def _left_out(request: RunRequest, state: RunState, why: Reason) -> RunState:
     if why.code == "late":
         return replace(state, goal=GoalFound(cut=f"{state.built.job.limit} {_CUT_SOURCES}"))
-    return replace(state, goal=GoalFound(notes=(f"the goal was not searched for: {why}",)))
+    return replace(state, goal=GoalFound(notes=(noted("not-searched-for", why=why),)))
 
 
 def _sought(request: RunRequest, state: RunState) -> RunState:

@@ -139,7 +139,7 @@ class _Loud:
     def text(self) -> str:
         """The same in words."""
         several = "they together make" if len(self.decision.nodes) > 1 else "it alone makes"
-        return f"{several} {self.share:.0%} of the noise of output {self.output!r}"
+        return reason("loud-share.output", several=several, share=self.share, output=self.output)
 
 
 _Set = tuple[FloatDecision, ...]
@@ -274,7 +274,7 @@ class _Looking:
         refused = replace(policies.LOUD, least_db=least).refusal(chosen)
         refused = refused or replace(policies.LOUD_CONFIRMED, least_db=least).refusal(gain)
         if not refused and not _bears(before, after):
-            refused = "the worst output would be worse"
+            refused = reason("loud-refused.worst")
         refused = refused or self._too_many_bytes(tried)
         if not refused:
             self._taken, self._heads, self._refused = tried, heads, ""
@@ -284,7 +284,7 @@ class _Looking:
         lesser = min(gain.db, chosen.db)
         if lesser < least:
             share = f"{self._share(tried):.2%} of the eligible multiply-accumulates"
-            refused = f"the outputs gain {lesser:.1f} dB, and {least:.1f} dB is the least for {share}"
+            refused = reason("loud-refused.gain", lesser=lesser, least=least, share=share)
         self._refused, self._heads = f"with {_told(_nodes(tried))} in float: {refused}", heads
 
     def _too_many_bytes(self, tried: _Set) -> str:
@@ -297,10 +297,7 @@ class _Looking:
         before, after = (engine_bytes(model, plan) / plain for plan in plans)
         if after <= max(1.0, before):
             return ""
-        return (
-            f"the engine would move {after:.2f} times the bytes of plain float16, {before:.2f} without: "
-            "--loud auto does not mind"
-        )
+        return reason("loud-refused.bytes", after=after, before=before)
 
     # -- candidates ----------------------------------------------------------------------------
 
@@ -438,17 +435,18 @@ def _spread(model: NoiseModel, most: float) -> str:
     blocks = len(model.sources.parts)
     what = f"none of {blocks} parts of the model" if blocks else "no layer or tensor"
     if most < policies.LOUD_SHARE:
-        return f"the noise is spread: {what} makes more than {most:.0%} of it"
+        return reason("spread-noise", what=what, share=most)
     one = model.sources.entries[int(np.argmax(model.loudness()))]
     readers = sorted({edge.node for edge in one.edges})
     gains = "no layer in float gains what it costs"
     if one.kind == "block":
-        return (
-            f"the noise is spread, as far as was measured: {len(readers)} layers, {_told(readers)}, were "
-            f"measured as one and make {most:.0%} of it; {gains}"
+        return reason(
+            "spread-noise.parts", count=len(readers), layers=_told(readers), share=most, gains=gains
         )
     reads = "reads" if len(readers) == 1 else "read"
-    return f"tensor {one.name!r}, which {_told(readers)} {reads}, makes {most:.0%} of the noise, but {gains}"
+    return reason(
+        "spread-noise.tensor", tensor=one.name, layers=_told(readers), reads=reads, share=most, gains=gains
+    )
 
 
 def _share(plan: QuantPlan, nodes: Collection[str]) -> float:

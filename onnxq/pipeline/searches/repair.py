@@ -13,7 +13,7 @@ from typing import cast
 import numpy as np
 
 from onnxq.base.heap import collected, settled
-from onnxq.base.reason import Reason, by_of, code_of
+from onnxq.base.reason import Reason, by_of, code_of, reason
 from onnxq.data.samples import Sample
 from onnxq.documents.repair import EditMade, RepairPart, TensorMapped
 from onnxq.graph.model import Model
@@ -99,7 +99,7 @@ def stated_part(built: Built) -> RepairPart:
     kinds = Counter(edit.kind for edit in built.draft.edits)
     counts = {**kinds, "biases": part.biases, "weights by codes": part.codes}
     text = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
-    return replace(part, why_not=f"as the plan states: {text}")
+    return replace(part, why_not=reason("plan-states-repair", edits=text))
 
 
 Refit = Callable[[Mapping[str, str]], Built]
@@ -162,15 +162,15 @@ def _why_not(built: Built, options: AccuracyRepair, sampling: Sampling) -> str:
     """Why nothing can be tried at all; "" where something can."""
     job = built.job
     if not job.target.explicit:
-        return f"{job.target.title} quantizes by itself, and takes no other weights for it"
+        return reason("quantizes-by-itself", target=job.target.title)
     if not built.draft.plan.pairs:
         return "nothing is quantized"
     if sampling.parts is None:
         return NO_SAMPLES
     if not built.floats.runs:
-        return "no part of the model runs in onnxruntime"
+        return reason("nothing-runs")
     if options.is_auto and weight_bytes(built.floats.proto) >= LARGE:
-        return f"the model is large; --repair {','.join(options.steps)} tries it"
+        return reason("large-model.tried", steps=",".join(options.steps))
     return ""
 
 
@@ -222,10 +222,7 @@ class _Repairing:
         steps = [step for step in steps if step not in self._request.without]
         most = _SHARE * self._before() if options.is_auto else None
         if options.is_auto and samples.count < LEAST:
-            why = (
-                f"{samples.count} samples to fit and judge with are too few: give more ({LEAST} at least), "
-                "or --repair bias,shift,gptq"
-            )
+            why = reason("few-to-repair", samples=samples.count, least=LEAST)
             self.ledger = [RepairStep(step, "left-out", why) for step in options.steps]
             self.part = replace(self.part, why_not=f"not tried: {why}")
             return None
@@ -248,7 +245,7 @@ class _Repairing:
                 apart=len(waves.folds) > 1, few=self._sampling.few,
             )  # fmt: skip
             if not self._request.edits:
-                why = "the calibration cache is of the model as it is: it is not edited"
+                why = reason("cache-as-it-is")
                 search.ledger += [RepairStep(s, "left-out", why) for s in options.steps if s in editing]
             first = search.before(version)
             self.part = replace(

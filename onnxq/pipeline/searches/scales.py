@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from onnxq.base.reason import Reason
+from onnxq.base.reason import Reason, noted, reason
 from onnxq.judge.about_mean import AboutMeanMeter
 from onnxq.pipeline.building import Built, FloatModel
 from onnxq.pipeline.calibration import Calibrating
@@ -53,10 +53,7 @@ def _widened(inserted: Inserted) -> Iterator[str]:
     names = inserted.widened
     if names:
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        yield (
-            f"the model's own scales of {names[0]!r}{more} are float32 now, of the same values: "
-            "NVIDIA's compiler takes one type a layer"
-        )
+        yield noted("own-scales", tensor=names[0], more=more)
 
 
 def methods_of(options: Calibrating, plan: QuantPlan, samples: int) -> Sequence[Method]:
@@ -85,16 +82,14 @@ def _with(choice: Choice, state: RunState) -> RunState:
 
 def _not_chosen(request: RunRequest, state: RunState, why: Reason) -> RunState:
     default = request.options.default
-    return replace(
-        state, choice=Choice(default, state.ranges.all(default), why=f"the outputs did not choose: {why}")
-    )
+    return replace(state, choice=Choice(default, state.ranges.all(default), why=reason("no-choice", why=why)))
 
 
 def _choice(request: RunRequest, state: RunState) -> Choice:
     options, sampling, built, ranges = request.options, request.sampling, state.built, state.ranges
     default, floats, job = options.default, state.references.choosing, state.built.job
     if floats is None or sampling.parts is None:
-        return Choice(default, ranges.all(default), why="there was no data to choose with")
+        return Choice(default, ranges.all(default), why=reason("no-choice.no-data"))
     measuring = _Crossing(built.copy())
     watched, counter = _Watched(job, sampling), counted(request.task, floats.outputs)
 
@@ -115,7 +110,7 @@ def _choice(request: RunRequest, state: RunState) -> Choice:
     with sampling.named():
         choice = choose(ranges, methods, samples, tried, prior=default, refine=refine)
     if not choice.why and not sampling.halved and (sampling.parts.shared or not sampling.apart):
-        choice.why = "there are too few samples to keep some apart: those that calibrated chose"
+        choice.why = reason("few-apart")
     choice.runs = choice.samples + measuring.runs
     return choice
 
