@@ -187,13 +187,16 @@ class _Times:
         self._say, self._step, self._since = say, "", 0.0
         self._done: dict[str, int] = {}  # by what a step says that it does
 
-    def __call__(self, step: str, done: int | None, total: int | None) -> None:
+    def __call__(self, step: str, done: int | None, total: int | None) -> bool:
+        """Is told how far a run is; gives whether a step begins."""
         name = step.partition(":")[0]
-        if name != self._step:
+        begins = name != self._step
+        if begins:
             self.end()
             self._step, self._since = name, time.monotonic()
         if done is not None:
             self._done[step] = max(done, self._done.get(step, 0))
+        return begins
 
     def end(self) -> None:
         """The last step is over."""
@@ -219,18 +222,15 @@ class _ByLine:
     """A line a step, more of them while it lasts, and one at the end of those that were long."""
 
     def __init__(self, console: Console) -> None:
-        self._console, self._last, self._spoke = console, "", time.monotonic()
+        self._console, self._spoke = console, time.monotonic()
         self._times = _Times(self._say)
         self._lock, self._over = threading.Lock(), threading.Event()
         self._watcher = threading.Thread(target=self._watch, daemon=True)
 
     def __call__(self, step: str, done: int | None, total: int | None) -> None:
         with self._lock:
-            self._times(step, done, total)
-            name = step.partition(":")[0]
-            if name != self._last:
-                self._last = name
-                self._say(f"onnxq: {in_words(name)}")
+            if self._times(step, done, total):
+                self._say(f"onnxq: {in_words(step.partition(':')[0])}")
 
     def __enter__(self) -> Self:
         self._watcher.start()

@@ -231,10 +231,12 @@ def _of_integers(one: np.ndarray, other: np.ndarray, claim: Claim, finite: bool)
     if claim.steps and one.dtype.kind in "iu" and not finite:
         return Difference()  # no step is near to NaN: what integer it becomes is not defined
     if claim.steps and one.dtype.kind in "iu":
-        gaps = np.abs(one.astype(object) - other.astype(object))
-        wrong = np.asarray(gaps > claim.steps, bool)
+        bits = np.dtype(f"u{one.dtype.itemsize}")  # in which no distance overflows
+        with np.errstate(over="ignore"):  # of numbers that are no arrays
+            gaps = np.maximum(one, other).view(bits) - np.minimum(one, other).view(bits)
+        wrong = gaps > claim.steps
         if not wrong.any():
-            return Difference(float(max(gaps.ravel(), default=0)), float(claim.steps))
+            return Difference(float(gaps.max(initial=0)), float(claim.steps))
     wrong = np.asarray(wrong)
     if not wrong.any():
         return Difference()

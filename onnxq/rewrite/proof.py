@@ -93,9 +93,12 @@ def compare(
     except ort.RunError as error:
         proof = _never_runs(error)
         # the evaluator cannot be stopped
-        return proof if seconds is not None else by_definition(snippet, claim, assumed, proof)
+        stays = seconds is not None or not ran_on_nothing(proof)
+        return proof if stays else by_definition(snippet, claim, assumed, proof)
     try:
         after = Wires.of(snippet) or ort.load(snippet.after, optimize=False, threads=1)
+    except ort.Bounded as error:
+        return _too_large(f"the replacement: {error}")
     except ort.RunError as error:
         return Proof("failed", why=_does_not_run(error))
     return _compared(snippet, before, after, claim, assumed, seconds, few=few)
@@ -107,8 +110,15 @@ def ran_on_nothing(proof: Proof) -> bool:
 
 
 def _never_runs(error: ort.RunError) -> Proof:
+    if isinstance(error, ort.Bounded):
+        return _too_large(f"the original: {error}")
     why = reason(_NEVER_RUNS, "onnxruntime", error=error)
     return Proof("unproven", why=why, refused=str(error))
+
+
+def _too_large(why: str) -> Proof:
+    """What is found where memory is short: that is no fault of either side."""
+    return Proof("unproven", why=Reason(_TOO_LARGE, why, "onnxq"))
 
 
 def _does_not_run(error: ort.RunError) -> Reason:
@@ -285,6 +295,8 @@ class _Comparison:
         self._oracles = iter(()) if seconds is not None or not claim.close else _oracles(snippet, oracle)
         self._oracle = next(self._oracles, None)
         self._stacks = seconds is None and is_by_sample(snippet)
+        self._outputs = [output.name for output in snippet.before.graph.output]
+        self._beyond = set[tuple[tuple[int, ...], ...]]()  # shapes of inputs with which too much is made
         self._reset()
 
     def _reset(self) -> None:
@@ -302,7 +314,7 @@ class _Comparison:
         """Whether samples of some sizes would take more memory than what is made up may."""
         why = too_large(sampling.bytes_of(inputs, sizes))
         if why:
-            self.never = Proof("unproven", why=Reason(_TOO_LARGE, why, "onnxq"))
+            self.never = _too_large(why)
         return bool(why)
 
     def agree_all(self, made: Iterable[Feeds]) -> bool:
@@ -321,7 +333,10 @@ class _Comparison:
         if self._stacks and len(samples) > 1 and elements <= _MAX_BATCH:
             try:
                 feeds = batch.joined(samples)
-                before = batch.cut(self._before.run(feeds), samples)
+                expected = self._before.run(feeds)
+                if why := self._outgrown(expected):
+                    raise ort.Bounded(why)
+                before = batch.cut(expected, samples)
                 after = batch.cut(self._after.run(feeds), samples)
                 truths, swapped = self._truths(samples, before, after)
             except (ort.RunError, ValueError):
@@ -360,23 +375,44 @@ class _Comparison:
         Raises:
             _Decided: it does not, or one of them does not end.
         """
+        if _shapes(feeds) in self._beyond:
+            return False
         try:
             expected = self._before.run(feeds, seconds=self._clock.left())
         except ort.Endless:
             raise self._decided("unproven", f"the original: {_endless(self._seconds)}") from None
+        except ort.Bounded as error:
+            return self._passed_over(feeds, f"the original: {error}")
         except ort.RunError as error:
             self.never = _never_runs(error)
             self.not_run += 1
             return False
+        if why := self._outgrown(expected):
+            return self._passed_over(feeds, why)
         try:
             got = self._after.run(feeds, seconds=self._clock.left())
         except ort.Endless:
             raise self._decided("unproven", f"the replacement: {_endless(self._seconds)}") from None
+        except ort.Bounded as error:
+            return self._passed_over(feeds, f"the replacement: {error}")
         except ort.RunError as error:
             raise self._decided("failed", _does_not_run(error)) from None
         (truths,), swapped = self._truths([feeds], [expected], [got])
         self._judge(feeds, expected, got, truths, swapped)
         return True
+
+    def _outgrown(self, expected: Sequence[Any]) -> str:
+        """Why the outputs are not compared in double precision, which takes them several times; "" if so."""
+        held = {name: 8 * np.size(one) for name, one in zip(self._outputs, expected, strict=True)}
+        return too_large(held, " in double precision") if self._claim.close else ""
+
+    def _passed_over(self, feeds: Feeds, why: str) -> bool:
+        """False for an input with which what is made is too large; nor are others of its shapes tried."""
+        self.never = _too_large(why)
+        self.not_run += 1
+        if not any(array.dtype.kind in "iu" for array in feeds.values()):  # which may say how much is made
+            self._beyond.add(_shapes(feeds))
+        return False
 
     def _judge(
         self,
@@ -444,6 +480,10 @@ def _oracles(snippet: Snippet, own: Oracle | None) -> Iterator[tuple[Oracle, boo
         in_double = oracle(model, sways=swapped)
         if in_double is not None:
             yield in_double, swapped
+
+
+def _shapes(feeds: Feeds) -> tuple[tuple[int, ...], ...]:
+    return tuple(array.shape for array in feeds.values())
 
 
 def _endless(seconds: float | None) -> str:

@@ -384,30 +384,47 @@ def _verdict(stage: str, expected: list[Any], got: list[Any]) -> WholeProof:
             raise Differs(
                 f"an output is {other.dtype}{list(other.shape)} instead of {one.dtype}{list(one.shape)}"
             )
-        if one.tobytes() == other.tobytes() or (one.dtype.kind in "OSU" and np.array_equal(one, other)):
-            continue
         if one.dtype.kind in "OSU":
-            raise Differs("an output of text differs from the original's")
-        a, b = one.astype(np.float64), other.astype(np.float64)
-        if not np.array_equal(np.isnan(a), np.isnan(b)):
-            raise Differs("an output is NaN where the original's is not")
-        finite = np.isfinite(a) & np.isfinite(b)
-        if not np.array_equal(a[~finite & ~np.isnan(a)], b[~finite & ~np.isnan(a)]):
-            raise Differs("an output is infinite where the original's is not")
-        gaps = np.abs(a[finite] - b[finite])
-        if one.dtype.kind in "iub":
-            count, steps = int(np.count_nonzero(one != other)), max(1.0, float(gaps.max()))
-            notes.append(f"{count:,} of {a.size:,} values differ by at most {_steps(steps)}")
-            if steps <= 1 and count <= _ROUNDED * a.size:
-                continue
-        if not gaps.any():  # zeros of another sign
+            if not np.array_equal(one, other):
+                raise Differs("an output of text differs from the original's")
             continue
-        largest = max(largest, float(gaps.max()))
-        ratio = min(ratio, sqnr_db(float(np.sum(a[finite] ** 2)), float(np.sum(gaps**2))))
+        if all(a.tobytes() == b.tobytes() for a, b in _parts(one, other)):
+            continue
+        count, most, signal, noise = 0, 0.0, 0.0, 0.0
+        for part, part_of_other in _parts(one, other):
+            a, b = part.astype(np.float64), part_of_other.astype(np.float64)
+            if not np.array_equal(np.isnan(a), np.isnan(b)):
+                raise Differs("an output is NaN where the original's is not")
+            finite = np.isfinite(a) & np.isfinite(b)
+            if not np.array_equal(a[~finite & ~np.isnan(a)], b[~finite & ~np.isnan(a)]):
+                raise Differs("an output is infinite where the original's is not")
+            gaps = np.abs(a[finite] - b[finite])
+            count += int(np.count_nonzero(part != part_of_other))
+            most = max(most, float(gaps.max(initial=0.0)))
+            signal, noise = signal + float(np.sum(a[finite] ** 2)), noise + float(np.sum(gaps**2))
+        if one.dtype.kind in "iub":
+            steps = max(1.0, most)
+            notes.append(f"{count:,} of {one.size:,} values differ by at most {_steps(steps)}")
+            if steps <= 1 and count <= _ROUNDED * one.size:
+                continue
+        if not most:  # zeros of another sign
+            continue
+        largest = max(largest, most)
+        ratio = min(ratio, sqnr_db(signal, noise))
     if ratio == float("inf") and not notes:
         return WholeProof(stage, "exact")
     return WholeProof(stage, "close", largest, None if ratio == float("inf") else ratio, "; ".join(notes))
 
+
+def _parts(one: np.ndarray, other: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Two arrays part by part: in double precision large ones would take several times their memory."""
+    flat, other_flat = one.ravel(), other.ravel()
+    for start in range(0, one.size, _PART):
+        yield flat[start : start + _PART], other_flat[start : start + _PART]
+
+
+_PART = 1 << 22
+"""Elements."""
 
 _ROUNDED = 0.01
 """The share of integers that may be one step off: values near the middle of two steps."""

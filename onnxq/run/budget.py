@@ -101,18 +101,19 @@ def made_up_bytes() -> int:
     return 2 * (_largest.get() or LARGEST)
 
 
-def too_large(held: Mapping[str, int]) -> str:
+def too_large(held: Mapping[str, int], how: str = "") -> str:
     """Why a sample is not made up; "" where it may be. What a run takes beside its input it computes.
 
     Args:
         held: how many bytes each of its tensors would take, by name.
+        how: as what they take them.
     """
     most = made_up_bytes() // 4
     if sum(held.values()) <= most:
         return ""
     name, most_held = max(held.items(), key=lambda entry: entry[1])
     allowed = f"a made-up sample may take {size(most)} (--largest raises that)"
-    return f"{name!r} alone takes {size(most_held)}, and {allowed}"
+    return f"{name!r} alone takes {size(most_held)}{how}, and {allowed}"
 
 
 class Limits(NamedTuple):

@@ -549,6 +549,11 @@ def loops() -> Iterator[Hostile]:
         y, z = Scan (x, k) <num_scan_inputs = 1, body = b (float[4] s, float e) => (float[4] t, float f) {
         t = Neg (s)  f = Identity (e) }> }"""
     yield Hostile("scan-of-gigabytes", text(scan), codes=EITHER)
+    mapped = """(float[4, 4] x) => (float y) { a = SequenceConstruct (x, x, x)  b = SequenceMap (a) <body =
+        t (float[4, 4] v) => (float[D, E] w) { k = Constant <value_ints = [5000, 2000]> ()  w = Tile (v, k) }>
+        c = ConcatFromSequence <axis = 0> (b)  y = ReduceMax <keepdims = 0> (c) }"""
+    yield Hostile("sequence-of-gigabytes", text(mapped), codes=EITHER,
+                  verbs=("check net.onnx --no-engine", "sanitize net.onnx"))  # fmt: skip
     for pads in ("{0, 0, 0, 0, 0, 0, 0, 0, 0}", "{0, 1}"):  # of four dimensions: eight
         count = pads.count(",") + 1
         body = (

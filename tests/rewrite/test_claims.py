@@ -11,7 +11,7 @@ import pytest
 
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node
-from onnxq.rewrite.difference import Counterexample
+from onnxq.rewrite.difference import Claim, Counterexample, difference
 from onnxq.rewrite.engine import RewriteReport, rewrite
 from onnxq.rule import Except, Within, op
 from onnxq.rule.api import Rule
@@ -143,6 +143,20 @@ def test_of_integers_nothing_is_left_out(but: Any) -> None:
 def test_floats_have_no_steps() -> None:
     report = applied(ABS, "Abs", lambda n: Within(op.Abs(op.Neg(n.inputs[0])), 1, "in vain"))
     assert [change.proof.verdict for change in report.changes] == ["exact"]
+
+
+@pytest.mark.parametrize("kind", ["i1", "u1", "i4", "i8", "u8"])
+def test_steps_of_any_integers_are_counted_without_overflow(kind: str) -> None:
+    least, most = (int(getattr(np.iinfo(kind), name)) for name in ("min", "max"))
+    one = np.array([least, most, 7], kind)
+
+    def gap(one: np.ndarray, other: Any) -> float:
+        return difference(one, np.array(other, kind), Claim(steps=1), finite=True).gap
+
+    assert gap(one, [least + 1, most - 1, 7]) == gap(np.array(most, kind), most - 1) == 1.0
+    for wrong in ([most, most, 7], [least, least, 7], [least, most, 9]):
+        assert gap(one, wrong) == np.inf
+    assert gap(np.array(most, kind), least) == np.inf
 
 
 def test_what_is_made_of_integers_is_never_nan() -> None:
