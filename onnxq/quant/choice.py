@@ -184,12 +184,6 @@ def refined_ranges(
     return choice.ranges
 
 
-def scale_sets(ranges: Ranges, methods: Sequence[Method]) -> list[dict[int, np.float32]]:
-    """The scales of each method, without those that are nearly the same."""
-    found = _different({method: ranges.all(method) for method in methods})
-    return [scales_of(ranges.plan, one) for one in found.values()]
-
-
 def _scales(ranges: Ranges, method: Method) -> Scales:
     """Those of a method, as the halves of the samples judge each other's where they were taken apart."""
     found = Scales(scales_of(ranges.plan, ranges.all(method)))

@@ -7,18 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from onnxq.graph.model import Model
 from onnxq.judge.comparable import as_tensor
-from onnxq.task.makers import is_probability
 from onnxq.task.measures import SCORES
 
 _PLACES = 100  # of an image: fewer are classes, or points of a face
 _ONE = 0.01  # how far the sum of probabilities is from 1
-
-
-def scores_of_places(model: Model) -> tuple[str, ...]:
-    """The outputs that may be scores of many places: rows that a Sigmoid or a Softmax makes."""
-    return tuple(one.name for one in model.outputs if one.rank in (2, 3) and is_probability(one))
 
 
 class NothingFound:
