@@ -24,7 +24,7 @@ MADE_BY = {
     "doubt": "samples",
     "self._refused": "layouts",
     "cause": "answers",
-    "finding": "answers",
+    "advised": "answers",
 }
 """Who gives a code, and the file of its rows."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from onnxq.analysis.reports import number, part_of
 from onnxq.base.shown import counted
 from onnxq.data.split import HELD_OUT, given_for
-from onnxq.documents.advice import AdviceFinding, LikelyCause, cause, finding
+from onnxq.documents.advice import AdviceFinding, LikelyCause, advised, cause
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.report import Report
 from onnxq.judge.intervals import Interval
@@ -61,7 +61,7 @@ def near_so_far(report: Report) -> AdviceFinding | None:
     if figure is None or figure.percent is None or figure.percent < _least(figure) or _is_sure(figure, part):
         return None
     more = _more(report, figure, part.ship_from)
-    return finding("few-answers", "open", [more], figure=figure.said, least=part.ship_from)
+    return advised("few-answers", "open", [more], figure=figure.said, least=part.ship_from)
 
 
 def _more(report: Report, figure: TaskFigure, wanted: float) -> LikelyCause:

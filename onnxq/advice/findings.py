@@ -24,7 +24,7 @@ from onnxq.analysis.reports import number, part_of
 from onnxq.base.grouped import grouped
 from onnxq.base.shown import counted, decibels, shorten, within_db
 from onnxq.documents.accuracy import GateMeasured, GoalPart
-from onnxq.documents.advice import AdviceFinding, LikelyCause, cause, finding
+from onnxq.documents.advice import AdviceFinding, LikelyCause, advised, cause
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.changes import NotTaken
 from onnxq.documents.plan import PlanPart
@@ -76,9 +76,9 @@ def _compiles(report: Report) -> Iterator[AdviceFinding]:
         flag = ("--keep-float", node) if by_pairs else ()
         code = ("node" if node else "node.unknown") + ".by-pairs" * by_pairs
         likely_node = cause(code, again(report, more=flag) if node and flag else "", node=_short(node))
-        yield finding("regressed", "bad", [likely_node], why=_first(why))
+        yield advised("regressed", "bad", [likely_node], why=_first(why))
     elif engine.status == "failed" and not report.unsupported:  # the target takes what this compiler lacks
-        yield finding(
+        yield advised(
             "beyond-compiler", "open",
             [cause("compiler.target", next(iter(report.commands), ""), target=report.target)],
             why=_first(engine.reason),
@@ -87,16 +87,16 @@ def _compiles(report: Report) -> Iterator[AdviceFinding]:
         lines = len(report.unsupported[0].reason.splitlines())
         code = "not-compiled.why" if lines > 1 else "not-compiled"  # else the cause says all
         act = cause("compiler.refuses", shlex.join(["onnxq", "check", output]))
-        yield finding(code, "bad", [*_not_taken(report), act], why=_first(engine.reason))
+        yield advised(code, "bad", [*_not_taken(report), act], why=_first(engine.reason))
     elif report.unsupported and engine.status != "compiled":
         first = _named(report.unsupported[0])
         causes = (replace(one, said="" if one.said == _first(first) else one.said)
                   for one in _not_taken(report))  # fmt: skip
-        yield finding("not-taken", "bad", causes, target=report.target, first=_first(first))
+        yield advised("not-taken", "bad", causes, target=report.target, first=_first(first))
     elif engine.status == "compiled" and engine.unread:
-        yield finding("unread", "open", format=report.number_format)
+        yield advised("unread", "open", format=report.number_format)
     if engine.status == "compiled" and engine.regression is not None:
-        yield finding(
+        yield advised(
             "left-in-float", "told",
             node=_short(engine.regression.node), why=_first(engine.regression.reason),
         )  # fmt: skip
@@ -110,7 +110,7 @@ def _not_asked(report: Report) -> Iterator[AdviceFinding]:
         command = again(report, without=without) if without else ""
         if not report.plan and report.output:  # sanitize, which compiles nothing
             command = shlex.join(["onnxq", "check", report.output])
-        yield finding(
+        yield advised(
             "compiler-not-asked" + ".asked" * bool(without) + ".sanitized" * (not report.plan), "open",
             [cause("compiler.install" if install else "compiler", command)],
             why=_first(engine.reason), target=report.target,
@@ -142,11 +142,11 @@ _COSTLY = ("everywhere", "not-for-int8")
 def _accuracy(report: Report) -> Iterator[AdviceFinding]:
     broken = [one for one in report.accuracy if (one.nonfinite or 0) > 0]
     if broken:
-        yield finding("nonfinite", "bad", likely(report), output=_short(broken[0].output))
+        yield advised("nonfinite", "bad", likely(report), output=_short(broken[0].output))
         return
     if not report.accuracy:
         if part_of(PlanPart, report.plan).sites:
-            yield finding("not-measured", "open", [cause("no-data")])
+            yield advised("not-measured", "open", [cause("no-data")])
         return
     answers, kept = answers_lost(report), read_and_kept(report)
     near = [one for one in judged(report.accuracy, report.about_mean) if one.output not in kept]
@@ -156,7 +156,7 @@ def _accuracy(report: Report) -> Iterator[AdviceFinding]:
     if answers is not None:
         goal = ("--min-agreement", f"{answers.least:g}")
         causes = likely(report, goal) if answers.sure else _unsure(report, likely(report, goal))
-        yield finding(
+        yield advised(
             "answers" if answers.sure else "answers.chance", "bad" if answers.sure else "open", causes,
             figure=answers.said, least=answers.least,
         )  # fmt: skip
@@ -167,18 +167,18 @@ def _accuracy(report: Report) -> Iterator[AdviceFinding]:
     if lost:
         level = near[0].level_db
         figure = "" if near[0].why or level is None else f" ({decibels(level)})"
-        yield finding("lost", "bad", likely(report, ("--min-sqnr", "20")), lost=lost, figure=figure)
+        yield advised("lost", "bad", likely(report, ("--min-sqnr", "20")), lost=lost, figure=figure)
     elif not figures:
         yield from _level(report)
     elif figures[0].percent is None:
-        yield finding("no-answers", "open", [*of_data(report), cause("unlike")], figure=figures[0].said)
+        yield advised("no-answers", "open", [*of_data(report), cause("unlike")], figure=figures[0].said)
 
 
 def _asked(report: Report, task: TaskPart) -> AdviceFinding:
     """That what the outputs are is likely, and has to be said: decibels of boxes tell nothing."""
     seen = prepared(report)
     causes = (*seen, cause("task.again"), *(one for one in likely(report) if one not in seen))
-    return finding("task", "open", causes, task=task.ask, why=task.why)
+    return advised("task", "open", causes, task=task.ask, why=task.why)
 
 
 def _unjudged(report: Report) -> Iterator[LikelyCause]:
@@ -195,10 +195,10 @@ def _level(report: Report) -> Iterator[AdviceFinding]:
     if level is None or worst is None:
         flat = [one.output for one in about.left_out if one.why in (CONSTANT, STILL)]
         if flat and not about.outputs:
-            yield finding("constant", "open", [*of_data(report), cause("untrained")], output=_short(flat[0]))
+            yield advised("constant", "open", [*of_data(report), cause("untrained")], output=_short(flat[0]))
         elif any(one.why != UNCHANGED for one in about.left_out) and not about.outputs:
             why = part_of(TaskPart, report.task).why  # the task is not known, either
-            yield finding(
+            yield advised(
                 "not-compared", "open", why="; ".join(filter(None, (not_compared(about.left_out), why)))
             )
         return
@@ -206,7 +206,7 @@ def _level(report: Report) -> Iterator[AdviceFinding]:
     values = {"output": _short(worst), "level": decibels(level), "name": NAME, "spread": spread}
     if level >= ENOUGH_FOR_ALL_DB:
         if about.worst_interval is not None and about.worst_interval.low < BAD_DB:
-            yield finding("spread", "open", _unsure(report), least=BAD_DB, **values)
+            yield advised("spread", "open", _unsure(report), least=BAD_DB, **values)
         return
     high = about.worst_interval.high if about.worst_interval is not None else level
     bad = high < BAD_DB
@@ -217,10 +217,10 @@ def _level(report: Report) -> Iterator[AdviceFinding]:
         nor = "; ".join([causes[0].said, *(one.said for one in _unjudged(report))])
         causes = (replace(causes[0], said=nor), *causes[1:])
     if bad:
-        yield finding("level", "bad", causes, least=BAD_DB, **values)
+        yield advised("level", "bad", causes, least=BAD_DB, **values)
     else:
         every = (*causes, cause("task.unknown"))
-        yield finding("level.unknown", "open", every, least=ENOUGH_FOR_ALL_DB, **values)
+        yield advised("level.unknown", "open", every, least=ENOUGH_FOR_ALL_DB, **values)
 
 
 def _unsure(report: Report, causes: tuple[LikelyCause, ...] = ()) -> tuple[LikelyCause, ...]:
@@ -242,7 +242,7 @@ def _spread(report: Report) -> Iterator[AdviceFinding]:
         return
     if level < BAD_DB and interval.low < LEAST_ABOUT_MEAN and interval.high - interval.low > BAD_DB:
         values = {"output": _short(about.worst_output or ""), "level": decibels(level, interval)}
-        yield finding("spread.noise", "open", _unsure(report, likely(report)[:1]), **values)
+        yield advised("spread.noise", "open", _unsure(report, likely(report)[:1]), **values)
 
 
 def _near(report: Report) -> Iterator[AdviceFinding]:
@@ -256,7 +256,7 @@ def _few(report: Report) -> Iterator[AdviceFinding]:
     """That too few samples judge."""
     samples = number(report.accuracy[0].samples) if report.accuracy else None
     if samples is not None and samples < LEAST_GROUPS and part_of(PlanPart, report.plan).sites:
-        yield finding(
+        yield advised(
             "few-judge", "open", [cause("few-samples.to-judge")], samples=counted(int(samples), "sample")
         )
 
@@ -265,7 +265,7 @@ def _mismatch(report: Report) -> Iterator[AdviceFinding]:
     goal = part_of(GoalPart, report.goal)
     if goal.mismatch:
         met = all(one.met for one in goal.gates)
-        yield finding("mismatch", "open" if met else "bad", mismatched(report), how=goal.mismatch[0])
+        yield advised("mismatch", "open" if met else "bad", mismatched(report), how=goal.mismatch[0])
 
 
 def _goal(report: Report) -> Iterator[AdviceFinding]:
@@ -280,7 +280,7 @@ def _goal(report: Report) -> Iterator[AdviceFinding]:
             else f", {'at most' if gate.kind == 'drop' else 'at least'} {wanted:g} asked for"
         )
         causes = (*(one for one in likely(report)[:1] if one.code != "not-known"), *_of_goal(report))
-        yield finding(
+        yield advised(
             "goal.undecided" if gate.undecided else "goal", "open" if gate.undecided else "bad", causes,
             what=gate.what, of=of, reached=reached, wants=wants,
         )  # fmt: skip
@@ -323,13 +323,13 @@ def _quantized(report: Report) -> Iterator[AdviceFinding]:
         values = {"layers": counted(held, "layer"), "format": format}
         alone = _alone(report, met[0]) if met else ""
         half = [cause("float16", in_float16(report))] if met else []
-        yield finding(code, "bad", [*_ineligible(report), *_in_bodies(report), *half], alone=alone, **values)
+        yield advised(code, "bad", [*_ineligible(report), *_in_bodies(report), *half], alone=alone, **values)
         return
     if engine.status == "compiled" and engine.not_int8:
         names = engine.not_int8
         act = cause("kernels", shlex.join(["onnxq", "engine", report.output or "X.onnx"]), format=format)
         code = "not-run" if len(names) == 1 else "not-run.several"
-        yield finding(code, "bad", [act], count=len(names), format=format, node=_short(names[0]))
+        yield advised(code, "bad", [act], count=len(names), format=format, node=_short(names[0]))
 
 
 def _alone(report: Report, gate: GateMeasured) -> str:
@@ -352,7 +352,7 @@ def _bytes(report: Report) -> Iterator[AdviceFinding]:
             *few,
             cause("float16.bytes", in_float16(report)),
         )
-        yield finding("bytes", "bad", causes, moves=worth.said)
+        yield advised("bytes", "bad", causes, moves=worth.said)
 
 
 def _float_pairs(report: Report) -> Iterator[LikelyCause]:
@@ -408,7 +408,7 @@ def _doubts(report: Report) -> Iterator[AdviceFinding]:
         yield AdviceFinding(one.code, "told" if told else "open", one.said, (one,))
     calibration = part_of(CalibrationPart, report.calibration)
     if calibration.held_out_code == "shared" and part_of(PlanPart, report.plan).sites:
-        yield finding("shared", "told", samples=calibration.held_out)
+        yield advised("shared", "told", samples=calibration.held_out)
 
 
 def _still(report: Report) -> Iterator[AdviceFinding]:
@@ -417,7 +417,7 @@ def _still(report: Report) -> Iterator[AdviceFinding]:
     still = [one for one in about.left_out if one.why in (CONSTANT, STILL)]
     if still and about.outputs:
         more = f" and {len(still) - 1} more" if len(still) > 1 else ""
-        yield finding("constant-output", "told", output=_short(still[0].output), more=more, why=still[0].why)
+        yield advised("constant-output", "told", output=_short(still[0].output), more=more, why=still[0].why)
 
 
 def _late(report: Report) -> Iterator[AdviceFinding]:
@@ -428,14 +428,14 @@ def _late(report: Report) -> Iterator[AdviceFinding]:
     late = [one for one in (*why, part_of(GoalPart, report.goal).cut or "") if _LATE in one]
     if late:
         longer = cause("late.run", again(report, without=("--time-limit",)))
-        yield finding("late", "told", [longer], what=late[0])
+        yield advised("late", "told", [longer], what=late[0])
 
 
 def _profile(report: Report) -> Iterator[AdviceFinding]:
     named = [(f"{one.name}: ", reading(one)) for one in report.deployments]
     for name, said in named or [("", reading(report.deployment))]:
         if said:
-            yield finding(
+            yield advised(
                 "reading", "told", [cause("reading.helps", helps=HELPS_READING)], what=f"{name}{said}"
             )
     for one in report.deployment.dimensions:
@@ -444,7 +444,7 @@ def _profile(report: Report) -> Iterator[AdviceFinding]:
             and one.largest >= WIDE * max(1, one.usual)
             and one.origin == "stated"
         ):
-            yield finding(
+            yield advised(
                 "wide-profile", "told", [cause("profile")],
                 name=one.name, usual=one.usual, low=one.smallest, high=one.largest,
             )  # fmt: skip

@@ -63,7 +63,7 @@ def cause(code: str, command: str = "", /, **values: object) -> LikelyCause:
     return LikelyCause(fact.row, said, test, do, command)
 
 
-def finding(
+def advised(
     code: str, weight: Weight, causes: Iterable[LikelyCause] = (), /, **values: object
 ) -> AdviceFinding:
     """A finding in the words of the catalogue, likewise."""
