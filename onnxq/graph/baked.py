@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from onnxq.base.reason import noted
 from onnxq.graph.elements import known_elements
 from onnxq.graph.model import Model
 from onnxq.graph.types import Dim, Shape
@@ -29,7 +30,7 @@ class BakedSize:
     why: str
 
     def __str__(self) -> str:
-        return f"it runs with {self.symbol} = {self.size} alone: {self.why}"
+        return noted("baked-size", symbol=self.symbol, size=self.size, why=self.why)
 
 
 def baked_sizes(model: Model) -> list[BakedSize]:
@@ -62,11 +63,7 @@ def _reshape(node: Node) -> Iterator[tuple[str, int, str]]:
         return
     size, rest = divmod(math.prod(counts), fixed or 1)
     if fixed and not rest:
-        yield (
-            free[0],
-            size,
-            f"it reshapes to {_text(known.reshape(-1).tolist())}, which is written in the file",
-        )
+        yield free[0], size, noted("baked-size.reshape", sizes=_text(known.reshape(-1).tolist()))
 
 
 def _concat(node: Node) -> Iterator[tuple[str, int, str]]:
@@ -79,8 +76,16 @@ def _concat(node: Node) -> Iterator[tuple[str, int, str]]:
             fixed = next((dim for dim in sizes if isinstance(dim, int)), None)
             for dim in sizes:
                 if isinstance(dim, str) and fixed is not None:
-                    name = sizes[fixed]
-                    yield dim, fixed, f"it joins {sizes[dim]!r} with {name!r}, which is {_text(shapes[name])}"
+                    yield (
+                        dim,
+                        fixed,
+                        noted(
+                            "baked-size.concat",
+                            tensor=sizes[dim],
+                            other=sizes[fixed],
+                            sizes=_text(shapes[sizes[fixed]]),
+                        ),
+                    )
 
 
 _RULES = {"Reshape": _reshape, "Concat": _concat}

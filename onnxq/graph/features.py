@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from onnxq.base.reason import noted
 from onnxq.graph.pairs import DEQUANTIZE, QDQ
 from onnxq.graph.statements import axes_of, floats_behind, freezing, scales_of, sizes_of_deconvolution
 from onnxq.graph.view import Node, Tensor
@@ -38,7 +39,7 @@ def _rare_types(node: Node) -> str:
 def _window_type(node: Node) -> str:
     dtype = node.outputs[0].dtype
     other = dtype is not None and dtype != np.float32 and not _is_folded(node)
-    return f"an output of {dtype}: give it float32, and put a Cast behind it" if other else ""
+    return noted("float32-window", dtype=dtype) if other else ""
 
 
 def _is_folded(node: Node) -> bool:
@@ -52,12 +53,13 @@ def _is_runtime(tensor: Tensor | None) -> bool:
 
 def _runtime(place: int, what: str) -> Callable[[Node], str]:
     """That an operand is computed at run time."""
-    return lambda node: f"{what} computed at run time" if _is_runtime(node.operands(place + 1)[place]) else ""
+    return lambda node: (
+        noted("at-run-time", what=what) if _is_runtime(node.operands(place + 1)[place]) else ""
+    )
 
 
 def _runtime_bounds(node: Node) -> str:
-    low, high = node.operands(3)[1:]
-    return "bounds computed at run time" if _is_runtime(low) or _is_runtime(high) else ""
+    return noted("at-run-time", what="bounds") if any(map(_is_runtime, node.operands(3)[1:])) else ""
 
 
 def _dilations(node: Node) -> str:
@@ -72,21 +74,21 @@ def _grid_rank(node: Node) -> str:
 
 
 def _scale_a_channel(node: Node) -> str:
-    return "a scale for each channel, as from opset 21 on" if node.opset >= 21 else ""
+    return noted("scale-a-channel") if node.opset >= 21 else ""
 
 
 def _one_group(node: Node) -> str:
-    return "num_groups=1: it normalizes each channel alone, silently" if node.attr("num_groups") == 1 else ""
+    return noted("one-group") if node.attr("num_groups") == 1 else ""
 
 
 def _grid_mode(node: Node) -> str:
     mode = node.attrs.get("mode")
     misread = mode in ("linear", "cubic") and not _grid_rank(node)
-    return f"mode={mode} of opset 20: it samples nearest, silently" if misread else ""
+    return noted("misread-mode", mode=mode) if misread else ""
 
 
 def _runtime_pads(node: Node) -> str:
-    return "pads computed at run time" if any(map(_is_runtime, node.inputs[1:])) else ""
+    return noted("at-run-time", what="pads") if any(map(_is_runtime, node.inputs[1:])) else ""
 
 
 def _pad_mode(node: Node) -> str:
@@ -116,7 +118,7 @@ def _padded_axes(node: Node) -> tuple[int, list[int]] | None:
 
 def _pad_leading(node: Node) -> str:
     rank, axes = _padded_axes(node) or (0, [])
-    return f"padding of dimension {axes[0]}, not the last two" if axes and axes[0] < rank - 2 else ""
+    return noted("pads-in-front", axis=axes[0]) if axes and axes[0] < rank - 2 else ""
 
 
 def _pad_three(node: Node) -> str:
@@ -139,7 +141,7 @@ def _resize_cubic(node: Node) -> str:
 
 def _runtime_scales(node: Node) -> str:
     scales = node.operands(2)[1] if node.opset < 11 else node.operands(3)[2]
-    return "scales computed at run time" if _is_runtime(scales) else ""
+    return noted("at-run-time", what="scales") if _is_runtime(scales) else ""
 
 
 def _reduction(node: Node) -> str:
@@ -157,7 +159,7 @@ def _cache(node: Node) -> str:
     if rank != 4 or node.attr("axis", -2) not in (2, -2):
         return f"axis={node.attr('axis', -2)} of {rank} dimensions"
     if not cache.is_input or not node.outputs[0].is_output:
-        return "a cache that is no input of the model, or no output behind it"
+        return noted("inner-cache")
     return ""
 
 
@@ -166,8 +168,8 @@ def _scales_input(node: Node) -> str:
     if scales is None or scales.is_constant:
         return ""
     if scales.is_input:
-        return "scales that are an input of the model"
-    return "scales computed of an input's numbers" if floats_behind(scales) else ""
+        return noted("scales-of-input")
+    return noted("scales-of-input.computed") if floats_behind(scales) else ""
 
 
 def _deconvolution_shape(node: Node) -> str:
@@ -175,7 +177,7 @@ def _deconvolution_shape(node: Node) -> str:
     shape = None if data is None else data.shape
     if not sizes or shape is None or all(isinstance(dim, int) for dim in shape[-len(sizes) :]):
         return ""
-    return f"output_shape={sizes} and inputs of any size"
+    return noted("shape-of-any-size", sizes=sizes)
 
 
 def remedy(node: Node, feature: str) -> str:

@@ -14,6 +14,7 @@ import onnx
 from onnx import inliner
 
 from onnxq.base.errors import UserError
+from onnxq.base.reason import noted
 from onnxq.graph.free_name import free_name
 from onnxq.graph.load import graphs
 from onnxq.graph.other_opset import NoConversion, convert
@@ -43,21 +44,9 @@ class Inlining:
 
     def notes(self) -> Iterator[str]:
         """What the user should know of it."""
-        for name in self.hidden:
-            yield (
-                f"the model's own function {name!r} has the name of an operator of ONNX, and is left out: "
-                "onnxruntime runs the operator; a parser may take the function"
-            )
-        for name in self.converted:
-            yield (
-                f"the model's own function {name!r} is of another opset than the model, and converted as "
-                "ONNX defines it; onnxruntime reads it as of the model's opset"
-            )
-        for name in self.left:
-            yield (
-                f"the model's own function {name!r} is of another opset than the model, and no conversion of "
-                "it is known: it stays a function; export the model with one opset"
-            )
+        yield from (noted("own-function.hidden", function=name) for name in self.hidden)
+        yield from (noted("own-function.converted", function=name) for name in self.converted)
+        yield from (noted("own-function.left", function=name) for name in self.left)
 
 
 def inlined(model: onnx.ModelProto) -> onnx.ModelProto:

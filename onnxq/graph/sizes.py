@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import onnx
 
 from onnxq.base.plain import DocumentPart
+from onnxq.base.reason import noted
 from onnxq.graph.constants import tensor_bytes
 from onnxq.graph.load import graphs
 
@@ -52,12 +53,11 @@ def growth(before: onnx.ModelProto, after: onnx.ModelProto) -> list[Growth]:
             origin = _MADE.sub("", origin)
         if origin in made_by and origin not in old:
             stored[origin] = stored.get(origin, 0) + size
-    why = "computed from constants in the original, stored now"
-    entries = [Growth(name, size, why) for name, size in stored.items() if size > _SMALL]
+    entries = [Growth(name, size, noted("growth.stored")) for name, size in stored.items() if size > _SMALL]
     rest = file_bytes(after) - file_bytes(before) - sum(entry.bytes for entry in entries)
     if rest > 0:
         nodes = [sum(len(graph.node) for graph in graphs(model.graph)) for model in (before, after)]
-        entries.append(Growth("", rest, f"{nodes[1]} nodes in place of {nodes[0]}, with their constants"))
+        entries.append(Growth("", rest, noted("growth.nodes", nodes=nodes[1], before=nodes[0])))
     return sorted(entries, key=lambda entry: -entry.bytes)
 
 
