@@ -12,8 +12,8 @@ _MOST_SPLIT = 0.1
 _GAINED = 0.6
 """Of the noise that tensors make alone, what halves of their steps take away, about.
 
-Three quarters of a rounding's, less what is clipped, and what was fitted already. Measured on 11 nets: 0.35
-to 1.0, the median is this."""
+Three quarters of a rounding's, less what is clipped, and what was fitted already. Measured on 12 nets, of 64
+samples: 0.35 to 1.0 of ten of them, whose median is this; one lost by it, and one gained far more."""
 
 
 @step(
