@@ -156,7 +156,9 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: visible(value) if type(value) is str else value,
+        finalize=lambda value: (
+            visible(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+        ),
     )
     for word in (capitalized, shorten, tail, number, figure, decimal, size, cell, fragment):
         environment.filters[word.__name__] = word
