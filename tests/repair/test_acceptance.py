@@ -102,6 +102,26 @@ def test_what_can_matter_little_is_clear(gain: float, output: float, clear: bool
     assert found.clear is clear
 
 
+@pytest.mark.parametrize(
+    ("gain", "off", "kept", "clear"),
+    [
+        (-0.1, 0.11, False, True), (0.3, 0.11, False, True),  # a standard error of 0.29 dB
+        (1.2, 0.11, False, False), (1.8, 0.11, True, False), (3.0, 0.11, True, True),
+    ],
+)  # fmt: skip
+def test_it_is_clear_beside_what_it_costs(gain: float, off: float, kept: bool, clear: bool) -> None:
+    """A gain that is surely less than the price, 1.5 dB, ends it; one near it asks for more samples."""
+    priced = replace(STEP, least_db=1.5, cost="3 % of the bytes")
+    spread = tuple(20.0 + gain + off * one for one in (-1, 1) * 4)
+    before, after = (
+        levels(20.0, 20.0, without=(20.0,) * 8),
+        levels(20.0 + gain, 20.0 + gain, without=spread),
+    )
+    found = judged(before, after, priced)
+    assert (found.kept, found.clear) == (kept, clear)
+    assert found.why.endswith("is not worth 3 % of the bytes") == (0 < gain < 1.5)
+
+
 def test_levels_are_those_of_all_samples() -> None:
     rng = np.random.default_rng(0)
     whole, groups = AboutMeanMeter(["y"]), [AboutMeanMeter(["y"]) for _ in range(4)]

@@ -527,7 +527,7 @@ def test_what_is_worth_nothing_is_not_fitted(monkeypatch: pytest.MonkeyPatch) ->
     (entry,) = found.ledger
     assert (entry.verdict, entry.runs) == ("dropped", 0)
     assert entry.why == (
-        "one tensor makes 2% of the noise, and 5.0% of the bytes of plain float16 are more than that; "
+        "the noisiest tensor makes 2% of the noise, which is not worth 5.0% of the bytes of plain float16; "
         "--repair split takes it"
     )
 
