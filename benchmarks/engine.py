@@ -39,9 +39,7 @@ from benchmarks.nets.feeds import feeds as feeds_of
 from benchmarks.safe_scales import safe_scales
 from onnxq.base.errors import OnnxqError
 from onnxq.body.convert import to_half
-from onnxq.compiled.kernels import Kernel, kernels_of
 from onnxq.compiled.traffic import traffic
-from onnxq.compiled.verdict import Compared, judge
 from onnxq.graph.model import Model
 from onnxq.run import trt
 
@@ -73,8 +71,7 @@ def main() -> int:
     console.print(f"engines: {compiler}, sm 89; {'; '.join(tools)}", soft_wrap=True)
     console.print(
         "MB that kernels move as built (with what follows a product merged into its kernel) / kernels;\n"
-        "int8: share of the eligible MACs that the engine runs in int8; s: the tool, without the compiler;\n"
-        "estimate: how many times as fast as fp16 it is over the GPUs, merged; (as built)",
+        "int8: share of the eligible MACs that the engine runs in int8; s: the tool, without the compiler",
         soft_wrap=True,
     )
     rows: list[Row] = []
@@ -151,7 +148,6 @@ def _deviates(model: onnx.ModelProto) -> Iterator[corpus_data.Sample]:
 
 def _bench(net: Net, arguments: argparse.Namespace, peers: Iterable[str]) -> Iterator[Row]:
     """The engines of a net."""
-    half: list[tuple[Kernel, ...]] = []  # the kernels of plain float16, once they are known
     with tempfile.TemporaryDirectory(prefix="onnxq-bench-") as name:
         folder = Path(name)
         source = folder / "float.onnx"
@@ -162,7 +158,7 @@ def _bench(net: Net, arguments: argparse.Namespace, peers: Iterable[str]) -> Ite
             if arguments.keep:
                 arguments.keep.mkdir(parents=True, exist_ok=True)
                 onnx.save(onnx.load(path), arguments.keep / f"{net.name}.{tool.replace(' ', '.')}.onnx")
-            return {"model": net.name, "tool": tool, "seconds": seconds, **_engine(net, source, path, half)}
+            return {"model": net.name, "tool": tool, "seconds": seconds, **_engine(net, source, path)}
 
         made = folder / "made.onnx"
         for tool in ("fp16", *(f"onnxq {target}" for target in arguments.targets)):
@@ -201,32 +197,20 @@ def _ours(tool: str, net: Net, source: Path, output: Path, options: Mapping[str,
     return time.perf_counter() - start
 
 
-def _engine(net: Net, source: Path, path: Path, half: list[tuple[Kernel, ...]]) -> Row:
-    """The engine of a model; `half`: the kernels of the first one, which the others are compared with."""
+def _engine(net: Net, source: Path, path: Path) -> Row:
+    """The engine of a model."""
     model = onnx.load(path)
     name_nodes(model.graph)
     engine = compile_for(model, net.samples[0])
     if engine.status != "compiled" or engine.unread:
         return {"error": (engine.reason or engine.unread).splitlines()[0]}
-    kernels = kernels_of(engine.layers, {node.name: node.op_type for node in model.graph.node})
-    verdict = judge(half[0], kernels, "merged") if half else None
-    half.append(kernels)
     fused = sum(layer.name.startswith("_gemm_mha") for layer in engine.layers)
     return {
         **asdict(traffic(engine.layers)),
         "int8": int8_share(source, model, engine, net.samples[0]),
         "attention": attentions(net.model),
         "fused_attention": fused,
-        "verdict": None
-        if verdict is None
-        else {"merged": _said(verdict.merged), "built": _said(verdict.built)},
     }
-
-
-def _said(found: Compared | None) -> Row:
-    """What is said of a form."""
-    assert found is not None
-    return {"low": found.low, "high": found.high, "ratio": found.ratio}
 
 
 def attentions(model: onnx.ModelProto) -> int:
@@ -239,7 +223,7 @@ def _table(rows: Iterable[Row]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="")
     for title in ("model", "tool"):
         table.add_column(title, no_wrap=True)
-    for title in ("MB (merged) / kernels", "int8 %", "fused attention", "s", "estimate (as built)"):
+    for title in ("MB (merged) / kernels", "int8 %", "fused attention", "s"):
         table.add_column(title, justify="right", no_wrap=True)
     last = None
     for row in rows:
@@ -257,16 +241,7 @@ def _cells(row: Row) -> list[str]:
         "" if share is None else f"{100 * share:.1f}",
         f"{row['fused_attention']} of {row['attention']}" if row["attention"] else "",
         f"{row['seconds']:.1f}",
-        _verdict(row["verdict"]),
     ]
-
-
-def _verdict(verdict: Row | None) -> str:
-    if verdict is None:
-        return ""
-    merged, built = verdict["merged"], verdict["built"]
-    as_built = f"({built['low']:.2f}-{built['high']:.2f})"
-    return f"{merged['low']:.2f}-{merged['high']:.2f} {as_built}"
 
 
 if __name__ == "__main__":

@@ -40,7 +40,6 @@ MODES: dict[str, dict[str, Any]] = {
     "steps": {"repair": tuple(step.name for step in steps().values())},
     "loud": {"loud": "auto"},
     "goal": {},
-    "fastest": {"fastest": True, "gpu": "t4", "compile": True},
 }
 _GOAL = 2.0  # dB beyond what the default reaches
 
@@ -118,7 +117,7 @@ def _judged(name: str, mode: str, samples: int) -> dict[str, Any]:
                 if level is None:
                     return {"verdict": "no run", "why": "no SQNR"}
                 options["min_sqnr"] = round(level + _GOAL, 1)
-            if mode in ("goal", "fastest"):
+            if mode == "goal":
                 before, plan = _ended(*given, **options)
             else:
                 before, plan = _quantized(*given, **options), onnxq.plan(*given, **options).file

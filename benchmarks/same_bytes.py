@@ -66,7 +66,6 @@ MODES = {
             f"{_QUANTIZE} --no-engine --plan plan.toml -o plan.onnx",
         )
     ),
-    "fastest": Mode((f"{_QUANTIZE} --fastest --gpu t4 -o fastest.onnx",)),
     "loud": Mode((f"{_QUANTIZE} --no-engine --loud auto -o loud.onnx",)),
     "sanitize": Mode(("sanitize model.onnx --calib {calib} --body fp16 --no-page -o sanitize.onnx",)),
     "check": Mode(("check model.onnx",)),
@@ -313,7 +312,7 @@ class Runner:
 def normalized(document: str, folder: Path) -> str:
     """A JSON document without what differs from run to run; other text without the folder only.
 
-    By place, not by name: what a GPU is estimated to take is a result.
+    By place, not by name: a figure of the same name may be a result elsewhere.
     """
     document = document.replace(str(folder), "")
     try:

@@ -80,7 +80,7 @@ def test_what_differs_is_named() -> None:
 
 def test_every_mode_is_a_command_of_onnxq() -> None:
     """Of all that the fence is to cover; what measures errors by layer says of how many samples."""
-    assert list(MODES) == ["default", "goal", "plan", "fastest", "loud", "sanitize", "check", "analyze"]
+    assert list(MODES) == ["default", "goal", "plan", "loud", "sanitize", "check", "analyze"]
     for mode in MODES.values():
         assert not mode.after or mode.after in MODES
         for words in mode.commands:

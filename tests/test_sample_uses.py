@@ -86,7 +86,6 @@ MODES: dict[str, Callable[[Path], Any]] = {
     "repair": lambda _: onnxq.quantize(MODEL, DATA, repair=("bias", "shift", "gptq"), **COMMON),
     "goal": lambda _: onnxq.quantize(MODEL, DATA, min_sqnr=20.0, method="mse", repair="none", **COMMON),
     "loud": lambda _: onnxq.quantize(MODEL, DATA, loud="auto", **COMMON),
-    "fastest": lambda _: onnxq.quantize(MODEL, DATA, fastest=True, gpu="t4", **{**COMMON, "compile": True}),
     "plan": with_plan,
     "sensitivity": lambda _: onnxq.sensitivity(MODEL, DATA, prove="never"),
     "stats": with_statistics,

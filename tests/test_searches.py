@@ -58,7 +58,6 @@ def test_the_order_of_searches() -> None:
         "compile",
         "bytes",
         "mix",
-        "fastest",
     ]
 
 
@@ -66,7 +65,7 @@ def test_the_order_of_searches() -> None:
 def test_a_fault_in_a_search_costs_that_search_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The model is what it is without the search, and the report says what happened."""
     options: dict[str, Any] = {"min_sqnr": None} if name == "body" else {}  # the goal decides one, too
-    if name in ("compile", "bytes", "fastest"):
+    if name in ("compile", "bytes"):
         options = {"body": "fp32", **({"compile": True} if name != "compile" else {})}
     if "body" in options and trt.installed() is None:
         pytest.skip("NVIDIA's compiler is not installed")

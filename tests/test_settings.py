@@ -66,7 +66,6 @@ VALUES = {  # a value in TOML for each key, and what is read of it
     "profile": ('{x = "1:2:3"}', {"x": ((1,), (2,), (3,))}), "strict": ("true", True),
     "exit_zero": ("true", True),
     "profile_weight": ("{decode = 0.9}", {"decode": 0.9}),
-    "gpu": ('"l4"', "l4"), "fastest": ("true", True),
     "layer_samples": ("16", 16), "no_pictures": ("true", False),
     "deploy": ('"triton"', "triton"),
 }  # fmt: skip

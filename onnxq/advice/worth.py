@@ -12,7 +12,6 @@ from onnxq.compiled.verdict import Compared, EngineFigures, Verdict
 from onnxq.documents.deployment import DeploymentPart, NamedDeployment
 
 ONLY_A_GPU = "whether that is faster only a GPU tells"
-ESTIMATE = "an estimate that does no better than a constant"
 MERGED = "with what follows a product in its kernel, as NVIDIA documents it of TensorRT"
 """What holds of the merged form."""
 

@@ -73,7 +73,6 @@ def engine(
             compare_profile_times=compare_profile_times,
             compare_run_times=compare_run_times,
             against_fp16=against_fp16,
-            gpu=wanted.gpu,
             sm=wanted.sm,
             profiles=chosen.group(settings.Inputs).profiles,
             observe=observe,
@@ -83,7 +82,6 @@ def engine(
         save_file(drawn, onnxq.draw(document, match=choice.globs, ops=choice.ops).encode("utf-8"))
     screen.show(engine_page(document, choice, drawn=drawn))
     if document.verdict is not None:
-        estimated = screen.verbose or wanted.gpu is not None
-        screen.show(verdict_page(str(model), document.verdict, estimated=estimated))
+        screen.show(verdict_page(str(model), document.verdict))
     screen.document(document)
     return 0 if document.compiles else 1

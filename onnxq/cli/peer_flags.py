@@ -34,6 +34,7 @@ _BUILDS = "it is for building the engine: trtexec has it, by the line that is pr
 _OWN = "onnxq writes int8, or fp8 with --format fp8"
 _BOTH = "activations and weights are int8 around 0, and weights have a scale a channel"
 _CLEANS = "the graph is repaired and simplified anyway; --skip RULE leaves a rule out"
+_TIMES = "no speed is estimated: a GPU tells it, by the line that is printed at the end"
 _CPU = "onnxq runs on the CPU and needs no GPU"
 
 _PEERS: Mapping[str, Peer] = {
@@ -95,6 +96,8 @@ _PEERS: Mapping[str, Peer] = {
     "--smoothquant --smooth-quant": Peer("--repair smooth,bias,gptq", "it is a step of --repair", 0),
     "--gptq": Peer("--repair bias,gptq", "it is a step of --repair", 0),
     "--awq": Peer("", "weights alone are not quantized here; --repair names the steps that gain accuracy", 0),
+    "--gpu": Peer("", _TIMES),
+    "--fastest": Peer("", _TIMES, 0),
     "--log-level --log-severity": Peer("", "-v says more, -q nothing"),
 }  # fmt: skip
 

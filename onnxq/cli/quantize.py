@@ -69,8 +69,7 @@ def quantize(
         )
         saving.rest(result)
     report = result.report
-    long = screen.verbose or compilation.gpu is not None
-    screen.result(report, lambda: end_screen(report, estimated=True) if long else short_screen(report))
+    screen.result(report, lambda: end_screen(report) if screen.verbose else short_screen(report))
     return outcome.exit_code(result.advice.answer, missed=report.goal is not None and not report.goal.met)
 
 

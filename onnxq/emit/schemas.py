@@ -86,13 +86,13 @@ class SchemaList(Shown, DocumentPart):
 
 
 _KINDS = (
-    DocumentKind("report", 9, "onnxq.documents.report:Report", ("quantize", "sanitize"),
+    DocumentKind("report", 10, "onnxq.documents.report:Report", ("quantize", "sanitize"),
         "what a run did and found: X.report.json"),
     DocumentKind("advised", 1, "onnxq.documents.advised:Advised", ("advise",),
         "what was tried because of the advice"),
-    DocumentKind("plan", 9, "onnxq.documents.report:PlanReport", ("plan",),
+    DocumentKind("plan", 10, "onnxq.documents.report:PlanReport", ("plan",),
         "what would be quantized, and why"),
-    DocumentKind("sensitivity", 9, "onnxq.documents.report:SensitivityReport", ("sensitivity",),
+    DocumentKind("sensitivity", 10, "onnxq.documents.report:SensitivityReport", ("sensitivity",),
         "what can be left in float, ranked"),
     DocumentKind("calibration", 3, "onnxq.documents.statistics:StatisticsTaken", ("calibrate",),
         "the statistics that were taken"),
@@ -118,9 +118,9 @@ _KINDS = (
         "two stages of a model, layer by layer"),
     DocumentKind("diff", 1, "onnxq.analysis.diff.rows:RunDiff", ("diff",),
         "what a run has otherwise than another one"),
-    DocumentKind("engine", 2, "onnxq.inspection.engine_reading:EngineDocument", ("engine",),
+    DocumentKind("engine", 3, "onnxq.inspection.engine_reading:EngineDocument", ("engine",),
         "what the compiler makes of a model"),
-    DocumentKind("verdict", 1, "onnxq.compiled.verdict:Verdict", ("quantize", "engine --against-fp16"),
+    DocumentKind("verdict", 2, "onnxq.compiled.verdict:Verdict", ("quantize", "engine --against-fp16"),
         "int8's engine beside float16's: a part of other documents"),
     DocumentKind("page", 1, "onnxq.pipeline.written_page:WrittenPage", ("report",),
         "the page that was written"),

@@ -13,7 +13,6 @@ from onnxq.base.progress import Observer, told
 from onnxq.base.shown import Shown, Words, count
 from onnxq.compiled.engine_difference import SideBySide, engine_difference
 from onnxq.compiled.exported import RunTimes, read_exported, read_runs
-from onnxq.compiled.gpus import gpus_named
 from onnxq.compiled.reading import EngineReading, operators_of, read, reading_of
 from onnxq.compiled.traffic import Traffic, traffic
 from onnxq.compiled.verdict import Verdict
@@ -119,7 +118,6 @@ def engine(
     compare_profile_times: ModelFile | None = None,
     compare_run_times: ModelFile | None = None,
     against_fp16: bool = False,
-    gpu: str | None = None,
     sm: int = 89,
     profiles: Profiles | None = None,
     observe: Observer | None = None,
@@ -140,7 +138,6 @@ def engine(
         compare_run_times: `run_times` of the other engine.
         against_fp16: whether the model without its Q/DQ pairs is compiled in plain float16, too: what does
             int8 move, and in how many kernels?
-        gpu: with `against_fp16`, the GPU whose speed is estimated; all that are known without it.
         sm: the compute capability to compile for, 89 for 8.9.
         profiles: smallest, usual and largest shape of dynamic inputs; without, those in the report that
             onnxq wrote beside the model.
@@ -150,8 +147,7 @@ def engine(
         The engine; of a model that the compiler rejects, why there is none.
 
     Raises:
-        UserError: a file cannot be read, the compiler is not installed, a profile does not fit, or the
-            GPU is not known.
+        UserError: a file cannot be read, the compiler is not installed, or a profile does not fit.
         Fault: a fault of onnxq.
     """
     exported = layer_info is not None or profile_times is not None
@@ -162,12 +158,6 @@ def engine(
             "--exportLayerInfo of a second engine of trtexec",
         )
     _check_asked(compare, layer_info, run_times, compare_profile_times, compare_run_times, exported=exported)
-    if gpu is not None and not against_fp16:
-        raise UserError(
-            "the speed is estimated against plain float16, which is not asked for",
-            hint="give --against-fp16 too, or leave --gpu out",
-        )
-    gpus_named(gpu)
     path, tell = Path(model), told(observe)
     other = None
     if exported:
@@ -182,11 +172,11 @@ def engine(
     if against_fp16:
         tell("compile: plain float16", None, None)
         shapes = next(iter(_profiles(path, Model.open(path), profiles)[0]), {})
-        verdict = compared_with_fp16(path, sm=sm, profiles=shapes, gpu=gpu)
+        verdict = compared_with_fp16(path, sm=sm, profiles=shapes)
     both = other is not None and other.reading is not None and first.reading is not None
     return EngineDocument(
         kind="engine",
-        schema=2,
+        schema=3,
         model=first.model,
         engine=first.engine,
         traffic=first.traffic,

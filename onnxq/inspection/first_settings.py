@@ -40,7 +40,7 @@ _EXAMPLES: Mapping[str, str] = {
     "format": '"fp8"', "loud": '"auto"', "keep_fp32": '["/norm/*"]',
     "pairs": '"adopt"',
     "body": '"fp16"', "io": '"fp32"', "scale_form": '"per-channel"', "plan": '"plan.toml"',
-    "profile": '{x = "1x3x224x224:4x3x224x224:8x3x224x224"}', "gpu": '"l4"',
+    "profile": '{x = "1x3x224x224:4x3x224x224:8x3x224x224"}',
     "profile_weight": "{decode = 0.9}",
     "ship_from": "80",
     "min_sqnr": "30", "min_agreement": '"99"', "task": '"detect:yolov8"', "labels": '"labels.json"',

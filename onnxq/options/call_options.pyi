@@ -95,7 +95,7 @@ class _InputsOfCheck(TypedDict, total=False):
     profiles: Mapping[str, Profile] | None
     batch: Batch | Mapping[str, Batch] | None
 
-class _CompilationOfCheck(TypedDict, total=False):
+class _Compilation(TypedDict, total=False):
     compilation: Compilation | Mapping[str, Any] | None
     sm: int
     compile: bool
@@ -181,13 +181,6 @@ class _DivisionOfQuantize(TypedDict, total=False):
     division: Division | Mapping[str, Any] | None
     workers: int
 
-class _Compilation(TypedDict, total=False):
-    compilation: Compilation | Mapping[str, Any] | None
-    sm: int
-    compile: bool
-    gpu: str | None
-    fastest: bool
-
 class _Details(TypedDict, total=False):
     details: Details | Mapping[str, Any] | None
     layer_samples: int | None
@@ -242,7 +235,7 @@ class CalibrateOptions(
     _Feeding, _ImageOptions, _CalibrationOfCalibrate, _Division, _RepairsOfCalibrate, _Inputs, _Runtime
 ): ...
 class CheckOptions(
-    _Feeding, _ImageOptions, _Calibration, _RepairsOfCheck, _InputsOfCheck, _CompilationOfCheck, _Runtime
+    _Feeding, _ImageOptions, _Calibration, _RepairsOfCheck, _InputsOfCheck, _Compilation, _Runtime
 ): ...
 class CompareOptions(_Feeding, _ImageOptions, _GoalOfCompare, _Runtime): ...
 class DiffOptions(_Margins): ...

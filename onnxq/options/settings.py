@@ -20,7 +20,7 @@ from onnxq.base.errors import UserError, unknown_name
 from onnxq.options import option as kinds
 from onnxq.options.exclusions import asked, settled
 from onnxq.options.method import names, parameters
-from onnxq.options.option import BYTES, CODE, FLAG, NOT, PATH, PATHS, TEXT, TEXTS, option
+from onnxq.options.option import BYTES, CODE, FLAG, NOT, PATH, PATHS, TEXTS, option
 from onnxq.options.parameters import MethodOptions
 from onnxq.options.profile import Profile
 from onnxq.options.step import steps
@@ -633,25 +633,10 @@ class Compilation(Group, title="Engine", table="engine", examples=("--sm 120",))
         sm: the compute capability to compile for, 89 for 8.9.
         compile: whether to compile where NVIDIA's compiler is installed. Where the result does not compile
             and the original does, `report.engine.regressed` is true, and `regression` says why.
-        gpu: the GPU whose speed is estimated, "l4" for an L4; all that are known without it.
-        fastest: whether layers stay in float that int8 makes slower by an estimate of the speed, which does
-            no better than a constant: see `report.verdict`.
-
-    Raises:
-        UserError: `fastest`, and nothing is to be compiled.
     """
 
     sm: int = option(89, "Compute capability to compile for, 89 for 8.9.", kinds.at_least(1), metavar="N")
     compile: bool = option(True, "Do not compile.", NOT, flag=("--no-engine",))
-    gpu: str | None = option(None, "Estimate the speed for this GPU: l4, t4, agx-orin.", TEXT, metavar="NAME")
-    fastest: bool = option(False, "Leave layers in float where a rough estimate says int8 is slower.", FLAG)
-
-    def _check(self) -> None:
-        if self.fastest and not self.compile:
-            raise UserError(
-                "--fastest reads the compiled engine, and nothing is to be compiled",
-                hint="leave --fastest or --no-engine out",
-            )
 
 
 @dataclass(frozen=True, slots=True)

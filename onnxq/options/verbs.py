@@ -111,7 +111,7 @@ VERBS: Mapping[str, Verb] = {
     ),
     "check": Verb(
         (*_CALIBRATED, *_MODEL, Compilation, Runtime),
-        without=("allow_interface_changes", "pairs", "gpu", "fastest", "profile_weights"), config=True,
+        without=("allow_interface_changes", "pairs", "profile_weights"), config=True,
         first=_flags("target calib strict as report check shape assume rules no-engine"),
     ),
     "inspect": Verb(
@@ -139,8 +139,8 @@ VERBS: Mapping[str, Verb] = {
     "diff": Verb((Margins,), config=True),
     "engine": Verb(
         (Compilation, Inputs),
-        without=("compile", "fastest", "shapes", "assume", "freeze", "batch", "profile_weights"),
-        first=_flags("compare layer-info profile-times run-times against-fp16 gpu match op dot profile"),
+        without=("compile", "shapes", "assume", "freeze", "batch", "profile_weights"),
+        first=_flags("compare layer-info profile-times run-times against-fp16 match op dot profile"),
     ),
     "report": Verb(),
     "split": Verb((Runtime,)),

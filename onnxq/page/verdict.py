@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from onnxq.advice.lost import LEAST_AGREEMENT, LEAST_SQNR, Judged, judged
-from onnxq.advice.worth import ESTIMATE, ONLY_A_GPU, compared, worth_of
+from onnxq.advice.worth import ONLY_A_GPU, compared, worth_of
 from onnxq.analysis.reports import number, part_of
 from onnxq.base.grouped import grouped
 from onnxq.base.shown import INTERVALS
@@ -18,7 +18,7 @@ from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.report import Report
 from onnxq.judge.about_mean import AboutMeanPart
-from onnxq.page.words import between, counted, decimal, figure, level, percent, size, tail, within, within_db
+from onnxq.page.words import counted, decimal, figure, level, percent, size, tail, within, within_db
 from onnxq.quant.plan import KeptFloat
 from onnxq.task.meter import TaskPart
 
@@ -69,19 +69,6 @@ class OutputFact:
 
 
 @dataclass(frozen=True, slots=True)
-class GpuFact:
-    """What is estimated for a GPU.
-
-    Attributes:
-        gpu: its name.
-        ratio: how many times as fast the quantized engine is as float16.
-    """
-
-    gpu: str
-    ratio: str
-
-
-@dataclass(frozen=True, slots=True)
 class Stayed:
     """Layers that stay in float for one reason.
 
@@ -104,9 +91,7 @@ class VerdictView:
         cards: the figures.
         outputs: each output.
         format: the number format of the run.
-        gpus: each GPU of the estimate.
-        estimate: what the estimate is.
-        assumptions: what the estimate assumes.
+        assumptions: what the figures of the engine rely on.
         stayed: what stays in float, the most frequent reason first.
         data: how the data were understood.
         doubts: what is doubtful about data, ranges and the run.
@@ -115,8 +100,6 @@ class VerdictView:
     cards: tuple[Card, ...]
     outputs: tuple[OutputFact, ...]
     format: str
-    gpus: tuple[GpuFact, ...]
-    estimate: str
     assumptions: tuple[str, ...]
     stayed: tuple[Stayed, ...]
     data: tuple[str, ...]
@@ -130,16 +113,10 @@ def verdict_view(report: Report) -> VerdictView:
         *_accuracy(report, near), *_goal(report.goal), *_shares(part_of(PlanPart, report.plan)),
         *_engine(report, near), *_speed(report.verdict), *_sizes(report),
     )  # fmt: skip
-    both = compared(report.verdict)
     return VerdictView(
         cards=cards,
         outputs=_outputs(report, near),
         format=report.number_format,
-        gpus=tuple(
-            GpuFact(one.gpu, between(number(one.ratio), number(one.ratio)))
-            for one in (() if both is None else both.gpus)
-        ),
-        estimate=ESTIMATE,
         assumptions=() if report.verdict is None else report.verdict.assumptions,
         stayed=_stayed(part_of(PlanPart, report.plan).kept_float),
         data=_data(part_of(CalibrationPart, report.calibration)),

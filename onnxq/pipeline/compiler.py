@@ -13,7 +13,6 @@ import onnx
 from onnxq.base import interrupts
 from onnxq.base.errors import UserError, fault_of
 from onnxq.base.reason import reason
-from onnxq.compiled.gpus import gpus_named
 from onnxq.compiled.verdict import Verdict
 from onnxq.documents.engine import EnginePart, Regressed
 from onnxq.emit import files
@@ -48,12 +47,6 @@ class Compiled:
     regressed: Regressed | None = None
     engines: Engines | None = None
 
-    @property
-    def ratio(self) -> float:
-        """How many times as fast as float16 it is said to be."""
-        compared = self.verdict.compared
-        return compared.ratio if compared is not None else 1.0
-
     def part(self, built: Built) -> EnginePart:
         """The report's part on the compiler; `built`: the model."""
         plan = built.draft.plan
@@ -80,15 +73,14 @@ def check_compiler(wanted: Compilation) -> None:
     """Refuses to compile for what the compiler does not know, before all other work; the default it knows.
 
     Raises:
-        UserError: it is such, or the GPU of the estimate is not known.
+        UserError: it is such.
     """
-    gpus_named(wanted.gpu)
     if wanted.compile and wanted.sm != Compilation().sm:
         trt.check_sm(wanted.sm)
 
 
 def check_format(wanted: Compilation, target: Target) -> None:
-    """Refuses a GPU that has no numbers of a format of the run.
+    """Refuses a compute capability that has no numbers of a format of the run.
 
     Args:
         wanted: what is asked of the compiler.
@@ -97,18 +89,16 @@ def check_format(wanted: Compilation, target: Target) -> None:
     Raises:
         UserError: it is such.
     """
-    stated = (
-        [(one.title, one.sm, "--gpu") for one in gpus_named(wanted.gpu)] if wanted.gpu is not None else []
-    )
-    stated += [(f"compute capability {wanted.sm / 10:.1f}", wanted.sm, "--sm")] if wanted.compile else []
+    if not wanted.compile:
+        return
     for name in target.formats:
         least = target.limits.get(f"{name}-sm", 0)
-        for title, sm, flag in stated:
-            if sm < least:
-                raise UserError(
-                    f"{title} multiplies nothing in {name}: that came with {least / 10:.1f}",
-                    hint=f"give {f'--sm {least}' if flag == '--sm' else 'another --gpu'}, or --format int8",
-                )
+        if wanted.sm < least:
+            raise UserError(
+                f"compute capability {wanted.sm / 10:.1f} multiplies nothing in {name}: "
+                f"that came with {least / 10:.1f}",
+                hint=f"give --sm {least}, or --format int8",
+            )
 
 
 class Engines:
@@ -126,7 +116,7 @@ class Engines:
             deployments: shapes of the dynamic inputs: an engine has an optimization profile for each.
             built: the first model.
         """
-        self._deployments, self._over = deployments, gpus_named(wanted.gpu)
+        self._deployments = deployments
         main = main_of(deployments)
         self._plain, self._form = _plain(built, main.profiles), form_of(built.job.target)
         profiles = [main.profiles, *(one.profiles for one in self._others)]
@@ -148,7 +138,7 @@ class Engines:
 
     def _judged(self, plain: Plain, fp16: trt.Engine | None, engine: trt.Engine, built: Built) -> Verdict:
         written, plan = built.written.proto, built.draft.plan
-        return verdict_of(plain, fp16, engine, written, plan, self._form, self._over)
+        return verdict_of(plain, fp16, engine, written, plan, self._form)
 
     def _said(self, judged: Callable[[], Verdict], built: Built) -> Verdict:
         try:

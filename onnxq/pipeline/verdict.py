@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
@@ -13,11 +13,10 @@ from onnxq.base import interrupts
 from onnxq.base.errors import UserError
 from onnxq.base.reason import reason
 from onnxq.body.convert import to_half
-from onnxq.compiled.gpus import Gpu, gpus, gpus_named
 from onnxq.compiled.kernels import kernels_of
 from onnxq.compiled.verdict import Form, Verdict, judge
 from onnxq.emit import files
-from onnxq.formats import INT8, LayerFormat, NumberFormat, in_words
+from onnxq.formats import INT8, LayerFormat, in_words
 from onnxq.graph.layers import multiplies
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import QDQ, PairIndex, is_dequantized, own_format
@@ -29,7 +28,7 @@ from onnxq.pipeline.building import Built
 from onnxq.quant.plan import PlannedLayer, QuantPlan
 from onnxq.run import trt
 from onnxq.run.profiles import Profile
-from onnxq.targets import DEFAULT, Target, load_target
+from onnxq.targets import Target
 
 NO_LAYERS = "nothing is quantized"
 TOO_LARGE = "the model is large, and was not compiled a second time: onnxq engine {0} --against-fp16"
@@ -132,7 +131,6 @@ def verdict_of(
     quantized: onnx.ModelProto,
     plan: QuantPlan,
     form: Form,
-    over: Sequence[Gpu] | None = None,
 ) -> Verdict:
     """Compares what was compiled.
 
@@ -143,14 +141,10 @@ def verdict_of(
         quantized: the quantized model as it is written.
         plan: what is quantized in it.
         form: which engines are the target's.
-        over: the GPUs for which the speed is estimated; None: all that are known.
     """
     format = plan.format_names
     if plain.proto is None or not plan.planned:
         return Verdict(plain.why or NO_LAYERS, form, format=format)
-    where, over = gpus() if over is None else over, having(plan.formats, gpus() if over is None else over)
-    if not over:
-        return Verdict(f"{where[0].title} multiplies nothing in {format}", form, format=format)
     if plain.sizes is not None and int8.status == "compiled":
         if plain.halves:
             half = to_half(Model(quantized, None, plain.data_dir), "fp16", {})
@@ -170,7 +164,6 @@ def verdict_of(
         form,
         layers=plan.planned,
         nodes=plain.nodes,
-        over=over,
     )
     said = (*verdict.assumptions, FLAGS) if plain.halves else verdict.assumptions
     return replace(verdict, assumptions=said, format=format)
@@ -182,7 +175,6 @@ def against_fp16(
     sm: int = 89,
     profiles: Mapping[str, Profile] | None = None,
     form: Form = "merged",
-    gpu: str | None = None,
 ) -> Verdict:
     """What quantization does to the engine of a file: against the same without its Q/DQ pairs.
 
@@ -193,12 +185,10 @@ def against_fp16(
         sm: the compute capability to compile for, 89 for 8.9.
         profiles: smallest, usual and largest shapes of dynamic inputs; a dynamic size without one is 1.
         form: which engines are those that count: "merged" of TensorRT, "built" of TensorRT-RTX.
-        gpu: the GPU whose speed is estimated; all that are known without it.
 
     Raises:
-        UserError: the file cannot be read, a profile does not fit, or the GPU is not known.
+        UserError: the file cannot be read, or a profile does not fit.
     """
-    over = gpus_named(gpu)
     opened = Model.open(model)
     if not any(node.op in QDQ for node in opened.nodes):
         return Verdict(NO_LAYERS, form)
@@ -225,13 +215,7 @@ def against_fp16(
             int8, fp16 = trt.compile_engines([model, path], sm=sm, profiles=usual)
         else:
             int8 = trt.Engine("compiled", "", "", sm)  # compiled below, with fixed sizes
-    return verdict_of(plain, fp16, int8, opened.source, QuantPlan(layers=products), form, over)
-
-
-def having(formats: Iterable[NumberFormat], over: Sequence[Gpu]) -> tuple[Gpu, ...]:
-    """Those of some GPUs that multiply in number formats."""
-    least = max(load_target(DEFAULT).limits.get(f"{one.name}-sm", 0) for one in formats)
-    return tuple(gpu for gpu in over if gpu.sm >= least)
+    return verdict_of(plain, fp16, int8, opened.source, QuantPlan(layers=products), form)
 
 
 def _dequantized(tensor: Tensor | None) -> bool:

@@ -10,24 +10,22 @@ import pytest
 
 from onnxq.cli.pages.verdict import verdict_page, verdict_section
 from onnxq.cli.screen import Page
-from onnxq.compiled.verdict import Compared, ComparedLayers, EngineFigures, Fastest, OnGpu, Verdict
+from onnxq.compiled.verdict import Compared, ComparedLayers, EngineFigures, Verdict
 from onnxq.documents.deployment import DeploymentPart
 
 HALF = EngineFigures(4, 0, 1.5, 0.5, {"fp16": 2_000_000})
 CODES = EngineFigures(3, 1, 1.0, 0.25, {"int8": 1_900_000, "fp16": 75_000, "fp32": 25_000})
-COMPARED = Compared(HALF, CODES, 1.4, 1.2, 1.6, (OnGpu("T4", 1.6), OnGpu("L4", 1.2)))
+COMPARED = Compared(HALF, CODES)
 BUILT = replace(COMPARED, int8=replace(CODES, kernels=7, conversions=3, moved_mb=2.25))
-LAYERS = ComparedLayers(("conv",), ("conv", "relu"), 1, 3, 0.25, 0.8, 0.7, 0.9)
+LAYERS = ComparedLayers(("conv",), ("conv", "relu"), 1, 3, 0.25, 0.75)
 VERDICT = Verdict("", "merged", COMPARED, BUILT, (LAYERS,))
-BY = "by an estimate that does no better than a constant"
-ESTIMATED = f"times as fast as plain float16, {BY}: T4 1.60, L4 1.20"
 
 
-def lines(verdict: Verdict | None, status: str = "compiled", *, estimated: bool = False) -> list[str]:
+def lines(verdict: Verdict | None, status: str = "compiled") -> list[str]:
     page = Page()
     engine: Any = SimpleNamespace(status=status)
     report: Any = SimpleNamespace(verdict=verdict, engine=engine, deployments=(), deployment=DeploymentPart())
-    verdict_section(page, report, estimated=estimated)
+    verdict_section(page, report)
     return [line.text for line in page.lines]
 
 
@@ -55,45 +53,25 @@ def test_more_bytes_than_plain_float16_are_said_as_that() -> None:
     assert first.startswith("int8 moves as many bytes as plain float16; 3 kernels for 4; ")
 
 
-def test_the_estimate_is_shown_to_who_asks_and_named_as_one() -> None:
-    assert not [line for line in lines(VERDICT) if "times as fast" in line]
-    assert lines(VERDICT, estimated=True)[-1] == ESTIMATED
-
-
 @pytest.mark.parametrize("status", ["failed", "not-run", "not-installed"])
 def test_it_says_nothing_where_the_section_before_it_says_that_there_is_no_engine(status: str) -> None:
     assert lines(Verdict("why", "merged"), status) == []
     assert lines(None, status) == []
 
 
-def test_what_was_left_in_float_and_what_it_cost_is_said() -> None:
-    fastest = Fastest(("a", "b"), 0.9, 1.05, 1.0, 0.25, 3)
-    found = lines(replace(VERDICT, fastest=fastest))
-    assert found[3:] == [
-        f"2 layers left in float for speed: 0.90 -> 1.05 times as fast as float16, {BY}; int8 share "
-        "100.0 % -> 25.0 %",
-        "a",
-        "b",
-    ]
-    *_, none = lines(replace(VERDICT, fastest=Fastest((), 0.9, 0.9, 1.0, 1.0, 2)))
-    assert none.startswith("no layer is left in float")
-
-
-def test_the_page_has_both_forms_and_the_estimate_where_it_is_asked_for() -> None:
-    found = replace(VERDICT, assumptions=("nothing",))
-    plain, asked = (verdict_page("m.onnx", found, estimated=estimated) for estimated in (False, True))
-    text = [line.text for line in plain.lines]
+def test_the_page_has_both_forms_and_the_layers_that_move_more() -> None:
+    little = replace(LAYERS, layers=("little",), fp16_mb=0.25, int8_mb=0.255)  # of 2 MB
+    found = replace(VERDICT, layers=(LAYERS, little), assumptions=("nothing",))
+    page = verdict_page("m.onnx", found)
+    text = [line.text for line in page.lines]
     assert text[0] == "m.onnx: int8 against plain fp16"
-    assert [line.label for line in plain.lines if line.label] == ["TensorRT", "For RTX", "Faster?"]
+    labels = [line.label for line in page.lines if line.label]
+    assert labels == ["TensorRT", "For RTX", "Faster?", "Moves more", "Assumed"]
     assert "int8 moves 0.62 times the bytes of plain float16" in text
     assert "int8 moves 1.25 times the bytes of plain float16: it is not likely to help" in text
     assert "where its time goes: onnxq engine m.onnx --layer-info F --profile-times G" in text
-    assert not [line for line in text if "times as fast" in line or "of the time" in line]
-    labels = [line.label for line in asked.lines if line.label]
-    assert labels == ["TensorRT", "For RTX", "Faster?", "Estimated", "Assumed"]
-    text = [line.text for line in asked.lines]
-    assert text.count(ESTIMATED) == 2
-    assert "0.80  conv: 25 % of the time, 3 kernels for 1" in text
+    assert "conv: 0.75 MB for 0.25, 3 kernels for 1" in text
+    assert not [line for line in text if "little" in line]
     assert "nothing" in text
     refused = verdict_page("m.onnx", Verdict("why", "built"))
     assert [line.text for line in refused.lines][1:] == ["none: why"]

@@ -108,13 +108,12 @@ def test_each_layer_runs_in_its_format(tmp_path: Path, sm: int) -> None:
 @compiled
 def test_screens_say_how_many_are_in_which(made: Any) -> None:
     report = made.report
-    said = {"end": end_screen(report, estimated=True), "short": short_screen(report)}
+    said = {"end": end_screen(report), "short": short_screen(report)}
     for where, page in said.items():
         assert "3 in int8, 3 in fp8" in str(page.lines), where
     assert "6 of 6 planned layers run as planned: 3 in int8, 3 in fp8" in str(made)
     page = Path(report.output).with_name("digits.mix.report.html").read_text("utf-8")
     assert "6 of 6 planned layers as planned: 3 in int8, 3 in fp8" in page
-    assert {one.gpu for one in report.verdict.merged.gpus} == {"L4", "RTX 4090"}  # the others have no FP8
 
 
 @compiled

@@ -96,7 +96,6 @@ def synthetic(count: int, names: list[str] | None = None) -> dict[str, Any]:
             ],
         },
         "verdict": {"form": "merged", "merged": {
-            "low": 1.4, "high": 1.6, "gpus": [{"gpu": "T4", "ratio": 1.5}],
             "fp16": {"moved_mb": 4.0, "weights_mb": 1.0, "kernels": 14},
             "int8": {"moved_mb": 2.0, "weights_mb": 0.5, "kernels": 12, "conversions": 3,
                      "macs": {"int8": 980, "fp16": 20}}},

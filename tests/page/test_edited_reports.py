@@ -89,8 +89,8 @@ def test_a_field_of_another_type_or_size(reads: Callable[..., None], changed: st
     [
         (("verdict", "merged", "fp16"), math.nan),
         (("engine", "layers", 0, "inputs", 0, "shape", 0), 10**400),
-        (("verdict", "merged", "gpus"), 7),
-        (("verdict", "merged", "gpus", 0), [1]),
+        (("verdict", "assumptions"), 7),
+        (("verdict", "assumptions", 0), [1]),
         (("verdict", "form"), ["merged"]),
         (("plan", "sites", 0, "readers"), 0.5),
         (("outline", 0, "reads"), 0.5),

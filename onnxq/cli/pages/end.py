@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from onnxq.documents.report import Report
 
 
-def end_screen(report: Report, *, estimated: bool = False) -> Page:
-    """What a run of `sanitize` or `quantize` did; `estimated`: with the estimate of the speed."""
+def end_screen(report: Report) -> Page:
+    """What a run of `sanitize` or `quantize` did."""
     page = Page()
     advice = advise(report)
     answer_lines(page, advice)
@@ -57,7 +57,7 @@ def end_screen(report: Report, *, estimated: bool = False) -> Page:
         if report.goal is not None:
             goal_section(page, report.goal, plan.format)
         engine_section(page, report.engine, plan)
-        verdict_section(page, report, estimated=estimated)
+        verdict_section(page, report)
     if not plan:
         for note in report.notes:
             page.section("Careful", note, "yellow")

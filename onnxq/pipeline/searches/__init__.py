@@ -9,7 +9,6 @@ from __future__ import annotations
 from onnxq.pipeline.searches.body import BODY
 from onnxq.pipeline.searches.bytes import BYTES
 from onnxq.pipeline.searches.compile import COMPILE
-from onnxq.pipeline.searches.fastest import FASTEST
 from onnxq.pipeline.searches.formats import MIX
 from onnxq.pipeline.searches.goal import GOAL
 from onnxq.pipeline.searches.joints import JOINTS
@@ -19,4 +18,4 @@ from onnxq.pipeline.searches.scales import SCALES
 
 PLANNED = (SCALES, REPAIR, JOINTS, LOUD)
 WRITTEN = (GOAL, BODY)
-COMPILED = (COMPILE, BYTES, MIX, FASTEST)
+COMPILED = (COMPILE, BYTES, MIX)
