@@ -25,6 +25,7 @@ MADE_BY = {
     "self._refused": "layouts",
     "cause": "answers",
     "advised": "answers",
+    "_refusal": "refusals",
 }
 """Who gives a code, and the file of its rows."""
 

@@ -113,19 +113,16 @@ class TakenPairs:
             yield noted("file-pairs.dropped", pairs=self._count)
             return
         inexact = [one for one in self.stated if not one.exact]
-        same = f"{len(inexact)} are not the same numbers" if inexact else "the numbers are the same"
-        against = (
-            f"the accuracy is against the file; of its {self._count}"
-            if judged
-            else f"of the file's {self._count}"
-        )
-        yield f"--pairs adopt: {against} {same} in int8"
+        if inexact:
+            code = "file-pairs.judged-other" if judged else "file-pairs.other"
+        else:
+            code = "file-pairs.judged-same" if judged else "file-pairs.same"
+        yield noted(code, pairs=self._count, inexact=len(inexact))
         if inexact:
             worst = max(inexact, key=lambda one: (not one.constant, one.lost))
             yield noted("file-pairs.inexact", tensor=worst.tensor, what=_told(worst))
         if new := [name for name in plan.measured if name not in ranges]:
-            count = f"{len(new)} quantized tensors have no pair in the file"
-            yield f"{count}, {new[0]!r} for one: calibration measures them"
+            yield noted("file-pairs.lacks", tensors=len(new), tensor=new[0])
 
     @property
     def _count(self) -> str:
@@ -181,5 +178,5 @@ def kept_inexact(count: int, measured: Sequence[str]) -> str:
         count: how many.
         measured: what else could be done with them, see `as_measured`.
     """
-    what = "; ".join(measured) or "--pairs adopt takes their ranges in int8; --pairs drop the float net"
+    what = "; ".join(measured) or noted("file-pairs.choices")
     return f"{count} {STAY_FLOAT}. {what}"
