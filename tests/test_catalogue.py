@@ -26,6 +26,7 @@ MADE_BY = {
     "cause": "answers",
     "advised": "answers",
     "_refusal": "refusals",
+    "_of_pictures": "notes",
 }
 """Who gives a code, and the file of its rows."""
 
@@ -58,7 +59,7 @@ def fields(text: str) -> set[str]:
     return {name for _, name, _, _ in Formatter().parse(text) if name}
 
 
-ROWS = {file: dict(rows(file)) for file in dict.fromkeys(MADE_BY.values())}
+ROWS = {file: dict(rows(file)) for file in dict.fromkeys([*MADE_BY.values(), "files"])}
 PARSED = [ast.parse(path.read_text("utf-8")) for path in sorted(PACKAGE.rglob("*.py"))]
 
 
