@@ -230,10 +230,10 @@ def _loud(report: Report) -> Iterator[LikelyCause]:
 def _of_loud(report: Report, one: LoudSource) -> LikelyCause:
     nodes = counted(len(one.nodes), "layer")
     gain, share = number(one.gain_db), number(one.share)
-    code, worth = "loud-gain.at-most" if one.interval is None else "loud-gain", ""
-    if gain is not None and share is not None:
-        within = within_db(one.interval)
-        worth = noted(code, gain=gain, within=within, share=share, format=report.number_format)
+    worth = "" if gain is None or share is None else noted(
+        "loud-gain.at-most" if one.interval is None else "loud-gain",
+        gain=gain, within=within_db(one.interval), share=share, format=report.number_format,
+    )  # fmt: skip
     return _in_float(report, one.nodes, cause("loud", why=one.why, layers=nodes, worth=worth))
 
 

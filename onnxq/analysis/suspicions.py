@@ -200,10 +200,15 @@ class Suspicions:
         if power < 0.5 * figures.mse:
             return []
         worst = int(np.abs(apart).argmax())
-        share = min(1.0, power / figures.mse)
         return [
             Cause(
-                "bias", noted("suspected.bias", most=float(np.abs(apart).max()), channel=worst, share=share)
+                "bias",
+                noted(
+                    "suspected.bias",
+                    most=float(np.abs(apart).max()),
+                    channel=worst,
+                    share=min(1.0, power / figures.mse),
+                ),
             )
         ]
 

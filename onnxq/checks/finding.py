@@ -9,11 +9,11 @@ from typing import Literal, get_args
 from onnxq.base.plain import DocumentPart
 
 Severity = Literal["error", "warning", "note"]
-"""The target rejects it, or computes something else than the file says; it works, but not in the precision or
-at the speed that the file asks for, or not surely; it gains nothing, or is of interest only."""
 
 SEVERITIES: Sequence[Severity] = get_args(Severity)
-"""In the order in which findings are shown."""
+"""In the order in which findings are shown: the target rejects it, or computes something else than the file
+says; it works, but not in the precision or at the speed that the file asks for, or not surely; it gains
+nothing, or is of interest only."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,11 +63,12 @@ class _Strip:
         """What is shown, and how values became colors."""
         survey, (low, high) = self.survey, self.ends
         if survey.preparation is not None:
-            code = "shown-as.bgr" if survey.preparation.color == "bgr" else "shown-as.pixels"
-            return noted(code, input=survey.spec.name)
+            is_bgr = survey.preparation.color == "bgr"
+            return noted("shown-as.bgr" if is_bgr else "shown-as.pixels", input=survey.spec.name)
         three = (survey.layout or "")[-3:] and survey.channels is not None and len(survey.channels.mean) == 3
-        code = "shown-as.colors" if three else "shown-as.ends"
-        return noted(code, input=survey.spec.name, low=low, high=high)
+        return noted(
+            "shown-as.colors" if three else "shown-as.ends", input=survey.spec.name, low=low, high=high
+        )
 
 
 class ContactSheet:

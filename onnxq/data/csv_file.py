@@ -181,8 +181,7 @@ def _features(lines: Sequence[Line], spec: InputSpec) -> CsvFile | None:
             assumed=assumed(f"one column {spec.key!r} with all of them"),
         )
     ]  # fmt: skip
-    if others:
-        notes.append(noted("left-out.no-numbers", file=where, names=", ".join(others)))
+    notes += [noted("left-out.no-numbers", file=where, names=", ".join(others))] if others else []
     return CsvFile({spec.name: columns}, {spec.name: "numbers"}, len(cells), rows, notes)
 
 

@@ -97,8 +97,10 @@ class Found:
         if not self.left_out:
             return frames
         names = ", ".join(self.left_out[:3]) + (", ..." if len(self.left_out) > 3 else "")
-        count = len(self.left_out)
-        return [noted("left-out.files", folder=str(self.path), count=count, names=names), *frames]
+        return [
+            noted("left-out.files", folder=str(self.path), count=len(self.left_out), names=names),
+            *frames,
+        ]
 
 
 def kind_of(path: Path) -> str | None:

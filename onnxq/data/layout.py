@@ -176,8 +176,10 @@ class _Reading:
             strict=True,
         )
         have, want, data, of_input = (", ".join(map(str, column)) for column in columns)
-        code = "other-sizes.one" if len(self.wrong) == 1 else "other-sizes"
-        said = noted(code, have=have, want=want, data=data, input=of_input)
+        said = noted(
+            "other-sizes.one" if len(self.wrong) == 1 else "other-sizes",
+            have=have, want=want, data=data, input=of_input,
+        )  # fmt: skip
         return said if self.lacking is None else noted("other-sizes.lacking", axis=self.lacking, sizes=said)
 
 
@@ -272,8 +274,12 @@ def _cast(array: np.ndarray, spec: InputSpec, where: str, note: Callable[[str], 
     from_float, to_float = is_real(have), is_real(want)
     if to_float and (from_float or have.kind in "iub"):
         if not from_float:
-            by = assumed(f"data of {want}")
-            note(noted("read-as.unscaled", input=spec.name, want=want, have=have, assumed=by))
+            note(
+                noted(
+                    "read-as.unscaled", input=spec.name, want=want, have=have,
+                    assumed=assumed(f"data of {want}"),
+                )
+            )  # fmt: skip
         elif have.itemsize > want.itemsize:
             note(noted("read-as.rounded", input=spec.name, want=want, have=have))
         with np.errstate(over="ignore"):  # what overflows is reported as such

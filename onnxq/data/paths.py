@@ -130,8 +130,7 @@ def _check_pairs(found: Mapping[str, Found], counts: Mapping[str, int]) -> list[
             f"the inputs differ in their number of samples: {text}" + f" ({lone})" * bool(lone),
             hint="give each input the same number of samples, in files of the same names",
         )
-    by = assumed("files of the same names")
-    return [noted("read-as.in-order", lone=lone, assumed=by)] if lone else []
+    return [noted("read-as.in-order", lone=lone, assumed=assumed("files of the same names"))] if lone else []
 
 
 def _table(

@@ -176,8 +176,12 @@ class Reader:
         if not self._lone:
             self._lone = found[0] if len(found) == 1 else spec.name
             if self._lone != spec.name:
-                by = assumed(f"--input-name {shlex.quote(f'{spec.name}={self._lone}')}")
-                self.note(noted("read-as.only", array=self._lone, input=spec.name, assumed=by))
+                self.note(
+                    noted(
+                        "read-as.only", array=self._lone, input=spec.name,
+                        assumed=assumed(f"--input-name {shlex.quote(f'{spec.name}={self._lone}')}"),
+                    )
+                )  # fmt: skip
         return self._lone if self._lone in found and spec.name not in found else None
 
     def _fitted(self, where: str, values: Sequence[np.ndarray]) -> Row:
@@ -260,11 +264,11 @@ class Reader:
             self._axes[noted("read-as.in-front")] = None
         elif found.kind == "rows" and found.count > 1:
             static = isinstance(spec.shape[0], int) and spec.shape[0] > 1
-            along = noted("read-as.at-a-time", count=spec.shape[0]) if static else f"along {first}"
-            self._axes[along] = None
+            self._axes[noted("read-as.at-a-time", count=spec.shape[0]) if static else f"along {first}"] = None
             if layout.leading(spec) == "unknown":
-                with_one = "x".join(map(str, (1, *shape)))
-                self.note(noted("read-as.batch", axis=first, input=spec.name, shape=with_one))
+                self.note(
+                    noted("read-as.batch", axis=first, input=spec.name, shape="x".join(map(str, (1, *shape))))
+                )
         elif found.kind == "whole" and not isinstance(spec.shape[0], int) and shape[0] > 1:
             self._axes[f"{first} not split"] = None
 

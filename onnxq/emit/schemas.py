@@ -41,11 +41,6 @@ class DocumentKind:
     place: str
     made_by: tuple[str, ...]
 
-    @property
-    def what(self) -> str:
-        """What it is, in a line."""
-        return Fact(self.kind).text("documents")
-
     def load(self) -> type[Any]:
         """The dataclass."""
         found: type[Any] = at(self.place)
@@ -129,7 +124,11 @@ KINDS: Mapping[str, DocumentKind] = {entry.kind: entry for entry in _KINDS}
 def list_schemas() -> SchemaList:
     """The kinds of documents, with the numbers of their schemas."""
     return SchemaList(
-        "schemas", 1, tuple(KindListed(one.kind, one.number, one.made_by, one.what) for one in _KINDS)
+        "schemas",
+        1,
+        tuple(
+            KindListed(one.kind, one.number, one.made_by, Fact(one.kind).text("documents")) for one in _KINDS
+        ),
     )
 
 

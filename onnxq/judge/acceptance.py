@@ -271,8 +271,7 @@ def judged(before: Levels, after: Levels, policy: Policy) -> Judgement:
         return Judgement(False, not_compared(), -np.inf)
     lost = [name for name in before.of_all.levels if name not in after.of_all.levels]
     if after.sqnr_db is None or lost:
-        why = noted("candidate.not-comparable", output=lost[0]) if lost else ""
-        return Judgement(False, why, -np.inf)
+        return Judgement(False, noted("candidate.not-comparable", output=lost[0]) if lost else "", -np.inf)
     gain = Gain.of(before, after)
     why = policy.refusal(gain)
     over, error = gain.db - policy.costs_db, gain.error_db

@@ -103,5 +103,7 @@ def _why(
         kind = {"weight": "weights ", "block": "all from "}.get(source.kind, "")
         names.append(f"{kind}{source.name!r} ({levels[place]:.1f} dB alone)")
     gone = ", ".join(names) or "nothing"
-    code = "noise-gone.purpose" if decision.removes else "noise-gone"
-    return noted(code, tensor=decision.removes, share=part, names=gone)
+    return noted(
+        "noise-gone.purpose" if decision.removes else "noise-gone",
+        tensor=decision.removes, share=part, names=gone,
+    )  # fmt: skip

@@ -113,11 +113,12 @@ class TakenPairs:
             yield noted("file-pairs.dropped", pairs=self._count)
             return
         inexact = [one for one in self.stated if not one.exact]
-        if inexact:
-            code = "file-pairs.judged-other" if judged else "file-pairs.other"
-        else:
-            code = "file-pairs.judged-same" if judged else "file-pairs.same"
-        yield noted(code, pairs=self._count, inexact=len(inexact))
+        same, other = (
+            ("file-pairs.judged-same", "file-pairs.judged-other")
+            if judged
+            else ("file-pairs.same", "file-pairs.other")
+        )
+        yield noted(other if inexact else same, pairs=self._count, inexact=len(inexact))
         if inexact:
             worst = max(inexact, key=lambda one: (not one.constant, one.lost))
             yield noted("file-pairs.inexact", tensor=worst.tensor, what=_told(worst))

@@ -165,8 +165,10 @@ def undecidable(gates: Iterable[GateMeasured]) -> Iterator[str]:
     for gate in gates:
         if gate.undecided:
             off = abs((gate.measured or 0.0) - gate.goal)
-            code = "goal.undecided" if gate.samples else "goal.undecided-of-one"
-            yield noted(code, told=gate.tells, off=off, do=ONE_EACH)
+            yield noted(
+                "goal.undecided" if gate.samples else "goal.undecided-of-one",
+                told=gate.tells, off=off, do=ONE_EACH,
+            )  # fmt: skip
 
 
 def surely_less(gate: GateMeasured, other: GateMeasured) -> bool:

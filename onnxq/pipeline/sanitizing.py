@@ -89,8 +89,9 @@ class Sanitizing:
                 rules = [rule for rule in self._rules if rule.id in error.rules]
                 self._drop(rules, " and ".join(error.rules), str(error), error)
             except Exception as error:  # a fault of ours: the stage is as if it had not been
-                why = noted("stage-dropped.fault", stage=self._stage, cause=cause_of(error))
-                self._drop_stage(why, error)
+                self._drop_stage(
+                    noted("stage-dropped.fault", stage=self._stage, cause=cause_of(error)), error
+                )
             else:
                 report.rejected[:0] = self._left_out
                 report.changes[:0] = inlined

@@ -121,8 +121,9 @@ class Counterexample:
         if self.place is not None:
             one, other = one[self.place], other[self.place]
         after, before = _brief(np.asarray(other)), _brief(np.asarray(one))
-        made_of = inputs or "no input"
-        return noted("differs-by.element", where=where, after=after, before=before, inputs=made_of)
+        return noted(
+            "differs-by.element", where=where, after=after, before=before, inputs=inputs or "no input"
+        )
 
 
 def _brief(array: np.ndarray, place: tuple[int, ...] = ()) -> str:
@@ -207,19 +208,20 @@ def difference(
     place = _first(~equal)
     count = int(np.sum(~equal))
     if not np.array_equal(nan[~equal], np.isnan(other)[~equal]):
-        place = _first(~equal & (nan != np.isnan(other)))
-        return Difference(np.inf, 0.0, noted("differs-by.places", what="NaN"), place)
+        return Difference(
+            np.inf, 0.0, noted("differs-by.places", what="NaN"), _first(~equal & (nan != np.isnan(other)))
+        )
     wide, gaps = one.astype(np.float64), np.zeros(one.shape)
     with np.errstate(all="ignore"):
         gaps = np.where(equal, 0.0, np.abs(wide - other.astype(np.float64)))
     if not np.isfinite(gaps).all():
-        said = noted("differs-by.places", what="infinities")
-        return Difference(np.inf, 0.0, said, _first(~np.isfinite(gaps)))
+        return Difference(
+            np.inf, 0.0, noted("differs-by.places", what="infinities"), _first(~np.isfinite(gaps))
+        )
     worst = float(gaps.max())
     if worst:  # else zeros of another sign
         place = _first(gaps == worst)
-    said = noted("differs-by.values", count=count, values=one.size, most=worst)
-    return Difference(worst, 0.0, said, place)
+    return Difference(worst, 0.0, noted("differs-by.values", count=count, values=one.size, most=worst), place)
 
 
 def _of_integers(one: np.ndarray, other: np.ndarray, claim: Claim, finite: bool) -> Difference:

@@ -142,8 +142,9 @@ def rewrite(
                 if not (run.report.accepted and str(error).startswith(OUTPUTS_CHANGE)):
                     error.changes, error.equal = len(run.report.changes), compared
                     raise
-                why = noted("differs-by.accepted", difference=error)
-                run.report.whole.append(WholeProof(stage, "unproven", why=why))
+                run.report.whole.append(
+                    WholeProof(stage, "unproven", why=noted("differs-by.accepted", difference=error))
+                )
             compared = len(run.report.changes)
     left = {node.name for node in every_node(model)}
     run.report.near_misses = [

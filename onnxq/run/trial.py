@@ -82,11 +82,14 @@ def open_session(source: bytes | str, settings: SessionSettings, risky: bool) ->
 def _tell(failure: Exception, level: Level) -> None:
     """Says at what level a model was opened; to its user only where that takes longer."""
     what = cut(plain(str(failure).strip().partition("\n")[0]), 100)
-    version = onnxruntime.__version__
+    told = noted(
+        "onnxruntime.not-optimized" if level == "off" else "onnxruntime.less-optimized",
+        version=onnxruntime.__version__, level=level, error=what,
+    )  # fmt: skip
     if level == "off":
-        remark(noted("onnxruntime.not-optimized", version=version, error=what))
+        remark(told)
     else:
-        LOG.info("%s", noted("onnxruntime.less-optimized", version=version, level=level, error=what))
+        LOG.info("%s", told)
 
 
 def try_in_child(source: bytes | str, settings: SessionSettings) -> None:

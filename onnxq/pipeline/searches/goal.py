@@ -111,8 +111,7 @@ class _GoalSearch:
         for gate in first.verified.gates:
             if gate.measured is None:
                 why = "; ".join(f"{one.output!r}: {one.why}" for one in silent.left_out)
-                more = why and f" ({why})"
-                self._notes.append(noted("not-searched-for.gate", what=gate.what, why=more))
+                self._notes.append(noted("not-searched-for.gate", what=gate.what, why=why and f" ({why})"))
                 return first
         try:
             best = self._best(first)
@@ -167,8 +166,7 @@ class _GoalSearch:
             if floats not in sets:
                 self._notes.append(noted("not-searched-for.confirmed"))
         if not candidate.built.draft.plan.pairs:
-            format = candidate.built.draft.plan.format_names
-            self._notes.insert(0, noted("goal.all-float", format=format))
+            self._notes.insert(0, noted("goal.all-float", format=candidate.built.draft.plan.format_names))
         self._searched = Searched(accuracy, met, raised)
         return candidate
 
@@ -222,8 +220,9 @@ class _GoalSearch:
                 break
             if not self._resolved(accuracy, trial.nodes, met.best.nodes):
                 format = self._state.built.draft.plan.format_names
-                left = 100 * (taken - share(trial.nodes))
-                self._kept = noted("goal.not-resolved", share=left, format=format)
+                self._kept = noted(
+                    "goal.not-resolved", share=100 * (taken - share(trial.nodes)), format=format
+                )
                 least = min(share(trial.nodes) + GIVEN_AWAY, 1.0 if allowed is None else allowed)
                 accuracy.bounded(least)
                 little = self._met(accuracy, raised)

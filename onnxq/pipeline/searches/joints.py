@@ -123,8 +123,7 @@ def _chosen_anew(request: RunRequest, state: RunState, why: Mapping[str, str]) -
 
 def _not_compared(request: RunRequest, state: RunState, why: Reason | None) -> RunState:
     """The file is tried as a whole when it is verified."""
-    told = noted("joints-not-measured")
-    state.built.job.notes.append(told if why is None else f"{told}: {why}")
+    state.built.job.notes.append(noted("joints-not-measured") + ("" if why is None else f": {why}"))
     return state
 
 
