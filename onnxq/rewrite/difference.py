@@ -208,20 +208,20 @@ def difference(
     place = _first(~equal)
     count = int(np.sum(~equal))
     if not np.array_equal(nan[~equal], np.isnan(other)[~equal]):
-        return Difference(
-            np.inf, 0.0, noted("differs-by.places", what="NaN"), _first(~equal & (nan != np.isnan(other)))
-        )
+        return _elsewhere("NaN", ~equal & (nan != np.isnan(other)))
     wide, gaps = one.astype(np.float64), np.zeros(one.shape)
     with np.errstate(all="ignore"):
         gaps = np.where(equal, 0.0, np.abs(wide - other.astype(np.float64)))
     if not np.isfinite(gaps).all():
-        return Difference(
-            np.inf, 0.0, noted("differs-by.places", what="infinities"), _first(~np.isfinite(gaps))
-        )
+        return _elsewhere("infinities", ~np.isfinite(gaps))
     worst = float(gaps.max())
     if worst:  # else zeros of another sign
         place = _first(gaps == worst)
     return Difference(worst, 0.0, noted("differs-by.values", count=count, values=one.size, most=worst), place)
+
+
+def _elsewhere(what: str, wrong: np.ndarray) -> Difference:
+    return Difference(np.inf, 0.0, noted("differs-by.places", what=what), _first(wrong))
 
 
 def _of_integers(one: np.ndarray, other: np.ndarray, claim: Claim, finite: bool) -> Difference:
@@ -265,7 +265,7 @@ def _of_sums(
     strict = ~numbers & ~equal & ~excused
     if strict.any():
         what = "NaN" if (np.isnan(wide) != np.isnan(got))[strict].any() else "infinities"
-        return Difference(np.inf, 0.0, noted("differs-by.places", what=what), _first(strict))
+        return _elsewhere(what, strict)
     if not swapped and truth.is_open:
         return Difference(is_open=True)
     finite_truth = np.isfinite(truth.values)
