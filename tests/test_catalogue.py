@@ -61,7 +61,7 @@ def fields(text: str) -> set[str]:
     return {name for _, name, _, _ in Formatter().parse(text) if name}
 
 
-ROWS = {file: dict(rows(file)) for file in dict.fromkeys([*MADE_BY.values(), "files", "documents"])}
+ROWS = {file: dict(rows(file)) for file in dict.fromkeys([*MADE_BY.values(), "files", "documents", "steps"])}
 PARSED = [ast.parse(path.read_text("utf-8")) for path in sorted(PACKAGE.rglob("*.py"))]
 
 
