@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import builtins
 import io
 import json
 import os
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import tokenize
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,7 +34,8 @@ WORDS_ROOM = ("report/", "options/")
 
 SENTENCE = 4  # words
 _WORD = re.compile(r"(?<![\w-])[A-Za-z][a-z']*(?![\w-])")
-_ERRORS = ("Error", "Fault", "unknown_name")
+_PATTERN = re.compile(r"\\|\(\?|\.\*|\w\|\w")
+_SAID_BY = ("help", "hint")  # keywords
 _FIELDS_OF_WORDS = {
     "advice", "because", "caution", "consequence", "hint", "message", "note", "notes", "reason", "said",
     "says", "sentence", "summary", "text", "why", "words",
@@ -281,24 +283,116 @@ def entered_lines(parsed: Sequence[File], entered: frozenset[tuple[str, int]]) -
 
 
 def sentences(parsed: Sequence[File]) -> Iterator[Place]:
-    """Texts of four words and more outside the rooms that word things, but what errors say, and patterns."""
+    """Texts of four words and more outside the rooms that word things.
+
+    Left out are docstrings; patterns of `re`, and what has no blanks between its words; the help of options
+    and arguments; and what errors say: what is raised, what a function holds that gives an error back, and
+    what it is called with, each `hint`, and what is put under names that nothing but these reads.
+    """
+    told = _told(parsed)
     for file in _outside(parsed, WORDS_ROOM):
-        told = {
-            id(inner)
-            for node in ast.walk(file.tree)
-            if (isinstance(node, ast.Call) and ast.unparse(node.func).endswith(_ERRORS))
-            or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
-            for inner in ast.walk(node)
-        }
-        parts = {
-            id(one) for node in ast.walk(file.tree) if isinstance(node, ast.JoinedStr) for one in node.values
-        }
         for node in ast.walk(file.tree):
-            if id(node) in told or id(node) in parts:
-                continue
-            text = _text(node)
-            if len(_WORD.findall(text)) >= SENTENCE and "\\" not in text and "(?" not in text:
+            text = "" if id(node) in told else _text(node)
+            if min(len(text.split()), len(_WORD.findall(text))) >= SENTENCE and not _PATTERN.search(text):
                 yield Place(file.path, node.lineno, text)  # type: ignore[attr-defined]
+
+
+def _told(parsed: Sequence[File]) -> set[int]:
+    """The ids of all nodes below docstrings, errors and helps, and of the parts of f-strings."""
+    nodes = [one for file in parsed for one in _scoped(file)]
+    errors = _errors([node for _, node in nodes if isinstance(node, ast.ClassDef)])
+    functions = [node for _, node in nodes if isinstance(node, _FUNCTIONS)]
+    makers = {"Option", "Argument", *errors, *(one.name for one in functions if _last(one.returns) in errors)}
+    told = {id(part) for _, node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+
+    def tell(node: ast.AST) -> None:
+        told.update(id(inner) for inner in ast.walk(node))
+
+    for _, node in nodes:
+        match node:
+            case ast.Call() if _last(node.func) in makers:
+                tell(node)
+            case ast.FunctionDef() if _last(node.returns) in errors:
+                tell(node)
+            case ast.keyword() if node.arg in _SAID_BY:
+                tell(node)
+            case ast.Raise() | ast.Expr(value=ast.Constant()):
+                tell(node)
+
+    put = [(node, {(scope, name) for name in _put(node)}) for scope, node in nodes]
+    put = [(node, names) for node, names in put if names]
+    read = _reads(nodes, {name for _, names in put for name in names})
+    while True:
+        others = {name for name, one in read if one not in told}
+        only = {name for name, _ in read} - others
+        more = [node for node, names in put if names <= only and id(node) not in told]
+        if not more:
+            return told
+        for node in more:
+            tell(node)
+
+
+def _scoped(file: File) -> Iterator[tuple[str, ast.AST]]:
+    """Each node, and where its names are: the function it is in, the outermost one, or the file."""
+    left: list[tuple[str, ast.AST]] = [(file.path, file.tree)]
+    while left:
+        scope, node = left.pop()
+        yield scope, node
+        if scope == file.path and isinstance(node, _FUNCTIONS):
+            scope = f"{scope}:{node.lineno}"
+        left += ((scope, child) for child in ast.iter_child_nodes(node))
+
+
+def _put(node: ast.AST) -> list[str]:
+    """The names that a statement puts a value under; none where it also puts it elsewhere."""
+    match node:
+        case ast.Assign(targets=[ast.Tuple(elts=targets)]) | ast.Assign(targets=targets):
+            pass
+        case ast.AnnAssign(target=target) | ast.AugAssign(target=target):
+            targets = [target]
+        case _:
+            return []
+    names = [one.id for one in targets if isinstance(one, ast.Name)]
+    return names if len(names) == len(targets) else []
+
+
+def _reads(
+    nodes: Iterable[tuple[str, ast.AST]], put: Collection[tuple[str, str]]
+) -> list[tuple[tuple[str, str], int]]:
+    """What is read of what is put, with the ids of the nodes that read it.
+
+    What is no name of its function or file is one of any file: imported, or of a class.
+    """
+    of_files: dict[str, list[tuple[str, str]]] = {}
+    for scope, name in put:
+        if ":" not in scope:
+            of_files.setdefault(name, []).append((scope, name))
+    found = []
+    for scope, node in nodes:
+        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+            name = _last(node)
+            near = ((scope, name), (scope.partition(":")[0], name)) if isinstance(node, ast.Name) else ()
+            meant = next(([one] for one in near if one in put), of_files.get(name, []))
+            found += [(one, id(node)) for one in meant]
+    return found
+
+
+def _errors(classes: Iterable[ast.ClassDef]) -> set[str]:
+    """The classes of errors, by what they derive from, and what a function is that never comes back."""
+    bases = {node.name: {_last(base) for base in node.bases} for node in classes}
+    kinds = {name for name, one in vars(builtins).items() if isinstance(one, type)}
+    found = {name for name in kinds if issubclass(getattr(builtins, name), BaseException)}
+    while more := {name for name, of in bases.items() if of & found} - found:
+        found |= more
+    return {*found, "NoReturn"}
+
+
+def _last(node: ast.AST | None) -> str:
+    """The last part of a dotted name."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Constant(value=str(name)):
+            return name
+    return ""
 
 
 def _text(node: ast.AST) -> str:

@@ -143,6 +143,54 @@ def test_sentences() -> None:
     assert not found(counts.sentences(parsed(text, "report/planted.py")))
 
 
+def test_sentences_of_errors() -> None:
+    text = """
+        class Odd(ValueError): ...
+        class Stranger(Odd): ...
+        class Found: ...
+        AGAIN = "export the model once more"
+        BOTH = "this is said of both"
+        def invalid(where: str, what: str) -> Stranger:
+            more = "it is not as it was"
+            return make(where, f"{more}, or it is not so")
+        def found(what: str) -> Found:
+            return Found("here is what was found")
+        def check(model):
+            what = "a node has no name"
+            what += " and no operator in it"
+            note = "a note is no error"
+            yield invalid(model, what), found("there is one of it"), note
+            yield read(model, hint=AGAIN), invalid(model, BOTH), BOTH
+        def other(model):
+            what = "a node has a name"
+            return what
+    """
+    said = found(counts.sentences(parsed(text)))
+    assert sorted(said) == sorted([
+        "this is said of both", "here is what was found", "a note is no error", "there is one of it",
+        "a node has a name",
+    ])  # fmt: skip
+
+
+def test_sentences_of_constants_that_other_files_read() -> None:
+    file = parsed('AGAIN = "export the model once more"')
+    error = parsed("from planted import AGAIN\nraise ValueError(AGAIN)", "pipeline/error.py")
+    note = parsed("import planted\nnote(planted.AGAIN)", "pipeline/note.py")
+    assert len(found(counts.sentences(file))) == len(found(counts.sentences(file + error + note))) == 1
+    assert not found(counts.sentences(file + error))
+
+
+def test_sentences_that_are_help_or_syntax() -> None:
+    text = """
+        HELP = "what is written where nothing is"
+        MODEL = Annotated[Path, typer.Argument(metavar="MODEL", help="the model that is read")]
+        def verb(model, out: Annotated[Path, typer.Option("-o", help=HELP)]): ...
+        LAYOUT = "detect:boxes=here,scores=there,label=none,xyxy"
+        KINDS = "no importer for|no such op", "any .* of these words"
+    """
+    assert not found(counts.sentences(parsed(text)))
+
+
 def test_classes_that_hold_a_sentence() -> None:
     text = """
         class Fact:

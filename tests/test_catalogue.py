@@ -14,6 +14,7 @@ import pytest
 from onnxq.advice.causes import _OF_SCALES
 from onnxq.base.catalogue import Fact, table
 from onnxq.base.reason import Reason, reason
+from onnxq.rule.api import But
 from onnxq.task.measures import FigureKind
 
 PACKAGE = Path(__file__).resolve().parent.parent / "onnxq"
@@ -25,6 +26,8 @@ MADE_BY = {
     "self._refused": "layouts",
     "cause": "answers",
     "advised": "answers",
+    "_refusal": "refusals",
+    "_of_pictures": "notes",
 }
 """Who gives a code, and the file of its rows."""
 
@@ -33,6 +36,7 @@ FIELDS_OF_ROWS = ("seen", "cause", "repair", "costs", *SAID, "if-scores", "if-bo
 
 COMPUTED = {
     "answers": {f"layer-{code}" for code in _OF_SCALES},
+    "notes": {f"equal-but.{one}" for one in get_args(But)},
     "reasons": {f"range.{kind}{where}" for kind in ("fp16", "bf16") for where in ("", "-in-use")},
     "samples": {
         *(f"{code}-{of}" for of in ("images", "arrays") for code in (
@@ -57,7 +61,7 @@ def fields(text: str) -> set[str]:
     return {name for _, name, _, _ in Formatter().parse(text) if name}
 
 
-ROWS = {file: dict(rows(file)) for file in dict.fromkeys(MADE_BY.values())}
+ROWS = {file: dict(rows(file)) for file in dict.fromkeys([*MADE_BY.values(), "files", "documents", "steps"])}
 PARSED = [ast.parse(path.read_text("utf-8")) for path in sorted(PACKAGE.rglob("*.py"))]
 
 

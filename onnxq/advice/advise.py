@@ -9,6 +9,7 @@ from onnxq.advice.causes import of_data
 from onnxq.advice.findings import findings
 from onnxq.advice.worth import worth_of
 from onnxq.analysis.reports import number, part_of
+from onnxq.base.reason import noted
 from onnxq.base.shown import counted, decibels, within_db
 from onnxq.documents.advice import Advice, AdviceFinding, Answer, LikelyCause
 from onnxq.documents.plan import PlanPart
@@ -77,7 +78,7 @@ def _reasons(report: Report) -> Iterator[str]:
     if figures:
         yield figures[0].said
     elif level is not None:
-        yield f"the worst output has {decibels(level)} of SQNR{within_db(about.worst_interval)}"
+        yield noted("worst-output", level=decibels(level), within=within_db(about.worst_interval))
     engine, plan = report.engine, report.plan
     if isinstance(plan, PlanPart) and engine.status == "compiled":
         run = f"{engine.int8 or 0} of {counted(engine.planned or 0, 'planned layer')} "
@@ -89,4 +90,4 @@ def _reasons(report: Report) -> Iterator[str]:
         yield "it compiles"
     worth = worth_of(report.verdict)
     if worth is not None:
-        yield worth.said + ": the gain is small, so time both engines on your GPU" * (worth.ratio > _LITTLE)
+        yield noted("small-gain", worth=worth.said) if worth.ratio > _LITTLE else worth.said

@@ -7,15 +7,13 @@ from collections.abc import Iterator
 
 from onnxq.advice.worth import worth_of
 from onnxq.analysis.reports import number, part_of
+from onnxq.base.reason import noted
 from onnxq.documents.advice import Advice, LikelyCause
 from onnxq.documents.advised import Attempt, Untried
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.report import Report
 from onnxq.judge.about_mean import AboutMeanPart
 from onnxq.task.meter import TaskPart
-
-_FED = "it changes what the model is fed: whether that is right only you know"
-_OTHER = "it makes another file"
 
 
 def attempt(command: str, why: str, report: Report, advice: Advice) -> Attempt:
@@ -56,13 +54,13 @@ def next_tries(report: Report, advice: Advice) -> tuple[list[tuple[str, str]], l
         why = cause.do or cause.said
         words = shlex.split(cause.command)
         if cause.code in doubts:
-            left.append(Untried(cause.command, f"{cause.said}: {why}", _FED))
+            left.append(Untried(cause.command, f"{cause.said}: {why}", noted("not-tried.fed")))
         elif words[:2] == ["onnxq", "quantize"]:
             tries.append((cause.command, why))
         elif words[:2] == ["onnxq", "sanitize"]:
-            left.append(Untried(cause.command, why, _OTHER))
+            left.append(Untried(cause.command, why, noted("not-tried.file")))
         elif not words and why:
-            left.append(Untried("", why, "only you can do that"))
+            left.append(Untried("", why, noted("not-tried.user")))
     return tries, left
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from onnxq.advice.asked import again, asked_of, free_nodes, given
 from onnxq.analysis.reports import number, part_of
-from onnxq.base.reason import code_of
+from onnxq.base.reason import code_of, noted
 from onnxq.base.shown import counted, decibels, shorten, within_db
 from onnxq.data.warnings import SURER
 from onnxq.documents.accuracy import GoalPart
@@ -48,7 +48,6 @@ _OF_SCALES = ("nonfinite", "clipped", "scale", "unexplained")
 MOST_FLOAT = 0.9
 """Of a model of which so much of the int8 work is in float, int8 is no longer worth anything."""
 
-_UNKNOWN = "onnxq did not look for the layers that make the noise"
 _KEPT = frozenset(
     flag
     for group in (DataPlace, Feeding, ImageOptions, Repairs, Inputs, Runtime)
@@ -98,7 +97,7 @@ def _not_known(report: Report) -> Iterator[LikelyCause]:
     layers = " and ".join(f"{shorten(one)!r} ({decibels(alone[one])})" for one in worst)
     output = part_of(AboutMeanPart, report.about_mean).worst_output
     looked = heads is not None and heads.noise_share is not None
-    why = (heads.why or _freed(heads)) if heads is not None and looked else _UNKNOWN
+    why = (heads.why or _freed(heads)) if heads is not None and looked else noted("noise-not-looked-for")
     yield cause(
         "not-known.alone" if worst else "not-known",
         layers=layers, output=shorten(output or ""), why=f"; {why}" if why else "",
@@ -122,9 +121,7 @@ def of_data(report: Report) -> Iterator[LikelyCause]:
     kinds = {one.kind for one in doubts}
     for doubt in [one for one in doubts if one.kind != "unlike" or kinds.isdisjoint(_SAYS_UNLIKE)]:
         command = again(report, without=doubt.without, more=doubt.more) if doubt.without else ""
-        yield LikelyCause(
-            doubt.kind, doubt.text, "onnxq data shows the values that are fed", doubt.hint, command
-        )
+        yield LikelyCause(doubt.kind, doubt.text, noted("fed-values"), doubt.hint, command)
 
 
 def _body(report: Report) -> Iterator[LikelyCause]:
@@ -233,14 +230,10 @@ def _loud(report: Report) -> Iterator[LikelyCause]:
 def _of_loud(report: Report, one: LoudSource) -> LikelyCause:
     nodes = counted(len(one.nodes), "layer")
     gain, share = number(one.gain_db), number(one.share)
-    worth = (
-        ""
-        if gain is None or share is None
-        else (
-            f": {'up to ' * (one.interval is None)}{gain:+.1f} dB{within_db(one.interval)} for {share:.2%} "
-            f"of the {report.number_format} work, on the samples that chose it"
-        )
-    )
+    worth = "" if gain is None or share is None else noted(
+        "loud-gain.at-most" if one.interval is None else "loud-gain",
+        gain=gain, within=within_db(one.interval), share=share, format=report.number_format,
+    )  # fmt: skip
     return _in_float(report, one.nodes, cause("loud", why=one.why, layers=nodes, worth=worth))
 
 
@@ -254,12 +247,9 @@ def _in_float(report: Report, nodes: tuple[str, ...], why: LikelyCause) -> Likel
     """
     layers = {one.node for one in part_of(PlanPart, report.plan).layers if one.quantized}
     if layers.intersection(nodes) - free_nodes(report):  # the file's pairs stay, whatever is asked for
-        return replace(why, do=ADOPT, command=adopting(report))
+        return replace(why, do=noted("adopt-ranges"), command=adopting(report))
     flags = [word for name in nodes for word in ("--keep-float", name)]
     return replace(why, command=again(report, more=flags) if len(nodes) <= _SEEN else "")
-
-
-ADOPT = "take the ranges of the file's pairs, and let onnxq place pairs"
 
 
 def adopting(report: Report) -> str:
@@ -291,11 +281,7 @@ def magnified(body: BodyPart, output: OutputOfBody) -> str:
     level = number(output.body_db)
     if body.type != "fp16" or level is None or level >= LEAST_HALF:
         return ""
-    return (
-        f"half precision alone leaves {decibels(level)}, where {LEAST_HALF:g} and more are usual: "
-        "the model magnifies whatever is rounded, as a logarithm of small values does, or weights that are "
-        "not trained"
-    )
+    return noted("half-alone", level=decibels(level), least=LEAST_HALF)
 
 
 def calibrated(report: Report) -> int:
@@ -352,7 +338,7 @@ def _freed(heads: Heads) -> str:
     if not freed:
         return ""
     more = f" and {len(freed) - 1} more" if len(freed) > 1 else ""
-    return f"what was loud is in float already: {shorten(freed[0])!r}{more}"
+    return noted("noise-not-looked-for.freed", name=shorten(freed[0]), more=more)
 
 
 def _foreseen(report: Report, goal: tuple[str, ...]) -> GoalForeseen | None:

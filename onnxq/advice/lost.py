@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from onnxq.analysis.reports import number, part_of
+from onnxq.base.reason import noted
 from onnxq.documents.accuracy import OutputOfRun
 from onnxq.judge.about_mean import NAME, AboutMeanPart
 
@@ -16,11 +17,6 @@ LEAST_ABOUT_MEAN = 0.0
 LEAST_AGREEMENT = 0.5
 _SMALL_ERROR = 0.1
 """Of what an output can be at all (`onnxq.graph.spans`): a probability of 0.02 may become one of 0.06."""
-
-ADVICE = (
-    "look at the data and how they are prepared (onnxq data), try another --method, or keep layers in float "
-    "(--keep-float)"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +70,7 @@ def _judged(entry: OutputOfRun, about: float | None) -> Judged:
     if about is not None and about < LEAST_ABOUT_MEAN:
         return Judged(output, level, True, f"{NAME} {about:.1f} dB")
     if same is not None and same < LEAST_AGREEMENT:
-        return Judged(output, level, True, f"the same argmax in {100 * same:.1f} %")
+        return Judged(output, level, True, noted("outputs-lost.argmax", percent=100 * same))
     return Judged(output, level, False)
 
 
@@ -98,4 +94,4 @@ def lost_words(outputs: Sequence[Judged], shown: Callable[[str], str] = str) -> 
     who = shown(lost[0].output) or "the outputs together"
     have = "has" if lost[0].output and not more else "have"
     why = f" ({lost[0].why})" if lost[0].why else ""
-    return f"{who}{more} {have} little to do with the float model's{why}"
+    return noted("outputs-lost", who=f"{who}{more}", have=have, why=why)

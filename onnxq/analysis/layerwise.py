@@ -14,6 +14,7 @@ from onnxq.analysis.octaves import ChannelSpread
 from onnxq.analysis.parts import Part, PartRunner, can_pass, parts_of
 from onnxq.analysis.stages import Saved, Stage
 from onnxq.base.errors import UserError
+from onnxq.base.reason import noted
 from onnxq.data.samples import Sample
 from onnxq.graph.constants import tensor_bytes
 from onnxq.graph.order import reads
@@ -292,10 +293,7 @@ class Walker:
         if not walk.samples:
             raise UserError("there are zero samples to compare with", hint="check the data")
         if walk.means.left_out and walk.samples > 1:
-            walk.notes.append(
-                f"{len(walk.means.left_out)} tensors are too large to keep the mean of each of their "
-                "elements: their SQNR about the mean is about that of all their values"
-            )
+            walk.notes.append(noted("large-tensors", tensors=len(walk.means.left_out)))
         return walk
 
     def _meter(self) -> TensorMeter:

@@ -16,7 +16,7 @@ import onnx
 
 from onnxq.analysis.stages import THROUGH, Saved, Stage
 from onnxq.base.grouped import grouped
-from onnxq.base.reason import Reason, code_of
+from onnxq.base.reason import Reason, code_of, noted
 from onnxq.documents.analysis import Unmatched
 
 
@@ -119,7 +119,7 @@ def match_saved(a: Stage, saved: Saved) -> Matching:
         if name not in covered
     )
     others = [name for name in saved.outputs[0] if name not in names]
-    left_b = tuple(Unmatched(name, "", "", "no float tensor of that name") for name in others)
+    left_b = tuple(Unmatched(name, "", "", noted("unmatched.no-name")) for name in others)
     return Matching(tuple(Matched(name, name, "name") for name in names), left_a, left_b)
 
 
@@ -197,11 +197,11 @@ def _left(
     elif name in other.maker and name in other.fixed:
         why = "a constant there"
     elif name in other.maker and not other.is_float(name):
-        why = "no float there, or its type is not known"
+        why = noted("unmatched.no-float")
     elif name in other.maker:
         why = "another shape there"
     elif node.name in other.nodes:
-        why = "that node gives another tensor there"
+        why = noted("unmatched.other-tensor")
     else:
-        why = "no tensor of that name, and none that is made so"
+        why = noted("unmatched.not-made")
     return Unmatched(name, node.name, op, why)

@@ -19,6 +19,7 @@ from onnxq.analysis.quantizers import Quantizer
 from onnxq.analysis.segments import Affine, Segment, affine_of, segment_of
 from onnxq.analysis.stages import Stage
 from onnxq.base.grouped import grouped
+from onnxq.base.reason import noted
 from onnxq.documents.analysis import Cause, Figures
 from onnxq.graph.pairs import IN_SIGHT
 
@@ -98,11 +99,7 @@ class Suspicions:
             count, sample, of = measured.accumulated.nonfinite, measured.broken, "B's values"
         else:
             return []
-        return [
-            Cause(
-                "nonfinite", f"it makes NaN or Inf of finite ones of {of}: {count}, first on {sample.where}"
-            )
-        ]
+        return [Cause("nonfinite", noted("suspected.nonfinite", of=of, count=count, where=sample.where))]
 
     def _levels_by_kind(self) -> dict[tuple[str, bool], list[float]]:
         return grouped(
@@ -127,8 +124,12 @@ class Suspicions:
         if level > usual - _ABOVE_DB:
             return []
         kind = f"{'quantized' if quantized else 'float'} {operator}"
-        text = f"alone {level:.1f} dB, where half of the {len(peers)} {kind} have {usual:.1f} dB or more"
-        return [Cause("unexplained", text)]
+        return [
+            Cause(
+                "unexplained",
+                noted("suspected.unexplained", level=level, peers=len(peers), kind=kind, usual=usual),
+            )
+        ]
 
     # -- weights -------------------------------------------------------------------------------
 
@@ -164,16 +165,12 @@ class Suspicions:
         swapped = _swapped(ours.weights, theirs.weights, wrong)
         if swapped is not None:
             kind, first, second = swapped
-            return [Cause("swapped", f"{kind} channels {first} and {second} of its weights are swapped")]
-        unit = "steps of their scale" if theirs.step is not None else "roundings of their type"
-        channel = int(np.argwhere(wrong)[0][0])
-        return [
-            Cause(
-                "weights",
-                f"weights differ by more than rounding: {int(wrong.sum())} of {wrong.size:,} values, by up "
-                f"to {most:.4g} {unit}, the first in output channel {channel}",
-            )
-        ]
+            return [Cause("swapped", noted("suspected.swapped", kind=kind, first=first, second=second))]
+        code = "suspected.weights" if theirs.step is not None else "suspected.weights-float"
+        said = noted(
+            code, wrong=int(wrong.sum()), values=wrong.size, most=most, channel=int(np.argwhere(wrong)[0][0])
+        )
+        return [Cause("weights", said)]
 
     def _allowed(self, ours: Affine, theirs: Affine) -> np.ndarray:
         """A step of each weight; where there are none, what is a rounding of the narrower type.
@@ -206,8 +203,12 @@ class Suspicions:
         return [
             Cause(
                 "bias",
-                f"its bias differs by up to {float(np.abs(apart).max()):.4g}, in channel {worst}: that is "
-                f"{min(1.0, power / figures.mse):.0%} of its error",
+                noted(
+                    "suspected.bias",
+                    most=float(np.abs(apart).max()),
+                    channel=worst,
+                    share=min(1.0, power / figures.mse),
+                ),
             )
         ]
 
@@ -240,12 +241,11 @@ class Suspicions:
             if grid.low < 0 and grid.high > 0:  # around zero, both ends follow from the farther one
                 held = min(held, max(grid.high, -grid.low) / reach)
                 narrow = max(grid.high, -grid.low) / reach
+            of = {"tensor": grid.tensor, "step": grid.step, "low": low, "high": high}
             if held > _TOO_WIDE:
-                text = f"the scale of {grid.tensor!r} ({grid.step:.4g}) holds {held:.3g} times its range"
-                causes.append(Cause("scale", f"{text} on these samples ({low:.4g} to {high:.4g})"))
+                causes.append(Cause("scale", noted("suspected.scale", times=held, **of)))
             elif narrow < _TOO_NARROW:
-                text = f"the scale of {grid.tensor!r} ({grid.step:.4g}) holds 1/{1 / narrow:.3g} of its range"
-                causes.append(Cause("clipped", f"{text} on these samples ({low:.4g} to {high:.4g})"))
+                causes.append(Cause("clipped", noted("suspected.clipped", times=1 / narrow, **of)))
         return causes
 
     def _unquantized(self, segment: Segment) -> list[Cause]:
@@ -258,8 +258,7 @@ class Suspicions:
         for place in range(2):
             if fixed[place] and quantized[place] and not quantized[1 - place]:
                 name = self._b.base(node.input[1 - place])
-                text = f"its weights are quantized, and its input {name!r} has no pair: it runs in float"
-                return [Cause("unquantized", text)]
+                return [Cause("unquantized", noted("suspected.unquantized", tensor=name))]
         return []
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from onnxq.analysis.octaves import ChannelOctaves, Octaves, WhichChannels, octaves_of
 from onnxq.base.plain import DocumentPart
+from onnxq.base.reason import noted
 from onnxq.base.shown import Shown, Words, count, number, percent
 from onnxq.calib.histogram import Histogram, HistogramCounter, Scratch
 from onnxq.calib.stats import TensorStats
@@ -527,14 +528,9 @@ def channel_order(row: TensorRow) -> tuple[float, ...]:
 
 def lacks_of_file(rows: Sequence[TensorRow]) -> list[str]:
     """What a statistics file does not hold of these tensors."""
-    lacks = [
-        "channels, NaN and infinities, saturation and codes: the statistics file does not hold them "
-        "(--calib DATA measures them)"
-    ]
+    lacks = [noted("statistics-lack.channels")]
     if any(row.counted is None and row.values for row in rows):
-        lacks.append(
-            "histograms, zeros, clipped shares and the tail: the file holds ranges only of some tensors"
-        )
+        lacks.append(noted("statistics-lack.histograms"))
     if any(row.counted is not None and row.counted < row.values for row in rows):
-        lacks.append("shares are of the values that were counted: rows of each sample, not all")
+        lacks.append(noted("statistics-lack.rows"))
     return lacks

@@ -11,6 +11,7 @@ import numpy as np
 from onnxq.analysis.figures import Metric, divergence, histogram_of
 from onnxq.analysis.octaves import Octaves, WhichChannels, octaves
 from onnxq.base.plain import DocumentPart
+from onnxq.base.reason import noted
 from onnxq.base.shown import Shown, Words, count, number
 from onnxq.formats import INT8, format_of
 from onnxq.graph.channels import along, by_channel
@@ -226,10 +227,10 @@ def weight_rows(
         name, op = layer.node.name, layer.node.op
         held = held_weights(layer.weight)
         if held is None:
-            left.append(WeightLeft(name, op, "its weights are computed in a way that is not followed"))
+            left.append(WeightLeft(name, op, noted("weights-left.computed")))
             continue
         if not held.values.size:
-            left.append(WeightLeft(name, op, "it has no weights: a size is 0"))
+            left.append(WeightLeft(name, op, noted("weights-left.empty")))
             continue
         other: HeldWeights | None = None
         if against is not None:
@@ -322,13 +323,13 @@ def _on_grid(held: HeldWeights, axis: int) -> HeldWeights:
 
 def _other(layer: Layer | None, held: HeldWeights) -> tuple[HeldWeights | None, str]:
     if layer is None:
-        return None, "the other model has no layer of this name"
+        return None, noted("weights-left.no-layer")
     other = held_weights(layer.weight)
     if other is None:
-        return None, "the other model's weights are computed in a way that is not followed"
+        return None, noted("weights-left.other-computed")
     if other.values.shape != held.values.shape:
         sizes = ["x".join(map(str, one.values.shape)) for one in (held, other)]
-        return None, f"its weights are {sizes[0]} here and {sizes[1]} there"
+        return None, noted("weights-left.sizes", here=sizes[0], there=sizes[1])
     return other, ""
 
 

@@ -18,6 +18,7 @@ import onnx
 from onnxq.base import interrupts
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.grouped import fitting
+from onnxq.base.reason import noted
 from onnxq.calib.probes import (
     ALL_ROWS,
     SLICE_OPSET,
@@ -484,10 +485,7 @@ class _Pass:
                 ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in sorted(shapes.items()))
                 for shapes in (self._usual.shapes, {name: a.shape for name, a in sample.feeds.items()})
             ]
-            return (
-                f"it runs with the first sample's sizes ({sizes[0]}), not with these ({sizes[1]}): give "
-                "samples of sizes that it takes (images: --resize, --crop)"
-            )
+            return noted("sample-at-fault.others", first=sizes[0], these=sizes[1])
         feeds = {**sample.feeds, **self._graph.feeds(sample.index)}
         return or_freeze(at_fault(self._session, feeds), self._model)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from onnxq.base.reason import noted
 from onnxq.documents.changes import NotTaken, TakenByRuntime
 from onnxq.documents.report import Report
 from onnxq.graph.model import Model
@@ -44,8 +45,8 @@ class RepairedConstruct:
     def advice(self) -> str:
         """What to do."""
         if isinstance(self.entry, NearMiss):
-            return f"{self.rule.id} would repair it, but {self.entry.reason}"
-        return f"onnxq sanitize repairs it ({self.rule.id})"
+            return noted("node-not-taken.near-miss", rule=self.rule.id, why=self.entry.reason)
+        return noted("node-not-taken.repaired", rule=self.rule.id)
 
     @property
     def reason(self) -> str:
@@ -54,15 +55,15 @@ class RepairedConstruct:
             tensors = (*self.node.inputs, *self.node.outputs)
             dtypes = [one.dtype for one in tensors if one is not None and one.dtype is not None]
             if narrow := ", ".join(sorted({*map(str, dtypes)}.intersection(_NARROW))):
-                return f"it reads or gives {narrow}: {self.target} has no such tensors inside of a graph"
+                return noted("node-not-taken.types", dtypes=narrow, target=self.target)
             if bytewise := ", ".join(sorted({str(one) for one in dtypes if one.itemsize == 1})):
                 return f"{self.target} has no {self.node.op} of {bytewise}"
         if self.rule.lacks is not None:
             return f"{self.target} lacks {self.rule.lacks}"
         limits = ", ".join(f"{name} = {number:,}" for name, number in self.entry.limits.items())
         if limits:
-            return f"it is not within {self.target}'s limit {limits}"
-        return f"{self.target} does not take it as it is"
+            return noted("node-not-taken.limit", target=self.target, limits=limits)
+        return noted("node-not-taken.form", target=self.target)
 
 
 @dataclass(frozen=True)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from onnxq.base.plain import DocumentPart
 
 Severity = Literal["error", "warning", "note"]
 
-SEVERITIES: Mapping[Severity, str] = {
-    "error": "the target rejects it, or computes something else than the file says",
-    "warning": "it works, but not in the precision or at the speed that the file asks for, or not surely",
-    "note": "it gains nothing, or is of interest only",
-}
-"""In the order in which findings are shown."""
+SEVERITIES: Sequence[Severity] = get_args(Severity)
+"""In the order in which findings are shown: the target rejects it, or computes something else than the file
+says; it works, but not in the precision or at the speed that the file asks for, or not surely; it gains
+nothing, or is of interest only."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import dataclasses
 import re
 from collections.abc import Iterable, Sequence
 
+from onnxq.base.reason import noted
 from onnxq.checks.answers import RepairedConstruct
 from onnxq.checks.engine import Seen
 from onnxq.checks.finding import Finding
@@ -108,5 +109,5 @@ def _judged(one: Finding, seen: Seen) -> Finding | None:
         return dataclasses.replace(one, confirmed=verdict)
     if one.severity == "note":
         return None
-    consequence = f"the engine compiled here does not show it; elsewhere, {one.consequence}"
+    consequence = noted("not-in-this-engine", consequence=one.consequence)
     return dataclasses.replace(one, severity="note", confirmed=False, consequence=consequence)

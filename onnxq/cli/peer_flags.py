@@ -10,6 +10,8 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from onnxq.base.catalogue import table
+
 ALL = -1
 """Values of a flag: all words up to the next flag or model."""
 
@@ -30,98 +32,18 @@ class Peer:
 
 
 _SHAPES = ("--minShapes", "--optShapes", "--maxShapes")
-_BUILDS = "it is for building the engine: trtexec has it, by the line that is printed at the end"
-_OWN = "onnxq writes int8, or fp8 with --format fp8"
-_BOTH = "activations and weights are int8 around 0, and weights have a scale a channel"
-_CLEANS = "the graph is repaired and simplified anyway; --skip RULE leaves a rule out"
-_TIMES = "no speed is estimated: a GPU tells it, by the line that is printed at the end"
-_CPU = "onnxq runs on the CPU and needs no GPU"
 
-_PEERS: Mapping[str, Peer] = {
-    "--calib-method --calibration-method --calibrate-method --calibration-algo --algo": Peer("--method {}"),
-    "--exclude --exclude-nodes --exclude-layers --skip-layers --ignore-layers": Peer("--keep-float {}"),
-    "--nodes-to-exclude": Peer("--keep-float {}", values=ALL),
-    "--exclude-ops": Peer("--keep-float-op {}"),
-    "--op-types-to-exclude": Peer("--keep-float-op {}", values=ALL),
-    "--shapes --input-shape --input-shapes --calibration-shapes --overwrite-input-shape --test-input-shape":
-        Peer("--shape {}", values=ALL),
-    "--batch-size --bs": Peer("--batch {}"),
-    "--calib-dir --calib-data --calib-path --calib-dataset --calibration-dir --calibration-data --dataset "
-    "--calibration-data-path --calibration-dataset --data-dir --data --inputs":
-        Peer("--calib {}"),
-    "--calib": Peer("--data {}"),
-    "--num-samples --calib-size --calibration-size --num-calib-samples --calib-num --n-samples":
-        Peer("--samples {}"),
-    "--output-path --output-model --output-model-path --output-file --save --out": Peer("--output {}"),
-    "-i --input --input-path --input-model --input-model-path --onnx --onnx-path --model --model-path":
-        Peer("{}"),
-    "--compute-capability": Peer("--sm {}"),
-    "--trt-version --tensorrt-version": Peer("--target {}"),
-    "--quantize-mode --quant-mode": Peer("--format {}"),
-    "--fp8": Peer("--format fp8", values=0),
-    "--fp16": Peer("--body fp16", values=0),
-    "--bf16": Peer("--body bf16", values=0),
-    "--fp32": Peer("--body fp32", values=0),
-    "--high-precision-dtype": Peer("--body {}"),
-    "--no-compile --skip-compile --skip-engine --no-trt": Peer("--no-engine", values=0),
-    "--per-tensor": Peer("--scale-form per-tensor", values=0),
-    "-y --yes --overwrite": Peer("--force", values=0),
-    "--debug": Peer("--verbose", values=0),
-    "--int8 --quantize": Peer("", "onnxq quantize writes int8 anyway, onnxq sanitize the model in float", 0),
-    "--int4 --uint4 --fp4 --nvfp4 --mxfp8 --int16 --w4a16 --w4a8 --w8a16": Peer("", _OWN, 0),
-    "--precision --dtype --weight-type --activation-type --quant-type":
-        Peer("", f"{_OWN}; the type of the rest is --body"),
-    "--quant-format": Peer("", "Q/DQ pairs are what onnxq writes"),
-    "--best": Peer("", "int8 layers and the type of the others stand in the file: TensorRT chooses none", 0),
-    "--per-channel --symmetric --asymmetric --reduce-range": Peer("", _BOTH, 0),
-    "--op-types-to-quantize": Peer("", "all that gains is quantized; --keep-float-op leaves others out", ALL),
-    "--simplify --optimize --fold-constants --skip-shape-inference --no-shape-infer --skip-optimization "
-    "--skip-fuse-bn --enable-shape-inference --toposort": Peer("", _CLEANS, 0),
-    "--passes --fuse-patterns --skip-fusion-patterns": Peer("", _CLEANS, ALL),
-    "--device --provider --execution-provider --gpu-id": Peer("", _CPU),
-    "--calibration-eps --providers --execution-providers": Peer("", _CPU, ALL),
-    "--cuda --cpu --use-cuda --use-gpu": Peer("", _CPU, 0),
-    "--opset --opset-version": Peer("", "the opset is raised by itself where Q/DQ pairs need it"),
-    "--imgsz --img-size": Peer("", "images are resized to the input's size, or to --resize WxH", ALL),
-    "--save-engine --saveEngine --loadEngine --workspace --memPoolSize --iterations --duration --warmUp "
-    "--avgRuns --timingCacheFile --builderOptimizationLevel --streams": Peer("", _BUILDS),
-    "--noTF32 --useCudaGraph --useSpinWait --skipInference --buildOnly --noDataTransfers --stronglyTyped "
-    "--strongly-typed --dumpLayerInfo --sparsity --useDLACore --allowGPUFallback": Peer("", _BUILDS, 0),
-    "--onnxrt --trt":
-        Peer("", "onnxq runs a model in onnxruntime; in TensorRT polygraphy runs it, on a GPU", 0),
-    "--layerPrecisions --precisionConstraints --layerOutputTypes":
-        Peer("", "layers that stay in float32 are named by --keep-fp32 NAME"),
-    "--use-external-data-format --save-as-external-data --all-tensors-to-one-file --external-data":
-        Peer("", "weights beyond 2 GB stand in X.onnx.data by themselves", 0),
-    "--smoothquant --smooth-quant": Peer("--repair smooth,bias,gptq", "it is a step of --repair", 0),
-    "--gptq": Peer("--repair bias,gptq", "it is a step of --repair", 0),
-    "--awq": Peer("", "weights alone are not quantized here; --repair names the steps that gain accuracy", 0),
-    "--gpu": Peer("", _TIMES),
-    "--fastest": Peer("", _TIMES, 0),
-    "--log-level --log-severity": Peer("", "-v says more, -q nothing"),
-}  # fmt: skip
-
-PEERS: Mapping[str, Peer] = {name: peer for names, peer in _PEERS.items() for name in names.split()}
+PEERS: Mapping[str, Peer] = {
+    name: Peer(row.get("ours", ""), row.get("says", ""), row.get("values", 1))
+    for names, row in table("peer-flags").items()
+    for name in names.split()
+}
 """By each name, with dashes."""
 
-_MAKES = "onnxq makes the ONNX file, and trtexec the engine of it"
-
-_VERBS: Mapping[str, tuple[str, str]] = {
-    "ptq quantise quant int8 quantization calibrate-and-quantize": ("quantize", "it is onnxq quantize"),
-    "convert export build compile trtexec": ("", _MAKES),
-    "simplify optimize optimise fix repair clean slim fold surgeon surgery fp16 onnxsim onnxslim":
-        ("sanitize", "onnxq sanitize repairs and simplifies"),
-    "bench benchmark perf profile latency speed":
-        ("engine", "only a GPU tells times, by trtexec; onnxq engine says what stands in the engine"),
-    "info show view summary print stats list layers netron visualize": ("inspect", "it is onnxq inspect"),
-    "lint validate verify test doctor support": ("check", "it is onnxq check"),
-    "eval evaluate accuracy cmp": ("compare", "it is onnxq compare, of two models on data"),
-    "debug": ("analyze", "onnxq analyze compares two models layer by layer"),
-    "compare-reports": ("diff", "it is onnxq diff"),
-}  # fmt: skip
-
 PEER_VERBS: Mapping[str, tuple[str, str]] = {
-    name: said for names, said in _VERBS.items() for name in names.split()
+    name: (row.get("ours", ""), row.get("says", ""))
+    for names, row in table("peer-verbs").items()
+    for name in names.split()
 }
 """By the verb of another tool: the verb here ("": what is given decides), and what its user has to know."""
 

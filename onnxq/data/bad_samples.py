@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from onnxq.base.errors import UserError
+from onnxq.base.reason import noted
 from onnxq.data.understood import LeftOutSample, SkippedSamples
 
 _KEPT = 20
@@ -71,5 +72,5 @@ class BadSamples:
         (where, why), *_ = self.first
         reason = why if where in why else f"{where}: {why}"
         if self.count == 1:
-            return f"a bad sample is left out: {reason}"
-        return f"{self.count} bad samples are left out, the first one: {reason}"
+            return noted("left-out.sample", first=reason)
+        return noted("left-out.samples", count=self.count, first=reason)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont, PngImagePlugin
 
+from onnxq.base.reason import noted
 from onnxq.data.samples import Sample
 from onnxq.data.survey import InputSurvey
 
@@ -62,11 +63,12 @@ class _Strip:
         """What is shown, and how values became colors."""
         survey, (low, high) = self.survey, self.ends
         if survey.preparation is not None:
-            undone = " in RGB (it is fed BGR)" if survey.preparation.color == "bgr" else ""
-            return f"{survey.spec.name}: as fed, scaled back to pixels{undone}"
+            is_bgr = survey.preparation.color == "bgr"
+            return noted("shown-as.bgr" if is_bgr else "shown-as.pixels", input=survey.spec.name)
         three = (survey.layout or "")[-3:] and survey.channels is not None and len(survey.channels.mean) == 3
-        order = "; its channels are shown as red, green, blue, whatever they are" if three else ""
-        return f"{survey.spec.name}: as fed, {low:.4g} is black, {high:.4g} is white{order}"
+        return noted(
+            "shown-as.colors" if three else "shown-as.ends", input=survey.spec.name, low=low, high=high
+        )
 
 
 class ContactSheet:

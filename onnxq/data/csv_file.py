@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.reason import noted
 from onnxq.base.shown import assumed
 from onnxq.data.files import kind_of
 from onnxq.data.layout import of_numbers
@@ -140,9 +141,7 @@ def read_csv(path: Path, inputs: Sequence[InputSpec]) -> CsvFile:
     if not lines[1:]:
         raise UserError(f"{str(path)!r} has zero samples: only a first line", hint="give a line for each")
     others = [name for name in header if name not in names]
-    notes = (
-        [f"columns of {str(path)!r} that are no inputs are left out: {', '.join(others)}"] if others else []
-    )
+    notes = [noted("left-out.columns", file=str(path), names=", ".join(others))] if others else []
     columns = {spec.name: [header.index(spec.key)] for spec in inputs}
     kinds = {spec.name: _first_kind(lines[1:], columns[spec.name][0], spec) for spec in inputs}
     return CsvFile(columns, kinds, len(header), lines[1:], notes)
@@ -177,10 +176,12 @@ def _features(lines: Sequence[Line], spec: InputSpec) -> CsvFile | None:
     header = lines[0].cells if has_header and len(lines[0].cells) == len(cells) else []
     others = [name.strip() for place, name in enumerate(header) if place not in columns]
     notes = [
-        f"{where}: {len(columns)} columns are the values of input {spec.name!r}, in their order "
-        + assumed(f"one column {spec.key!r} with all of them")
-    ]
-    notes += [f"columns of {where!r} that hold no numbers are left out: {', '.join(others)}"] * bool(others)
+        noted(
+            "read-as.columns", file=where, columns=len(columns), input=spec.name,
+            assumed=assumed(f"one column {spec.key!r} with all of them"),
+        )
+    ]  # fmt: skip
+    notes += [noted("left-out.no-numbers", file=where, names=", ".join(others))] if others else []
     return CsvFile({spec.name: columns}, {spec.name: "numbers"}, len(cells), rows, notes)
 
 

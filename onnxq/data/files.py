@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.reason import noted
 from onnxq.data import images, video
 from onnxq.data.lists import Entry, read_list
 from onnxq.data.samples import InputSpec
@@ -96,7 +97,10 @@ class Found:
         if not self.left_out:
             return frames
         names = ", ".join(self.left_out[:3]) + (", ..." if len(self.left_out) > 3 else "")
-        return [f"other files in {str(self.path)!r} are left out ({len(self.left_out)}): {names}", *frames]
+        return [
+            noted("left-out.files", folder=str(self.path), count=len(self.left_out), names=names),
+            *frames,
+        ]
 
 
 def kind_of(path: Path) -> str | None:

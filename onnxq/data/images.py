@@ -14,6 +14,7 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from onnxq.base.errors import UserError
+from onnxq.base.reason import noted
 from onnxq.data import layout as array_layout
 from onnxq.data.image_options import resolved
 from onnxq.data.presets import PRESETS
@@ -370,7 +371,7 @@ def _open(
                 hint="give such data as .npy arrays, scaled as the model takes it",
             )
         if getattr(file, "n_frames", 1) > 1:
-            note("of images with several frames or pages, the first one is taken")
+            note(noted("left-out.frames"))
         return ImageOps.exif_transpose(file).convert(mode)
 
 

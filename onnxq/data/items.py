@@ -13,6 +13,7 @@ import numpy as np
 from PIL import Image
 
 from onnxq.base.errors import UserError
+from onnxq.base.reason import noted
 from onnxq.base.shown import counted
 from onnxq.data import arrays, images, layout
 from onnxq.data.bad_samples import BadSamples
@@ -86,7 +87,7 @@ class Items:
             found[spec.key] = arrays.MemoryArray(self._array(value, spec, where))
         others = [str(name) for name in values if name not in found]
         if others:
-            left_out = f"what of an item is no input is left out: {', '.join(others)}"
+            left_out = noted("left-out.of-items", names=", ".join(others))
         if left_out:
             self._reader.note(left_out)
         return found
@@ -192,13 +193,13 @@ def open_dataset(
         Record(f"item {n} of {title}", partial(members, n), partial(n.to_bytes, 8, "big"))
         for n in range(count)
     ]
-    notes = [f"which items of {title} calibrate is decided by their numbers, not by what they hold"]
+    notes = [noted("decided-by-order.items", data=title)]
     counts = None
     if records and reader.open(records[0]).count == 1:
         counts = [1] * count
         one, again = members(0), members(0)
         if not all(np.array_equal(one[name].read(), again[name].read()) for name in one):
-            notes.append(f"item 0 of {title} is another one each time it is read: turn off what is random")
+            notes.append(noted("decided-by-order.random", data=title))
     table = RecordTable(f"{title}, {counted(count, 'item')}", reader, records, bad, notes, counts)
     return Opened(table, prepared)
 
@@ -259,8 +260,7 @@ def _by_name(item: Any, inputs: Sequence[InputSpec], where: str) -> tuple[Mappin
         else:
             values = {spec.key: value for spec, value in zip(inputs, item, strict=False)}
         more = len(item) - used
-        behind = f"what stands behind the inputs in an item is left out, as labels: {counted(more, 'value')}"
-        return values, behind * bool(more)
+        return values, noted("left-out.behind", values=counted(more, "value")) if more else ""
     if len(inputs) > 1:
         raise UserError(
             f"{where} is of type {type(item).__name__}, the model has {len(inputs)} inputs "

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from onnxq.base.errors import UserError
+from onnxq.base.reason import noted
 from onnxq.base.shown import assumed
 from onnxq.data.samples import InputSpec
 from onnxq.graph.types import Shape, shape_text
@@ -175,13 +176,11 @@ class _Reading:
             strict=True,
         )
         have, want, data, of_input = (", ".join(map(str, column)) for column in columns)
-        said = f"sizes {have} where {want} are needed (axes {data} of the data, axes {of_input} of the input)"
-        if len(self.wrong) == 1:
-            said = (
-                f"size {have} where {want} is needed (axis {data} of the data, axis {of_input} of the input)"
-            )
-        ahead = f"read without axis {self.lacking} of the input, which is 1, "
-        return said if self.lacking is None else ahead + said
+        said = noted(
+            "other-sizes.one" if len(self.wrong) == 1 else "other-sizes",
+            have=have, want=want, data=data, input=of_input,
+        )  # fmt: skip
+        return said if self.lacking is None else noted("other-sizes.lacking", axis=self.lacking, sizes=said)
 
 
 def _places_of_one(spec: InputSpec) -> list[int]:
@@ -276,11 +275,13 @@ def _cast(array: np.ndarray, spec: InputSpec, where: str, note: Callable[[str], 
     if to_float and (from_float or have.kind in "iub"):
         if not from_float:
             note(
-                f"input {spec.name!r} is {want}, the data is {have}: converted without scaling its "
-                f"values {assumed(f'data of {want}')}"
-            )
+                noted(
+                    "read-as.unscaled", input=spec.name, want=want, have=have,
+                    assumed=assumed(f"data of {want}"),
+                )
+            )  # fmt: skip
         elif have.itemsize > want.itemsize:
-            note(f"input {spec.name!r} is {want}, the data is {have}: its values are rounded")
+            note(noted("read-as.rounded", input=spec.name, want=want, have=have))
         with np.errstate(over="ignore"):  # what overflows is reported as such
             return array.astype(want)
     if have.kind in "iub" and want.kind in "iub":

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onnxq.base.catalogue import Fact
 from onnxq.data.presets import IMAGENET_MEAN, IMAGENET_STD, Preset
 from onnxq.data.survey import InputSurvey
 from onnxq.graph.channels import along
@@ -103,8 +104,7 @@ def otherwise(seen: InputSurvey) -> list[PicturesAs]:
         found.append(_inverted(seen, now))
     sides = {(shape[layout.index("H")], shape[layout.index("W")]) for shape in shapes}
     if seen.preparation is None and all(high == wide for high, wide in sides):
-        hint = f"if the model was trained so, swap their axes, x.swapaxes{_axes(layout)}"
-        found.append(PicturesAs("height and width swapped", hint, swaps=True))
+        found.append(PicturesAs(*_of_pictures("pictures-as.swapped", axes=_axes(layout)), swaps=True))
     return found
 
 
@@ -153,18 +153,22 @@ def _of_values(
 
 def _inverted(seen: InputSurvey, now: Preset) -> PicturesAs:
     """Black as white: digits and letters are black on white, or white on black."""
-    what, sums = "black and white swapped", np.array([sum(_range(now))], np.float32)
-    do = "invert the images" if seen.preparation is not None else f"give the arrays as {sums[0]:g} - x"
-    return PicturesAs(
-        what, f"if the model was trained so, {do}", factor=np.array([-1], np.float32), shift=sums
-    )
+    sums = np.array([sum(_range(now))], np.float32)
+    code = "pictures-as.inverted" if seen.preparation is not None else "pictures-as.inverted-arrays"
+    return PicturesAs(*_of_pictures(code, sums=sums[0]), factor=np.array([-1], np.float32), shift=sums)
 
 
 # -- words -------------------------------------------------------------------------------------------
 
 
+def _of_pictures(code: str, /, **values: object) -> tuple[str, str]:
+    """A preparation in words, and what the user does to have it."""
+    fact = Fact(code, values=values)
+    return fact.text("notes"), fact.text("notes", "do")
+
+
 def _words(what: str, reverses: bool) -> str:
-    return ", ".join([what] * bool(what) + ["the channels in the other order"] * reverses)
+    return ", ".join([what] * bool(what) + [_of_pictures("pictures-as.turned")[0]] * reverses)
 
 
 def _done(seen: InputSurvey, what: str, preset: Preset | None, reverses: bool) -> tuple[str, tuple[str, ...]]:
@@ -176,7 +180,7 @@ def _done(seen: InputSurvey, what: str, preset: Preset | None, reverses: bool) -
         values = "pixels from 0 to 255" if raw else f"{what}, of pixels from 0 to 255"
         do = [f"give the arrays as {values}"] * bool(what)
         do += [f"reverse their channels, {axis}"] * reverses
-        return f"if the model was trained so, {' and '.join(do)}", ()
+        return _of_pictures("pictures-as.arrays", how=" and ".join(do))[1], ()
     other = {"rgb": "bgr", "bgr": "rgb"}.get(made.color, made.color)
     color = other if reverses else made.color
     mean, std = (preset.mean, preset.std) if preset is not None else (made.mean, made.std)
@@ -188,7 +192,7 @@ def _done(seen: InputSurvey, what: str, preset: Preset | None, reverses: bool) -
     for name, some, fed, none in (("mean", mean, made.mean, (0.0,)), ("std", std, made.std, (1.0,))):
         if tuple(some[order]) != none or tuple(fed) != none:
             flags += [f"--{name}", _listed(some[order])]
-    return f"if the model was trained so, give {' '.join(flags)}", tuple(flags)
+    return _of_pictures("pictures-as.flags", flags=" ".join(flags))[1], tuple(flags)
 
 
 def _axes(layout: str) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from onnxq.base.errors import UserError
+from onnxq.base.reason import noted
 from onnxq.base.shown import assumed
 from onnxq.data import arrays, images, layout
 from onnxq.data.arrow import ArrowRows
@@ -122,15 +123,14 @@ def _check_pairs(found: Mapping[str, Found], counts: Mapping[str, int]) -> list[
         if pairs:
             stem, b = pairs[0]
             has, lacks = (a, b) if stem in ours else (b, a)
-            lone = f"{str(stem)!r} of {has!r} has no like in {lacks!r}"
+            lone = noted("read-as.no-like", stem=str(stem), has=has, lacks=lacks)
     if len(set(counts.values())) > 1:
         text = ", ".join(f"{name!r} has {count}" for name, count in counts.items())
         raise UserError(
             f"the inputs differ in their number of samples: {text}" + f" ({lone})" * bool(lone),
             hint="give each input the same number of samples, in files of the same names",
         )
-    said = "files of the inputs are paired in their order, not by name"
-    return [f"{said}: {lone} {assumed('files of the same names')}"] if lone else []
+    return [noted("read-as.in-order", lone=lone, assumed=assumed("files of the same names"))] if lone else []
 
 
 def _table(

@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.reason import noted
 from onnxq.base.shown import assumed
 from onnxq.data import arrays, layout
 from onnxq.data.bad_samples import BadSamples, Misnamed
@@ -176,9 +177,11 @@ class Reader:
             self._lone = found[0] if len(found) == 1 else spec.name
             if self._lone != spec.name:
                 self.note(
-                    f"{self._lone!r}, the only array in a file, is fed to input {spec.name!r} "
-                    + assumed(f"--input-name {shlex.quote(f'{spec.name}={self._lone}')}")
-                )
+                    noted(
+                        "read-as.only", array=self._lone, input=spec.name,
+                        assumed=assumed(f"--input-name {shlex.quote(f'{spec.name}={self._lone}')}"),
+                    )
+                )  # fmt: skip
         return self._lone if self._lone in found and spec.name not in found else None
 
     def _fitted(self, where: str, values: Sequence[np.ndarray]) -> Row:
@@ -198,7 +201,7 @@ class Reader:
             if full is not None:
                 members[spec.name] = members[spec.name].reshaped(full)
                 stated = shape_text(("N", *full[1:]))
-                self._axes[f"with the axis of size 1 that they lack {assumed(f'data of {stated}')}"] = None
+                self._axes[noted("read-as.lacking-axis", assumed=assumed(f"data of {stated}"))] = None
         whole: tuple[int, int] | None = None  # how many batches there are, and their size
         for spec in self._inputs:
             array, lead = members[spec.name], (spec.shape or (None,))[0]
@@ -258,14 +261,13 @@ class Reader:
             return
         first = f"axis 0 ({spec.shape[0] or 'dynamic'})"
         if found.kind == "samples":
-            self._axes["along an axis in front of the input's"] = None
+            self._axes[noted("read-as.in-front")] = None
         elif found.kind == "rows" and found.count > 1:
             static = isinstance(spec.shape[0], int) and spec.shape[0] > 1
-            self._axes[f"along axis 0, {spec.shape[0]} at a time" if static else f"along {first}"] = None
+            self._axes[noted("read-as.at-a-time", count=spec.shape[0]) if static else f"along {first}"] = None
             if layout.leading(spec) == "unknown":
                 self.note(
-                    f"{first} of input {spec.name!r} is read as the batch (assumed; if it is not, add an "
-                    f"axis in front of one sample: {'x'.join(map(str, (1, *shape)))})"
+                    noted("read-as.batch", axis=first, input=spec.name, shape="x".join(map(str, (1, *shape))))
                 )
         elif found.kind == "whole" and not isinstance(spec.shape[0], int) and shape[0] > 1:
             self._axes[f"{first} not split"] = None

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from onnxq.base.errors import UserError
+from onnxq.base.reason import noted
 from onnxq.base.shown import counted
 from onnxq.data import layout
 from onnxq.data.bad_samples import BadSamples
@@ -127,10 +128,7 @@ class Source:
     @property
     def notes(self) -> list[str]:
         """What was done to the data that the user may not expect, as far as it was read."""
-        completed = (
-            f"the model's batch size is {self.batch}: the last batch is completed with "
-            f"{self._completed} of its samples again"
-        )
+        completed = noted("decided-by-order.completed", batch=self.batch, samples=self._completed)
         return [completed] * bool(self._completed) + self._bad.notes
 
     @property
@@ -341,7 +339,7 @@ class _Stream(Source):
 
     @property
     def notes(self) -> list[str]:
-        once = f"{self._title} is read once: which samples calibrate is decided by their order"
+        once = noted("decided-by-order.once", data=self._title)
         return [*self._reader.notes, *super().notes, once]
 
     def __iter__(self) -> Iterator[Sample]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from onnxq.base import interrupts
 from onnxq.base.errors import UserError
+from onnxq.base.reason import noted
 from onnxq.data.lists import Entry
 
 SUFFIXES = frozenset((".mp4", ".m4v", ".mov", ".avi", ".mkv", ".webm", ".mpg", ".mpeg"))
@@ -61,7 +62,7 @@ def _frames(video: Path, most: int, notes: list[str]) -> Iterator[tuple[int, Any
             total = sum(packet.size > 0 for packet in container.demux(container.streams.video[0]))
         wanted = {int((number + 0.5) * total / most) for number in range(most)}
         if total > most:
-            notes.append(f"of the {total} frames of {str(video)!r} {most} are taken, evenly spaced")
+            notes.append(noted("left-out.video", total=total, video=str(video), taken=most))
         with av.open(str(video)) as container:
             container.streams.video[0].thread_type = "AUTO"
             for number, frame in enumerate(container.decode(video=0)):

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import onnx
 
 from onnxq.base.escapes import in_one_line
+from onnxq.base.reason import noted
 from onnxq.data.understood import ImagesRead
 from onnxq.emit.served import Served
 
@@ -44,20 +45,17 @@ def deepstream(served: Served) -> tuple[str, tuple[str, ...]]:
 def _image(served: Served, open_: list[str]) -> Iterator[str]:
     """How frames become the input; `open_` is told what is not said."""
     if len(served.inputs) != 1:
-        open_.append(f"Gst-nvinfer feeds one input, and the model has {len(served.inputs)}")
+        open_.append(noted("deepstream.inputs", inputs=len(served.inputs)))
         return
     (fed,) = served.inputs
     images = next((one for one in served.images if one.input == fed.name), None)
     if images is None:
-        open_.append(
-            f"{fed.name} was not calibrated on images: state infer-dims, net-scale-factor, offsets and "
-            "model-color-format"
-        )
+        open_.append(noted("deepstream.no-images", input=fed.name))
         return
     if fed.elem_type != onnx.TensorProto.FLOAT:
-        open_.append(f"Gst-nvinfer feeds float32, and {fed.name} has another type: export it with --io fp32")
+        open_.append(noted("deepstream.type", input=fed.name))
     if images.layout not in ("NCHW", "NHWC"):
-        open_.append(f"{fed.name} has no batch, and Gst-nvinfer feeds batches")
+        open_.append(noted("deepstream.no-batch", input=fed.name))
         return
     planes = images.layout == "NCHW"
     largest = next((one[fed.name][2] for one in served.profiles if fed.name in one), fed.shape or ())
@@ -66,16 +64,16 @@ def _image(served: Served, open_: list[str]) -> Iterator[str]:
         channels, height, width = sizes if planes else (sizes[2], *sizes[:2])
         yield f"infer-dims={channels};{height};{width}"
     else:
-        open_.append("the size of the images is not known: state infer-dims=CHANNELS;HEIGHT;WIDTH")
+        open_.append(noted("deepstream.unknown-size"))
     yield f"network-input-order={0 if planes else 1}"
     yield f"model-color-format={_COLORS[images.color]}"
     yield from _pixels(images, open_)
     if "letterbox" in images.size:
         yield "maintain-aspect-ratio=1"
         yield "symmetric-padding=1"
-        open_.append("padding is black in DeepStream, and was gray 114 where the model was calibrated")
+        open_.append(noted("deepstream.padding"))
     elif not images.size.startswith("stretched") or "," in images.size:
-        open_.append(f"DeepStream stretches a frame to the input; calibrated was with: {images.size}")
+        open_.append(noted("deepstream.stretches", size=images.size))
 
 
 def _rows(served: Served) -> int:
@@ -87,10 +85,7 @@ def _rows(served: Served) -> int:
 def _pixels(images: ImagesRead, open_: list[str]) -> Iterator[str]:
     if len(set(images.std)) > 1:
         stds = ", ".join(f"{std:g}" for std in images.std)
-        open_.append(
-            f"each channel was divided by another number ({stds}), and net-scale-factor is one for all: "
-            "put the division into the model, or feed tensors with Gst-nvdspreprocess"
-        )
+        open_.append(noted("deepstream.divided", by=stds))
         return
     yield f"net-scale-factor={images.scale / images.std[0]!r}"
     if any(images.mean):
@@ -102,5 +97,5 @@ def _pixels(images: ImagesRead, open_: list[str]) -> Iterator[str]:
 def _value(text: str, open_: list[str]) -> str:
     """A value of the file, in which ";" parts entries and a line ends one."""
     if ";" in text or not text.isprintable():
-        open_.append(f"a name cannot stand in such a file: {text!r}")
+        open_.append(noted("deepstream.name", name=text))
     return in_one_line(text)

@@ -9,6 +9,7 @@ from typing import Any
 
 from onnxq.base import door
 from onnxq.base.errors import UserError
+from onnxq.base.reason import noted
 from onnxq.base.typed import Unlike
 from onnxq.documents.reading import REPORT_HINT, read_plain
 from onnxq.documents.report import Report
@@ -44,10 +45,10 @@ def recorded_profiles(model: Path) -> tuple[list[dict[str, Profile]], str]:
         ]
         own = bool(profiles) and document.get("sha256") == sha256(model)
     except (OSError, ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError):
-        return [], f"{path} is not read: it is no report of onnxq"
+        return [], noted("recorded-profiles.no-report", path=path)
     if profiles and not own:
-        return [], f"those in {path} are not used: it is the report of another file (another SHA-256)"
-    return profiles, f"those in {path}; --profile states others" if profiles else ""
+        return [], noted("recorded-profiles.other-file", path=path)
+    return profiles, noted("recorded-profiles", path=path) if profiles else ""
 
 
 def recorded_report(model: Path) -> Report | None:

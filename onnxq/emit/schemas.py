@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from onnxq.base.catalogue import Fact
 from onnxq.base.errors import unknown_name
 from onnxq.base.plain import DocumentPart
 from onnxq.base.registry import at
@@ -33,14 +34,12 @@ class DocumentKind:
         number: what its field `schema` says.
         place: its dataclass, `module:class`.
         made_by: the verbs that print or write it.
-        what: what it is, in a line.
     """
 
     kind: str
     number: int
     place: str
     made_by: tuple[str, ...]
-    what: str
 
     def load(self) -> type[Any]:
         """The dataclass."""
@@ -86,68 +85,37 @@ class SchemaList(Shown, DocumentPart):
 
 
 _KINDS = (
-    DocumentKind("report", 10, "onnxq.documents.report:Report", ("quantize", "sanitize"),
-        "what a run did and found: X.report.json"),
-    DocumentKind("advised", 1, "onnxq.documents.advised:Advised", ("advise",),
-        "what was tried because of the advice"),
-    DocumentKind("plan", 10, "onnxq.documents.report:PlanReport", ("plan",),
-        "what would be quantized, and why"),
-    DocumentKind("sensitivity", 10, "onnxq.documents.report:SensitivityReport", ("sensitivity",),
-        "what can be left in float, ranked"),
-    DocumentKind("calibration", 3, "onnxq.documents.statistics:StatisticsTaken", ("calibrate",),
-        "the statistics that were taken"),
-    DocumentKind("checks", 3, "onnxq.inspection.checking:Checks", ("check",),
-        "what is wrong with a model"),
-    DocumentKind("model", 2, "onnxq.inspection.description:ModelSummary", ("inspect",),
-        "what a model holds"),
-    DocumentKind("tensor", 2, "onnxq.inspection.description:TensorSummary", ("inspect --tensor",),
-        "all about one tensor"),
-    DocumentKind("nodes", 1, "onnxq.analysis.nodes:ModelNodes", ("inspect --nodes",),
-        "the graph node by node"),
-    DocumentKind("data", 3, "onnxq.inspection.data_seen:DataSeen", ("data",),
-        "data as the model will see them"),
-    DocumentKind("statistics", 1, "onnxq.analysis.tensors:TensorTable", ("statistics",),
-        "what activations hold"),
-    DocumentKind("weights", 2, "onnxq.analysis.weights:WeightTable", ("weights",),
-        "the weights of layers and channels"),
-    DocumentKind("memory", 1, "onnxq.analysis.memory:ModelMemory", ("memory",),
-        "what a model holds in memory"),
-    DocumentKind("comparison", 6, "onnxq.inspection.comparing:Comparison", ("compare",),
-        "the outputs of two models on data"),
-    DocumentKind("analysis", 1, "onnxq.documents.analysis:Analysis", ("analyze",),
-        "two stages of a model, layer by layer"),
-    DocumentKind("diff", 1, "onnxq.analysis.diff.rows:RunDiff", ("diff",),
-        "what a run has otherwise than another one"),
-    DocumentKind("engine", 3, "onnxq.inspection.engine_reading:EngineDocument", ("engine",),
-        "what the compiler makes of a model"),
-    DocumentKind("verdict", 2, "onnxq.compiled.verdict:Verdict", ("quantize", "engine --against-fp16"),
-        "int8's engine beside float16's: a part of other documents"),
-    DocumentKind("page", 1, "onnxq.pipeline.written_page:WrittenPage", ("report",),
-        "the page that was written"),
-    DocumentKind("pieces", 2, "onnxq.documents.pieces:Manifest", ("split",),
-        "a model in pieces: X.split.json"),
-    DocumentKind("run", 3, "onnxq.documents.pieces:ChainRun", ("run",),
-        "pieces beside the original"),
-    DocumentKind("extract", 2, "onnxq.documents.pieces:ExtractReport", ("extract",),
-        "a part of a model: its X.report.json"),
-    DocumentKind("settings", 1, "onnxq.inspection.first_settings:FirstSettings", ("init",),
-        "the first settings of a model"),
-    DocumentKind("rules", 1, "onnxq.inspection.rule_book:RuleList", ("rules list",),
-        "the rules"),
-    DocumentKind("rule", 1, "onnxq.inspection.rule_book:RuleText", ("rules explain",),
-        "a rule in full"),
-    DocumentKind("message", 1, "onnxq.inspection.rule_book:KnownOfMessage", ("rules explain --message",),
-        "what is known of a message of TensorRT"),
-    DocumentKind("tried-rules", 1, "onnxq.inspection.rule_book:RulesTried", ("rules test",),
-        "what the examples of rules showed"),
-    DocumentKind("words", 1, "onnxq.documents.glossary:Glossary", ("help",),
-        "words of the screens, explained"),
-    DocumentKind("symptoms", 1, "onnxq.advice.symptoms:SymptomTable", ("help symptoms",),
-        "what is seen, why, what repairs it, what that costs"),
-    DocumentKind("schemas", 1, "onnxq.emit.schemas:SchemaList", ("schema",),
-        "the kinds of documents"),
-    DocumentKind("error", 2, "onnxq.documents.ended:ErrorEnd", ("any verb that fails",),
-        "why a verb ended"),
+    DocumentKind("report", 10, "onnxq.documents.report:Report", ("quantize", "sanitize")),
+    DocumentKind("advised", 1, "onnxq.documents.advised:Advised", ("advise",)),
+    DocumentKind("plan", 10, "onnxq.documents.report:PlanReport", ("plan",)),
+    DocumentKind("sensitivity", 10, "onnxq.documents.report:SensitivityReport", ("sensitivity",)),
+    DocumentKind("calibration", 3, "onnxq.documents.statistics:StatisticsTaken", ("calibrate",)),
+    DocumentKind("checks", 3, "onnxq.inspection.checking:Checks", ("check",)),
+    DocumentKind("model", 2, "onnxq.inspection.description:ModelSummary", ("inspect",)),
+    DocumentKind("tensor", 2, "onnxq.inspection.description:TensorSummary", ("inspect --tensor",)),
+    DocumentKind("nodes", 1, "onnxq.analysis.nodes:ModelNodes", ("inspect --nodes",)),
+    DocumentKind("data", 3, "onnxq.inspection.data_seen:DataSeen", ("data",)),
+    DocumentKind("statistics", 1, "onnxq.analysis.tensors:TensorTable", ("statistics",)),
+    DocumentKind("weights", 2, "onnxq.analysis.weights:WeightTable", ("weights",)),
+    DocumentKind("memory", 1, "onnxq.analysis.memory:ModelMemory", ("memory",)),
+    DocumentKind("comparison", 6, "onnxq.inspection.comparing:Comparison", ("compare",)),
+    DocumentKind("analysis", 1, "onnxq.documents.analysis:Analysis", ("analyze",)),
+    DocumentKind("diff", 1, "onnxq.analysis.diff.rows:RunDiff", ("diff",)),
+    DocumentKind("engine", 3, "onnxq.inspection.engine_reading:EngineDocument", ("engine",)),
+    DocumentKind("verdict", 2, "onnxq.compiled.verdict:Verdict", ("quantize", "engine --against-fp16")),
+    DocumentKind("page", 1, "onnxq.pipeline.written_page:WrittenPage", ("report",)),
+    DocumentKind("pieces", 2, "onnxq.documents.pieces:Manifest", ("split",)),
+    DocumentKind("run", 3, "onnxq.documents.pieces:ChainRun", ("run",)),
+    DocumentKind("extract", 2, "onnxq.documents.pieces:ExtractReport", ("extract",)),
+    DocumentKind("settings", 1, "onnxq.inspection.first_settings:FirstSettings", ("init",)),
+    DocumentKind("rules", 1, "onnxq.inspection.rule_book:RuleList", ("rules list",)),
+    DocumentKind("rule", 1, "onnxq.inspection.rule_book:RuleText", ("rules explain",)),
+    DocumentKind("message", 1, "onnxq.inspection.rule_book:KnownOfMessage", ("rules explain --message",)),
+    DocumentKind("tried-rules", 1, "onnxq.inspection.rule_book:RulesTried", ("rules test",)),
+    DocumentKind("words", 1, "onnxq.documents.glossary:Glossary", ("help",)),
+    DocumentKind("symptoms", 1, "onnxq.advice.symptoms:SymptomTable", ("help symptoms",)),
+    DocumentKind("schemas", 1, "onnxq.emit.schemas:SchemaList", ("schema",)),
+    DocumentKind("error", 2, "onnxq.documents.ended:ErrorEnd", ("any verb that fails",)),
 )  # fmt: skip
 KINDS: Mapping[str, DocumentKind] = {entry.kind: entry for entry in _KINDS}
 """Every document."""
@@ -156,7 +124,11 @@ KINDS: Mapping[str, DocumentKind] = {entry.kind: entry for entry in _KINDS}
 def list_schemas() -> SchemaList:
     """The kinds of documents, with the numbers of their schemas."""
     return SchemaList(
-        "schemas", 1, tuple(KindListed(one.kind, one.number, one.made_by, one.what) for one in _KINDS)
+        "schemas",
+        1,
+        tuple(
+            KindListed(one.kind, one.number, one.made_by, Fact(one.kind).text("documents")) for one in _KINDS
+        ),
     )
 
 

@@ -59,7 +59,9 @@ def read(path: str | os.PathLike[str], *, stripped: bool = False) -> onnx.ModelP
 def _refuse_other(data: bytes, file: Path) -> None:
     """Says what a file is that is no ONNX model, where its bytes tell."""
     if (other := other_format(data)) is not None:
-        raise UserError(f"{str(file)!r} is {other.name}, not an ONNX model", hint=other.export)
+        raise UserError(
+            f"{str(file)!r} is {other.text('files')}, not an ONNX model", hint=other.text("files", "do")
+        )
 
 
 def check(model: onnx.ModelProto, where: str, *, stripped: bool = False) -> None:

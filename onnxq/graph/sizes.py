@@ -58,7 +58,9 @@ def growth(before: onnx.ModelProto, after: onnx.ModelProto) -> list[Growth]:
     rest = file_bytes(after) - file_bytes(before) - sum(entry.bytes for entry in entries)
     if rest > 0:
         nodes = [sum(len(graph.node) for graph in graphs(model.graph)) for model in (before, after)]
-        entries.append(Growth("", rest, noted("growth.nodes", nodes=count(nodes[1], "node"), before=nodes[0])))
+        entries.append(
+            Growth("", rest, noted("growth.nodes", nodes=count(nodes[1], "node"), before=nodes[0]))
+        )
     return sorted(entries, key=lambda entry: -entry.bytes)
 
 

@@ -21,6 +21,7 @@ from onnxq.analysis.thresholds import checked
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.progress import Observer
 from onnxq.base.progress import told as steps
+from onnxq.base.reason import noted
 from onnxq.base.usage import peak_memory_mb
 from onnxq.body.emulate import Emulated
 from onnxq.data.samples import Sample, named
@@ -33,7 +34,7 @@ from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.graph.types import Shape
-from onnxq.inspection.layer_noise import NOTE, predicted_db
+from onnxq.inspection.layer_noise import predicted_db
 from onnxq.inspection.own_metric import own_metric
 from onnxq.judge.output_parts import OutputParts
 from onnxq.options.call_options import AnalyzeOptions
@@ -128,7 +129,12 @@ def analyze(
             metric=own,
             bounds=bounds,
             wanted=Filter(tuple(layers), tuple(ops)),
-            predict=(lambda: (predicted_db(asked.a, asked.data, asked.feeding, asked.images, tell), NOTE))
+            predict=(
+                lambda: (
+                    predicted_db(asked.a, asked.data, asked.feeding, asked.images, tell),
+                    noted("predicted-noise"),
+                )
+            )
             if noise
             else None,
             parts=parts,

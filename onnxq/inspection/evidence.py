@@ -10,7 +10,7 @@ from pathlib import Path
 
 from onnxq.analysis.reports import part_of
 from onnxq.base.errors import UserError
-from onnxq.base.reason import code_of
+from onnxq.base.reason import code_of, noted
 from onnxq.calib.collect import Counting
 from onnxq.calib.stats import Stats, TensorStats
 from onnxq.checks.evidence import Evidence, FloatLayer, Scaled, own_scales, planned_scales
@@ -237,11 +237,11 @@ def _floats(job: Job, plan: QuantPlan, report: Report | None, *, own: bool) -> l
     total = sum(layer.macs or 0 for layer in plan.layers)
     reasons = {entry.node: (code_of(entry.because), str(entry.because)) for entry in plan.kept_float}
     quantized = {layer.node for layer in plan.layers if layer.quantized}
-    unknown = ("", "no rule places a pair there")
+    unknown = ("", noted("no-pair.rule"))
     if own:
         products = subject_of(job.model, job.target.name).products
         quantized = {one.node.name for one in products if one.of_data and one.of_weight}
-        unknown = ("no-pair", "no pair of the file quantizes both of its operands")
+        unknown = ("no-pair", noted("no-pair.file"))
         reasons = {name: why for name, why in reasons.items() if name not in quantized}
     kept = part_of(PlanPart, None if report is None else report.plan).kept_float
     reasons.update({one.node: (one.code, one.because) for one in kept})

@@ -15,11 +15,6 @@ from onnxq.pipeline.jobs import accuracy
 SAMPLES = 16
 """How many samples measure it at most."""
 
-NOTE = (
-    "predicted noise is of the plan that onnxq quantize makes of A now, without repair: where B was made "
-    "with other options, or by another tool, its layers have other noise"
-)
-
 
 def predicted_db(
     original: ModelSource,

@@ -17,6 +17,7 @@ from onnxq.base.errors import UserError
 from onnxq.base.json_file import read_plain_document
 from onnxq.base.plain import extended
 from onnxq.base.progress import Observer, told
+from onnxq.base.reason import noted
 from onnxq.base.shown import Shown, Words, count, tally
 from onnxq.base.typed import Unlike, typed
 from onnxq.base.version import VERSION
@@ -365,10 +366,7 @@ def _rankless(pieces: Sequence[Piece]) -> tuple[str, ...]:
         for entry in _infos(piece.model.graph.input)
         if entry.shape is None
     ]
-    text = f"inputs whose number of dimensions is not known, which TensorRT must know: {', '.join(names)}"
-    return (
-        (f"{text}; split what onnxq sanitize makes of the model, with --assume or --shape",) if names else ()
-    )
+    return (noted("pieces.no-rank", names=", ".join(names)),) if names else ()
 
 
 def _equal(entry: OutputAccuracy) -> bool:
@@ -463,14 +461,14 @@ def _find_original(
 ) -> tuple[Path | None, list[str]]:
     """The model to compare with, None where there is none, and what the user may not expect of it."""
     if given is None and document.model is None:
-        return None, ["not compared: the pieces are of a model that was no file; give one with --original"]
+        return None, [noted("pieces.no-file")]
     path = Path(given) if given is not None else folder / (document.model or "")
     if not os.path.isfile(path):
         if given is not None:
             raise UserError(f"there is no model file {str(path)!r}", hint="check --original")
-        return None, [f"not compared: {str(path)!r} is not there any more; give it with --original"]
+        return None, [noted("pieces.gone", path=str(path))]
     if files.sha256(path) != document.sha256:
-        return path, [f"{str(path)!r} is not, or not any more, the file that was split (another SHA-256)"]
+        return path, [noted("pieces.other-file", path=str(path))]
     return path, []
 
 

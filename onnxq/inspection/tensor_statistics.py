@@ -14,6 +14,7 @@ from onnxq.analysis.tensor_pass import TensorPass, written_tensors
 from onnxq.analysis.tensors import CodeGrid, TensorRow, TensorTable, Written, lacks_of_file, row_of_stats
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.progress import Observer, told
+from onnxq.base.reason import noted
 from onnxq.calib.stats_file import read
 from onnxq.calib.trt_cache import is_cache
 from onnxq.data.samples import Sample
@@ -156,13 +157,10 @@ def _of_file(
     lacks = lacks_of_file(rows)
     others = [one.tensor for one in wanted if one.tensor not in held]
     if others:
-        lacks.append(f"{_tensors(others)} of the model not in the file: {others[0]!r}, say")
+        lacks.append(noted("table-lacks.of-model", tensors=_tensors(others), first=others[0]))
     away = sorted(set(held) - names)
     if away:
-        lacks.append(
-            f"{_tensors(away)} of the file not in the model: {away[0]!r}, say (calibrate repairs the model "
-            "before it measures)"
-        )
+        lacks.append(noted("table-lacks.of-file", tensors=_tensors(away), first=away[0]))
     lacks += _without_scale(rows)
     skipped = tuple(why if where in why else f"{where}: {why}" for where, why in file.skipped)
     return TensorTable(
@@ -175,21 +173,16 @@ def _lacks(
 ) -> list[str]:
     lacks = _without_scale(rows)
     if integers and not any(row.codes is not None for row in rows):
-        lacks.append("codes: no tensor has a scale (--against QUANTIZED.onnx names a quantized model)")
+        lacks.append(noted("table-lacks.codes"))
     lost = [one.tensor for one in wanted if work.tallies[one.tensor].collapsed]
     if channels and lost:
-        lacks.append(f"channels of {_tensors(lost)}: their number differs between samples ({lost[0]!r}, say)")
+        lacks.append(noted("table-lacks.channels", tensors=_tensors(lost), first=lost[0]))
     return lacks
 
 
 def _without_scale(rows: Sequence[TensorRow]) -> list[str]:
     none = [row for row in rows if row.channel is None and row.scale is None]
-    if not none:
-        return []
-    return [
-        f"scale and clipped share of {_tensors(none)}, not quantized here (--against QUANTIZED.onnx "
-        "names a quantized model)"
-    ]
+    return [noted("table-lacks.scales", tensors=_tensors(none))] if none else []
 
 
 def _tensors(entries: Sequence[object]) -> str:

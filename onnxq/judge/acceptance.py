@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnxq.base.plain import DocumentPart
+from onnxq.base.reason import noted
 from onnxq.judge.about_mean import AboutMeanMeter, AboutMeanPart, without_each
 from onnxq.judge.answers import Answers, AnswersChange
 from onnxq.judge.comparable import not_compared
@@ -231,9 +232,9 @@ class Policy:
         if gain.db < min(self.least_db, LEAST_DB):
             return "it gains nothing" if gain.db > -LEAST_DB else f"it loses {gain.said}"
         if gain.db < self.least_db:
-            return f"a gain of {gain.said} is not worth {self.cost}"
+            return noted("candidate.unworth", gain=gain.said, cost=self.cost)
         if gain.lead <= self.sure and gain.lead_alike <= self.sure_alike:
-            return f"a gain of {gain.said} may be chance: the standard error is {gain.error_db:.2f} dB"
+            return noted("candidate.chance", gain=gain.said, error=gain.error_db)
         return ""
 
 
@@ -270,7 +271,7 @@ def judged(before: Levels, after: Levels, policy: Policy) -> Judgement:
         return Judgement(False, not_compared(), -np.inf)
     lost = [name for name in before.of_all.levels if name not in after.of_all.levels]
     if after.sqnr_db is None or lost:
-        return Judgement(False, f"output {lost[0]!r} cannot be compared any more" if lost else "", -np.inf)
+        return Judgement(False, noted("candidate.not-comparable", output=lost[0]) if lost else "", -np.inf)
     gain = Gain.of(before, after)
     why = policy.refusal(gain)
     over, error = gain.db - policy.costs_db, gain.error_db
@@ -292,7 +293,7 @@ def _told(gain: Gain) -> str:
         return _with_answers(gain, answers)
     if gain.db > -LEAST_DB:
         return f"it gains {gain.said}"
-    return f"it is fitted with many rows, and the loss of {gain.said} may be chance"
+    return noted("candidate.fitted", loss=gain.said)
 
 
 def _with_answers(gain: Gain, answers: AnswersChange) -> str:
@@ -300,7 +301,7 @@ def _with_answers(gain: Gain, answers: AnswersChange) -> str:
     if abs(gain.db) < LEAST_DB:
         return f"it {answers.said}"
     if gain.db < 0 < answers.shown:
-        return f"it {answers.said}, and the loss of {gain.said} may be chance"
+        return noted("candidate.answers", answers=answers.said, loss=gain.said)
     if gain.db < 0:
         return f"it loses {gain.said} and {answers.said.removeprefix('loses ')}"
     return f"it gains {gain.said} and {answers.said}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnxq.base.plain import DocumentPart
+from onnxq.base.reason import noted
 from onnxq.judge.sqnr import BEST_DB, limited_db
 from onnxq.noise.decisions import Costs, FloatDecision
 from onnxq.noise.gram import NoiseModel
@@ -102,5 +103,7 @@ def _why(
         kind = {"weight": "weights ", "block": "all from "}.get(source.kind, "")
         names.append(f"{kind}{source.name!r} ({levels[place]:.1f} dB alone)")
     gone = ", ".join(names) or "nothing"
-    purpose = f"all that needs {decision.removes!r} is float: " if decision.removes else ""
-    return f"{purpose}{part:.0%} of the noise goes with {gone}"
+    return noted(
+        "noise-gone.purpose" if decision.removes else "noise-gone",
+        tensor=decision.removes, share=part, names=gone,
+    )  # fmt: skip

@@ -325,10 +325,7 @@ class Given:
     def _lacks(self) -> str:
         assert self.stats is not None
         held, chosen = self.stats.stats.samples, self.stats.origin.samples
-        return (
-            f"holds statistics of {held} of the {chosen} samples that calibrate; missing: "
-            f"{self.stats.missing_text()}"
-        )
+        return noted("partial-statistics", held=held, chosen=chosen, missing=self.stats.missing_text())
 
     def check_model(self, job: Job) -> None:
         """Refuses statistics of another model.

@@ -113,19 +113,17 @@ class TakenPairs:
             yield noted("file-pairs.dropped", pairs=self._count)
             return
         inexact = [one for one in self.stated if not one.exact]
-        same = f"{len(inexact)} are not the same numbers" if inexact else "the numbers are the same"
-        against = (
-            f"the accuracy is against the file; of its {self._count}"
+        same, other = (
+            ("file-pairs.judged-same", "file-pairs.judged-other")
             if judged
-            else f"of the file's {self._count}"
+            else ("file-pairs.same", "file-pairs.other")
         )
-        yield f"--pairs adopt: {against} {same} in int8"
+        yield noted(other if inexact else same, pairs=self._count, inexact=len(inexact))
         if inexact:
             worst = max(inexact, key=lambda one: (not one.constant, one.lost))
             yield noted("file-pairs.inexact", tensor=worst.tensor, what=_told(worst))
         if new := [name for name in plan.measured if name not in ranges]:
-            count = f"{len(new)} quantized tensors have no pair in the file"
-            yield f"{count}, {new[0]!r} for one: calibration measures them"
+            yield noted("file-pairs.lacks", tensors=len(new), tensor=new[0])
 
     @property
     def _count(self) -> str:
@@ -181,5 +179,5 @@ def kept_inexact(count: int, measured: Sequence[str]) -> str:
         count: how many.
         measured: what else could be done with them, see `as_measured`.
     """
-    what = "; ".join(measured) or "--pairs adopt takes their ranges in int8; --pairs drop the float net"
+    what = "; ".join(measured) or noted("file-pairs.choices")
     return f"{count} {STAY_FLOAT}. {what}"

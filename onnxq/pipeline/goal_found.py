@@ -165,9 +165,10 @@ def undecidable(gates: Iterable[GateMeasured]) -> Iterator[str]:
     for gate in gates:
         if gate.undecided:
             off = abs((gate.measured or 0.0) - gate.goal)
-            more = "" if gate.samples else f", and {ONE_EACH}"
-            told = f"not decidable with these samples: {gate.tells}"
-            yield f"{told}, and the goal is {off:.2g} off: give more{more}"
+            yield noted(
+                "goal.undecided" if gate.samples else "goal.undecided-of-one",
+                told=gate.tells, off=off, do=ONE_EACH,
+            )  # fmt: skip
 
 
 def surely_less(gate: GateMeasured, other: GateMeasured) -> bool:

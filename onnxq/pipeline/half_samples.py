@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from onnxq.advice.advise import advise
 from onnxq.advice.causes import FEW_SAMPLES, MORE_DO_NOT_HELP, MORE_HELP, calibrated
+from onnxq.base.reason import noted
 from onnxq.base.shown import decibels
 from onnxq.documents.report import Report
 from onnxq.pipeline.calibration import Calibrating
@@ -53,4 +54,4 @@ def told_of_half(
     if half is None or whole is None:
         return ""
     said = MORE_HELP if whole - half >= _HELPS_DB else MORE_DO_NOT_HELP
-    return f"{said}: scales of half of them leave {decibels(half)}, those of all {decibels(whole)}"
+    return noted("half-samples", said=said, half=decibels(half), all=decibels(whole))

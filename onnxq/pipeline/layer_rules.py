@@ -120,23 +120,25 @@ class LayerRules:
     def _say_lost(self) -> None:
         lost = sorted((one for one in self.stated.values() if one.lost_db > LOST_DB), key=lambda one: one.db)
         for one in lost[:1]:
-            more = f"; those of {len(lost) - 1} more layers likewise" if lost[1:] else ""
             self.notes.append(
                 noted(
-                    "layer-rules.clips",
+                    "layer-rules.clips-of-more" if lost[1:] else "layer-rules.clips",
                     entry=one.because,
                     node=one.node,
                     lost=one.lost_db,
                     without=one.whole_db,
                     with_it=one.db,
-                    more=more,
+                    others=len(lost) - 1,
                 )
             )
 
     def _say_idle(self, rules: set[LayerRule], what: str) -> None:
         self.notes += [
-            f"[[layer]] {rule.index} changes nothing: no {what} is "
-            + ("there" if rule.output is not None else "read there")
+            noted(
+                "layer-rules.idle-output" if rule.output is not None else "layer-rules.idle",
+                entry=rule.index,
+                what=what,
+            )
             for rule in sorted(rules, key=self._layers.index)
         ]
 

@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 import onnx
 
+from onnxq.base.catalogue import Fact
+from onnxq.base.reason import noted
 from onnxq.checks.lint import lint_pairs
 from onnxq.documents.changes import NotTaken
 from onnxq.documents.engine import EnginePart
@@ -18,37 +20,30 @@ from onnxq.options.command_line import without_refused
 from onnxq.run import trt
 from onnxq.targets import COMPILER, NAMES, Target, load_target, with_plugin
 
-_ADVICE = (
-    "{title} has no importer for it: replace it before the export, cut the model in front of it, or "
-    "write a plugin"
-)
-_CHANGE = "change it before the export, or cut the model in front of it"
-_FOLD = "give sizes with --shape or values with --freeze, so that it becomes a constant; else "
+
+def _refusal(code: str, /, **values: object) -> tuple[str, str]:
+    """Why something is not taken, and what to do, by a row of `base/catalogue/refusals.toml`."""
+    fact = Fact(code, values=values)
+    return fact.text("refusals"), fact.text("refusals", "do")
 
 
 def unsupported(model: Model, target: Target) -> list[NotTaken]:
     """The nodes that the target does not take, and what the user can do."""
     lacks = []
     if model.opset > target.max_opset:
-        newer = (
-            f"opset {model.opset} is newer than {target.max_opset}, the last that {target.title} documents"
-        )
-        export = f"export with opset {target.max_opset}, if the importer stumbles over a newer operator"
-        lacks.append(NotTaken("", "", newer, export))
+        newer = _refusal("newer-opset", opset=model.opset, most=target.max_opset, target=target.title)
+        lacks.append(NotTaken("", "", *newer))
     for kind, entries, what in (
         ("input", model.inputs, "names into numbers"),
         ("output", model.outputs, "numbers into names"),
     ):
         for entry in entries:
             if entry.dtype is not None and entry.dtype.kind in "OUS":
-                reason = f"{kind} {entry.name!r} holds strings, which TensorRT does not have"
-                advice = f"leave it out with onnxq extract, and turn {what} on the host"
-                lacks.append(NotTaken("", "", reason, advice))
+                lacks.append(NotTaken("", "", *_refusal("strings", kind=kind, name=entry.name, what=what)))
     for entry in model.inputs:
         flag = shape_of(entry) if entry.shape is None else ""
         if flag:
-            reason = f"how many dimensions input {entry.name!r} has is not known"
-            lacks.append(NotTaken("", "", reason, f"state it: onnxq sanitize {flag}"))
+            lacks.append(NotTaken("", "", *_refusal("unknown-rank", name=entry.name, flag=flag)))
     takes = named(model)
     for node in every_node(model):
         for reason, advice in _refusals(node, target):
@@ -59,22 +54,16 @@ def unsupported(model: Model, target: Target) -> list[NotTaken]:
 def deciding_inputs(model: Model) -> list[str]:
     """Of each integer input that decides sizes or places: what an engine wants for it, and what to state."""
     return [
-        f"the numbers in input {name!r} decide sizes or places ({node}): an engine of TensorRT is built for "
-        "a range of them (their values, in the optimization profile); where they are always the same: "
-        f"onnxq sanitize {flag}"
+        noted("deciding-input", name=name, node=node, flag=flag)
         for name, (node, flag) in deciding_numbers(every_node(model), model.inputs).items()
     ]
 
 
 def plugin_nodes(model: Model, target: Target) -> list[NotTaken]:
     """The nodes that plugins of the target's own library compute, and what that means for the user."""
-    told = f"it is a plugin of {target.title}'s own library; onnxruntime and TensorRT-RTX do not have it"
-    advice = (
-        "load the library for the build, as trtexec does; here the node is left as it is, nothing behind it "
-        "is measured, and no engine is compiled with it"
-    )
+    words = _refusal("plugin", target=target.title)
     return [
-        NotTaken(node.name, node.op, told, advice)
+        NotTaken(node.name, node.op, *words)
         for node in every_node(model)
         if node.op in target.plugins and _is_plugin(node) and not _refusals(node, target)
     ]
@@ -87,41 +76,39 @@ def misread_pairs(model: Model) -> list[NotTaken]:
 
 def _refusals(node: Node, target: Target) -> list[tuple[str, str]]:
     """Why the target does not take a node, and what to do: its operator, else what the node asks of it."""
-    advice = target.advice.get(node.op) or _ADVICE.format(title=target.title)
     name = f"{node.domain}.{node.op}"
     if name in target.custom:
         return []
     if _is_plugin(node):
         return [] if node.op in target.plugins else [_without_plugin(node.op, target)]
+    first = 0
     if node.domain.startswith("ai.onnx."):  # ONNX's own, and not of the domain that TensorRT reads
-        return [(f"{target.title} has no operators of {node.domain}, as {node.op}", advice)]
-    if node.domain:
-        return [(f"{name} is no operator of ONNX or {target.title}", advice)]
-    if not node.is_defined:
-        return [(f"{node.op} is no operator of ONNX opset {node.opset}{_first_opset(node)}", advice)]
-    if node.op in target.unsupported:
-        return [(f"{target.title} does not take {node.op}", advice)]
-    return [
-        (f"{target.title} does not take {has}", _later(name) + _advice(node, name))
-        for name, has in needs(node).items()
-        if name in target.lacks
-    ]
+        code = "operator.domain"
+    elif node.domain:
+        code = "operator.other"
+    elif not node.is_defined:
+        first = _first_opset(node)
+        code = "operator.later" if first > node.opset else "operator.undefined"
+    elif node.op in target.unsupported:
+        code = "operator"
+    else:
+        return [
+            _feature(node, name, has, target) for name, has in needs(node).items() if name in target.lacks
+        ]
+    why, advice = _refusal(
+        code, target=target.title, op=node.op, name=name, domain=node.domain, opset=node.opset, first=first
+    )
+    return [(why, target.advice.get(node.op) or advice)]
 
 
-def _first_opset(node: Node) -> str:
-    """From which later opset on ONNX has an operator, where it has."""
+def _first_opset(node: Node) -> int:
+    """From which opset on ONNX has an operator, 0 where it has not."""
     known = [
         schema.since_version
         for schema in onnx.defs.get_all_schemas_with_history()
         if schema.name == node.op and schema.domain == ""
     ]
-    return f": ONNX has it from opset {min(known)} on" if known and min(known) > node.opset else ""
-
-
-def _later(feature: str) -> str:
-    """The release from which on TensorRT has a feature, where a table says one."""
-    releases = (load_target(name).since.get(feature) for name in NAMES)
-    return next((f"build with TensorRT {release} or a newer one, or " for release in releases if release), "")
+    return min(known, default=0)
 
 
 def _is_plugin(node: Node) -> bool:
@@ -134,17 +121,18 @@ def _without_plugin(op: str, target: Target) -> tuple[str, str]:
     """That a target's library lacks a plugin, and what to do."""
     first, last = with_plugin(op)[0], with_plugin(op)[-1]
     have = f"{first.title} to {last.title} have it" if first != last else f"{first.title} has it"
-    none = "" if target.plugins else ": it has none of TensorRT's"
-    there = f"build the engine there (--target {last.name})"
-    return f"{target.title} has no plugin {op}{none}; {have}", f"{there}, {_CHANGE}"
+    code = "no-plugin" if target.plugins else "no-plugin.none"
+    return _refusal(code, target=target.title, op=op, have=have, last=last.name)
 
 
-def _advice(node: Node, feature: str) -> str:
-    """What to do about a feature that the target lacks."""
+def _feature(node: Node, feature: str, has: str, target: Target) -> tuple[str, str]:
+    """That the target lacks a feature of a node, and what to do about it."""
     flags = remedy(node, feature)
-    if flags:
-        return f"state it: onnxq sanitize {flags}; else {_CHANGE}"
-    return (_FOLD if feature.startswith("runtime-") else "") + _CHANGE
+    releases = (load_target(name).since.get(feature) for name in NAMES)
+    release = next(filter(None, releases), None)
+    later = _refusal("later-release", release=release)[1] if release else ""
+    code = "feature.stated" if flags else "feature.folded" if feature.startswith("runtime-") else "feature"
+    return _refusal(code, target=target.title, has=has, later=later, flags=flags)
 
 
 def beyond_compiler(model: Model, target: Target) -> dict[str, str]:
@@ -182,16 +170,7 @@ def refused(
         NotTaken(
             error.node,
             error.op,
-            f"NVIDIA's compiler: {error.message}",
-            _REFUSED if error.node else _REFUSED_WHOLE,
+            *_refusal("compiler.node" if error.node else "compiler", message=error.message),
         )
         for error in errors
     ]
-
-
-_REFUSED = "replace it before the export, or cut the model there: onnxq split MODEL --at TENSOR"
-_REFUSED_WHOLE = (
-    "the message names no node of the model: cut it in two (onnxq split MODEL --at TENSOR), see which part "
-    "does not compile (onnxq engine PIECE), and go on with that one; inputs of type string or uint64, and "
-    "branches of different rank, are the usual reasons"
-)

@@ -15,6 +15,7 @@ import onnx
 from onnxq.base.catalogue import Fact
 from onnxq.base.errors import UserError
 from onnxq.base.progress import LOG
+from onnxq.base.reason import noted
 from onnxq.data.first_norm import FirstNorm
 from onnxq.data.otherwise import AS_FED, PicturesAs, otherwise
 from onnxq.data.samples import Sample
@@ -153,9 +154,9 @@ def preparation_seen(
             name if look.is_in_order else None,
         )  # fmt: skip
     except (ort.RunError, UserError, ValueError, IndexError) as error:
-        LOG.info("how pictures are prepared is not known of the float model: %s", error)
+        LOG.info("%s", noted("preparation-look.unknown", error=error))
     except Exception as error:  # what nobody asked for never ends the run
-        LOG.warning("looking how pictures are prepared ends in a fault of onnxq: %r", error)
+        LOG.warning("%s", noted("preparation-look.fault", error=error))
     return PreparationLook()
 
 
@@ -282,7 +283,7 @@ class _Look:
                 taken = self._add(fed, session, AS_FED, sample)
                 slow = not run + place and taken > _SLOW
                 if slow and self._add(self._meter(), session, AS_FED, sample) > _SLOW:
-                    LOG.info("how sure the model is is not looked at: a run takes %.1f s of CPU", taken)
+                    LOG.info("%s", noted("preparation-look.slow", seconds=taken))
                     return None if excluded is None else excluded.doubt(self._name, candidates[0])
             if len(samples) >= _SEEN and not fed.is_of_boxes and self._tell_nothing(fed, meters):
                 return self._unlike(fed)

@@ -67,7 +67,7 @@ from onnxq.pipeline.searches import COMPILED, PLANNED, WRITTEN
 from onnxq.pipeline.searches.body import BODY, decided, last_form, of_bounds
 from onnxq.pipeline.searches.formats import in_formats
 from onnxq.pipeline.searches.loud import stated
-from onnxq.pipeline.searches.repair import NO_SAMPLES, enough, stated_part, untried
+from onnxq.pipeline.searches.repair import enough, stated_part, untried
 from onnxq.pipeline.searches.scales import with_scales
 from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.pipeline.verifying import BODY_SAMPLES, recorded, references, verify
@@ -84,11 +84,6 @@ from onnxq.run.fusions import int8_operators
 from onnxq.run.ort import RunError
 from onnxq.task.known import NO_TASK, KnownTask
 from onnxq.task.meter import TaskPart
-
-NOT_VERIFIED = (
-    "measured with Q/DQ pairs of the cache's scales, in onnxruntime; not verified: which layers {0} runs in "
-    "int8, and how it fuses and rounds"
-)
 
 
 def obeying(job: Job, file: PlanFile, repair: AccuracyRepair | None, *, sizes: bool) -> Job:
@@ -221,7 +216,7 @@ class Quantization:
 
     def _unrepaired(self) -> RepairPart | None:
         """What the report says of repair where nothing is measured."""
-        return untried(self._repair, NO_SAMPLES) if self._repair.steps else None
+        return untried(self._repair, noted("no-samples-to-repair")) if self._repair.steps else None
 
     def _planned(self, searches: Sequence[ModelSearch], request: RunRequest, state: RunState) -> RunState:
         """What searches come to; behind those of a plan alone, where several number formats are asked for."""
@@ -657,7 +652,11 @@ class Quantization:
             stats_file=None if given is None else str(given.path),
             missing=() if given is None else tuple(given.missing),
             cached=None if cache is None else len(cache.splitlines()) - 1,
-            not_verified="" if self._job.target.explicit else NOT_VERIFIED.format(self._job.target.title),
+            not_verified=(
+                ""
+                if self._job.target.explicit
+                else noted("cache-not-verified", target=self._job.target.title)
+            ),
             in_float32=self._job.in_float32,
             before={name: kind for name, kind in before.items() if name in tensors},
             weights=self._weights,

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from onnxq.base.errors import UserError
-from onnxq.base.reason import reason
+from onnxq.base.reason import noted, reason
 from onnxq.calib.stats import Stats, TensorStats, merge
 from onnxq.data.samples import Sample
 from onnxq.graph.spool import LARGE, weight_bytes
@@ -97,11 +97,10 @@ class Ranging:
         if not empty or prepared.draft.plan == before.plan:
             return self
         more = f" (and {len(empty) - 1} more)" if empty[1:] else ""
-        told = f"tensor {empty[0]!r}{more} has no values in any of the {samples} calibration samples"
         if before.plan.planned and not prepared.draft.plan.planned:
             hint = "give samples that exercise this part of the model, or keep it in float"
-            raise UserError(told, hint=hint)
-        self._job.notes.append(f"{told}: what reads it stays in float")
+            raise UserError(noted("empty-tensor", tensor=empty[0], more=more, samples=samples), hint=hint)
+        self._job.notes.append(noted("empty-tensor.float", tensor=empty[0], more=more, samples=samples))
         return Ranging(
             self._job, self._options, self._sampling, self._given, prepared, self._bounded,
             halved=self._halved, halves=self._halves,

@@ -337,7 +337,7 @@ class Sampling:
         """
         if self.parts is None or (self.chose_apart and self.confirmed_apart):
             return None
-        least = f"give more, {8 if self.confirmed_apart else 16} at least"
+        least = 8 if self.confirmed_apart else 16
         if not self.chose_apart and self.parts.shared:
             return noted("samples-shared.all", least=least)
         if self.chose_apart:

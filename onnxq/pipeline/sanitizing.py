@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from onnxq.base.errors import Fault, UserError, cause_of
-from onnxq.base.reason import Reason, reason
+from onnxq.base.reason import Reason, noted, reason
 from onnxq.base.shown import counted
 from onnxq.emit.files import save_model
 from onnxq.graph.model import Model
@@ -89,7 +89,9 @@ class Sanitizing:
                 rules = [rule for rule in self._rules if rule.id in error.rules]
                 self._drop(rules, " and ".join(error.rules), str(error), error)
             except Exception as error:  # a fault of ours: the stage is as if it had not been
-                self._drop_stage(f"stage {self._stage!r} ends in a fault: {cause_of(error)}", error)
+                self._drop_stage(
+                    noted("stage-dropped.fault", stage=self._stage, cause=cause_of(error)), error
+                )
             else:
                 report.rejected[:0] = self._left_out
                 report.changes[:0] = inlined
@@ -181,7 +183,7 @@ class Sanitizing:
             self._left_out.append(culprit)
             return
         self._stage = stage
-        self._drop_stage(f"after stage {stage!r} {error}, although each change was proved by itself", error)
+        self._drop_stage(noted("stage-dropped.differs", stage=stage, difference=error), error)
 
     def _search(self, low: int, high: int) -> Change | None:
         """Bisects: a model with `low` changes is still the original, one with `high` is not."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from onnxq.base.plain import DocumentPart
-from onnxq.base.reason import reason
+from onnxq.base.reason import noted, reason
 from onnxq.data.split import BLOCKS
 from onnxq.judge.about_mean import AboutMeanMeter
 from onnxq.judge.acceptance import Gain, Levels
@@ -39,7 +39,6 @@ _SAME = 0.01  # thresholds that differ by less are one
 _WORST = 0.1  # of the tensors are tried with other thresholds
 _VARIANTS = 16
 _REFINED_WITH = 32  # samples at least: fewer tell too little of single tensors
-_UNCHANGED = "quantization changes no output that can be compared: there was nothing to choose by"
 _TELLING = 50  # answers
 _CLEAR = 2.0  # standard errors: of a method that is surely better or worse than the prior
 
@@ -148,7 +147,7 @@ def choose(
         left_out = race.of(0).of_all.left_out
         return Choice(prior, ranges.all(prior), left_out=left_out, why=not_compared(left_out))
     if race.is_unchanged:
-        return Choice(prior, ranges.all(prior), why=_UNCHANGED)
+        return Choice(prior, ranges.all(prior), why=noted("unchanged-outputs"))
     best = race.best()
     method = list(candidates)[best]
     trials = [Trial(str(list(candidates)[i]), *race.results[i], race.said(i)) for i in race.order(best)]

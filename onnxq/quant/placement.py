@@ -8,7 +8,7 @@ from dataclasses import replace
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.grouped import grouped
 from onnxq.base.patterns import fits
-from onnxq.base.reason import Reason, code_of, reason
+from onnxq.base.reason import Reason, code_of, noted, reason
 from onnxq.formats import FORMATS
 from onnxq.graph.fold import fixed_tensors
 from onnxq.graph.layers import has_inner_products, layer_of, multiplies
@@ -22,8 +22,6 @@ from onnxq.rule.api import Fact, Float, Follow, Quantize, Read, Rule, Skip, Toge
 from onnxq.rule.told import told
 
 _USERS_VETO = "--keep-float"
-
-AS_STATED = "the plan says which inputs it reads quantized"
 
 SUMS = ("Add", "Sum")
 """What may be told which inputs it reads quantized."""
@@ -72,7 +70,8 @@ def make_plan(
     refused.update(_user_vetoes(named))
     by_root = grouped((root, rule) for rule in rules if rule.stage == "place" for root in rule.roots)
     for node in nodes:
-        wishes += [Quantize(node, index, because=AS_STATED) for index in wanted.get(node.name, ())]
+        inputs = wanted.get(node.name, ())
+        wishes += [Quantize(node, index, because=noted("wanted.inputs")) for index in inputs]
         for rule in by_root.get(node.op, ()) if not node.domain else ():
             for fact in _facts(rule, node, skipped):
                 if isinstance(fact, Quantize | Read) and wanted.get(fact.node.name):
@@ -111,7 +110,7 @@ def _as_layer(node: Node) -> list[Quantize]:
         return []
     layer = layer_of(node, quantized=True)
     axes = {} if layer is None else {layer.index: layer.axis}
-    why = f"the user wants it in {node.format.name}"
+    why = noted("wanted", format=node.format.name)
     return [Quantize(node, i, axis=axes.get(i), because=why) for i in (0, 1)]
 
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from onnxq.base.grouped import grouped
 from onnxq.base.joined import Joined
 from onnxq.base.reached import reached
+from onnxq.base.reason import noted
 from onnxq.quant.plan import Edge, KeptFloat, Need, QuantPlan, ScaleGroup, Site, joint_reason
 
 Want = frozenset[str]
@@ -40,8 +41,8 @@ def left_float(plan: QuantPlan, why: Mapping[str, str], ops: Mapping[str, str]) 
         if node in why:
             return why[node]
         partner = next(name for name in why if node in wants.along([name]))
-        joint = next((j.because for j in plan.together if node in j.nodes), "it cannot be quantized alone")
-        return joint_reason(why[partner], partner, joint)
+        joint = (joint.because for joint in plan.together if node in joint.nodes)
+        return joint_reason(why[partner], partner, next(joint, noted("quantized-with-others")))
 
     sites, groups = _regrouped(plan, _ordered(plan, read.sites))
     kept = (KeptFloat.of(node, ops[node], reason(node)) for node in (*why, *sorted(freed - set(why))))
@@ -123,10 +124,9 @@ def _regrouped(plan: QuantPlan, left: Sequence[Site]) -> tuple[tuple[Site, ...],
                 taken = site.group in groups
                 number[site.group, root] = fresh if taken else site.group
                 fresh += taken
-                some = {name for name, other in after.items() if other == root}
-                members = tuple(name for name in group.tensors if name in some)
+                members = tuple(name for name in group.tensors if after.get(name) == root)
                 reasons = group.reasons if len(members) > 1 else ()
-                sources = tuple(name for name in group.sources if name in some)
+                sources = tuple(name for name in group.sources if after.get(name) == root)
                 group = ScaleGroup(number[site.group, root], members, sources, reasons)
                 groups[group.id] = group
             site = replace(site, group=number[site.group, root])

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from onnxq.base.reason import noted
 from onnxq.graph.types import float_info
 from onnxq.rewrite.oracle import FACTOR_OF_UNKNOWN, Truth, room
 from onnxq.rewrite.sampling import is_float
@@ -62,20 +63,11 @@ class Claim:
     @property
     def text(self) -> str:
         """What it leaves out, and why; "" for what is exact or close."""
-        parts = [f"equal but {_BUT[one]}" for one in self.but]
+        parts = [noted(f"equal-but.{one}") for one in self.but]
         parts += [f"within {self.steps} step{'s' if self.steps > 1 else ''}"] if self.steps else []
         return f"{', '.join(parts)}: {self.why}" if parts else ""
 
 
-_BUT = {
-    "nan": "where the original is NaN",
-    "nan-input": "for inputs that hold a NaN",
-    "infinite-input": "for inputs that hold a NaN or an infinity",
-    "extreme-input": "for inputs that are not finite or whose square overflows",
-    "empty-input": "for inputs without elements",
-    "zero-sign": "for the sign of zeros",
-    "random": "for the values, which are random",
-}
 EXACT = Claim()
 # An array of more values is not shown as a whole.
 _FEW = 24
@@ -129,7 +121,9 @@ class Counterexample:
         if self.place is not None:
             one, other = one[self.place], other[self.place]
         after, before = _brief(np.asarray(other)), _brief(np.asarray(one))
-        return f"{where} is {after} instead of {before} for {inputs or 'no input'}"
+        return noted(
+            "differs-by.element", where=where, after=after, before=before, inputs=inputs or "no input"
+        )
 
 
 def _brief(array: np.ndarray, place: tuple[int, ...] = ()) -> str:
@@ -214,16 +208,20 @@ def difference(
     place = _first(~equal)
     count = int(np.sum(~equal))
     if not np.array_equal(nan[~equal], np.isnan(other)[~equal]):
-        return Difference(np.inf, 0.0, "NaN at different places", _first(~equal & (nan != np.isnan(other))))
+        return _elsewhere("NaN", ~equal & (nan != np.isnan(other)))
     wide, gaps = one.astype(np.float64), np.zeros(one.shape)
     with np.errstate(all="ignore"):
         gaps = np.where(equal, 0.0, np.abs(wide - other.astype(np.float64)))
     if not np.isfinite(gaps).all():
-        return Difference(np.inf, 0.0, "infinities at different places", _first(~np.isfinite(gaps)))
+        return _elsewhere("infinities", ~np.isfinite(gaps))
     worst = float(gaps.max())
     if worst:  # else zeros of another sign
         place = _first(gaps == worst)
-    return Difference(worst, 0.0, f"{count} of {one.size} values differ, by up to {worst:.3g}", place)
+    return Difference(worst, 0.0, noted("differs-by.values", count=count, values=one.size, most=worst), place)
+
+
+def _elsewhere(what: str, wrong: np.ndarray) -> Difference:
+    return Difference(np.inf, 0.0, noted("differs-by.places", what=what), _first(wrong))
 
 
 def _of_integers(one: np.ndarray, other: np.ndarray, claim: Claim, finite: bool) -> Difference:
@@ -267,7 +265,7 @@ def _of_sums(
     strict = ~numbers & ~equal & ~excused
     if strict.any():
         what = "NaN" if (np.isnan(wide) != np.isnan(got))[strict].any() else "infinities"
-        return Difference(np.inf, 0.0, f"{what} at different places", _first(strict))
+        return _elsewhere(what, strict)
     if not swapped and truth.is_open:
         return Difference(is_open=True)
     finite_truth = np.isfinite(truth.values)
@@ -288,7 +286,7 @@ def _nearest(values: np.ndarray, wanted: np.ndarray, counts: np.ndarray, allowed
     at = tuple(int(index) for index in place)
     gap, bound = float(gaps[place]), float(allowed[place])
     if gap > bound:
-        return Difference(gap, bound, f"values are off by {gap:.3g}, the bound there is {bound:.3g}", at)
+        return Difference(gap, bound, noted("differs-by.bound", gap=gap, bound=bound), at)
     ratios = np.divide(gaps, allowed, out=np.zeros_like(gaps), where=allowed > 0)
     nearest = np.unravel_index(int(np.argmax(ratios)), gaps.shape)
     return Difference(float(gaps[nearest]), float(allowed[nearest]))

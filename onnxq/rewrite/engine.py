@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from onnxq.base.errors import Fault
-from onnxq.base.reason import Reason, code_of, reason
+from onnxq.base.reason import Reason, code_of, noted, reason
 from onnxq.graph.edit import Editor, Replacement, infer_outputs
 from onnxq.graph.interface import InterfaceChange, change_interface, conversion, identity
 from onnxq.graph.model import Model
@@ -142,7 +142,9 @@ def rewrite(
                 if not (run.report.accepted and str(error).startswith(OUTPUTS_CHANGE)):
                     error.changes, error.equal = len(run.report.changes), compared
                     raise
-                run.report.whole.append(WholeProof(stage, "unproven", why=f"with what is accepted {error}"))
+                run.report.whole.append(
+                    WholeProof(stage, "unproven", why=noted("differs-by.accepted", difference=error))
+                )
             compared = len(run.report.changes)
     left = {node.name for node in every_node(model)}
     run.report.near_misses = [
@@ -341,8 +343,7 @@ class _Run:
             self._refuse(rule, stage, view, f"{tensor.name!r} is no input or output of the model")
             return None
         if not self.interface:
-            why = f"{answer.because}: {kind} {tensor.name!r} would have another type or shape"
-            self.misses[key] = f"{why} (onnxq sanitize --allow-interface-changes)"
+            self.misses[key] = noted("interface-change", why=answer.because, kind=kind, tensor=tensor.name)
             return None
         try:
             convert = conversion(self.model, tensor, answer.convert)

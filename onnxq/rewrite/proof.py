@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from onnxq.base.reason import Reason, code_of, reason
+from onnxq.base.reason import Reason, code_of, noted, reason
 from onnxq.graph.load import graphs
 from onnxq.graph.snippet import Snippet, SnippetInputs
 from onnxq.rewrite import batch, sampling
@@ -236,7 +236,7 @@ def _on_samples(
     if run.count == 0:
         return run.never
     if free and run.bindings < 2:
-        why = "it ran with one size of the dynamic dimensions only"
+        why = noted("unproven.one-size")
         return Proof("unproven", run.count, run.bindings, why=why)
     if inputs and not few and roomy is not None:
         numbers = mined(snippet)
@@ -254,7 +254,7 @@ def _on_samples(
                     largest = max(largest, sampling.largest_dynamic(inputs, more))
             far = out_of_reach(snippet, largest)
             if far is not None:
-                why = f"no sample reaches a size of {far}, a number that stands in the graph"
+                why = noted("unproven.far-size", size=far)
                 return Proof("unproven", run.count, run.bindings, why=why)
     verdict: ProofVerdict = "exact" if claim.is_exact else "close"
     worst = run.worst
@@ -303,7 +303,7 @@ class _Comparison:
         self.count = self.not_run = self.bindings = 0
         self.off: Proof | None = None
         self.worst = Difference()
-        self.never = Proof("unproven", why="the original runs on none of the inputs tried")
+        self.never = Proof("unproven", why=noted("unproven.never-runs"))
 
     def again(self) -> _Comparison:
         """The same, as if nothing had been run."""
@@ -442,7 +442,7 @@ class _Comparison:
         if tells:
             self.count += 1
         else:
-            self.never = Proof("unproven", why="on the inputs tried rounding decides what the original gives")
+            self.never = Proof("unproven", why=noted("unproven.rounding"))
 
     def _truths(
         self, samples: Sequence[Feeds], expected: Sequence[Sequence[Any]], got: Sequence[Sequence[Any]]
@@ -487,7 +487,7 @@ def _shapes(feeds: Feeds) -> tuple[tuple[int, ...], ...]:
 
 
 def _endless(seconds: float | None) -> str:
-    return f"it did not end in {seconds:.3g} s"
+    return noted("unproven.endless", seconds=seconds)
 
 
 def _crashes_on_nothing(model: onnx.ModelProto) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
+from onnxq.base.reason import noted
 from onnxq.graph.edit import Replacement
 from onnxq.graph.loops import has_loop
 from onnxq.graph.model import Model
@@ -116,7 +117,7 @@ class Prover:
         if not (has_loop(snippet.before) or has_loop(snippet.after)):
             return compare(snippet, claim, sizes)
         if self._patience <= 0:
-            return Proof("unproven", why="it has a Loop, which may never end on made-up input")
+            return Proof("unproven", why=noted("unproven.loop"))
         start = time.monotonic()
         proof = compare(snippet, claim, sizes, min(_LOOP_SECONDS, self._patience))
         if proof.verdict == "unproven":

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from onnxq.base.reason import noted
 from onnxq.base.remarks import remark
 from onnxq.graph.snippet import Snippet
 from onnxq.rewrite.difference import Counterexample
@@ -93,7 +94,7 @@ def _make_room(parent: Path) -> None:
         oldest = min(sizes, key=lambda folder: folder.lstat().st_mtime)
         del sizes[oldest]
         shutil.rmtree(oldest, ignore_errors=True)
-        remark(f"the oldest of what reproduces faults was removed: {str(parent)!r} holds {MOST} at most")
+        remark(noted("old-reproducers", folder=str(parent), most=MOST))
 
 
 def _bytes(folder: Path) -> int:

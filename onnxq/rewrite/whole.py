@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 
 from onnxq.base.plain import DocumentPart
+from onnxq.base.reason import noted
 from onnxq.graph.constant_part import constant_part
 from onnxq.graph.deciders import deciding_inputs
 from onnxq.graph.inlining import inlining
@@ -164,11 +165,11 @@ class WholeModel:
         except (ort.Endless, ort.Bounded) as error:
             said = str(error)
             if isinstance(error, ort.Endless) and self._seconds is not None:  # that of all samples together
-                said = f"it did not end in {self._seconds:g} s"
+                said = noted("unproven.endless", seconds=self._seconds)
             return WholeProof(stage, "unproven", why=f"the rewritten model: {said}")
         except ort.RunError as error:
             if self._stated and not ort.loads(model.to_proto(), self._data_dir):  # a branch that never runs
-                return WholeProof(stage, "unproven", why=f"with what is stated it does not load: {error}")
+                return WholeProof(stage, "unproven", why=noted("unproven.not-loaded", error=error))
             raise Differs(f"the model does not run any more: {error}") from error
         places = {tensor.name: place for place, tensor in enumerate(model.outputs)}
         expected = [list(values) for _, values in self._runs]
@@ -249,15 +250,15 @@ class WholeModel:
         self._runs = []
         random = _random(self._source)
         if random is not None:
-            self._why = f"{random} gives other values in every run"
+            self._why = noted("unproven.random", op=random)
             return
         try:
             session = self._load_original()
         except ort.Endless as error:
-            self._why = f"what of the original depends on no input: {error}"
+            self._why = noted("unproven.constant-part", error=error)
             return
         except ort.RunError as error:
-            self._why = f"onnxruntime does not load the original: {error}"
+            self._why = noted("unproven.original-not-loaded", error=error)
             return
         self._loads = True
         clock = ort.Clock(self._seconds)
@@ -269,14 +270,12 @@ class WholeModel:
                     session.check(fed)
                     values = session.run(fed, seconds=clock.left())
                 except ort.Endless:
-                    self._why = (
-                        f"on made-up input the original, which has a Loop, did not end in {self._seconds:g} s"
-                    )
+                    self._why = noted("unproven.original-endless", seconds=self._seconds)
                     return
                 except ort.Bounded as error:
                     self._why = f"the original: {error}"
                 except ort.RunError as error:
-                    self._why = f"onnxruntime does not run the original: {error}"
+                    self._why = noted("unproven.original-not-run", error=error)
                 else:
                     self._runs.append((feeds, values))
             if self._runs:
@@ -306,7 +305,7 @@ class WholeModel:
                 generator = np.random.default_rng(size)
                 for name, dtype, shape in self._inputs:
                     if dtype is None or shape is None or dtype.kind == "O":
-                        self._why = f"the type or rank of input {name!r} is not known"
+                        self._why = noted("unproven.unknown-input", input=name)
                         return
                     dims = []
                     for axis, dim in enumerate(shape):
@@ -404,7 +403,7 @@ def _verdict(stage: str, expected: list[Any], got: list[Any]) -> WholeProof:
             signal, noise = signal + float(np.sum(a[finite] ** 2)), noise + float(np.sum(gaps**2))
         if one.dtype.kind in "iub":
             steps = max(1.0, most)
-            notes.append(f"{count:,} of {one.size:,} values differ by at most {_steps(steps)}")
+            notes.append(noted("differs-by.steps", count=count, values=one.size, steps=_steps(steps)))
             if steps <= 1 and count <= _ROUNDED * one.size:
                 continue
         if not most:  # zeros of another sign

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from onnxq.base.plain import DocumentPart
+from onnxq.base.reason import noted
 from onnxq.graph.value import operator_names
 from onnxq.rule.api import Rule
 from onnxq.rule.known_message import KNOWN
@@ -47,18 +48,6 @@ _FEW = 3
 
 BY_OPERATOR = 0.9
 """A rule for an operator that is not taken; with less it repairs a form of it, perhaps another one."""
-
-_OTHERWISE = "replace it before the export, or cut the model in front of it"
-
-_AN_OPERATOR = (
-    "TensorRT's parser does not take this {} as it stands: onnxq check MODEL names the node, and what "
-    "repairs it; the other lines of the message say more"
-)
-
-_NO_OPERATOR = (
-    "{} is no operator of ONNX: load its plugin, when building and when running (trtexec "
-    "--staticPlugins=LIB.so, ctypes.CDLL), or replace it before the export"
-)
 
 _ENDED = ("build-ended", "no-onnx-file", "no-engine")
 """With what a build ends, whatever it ended over."""
@@ -239,8 +228,10 @@ def _of_the_node(match: Match, named: Collection[str]) -> Match:
     if len(named) != 1:
         return match
     (name,) = named
-    summary = _AN_OPERATOR if name in operator_names() else _NO_OPERATOR
-    return replace(match, summary=summary.format(name))
+    known = name in operator_names()
+    return replace(
+        match, summary=noted("named-operator.known" if known else "named-operator.plugin", op=name)
+    )
 
 
 def _of_any_node(line: str) -> bool:
@@ -286,7 +277,9 @@ def _of_operators(
         without = [target.title for target in targets if name in target.unsupported]
         if without and not lacking:
             lack = "lack" if len(without) > 1 else "lacks"
-            summary = f"{' and '.join(without)} {lack} it: {advice.get(name, _OTHERWISE)}"
+            summary = (
+                f"{' and '.join(without)} {lack} it: {advice.get(name, noted('named-operator.otherwise'))}"
+            )
             yield Match("advice", name, "", summary, BY_OPERATOR)
         some = [rule for rule in rules if rule.stage != "place" and _is_for(rule, name)]
         for rule in lacking or (some if any_node else ()):

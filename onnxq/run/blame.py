@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from onnxq.base.reason import noted
 from onnxq.run.budget import OverBudget, RunError
 from onnxq.run.in_parts import Runs
 
@@ -24,17 +25,16 @@ def at_fault(session: Runs, feeds: Mapping[str, np.ndarray]) -> str:
         feeds: the sample.
     """
     if runs_on_made_up(session, feeds):
-        return "it runs on zeros or ones of the same sizes: check the sample's values, indices above all"
+        return noted("sample-at-fault.values")
     ranks = ranks_that_run(session, feeds)
     if ranks:
         flags = [f"--shape {shlex.quote(name)}={'x'.join(map(str, dims))}" for name, dims in ranks.items()]
-        flag = " ".join(flags)
-        return f"the model does not say its input's shape, and runs with another rank: state it, {flag}"
+        return noted("sample-at-fault.rank", flags=" ".join(flags))
     sizes = sizes_that_run(session, feeds)
     if sizes:
         shown = ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in sizes.items())
-        return f"no values of these sizes run, others do ({shown}): check the sample's sizes"
-    return "the data are not at fault: it runs on nothing that was tried; see onnxq check MODEL"
+        return noted("sample-at-fault.sizes", sizes=shown)
+    return noted("sample-at-fault.none")
 
 
 def runs_on_made_up(session: Runs, feeds: Mapping[str, np.ndarray]) -> bool:

@@ -17,6 +17,7 @@ import onnx
 
 from onnxq.base import door
 from onnxq.base.errors import OnnxqError, UserError
+from onnxq.base.reason import noted
 from onnxq.base.shown import size
 from onnxq.graph.loops import loops
 from onnxq.graph.spool import weight_bytes
@@ -112,8 +113,7 @@ def too_large(held: Mapping[str, int], how: str = "") -> str:
     if sum(held.values()) <= most:
         return ""
     name, most_held = max(held.items(), key=lambda entry: entry[1])
-    allowed = f"a made-up sample may take {size(most)} (--largest raises that)"
-    return f"{name!r} alone takes {size(most_held)}{how}, and {allowed}"
+    return noted("too-much-memory.made-up", tensor=name, size=size(most_held), how=how, most=size(most))
 
 
 class Limits(NamedTuple):
@@ -240,6 +240,5 @@ def _hint(made: Made | None) -> str:
     """What to do where a tensor is too large."""
     least = 2 * LARGEST if made is None else -(-made.bytes // LARGEST) * LARGEST
     if least > _NOWHERE:
-        return "no machine has that: check the sizes that the model computes there, and the samples' sizes"
-    allowed = size(least).replace(" ", "")
-    return f"give smaller samples, or state smaller sizes (--shape), or let it: --largest {allowed}"
+        return noted("too-much-memory.nowhere")
+    return noted("too-much-memory.less", size=size(least).replace(" ", ""))

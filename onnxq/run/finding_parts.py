@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 
 from onnxq.base.errors import UserError
+from onnxq.base.reason import noted
 from onnxq.base.remarks import remark
 from onnxq.graph.cut import extract_between
 from onnxq.graph.model import Model
@@ -63,7 +64,7 @@ def find_parts(
     except (UserError, ort.RunError):
         raise
     except Exception as error:
-        remark(f"outputs are judged as a whole: looking for parts ends in a fault of onnxq ({error!r})")
+        remark(noted("parts-not-found", error=error))
         return OutputParts.of(reference.outputs)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import onnx
 
+from onnxq.base.reason import noted
 from onnxq.graph.constants import tensor_bytes
 from onnxq.graph.load import opset_of
 from onnxq.graph.source import without_graph
@@ -65,7 +66,7 @@ def _refused(model: onnx.ModelProto, data_dir: Path | None) -> str | None:
     except ort.RunError as error:
         opset = opset_of(model, _OLDEST)
         if is_lack(str(error)) and opset < _OLDEST:
-            return f"its opset is {opset}, and the oldest that onnxruntime has kernels for is {_OLDEST}"
+            return noted("onnxruntime.old-opset", opset=opset, oldest=_OLDEST)
         return None if is_lack(str(error)) else plain(str(error))
     return None
 

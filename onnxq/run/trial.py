@@ -25,6 +25,7 @@ import onnxruntime
 from onnxq.base import children, interrupts
 from onnxq.base.memory_bound import bound_left
 from onnxq.base.progress import LOG
+from onnxq.base.reason import noted
 from onnxq.base.remarks import remark
 from onnxq.base.shown import cut
 from onnxq.graph.half import speaks_half
@@ -81,13 +82,14 @@ def open_session(source: bytes | str, settings: SessionSettings, risky: bool) ->
 def _tell(failure: Exception, level: Level) -> None:
     """Says at what level a model was opened; to its user only where that takes longer."""
     what = cut(plain(str(failure).strip().partition("\n")[0]), 100)
-    told = f"onnxruntime {onnxruntime.__version__} fails while it optimizes the model"
+    told = noted(
+        "onnxruntime.not-optimized" if level == "off" else "onnxruntime.less-optimized",
+        version=onnxruntime.__version__, level=level, error=what,
+    )  # fmt: skip
     if level == "off":
-        remark(
-            f"{told}: it was run without optimizations, which takes longer and changes nothing else ({what})"
-        )
+        remark(told)
     else:
-        LOG.info("%s: it was run at the level %s (%s)", told, level, what)
+        LOG.info("%s", told)
 
 
 def try_in_child(source: bytes | str, settings: SessionSettings) -> None:

@@ -23,6 +23,7 @@ from onnxq.base import children, interrupts
 from onnxq.base.errors import Fault, UserError
 from onnxq.base.grouped import grouped
 from onnxq.base.plain import DocumentPart
+from onnxq.base.reason import noted
 from onnxq.formats import INT8
 from onnxq.run.engine_log import EngineLayer, EngineTensor, of_first_profile, parse_layers, restore
 from onnxq.run.profiles import Profile, as_profile
@@ -118,11 +119,8 @@ def missing() -> str:
     """Why no compiler is asked, and behind a `; ` what to do: it is not installed, or older than `OLDEST`."""
     version = _version()
     if version is not None and _is_old(version):
-        return (
-            f"tensorrt-rtx {version} is older than {OLDEST}, the first that onnxq can ask; "
-            "install a newer one with: pip install --upgrade 'onnxq[trt]'"
-        )
-    return "NVIDIA's compiler is not installed; install it with: pip install 'onnxq[trt]' (no GPU needed)"
+        return noted("compiler.old", version=version, oldest=OLDEST)
+    return noted("compiler.missing")
 
 
 def _version() -> str | None:
@@ -229,10 +227,7 @@ def _engine(child: _Child, compiler: str, sm: int, asked: Sequence[Mapping[str, 
     try:
         layers = of_first_profile(parse_layers(child.layers_message())) if built else ()
     except Fault as error:  # it compiles: that much is known
-        unread = (
-            f"{compiler} lists layers in a form that this onnxq does not know; "
-            f"install a newer onnxq, or tensorrt-rtx {OLDEST}: {error}"
-        )
+        unread = noted("compiler.unread-layers", compiler=compiler, oldest=OLDEST, error=error)
     first, *more = (
         {name: as_profile(shapes) for name, shapes in one.items()}
         for one in child.result.get("profiles", asked)
@@ -361,7 +356,7 @@ class _Child:
         if self.ended:
             return "\n".join([self.ended, *(text[:300] for _, text in self.log[-5:])])
         lines = [str(error) for error in self.errors()] or self.messages(_SEVERE[1:])
-        return "\n".join(lines) or "the compiler gives no reason"
+        return "\n".join(lines) or noted("compiler.no-reason")
 
     def activation_bytes(self) -> tuple[int, ...]:
         """What the engine needs for activations with each profile, as far as the compiler says."""
@@ -434,7 +429,7 @@ def _run_child(request: dict[str, Any], models: Sequence[Path], timeout: float) 
                     process.wait()
         ended = ""
         if code is None:
-            ended = f"the compiler did not end within {timeout:g} s"
+            ended = noted("compiler.late", seconds=timeout)
         elif code != 0:
             said = (folder / "stderr").read_text(encoding="utf-8", errors="replace")
             if "Traceback (most recent call last)" in said:
@@ -464,7 +459,7 @@ def _left(folder: Path, ended: str, *, first: bool) -> _Child:
             raise UserError(message, hint=hint)
         return _Child({}, log, message)
     if "unloadable" in result:
-        return _Child({}, log, f"the compiler does not load: {result['unloadable']}")
+        return _Child({}, log, noted("compiler.not-loaded", error=result["unloadable"]))
     return _Child(result, log, "")
 
 

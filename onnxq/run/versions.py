@@ -11,6 +11,7 @@ import onnxruntime
 from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
 
 from onnxq.base.errors import UserError
+from onnxq.base.reason import noted
 from onnxq.graph.load import opset_of
 from onnxq.run import ort
 
@@ -32,10 +33,10 @@ def unreadable(model: onnx.ModelProto) -> str | None:
     opset = opset_of(model)
     if not _reads(model.ir_version, _OLD_OPSET):
         newest = _newest(lambda ir: _reads(ir, _OLD_OPSET), _OLD_IR)
-        return f"IR version {model.ir_version}; onnxruntime {version()} reads up to {newest}"
+        return noted("onnxruntime.ir", ir=model.ir_version, version=version(), newest=newest)
     if not _reads(_OLD_IR, opset):
         newest = _newest(lambda opset: _reads(_OLD_IR, opset), _OLD_OPSET)
-        return f"opset {opset}; onnxruntime {version()} reads up to {newest}"
+        return noted("onnxruntime.opset", opset=opset, version=version(), newest=newest)
     return None
 
 

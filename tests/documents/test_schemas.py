@@ -104,7 +104,7 @@ def test_a_changed_field_without_a_new_number_is_found() -> None:
 
     first = mark()
     known = {"made": {"1": first}}
-    entry = schemas.DocumentKind("made", 1, "", (), "")
+    entry = schemas.DocumentKind("made", 1, "", ())
     assert broken(entry, known, mark()) == ""
     for changes in (
         {"name": "why"},

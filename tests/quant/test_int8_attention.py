@@ -13,6 +13,7 @@ import pytest
 from grid_nets import Net
 
 import onnxq
+from onnxq.base.reason import noted
 from onnxq.body.convert import to_half
 from onnxq.graph.model import Model
 from onnxq.judge.about_mean import AboutMeanPart
@@ -22,7 +23,7 @@ from onnxq.judge.loss import Loss
 from onnxq.judge.policies import LOUD
 from onnxq.judge.sqnr import limited_db, nsr_of
 from onnxq.pipeline.searches import joints
-from onnxq.pipeline.searches.joints import NOT_COMPARED, below_floor
+from onnxq.pipeline.searches.joints import below_floor
 from onnxq.quant.insert import insert
 from onnxq.quant.placement import make_plan
 from onnxq.quant.plan import Joint, QuantPlan
@@ -249,7 +250,7 @@ def test_a_plan_says_what_the_outputs_said(tmp_path: Path) -> None:
 def test_without_samples_it_is_said_that_nothing_was_compared(tmp_path: Path) -> None:
     onnxq.calibrate(net(), samples(), tmp_path / "s.npz")
     report = onnxq.quantize(net(), stats=tmp_path / "s.npz", method="mse", compile=False).report
-    assert NOT_COMPARED in report["calibration"]["notes"]
+    assert noted("joints-not-measured") in report["calibration"]["notes"]
     assert set(formats(report).values()) == {"int8"}
 
 

@@ -20,6 +20,7 @@ from onnxq.analysis.diff.rows import (
 from onnxq.analysis.diff.scales import scales
 from onnxq.analysis.reports import OpenedReport, number, part_of
 from onnxq.base.patterns import fits
+from onnxq.base.reason import noted
 from onnxq.documents.body import BodyPart
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.plan import PlanPart
@@ -75,7 +76,7 @@ def compare_reports(
             compare(a.document, b.document, judge)
         except ArithmeticError as error:  # a report that was edited: figures that no float holds
             del judge.rows[done:]
-            missing.append(MissingPart(part, "both", f"it is not understood: {error}"))
+            missing.append(MissingPart(part, "both", noted("two-reports.not-understood", error=error)))
             continue
         compared.append(part)
     nodes = [node for report in (a, b) for node in report.document.outline or ()]
@@ -124,12 +125,12 @@ def _notes(a: Report, b: Report) -> list[str]:
     notes = []
     layers = [{layer.node for layer in part_of(PlanPart, report.plan).layers} for report in (a, b)]
     if all(layers) and layers[0].isdisjoint(layers[1]):
-        notes.append("no layer of A is in B: these seem to be reports of two models")
+        notes.append(noted("two-reports.models"))
     used = [part_of(CalibrationPart, report.calibration).data.lines for report in (a, b)]
     counts = [{number(output.samples) for output in report.accuracy} for report in (a, b)]
     if all(counts) and (used[0] != used[1] or counts[0] != counts[1]):
-        notes.append("accuracy was measured on other data, or on another number of samples")
+        notes.append(noted("two-reports.data"))
     engines = [(report.engine.compiler, report.engine.sm) for report in (a, b)]
     if all(report.engine.status == "compiled" for report in (a, b)) and engines[0] != engines[1]:
-        notes.append("the engines are of two compilers, or for two kinds of GPU")
+        notes.append(noted("two-reports.engines"))
     return notes

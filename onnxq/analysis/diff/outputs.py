@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from onnxq.analysis.diff.rows import BETTER, WORSE, Judge
 from onnxq.analysis.reports import number, part_of
+from onnxq.base.reason import noted
 from onnxq.documents.accuracy import GateMeasured, GoalPart, OutputOfRun
 from onnxq.documents.report import Report
 from onnxq.judge.about_mean import AboutMeanPart
@@ -24,7 +25,7 @@ def accuracy(a: Report, b: Report, judge: Judge) -> None:
         judge.state(
             BETTER if name in other else WORSE, "output",
             *("there" if name in outputs else None for outputs in (one, other)),
-            name=name, why="an output of one of the models only",
+            name=name, why=noted("two-reports.output"),
         )  # fmt: skip
     kept = [{one.name: one for one in part_of(TaskPart, report.task).figures} for report in (a, b)]
     for name in [name for name in kept[0] if name in kept[1]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from onnxq.analysis.diff.rows import Judge
 from onnxq.analysis.reports import number, part_of
+from onnxq.base.reason import noted
 from onnxq.documents.body import BodyPart
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.report import Report
@@ -27,9 +28,7 @@ def plan(a: Report, b: Report, judge: Judge) -> None:
             continue
         reason = next((reasons[node] for reasons in reversed(why) if node in reasons), "")
         if x is None or y is None:
-            judge.other(
-                "layer", x, y, name=node, node=node, why=reason or "a layer of one of the models only"
-            )
+            judge.other("layer", x, y, name=node, node=node, why=reason or noted("two-reports.layer"))
             continue
         if "float" not in (x, y):
             judge.other("format", x, y, name=node, node=node, why=reason)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from onnxq.base.plain import DocumentPart
+from onnxq.base.reason import noted
 from onnxq.base.shown import Shown, Words
 from onnxq.options.settings import Margins
 
@@ -172,7 +173,7 @@ class Judge:
             why: a reason.
         """
         if a is None or b is None:
-            self.other(what, a, b, name=name, node=node, why=why or "measured in one run only")
+            self.other(what, a, b, name=name, node=node, why=why or noted("two-reports.one-run"))
             return
         if a == b:
             return
@@ -203,7 +204,7 @@ class Judge:
         if a == b:
             return
         if a is None or b is None:
-            self.other(what, a, b, name=name, why="in one report only")
+            self.other(what, a, b, name=name, why=noted("two-reports.one-report"))
             return
         change = b - a
         verdict = OTHER if not better else BETTER if change * better > 0 else WORSE

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from onnxq.advice.causes import magnified
-from onnxq.advice.lost import ADVICE, judged, lost_words
+from onnxq.advice.lost import judged, lost_words
+from onnxq.base.reason import noted
 from onnxq.cli.pages.data import data_section
 from onnxq.cli.pages.goal import goal_section
 from onnxq.cli.pages.task import task_section
@@ -104,7 +105,7 @@ def _destroyed(
     outputs = judged(accuracy, about_mean)
     said = lost_words(outputs, lambda name: shorten(name, 40))
     if said:
-        page.entry(f"{said}: {ADVICE}", style="yellow")
+        page.entry(f"{said}: {noted('outputs-lost.advice')}", style="yellow")
         of_body = next((one for one in body.outputs if one.output == outputs[0].output), None)
         if of_body is not None and (why := magnified(body, of_body)):
             page.entry(why, style="yellow")

@@ -209,19 +209,16 @@ def _without_range(decision: Decision, model: Model, *, measured: bool) -> list[
     unknown = decision.islands.without_range if decision.islands is not None else ()
     reached = {tensor.name for node in model.nodes for tensor in node.outputs}
     reached |= {tensor.name for tensor in model.inputs}
-    for names, why in (
+    for names, code in (
         (
             [name for name in unknown if name in reached],
-            "" if measured else " (give --calib, or take the statistics again)",
+            "body-ranges.not-measured" if measured else "body-ranges.not-given",
         ),
-        (
-            [name for name in unknown if name not in reached],
-            " (nothing is measured inside bodies of If, Loop and Scan)",
-        ),
+        ([name for name in unknown if name not in reached], "body-ranges.in-bodies"),
     ):
         if names:
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-            notes.append(noted("body-ranges.not-measured", tensor=names[0], more=more, why=why))
+            notes.append(noted(code, tensor=names[0], more=more))
     return notes
 
 

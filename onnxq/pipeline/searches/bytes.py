@@ -79,11 +79,7 @@ def _with_half_body(request: RunRequest, state: RunState) -> RunState | None:
     now = _worth(half)
     if now is None or now.ratio >= worth.ratio:
         return None
-    note = (
-        f"{nodes} nodes are in half precision, though float32 is more accurate: with float32 "
-        f"{worth.format} moves {worth.moves}, without it {now.ratio:.2f} times; you need not do anything, "
-        "or, if accuracy matters more than speed, give --body fp32"
-    )
+    note = noted("half-for-bytes", nodes=nodes, format=worth.format, moves=worth.moves, ratio=now.ratio)
     return replace(half, built=half.built.with_body(half.built.draft.body.noting(note)))
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from onnxq.base.errors import Fault, UserError
-from onnxq.base.reason import Reason, reason
+from onnxq.base.reason import Reason, noted, reason
 from onnxq.compiled.verdict import Verdict
 from onnxq.documents.engine import Regressed
 from onnxq.pipeline.building import Built
@@ -90,10 +90,7 @@ def _as_it_compiles(compiler: Compiler, built: Built) -> tuple[Built, trt.Engine
     engine = compiler.compile(whole.written.proto)
     if engine.status == "failed":  # it is not the body
         return first_built, first
-    note = (
-        f"NVIDIA's compiler does not take the {body.kind} body, and takes a float32 one: "
-        f"{trt.plain(first.reason)}"
-    )
+    note = noted("body-not-taken", dtype=body.kind, why=trt.plain(first.reason))
     return whole.with_body(whole.draft.body.noting(note)), engine
 
 

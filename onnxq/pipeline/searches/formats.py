@@ -314,11 +314,11 @@ def _compiled(request: RunRequest, mix: RunState) -> RunState:
     (now, was, *others), name = mix.formats.tried, alone.built.draft.plan.format_names
     if before is None or after is None or mix.mixed_db > BYTES_PRICE_DB * (after.ratio - before.ratio):
         return mix
-    moves = f"compiled, the mix moves {after.ratio:.2f} of float16's bytes, {before.ratio:.2f} without it"
-    dropped = replace(now, verdict="dropped", why=f"{mix.mixed_db:+.1f} dB; {moves}")
+    moves = {"after": after.ratio, "before": before.ratio}
+    dropped = replace(now, verdict="dropped", why=noted("mix-undone.mix", gain=mix.mixed_db, **moves))
     _in_graph(alone)
     tried = replace(was, verdict="chosen", why=""), *others, dropped
-    return replace(alone, formats=FormatsTried(tried, f"all in {name}: {moves}"))
+    return replace(alone, formats=FormatsTried(tried, noted("mix-undone", format=name, **moves)))
 
 
 def _not_held(request: RunRequest, state: RunState, why: Reason) -> RunState:

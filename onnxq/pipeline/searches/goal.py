@@ -40,16 +40,7 @@ _LEAST_RAISE = 0.05  # percent of rows that agree; of a score see `_GoalSearch._
 _BEYOND = 1.25  # of what is missing of a score: by so much the aim is raised
 _LEAST_SHARE = 0.05  # of the drop that is allowed: by so much at least
 
-_CUT_SOURCES = "was over before all sources of noise were measured: nothing is in float for the goal"
-_CUT_GOAL = "cut the search: what is in float was chosen by prediction, and no fewer layers were tried"
-_CUT_HALVES = "cut the search: layers were tried by halves only, and fewer in float may do"
-_MISMATCHED = "nothing was searched for: what calibrated is to be as what the function feeds"
-_NOT_RESOLVED = (
-    "{:.3g} % of the {format} multiply-accumulates stay {format}: what they gain in float is not told from "
-    "chance by these samples"
-)
 _WIDE = reason("goal.wide")
-_ALL_FLOAT = "no {} is left in the model: for this goal all of it is in float"
 
 
 class _Tried(NamedTuple):
@@ -111,7 +102,7 @@ class _GoalSearch:
             return first
         if self._mismatch and self._goal.max_drop is not None:
             if not first.verified.met:
-                self._notes.append(_MISMATCHED)
+                self._notes.append(noted("goal.mismatch"))
             return first
         silent = first.verified.gauge.about_mean
         if silent.sqnr_about_mean_db is None:  # integers, say: what moves them is not seen until they change
@@ -120,9 +111,7 @@ class _GoalSearch:
         for gate in first.verified.gates:
             if gate.measured is None:
                 why = "; ".join(f"{one.output!r}: {one.why}" for one in silent.left_out)
-                self._notes.append(
-                    f"the goal was not searched for: no output tells the {gate.what}" + (why and f" ({why})")
-                )
+                self._notes.append(noted("not-searched-for.gate", what=gate.what, why=why and f" ({why})"))
                 return first
         try:
             best = self._best(first)
@@ -150,10 +139,10 @@ class _GoalSearch:
                     met = self._worth_it(accuracy, self._met(accuracy, raised), raised)
             except TimeIsUp:
                 if not accuracy.is_measured:
-                    self._cut = f"{limit} {_CUT_SOURCES}"
+                    self._cut = noted("goal-cut.sources", limit=limit)
                     return candidate
                 by_db = [*self._aims(0.0, raised)] == ["sqnr"]
-                self._cut = f"{limit} {_CUT_GOAL if by_db else _CUT_HALVES}"
+                self._cut = noted("goal-cut.search" if by_db else "goal-cut.halves", limit=limit)
                 if by_db:
                     met = self._unconfirmed(accuracy, raised)
                 else:  # prediction does not know the score
@@ -177,7 +166,7 @@ class _GoalSearch:
             if floats not in sets:
                 self._notes.append(noted("not-searched-for.confirmed"))
         if not candidate.built.draft.plan.pairs:
-            self._notes.insert(0, _ALL_FLOAT.format(candidate.built.draft.plan.format_names))
+            self._notes.insert(0, noted("goal.all-float", format=candidate.built.draft.plan.format_names))
         self._searched = Searched(accuracy, met, raised)
         return candidate
 
@@ -231,7 +220,9 @@ class _GoalSearch:
                 break
             if not self._resolved(accuracy, trial.nodes, met.best.nodes):
                 format = self._state.built.draft.plan.format_names
-                self._kept = _NOT_RESOLVED.format(100 * (taken - share(trial.nodes)), format=format)
+                self._kept = noted(
+                    "goal.not-resolved", share=100 * (taken - share(trial.nodes)), format=format
+                )
                 least = min(share(trial.nodes) + GIVEN_AWAY, 1.0 if allowed is None else allowed)
                 accuracy.bounded(least)
                 little = self._met(accuracy, raised)
@@ -346,7 +337,7 @@ class _GoalSearch:
 
 def _left_out(request: RunRequest, state: RunState, why: Reason) -> RunState:
     if why.code == "late":
-        return replace(state, goal=GoalFound(cut=f"{state.built.job.limit} {_CUT_SOURCES}"))
+        return replace(state, goal=GoalFound(cut=noted("goal-cut.sources", limit=state.built.job.limit)))
     return replace(state, goal=GoalFound(notes=(noted("not-searched-for", why=why),)))
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from onnxq.base.errors import UserError
-from onnxq.base.reason import Reason, reason
+from onnxq.base.reason import Reason, noted, reason
 from onnxq.judge.acceptance import Gain, Levels
 from onnxq.judge.policies import JOINTS_FLOOR_DB, LOUD, LOUD_PRICE_OF_ONE_DB
 from onnxq.pipeline.accuracy import Accuracy, Asked
@@ -18,8 +18,6 @@ from onnxq.pipeline.searches.repair import REPAIR
 from onnxq.pipeline.searches.scales import SCALES, with_scales
 from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.quant.plan import Joint, QuantPlan
-
-NOT_COMPARED = "what quantized attention costs the outputs was not measured: no samples, or none that compare"
 
 _SAMPLES = 16
 
@@ -125,7 +123,7 @@ def _chosen_anew(request: RunRequest, state: RunState, why: Mapping[str, str]) -
 
 def _not_compared(request: RunRequest, state: RunState, why: Reason | None) -> RunState:
     """The file is tried as a whole when it is verified."""
-    state.built.job.notes.append(NOT_COMPARED if why is None else f"{NOT_COMPARED}: {why}")
+    state.built.job.notes.append(noted("joints-not-measured") + ("" if why is None else f": {why}"))
     return state
 
 

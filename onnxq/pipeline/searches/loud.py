@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from onnxq.base.errors import UserError
-from onnxq.base.reason import Reason, reason
+from onnxq.base.reason import Reason, noted, reason
 from onnxq.base.shown import within_db
 from onnxq.data.samples import Sample
 from onnxq.documents.plan import GoalForeseen, Heads, LoudSource
@@ -35,7 +35,6 @@ from onnxq.repair.engine_bytes import engine_bytes
 from onnxq.task.known import NO_TASK, KnownTask
 
 _NAMED = 3  # loud sources, of each view
-_LARGE = "onnxq did not look for loud layers, because the model is large; --loud auto does"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ def stated(model: Model, plan: QuantPlan, asked: str) -> Heads:
     """
     names = eligible_heads(model)
     left = tuple(name for name in names if name not in plan.planned) if asked == "float" else ()
-    why = "not measured: there are no samples" if asked in _EFFORTS else ""
+    why = noted("loud-not-looked-for.no-samples") if asked in _EFFORTS else ""
     return Heads(asked, names, left, share=_share(plan, left), why=why)
 
 
@@ -119,7 +118,7 @@ def offered(
         return {}, heads
     heads = replace(heads, why="")
     if asked == "default" and weight_bytes(built.floats.proto) >= LARGE:
-        return {}, replace(heads, why=_LARGE)
+        return {}, replace(heads, why=noted("loud-not-looked-for.large"))
     try:
         with built.job.step("loud"), built.job.limit:
             return _Looking(sampling, built, weights, heads, refit, task).run()
@@ -173,9 +172,7 @@ class _Looking:
         if worst is None:
             return {}, replace(self._heads, why=f"not measured: {not_compared()}")
         if worst >= self._effort.good_db:
-            why = "onnxq did not look for loud layers: on the samples that choose "
-            why += f"every output has {worst:.1f} dB or more"
-            return {}, replace(self._heads, why=why)
+            return {}, replace(self._heads, why=noted("loud-not-looked-for.good", worst=worst))
         if min(worst, now.answers_db) < policies.BAD_DB:
             self._most = self._effort.most_of_bad
             self._accuracy.asking(replace(self._asked, most=MOST, loud=0.0))  # blocks may hide a layer
@@ -372,9 +369,10 @@ class _Looking:
         """Why each layer is in float."""
         on = model.sources.on(())
         share, gain = self._share(self._taken), self._heads.gain_db
-        worth = f"{gain:+.1f} dB for {share:.2%} of the {self._format} work"
-        if len(self._taken) > 1:
-            worth = f"with the {len(_nodes(self._taken))} layers that are in float for it {worth}"
+        worth = noted(
+            "loud-worth.together" if len(self._taken) > 1 else "loud-worth",
+            gain=gain, spread="", share=share, format=self._format, layers=len(_nodes(self._taken)),
+        )  # fmt: skip
         reasons: dict[str, Reason] = {}
         for one in self._taken:
             heard = self._heard(model, one, on & ~model.sources.on(one.nodes), on)
@@ -384,7 +382,8 @@ class _Looking:
 
     def _named(self, one: _Loud, gain: Gain, share: float, left_float: bool) -> LoudSource:
         nodes, spread = one.decision.nodes, within_db(gain.interval)
-        told, worth = _told(nodes), f"{gain.db:+.1f} dB{spread} for {share:.2%} of the {self._format} work"
+        told = _told(nodes)
+        worth = noted("loud-worth", gain=gain.db, spread=spread, share=share, format=self._format)
         if gain.answers is not None and gain.answers.shown > 0:
             worth = f"it {gain.answers.said}, {worth}"
         if left_float:
@@ -433,20 +432,14 @@ def _bears(before: Levels, after: Levels) -> bool:
 def _spread(model: NoiseModel, most: float) -> str:
     """That nothing is loud; `most`: which part of the noise is the greatest."""
     blocks = len(model.sources.parts)
-    what = f"none of {blocks} parts of the model" if blocks else "no layer or tensor"
     if most < policies.LOUD_SHARE:
-        return reason("spread-noise", what=what, share=most)
+        return reason("spread-noise.none" if blocks else "spread-noise", parts=blocks, share=most)
     one = model.sources.entries[int(np.argmax(model.loudness()))]
     readers = sorted({edge.node for edge in one.edges})
-    gains = "no layer in float gains what it costs"
     if one.kind == "block":
-        return reason(
-            "spread-noise.parts", count=len(readers), layers=_told(readers), share=most, gains=gains
-        )
+        return reason("spread-noise.parts", count=len(readers), layers=_told(readers), share=most)
     reads = "reads" if len(readers) == 1 else "read"
-    return reason(
-        "spread-noise.tensor", tensor=one.name, layers=_told(readers), reads=reads, share=most, gains=gains
-    )
+    return reason("spread-noise.tensor", tensor=one.name, layers=_told(readers), reads=reads, share=most)
 
 
 def _share(plan: QuantPlan, nodes: Collection[str]) -> float:

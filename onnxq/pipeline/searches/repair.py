@@ -13,7 +13,7 @@ from typing import cast
 import numpy as np
 
 from onnxq.base.heap import collected, settled
-from onnxq.base.reason import Reason, by_of, code_of, reason
+from onnxq.base.reason import Reason, by_of, code_of, noted, reason
 from onnxq.data.samples import Sample
 from onnxq.documents.repair import EditMade, RepairPart, TensorMapped
 from onnxq.graph.model import Model
@@ -40,28 +40,10 @@ from onnxq.repair.waves import Waves
 from onnxq.repair.workload import LEAST, beside_runs, workload_of
 from onnxq.run import ort
 
-METHOD = (
-    "a step is kept where less is lost of outputs and answers (noise about the mean; of a classifier's "
-    "scores in front of their Softmax) on samples that did not fit it: one half fits what the other half "
-    "judges, 16 samples at first, then more as long as it is not clear; the best of several by more than "
-    "half a standard error, or in nearly all groups of samples; what is fitted with many rows for each "
-    "number is dropped only for a loss that the samples show; no output loses more than {0:g} dB, unless "
-    "the noise that it gains is no more than {1:.0%} of what all together lose; what is refused is tried "
-    "once more without the layers that only outputs read which lose more; what is written is fitted to "
-    "more of these samples, and those that verify judge the end alone"
-)
-
-BY_ANSWERS = (
-    "; a step that is shown to lose answers of the model's task is dropped, whatever it gains in dB, and one "
-    "that is shown to keep more is kept where what it does in dB may be chance"
-)
-
 _SHARE = 0.75
 """Of the runs of the model that all else takes: so many repair takes at most, as fits are more work."""
 
 _GIVEN = 16  # samples: of these an eighth verifies, and enough are left to fit and judge with
-
-NO_SAMPLES = "steps are fitted and judged on samples, and there are none (--calib DATA)"
 
 
 def _repaired(request: RunRequest, state: RunState) -> RunState:
@@ -144,8 +126,8 @@ def _nothing_done(options: AccuracyRepair) -> RepairPart:
     asked = options.repair or "auto"
     return RepairPart(
         asked=asked if isinstance(asked, str) else tuple(asked), why_not=None,
-        method=METHOD.format(STEP.may_lose_db, STEP.price), margin_db=STEP.may_lose_db, fitted_on=0,
-        judged_on=0,
+        method=noted("repair-method", most=STEP.may_lose_db, price=STEP.price),
+        margin_db=STEP.may_lose_db, fitted_on=0, judged_on=0,
         apart=None, runs=0.0, runs_before=None, before_db=None, after_db=None, edits=(), maps=(), biases=0,
         codes=0, steps=(),
     )  # fmt: skip
@@ -166,7 +148,7 @@ def _why_not(built: Built, options: AccuracyRepair, sampling: Sampling) -> str:
     if not built.draft.plan.pairs:
         return "nothing is quantized"
     if sampling.parts is None:
-        return NO_SAMPLES
+        return noted("no-samples-to-repair")
     if not built.floats.runs:
         return reason("nothing-runs")
     if options.is_auto and weight_bytes(built.floats.proto) >= LARGE:
@@ -187,7 +169,7 @@ class _Repairing:
         self._built, self._options, self._sampling = state.built, request.repair, request.sampling
         self.part = _nothing_done(request.repair)
         if request.task.layout is not None:
-            self.part = replace(self.part, method=self.part.method + BY_ANSWERS)
+            self.part = replace(self.part, method=self.part.method + noted("repair-method.by-answers"))
         self.ledger: list[RepairStep] = []
         self._crossed: list[Crossed] = []
 

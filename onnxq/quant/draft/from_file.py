@@ -15,7 +15,7 @@ import numpy as np
 
 from onnxq.base.errors import UserError, nearest, unknown_name
 from onnxq.base.joined import Joined
-from onnxq.base.reason import Reason, code_of, reason
+from onnxq.base.reason import Reason, code_of, noted, reason
 from onnxq.base.typed import Unlike
 from onnxq.body.decide import Decision
 from onnxq.body.formats import Kind
@@ -108,9 +108,7 @@ def _patches(plan: QuantPlan, file: PlanFile, model: Model, amax: Weights, notes
     formats = {site.tensor: site.numbers for site in plan.sites if site.kind == "weight"}
     other = {n for n, codes in repair.codes.items() if n in formats and formats[n].dtype != codes.dtype}
     codes = {name: held for name, held in repair.codes.items() if name not in other}
-    notes += _listed(
-        "in another format than its codes were fitted for, which are the nearest now", sorted(other)
-    )
+    notes += _listed("plan-read.other-codes", sorted(other))
     patches = Patches(repair.constants, repair.biases, codes, amax)
     for kind, key, named in repair.named:
         for index, (name, values) in enumerate(named.items()):
@@ -125,7 +123,7 @@ def _patches(plan: QuantPlan, file: PlanFile, model: Model, amax: Weights, notes
     gone = sorted(was - now)
     if gone:
         others = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
-        notes.append(f"{gone[0]!r}{others}: in float, without what was fitted for it in int8")
+        notes.append(noted("plan-read.unfitted", layer=gone[0], others=others))
     return left
 
 
@@ -294,7 +292,7 @@ def _placed(file: PlanFile, names: _Names, make: MakePlan, notes: list[str]) -> 
         if len(free.formats) > 1 and node not in {layer.node for layer in free.layers}:
             between.append(node)  # it moves what is read in several formats
             continue
-        why = kept.get(node, f"no rule quantizes this {names.nodes[node]}")
+        why = kept.get(node, reason("no-rule.operator", op=names.nodes[node]))
         hint = 'give it format = "float", or leave it out'
         message = f"node {node!r} cannot be {formats[node]}: {why}"
         raise file.error(("layer", int8[node], "format"), message, hint)
@@ -315,9 +313,9 @@ def _placed(file: PlanFile, names: _Names, make: MakePlan, notes: list[str]) -> 
     for node in lost:
         if node in layers:
             why = next((entry.because for entry in plan.kept_float if entry.node == node), "")
-            notes.append(f"the plan has {node!r} in {formats[node]}, and it is float: {why}")
+            notes.append(noted("plan-read.in-float", node=node, format=formats[node], why=why))
     idle = [*between, *(node for node in lost if node not in layers)]
-    notes += _listed("in float too, since nothing that is quantized needs it", idle)
+    notes += _listed("plan-read.idle-layers", idle)
     notes += _halves(file, plan)
     order = {name: place for place, name in enumerate(names.nodes)}
     for index, entry in enumerate(file.layers):
@@ -385,8 +383,7 @@ def _grouped(plan: QuantPlan, file: PlanFile, notes: list[str]) -> QuantPlan:
                 groups.join(first, other, _stated_by("; ".join(entry.because)))
     idle = [name for entry in file.groups for name in entry.share if name not in names]
     idle += [name for name in listed if name not in names and name not in idle]
-    said = _listed("named by the plan, and not read quantized", sorted(idle))
-    notes += [f"{note}; an Add reads what inputs = [0, 1] in its [[layer]] says" for note in said]
+    notes += _listed("plan-read.idle-tensors", sorted(idle))
     members = groups.members()
     before = {frozenset((name, numbers[group.id]) for name in group.tensors) for group in old}
     if before == set(map(frozenset, members.values())):
@@ -464,7 +461,7 @@ def _of_tensors(
             )
         if entry.amax is not None:
             if plan.numbers_of_tensors[entry.name].scale(entry.amax) == 1 and entry.amax < 1:
-                notes.append(f"tensor {entry.name!r} has an amax of {entry.amax:g}: it counts as always zero")
+                notes.append(noted("plan-read.always-zero", tensor=entry.name, amax=entry.amax))
             ranges[entry.name] = Range(entry.amax, _stated_by(entry.because))
         else:
             methods[entry.name] = LayerRule(
@@ -506,7 +503,7 @@ def _of_weights(plan: QuantPlan, file: PlanFile, names: _Names, notes: list[str]
                 raise file.error(
                     ("weight", index, "amax"), message, "give the magnitude that codes are to cover"
                 )
-    notes.extend(_listed("weights named by the plan, and not read quantized", idle))
+    notes.extend(_listed("plan-read.idle-weights", idle))
     return weights
 
 
@@ -521,10 +518,10 @@ def _halves(file: PlanFile, plan: QuantPlan) -> list[str]:
             message = f"node {entry.node!r} cannot be float and read inputs {list(entry.inputs)} quantized"
             raise file.error(("layer", index, "inputs"), message, "leave inputs out")
     others = [e.node for e in file.layers if e.inputs and set(e.inputs) != read.get(e.node, set())]
-    return _listed("the inputs that the plan says are not those that are read quantized", others)
+    return _listed("plan-read.other-inputs", others)
 
 
-def _listed(what: str, names: Sequence[str]) -> list[str]:
+def _listed(code: str, names: Sequence[str]) -> list[str]:
     """A note on the first few of some names; none where there are none."""
     others = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
-    return [f"{what}: {', '.join(map(repr, names[:_FEW]))}{others}"] if names else []
+    return [noted(code, names=", ".join(map(repr, names[:_FEW])) + others)] if names else []

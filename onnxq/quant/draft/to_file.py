@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from onnxq.base.reason import noted
 from onnxq.graph.model import Model
 from onnxq.quant.draft.body import BodyPlan
 from onnxq.quant.draft.draft import Draft
@@ -48,7 +49,7 @@ def file_of(
     used = [groups[number] for number in dict.fromkeys(site.group for site in activations)]
     unread = {name for group in used for name in group.sources}.difference(s.tensor for s in activations)
     tensors += [
-        TensorEntry(name, entry.amax, because=str(entry.because), note="it counts for its [[group]] alone")
+        TensorEntry(name, entry.amax, because=str(entry.because), note=noted("plan-written.group-alone"))
         for name, entry in draft.ranges.items()
         if name in unread
     ]
@@ -108,7 +109,7 @@ def _layer_entries(
             entries.append(LayerEntry(node, op, "float", kept.get(node, ""), half, note=note))
         elif node in inputs:
             format = formats[node]
-            why = whys[node] or f"it reads what is {format} anyway"
+            why = whys[node] or noted("plan-written.anyway", format=format)
             entries.append(LayerEntry(node, op, format, why, asked.get(node, ())))
     return tuple(entries)
 
@@ -117,7 +118,7 @@ def _tensor_entry(site: Site, group: ScaleGroup, ranges: Mapping[str, Range]) ->
     readers = ", ".join(f"{edge.node}:{edge.input}" for edge in site.readers)
     note = f"read by {readers}: {site.because}"
     if site.tensor not in group.sources:
-        return TensorEntry(site.tensor, note=f"{note}; its values are those of its [[group]]")
+        return TensorEntry(site.tensor, note=noted("plan-written.repeats", note=note))
     measured = ranges.get(site.tensor)
     if measured is None:
         return TensorEntry(site.tensor, note=note)
