@@ -57,8 +57,11 @@ class Made:
         return max(self.bytes, self.beside)
 
     def __str__(self) -> str:
-        made = f"{self.op} node {self.node!r} makes {self.tensor!r} ({shape_text(self.shape)}, {size(self.bytes)})"
-        return f"{made} and takes {size(self.beside)} for that" if self.beside > self.bytes else made
+        beside = f" and takes {size(self.beside)} for that" if self.beside > self.bytes else ""
+        return (
+            f"{self.op} node {self.node!r} makes {self.tensor!r} ({shape_text(self.shape)}, "
+            f"{size(self.bytes)}){beside}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +173,7 @@ def _bytes(dtype: np.dtype, shape: tuple[int, ...]) -> int:
 def _beside(node: onnx.NodeProto, dtype: np.dtype, shape: tuple[int, ...]) -> int:
     """The bytes that a node takes while it makes a tensor, where onnxruntime's kernel takes many.
 
-    It transforms a length that is no power of two by five arrays of a power of two, of twice the length or more.
+    It transforms a length that is no power of two by five arrays of one, of twice the length or more.
     """
     if node.op_type not in ("DFT", "STFT") or len(shape) < 3:
         return 0
