@@ -57,10 +57,10 @@ class Made:
         return max(self.bytes, self.beside)
 
     def __str__(self) -> str:
-        beside = f" and takes {size(self.beside)} for that" if self.beside > self.bytes else ""
+        beside = f"; {size(self.beside)} meanwhile" if self.beside > self.bytes else ""
         return (
             f"{self.op} node {self.node!r} makes {self.tensor!r} ({shape_text(self.shape)}, "
-            f"{size(self.bytes)}){beside}"
+            f"{size(self.bytes)}{beside})"
         )
 
 

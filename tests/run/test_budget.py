@@ -176,7 +176,7 @@ def test_sizes_follow_values_of_small_inputs() -> None:
 # What a node takes although its tensor is small: texts, and transforms of a length that is no power of two.
 BESIDE = {
     "makes 'y' (100000, 6.4 MB)": "(float[100000] x) => (string[100000] y) { [big] y = Cast <to = 8> (x) }",
-    "makes 'y' (1x10007x2, 80.1 kB) and takes 1.31 MB for that":
+    "makes 'y' (1x10007x2, 80.1 kB; 1.31 MB meanwhile)":
         "(float[1, 10007, 1] x) => (float[1, 10007, 2] y) { [big] y = DFT <axis = 1> (x) }",
 }  # fmt: skip
 
