@@ -285,30 +285,6 @@ def test_sessions_keep_nothing_of_what_is_large() -> None:
     assert peak(model) < 1600  # two tensors of 400 MB, and a copy in half precision
 
 
-def test_of_a_long_sum_few_terms_are_in_memory() -> None:
-    """Nodes run in the order of the file: onnxruntime by itself takes all products first."""
-    products = "  ".join(f"p{i} = Mul (t, c{i})  s{i + 1} = Add (s{i}, p{i})" for i in range(16))
-    constants = ", ".join(f"float[1] c{i} = {{{i}}}" for i in range(16))
-    text = f"""(float[N, 4] x) => (float[N, 4] y) <int64[1] k = {{10000000}}, {constants}> {{
-        f = ReduceMax <keepdims = 0> (x)  t = Expand (f, k)  s0 = Neg (t)  {products}
-        m = ReduceMax <keepdims = 0> (s16)  y = Add (x, m) }}"""
-    program = f"""
-import resource
-import numpy as np, onnx
-from onnxq.run import ort
-model = onnx.ModelProto.FromString({onnx.parser.parse_model(H + text).SerializeToString()!r})
-sessions = [ort.load(model, optimize=False), ort.load(model)]
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-for session in sessions:
-    session.run({{"x": np.ones((2, 4), np.float32)}})
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before >> 10)
-"""
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
-    assert done.returncode == 0, done.stderr[-1000:]
-    assert int(done.stdout) < 300  # of 17 tensors of 40 MB
-
-
 def test_inference_holds_no_value_of_long_vectors() -> None:
     """ONNX's holds 33 bytes for each element of a vector that a Cast reads."""
     model = onnx.parser.parse_model(
