@@ -60,8 +60,6 @@ def _defined(body: Any) -> Iterator[Any]:
 def sorted_nodes(nodes: Sequence[Any]) -> list[Any]:
     """Nodes in topological order; those that are in order already keep their places.
 
-    Of what a node needs the first comes first: of a long sum few terms are in memory at a time.
-
     Raises:
         UserError: there is a cycle.
     """
@@ -81,7 +79,7 @@ def sorted_nodes(nodes: Sequence[Any]) -> list[Any]:
                 raise UserError(f"node {node.name!r} is part of a cycle")
             else:
                 started.add(id(node))
-                stack.extend(reversed(needs))
+                stack.extend(needs)
     return list(done.values())
 
 

@@ -29,8 +29,7 @@ class SessionSettings:
         level: how far the graph may be rewritten.
         threads: threads inside an operator, 0 for all cores.
         memory_pattern: whether memory is planned for all of a run.
-        in_order: whether nodes run in the order of the model; else onnxruntime takes all that an output needs
-            first, what is read last before what is read first: of a long sum all terms are in memory.
+        in_order: whether nodes run in the order of the model, not in one that onnxruntime chooses.
         libraries: those of custom operators.
         config: onnxruntime's other settings.
         save: a file for the rewritten model, or "".
@@ -39,7 +38,7 @@ class SessionSettings:
     level: Level = "all"
     threads: int = 0
     memory_pattern: bool = True
-    in_order: bool = True
+    in_order: bool = False
     libraries: tuple[str, ...] = ()
     config: dict[str, str] = field(default_factory=dict)
     save: str = ""

@@ -273,7 +273,6 @@ def load(
     if isinstance(model, onnx.ModelProto):
         model = stoppable(model)
     settings = _settings(model, optimize, threads, large)
-    settings.in_order = probes is None  # which stand behind all that is probed
     if part:
         settings.config["session.disable_quant_qdq"] = "1"
         settings.threads = threads or min(cores(), _PART_THREADS)
@@ -359,7 +358,7 @@ def load_probed(
                 ready, kinds = optimized(model, tensors, threads, data_dir, Path(folder))
                 floats = [name for name, kind in kinds.items() if kind == onnx.TensorProto.FLOAT]
                 insert_early(ready.graph, probes(floats))
-                settings = SessionSettings("off", threads, libraries=_libraries.get())
+                settings = SessionSettings("off", threads, in_order=True, libraries=_libraries.get())
                 return _load(ready, settings, Path(folder), onnx.ModelProto())
         except (RunError, OSError):  # such a model is loaded in one go, or is refused there
             pass
