@@ -50,6 +50,7 @@ BY_KEY = {
     "analysis/segments.py": "the attributes of a node",
     "calib/stats_file.py": "the arrays of an archive, and the number of its form",
     "calib/trt_cache.py": "the groups of a pattern",
+    "cli/peer_flags.py": "rows of the catalogue",
     "checks/own.py": "what a function of the user's gives",
     "compiled/exported.py": "files of trtexec",
     "compiled/reading.py": "counts by kind and type",

@@ -47,16 +47,25 @@ class SourceValues(LazyValues):  # type: ignore[misc]
         """The size of the values in bytes, 0 for strings."""
         return tensor_bytes(self.tensor)
 
-    def load(self) -> np.ndarray:
-        """The values; external data is mapped, not read."""
-        if not self.is_external:
-            return numpy_helper.to_array(self.tensor)
+    @property
+    def place(self) -> tuple[Path, int, int]:
+        """Where external data is: the file, the offset and the length in bytes.
+
+        Raises:
+            UserError: as `external_range`.
+        """
         if self._data_dir is None:
             raise UserError(
                 f"tensor {self.tensor.name!r} is external data, and the model has no folder",
                 hint="give the model as a path",
             )
-        path, offset, length = external_range(self.tensor, self._data_dir)
+        return external_range(self.tensor, self._data_dir)
+
+    def load(self) -> np.ndarray:
+        """The values; external data is mapped, not read."""
+        if not self.is_external:
+            return numpy_helper.to_array(self.tensor)
+        path, offset, length = self.place
         bits = _SUB_BYTE.get(onnx.TensorProto.DataType.Name(self.tensor.data_type))
         if bits is None and length:
             mapped: np.ndarray = np.memmap(path, self.dtype, "r", offset, self.shape)  # type: ignore[call-overload]

@@ -13,6 +13,7 @@ from onnx import numpy_helper
 
 from onnxq.base.grouped import grouped
 from onnxq.graph.constants import SourceValues, array_of
+from onnxq.graph.rooted import refer
 from onnxq.graph.source import copy_model
 from onnxq.graph.topology import Topology
 from onnxq.graph.types import elem_type_of, set_shape, value_info
@@ -20,6 +21,8 @@ from onnxq.graph.wiring import element_count, tensor_shape
 
 # Larger constants play no part in shape inference: there they are typed inputs without data.
 _SHAPE_ELEMENTS = 1024
+
+_MIN_BYTES = 1 << 20  # of external data that need not be read to be run
 
 
 class Exporter:
@@ -124,11 +127,23 @@ class Exporter:
         return second
 
 
-def export_constant(tensor: Any, target: onnx.TensorProto, *, inline: bool = False) -> None:
-    """Writes a constant: the source's TensorProto where it has one; `inline` reads external data."""
+def export_constant(
+    tensor: Any, target: onnx.TensorProto, *, inline: bool = False, rooted: bool = False
+) -> None:
+    """Writes a constant: the source's TensorProto where it has one.
+
+    Args:
+        tensor: the constant.
+        target: what it is written to.
+        inline: whether external data is read.
+        rooted: whether that which is large is referred to from the root folder instead.
+    """
     values = tensor._values
     if isinstance(values, SourceValues) and not (inline and values.is_external):
         target.CopyFrom(values.tensor)
+    elif rooted and isinstance(values, SourceValues) and values.nbytes >= _MIN_BYTES:
+        target.CopyFrom(values.tensor)
+        refer(target, *values.place)
     else:
         target.CopyFrom(numpy_helper.from_array(np.asarray(array_of(tensor))))
     target.name = tensor.name

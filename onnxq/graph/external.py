@@ -49,6 +49,7 @@ def _copy(source: Any, result: Any, file: Any, location: str, data_dir: Path | N
         else:
             target.SetInParent()
             _copy(value, target, file, location, data_dir)
+    value = None  # which may be a copy of the tensor's bytes
     if moved:
         _move(source, result, file, location, data_dir)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -244,9 +245,12 @@ class _After:
 
 
 def alone(model: Topology, node: Any, values: Mapping[str, np.ndarray]) -> onnx.ModelProto:
-    """A model of one node and its constants, with `values` for what else it reads: it has no inputs."""
+    """A model of one node and its constants, with `values` for what else it reads: it has no inputs.
+
+    Large external data stays in its file, to which it refers from the root folder.
+    """
     written = [tensor for tensor in node.outputs if tensor.name]
-    proto = _before(Exporter(model), {id(node): node}, {}, written, [])
+    proto = _before(Exporter(model), {id(node): node}, {}, written, [], rooted=os.name == "posix")
     proto.graph.initializer.extend(onnx.numpy_helper.from_array(a, name) for name, a in values.items())
     return proto
 
@@ -315,18 +319,25 @@ def _before(
     frontier: dict[int, Any],
     roots: Sequence[Any],
     inputs: SnippetInputs,
+    *,
+    rooted: bool = False,
 ) -> onnx.ModelProto:
     before = _model(exporter.model, inputs)
-    _export(exporter, wiring.sorted_nodes(list(cone.values())), frontier, before)
+    _export(exporter, wiring.sorted_nodes(list(cone.values())), frontier, before, rooted=rooted)
     for tensor in roots:
         before.graph.output.add(name=tensor.name)
     return before
 
 
 def _export(
-    exporter: Exporter, chosen: Sequence[Any], frontier: Mapping[int, Any], target: onnx.ModelProto
+    exporter: Exporter,
+    chosen: Sequence[Any],
+    frontier: Mapping[int, Any],
+    target: onnx.ModelProto,
+    *,
+    rooted: bool = False,
 ) -> None:
-    """Adds nodes to a model, and the constants that they read."""
+    """Adds nodes to a model, and the constants that they read; `rooted`: as of `export_constant`."""
     inside = {id(t) for t in frontier.values()}
     nodes = []
     constants: dict[int, Any] = {}
@@ -346,7 +357,7 @@ def _export(
     held = {name for node in nodes for name in _held(node)}
     for name, tensor in shared.items():
         if name not in held:
-            export_constant(tensor, target.graph.initializer.add(), inline=True)
+            export_constant(tensor, target.graph.initializer.add(), inline=True, rooted=rooted)
             target.graph.initializer[-1].name = name
 
 

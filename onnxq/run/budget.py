@@ -21,7 +21,7 @@ from onnxq.base.reason import noted
 from onnxq.base.shown import size
 from onnxq.graph.loops import loops
 from onnxq.graph.spool import weight_bytes
-from onnxq.graph.tensor_sizes import Made, Outline, TensorSizes
+from onnxq.graph.tensor_sizes import Outline, TensorSizes
 from onnxq.graph.types import shape_text
 
 LARGEST = 10**9
@@ -186,9 +186,12 @@ class Budget:
     def short(self, feeds: Mapping[str, Any], said: str) -> OnnxqError:
         """The error of a run that did not get the memory that it asked for; `said`: by onnxruntime."""
         if not _made_up.get():
-            return OverBudget(f"a run wants more memory than it may have: {said}", hint=_hint(None))
+            asked = re.search(r"buffer of size (\d+)", said)
+            more = self._most(feeds)
+            more += int(asked[1]) if asked else more
+            return OverBudget(f"a run wants more memory than it may have: {said}", hint=_hint(more))
         largest = self._sizes(feeds).largest
-        if largest is None or largest.bytes < made_up_bytes() // 4:
+        if largest is None or largest.most < made_up_bytes() // 4:
             return Bounded("on made-up input it wants more memory than onnxq lets it have")
         return Bounded(f"on made-up input it wants more memory than onnxq lets it have: {largest}")
 
@@ -207,7 +210,7 @@ class Budget:
         if _made_up.get():
             raise Bounded(f"{why} (--largest raises that)")
         fed = ", ".join(f"{name} of {shape_text(tuple(x.shape))}" for name, x in _arrays(feeds))
-        raise OverBudget(f"for {fed} {why}" if fed else why, hint=_hint(made))
+        raise OverBudget(f"for {fed} {why}" if fed else why, hint=_hint((sizes.largest or made).most))
 
     def _most(self, feeds: Mapping[str, Any]) -> int:
         """The bytes that a tensor may take."""
@@ -236,9 +239,9 @@ def _bytes(feeds: Mapping[str, Any]) -> int:
     return sum(int(getattr(x, "nbytes", 0)) for x in feeds.values())
 
 
-def _hint(made: Made | None) -> str:
-    """What to do where a tensor is too large."""
-    least = 2 * LARGEST if made is None else -(-made.bytes // LARGEST) * LARGEST
+def _hint(wanted: int) -> str:
+    """What to do where so many bytes are wanted of a tensor."""
+    least = -(-wanted // LARGEST) * LARGEST
     if least > _NOWHERE:
         return noted("too-much-memory.nowhere")
     return noted("too-much-memory.less", size=size(least).replace(" ", ""))

@@ -29,7 +29,7 @@ from onnxq.graph.half import rounded, speaks_half
 from onnxq.graph.load import graphs, read, tensors
 from onnxq.graph.loops import stoppable
 from onnxq.graph.order import insert_early
-from onnxq.graph.rooted import read_beside
+from onnxq.graph.rooted import ROOT, read_beside
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.graph.types import dtype_of, elem_type_of
 from onnxq.run import budget
@@ -692,7 +692,10 @@ def _types(session: Session) -> dict[str, onnx.TypeProto.Tensor]:
 
 
 def evaluate(model: onnx.ModelProto) -> list[Any] | None:
-    """The outputs of a model without inputs, None where onnxruntime does not run it."""
+    """The outputs of a model without inputs, None where onnxruntime does not run it.
+
+    External data that it refers to is relative to the root folder.
+    """
     if _inline_bytes(model) <= _MEMO_BYTES:
         return _evaluate(_unnamed(model).SerializeToString(), *runs_as())
     return _run_once(model)
@@ -735,6 +738,6 @@ def _unnamed(model: onnx.ModelProto) -> onnx.ModelProto:
 def _run_once(model: onnx.ModelProto) -> list[Any] | None:
     try:
         with made_up():
-            return load(model, optimize=False, threads=1).run({})
+            return load(model, optimize=False, threads=1, data_dir=ROOT).run({})
     except RunError:
         return None

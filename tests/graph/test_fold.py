@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import tracemalloc
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +16,7 @@ from hypothesis import strategies as st
 
 import onnxq
 from onnxq.graph.elements import known_elements
+from onnxq.graph.external import externalize
 from onnxq.graph.fold import evaluate
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node, Tensor
@@ -248,6 +252,40 @@ def test_the_same_constants_are_computed_once_whatever_they_are_called(
     with budget.largest(10**10):  # what did not run may do so now
         found("g () => (float[2] y) <float[2] a = {1, 2}, float[2] b = {5, 8}> { y = Sub (b, a) }")
     assert len(ran) == 3
+
+
+@pytest.mark.skipif(os.name != "posix", reason="elsewhere there is no root of all files")
+def test_large_external_weights_are_computed_with_where_they_are(tmp_path: Path) -> None:
+    """They were copied into memory, three times."""
+    proto = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[4] x) => (float[4] y) { m = ReduceMax <keepdims = 0> (w)  y = Add (x, m) }""")
+    weight = np.arange(1 << 20, dtype=np.float32)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    onnx.save(proto, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0)
+    model = Model.open(tmp_path / "m.onnx")
+    ran: list[onnx.ModelProto] = []
+
+    def run(alone: onnx.ModelProto) -> list[Any] | None:
+        ran.append(alone)
+        return ort.evaluate(alone)
+
+    model.runtime = run
+    (found,) = evaluate(Node(model, model.graph.nodes[0])) or ()
+    assert found == weight[-1]
+    assert ran[0].ByteSize() < 1000
+
+
+def test_what_is_moved_to_a_file_is_in_memory_once_more(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[4] x) => (float[4] y) { m = ReduceMax <keepdims = 0> (w)  y = Add (x, m) }""")
+    weight = np.arange(1 << 20, dtype=np.float32)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    tracemalloc.start()
+    try:
+        externalize(model, tmp_path / "w", None)
+        assert tracemalloc.get_traced_memory()[1] < 1.5 * weight.nbytes
+    finally:
+        tracemalloc.stop()
 
 
 def test_what_a_rule_reads_it_cannot_write() -> None:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import subprocess
 import sys
@@ -170,6 +171,48 @@ def test_sizes_follow_values_of_small_inputs() -> None:
     sizes = outline.sizes({"x": np.zeros(4, np.float32), "n": np.array([10**9])})
     assert (sizes.open, sizes.largest and sizes.largest.bytes) == (0, 16 * 10**9)
     assert outline.sizes({"x": np.zeros(4, np.float32)}).open == 1
+
+
+# What a node takes although its tensor is small: texts, and transforms of a length that is no power of two.
+BESIDE = {
+    "makes 'y' (100000, 6.4 MB)": "(float[100000] x) => (string[100000] y) { [big] y = Cast <to = 8> (x) }",
+    "makes 'y' (1x10007x2, 80.1 kB; 1.31 MB meanwhile)":
+        "(float[1, 10007, 1] x) => (float[1, 10007, 2] y) { [big] y = DFT <axis = 1> (x) }",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("said", BESIDE)
+def test_what_a_node_takes_is_more_than_its_elements(said: str) -> None:
+    session = ort.load(onnx.parser.parse_model(H + BESIDE[said]), optimize=False)
+    x = {name: np.ones(shape, np.float32) for name, shape in session.input_shapes.items()}
+    with budget.largest(1_000_000), pytest.raises(UserError, match=re.escape(f"node 'big' {said}, and")):
+        session.run(x)
+    with budget.largest(7_000_000):
+        assert session.run(x)[0].shape[:1] == x["x"].shape[:1]
+
+
+def test_a_transform_of_a_power_of_two_takes_what_it_makes() -> None:
+    text = H + "(float[1, 16384, 1] x) => (float[1, 16384, 2] y) { [big] y = DFT <axis = 1> (x) }"
+    with budget.largest(200_000):
+        (y,) = ort.load(onnx.parser.parse_model(text)).run({"x": np.ones((1, 16384, 1), np.float32)})
+    assert y[0, 0, 0] == 16384
+
+
+def test_the_size_that_is_named_suffices_for_all_tensors() -> None:
+    """Not for the first that is too large alone; nor for the last of those that came before, where it ran."""
+    text = """(float[1] x) => (float[1] y) <int64[1] k = {300000000}, int64[1] l = {900000000}, int64[1] z = {0}> {
+        a = Expand (x, k)  b = Expand (x, l)  c = Gather (a, z)  d = Gather (b, z)  y = Add (c, d) }"""
+    own = budget.Budget(onnx.parser.parse_model(H + text))
+    x = {"x": np.ones(1, np.float32)}
+    with pytest.raises(UserError, match=r"makes 'a' .*1\.2 GB") as said:
+        own.check(x)
+    assert said.value.hint.endswith("--largest 4GB")
+    with budget.largest(4 * 10**9):
+        own.check(x)
+    asked = "Failed to allocate memory for requested buffer of size 3600000000"
+    with budget.largest(10**9):
+        assert own.short(x, asked).hint.endswith("--largest 5GB")
+        assert own.short(x, "bad_alloc").hint.endswith("--largest 2GB")
 
 
 def test_candidates_that_differ_in_values_are_inferred_once(monkeypatch: pytest.MonkeyPatch) -> None:
