@@ -140,7 +140,7 @@ VERBS: Mapping[str, Verb] = {
     "engine": Verb(
         (Compilation, Inputs),
         without=("compile", "shapes", "assume", "freeze", "batch", "profile_weights"),
-        first=_flags("compare layer-info profile-times run-times against-fp16 match op dot profile"),
+        first=_flags("compare layer-info profile-times run-times against-fp16 sm match op dot profile"),
     ),
     "report": Verb(),
     "split": Verb((Runtime,)),

@@ -67,7 +67,7 @@ def both(place: Path) -> Ran:
 
 def test_the_document(alone: Ran) -> None:
     document = alone.json()
-    assert (alone.code, document["kind"], document["schema"]) == (0, "engine", 2)
+    assert (alone.code, document["kind"], document["schema"]) == (0, "engine", 3)
     nodes = {node["node"]: node for node in document["reading"]["nodes"]}
     assert nodes["product"]["planned"] == nodes["product"]["compiled"] == "int8"
     assert (nodes["last"]["planned"], nodes["last"]["compiled"]) == (None, "fp32")

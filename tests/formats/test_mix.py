@@ -376,7 +376,7 @@ def test_the_plan_of_a_choice_is_obeyed(mix: Any, tmp_path: Path) -> None:
         ({"number_format": "int8,fp9"}, "there is no number format 'fp9'", "fp8"),
         ({"method": "entropy"}, "method entropy is for evenly spaced numbers", "mse"),
     ],
-    ids=["target", "gpu", "cache", "name", "entropy"],
+    ids=["target", "sm", "cache", "name", "entropy"],
 )
 def test_what_is_refused(options: dict[str, Any], said: str, hint: str) -> None:
     with pytest.raises(UserError, match=said) as caught:

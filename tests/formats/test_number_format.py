@@ -187,11 +187,10 @@ def test_a_plan_says_the_format(tmp_path: Path) -> None:
     [
         ({"target": "tensorrt-8.6"}, "TensorRT 8.6 multiplies nothing in fp8"),
         ({"compile": True, "sm": 80}, "compute capability 8.0 multiplies nothing in fp8: that came with 8.9"),
-        ({"gpu": "agx-orin"}, "Jetson AGX Orin 64 GB multiplies nothing in fp8: that came with 8.9"),
         ({"cache": True}, "a calibration cache is of int8"),
         ({"number_format": "fp9"}, "there is no number format 'fp9'"),
     ],
-    ids=["target", "sm", "gpu", "cache", "name"],
+    ids=["target", "sm", "cache", "name"],
 )
 def test_where_there_is_none(options: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError, match=said):

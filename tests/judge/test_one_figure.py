@@ -40,7 +40,6 @@ ALLOWED = {
     "analysis/weights.py": "the noise of each layer's weights, which is shown",
     "cli/pages/accuracy.py": "the order in which outputs are shown",
     "cli/pages/histograms.py": "octaves of histograms, which are shown",
-    "compiled/verdict.py": "the geometric mean of ratios of times",
     "data/first_norm.py": "how far inputs are from what a normalization was trained with",
     "graph/unquantized.py": "bits that a range of a file's own pairs lacks",
     "noise/breakdown.py": "shares of the noise, which are shown",
