@@ -19,7 +19,7 @@ from onnxq.formats import INT8
 
 Form = Literal["built", "merged"]
 
-ASSUMPTIONS = ("bytes, products and kernels are those of engines compiled by TensorRT-RTX, for sm 89",)
+ASSUMPTIONS = ("bytes, products and kernels are those of engines compiled by TensorRT-RTX",)
 """What holds of every verdict."""
 
 MERGED = (
