@@ -86,7 +86,9 @@ class Common(Group, title="Screen", examples=("-q --json",)):
     """What every verb takes."""
 
     quiet: bool = option(False, "No progress, no end screen.", FLAG, flag=("-q", "--quiet"))
-    verbose: bool = option(False, "Show tracebacks of errors, and estimates.", FLAG, flag=("-v", "--verbose"))
+    verbose: bool = option(
+        False, "Show tracebacks of errors, and all that a run found.", FLAG, flag=("-v", "--verbose")
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,7 @@ def verdict_view(report: Report) -> VerdictView:
     near = judged(report.accuracy, report.about_mean)
     cards = (
         *_accuracy(report, near), *_goal(report.goal), *_shares(part_of(PlanPart, report.plan)),
-        *_engine(report, near), *_speed(report.verdict), *_sizes(report),
+        *_engine(report, near), *_against_float16(report.verdict), *_sizes(report),
     )  # fmt: skip
     return VerdictView(
         cards=cards,
@@ -234,7 +234,7 @@ def _engine(report: Report, near: tuple[Judged, ...]) -> list[Card]:
     return [Card(label, "not asked", engine.reason, OPEN)] if engine.status else []
 
 
-def _speed(verdict: Verdict | None) -> list[Card]:
+def _against_float16(verdict: Verdict | None) -> list[Card]:
     if verdict is None:
         return []
     worth, label = worth_of(verdict), f"{verdict.format.capitalize()} against float16"
