@@ -14,6 +14,7 @@ from onnxq.data.sources import Source
 from onnxq.data.survey import InputSurvey, Survey
 from onnxq.data.warnings import DataDoubts, DataWarning, PreparationLook, data_warnings, doubt
 from onnxq.graph.model import Model
+from onnxq.graph.recurrence import begins
 
 LOOKED_AT = 16
 """How many samples are looked at: enough to see what is wrong with all of them, and little work."""
@@ -40,11 +41,12 @@ class Glance:
         self._shapes: dict[int, tuple[tuple[str, tuple[int, ...]], ...]] = {}  # by the sample's index
         self._known: dict[Any, Any] = {}  # each of these once
         self._own: Mapping[str, ModelScaling] = {}
+        self._states: Collection[str] = ()
         self.norms: Mapping[str, FirstNorm] = {}
         self.look = PreparationLook()
         self._fault = ""
         try:
-            self._own = model_scaling(model)
+            self._own, self._states = model_scaling(model), begins(model)
             self.norms = norms(model, inputs)
         except Exception as error:  # a fault of ours here costs the look, not the run
             self._fault = _text(error)
@@ -72,7 +74,7 @@ class Glance:
             try:
                 doubts = data_warnings(
                     self._survey, self._own, count=self._source.count if count is None else count,
-                    batch=self._source.batch, bad=0, few=count is not None,
+                    batch=self._source.batch, bad=0, few=count is not None, states=self._states,
                 )  # fmt: skip
             except Exception as error:  # as above
                 self._fault = _text(error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -127,6 +127,7 @@ def data_warnings(
     batch: int,
     bad: int,
     few: bool = True,
+    states: Collection[str] = (),
 ) -> list[DataWarning]:
     """What is doubtful about samples.
 
@@ -137,10 +138,12 @@ def data_warnings(
         batch: how many rows each of them has, a static batch size.
         bad: how many of those that were read cannot be used.
         few: whether it is told that they are few.
+        states: inputs that recurrent layers begin with, which may be 0 everywhere.
     """
     seen = [*_repeats(survey)]
     for entry in survey.numeric:
-        seen += _constant(entry, survey)
+        if entry.spec.name not in states or entry.min != entry.max or entry.min != 0:
+            seen += _constant(entry, survey)
         if is_float(entry.spec.dtype):
             seen += _scaling(entry, own.get(entry.spec.name))
             seen += _mixed(entry)

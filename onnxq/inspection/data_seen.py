@@ -27,6 +27,7 @@ from onnxq.documents.data import path_of
 from onnxq.emit.files import check_output, save_file
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
+from onnxq.graph.recurrence import begins
 from onnxq.options.call_options import LookOptions
 from onnxq.options.grouped import Options
 from onnxq.options.keywords import takes_options
@@ -219,7 +220,9 @@ def look(
     understood = source.told(path_of(data))
     number = survey.samples if survey.samples < most else source.count
     bad = 0 if feeding.skip_bad else understood.skipped.count
-    doubtful = data_warnings(survey, model_scaling(opened), count=number, batch=source.batch, bad=bad)
+    doubtful = data_warnings(
+        survey, model_scaling(opened), count=number, batch=source.batch, bad=bad, states=begins(opened)
+    )
     if source.count is not None:
         tell("data", None, None)
         spread = range(0, source.count, max(1, source.count // MOST))[:MOST]

@@ -250,10 +250,12 @@ class StepSearch:
 
         Each fold has fitted it then, so that all samples can judge it by what others fitted.
         """
-        if not state.draft.fitted:
+        folds = range(len(self._tools.waves.folds))
+        if not state.draft.fitted:  # each of them would have the same
+            state.fits.update(dict.fromkeys(folds, state.fitted))
             return state.fitted
         fitted = self._fit(state, None)
-        for fold in range(0 if self._limit.is_over else len(self._tools.waves.folds)):
+        for fold in folds[: 0 if self._limit.is_over else None]:
             if fold not in state.fits:
                 state.fits[fold] = self._fit(state, fold)
         for place, entry in enumerate(self.ledger):

@@ -15,9 +15,9 @@ from onnxq.task.layout import Classes, Layout, Lines, PixelClasses, Spans, Token
 from onnxq.task.measures import Agreed, FigureKind, agreed, kinds
 
 _WORDS: Mapping[FigureKind, str] = {
-    "top1": "top-1 classes", "detections": "detections", "tokens": "tokens", "spans": "answers",
-    "masks": "masks", "selections": "selections", "neighbors": "vectors", "objects": "objects",
-    "lines": "lines", "depths": "pictures", "flows": "pictures", "images": "pictures",
+    "top1": "top-1 classes", "labels": "labels", "detections": "detections", "tokens": "tokens",
+    "spans": "answers", "masks": "masks", "selections": "selections", "neighbors": "vectors",
+    "objects": "objects", "lines": "lines", "depths": "pictures", "flows": "pictures", "images": "pictures",
 }  # fmt: skip
 
 

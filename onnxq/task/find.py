@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from onnxq.base.reason import reason
 from onnxq.graph.model import Model
 from onnxq.graph.moves import REARRANGES
+from onnxq.graph.recurrence import ends
 from onnxq.graph.statements import inputs_behind
 from onnxq.graph.types import Dim, Shape
 from onnxq.graph.view import Node, Tensor
@@ -47,7 +48,7 @@ def found_task(model: Model, outputs: Sequence[str]) -> TaskFound:
     floats = [
         one
         for one in tensors
-        if one.dtype is not None and (one.dtype.kind == "f" or "float" in one.dtype.name)
+        if one.dtype is not None and (one.dtype.kind == "f" or "float" in one.dtype.name) and not ends(one)
     ]
     looks: tuple[Callable[[], TaskFound | None], ...] = (
         lambda: _of_cells(model, floats),
@@ -57,6 +58,7 @@ def found_task(model: Model, outputs: Sequence[str]) -> TaskFound:
         lambda: _words(model, floats),
         lambda: _positions(model, floats),
         lambda: _labels(tensors),
+        lambda: _multi_label(floats),
         lambda: vectors_found(model, floats),
         lambda: _classes(model, floats),
         lambda: _pixels(model, floats),
@@ -69,7 +71,8 @@ def found_task(model: Model, outputs: Sequence[str]) -> TaskFound:
     shapes = ", ".join(f"{one.name} {shown(one.shape)}" for one in tensors[:4])
     more = f" and {len(tensors) - 4} more" if len(tensors) > 4 else ""
     why = reason("unread-outputs", shapes=shapes, more=more)
-    return TaskFound("", why, likely_row(model, floats) or _likely_of_maps(model, floats))
+    ask = likely_row(model, floats) or _likely_of_maps(model, floats) or _likely_labels(floats)
+    return TaskFound("", why, ask)
 
 
 def likely_scores(model: Model) -> Classes | None:
@@ -110,8 +113,21 @@ def _classes(model: Model, floats: Sequence[Tensor]) -> TaskFound | None:
         return TaskFound(f"classify:scores={said(scores)}", reason("classes.imagenet", count=sizes[0]))
     return TaskFound(
         "", reason("classes.perhaps", output=scores.name),
-        likely_row(model, floats),
+        likely_row(model, floats) or _likely_labels(floats),
     )  # fmt: skip
+
+
+def _multi_label(floats: Sequence[Tensor]) -> TaskFound | None:
+    """Probabilities that a Sigmoid each gives, by their name."""
+    text = _likely_labels(floats)
+    return TaskFound(text, reason("multi-label")) if text and "prob" in floats[0].name.lower() else None
+
+
+def _likely_labels(floats: Sequence[Tensor]) -> str:
+    """The same of any name: marks of quality come of a Sigmoid, too."""
+    node = maker_of(floats[0]) if len(floats) == 1 else None
+    is_row = node is not None and node.op == "Sigmoid" and (floats[0].rank or 4) <= 3
+    return f"classify:scores={said(floats[0])},sigmoid" if is_row else ""
 
 
 def _rows_chosen(model: Model, output: Tensor) -> Node | None:

@@ -24,6 +24,7 @@ from onnxq.task.layout import (
     Image,
     Layout,
     Lines,
+    MultiLabel,
     Peaks,
     PixelClasses,
     Points,
@@ -104,6 +105,8 @@ class _Fitting:
         if stated.task == "tokens":
             self._ranks(name, 3, 3, "[batch, positions, words]")
             return Tokens(name, self._mask())
+        if stated.words:
+            return MultiLabel(name, self._over())
         shape = self._shapes[name]
         if shape is not None and not any(size != 1 for size in shape[1:] or shape):
             raise self._refused("one-class", output=name, shape=list(shape))
@@ -183,14 +186,18 @@ class _Fitting:
         self._of_channels(name, (2,) if what == "flow" else (), 3 if what == "depth" else 4)
         return DenseMap(name, what)  # type: ignore[arg-type]
 
+    def _over(self) -> float:
+        """Over what a score decides by itself: a probability, or its logit."""
+        return 0.5 if "sigmoid" in self._stated.words.values() else 0.0
+
     def _masks(self, name: str) -> PixelClasses:
         stated, dtype, shape = self._stated, self._types[name], self._shapes[name]
         if dtype is not None and dtype.kind in "iub":
             return PixelClasses(name, None)
         rank = 4 if shape is None else len(shape)
         self._ranks(name, 3, 4, "[batch, classes, height, width]")
-        if "channel" in stated.words:
-            return PixelClasses(name, None, over=0.5 if stated.words["channel"] == "sigmoid" else 0.0)
+        if stated.words:
+            return PixelClasses(name, None, self._over())
         axes = stated.whole("axis") or (1,)
         if len(axes) > 1 or not 0 < axes[0] < rank:
             raise self._refused("axis", axis=stated.settings["axis"], rank=rank)

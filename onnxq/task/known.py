@@ -12,6 +12,7 @@ from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.reason import noted, reason
 from onnxq.base.remarks import remark
 from onnxq.graph.model import Model
+from onnxq.graph.recurrence import ends
 from onnxq.graph.view import Tensor
 from onnxq.options.settings import PathLike
 from onnxq.task.find import found_task
@@ -33,6 +34,7 @@ class KnownTask:
         stated: whether the user said so.
         why: by what it was found, or why it is not known.
         ask: what `--task` would say where it is likely and not known; "" where nothing is.
+        states: outputs that are left of many steps, of which the answers tell what they are worth.
     """
 
     layout: Layout | None = None
@@ -40,6 +42,7 @@ class KnownTask:
     stated: bool = False
     why: str = ""
     ask: str = ""
+    states: tuple[str, ...] = ()
 
     @property
     def is_rare(self) -> bool:
@@ -59,15 +62,15 @@ class KnownTask:
             UserError: what is stated does not fit the outputs.
         """
         run = [one for one in model.outputs if one.name in outputs]
+        states = tuple(one.name for one in run if ends(one))
         if stated is not None:
-            return KnownTask(fitted(stated, run, model.inputs), stated.text, True)
+            return KnownTask(fitted(stated, run, model.inputs), stated.text, True, states=states)
         try:
             found = found_task(model, outputs)
             if not found.text:
                 return KnownTask(why=found.why, ask=found.ask)
-            return KnownTask(
-                fitted(StatedTask.of(found.text), run, model.inputs), found.text, False, found.why
-            )
+            layout = fitted(StatedTask.of(found.text), run, model.inputs)
+            return KnownTask(layout, found.text, False, found.why, states=states)
         except Exception as error:  # the figures are worth less than the run
             remark(noted("task.unknown", error=error))
             return KnownTask(why=reason("looking-failed"))
@@ -182,7 +185,7 @@ class HeardTask:
         known = self.known
         figures = () if self.meter is None else self.meter.figures
         labels = None if self._by_labels is None else self._by_labels.part
-        reads = () if known.layout is None else known.layout.outputs
+        reads = () if known.layout is None else (*known.layout.outputs, *known.states)
         return TaskPart(known.text, known.stated, known.why, figures, labels, known.ask, reads)
 
 

@@ -56,6 +56,18 @@ class Classes(_OfOne):
 
 
 @dataclass(frozen=True, slots=True)
+class MultiLabel(_OfOne):
+    """Scores that each decide by themselves: labels of a sample or of a stretch of sound, or one: yes or no.
+
+    Attributes:
+        output: its name, of any shape.
+        over: over which score a label is given.
+    """
+
+    over: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
 class Tokens(_OfOne):
     """A row of scores a position, `[batch, positions, words]`.
 
@@ -289,5 +301,16 @@ class DenseMap(_OfOne):
 
 
 Layout = (
-    Classes | Tokens | Spans | PixelClasses | Boxes | Peaks | Selections | Vectors | Points | Lines | DenseMap
+    Classes
+    | MultiLabel
+    | Tokens
+    | Spans
+    | PixelClasses
+    | Boxes
+    | Peaks
+    | Selections
+    | Vectors
+    | Points
+    | Lines
+    | DenseMap
 )

@@ -18,6 +18,7 @@ from onnxq.task.layout import (
     DenseMap,
     Layout,
     Lines,
+    MultiLabel,
     Peaks,
     PixelClasses,
     Points,
@@ -33,8 +34,9 @@ from onnxq.task.peaks import peaks, selections
 from onnxq.task.vectors import vectors
 
 FigureKind = Literal[
-    "top1", "top5", "detections", "masks", "tokens", "spans", "starts", "ends", "selections", "neighbors",
-    "cosines", "ranks", "objects", "distances", "lines", "characters", "depths", "flows", "images",
+    "top1", "top5", "labels", "detections", "masks", "tokens", "spans", "starts", "ends", "selections",
+    "neighbors", "cosines", "ranks", "objects", "distances", "lines", "characters", "depths", "flows",
+    "images",
 ]  # fmt: skip
 
 MEANS: frozenset[FigureKind] = frozenset({"masks", "cosines", "ranks", "distances", "depths", "flows"})
@@ -88,6 +90,8 @@ def kinds(layout: Layout) -> tuple[tuple[FigureKind, float | None], ...]:
     match layout:
         case Classes():
             return ("top1", None), ("top5", None)
+        case MultiLabel():
+            return (("labels", None),)
         case Tokens():
             return (("tokens", None),)
         case Spans():
@@ -123,6 +127,8 @@ def counts(layout: Layout, reference: Named, candidate: Named, feeds: Feeds) -> 
     match layout:
         case Classes():
             return _classes(layout, reference, candidate)
+        case MultiLabel():
+            return [_labels(layout, reference, candidate)]
         case Tokens():
             return _tokens(layout, reference, candidate, feeds)
         case Spans():
@@ -166,7 +172,7 @@ def agreed(layout: Layout, reference: Named, candidates: Sequence[Named], feeds:
 def moves_of(layout: Layout, reference: Named, candidate: Named, feeds: Feeds) -> Moves | None:
     """How far answers are moved that are the greatest of scores; None of other layouts."""
     match layout:
-        case PixelClasses(over=float() as over):
+        case PixelClasses(over=float() as over) | MultiLabel(over=over):
             wanted, given = (as_tensor(one[layout.output]) for one in (reference, candidate))
             same = wanted.shape == given.shape
             return of_mask(wanted, given, over) if same else lost(of_mask(wanted, wanted, over))
@@ -213,6 +219,16 @@ def _classes(layout: Classes, reference: Named, candidate: Named) -> list[Count]
     own = np.take_along_axis(given, best[..., None], -1)
     among = int(((given > own).sum(-1) < _SEVERAL).sum())
     return [Count(same, best.size), Count(among, best.size)]
+
+
+def _labels(layout: MultiLabel, reference: Named, candidate: Named) -> Count:
+    """Of the labels that either model gives those that both give: one too many is as bad as one too few."""
+    wanted, given = (as_tensor(one[layout.output]) for one in (reference, candidate))
+    mine = wanted > layout.over
+    if given.shape != wanted.shape:
+        return Count(0, int(mine.sum()))
+    theirs = given > layout.over
+    return Count(int((mine & theirs).sum()), int((mine | theirs).sum()))
 
 
 def in_rows(value: np.ndarray) -> np.ndarray:

@@ -25,8 +25,8 @@ class TaskFigure(DocumentPart):
     """How many of the float model's answers are kept.
 
     Attributes:
-        kind: what is counted: "top1", "top5" (rows), "detections", "masks" (the sum of their IoU), "tokens",
-            "spans", "starts", "ends", "selections"; of vectors "neighbors", "cosines", "ranks" (the sums of
+        kind: what is counted: "top1", "top5" (rows), "labels" (of either model), "detections", "masks" (the
+            sum of their IoU), "tokens", "spans", "starts", "ends", "selections"; of vectors "neighbors", "cosines", "ranks" (the sums of
             cosines and of rank correlations); of points "objects", "distances" (the sum of shares of their
             sizes, of which less is better); "lines", "characters"; of pictures "depths", "flows" (the sums
             of shares of pixels), "images".
@@ -81,7 +81,7 @@ class TaskPart(DocumentPart):
         figures: what was measured, that of goals first.
         labels: how right both models are by the user's labels; None without any.
         ask: what `--task` would say where it is likely and not known; "" where it is, or nothing is likely.
-        reads: the outputs that the answers are read off.
+        reads: the outputs that the answers are read off, and states that tell in them, of many steps.
         ship_from: percent that the interval of the first figure begins at, at least, of what is shipped.
     """
 

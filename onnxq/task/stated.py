@@ -33,6 +33,7 @@ _SETTINGS: Mapping[str, tuple[str, ...]] = {
 }
 
 _WORDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "classify": {"scores that decide": ("sigmoid", "logits")},
     "segment": {"channel": ("sigmoid", "logits")},
     "detect": {
         "form": ("xyxy", "yxyx", "cxcywh", "ltrb", "offsets", "anchored", "darknet", "priors"),

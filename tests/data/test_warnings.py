@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 import pytest
@@ -38,6 +38,7 @@ def found(
     count: int | None = 64,
     batch: int = 1,
     bad: int = 0,
+    states: Collection[str] = (),
 ) -> list[DataWarning]:
     """The doubts about arrays, for each input the samples'."""
     arrays = data if isinstance(data, dict) else {"x": data}
@@ -46,7 +47,7 @@ def found(
     for index in range(len(next(iter(arrays.values())))):
         feeds = {s.name: np.asarray(arrays[s.name][index][None], s.dtype) for s in specs}
         survey.add(Sample(index, f"{index}.npy", feeds))
-    return data_warnings(survey, own or {}, count=count, batch=batch, bad=bad)
+    return data_warnings(survey, own or {}, count=count, batch=batch, bad=bad, states=states)
 
 
 def kinds(*arguments, **named) -> list[str]:
@@ -317,6 +318,14 @@ def test_samples_of_two_scales(divided: int, expected: list[str]) -> None:
     assert kinds(values, InputSpec("x", F4, ("N", 96))) == expected
     loud = values * np.geomspace(1, 1e4, 40, dtype=np.float32)[:, None]  # of all sizes
     assert divided or kinds(loud, InputSpec("x", F4, ("N", 96))) == expected
+
+
+@pytest.mark.parametrize(("value", "expected"), [(0.0, []), (1.0, ["constant-input"])])
+def test_a_recurrent_layer_begins_with_zeros(value: float, expected: list[str]) -> None:
+    spec = InputSpec("h", np.dtype(np.float32), (1, 1, 8))
+    fed = {"x": PHOTOS / 255, "h": np.full((len(PHOTOS), 1, 8), value)}
+    assert kinds(fed, SPEC, spec, states=("h",)) == expected
+    assert kinds(fed, SPEC, spec) == ["constant-input"]
 
 
 @pytest.mark.parametrize(

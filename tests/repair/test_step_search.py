@@ -271,6 +271,15 @@ def test_a_candidate_that_is_refused_goes_alone(monkeypatch: pytest.MonkeyPatch)
     assert verdicts(found) == {"smooth": "kept"}
 
 
+def test_where_nothing_is_fitted_all_samples_judge_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(smooth, "find", lambda *_: FoundEdits((Nothing("r", "smooth"),)))
+    bench = Bench({"smooth": 1.0}, waves=Waves.of(40))
+    state, _ = search(bench, "smooth").run()
+    crossed = state.crossed(bench.waves)
+    assert sorted(place for one in crossed for place in one.samples) == [*range(40)]
+    assert bench.folds == []
+
+
 @dataclass
 class Planted:
     """Steps of a test, beside those that there are."""

@@ -11,10 +11,12 @@ import onnx.parser
 import pytest
 
 from onnxq.graph.model import Model
+from onnxq.graph.recurrence import begins
 from onnxq.run import ort
 from onnxq.task.detections import detections
 from onnxq.task.find import found_task
 from onnxq.task.fits import fitted
+from onnxq.task.known import KnownTask
 from onnxq.task.layout import Boxes
 from onnxq.task.stated import StatedTask
 
@@ -300,6 +302,29 @@ HEADS = {
         "",
         "segment:scores=y",
     ),
+    "labels of a stretch": (
+        "float[1, 4, 9] x, float[3, 4, 1] w",
+        "float[1, 3, 9] probs",
+        "c = Conv (x, w)  probs = Sigmoid (c)",
+        "",
+        "classify:scores=probs,sigmoid",
+    ),
+    "speech or none": (  # beside the state after 8 steps
+        "float[8, 1, 4] x, float[1, 12, 4] w, float[1, 12, 3] r, float[1, 1, 3] h",
+        "float[8] probs, float[1, 1, 3] hn",
+        """a, hn = GRU <hidden_size = 3> (x, w, r, , , h)  s = ReduceSum <keepdims = 0> (a, ends)
+           probs = Sigmoid (s)""",
+        "int64[3] ends = {1, 2, 3}",
+        "classify:scores=probs,sigmoid",
+    ),
+    "a state of few steps": (
+        "float[7, 1, 4] x, float[1, 12, 4] w, float[1, 12, 3] r, float[1, 1, 3] h",
+        "float[7] probs, float[1, 1, 3] hn",
+        """a, hn = GRU <hidden_size = 3> (x, w, r, , , h)  s = ReduceSum <keepdims = 0> (a, ends)
+           probs = Sigmoid (s)""",
+        "int64[3] ends = {1, 2, 3}",
+        "",
+    ),
     "picture": ("float[1, 3, 16, 16] x", "float[1, 3, 16, 16] y", "y = Sigmoid (x)", "", ""),
     "numbers": ("float[1, 3] x", "float[1, 3] y, float[1, 3] z", "y = Softmax (x)  z = Relu (x)", "", ""),
 }
@@ -334,6 +359,24 @@ def test_what_is_found_reads_what_the_graph_computes() -> None:
     assert np.allclose(found.boxes, [[2, 2, 8, 8], [4, -4, 20, 12]], atol=1e-5)
     assert found.classes.tolist() == [1, 2]
     assert np.allclose(found.scores, 1 / (1 + np.exp([-3, -2])), atol=1e-6)
+
+
+def test_labels_are_asked_for_where_a_mark_of_quality_comes_of_a_sigmoid_too() -> None:
+    model = model_of("float[1, 4] x", "float[1, 1] mark", "m = MatMul (x, w)  mark = Sigmoid (m)",
+                     "float[4, 1] w = {0.1, 0.1, 0.1, 0.1}")  # fmt: skip
+    told = found_task(model, ["mark"])
+    assert (told.text, told.ask) == ("", "classify:scores=mark,sigmoid")
+
+
+def test_states_after_many_steps_tell_in_the_answers_and_those_that_begin_may_be_zero() -> None:
+    inputs, outputs, body, constants, _ = HEADS["speech or none"]
+    model = model_of(inputs, outputs, body, constants)
+    assert KnownTask.of(None, model, ["probs", "hn"]).states == ("hn",)
+    assert begins(model) == {"h"}
+    read = body.replace(
+        "probs = Sigmoid (s)", "e = ReduceSum <keepdims = 0> (h)  t = Add (s, e)  probs = Sigmoid (t)"
+    )
+    assert begins(model_of(inputs, outputs, read, constants)) == set()
 
 
 @pytest.mark.parametrize("chosen", [True, False])

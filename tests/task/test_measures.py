@@ -16,7 +16,16 @@ from onnxq.judge.intervals import Interval
 from onnxq.task import boxes
 from onnxq.task.boxes import Detections
 from onnxq.task.detections import detections
-from onnxq.task.layout import Boxes, CandidateColumns, Classes, Image, PixelClasses, Spans, Tokens
+from onnxq.task.layout import (
+    Boxes,
+    CandidateColumns,
+    Classes,
+    Image,
+    MultiLabel,
+    PixelClasses,
+    Spans,
+    Tokens,
+)
 from onnxq.task.measures import counts
 from onnxq.task.meter import TaskMeter
 
@@ -183,6 +192,15 @@ def test_classes_agree_by_the_greatest_and_among_five() -> None:
     assert counts(Classes("y"), {"y": wanted}, {"y": given[:3]}, {})[0] == (0, 40, 0)
     with pytest.raises(UserError, match="no classes to compare"):
         counts(Classes("y"), {"y": wanted[:, :1]}, {"y": given[:, :1]}, {})
+
+
+@pytest.mark.parametrize(("over", "shift"), [(0.5, 0.0), (0.0, 0.5)])
+def test_labels_too_many_are_as_bad_as_labels_too_few(over: float, shift: float) -> None:
+    exact, given = np.array([[0.9, 0.2, 0.6, 0.4]]), np.array([[0.8, 0.7, 0.3, 0.1]])
+    (count,) = counts(MultiLabel("y", over), {"y": exact - shift}, {"y": given - shift}, {})
+    assert count == (1, 3, 0)
+    (count,) = counts(MultiLabel("y", over), {"y": exact - shift}, {"y": given[:, :2]}, {})
+    assert count == (0, 2, 0)
 
 
 def test_padding_is_left_out() -> None:

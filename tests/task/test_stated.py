@@ -13,7 +13,17 @@ from onnxq.graph.model import Model
 from onnxq.graph.types import value_info
 from onnxq.graph.view import Tensor
 from onnxq.task.fits import fitted
-from onnxq.task.layout import Boxes, CandidateColumns, Classes, Image, Layout, PixelClasses, Spans, Tokens
+from onnxq.task.layout import (
+    Boxes,
+    CandidateColumns,
+    Classes,
+    Image,
+    Layout,
+    MultiLabel,
+    PixelClasses,
+    Spans,
+    Tokens,
+)
 from onnxq.task.stated import NAMED, TASKS, StatedTask
 
 F, WHOLE = np.dtype(np.float32), np.dtype(np.int64)
@@ -40,6 +50,8 @@ def bound(text: str, outputs: list[Any], inputs: list[Any] = PICTURE) -> Layout:
     [
         ("classify", [("y", F, (1, 10))], Classes("y")),
         ("classify:scores=b", [("a", F, (1, 4)), ("b", F, None)], Classes("b")),
+        ("classify:sigmoid", [("y", F, (1, 1))], MultiLabel("y")),
+        ("classify:scores=b,logits", [("a", F, (1, 4)), ("b", F, (24,))], MultiLabel("b", 0.0)),
         ("segment", [("y", F, (1, 5, 8, 8))], PixelClasses("y", 1)),
         ("segment:axis=3", [("y", F, (1, 8, 8, 5))], PixelClasses("y", 3)),
         ("segment", [("y", WHOLE, (1, 8, 8))], PixelClasses("y", None)),
