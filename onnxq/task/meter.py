@@ -26,10 +26,10 @@ class TaskFigure(DocumentPart):
 
     Attributes:
         kind: what is counted: "top1", "top5" (rows), "labels" (of either model), "detections", "masks" (the
-            sum of their IoU), "tokens", "spans", "starts", "ends", "selections"; of vectors "neighbors", "cosines", "ranks" (the sums of
-            cosines and of rank correlations); of points "objects", "distances" (the sum of shares of their
-            sizes, of which less is better); "lines", "characters"; of pictures "depths", "flows" (the sums
-            of shares of pixels), "images".
+            sum of their IoU), "tokens", "spans", "starts", "ends", "selections"; of vectors "neighbors",
+            "cosines", "ranks" (the sums of cosines and of rank correlations); of points "objects",
+            "distances" (the sum of shares of their sizes, of which less is better); "lines", "characters";
+            of pictures "depths", "flows" (the sums of shares of pixels), "images".
         over: the score over which detections count; None of others.
         kept: how many are kept.
         whole: how many the float model has.
