@@ -96,7 +96,7 @@ BY_KEY = {
 """What is read by a text and is no document: by file, of files that read documents too by `file:key`."""
 
 # What is handed through the pipeline and changed on the way: the classes, and the names of their variables.
-CARRIERS = ("Job", "Prepared", "Draft", "BodyPlan", "FloatModel", "Built", "RunState", "Version", "Sampling")
+CARRIERS = ("Job", "Prepared", "Draft", "BodyPlan", "FloatModel", "Built", "Run", "Version", "Sampling")
 _CARRIER_NAMES = {"ranges", *(name.lower() for name in CARRIERS)}
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

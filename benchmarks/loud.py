@@ -26,10 +26,10 @@ from benchmarks.repair.scoring import Judge
 from benchmarks.sensitivity import loud_nets, planted_nets
 from onnxq.documents.plan import PlanPart
 from onnxq.judge.sqnr import limited_db
-from onnxq.pipeline import quantization
+from onnxq.pipeline import quantizing
+from onnxq.pipeline.run import Run
 from onnxq.pipeline.searches import PLANNED
 from onnxq.pipeline.searches.loud import LOUD
-from onnxq.pipeline.state import RunRequest, RunState
 
 SPLITS = 2
 REAL = (
@@ -67,16 +67,16 @@ def _planted() -> Iterator[tuple[nets.Net, Sequence[frozenset[str]]]]:
 def _quantized(judge: Judge, model: Path, fitting: Sequence[nets.Feeds], options: Mapping[str, Any]) -> Row:
     spent = [0.0]
 
-    def timed(request: RunRequest, state: RunState) -> RunState:
+    def timed(run: Run) -> Run:
         start = sum(os.times()[:4])
         try:
-            return LOUD.run(request, state)
+            return LOUD.run(run)
         finally:
             spent[0] = sum(os.times()[:4]) - start
 
     search = replace(LOUD, run=timed)
     start = sum(os.times()[:4])
-    with mock.patch.object(quantization, "PLANNED", (*PLANNED[:-1], search)):
+    with mock.patch.object(quantizing, "PLANNED", (*PLANNED[:-1], search)):
         result = onnxq.quantize(model, fitting, compile=False, **options)
     whole = sum(os.times()[:4]) - start
     path = model.with_name("int8.onnx")

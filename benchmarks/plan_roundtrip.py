@@ -28,11 +28,10 @@ import onnxq
 from benchmarks.same_bytes import ROOT, SAMPLES, code_hash, opened, place, write
 from onnxq.base.errors import OnnxqError
 from onnxq.options.step import steps
-from onnxq.pipeline import quantization
+from onnxq.pipeline import quantizing
 from onnxq.pipeline.planning import planned
 from onnxq.pipeline.result import Result
-from onnxq.pipeline.search import ModelSearch, searched
-from onnxq.pipeline.state import RunRequest, RunState
+from onnxq.pipeline.run import ModelSearch, Run, searched
 from onnxq.quant.plan_file import PlanFile
 
 MODES: dict[str, dict[str, Any]] = {
@@ -138,16 +137,16 @@ def _ended(*given: Any, **options: Any) -> tuple[Result, PlanFile]:
     """A run, and the plan of the draft that it ended with."""
     plans: list[PlanFile] = []
 
-    def kept(searches: Sequence[ModelSearch], request: RunRequest, state: RunState) -> RunState:
-        state = searched(searches, request, state)
-        last, report = state.built, cast(Any, None)  # the file is what counts
-        deployments = request.sampling.deployments
+    def kept(searches: Sequence[ModelSearch], run: Run) -> Run:
+        run = searched(searches, run)
+        last, report = run.built, cast(Any, None)  # the file is what counts
+        deployments = run.sampling.deployments
         scaled = last.written.post_scaled
         made = planned(last.job, last.draft, last.floats.model, deployments, "", report, scaled)
         plans.append(made.file)
-        return state
+        return run
 
-    with mock.patch.object(quantization, "searched", kept):
+    with mock.patch.object(quantizing, "searched", kept):
         return _quantized(*given, **options), plans[-1]
 
 

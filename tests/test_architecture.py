@@ -391,7 +391,7 @@ def test_layers_are_left_in_float_in_one_way() -> None:
         "repair/apart",
         "quant/draft/edit_kinds",
         "pipeline/repair_bench",
-        "pipeline/search",
+        "pipeline/run",
     ],
 )
 def test_what_drives_repair_names_no_step(name: str) -> None:
@@ -456,8 +456,8 @@ def test_help_is_light() -> None:
 @pytest.mark.parametrize(
     ("code", "unneeded"),
     [
-        ("import onnxq; onnxq.sanitize", "onnxq.pipeline.quantization onnxq.calib.collect onnxq.repair.fit"),
-        ("import onnxq; onnxq.check", "onnxq.pipeline.quantization onnxq.repair.fit"),
+        ("import onnxq; onnxq.sanitize", "onnxq.pipeline.quantizing onnxq.calib.collect onnxq.repair.fit"),
+        ("import onnxq; onnxq.check", "onnxq.pipeline.quantizing onnxq.repair.fit"),
         ("import onnxq.run.trt_child", "onnxq.options.settings numpy onnx"),
         ("import sys; sys.argv[1:] = ['check', '-h']; from onnxq.cli.app import main; main()",
          "onnxq.cli.quantize onnxq.cli.sanitize"),

@@ -511,7 +511,7 @@ def test_what_was_kept_goes_with_the_users_error(tmp_path: Path) -> None:
 
 
 def test_sensitivity_takes_no_more_than_its_own_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (onnxq.pipeline.decision_ranking, onnxq.pipeline.quantization):  # type: ignore[attr-defined]
+    for module in (onnxq.pipeline.decision_ranking, onnxq.pipeline.quantizing):  # type: ignore[attr-defined]
         monkeypatch.setattr(module, "MAX_FLOAT", 0.01)
     options = {name: value for name, value in COMMON.items() if name != "compile"}
     found = onnxq.sensitivity(MODEL, DATA, top=0, **options)
@@ -573,9 +573,10 @@ def test_the_aim_of_a_score_is_raised_by_what_is_missing() -> None:
     from onnxq.pipeline.pursuit import Measurement, Pursuit
     from onnxq.pipeline.searches.goal import _GoalSearch
 
+    started = SimpleNamespace(sampling=None, built=SimpleNamespace(job=None))
     for unit in (1e-6, 1.0, 1e6):
         pursuit = Pursuit(Goal(eval=lambda model: 0.0, max_drop=0.02 * unit), Measurement())
-        search = _GoalSearch(SimpleNamespace(sampling=None), None, pursuit)  # type: ignore[arg-type]
+        search = _GoalSearch(started, pursuit)  # type: ignore[arg-type]
         raised = search._raised({}, [GateMeasured.judged("drop", "", "", 0.02 * unit, 0.03 * unit)])
         assert raised["drop"] == pytest.approx(0.0125 * unit)
         pursuit.floats["choose"] = SampleScores(0.9 * unit)
@@ -844,7 +845,7 @@ def test_a_goal_that_cannot_be_measured_is_refused_before_the_work(monkeypatch: 
     model.graph.node.append(onnx.helper.make_node("ArgMax", [OUTPUT], ["best"], "last", axis=1, keepdims=0))
     model.graph.output.append(onnx.helper.make_tensor_value_info("best", onnx.TensorProto.INT64, None))
     with monkeypatch.context() as patch:
-        patch.setattr("onnxq.pipeline.quantization.Ranging", None)  # what calibrates
+        patch.setattr("onnxq.pipeline.starting.Ranging", None)  # what calibrates
         with pytest.raises(UserError, match="no output that counts is a float"):
             onnxq.quantize(model, DATA, **COMMON, min_sqnr=GOAL, weigh={OUTPUT: 0})
     goal = quantized(min_agreement=99.9, weigh={OUTPUT: 0}).report["goal"]  # that has a figure

@@ -15,8 +15,8 @@ from onnx.numpy_helper import from_array
 import onnxq
 from onnxq.pipeline import searches
 from onnxq.pipeline.building import Built
+from onnxq.pipeline.run import Run
 from onnxq.pipeline.searches import bytes as moved_bytes
-from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.run import trt
 
 pytestmark = pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")
@@ -79,7 +79,7 @@ def test_a_body_that_moves_more_than_float16_is_in_half_precision(
 ) -> None:
     after = quantized(tmp_path)
     monkeypatch.setattr(
-        "onnxq.pipeline.quantization.COMPILED", [one for one in searches.COMPILED if one.name != "bytes"]
+        "onnxq.pipeline.quantizing.COMPILED", [one for one in searches.COMPILED if one.name != "bytes"]
     )
     before = quantized(tmp_path)
     assert moved(before) > 1.01
@@ -99,10 +99,10 @@ def test_a_body_that_moves_more_than_float16_is_in_half_precision(
 def test_repair_is_made_again_only_where_half_precision_is_not_as_near(
     near: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wide_body: None
 ) -> None:
-    asked: list[RunState] = []
+    asked: list[Run] = []
 
-    def less_room(request: RunRequest, state: RunState) -> None:
-        asked.append(state)
+    def less_room(run: Run) -> None:
+        asked.append(run)
 
     monkeypatch.setattr(moved_bytes, "_with_less_room", less_room)
     monkeypatch.setattr(moved_bytes, "_is_as_near", lambda *_: near)
@@ -110,12 +110,12 @@ def test_repair_is_made_again_only_where_half_precision_is_not_as_near(
     assert bool(asked) is not near
 
 
-def louder(state: RunState) -> RunState:
+def louder(run: Run) -> Run:
     """The same with all ranges of activations 16 times as wide."""
-    draft = state.built.draft
+    draft = run.built.draft
     wide = {name: replace(one, amax=16 * one.amax) for name, one in draft.ranges.items()}
-    built = Built.of(state.built.job, replace(draft, ranges=wide), state.built.floats).finished()
-    return replace(state, built=built)
+    built = Built.of(run.built.job, replace(draft, ranges=wide), run.built.floats).finished()
+    return replace(run, built=built)
 
 
 @pytest.mark.parametrize("noisy", ["_with_half_body", "_with_less_room"])
@@ -125,8 +125,8 @@ def test_the_nearer_file_is_taken(
     half = moved_bytes._with_half_body
     quiet = {"_with_half_body", "_with_less_room"} - {noisy}
 
-    def loud(request: RunRequest, state: RunState) -> RunState | None:
-        found = half(request, state)
+    def loud(run: Run) -> Run | None:
+        found = half(run)
         return None if found is None else louder(found)
 
     monkeypatch.setattr(moved_bytes, noisy, loud)
@@ -139,15 +139,15 @@ def test_files_with_clear_scores_are_heard_in_front_of_the_softmax(
 ) -> None:
     leads: list[float] = []
 
-    def wanted(request: RunRequest, state: RunState) -> bool:
-        as_it_is, loud = moved_bytes._levels(request, (state, louder(state)))
+    def wanted(run: Run) -> bool:
+        as_it_is, loud = moved_bytes._levels((run, louder(run)))
         assert as_it_is.sqnr_db is not None
         assert loud.sqnr_db is not None
         leads.append(as_it_is.sqnr_db - loud.sqnr_db)
         return False
 
     monkeypatch.setattr(
-        "onnxq.pipeline.quantization.COMPILED",
+        "onnxq.pipeline.quantizing.COMPILED",
         [replace(one, wanted=wanted) if one.name == "bytes" else one for one in searches.COMPILED],
     )
     quantized(tmp_path, scores=True)

@@ -13,8 +13,8 @@ from command import run
 import onnxq
 from onnxq.cli.pages.repair import repair_section
 from onnxq.cli.screen import Page
-from onnxq.pipeline import quantization, repair_bench
-from onnxq.pipeline.search import ModelSearch
+from onnxq.pipeline import quantizing, repair_bench
+from onnxq.pipeline.run import ModelSearch
 from onnxq.pipeline.searches import COMPILED, PLANNED, WRITTEN
 from onnxq.run import trt
 
@@ -44,7 +44,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch, name: str, **changed: Any) -> None
     """One search is another one."""
     for of, searches in LISTS.items():
         others = [dataclasses.replace(one, **changed) if one.name == name else one for one in searches]
-        monkeypatch.setattr(quantization, of, tuple(others))
+        monkeypatch.setattr(quantizing, of, tuple(others))
 
 
 def test_the_order_of_searches() -> None:
@@ -79,9 +79,9 @@ def test_a_fault_in_a_search_costs_that_search_alone(name: str, monkeypatch: pyt
                 patch, name, run=lambda _, state: dataclasses.replace(state, built=state.built.finished())
             )
         elif name != "compile":
-            replaced(patch, name, wanted=lambda request, state: False)
+            replaced(patch, name, wanted=lambda run: False)
         expected = content(quantize(**options, **({"compile": False} if name == "compile" else {})))
-    replaced(monkeypatch, name, wanted=lambda request, state: True, run=fails)
+    replaced(monkeypatch, name, wanted=lambda run: True, run=fails)
     result = quantize(**{**options, "compile": "body" in options})
     assert content(result) == expected
     assert "a fault of onnxq (ZeroDivisionError: planted)" in said(result)

@@ -75,7 +75,7 @@ class RunHead(DocumentPart):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run(RunHead):
+class RunDocument(RunHead):
     """What every document of a run says of the run itself, behind its head.
 
     Attributes:
@@ -96,7 +96,7 @@ class Run(RunHead):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report(Run):
+class Report(RunDocument):
     """What `onnxq quantize` and `onnxq sanitize` did and found, `X.report.json`.
 
     Attributes:
@@ -184,7 +184,7 @@ class Report(Run):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanReport(Run):
+class PlanReport(RunDocument):
     """What `onnxq plan` did and found; the plan itself is a TOML file.
 
     Attributes:
@@ -259,7 +259,7 @@ class SensitivityPart(NoiseMeasured):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SensitivityReport(Run):
+class SensitivityReport(RunDocument):
     """What `onnxq sensitivity` found.
 
     Attributes:

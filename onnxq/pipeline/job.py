@@ -31,7 +31,7 @@ from onnxq.data.sources import DataSource, Source, open_source
 from onnxq.data.warnings import DataDoubts
 from onnxq.documents.changes import ChangesCounted, ExactProduct, FileSizes
 from onnxq.documents.data import DataPlaced
-from onnxq.documents.report import REPORT_SCHEMA, Nothing, Report, Run
+from onnxq.documents.report import REPORT_SCHEMA, Nothing, Report, RunDocument
 from onnxq.formats import FORMATS
 from onnxq.graph import float32
 from onnxq.graph.deciders import freeze_hint
@@ -75,7 +75,7 @@ from onnxq.run.phases import PHASES, phases
 from onnxq.run.versions import newest_opset, unreadable
 from onnxq.targets import Target, load_target
 
-R = TypeVar("R", bound=Run)
+R = TypeVar("R", bound=RunDocument)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -622,12 +622,12 @@ class Job:
         )
         return Result(proto, report, model.data_dir, model.path, _spool=model.spool)
 
-    def run(self, model: Model, kind: str = "report") -> Run:
+    def run(self, model: Model, kind: str = "report") -> RunDocument:
         """What a report of a model that is not saved yet says of the run; `kind`: what document it is of."""
         nodes = len([*every_node(model)])
         path = None if model.path is None else str(model.path)
         return self.finished(
-            Run(
+            RunDocument(
                 kind, REPORT_SCHEMA, VERSION, path, None, self.target.name, model.opset,
                 model.envelope.ir_version, nodes, notes=(), seconds=0.0, phases={}, peak_memory_mb=0.0,
             )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -43,10 +44,11 @@ from onnxq.pipeline.calibration import Calibrating, Given
 from onnxq.pipeline.compiler import check_compiler, check_format
 from onnxq.pipeline.decision_ranking import Sensitivity
 from onnxq.pipeline.job import Job
-from onnxq.pipeline.planning import Planned, formats_of_plan, take_plan
+from onnxq.pipeline.planning import Planned, formats_of_plan, obeying, take_plan
 from onnxq.pipeline.pursuit import Measurement, Pursuit
-from onnxq.pipeline.quantization import Quantization, obeying
+from onnxq.pipeline.quantizing import accuracy_of, plan_of, quantized, ranked
 from onnxq.pipeline.result import Result
+from onnxq.pipeline.run import RunRequest, repair_beside
 from onnxq.pipeline.stated_sizes import refuse_sizes
 from onnxq.pipeline.statistics import check_output, merge_stats, take_statistics
 from onnxq.run import ort
@@ -118,8 +120,8 @@ def quantize(
     pictures = asked.details.pictures
     with sanitized(
         model, data, asked, observe, layers, pursuit, pictures=pictures, compilation=asked.compilation
-    ) as quantization:
-        return quantization.run(asked.compilation, asked.details, ready)
+    ) as request:
+        return quantized(replace(request, details=asked.details), ready)
 
 
 @takes_options
@@ -146,8 +148,8 @@ def plan(
         TypeError: there is no such keyword.
         Fault: a fault of onnxq.
     """
-    with sanitized(model, data, _asked("plan", options), observe, layers) as quantization:
-        return quantization.plan()
+    with sanitized(model, data, _asked("plan", options), observe, layers) as request:
+        return plan_of(request)
 
 
 @contextlib.contextmanager
@@ -176,8 +178,8 @@ def accuracy(
         TypeError: there is no such keyword.
         Fault: a fault of onnxq.
     """
-    with sanitized(model, data, _asked("sensitivity", options), observe, layers) as quantization:
-        yield quantization.accuracy(asked or Asked())
+    with sanitized(model, data, _asked("sensitivity", options), observe, layers) as request:
+        yield accuracy_of(request, asked or Asked())
 
 
 @takes_options
@@ -214,8 +216,8 @@ def sensitivity(
     if data is None:
         raise UserError("there are no samples to measure noise with", hint="give --calib DATA")
     pursuit = Pursuit(asked.goal, _measurement(state, asked.division.workers, submit_of(executor, submit)))
-    with sanitized(model, data, asked, observe, layers, pursuit) as quantization:
-        return quantization.sensitivity(asked.ranking.top)
+    with sanitized(model, data, asked, observe, layers, pursuit) as request:
+        return ranked(request, asked.ranking.top)
 
 
 def _asked(function: str, options: Mapping[str, Any]) -> Options:
@@ -242,8 +244,8 @@ def sanitized(
     *,
     pictures: bool = False,
     compilation: Compilation | None = None,
-) -> Iterator[Quantization]:
-    """The quantization of a model that is sanitized; `compilation`: how it is compiled, None: it is not."""
+) -> Iterator[RunRequest]:
+    """What is asked of a model, which is sanitized; `compilation`: how it is compiled, None: it is not."""
     calibration, format = asked.calibration, asked.format
     calibrating = Calibrating.of(calibration, layers, asked.feeding)
     file = take_plan(format.plan, asked.repairs.target) if format.plan is not None else None
@@ -261,10 +263,12 @@ def sanitized(
             if data is not None:
                 job, source = job.with_data(data, asked.images, asked.feeding, pictures=pictures)
             if file is not None:
-                job = obeying(job, file, asked.accuracy, sizes=source is None and given is None)
+                job = obeying(job, file, sizes=source is None and given is None)
+                repair_beside(file, asked.accuracy)  # refused before the long work
             job = job.sanitized()
             refuse_sizes(job)
-        yield Quantization(job, calibrating, source, given, format, file, pursuit, asked.accuracy)
+        request = RunRequest.of(job, calibrating, source, given, format, file, asked.accuracy)
+        yield replace(request, pursuit=pursuit, compilation=compilation or request.compilation)
 
 
 def _check_goal(goal: Goal, target: Target, data: bool) -> None:

@@ -18,6 +18,7 @@ from onnxq.graph.model import Model
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.words import planned_words
 from onnxq.quant.draft.draft import Draft
+from onnxq.quant.draft.from_file import check_shapes
 from onnxq.quant.draft.to_file import file_of
 from onnxq.quant.plan_file import PlanFile, encodable
 from onnxq.quant.plan_reading import read_plan
@@ -149,11 +150,16 @@ def formats_of_plan(file: PlanFile, asked: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in FORMATS if name in held) or tuple(asked)
 
 
-def check_plan(file: PlanFile, job: Job) -> None:
-    """Refuses a plan of another model.
+def obeying(job: Job, file: PlanFile, *, sizes: bool) -> Job:
+    """The job that obeys a plan, before all long work.
+
+    Args:
+        job: of a model that is not sanitized yet.
+        file: the plan.
+        sizes: whether the sizes of the plan count; the shares of several deployments always do.
 
     Raises:
-        UserError: it is one.
+        UserError: the plan is of another model.
     """
     now = job.fingerprint()
     if file.hash != now:
@@ -164,3 +170,5 @@ def check_plan(file: PlanFile, job: Job) -> None:
             "write it anew with onnxq plan; or, if its layers and thresholds hold for this model too, write "
             f'hash = "{now}"',
         )
+    check_shapes(file, {tensor.name: tensor.shape for tensor in job.model.inputs})
+    return job.with_sizes(file.sizes, file.shares) if file.shares or sizes else job

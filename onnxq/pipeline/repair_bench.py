@@ -22,8 +22,8 @@ from onnxq.graph.spool import weight_bytes
 from onnxq.judge.about_mean import AboutMeanGroups, AboutMeanMeter
 from onnxq.judge.acceptance import GROUPS, Levels
 from onnxq.judge.sqnr import nsr_of
+from onnxq.pipeline.run import Run
 from onnxq.pipeline.sampling import Sampling
-from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.pipeline.verifying import loading, recording
 from onnxq.quant.choice import refined_ranges
 from onnxq.quant.draft.affine import ChannelMap
@@ -61,19 +61,16 @@ _HEAVY = 1 << 27
 Below, that takes half of the time of models of their own, and no more memory than choosing scales did."""
 
 
-def bench_of(
-    request: RunRequest, state: RunState, samples: Kept, waves: Waves, fitting: int
-) -> AbstractContextManager[Tools]:
+def bench_of(run: Run, samples: Kept, waves: Waves, fitting: int) -> AbstractContextManager[Tools]:
     """What measures and fits for a run.
 
     Args:
-        request: what the run is asked for.
-        state: what repair starts from.
+        run: what repair starts from.
         samples: those that fit and judge.
         waves: which of them do what, for candidates.
         fitting: how many of them fit what is written.
     """
-    return _Bench(request, state, samples, waves, fitting)
+    return _Bench(run, samples, waves, fitting)
 
 
 class _Bench:
@@ -83,19 +80,17 @@ class _Bench:
         waves: which samples fit, and which judge.
     """
 
-    def __init__(
-        self, request: RunRequest, state: RunState, samples: Kept, waves: Waves, fitting: int
-    ) -> None:
-        built = state.built
-        self._job, self._built, self._weights = built.job, built, request.weights
-        self._ranges = state.ranges
-        self._sampling, self._samples, self.waves = request.sampling, samples, waves
+    def __init__(self, run: Run, samples: Kept, waves: Waves, fitting: int) -> None:
+        built = run.built
+        self._job, self._built, self._weights = built.job, built, run.request.weights
+        self._ranges = run.ranges
+        self._sampling, self._samples, self.waves = run.sampling, samples, waves
         self._ran = 0.0
         self._reference = at_logits(built.floats.reference, copy=True)
         self._exact: dict[Sequence[int], Recording] = {}
         self._outputs = [info.name for info in built.floats.reference.graph.output]
         self._parts = self._job.parts_of(self._outputs)
-        self._counter = counted(request.task, self._outputs, frozenset(logits_of(built.floats.reference)))
+        self._counter = counted(run.task, self._outputs, frozenset(logits_of(built.floats.reference)))
         self._fitters: dict[int | None, Fitter] = {}
         self._heard: list[tuple[tuple[Model, Draft, Patches], ort.Session]] = []  # those of the last two
         every = range(samples.count)

@@ -60,9 +60,10 @@ def sanitize(
         asked, calibration=replace(asked.calibration, method="minmax"), accuracy=AccuracyRepair("none")
     )
     from onnxq.pipeline.jobs import sanitized  # loads what quantizes
+    from onnxq.pipeline.quantizing import converted
 
-    with sanitized(model, data, asked, observe) as quantization:
-        result = quantization.convert()
+    with sanitized(model, data, asked, observe) as request:
+        result = converted(request)
         refuse_invalid(result)
     return result
 

@@ -26,9 +26,8 @@ from onnxq.graph.moves import MOVES
 from onnxq.graph.pairs import is_dequantized
 from onnxq.graph.view import Node, every_node
 from onnxq.pipeline.building import Built, body_fault
+from onnxq.pipeline.run import ModelSearch, Run
 from onnxq.pipeline.sampling import Sampling
-from onnxq.pipeline.search import ModelSearch
-from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.pipeline.verifying import runner
 from onnxq.quant.draft.body import BodyPlan
 from onnxq.quant.fits import fits_of
@@ -249,15 +248,15 @@ def _unbounded(decision: Decision, model: Model) -> Iterator[str]:
         yield noted("body-ranges.free", count=len(free), stay=stay, names=", ".join(named), more=more)
 
 
-def _left_out(request: RunRequest, state: RunState, why: Reason) -> RunState:
-    built = state.built.with_body(state.built.draft.body.noting(noted("body-as-it-is", why=why)))
-    return replace(state, built=built.finished() if built.job.target.explicit else built)
+def _left_out(run: Run, why: Reason) -> Run:
+    built = run.built.with_body(run.built.draft.body.noting(noted("body-as-it-is", why=why)))
+    return replace(run, built=built.finished() if built.job.target.explicit else built)
 
 
 BODY = ModelSearch(
     "body",
-    lambda request, state: state.built.made is None,
-    lambda request, state: replace(state, built=last_form(state.built, state.stats, request.sampling)),
+    lambda run: run.built.made is None,
+    lambda run: replace(run, built=last_form(run.built, run.stats, run.sampling)),
     _left_out,
     needed=True,
 )

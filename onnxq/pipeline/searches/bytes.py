@@ -23,11 +23,10 @@ from onnxq.graph.logits import logits_of
 from onnxq.judge.about_mean import AboutMeanGroups
 from onnxq.judge.acceptance import GROUPS, Levels, judged
 from onnxq.judge.policies import BEST_OF_SEVERAL, TOGETHER
-from onnxq.pipeline.search import ModelSearch, searched
+from onnxq.pipeline.run import ModelSearch, Run, searched
 from onnxq.pipeline.searches.body import BODY
 from onnxq.pipeline.searches.compile import COMPILE
 from onnxq.pipeline.searches.repair import REPAIR
-from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.pipeline.verifying import loading, runner
 from onnxq.quant.plan import QuantPlan
 from onnxq.repair.engine_bytes import engine_bytes
@@ -40,42 +39,42 @@ _SAMPLES = 16
 """How many samples say which file is nearer."""
 
 
-def _wanted(request: RunRequest, state: RunState) -> bool:
-    worth = _worth(state)
-    if worth is None or not worth.is_more or not request.bounds_bytes:
+def _wanted(run: Run) -> bool:
+    worth = _worth(run)
+    if worth is None or not worth.is_more or not run.request.bounds_bytes:
         return False
-    return _repairs_dearly(state) or _in_half(state) is not None
+    return _repairs_dearly(run) or _in_half(run) is not None
 
 
-def _undone(request: RunRequest, state: RunState) -> RunState:
+def _undone(run: Run) -> Run:
     """The nearest file of those that move fewer bytes; where one moves no more than float16, of these."""
-    in_half = _with_half_body(request, state)
-    if in_half is not None and not _moves_more(in_half) and _is_as_near(request, in_half, state):
+    in_half = _with_half_body(run)
+    if in_half is not None and not _moves_more(in_half) and _is_as_near(in_half, run):
         return in_half
-    found = [one for one in (_with_less_room(request, state), in_half) if one]
+    found = [one for one in (_with_less_room(run), in_half) if one]
     enough = [one for one in found if not _moves_more(one)] or found
     if not enough[1:]:
-        return enough[0] if enough else state
+        return enough[0] if enough else run
     less, half = enough
-    before, after = _levels(request, enough)
+    before, after = _levels(enough)
     return half if judged(before, after, TOGETHER).kept else less
 
 
-def _is_as_near(request: RunRequest, one: RunState, other: RunState) -> bool:
+def _is_as_near(one: Run, other: Run) -> bool:
     """Whether another file is not shown to be nearer than one."""
-    before, after = _levels(request, (one, other))
+    before, after = _levels((one, other))
     return not judged(before, after, BEST_OF_SEVERAL).kept
 
 
-def _with_half_body(request: RunRequest, state: RunState) -> RunState | None:
+def _with_half_body(run: Run) -> Run | None:
     """With no node in float32 for the sake of an output; None where that moves no fewer bytes."""
-    worth, decision, built = _worth(state), _in_half(state), state.built
+    worth, decision, built = _worth(run), _in_half(run), run.built
     assert worth is not None
     if decision is None:
         return None
     nodes = len(built.draft.body.decision.stays) - len(decision.stays)  # type: ignore[union-attr]
     body = replace(built.draft.body, decision=decision)
-    half = searched((COMPILE,), request, state.of(built.with_body(body).finished()))
+    half = searched((COMPILE,), run.of(built.with_body(body).finished()))
     now = _worth(half)
     if now is None or now.ratio >= worth.ratio:
         return None
@@ -83,54 +82,55 @@ def _with_half_body(request: RunRequest, state: RunState) -> RunState | None:
     return replace(half, built=half.built.with_body(half.built.draft.body.noting(note)))
 
 
-def _in_half(state: RunState) -> Decision | None:
+def _in_half(run: Run) -> Decision | None:
     """The body with nothing in float32 for the sake of an output; None where nothing is."""
-    decision, floats = state.built.draft.body.decision, state.built.floats
+    decision, floats = run.built.draft.body.decision, run.built.floats
     return None if decision is None else decision.in_half(floats.model)
 
 
-def _with_less_room(request: RunRequest, state: RunState) -> RunState | None:
+def _with_less_room(run: Run) -> Run | None:
     """Repaired once more, with less room by what the engine moves more than predicted; then with none.
 
     None where no step moves more, or that moves no fewer bytes.
     """
-    before, step, worth = state.unrepaired, _dearest(state), _worth(state)
+    before, step, worth = run.unrepaired, _dearest(run), _worth(run)
     if before is None or step is None:
         return None
     assert worth is not None
-    over = math.inf if request.bytes_over else worth.ratio - _predicted(state)
-    request = replace(request, bytes_over=over)
-    before = replace(before, heads=state.heads, formats=state.formats, alone=state.alone)
-    again = searched((REPAIR, BODY, COMPILE), request, before)
+    over = math.inf if run.request.bytes_over else worth.ratio - _predicted(run)
+    request = replace(run.request, bytes_over=over)
+    before = replace(before, request=request, heads=run.heads, formats=run.formats, alone=run.alone)
+    again = searched((REPAIR, BODY, COMPILE), before)
     now = _worth(again)
     if now is None or again.repair is None or now.ratio >= worth.ratio:
         return None
     why = reason("moved-still", format=worth.format, moves=worth.moves, before=now.ratio)
     told = tuple(_told(one, step, why, again.repair.steps) for one in again.repair.steps)
-    return searched((BYTES,), request, replace(again, repair=replace(again.repair, steps=told)))
+    less = searched((BYTES,), replace(again, repair=replace(again.repair, steps=told)))
+    return replace(less, request=run.request)
 
 
-def _levels(request: RunRequest, states: Sequence[RunState]) -> list[Levels]:
+def _levels(files: Sequence[Run]) -> list[Levels]:
     """How near each file is on samples that choose: its outputs, or their logits where all have some."""
-    first = states[0]
+    first = files[0]
     job, floats = first.built.job, (first.unrepaired or first).built.floats
     outputs = [info.name for info in floats.reference.graph.output]
     logits = logits_of(floats.reference)
     in_front = logits if {*outputs} <= {*logits} else {}
-    counter = counted(request.task, outputs, in_front)
-    dealt = AboutMeanGroups(job.parts_of(outputs), request.weights, GROUPS, len(states), counter)
+    counter = counted(first.task, outputs, in_front)
+    dealt = AboutMeanGroups(job.parts_of(outputs), first.request.weights, GROUPS, len(files), counter)
     runs: list[Callable[[Feeds], list[Any]]]
     if in_front:
         names, folder = [LogitsName(name) for name in outputs], job.model.data_dir
-        written = (job.part(one.built.written.proto)[0] for one in states)
+        written = (job.part(one.built.written.proto)[0] for one in files)
         parts = [floats.reference, *map(job.runnable, written)]
         with loading():
             runs = [Tapped(part, names, folder).run for part in parts]
     else:
         exact = ort.load(floats.reference, data_dir=floats.model.data_dir)
-        files = (one.built for one in states)
-        runs = [exact.run, *(runner(job, one.written.proto, emulate=one.emulates).run for one in files)]
-    sampling = request.sampling
+        built = (one.built for one in files)
+        runs = [exact.run, *(runner(job, one.written.proto, emulate=one.emulates).run for one in built)]
+    sampling = first.sampling
     with sampling.named():
         for feeds in itertools.islice(sampling.feeds(sampling.proposing()), _SAMPLES):
             want, *found = (run(feeds) for run in runs)
@@ -149,35 +149,35 @@ def _told(one: RepairStep, undone: RepairStep, why: str, steps: Sequence[RepairS
     )
 
 
-def _predicted(state: RunState) -> float:
+def _predicted(run: Run) -> float:
     """What the engine was said to move, as a share of what plain float16 moves."""
-    built = state.built
+    built = run.built
     plain = engine_bytes(built.job.model, QuantPlan())
     return engine_bytes(built.floats.model, built.draft.plan) / max(1, plain)
 
 
-def _worth(state: RunState) -> Worth | None:
-    return None if state.compiled is None else worth_of(state.compiled.verdict)
+def _worth(run: Run) -> Worth | None:
+    return None if run.compiled is None else worth_of(run.compiled.verdict)
 
 
-def _moves_more(state: RunState) -> bool:
-    worth = _worth(state)
+def _moves_more(run: Run) -> bool:
+    worth = _worth(run)
     return worth is None or worth.is_more
 
 
-def _repairs_dearly(state: RunState) -> bool:
-    return state.unrepaired is not None and _dearest(state) is not None
+def _repairs_dearly(run: Run) -> bool:
+    return run.unrepaired is not None and _dearest(run) is not None
 
 
-def _dearest(state: RunState) -> RepairStep | None:
-    steps = () if state.repair is None else state.repair.steps
+def _dearest(run: Run) -> RepairStep | None:
+    steps = () if run.repair is None else run.repair.steps
     kept = [step for step in steps if step.verdict == "kept" and step.more_bytes > 0]
     return max(kept, key=lambda step: step.more_bytes, default=None)
 
 
-def _left_out(request: RunRequest, state: RunState, why: Reason) -> RunState:
-    body = state.built.draft.body.noting(noted("no-bytes-undone", why=why))
-    return replace(state, built=state.built.with_body(body))
+def _left_out(run: Run, why: Reason) -> Run:
+    body = run.built.draft.body.noting(noted("no-bytes-undone", why=why))
+    return replace(run, built=run.built.with_body(body))
 
 
 BYTES = ModelSearch("bytes", _wanted, _undone, _left_out)

@@ -14,9 +14,8 @@ from onnxq.compiled.verdict import Verdict
 from onnxq.documents.engine import Regressed
 from onnxq.pipeline.building import Built
 from onnxq.pipeline.compiler import Compiled, Compiler, Engines
-from onnxq.pipeline.search import ModelSearch
+from onnxq.pipeline.run import ModelSearch, Run
 from onnxq.pipeline.searches.body import decided_again
-from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.pipeline.verdict import form_of
 from onnxq.run import trt
 
@@ -29,38 +28,38 @@ _REFUSALS = 8
 """How many nodes of a half body the compiler may refuse before the body is float32."""
 
 
-def _compiled(request: RunRequest, state: RunState) -> RunState:
+def _compiled(run: Run) -> Run:
     """Compiles the result; leaves in float32, or in float, what it does not compile with."""
-    wanted, built = request.compilation, state.built
+    wanted, built = run.request.compilation, run.built
 
     def written(of: Built) -> Built:
-        return decided_again(of, state.stats, request.sampling)
+        return decided_again(of, run.stats, run.sampling)
 
     title = built.job.target.title
     if not built.job.target.explicit:
-        return _not_run(state, reason("cache-target", target=title))
+        return _not_run(run, reason("cache-target", target=title))
     if not wanted.compile:
-        return _not_run(state, "not asked for")
+        return _not_run(run, "not asked for")
     with built.job.step("compile"):
         if trt.installed() is None:
             engine = trt.compile_engine(Path(), sm=wanted.sm)
             verdict = Verdict(engine.reason, form_of(built.job.target))
-            return replace(state, compiled=Compiled(engine, verdict))
+            return replace(run, compiled=Compiled(engine, verdict))
         try:
-            engines = Engines(wanted, request.sampling.deployments, built)
+            engines = Engines(wanted, run.sampling.deployments, built)
             kept, engine = _as_it_compiles(engines.compiler, built)
             regressed = None
             if engine.status == "failed":
                 kept, engine, regressed = _blamed(engines.compiler, engine, kept, written)
         except (UserError, Fault) as error:  # profiles do not fit, or the compiler is not understood
-            return _not_run(state, str(error))
+            return _not_run(run, str(error))
         compiled = Compiled(engine, engines.compared(engine, kept), regressed=regressed, engines=engines)
-    return replace(state if kept is built else state.of(kept), compiled=compiled)
+    return replace(run if kept is built else run.of(kept), compiled=compiled)
 
 
-def _not_run(state: RunState, why: str) -> RunState:
-    verdict = Verdict(f"nothing was compiled: {why}", form_of(state.built.job.target))
-    return replace(state, compiled=Compiled(None, verdict, why))
+def _not_run(run: Run, why: str) -> Run:
+    verdict = Verdict(f"nothing was compiled: {why}", form_of(run.built.job.target))
+    return replace(run, compiled=Compiled(None, verdict, why))
 
 
 def _as_it_compiles(compiler: Compiler, built: Built) -> tuple[Built, trt.Engine]:
@@ -189,6 +188,6 @@ def _named(engine: trt.Engine, nodes: Collection[str]) -> list[str]:
 
 
 COMPILE = ModelSearch(
-    "compile", lambda request, state: state.compiled is None, _compiled,
-    lambda request, state, why: _not_run(state, str(why)), needed=True,
+    "compile", lambda run: run.compiled is None, _compiled,
+    lambda run, why: _not_run(run, str(why)), needed=True,
 )  # fmt: skip

@@ -25,13 +25,12 @@ from onnxq.judge.policies import BYTES_PRICE_DB, MIXED
 from onnxq.judge.sqnr import limited_db
 from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.pipeline.building import Built
-from onnxq.pipeline.search import ModelSearch, searched
+from onnxq.pipeline.run import ModelSearch, Run, searched
 from onnxq.pipeline.searches.body import BODY
 from onnxq.pipeline.searches.bytes import BYTES
 from onnxq.pipeline.searches.compile import COMPILE
 from onnxq.pipeline.searches.repair import REPAIR
 from onnxq.pipeline.searches.scales import with_scales
-from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.quant.plan import QuantPlan
 from onnxq.repair.engine_bytes import engine_bytes
 
@@ -43,54 +42,51 @@ Unit = frozenset[str]
 """Layers that have one format, as they read one tensor, or are one kernel."""
 
 
-def in_formats(searches: Sequence[ModelSearch], request: RunRequest, state: RunState) -> RunState:
+def in_formats(searches: Sequence[ModelSearch], run: Run) -> Run:
     """The run in each number format that is asked for, and in a mix; the one that is best.
 
     Args:
         searches: what is searched for in each of them.
-        request: what is asked for.
-        state: what it starts from, all in the first format.
+        run: what it starts from, all in the first format.
     """
-    job, names = state.built.job, [*state.built.job.target.formats]
-    starts = [state, *(_all_in(name, request, state) for name in names[1:])]
+    job, names = run.built.job, [*run.built.job.target.formats]
+    starts = [run, *(_all_in(name, run) for name in names[1:])]
     alone = []
     for name, start in zip(names, starts, strict=True):
         _in_graph(start)
         job.observe(f"all in {name}", None, None)
-        alone.append(searched(searches, request, start))
+        alone.append(searched(searches, start))
         if job.limit.is_over:
             break
-    choosing = ModelSearch(
-        "formats", lambda *_: True, lambda request, _: _Choosing(request, starts, alone).run(), _left_out
-    )
-    found = searched((choosing,), request, alone[0])
+    choosing = ModelSearch("formats", lambda *_: True, lambda _: _Choosing(starts, alone).run(), _left_out)
+    found = searched((choosing,), alone[0])
     _in_graph(found)
     return found
 
 
-def _left_out(request: RunRequest, state: RunState, why: Reason) -> RunState:
-    name = state.built.draft.plan.format_names
-    return replace(state, formats=FormatsTried(why=reason("one-format.not-compared", format=name, why=why)))
+def _left_out(run: Run, why: Reason) -> Run:
+    name = run.built.draft.plan.format_names
+    return replace(run, formats=FormatsTried(why=reason("one-format.not-compared", format=name, why=why)))
 
 
-def _all_in(name: str, request: RunRequest, state: RunState) -> RunState:
+def _all_in(name: str, run: Run) -> Run:
     """What a run in one format starts from."""
-    return _of_formats({layer.node: name for layer in state.built.draft.plan.layers}, request, state)
+    return _of_formats({layer.node: name for layer in run.built.draft.plan.layers}, run)
 
 
-def _of_formats(formats: Mapping[str, str], request: RunRequest, state: RunState) -> RunState:
+def _of_formats(formats: Mapping[str, str], run: Run) -> Run:
     """What a run starts from whose layers have these formats, by name."""
-    draft, rules = request.drafted(formats)
-    ranges = replace(state.ranges, plan=draft.plan, layers=rules)
-    built = with_scales(state.built.job, request.options, draft, state.built.floats, ranges)
-    return replace(state.of(built), ranges=ranges)
+    draft, rules = run.prepared.drafted(formats)
+    ranges = replace(run.ranges, plan=draft.plan, layers=rules)
+    built = with_scales(run.built.job, run.request.options, draft, run.built.floats, ranges)
+    return replace(run.of(built), ranges=ranges)
 
 
-def _in_graph(state: RunState) -> None:
+def _in_graph(run: Run) -> None:
     """Tells the graph the formats of the plan: rules and layers ask it."""
-    plan = state.built.draft.plan
+    plan = run.built.draft.plan
     formats = {x.node: x.format if x.quantized else plan.formats[0].name for x in plan.layers}
-    for model in (state.built.job.model, state.built.floats.model):
+    for model in (run.built.job.model, run.built.floats.model):
         model.layer_formats = formats
 
 
@@ -98,7 +94,7 @@ def _in_graph(state: RunState) -> None:
 class _Judged:
     """A candidate, how near it is on the samples that confirm, and what its engine moves."""
 
-    state: RunState
+    run: Run
     levels: Levels
     bytes: float
 
@@ -108,7 +104,7 @@ class _Judged:
 
     def told(self, verdict: str, why: str) -> FormatTried:
         """What is said of it."""
-        plan, of_all = self.state.built.draft.plan, self.levels.of_all
+        plan, of_all = self.run.built.draft.plan, self.levels.of_all
         layers = {one.name: sum(x.format == one.name for x in plan.layers) for one in plan.formats}
         return FormatTried(
             plan.format_names, layers, of_all.sqnr_about_mean_db, of_all.worst_output_db, self.bytes,
@@ -132,17 +128,18 @@ class _UnitNoise:
 class _Choosing:
     """The choice between formats."""
 
-    def __init__(self, request: RunRequest, starts: Sequence[RunState], alone: Sequence[RunState]) -> None:
-        self._request, self._sampling, self._starts, self._alone = request, request.sampling, starts, alone
+    def __init__(self, starts: Sequence[Run], alone: Sequence[Run]) -> None:
+        self._first, self._starts, self._alone = starts[0], starts, alone
+        self._sampling = starts[0].sampling
         self._plain = max(1, engine_bytes(starts[0].built.job.model, QuantPlan()))
 
-    def run(self) -> RunState:
+    def run(self) -> Run:
         """The best of all."""
         first, job = self._alone[0], self._alone[0].built.job
         names = [*job.target.formats]
         if len(self._alone) < len(names):
-            return _left_out(self._request, first, reason("late", limit=job.limit))
-        quantized = [state for state in self._alone if state.built.draft.plan.pairs]
+            return _left_out(first, reason("late", limit=job.limit))
+        quantized = [run for run in self._alone if run.built.draft.plan.pairs]
         if len(quantized) < len(names):
             if not quantized:  # the model's own pairs say it, or there is nothing to quantize
                 return first
@@ -151,53 +148,53 @@ class _Choosing:
             return replace(only, formats=FormatsTried(why=alone))
         with job.step("formats"):
             try:
-                judged = [self._judged(state) for state in self._alone]
+                judged = [self._judged(run) for run in self._alone]
             except UserError as error:
-                return _left_out(self._request, first, Reason("not-measured", str(error)))
+                return _left_out(first, Reason("not-measured", str(error)))
             if any(one.levels.sqnr_db is None for one in judged):
-                return _left_out(self._request, first, Reason("not-measured", not_compared()))
+                return _left_out(first, Reason("not-measured", not_compared()))
             best = functools.reduce(lambda one, other: other if one.gained_by(other) > 0 else one, judged)
             other = next(one for one in judged if one is not best)
-            start, why = self._mix(best.state, other.state)
-        name, behind = best.state.built.draft.plan.format_names, other.told("dropped", _behind(other, best))
+            start, why = self._mix(best.run, other.run)
+        name, behind = best.run.built.draft.plan.format_names, other.told("dropped", _behind(other, best))
         if start is None:
             told = FormatsTried(
                 (best.told("chosen", ""), behind), reason("one-format.no-mix", format=name, why=why)
             )
-            return replace(best.state, formats=told)
-        mixed = searched((REPAIR,), self._request, start)
+            return replace(best.run, formats=told)
+        mixed = searched((REPAIR,), start)
         with job.step("formats"):
             mix = self._judged(mixed)
         refused = _refused(best, mix)
         if refused:
             tried = best.told("chosen", ""), behind, mix.told("dropped", refused)
             told = FormatsTried(tried, reason("one-format.mix-refused", format=name, why=refused))
-            return replace(best.state, formats=told)
+            return replace(best.run, formats=told)
         gain = Gain.of(best.levels, mix.levels).db
         lost = best.told("dropped", reason("mix.gains", gain=gain))
         why = reason("mix", why=why, gain=gain, format=name, bytes=mix.bytes - best.bytes)
         told = FormatsTried((mix.told("chosen", ""), lost, behind), why)
-        return replace(mixed, formats=told, alone=best.state, mixed_db=gain)
+        return replace(mixed, formats=told, alone=best.run, mixed_db=gain)
 
-    def _judged(self, state: RunState) -> _Judged:
+    def _judged(self, run: Run) -> _Judged:
         """How near a candidate is, on samples that chose nothing of it."""
         accuracy = Accuracy(
-            self._sampling, state.built, Asked(weights=self._request.weights, task=self._request.task)
+            self._sampling, run.built, Asked(weights=self._first.request.weights, task=self._first.task)
         )
         samples = self._sampling.feeds(self._sampling.confirming())
         (levels,) = accuracy.levels([()], itertools.islice(samples, _JUDGES))
-        return _Judged(state, levels, self._bytes(state.built, state.built.draft.plan))
+        return _Judged(run, levels, self._bytes(run.built, run.built.draft.plan))
 
     def _bytes(self, built: Built, plan: QuantPlan) -> float:
         return engine_bytes(built.floats.model, plan) / self._plain
 
     # -- the mix ---------------------------------------------------------------------------------
 
-    def _mix(self, base: RunState, other: RunState) -> tuple[RunState | None, str]:
+    def _mix(self, base: Run, other: Run) -> tuple[Run | None, str]:
         """What the mix starts from that promises most, and why; None where none promises anything."""
         units = self._units()
-        (noise, ours), (_, theirs) = (self._noise_of(state, units) for state in (base, other))
-        before = self._bytes(self._starts[0].built, self._plan(base, other, ()))
+        (noise, ours), (_, theirs) = (self._noise_of(run, units) for run in (base, other))
+        before = self._bytes(self._first.built, self._plan(base, other, ()))
         quieter = {unit: theirs[place].most - ours[place].gone for place, unit in enumerate(units)}
         more: dict[Unit, float] = {}
         for unit in units:
@@ -207,7 +204,7 @@ class _Choosing:
             if differs and all(now == "float" for _, now in differs):
                 continue  # whether it gains anything in float is another question
             if any("float" in one for one in differs):
-                more[unit] = self._bytes(self._starts[0].built, self._plan(base, other, [unit])) - before
+                more[unit] = self._bytes(self._first.built, self._plan(base, other, [unit])) - before
             elif differs:  # a code is a byte in any format
                 more[unit] = 0.0
         taken: list[Unit] = []
@@ -251,10 +248,10 @@ class _Choosing:
                     together.join(held[0], name)
         return [frozenset(names) for names in together.members().values()]
 
-    def _noise_of(self, state: RunState, units: Sequence[Unit]) -> tuple[float, list[_UnitNoise]]:
+    def _noise_of(self, run: Run, units: Sequence[Unit]) -> tuple[float, list[_UnitNoise]]:
         """The outputs' noise in a candidate, and what each unit makes of it."""
-        asked = Asked(samples=_SAMPLES, most=_SOURCES, weights=self._request.weights)
-        model = Accuracy(self._sampling, state.built, asked).model
+        asked = Asked(samples=_SAMPLES, most=_SOURCES, weights=self._first.request.weights)
+        model = Accuracy(self._sampling, run.built, asked).model
         on = model.sources.on_each([(), *units])
         whole, *rest = map(float, model.noises(on))
         alone = map(float, model.noises(on[0] & ~on[1:]))
@@ -262,36 +259,34 @@ class _Choosing:
             _UnitNoise(whole - left, max(one, whole - left)) for left, one in zip(rest, alone, strict=True)
         ]
 
-    def _formats(self, base: RunState, other: RunState, taken: Sequence[Unit]) -> dict[str, str]:
+    def _formats(self, base: Run, other: Run, taken: Sequence[Unit]) -> dict[str, str]:
         """The format of each layer, with some as in the other candidate; float ones have a format, too."""
         theirs = {node for unit in taken for node in unit}
-        names = [state.built.draft.plan.formats[0].name for state in (base, other)]
-        return {layer.node: names[layer.node in theirs] for layer in self._starts[0].built.draft.plan.layers}
+        names = [run.built.draft.plan.formats[0].name for run in (base, other)]
+        return {layer.node: names[layer.node in theirs] for layer in self._first.built.draft.plan.layers}
 
-    def _floats(
-        self, plan: QuantPlan, base: RunState, other: RunState, taken: Sequence[Unit]
-    ) -> dict[str, str]:
+    def _floats(self, plan: QuantPlan, base: Run, other: Run, taken: Sequence[Unit]) -> dict[str, str]:
         """The layers that the candidate leaves in float from which they are, with why."""
         theirs = {node for unit in taken for node in unit}
         why: dict[str, str] = {}
-        for state, own in ((base, False), (other, True)):
-            kept = {entry.node: entry.because for entry in state.built.draft.plan.kept_float}
+        for run, own in ((base, False), (other, True)):
+            kept = {entry.node: entry.because for entry in run.built.draft.plan.kept_float}
             why |= {n: kept[n] for n in plan.planned if n in kept and (n in theirs) == own}
         return why
 
-    def _plan(self, base: RunState, other: RunState, taken: Sequence[Unit]) -> QuantPlan:
-        draft, _ = self._request.drafted(self._formats(base, other, taken))
-        model = self._starts[0].built.floats.model
+    def _plan(self, base: Run, other: Run, taken: Sequence[Unit]) -> QuantPlan:
+        draft, _ = self._first.prepared.drafted(self._formats(base, other, taken))
+        model = self._first.built.floats.model
         return draft.in_float(self._floats(draft.plan, base, other, taken), model).plan
 
-    def _start(self, base: RunState, other: RunState, taken: Sequence[Unit]) -> RunState:
+    def _start(self, base: Run, other: Run, taken: Sequence[Unit]) -> Run:
         """What the mix starts from: the scales of each layer as the outputs chose them in its candidate."""
-        start = _of_formats(self._formats(base, other, taken), self._request, self._starts[0])
+        start = _of_formats(self._formats(base, other, taken), self._first)
         built = start.built
         draft = built.draft.in_float(self._floats(built.draft.plan, base, other, taken), built.floats.model)
         known = {}
-        for state in (base, other):
-            scaled = state.unrepaired or state
+        for run in (base, other):
+            scaled = run.unrepaired or run
             if not scaled.built.draft.edits:
                 known[scaled.built.draft.plan.formats[0].name] = scaled.built.draft.ranges
         numbers = draft.plan.numbers_of_tensors
@@ -305,11 +300,11 @@ class _Choosing:
         return replace(start.of(made), ranges=ranges, choice=base.choice, heads=base.heads, repair=None)
 
 
-def _compiled(request: RunRequest, mix: RunState) -> RunState:
+def _compiled(mix: Run) -> Run:
     """The mix, or what it took the place of, where that is better by what its engine moves, too."""
     assert mix.alone is not None
     assert mix.formats is not None
-    alone = searched((BODY, COMPILE, BYTES), request, mix.alone)
+    alone = searched((BODY, COMPILE, BYTES), mix.alone)
     before, after = (_moved(one) for one in (alone, mix))
     (now, was, *others), name = mix.formats.tried, alone.built.draft.plan.format_names
     if before is None or after is None or mix.mixed_db > BYTES_PRICE_DB * (after.ratio - before.ratio):
@@ -321,28 +316,28 @@ def _compiled(request: RunRequest, mix: RunState) -> RunState:
     return replace(alone, formats=FormatsTried(tried, noted("mix-undone", format=name, **moves)))
 
 
-def _not_held(request: RunRequest, state: RunState, why: Reason) -> RunState:
-    body = state.built.draft.body.noting(noted("no-mix-by-engine", why=why))
-    return replace(state, built=state.built.with_body(body))
+def _not_held(run: Run, why: Reason) -> Run:
+    body = run.built.draft.body.noting(noted("no-mix-by-engine", why=why))
+    return replace(run, built=run.built.with_body(body))
 
 
-def _moved(state: RunState) -> Worth | None:
-    return None if state.compiled is None else worth_of(state.compiled.verdict)
+def _moved(run: Run) -> Worth | None:
+    return None if run.compiled is None else worth_of(run.compiled.verdict)
 
 
-def _is_mixed(request: RunRequest, state: RunState) -> bool:
+def _is_mixed(run: Run) -> bool:
     """Whether a mix was taken, and compiled, and nothing was left in float for a goal since."""
-    pursued = request.pursuit is not None and request.pursuit.goal.is_set
-    return state.alone is not None and not pursued and _moved(state) is not None
+    pursued = run.request.pursues
+    return run.alone is not None and not pursued and _moved(run) is not None
 
 
 MIX = ModelSearch("mix", _is_mixed, _compiled, _not_held)
 """Whether what the engine moves bears out a mix."""
 
 
-def _runs(state: RunState, node: str) -> str:
+def _runs(run: Run, node: str) -> str:
     """What a layer runs in."""
-    return next((layer.format for layer in state.built.draft.plan.layers if layer.node == node), "float")
+    return next((layer.format for layer in run.built.draft.plan.layers if layer.node == node), "float")
 
 
 def _worth(noise: float, more: float) -> float:
@@ -353,7 +348,7 @@ def _worth(noise: float, more: float) -> float:
 def _behind(other: _Judged, best: _Judged) -> str:
     """Why a format alone is behind another one."""
     db = Gain.of(other.levels, best.levels).db
-    return reason("mix.beside", format=best.state.built.draft.plan.format_names, gain=db, moved=best.bytes)
+    return reason("mix.beside", format=best.run.built.draft.plan.format_names, gain=db, moved=best.bytes)
 
 
 def _refused(best: _Judged, mix: _Judged) -> str:

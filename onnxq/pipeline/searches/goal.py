@@ -25,9 +25,8 @@ from onnxq.pipeline.building import Built
 from onnxq.pipeline.gates import Verified, rounding
 from onnxq.pipeline.goal_found import GoalFound, Searched, missing_of, nearest, prices_of, surely_less
 from onnxq.pipeline.pursuit import Pursuit
-from onnxq.pipeline.search import ModelSearch
+from onnxq.pipeline.run import ModelSearch, Run
 from onnxq.pipeline.searches.body import last_form
-from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.run import ort
 
 GOAL_SOURCES = 2 * MOST
@@ -53,16 +52,16 @@ class _Tried(NamedTuple):
 class _GoalSearch:
     """One search for a goal."""
 
-    def __init__(self, request: RunRequest, state: RunState, pursuit: Pursuit) -> None:
-        self._sampling, self._state, self._pursuit = request.sampling, state, pursuit
+    def __init__(self, run: Run, pursuit: Pursuit) -> None:
+        self._sampling, self._run, self._pursuit = run.sampling, run, pursuit
         self._goal = pursuit.goal
         self._notes: list[str] = []
         self._cut = self._kept = ""
         self._searched: Searched | None = None
         self._accuracy: Accuracy | None = None
-        self._mismatch = () if state is None else pursuit.mismatch(state.built.job)
+        self._mismatch = pursuit.mismatch(run.built.job)
 
-    def run(self) -> RunState:
+    def run(self) -> Run:
         """The model that meets the goal with the least in float; else the one that is nearest to it.
 
         Where the planned one meets it as it is, nothing is searched for. What samples that choose propose,
@@ -71,7 +70,7 @@ class _GoalSearch:
         Raises:
             UserError: the noise cannot be measured, or the user's function fails.
         """
-        first = self._tried(self._state.built)
+        first = self._tried(self._run.built)
         best = self._decided(first)
         if self._sampling.few and self._searched is None:
             self._notes.append(self._sampling.few)
@@ -82,18 +81,18 @@ class _GoalSearch:
         goal = GoalFound(
             as_planned, best.verified.met, self._searched, self._cut, tuple(self._notes), self._mismatch
         )
-        return replace(self._state, built=best.built, verified=verified, goal=goal)
+        return replace(self._run, built=best.built, verified=verified, goal=goal)
 
     def _tried(self, built: Built) -> _Tried:
         """A quantized model as it would be written, and how near it is on samples that confirm."""
-        built = last_form(built, self._state.stats, self._sampling)
-        confirming = self._state.references.confirming
+        built = last_form(built, self._run.stats, self._sampling)
+        confirming = self._run.references.confirming
         return _Tried(built, self._pursuit.verified(self._sampling, built, confirming, confirms=True))
 
     def _verified(self, of: _Tried) -> Verified:
         """How near a model is on samples that decided nothing."""
         score = of.verified.score if self._pursuit.same_score else None
-        verifying = self._state.references.verifying
+        verifying = self._run.references.verifying
         return self._pursuit.verified(self._sampling, of.built, verifying, score=score)
 
     def _decided(self, first: _Tried) -> _Tried:
@@ -124,7 +123,7 @@ class _GoalSearch:
 
     def _best(self, first: _Tried) -> _Tried:
         """The cheapest that passes where it is confirmed; else the nearest."""
-        built, job, limit = self._state.built, self._state.built.job, self._state.built.job.limit
+        built, job, limit = self._run.built, self._run.built.job, self._run.built.job.limit
         accuracy = self._accuracy = self._accuracy or Accuracy(
             self._sampling, built, replace(self._pursuit.asked(), most=GOAL_SOURCES)
         )
@@ -172,23 +171,23 @@ class _GoalSearch:
 
     def _of_bodies(self, best: _Tried) -> _Tried:
         """The one that is nearer, of this and the best with a float32 body, where half was nobody's wish."""
-        body, limit = best.built.draft.body, self._state.built.job.limit
+        body, limit = best.built.draft.body, self._run.built.job.limit
         if body.kind is None or body.because.code != "typed" or best.verified.undecided or limit.is_over:
             return best
         wide = replace(body, kind=None, decision=None, because=_WIDE)
         if not self._nearer(best, self._tried(best.built.with_body(wide))):
             return best
-        halves = self._state, self._searched, [*self._notes]
-        self._state = replace(self._state, built=self._state.built.with_body(wide))
+        halves = self._run, self._searched, [*self._notes]
+        self._run = replace(self._run, built=self._run.built.with_body(wide))
         self._notes = []
-        first = self._tried(self._state.built)
+        first = self._tried(self._run.built)
         other = first if first.verified.clear else self._best(first)
         if self._nearer(best, other):
             if other is first:
                 self._searched = None
             self._notes.append(f"{_WIDE}: see body")
             return other
-        self._state, self._searched, self._notes = halves
+        self._run, self._searched, self._notes = halves
         return best
 
     @staticmethod
@@ -219,7 +218,7 @@ class _GoalSearch:
             if taken - share(trial.nodes) <= GIVEN_AWAY:
                 break
             if not self._resolved(accuracy, trial.nodes, met.best.nodes):
-                format = self._state.built.draft.plan.format_names
+                format = self._run.built.draft.plan.format_names
                 self._kept = noted(
                     "goal.not-resolved", share=100 * (taken - share(trial.nodes)), format=format
                 )
@@ -335,20 +334,20 @@ class _GoalSearch:
         return score
 
 
-def _left_out(request: RunRequest, state: RunState, why: Reason) -> RunState:
+def _left_out(run: Run, why: Reason) -> Run:
     if why.code == "late":
-        return replace(state, goal=GoalFound(cut=noted("goal-cut.sources", limit=state.built.job.limit)))
-    return replace(state, goal=GoalFound(notes=(noted("not-searched-for", why=why),)))
+        return replace(run, goal=GoalFound(cut=noted("goal-cut.sources", limit=run.built.job.limit)))
+    return replace(run, goal=GoalFound(notes=(noted("not-searched-for", why=why),)))
 
 
-def _sought(request: RunRequest, state: RunState) -> RunState:
-    assert request.pursuit is not None
-    return _GoalSearch(request, state, request.pursuit).run()
+def _sought(run: Run) -> Run:
+    assert run.request.pursuit is not None
+    return _GoalSearch(run, run.request.pursuit).run()
 
 
 GOAL = ModelSearch(
     "goal",
-    lambda request, state: request.pursuit is not None and request.pursuit.goal.is_set,
+    lambda run: run.request.pursues,
     _sought,
     _left_out,
 )

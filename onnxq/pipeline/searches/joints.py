@@ -13,10 +13,9 @@ from onnxq.base.reason import Reason, noted, reason
 from onnxq.judge.acceptance import Gain, Levels
 from onnxq.judge.policies import JOINTS_FLOOR_DB, LOUD, LOUD_PRICE_OF_ONE_DB
 from onnxq.pipeline.accuracy import Accuracy, Asked
-from onnxq.pipeline.search import ModelSearch, searched
+from onnxq.pipeline.run import ModelSearch, Run, searched
 from onnxq.pipeline.searches.repair import REPAIR
 from onnxq.pipeline.searches.scales import SCALES, with_scales
-from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.quant.plan import Joint, QuantPlan
 
 _SAMPLES = 16
@@ -78,12 +77,12 @@ def below_floor(joints: Sequence[Joint], measure: Measure, cost: Cost) -> dict[s
     return dict.fromkeys(nested[best], why)
 
 
-def _tried(request: RunRequest, state: RunState) -> RunState:
+def _tried(run: Run) -> Run:
     """Without the joint decisions that the outputs do not bear quantized; the rest is searched for anew."""
-    built, sampling = state.built, request.sampling
+    built, sampling = run.built, run.sampling
     try:
         with built.job.step("choose"), built.job.limit:
-            asked = Asked(weights=request.weights, unit="bytes", task=request.task)
+            asked = Asked(weights=run.request.weights, unit="bytes", task=run.task)
             accuracy = Accuracy(sampling, built, asked)
 
             def measure(sets: Sequence[Collection[str]]) -> Sequence[Levels]:
@@ -94,43 +93,43 @@ def _tried(request: RunRequest, state: RunState) -> RunState:
     except UserError:
         why = None
     if why is None:
-        return _not_compared(request, state, None)
-    return anew(request, state, why) if why else state
+        return _not_compared(run, None)
+    return anew(run, why) if why else run
 
 
-def anew(request: RunRequest, state: RunState, why: Mapping[str, str]) -> RunState:
+def anew(run: Run, why: Mapping[str, str]) -> Run:
     """With layers in float, each with its reason; scales and repair are searched for anew.
 
     What they made drowned the rest. Where the time is over, what there is stays, with these in float.
     """
-    limit, before = state.built.job.limit, state.unrepaired
+    limit, before = run.built.job.limit, run.unrepaired
     if not limit.is_over:
-        again = _chosen_anew(request, before or state, why)
-        again = again if before is None else searched((REPAIR,), request, again)
+        again = _chosen_anew(before or run, why)
+        again = again if before is None else searched((REPAIR,), again)
         if not limit.is_over:
             return again
-    return state.of(state.built.in_float(why))
+    return run.of(run.built.in_float(why))
 
 
-def _chosen_anew(request: RunRequest, state: RunState, why: Mapping[str, str]) -> RunState:
+def _chosen_anew(run: Run, why: Mapping[str, str]) -> Run:
     """With nodes in float, whatever comes of it; the scales are chosen anew."""
-    built = state.built
+    built = run.built
     draft = built.draft.in_float(why, built.floats.model)
-    ranges = replace(state.ranges, plan=draft.plan)
-    again = with_scales(built.job, request.options, draft, built.floats, ranges)
-    return searched((SCALES,), request, replace(state.of(again), ranges=ranges, choice=None))
+    ranges = replace(run.ranges, plan=draft.plan)
+    again = with_scales(built.job, run.request.options, draft, built.floats, ranges)
+    return searched((SCALES,), replace(run.of(again), ranges=ranges, choice=None))
 
 
-def _not_compared(request: RunRequest, state: RunState, why: Reason | None) -> RunState:
+def _not_compared(run: Run, why: Reason | None) -> Run:
     """The file is tried as a whole when it is verified."""
-    state.built.job.notes.append(noted("joints-not-measured") + ("" if why is None else f": {why}"))
-    return state
+    run.built.job.notes.append(noted("joints-not-measured") + ("" if why is None else f": {why}"))
+    return run
 
 
-def _wanted(request: RunRequest, state: RunState) -> bool:
+def _wanted(run: Run) -> bool:
     """Where no plan and no goal says what is in float."""
-    pursued = request.pursuit is not None and request.pursuit.goal.is_set
-    return request.file is None and not pursued and bool(tried_of(state.built.draft.plan))
+    pursued = run.request.pursues
+    return run.request.file is None and not pursued and bool(tried_of(run.built.draft.plan))
 
 
 JOINTS = ModelSearch("joints", _wanted, _tried, _not_compared)

@@ -24,11 +24,10 @@ from onnxq.noise.decisions import FloatDecision
 from onnxq.noise.gram import NoiseModel, noises
 from onnxq.pipeline.accuracy import MOST, Accuracy, Asked
 from onnxq.pipeline.building import Built
+from onnxq.pipeline.run import ModelSearch, Run
 from onnxq.pipeline.sampling import Sampling
-from onnxq.pipeline.search import ModelSearch
 from onnxq.pipeline.searches.joints import anew
 from onnxq.pipeline.searches.repair import Refit, refitting
-from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.quant.heads import eligible_heads
 from onnxq.quant.plan import QuantPlan
 from onnxq.repair.engine_bytes import engine_bytes
@@ -454,23 +453,23 @@ def _told(nodes: Sequence[str]) -> str:
     return f"{nodes[0]!r}{more}"
 
 
-def _offered(request: RunRequest, state: RunState) -> RunState:
+def _offered(run: Run) -> Run:
     """What is loud in float where that is measured to be worth it; or heads as they are asked for."""
-    built = state.built
-    if request.loud not in _EFFORTS:
-        return replace(state, heads=stated(built.floats.model, built.draft.plan, request.loud))
-    with refitting(request, state) as refit:
-        why, heads = offered(request.sampling, built, request.weights, request.loud, refit, request.task)
+    built = run.built
+    if run.request.loud not in _EFFORTS:
+        return replace(run, heads=stated(built.floats.model, built.draft.plan, run.request.loud))
+    with refitting(run) as refit:
+        why, heads = offered(run.sampling, built, run.request.weights, run.request.loud, refit, run.task)
     if why:  # without repair the scales stay what the outputs chose
-        repaired = state.unrepaired is not None
-        state = anew(request, state, why) if repaired else state.of(built.in_float(why))
-    return replace(state, heads=heads)
+        repaired = run.unrepaired is not None
+        run = anew(run, why) if repaired else run.of(built.in_float(why))
+    return replace(run, heads=heads)
 
 
-def _left_out(request: RunRequest, state: RunState, why: Reason) -> RunState:
-    heads = stated(state.built.floats.model, state.built.draft.plan, request.loud)
+def _left_out(run: Run, why: Reason) -> Run:
+    heads = stated(run.built.floats.model, run.built.draft.plan, run.request.loud)
     heads = replace(heads, why=f"not measured: {why}" if heads.why else "")
-    return replace(state, heads=heads, unrepaired=None)
+    return replace(run, heads=heads, unrepaired=None)
 
 
-LOUD = ModelSearch("loud", lambda request, state: not request.states_repair, _offered, _left_out)
+LOUD = ModelSearch("loud", lambda run: not run.request.states_repair, _offered, _left_out)

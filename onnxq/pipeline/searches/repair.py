@@ -23,9 +23,8 @@ from onnxq.options.settings import AccuracyRepair
 from onnxq.options.step import steps as all_steps
 from onnxq.pipeline.building import Built
 from onnxq.pipeline.repair_bench import Kept, bench_of
+from onnxq.pipeline.run import ModelSearch, Run
 from onnxq.pipeline.sampling import Sampling
-from onnxq.pipeline.search import ModelSearch
-from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.quant.draft.affine import ChannelMap
 from onnxq.quant.draft.draft import Draft
 from onnxq.quant.draft.edits import edited
@@ -46,22 +45,24 @@ _SHARE = 0.75
 _GIVEN = 16  # samples: of these an eighth verifies, and enough are left to fit and judge with
 
 
-def _repaired(request: RunRequest, state: RunState) -> RunState:
+def _repaired(run: Run) -> Run:
     """The model as the steps that are kept leave it."""
-    options, built = request.repair, state.built
-    why = _why_not(built, options, request.sampling)
+    options, built = run.request.repair, run.built
+    why = _why_not(built, options, run.sampling)
     if why:
-        return replace(state, repair=untried(options, why))
+        return replace(run, repair=untried(options, why))
     with built.job.step("repair"):
-        return replace(_Repairing(request, state).run(), unrepaired=state)
+        return replace(_Repairing(run).run(), unrepaired=run)
 
 
-def _left_out(request: RunRequest, state: RunState, why: Reason) -> RunState:
+def _left_out(run: Run, why: Reason) -> Run:
     """No step: those that were kept before are undone as well."""
     verdict: Verdict = "left-out" if why.code == "late" else "failed"
-    steps = tuple(RepairStep(step, verdict, why) for step in request.repair.steps)
-    part = replace(_nothing_done(request.repair), why_not=f"not tried: {why}" if why.code == "late" else None)
-    return replace(state, repair=replace(part, steps=steps))
+    steps = tuple(RepairStep(step, verdict, why) for step in run.request.repair.steps)
+    part = replace(
+        _nothing_done(run.request.repair), why_not=f"not tried: {why}" if why.code == "late" else None
+    )
+    return replace(run, repair=replace(part, steps=steps))
 
 
 def enough(samples: int) -> bool:
@@ -89,25 +90,25 @@ Refit = Callable[[Mapping[str, str]], Built]
 
 
 @contextlib.contextmanager
-def refitting(request: RunRequest, state: RunState) -> Iterator[Refit | None]:
+def refitting(run: Run) -> Iterator[Refit | None]:
     """What fits a repaired model anew with layers in float, as a candidate is fitted: to few samples.
 
     The steps and edits that were kept stay, and nothing is searched for. Samples are read once they are
     needed. None where nothing is fitted.
     """
-    before, part, built = state.unrepaired, state.repair, state.built
-    if before is None or part is None or not state.crossed or not built.draft.fitted:
+    before, part, built = run.unrepaired, run.repair, run.built
+    if before is None or part is None or not run.crossed or not built.draft.fitted:
         yield None
         return
-    candidate = state.crossed[0].patches
+    candidate = run.crossed[0].patches
     start = replace(before.built.draft.patches, amax=built.draft.patches.amax)
     with contextlib.ExitStack() as stack:
 
         @functools.cache
         def tools() -> tuple[Tools, Model, Mapping[str, ChannelMap]]:
-            samples = stack.enter_context(Kept(request.sampling, _Repairing(request, before)._samples))
+            samples = stack.enter_context(Kept(run.sampling, _Repairing(before)._samples))
             waves = Waves.of(samples.count)
-            bench = stack.enter_context(bench_of(request, before, samples, waves, part.fitted_on))
+            bench = stack.enter_context(bench_of(before, samples, waves, part.fitted_on))
             return bench, *edited(before.built.floats.model, built.draft.edits)
 
         def refit(why: Mapping[str, str]) -> Built:
@@ -164,25 +165,23 @@ class _Repairing:
         ledger: what was tried.
     """
 
-    def __init__(self, request: RunRequest, state: RunState) -> None:
-        self._request, self._state = request, state
-        self._built, self._options, self._sampling = state.built, request.repair, request.sampling
-        self.part = _nothing_done(request.repair)
-        if request.task.layout is not None:
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._built, self._options, self._sampling = run.built, run.request.repair, run.sampling
+        self.part = _nothing_done(run.request.repair)
+        if run.task.layout is not None:
             self.part = replace(self.part, method=self.part.method + noted("repair-method.by-answers"))
         self.ledger: list[RepairStep] = []
         self._crossed: list[Crossed] = []
 
-    def run(self) -> RunState:
+    def run(self) -> Run:
         """The state with what is kept."""
         with settled(), Kept(self._sampling, self._samples) as samples:
             found = self._found(samples)
         collected()
         ort.give_back()
-        state = self._state if found is None else self._taken(*found)
-        return replace(
-            state, crossed=tuple(self._crossed), repair=replace(self.part, steps=tuple(self.ledger))
-        )
+        run = self._run if found is None else self._taken(*found)
+        return replace(run, crossed=tuple(self._crossed), repair=replace(self.part, steps=tuple(self.ledger)))
 
     def _samples(self) -> Iterator[Sample]:
         """Those that chose, and so many of those that calibrated, each once."""
@@ -200,8 +199,8 @@ class _Repairing:
         """What all steps come to; None where nothing is kept."""
         built, options = self._built, self._options
         editing = [step.name for step in all_steps().values() if step.edit]
-        steps = [step for step in options.steps if self._request.edits or step not in editing]
-        steps = [step for step in steps if step not in self._request.without]
+        steps = [step for step in options.steps if self._run.request.edits or step not in editing]
+        steps = [step for step in steps if step not in self._run.request.without]
         most = _SHARE * self._before() if options.is_auto else None
         if options.is_auto and samples.count < LEAST:
             why = reason("few-to-repair", samples=samples.count, least=LEAST)
@@ -211,9 +210,9 @@ class _Repairing:
         draft, model = built.draft, built.floats.model
         waves = Waves.of(samples.count, all_of_them=most is None)
         effort = workload_of(samples.count, waves, most)
-        with bench_of(self._request, self._state, samples, waves, effort.fitting) as bench:
-            limit, allowed = built.job.limit, self._request.repairs_of
-            bytes_bound = 1.0 - self._request.bytes_over if self._request.bounds_bytes else math.inf
+        with bench_of(self._run, samples, waves, effort.fitting) as bench:
+            limit, allowed = built.job.limit, self._run.prepared.steps
+            bytes_bound = 1.0 - self._run.request.bytes_over if self._run.request.bounds_bytes else math.inf
             search = StepSearch(model, draft, bench, steps, effort, allowed, limit, bytes_bound)
             self.ledger = search.ledger
             version, fitted = search.run()
@@ -226,7 +225,7 @@ class _Repairing:
                 judged_on=waves.judging(len(version.heard)),
                 apart=len(waves.folds) > 1, few=self._sampling.few,
             )  # fmt: skip
-            if not self._request.edits:
+            if not self._run.request.edits:
                 why = reason("cache-as-it-is")
                 search.ledger += [RepairStep(s, "left-out", why) for s in options.steps if s in editing]
             first = search.before(version)
@@ -242,10 +241,10 @@ class _Repairing:
         assert parts is not None
         held = (parts.held or 0) - parts.left_over  # which verify whatever that costs
         macs = [layer.macs for layer in self._built.draft.plan.layers]
-        before = 0.0 if self._state.choice is None else self._state.choice.runs
-        return self._state.stats.samples + before + 2 * held + beside_runs(macs)
+        before = 0.0 if self._run.choice is None else self._run.choice.runs
+        return self._run.stats.samples + before + 2 * held + beside_runs(macs)
 
-    def _taken(self, version: Version, fitted: Fitted) -> RunState:
+    def _taken(self, version: Version, fitted: Fitted) -> Run:
         """The repaired model in the place of the other one."""
         was, part = self._built, self.part
         assert part.before_db is not None
@@ -256,15 +255,15 @@ class _Repairing:
         draft = replace(version.draft, ranges=ranges, patches=fitted.patches, body=body)
         built = Built.of(was.job, draft, floats)
         self.part = replace(_with_changes(part, built), maps=_maps(version))
-        stats = moved(self._state.stats, version.maps, version.model)
-        return replace(self._state.of(built), stats=stats)
+        stats = moved(self._run.stats, version.maps, version.model)
+        return replace(self._run.of(built), stats=stats)
 
 
-def _maps(state: Version) -> tuple[TensorMapped, ...]:
+def _maps(version: Version) -> tuple[TensorMapped, ...]:
     """What edits made of the values of tensors, where their channels are known."""
-    tensors = state.model.tensors()
+    tensors = version.model.tensors()
     maps = []
-    for name, change in state.maps.items():
+    for name, change in version.maps.items():
         axis = change.axis
         if axis is None and name in tensors and not change.wide:
             axis = channel_axis(tensors[name])
@@ -299,7 +298,7 @@ def _followed(before: Mapping[str, Range], draft: Draft) -> dict[str, Range]:
 
 REPAIR = ModelSearch(
     "repair",
-    lambda request, state: bool(request.repair.steps) and not request.states_repair,
+    lambda run: bool(run.request.repair.steps) and not run.request.states_repair,
     _repaired,
     _left_out,
 )

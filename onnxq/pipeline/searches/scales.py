@@ -14,9 +14,8 @@ from onnxq.judge.about_mean import AboutMeanMeter
 from onnxq.pipeline.building import Built, FloatModel
 from onnxq.pipeline.calibration import Calibrating
 from onnxq.pipeline.job import Job
+from onnxq.pipeline.run import ModelSearch, Run
 from onnxq.pipeline.sampling import Sampling
-from onnxq.pipeline.search import ModelSearch
-from onnxq.pipeline.state import RunRequest, RunState
 from onnxq.quant.choice import SEARCH, Choice, choose
 from onnxq.quant.draft.draft import Draft
 from onnxq.quant.insert import Inserted
@@ -62,36 +61,36 @@ def methods_of(options: Calibrating, plan: QuantPlan, samples: int) -> Sequence[
     return own if options.search else automatic(plan.formats, samples)
 
 
-def _wanted(request: RunRequest, state: RunState) -> bool:
-    built, ranges = state.built, state.ranges
+def _wanted(run: Run) -> bool:
+    built, ranges = run.built, run.ranges
     free = any(map(ranges.is_free, built.draft.plan.measured))
-    return request.options.chooses and bool(built.inserted.scales) and free
+    return run.request.options.chooses and bool(built.inserted.scales) and free
 
 
-def _chosen(request: RunRequest, state: RunState) -> RunState:
+def _chosen(run: Run) -> Run:
     """With the scales that the outputs choose, on samples that calibration did not see."""
-    job = state.built.job
+    job = run.built.job
     with job.step("choose"), job.limit:
-        return _with(_choice(request, state), state)
+        return _with(_choice(run), run)
 
 
-def _with(choice: Choice, state: RunState) -> RunState:
-    built = state.built
-    return replace(state, built=built.rescaled(replace(built.draft, ranges=choice.ranges)), choice=choice)
+def _with(choice: Choice, run: Run) -> Run:
+    built = run.built
+    return replace(run, built=built.rescaled(replace(built.draft, ranges=choice.ranges)), choice=choice)
 
 
-def _not_chosen(request: RunRequest, state: RunState, why: Reason) -> RunState:
-    default = request.options.default
-    return replace(state, choice=Choice(default, state.ranges.all(default), why=reason("no-choice", why=why)))
+def _not_chosen(run: Run, why: Reason) -> Run:
+    default = run.request.options.default
+    return replace(run, choice=Choice(default, run.ranges.all(default), why=reason("no-choice", why=why)))
 
 
-def _choice(request: RunRequest, state: RunState) -> Choice:
-    options, sampling, built, ranges = request.options, request.sampling, state.built, state.ranges
-    default, floats, job = options.default, state.references.choosing, state.built.job
+def _choice(run: Run) -> Choice:
+    options, sampling, built, ranges = run.request.options, run.sampling, run.built, run.ranges
+    default, floats, job = options.default, run.references.choosing, run.built.job
     if floats is None or sampling.parts is None:
         return Choice(default, ranges.all(default), why=reason("no-choice.no-data"))
     measuring = _Crossing(built.copy())
-    watched, counter = _Watched(job, sampling), counted(request.task, floats.outputs)
+    watched, counter = _Watched(job, sampling), counted(run.task, floats.outputs)
 
     def samples() -> Iterator[Mapping[str, np.ndarray]]:
         watched.again()
@@ -103,7 +102,7 @@ def _choice(request: RunRequest, state: RunState) -> Choice:
     def tried(feeds: Iterable[Any], scales: Sequence[Mapping[int, np.float32]]) -> Sequence[AboutMeanMeter]:
         parts = job.parts_of(floats.outputs)
         fed = measuring.ahead(watched.feeds(feeds, len(scales)), scales, floats.outputs)
-        return heard(floats, measuring, fed, scales, parts, counter, request.weights)
+        return heard(floats, measuring, fed, scales, parts, counter, run.request.weights)
 
     refine = not options.search and not sampling.halved  # those thresholds are fitted to all
     methods = methods_of(options, built.draft.plan, ranges.samples)
