@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import sys
@@ -575,12 +576,13 @@ def test_the_aim_of_a_score_is_raised_by_what_is_missing() -> None:
 
     started = SimpleNamespace(sampling=None, built=SimpleNamespace(job=None))
     for unit in (1e-6, 1.0, 1e6):
-        pursuit = Pursuit(Goal(eval=lambda model: 0.0, max_drop=0.02 * unit), Measurement())
+        pursuit = Pursuit.of(Goal(eval=lambda model: 0.0, max_drop=0.02 * unit), Measurement())
         search = _GoalSearch(started, pursuit)  # type: ignore[arg-type]
         raised = search._raised({}, [GateMeasured.judged("drop", "", "", 0.02 * unit, 0.03 * unit)])
         assert raised["drop"] == pytest.approx(0.0125 * unit)
-        pursuit.floats["choose"] = SampleScores(0.9 * unit)
-        pursuit.bound = sys.modules["onnxq.pipeline.gates"].BoundGoal(pursuit.goal, (), None)
+        bound = sys.modules["onnxq.pipeline.gates"].BoundGoal(pursuit.goal, (), None)
+        pursuit = dataclasses.replace(pursuit, floats={"choose": SampleScores(0.9 * unit)}, bound=bound)
+        search = _GoalSearch(started, pursuit)  # type: ignore[arg-type]
         assert search._aims(0.0, {"drop": unit})["drop"] == pytest.approx(0.9 * unit, rel=1e-5)
 
 

@@ -116,7 +116,7 @@ def quantize(
     _check_goal(asked.goal, target, data is not None)
     if target.explicit:
         check_compiler(asked.compilation)
-    pursuit = Pursuit(asked.goal, _measurement(state, asked.division.workers, submit_of(executor, submit)))
+    pursuit = Pursuit.of(asked.goal, _measurement(state, asked.division.workers, submit_of(executor, submit)))
     pictures = asked.details.pictures
     with sanitized(
         model, data, asked, observe, layers, pursuit, pictures=pictures, compilation=asked.compilation
@@ -215,7 +215,7 @@ def sensitivity(
     asked = _asked("sensitivity", options)
     if data is None:
         raise UserError("there are no samples to measure noise with", hint="give --calib DATA")
-    pursuit = Pursuit(asked.goal, _measurement(state, asked.division.workers, submit_of(executor, submit)))
+    pursuit = Pursuit.of(asked.goal, _measurement(state, asked.division.workers, submit_of(executor, submit)))
     with sanitized(model, data, asked, observe, layers, pursuit) as request:
         return ranked(request, asked.ranking.top)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 import onnx
@@ -50,74 +51,92 @@ class Measurement:
     submit: Submit | None = None
 
 
+@dataclass(frozen=True, eq=False)
 class Pursuit:
-    """What a goal asks for.
+    """What a goal asks for; of a run that has begun, what the float model says of that.
 
     Attributes:
         goal: what is asked for.
-        bound: the same for the outputs that run; None until it begins, and where none runs.
+        measurement: how what layers add to the noise is measured.
+        scores: the user's function; None: there is none.
+        costs: what decisions cost, a unit or by node.
+        stated: what the user says of the task; None: nothing.
+        job: of the float model; None until it begins.
+        bound: the goal for the outputs that run; None until it begins, and where none runs.
         floats: the float model's score, on the samples that choose and on those that verify.
+        fed: what the user's function feeds; None: there is none.
+        trained: the float model, to be asked how pictures are prepared; None likewise.
+        pictured: the outputs that are drawn.
     """
 
-    def __init__(self, goal: Goal, measurement: Measurement) -> None:
+    goal: Goal
+    measurement: Measurement
+    scores: Score | None
+    costs: str | Mapping[str, float]
+    stated: StatedTask | None
+    job: Job | None = None
+    bound: BoundGoal | None = None
+    floats: Mapping[Part, SampleScores] = field(default_factory=dict)
+    fed: Fed | None = None
+    trained: AsTrained | None = None
+    pictured: Sequence[PicturedOutput] = ()
+
+    @staticmethod
+    def of(goal: Goal, measurement: Measurement) -> Pursuit:
         """Loads the user's function, whose code is run, and reads the costs and the task.
 
         Raises:
             UserError: one of them cannot be used.
         """
-        self.goal, self._measurement = goal, measurement
-        self._score = None if goal.eval is None else Score.of(goal.eval)
-        self._costs = read_costs(goal.costs)
-        self._task = None if goal.task is None else StatedTask.of(goal.task)
-        self.bound: BoundGoal | None = None
-        self.floats: dict[Part, SampleScores] = {}
-        self._fed: Fed | None = None
-        self._trained: AsTrained | None = None
-        self._mismatch: tuple[str, ...] | None = None
-        self._pictured: Sequence[PicturedOutput] = ()
+        scores = None if goal.eval is None else Score.of(goal.eval)
+        costs = read_costs(goal.costs)
+        return Pursuit(
+            goal, measurement, scores, costs, None if goal.task is None else StatedTask.of(goal.task)
+        )
 
-    def begin(self, job: Job, prepared: Prepared) -> None:
-        """Scores the float model, and looks whether names exist: before the long work begins.
+    def begun(self, job: Job, prepared: Prepared) -> Pursuit:
+        """With the float model scored, and names looked for: before the long work begins.
 
         Raises:
             UserError: a name does not exist, nothing runs, or the user's function fails.
         """
-        reference = prepared.floats.reference
+        reference, goal, costs = prepared.floats.reference, self.goal, self.costs
         outputs = tuple(info.name for info in reference.graph.output)
         if not outputs:
-            if self.goal.is_set or self._score is not None:
+            if goal.is_set or self.scores is not None:
                 raise UserError("no part of the model runs in onnxruntime: there is no goal to be measured")
-            return
-        task = KnownTask.of(self._task, job.model, outputs)
-        self.bound = BoundGoal.of(self.goal, outputs, job.model.outputs, task)
-        if job.glance is not None and job.glance.pictures:
-            self._pictured = pictured_outputs(job.model, outputs, task.layout)
-        if self.goal.min_sqnr is not None:
-            _check_floats(self.goal, outputs, job)
-        if isinstance(self._costs, dict):
-            self._costs = costs_of_nodes(self._costs, job, prepared)
-        if self._score is not None:
-            with job.step("score"):
-                self._fed = Fed(job.input_specs())
-                norms = {} if job.glance is None else job.glance.norms
-                self._trained = AsTrained.of(prepared.unedited, job.model, task.layout, norms)
-                model = callable_of(ort.load(reference, data_dir=job.model.data_dir), job, self._fed)
-                self.floats["verify"] = self._score(model, "verify")
-                same = not self._score.told
-                self.floats["choose"] = self.floats["verify"] if same else self._score(model, "choose")
+            return self
+        task = KnownTask.of(self.stated, job.model, outputs)
+        bound = BoundGoal.of(goal, outputs, job.model.outputs, task)
+        drawn = job.glance is not None and job.glance.pictures
+        pictured = pictured_outputs(job.model, outputs, task.layout) if drawn else ()
+        if goal.min_sqnr is not None:
+            _check_floats(goal, outputs, job)
+        if isinstance(costs, Mapping):
+            costs = costs_of_nodes(costs, job, prepared)
+        found = replace(self, costs=costs, job=job, bound=bound, pictured=pictured)
+        if self.scores is None:
+            return found
+        with job.step("score"):
+            fed, norms = Fed(job.input_specs()), {} if job.glance is None else job.glance.norms
+            trained = AsTrained.of(prepared.unedited, job.model, task.layout, norms)
+            model = callable_of(ort.load(reference, data_dir=job.model.data_dir), job, fed)
+            verify = self.scores(model, "verify")
+            choose = self.scores(model, "choose") if self.scores.told else verify
+        return replace(found, floats={"verify": verify, "choose": choose}, fed=fed, trained=trained)
 
     def asked(self) -> Asked:
         """How the noise is measured."""
-        goal, costs = self.goal, self._costs
+        goal, costs = self.goal, self.costs
         return Asked(
             samples=goal.measure,
             weights=goal.weigh,
             unit="bytes" if costs == "bytes" else "macs",
-            costs=costs if isinstance(costs, dict) else None,
+            costs=costs if isinstance(costs, Mapping) else None,
             max_float=goal.max_float,
-            state=self._measurement.state,
-            workers=self._measurement.workers,
-            submit=self._measurement.submit,
+            state=self.measurement.state,
+            workers=self.measurement.workers,
+            submit=self.measurement.submit,
         )
 
     def verified(
@@ -151,49 +170,47 @@ class Pursuit:
 
         proto, others = run(built), [Crossing(run(one), indices) for one, indices in crossed]
         gauge = bound.gauge(job.parts_of(expected.outputs))
-        album = OutputAlbum(expected.outputs, self._pictured) if self._pictured and not confirms else None
+        album = OutputAlbum(expected.outputs, self.pictured) if self.pictured and not confirms else None
         meters = [*gauge.meters, *([] if album is None else [album])]
         accuracy = verify(
             job, sampling, proto, expected, emulate=emulate, meters=meters, confirms=confirms, crossed=others
         )
-        if self._score is None:
+        if self.scores is None:
             return Verified(accuracy, gauge, bound.gates(gauge), album=album)
         part: Part = "choose" if confirms else "verify"
         if score is None:
             with job.step("score"):
-                score = self._score(callable_of(runner(job, proto, emulate=emulate), job), part)
-        gates = bound.gates(gauge, (self.floats[part], score), self._score.name)
+                score = self.scores(callable_of(runner(job, proto, emulate=emulate), job), part)
+        gates = bound.gates(gauge, (self.floats[part], score), self.scores.name)
         return Verified(accuracy, gauge, gates, score, album)
 
     @property
     def same_score(self) -> bool:
         """Whether the user's function gives the same score wherever it is asked; False without one."""
-        return self._score is not None and not self._score.told
+        return self.scores is not None and not self.scores.told
 
-    def mismatch(self, job: Job) -> tuple[str, ...]:
+    @cached_property
+    def mismatch(self) -> tuple[str, ...]:
         """How what the user's function feeds differs from what calibrated, for people."""
-        if self._fed is None or job.glance is None:
+        job, fed, trained = self.job, self.fed, self.trained
+        if fed is None or trained is None or job is None or job.glance is None:
             return ()
-        if self._mismatch is None:
-            self._mismatch = self._fed.beside(
-                job.glance.inputs, lambda fed, samples: self._turned(job, fed, samples)
-            )
-        return self._mismatch
+        glance = job.glance
 
-    def _turned(self, job: Job, fed: InputSurvey, samples: Sequence[Sample]) -> bool:
-        """Whether the float model says so of what the function gave, and not of what calibrates."""
-        if self._trained is None or job.glance is None:
-            return False
-        look = preparation_seen(self._trained, [fed], job.feeds(samples), None)
-        fed_so, calibrated_so = (
-            any((one.kind, one.input) == ("channel-order", fed.spec.name) for one in some.doubts)
-            for some in (look, job.glance.look)
-        )
-        return fed_so and not calibrated_so
+        def turned(given: InputSurvey, samples: Sequence[Sample]) -> bool:
+            """Whether the float model says so of what the function gave, and not of what calibrates."""
+            look = preparation_seen(trained, [given], job.feeds(samples), None)
+            given_so, calibrated_so = (
+                any((one.kind, one.input) == ("channel-order", given.spec.name) for one in some.doubts)
+                for some in (look, glance.look)
+            )
+            return given_so and not calibrated_so
+
+        return fed.beside(glance.inputs, turned)
 
     def score(self, model: CallableModel, part: Part) -> SampleScores | None:
         """The user's score of a model; None where there is none."""
-        return None if self._score is None else self._score(model, part)
+        return None if self.scores is None else self.scores(model, part)
 
     def scores_of(self, int8: Verified, result: Verified) -> ScoresPart | None:
         """The user's scores, on the samples that verify; None where there is none.
@@ -202,12 +219,12 @@ class Pursuit:
             int8: the model as it was planned.
             result: the same with layers in float.
         """
-        if self._score is None:
+        if self.scores is None:
             return None
-        exact, name = self.floats, self._score.name
+        exact, name = self.floats, self.scores.name
         of_int8, of_result = (None if one.score is None else one.score.value for one in (int8, result))
         return ScoresPart(
-            name, not self._score.told, exact["verify"].value, of_int8, of_result, exact["choose"].value
+            name, not self.scores.told, exact["verify"].value, of_int8, of_result, exact["choose"].value
         )
 
 

@@ -50,7 +50,7 @@ def quantized(request: RunRequest, ready: Callable[[Result], object] = lambda re
     job = request.job
     job.deployments()  # refuses what does not fit before the data is read
     if request.pursuit is None:
-        request = replace(request, pursuit=Pursuit(Goal(), Measurement()))
+        request = replace(request, pursuit=Pursuit.of(Goal(), Measurement()))
     sampling = samples_of(request, decides=request.pursues)
     as_float = None if job.target.explicit else job.result(job.model.to_proto())
     run = calibrated(request, sampling)
@@ -193,11 +193,11 @@ def ranked(request: RunRequest, top: int) -> Sensitivity:
     Raises:
         UserError: the data or an argument cannot be used, there are no data, or nothing is quantized.
     """
-    pursuit = request.pursuit
+    run = _to_rank(request)
+    pursuit = run.request.pursuit
     assert pursuit is not None
     asked = pursuit.asked()
     limit = MAX_FLOAT if asked.max_float is None else asked.max_float
-    run = _to_rank(request)
     accuracy = _accuracy(run, replace(asked, max_float=limit))
 
     def near(built: Built) -> Verified:

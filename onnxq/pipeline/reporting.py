@@ -118,7 +118,7 @@ def compared(run: Run, cache: str | None) -> dict[str, Any]:
         "output_pictures": () if verified.album is None else verified.album.sheets(),
     }
     if verified.gauge is not NOTHING:
-        found, task = run.goal or GoalFound(mismatch=pursuit.mismatch(built.job)), verified.gauge.task.part
+        found, task = run.goal or GoalFound(mismatch=pursuit.mismatch), verified.gauge.task.part
         ship_from = pursuit.goal.ship_from
         parts |= {
             "about_mean": verified.gauge.about_mean,

@@ -77,7 +77,7 @@ def calibrated(request: RunRequest, sampling: Sampling, *, quantizes: bool = Tru
         check_body(file, prepared.floats.model)
     worth = worths(prepared.floats.model, deployed.deployments)
     if request.pursuit is not None:
-        request.pursuit.begin(job, prepared)
+        request = replace(request, pursuit=request.pursuit.begun(job, prepared))
     task = _task(request, prepared)
     _look_at_data(job, sampling, prepared, task)
     with job.step("calibrate"):

@@ -59,7 +59,7 @@ class _GoalSearch:
         self._cut = self._kept = ""
         self._searched: Searched | None = None
         self._accuracy: Accuracy | None = None
-        self._mismatch = pursuit.mismatch(run.built.job)
+        self._mismatch = pursuit.mismatch
 
     def run(self) -> Run:
         """The model that meets the goal with the least in float; else the one that is nearest to it.
