@@ -142,7 +142,7 @@ def document_fields(tree: Path) -> frozenset[str]:
             for one in value:
                 look(one)
 
-    for path in (tree / "docs/schemas").glob("*.schema.json"):
+    for path in (tree / "docs").rglob("*.schema.json"):
         look(json.loads(path.read_text("utf-8")))
     return frozenset(found)
 

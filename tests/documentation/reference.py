@@ -1,4 +1,4 @@
-"""The reference that is made of the code: all options (`docs/options.md`), and Python (`docs/python.md`)."""
+"""Two pages of the reference, which is made of the code: all options, and Python."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ Every option, by its group. A group is a panel of `onnxq VERB --help-all`, and a
 
 - In Python an option is a keyword of the function, or a field of its group: `method="mse"`, or
   `calibration=onnxq.Calibration(method="mse")`.
-- In `onnxq.toml` it is a key of the table that is named here: [calibration](calibration.md) has an example.
-- What each verb does, and which flags matter first, is in [usage](usage.md).
+- In `onnxq.toml` it is a key of the table that is named here: [calibration](../calibration.md) shows one.
+- What each verb does, and which flags matter first, is in [usage](../usage.md).
 
 `make reference` writes this page.
 """
@@ -32,7 +32,7 @@ _PYTHON = """# Python
 
 Each verb of the command line is a function of the package `onnxq`, with the same options.
 [All options](options.md) lists those by their groups: they are keywords of the functions that name the group.
-What a function returns is a [document](documents.md): a type checker knows its attributes, `.to_dict()` is
+What a function returns is a [document](../documents.md): a type checker knows its attributes, `.to_dict()` is
 its JSON.
 
 `make reference` writes this page.

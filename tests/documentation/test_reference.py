@@ -16,7 +16,7 @@ from onnxq.options.settings import GROUPS
 
 @pytest.mark.parametrize(("name", "made"), [("options", options_page), ("python", python_page)])
 def test_the_page_is_that_of_the_code(name: str, made: Callable[[], str]) -> None:
-    page = ROOT / "docs" / f"{name}.md"
+    page = ROOT / "docs" / "reference" / f"{name}.md"
     if os.environ.get("ONNXQ_GOLDEN") == "1":
         page.write_text(made(), "utf-8")
     assert page.read_text("utf-8") == made(), "write it again: make reference"
