@@ -26,7 +26,7 @@ GROUPS: Mapping[str, tuple[str, str]] = {
     "scales": ("Scales that do not suit your data", "docs/lint.md"),
     "answer": ("What speaks against a result, and why", "docs/advice.md"),
     "samples": ("What is doubtful about samples", "docs/data.md"),
-    "message": ("What TensorRT prints, and no rule repairs", "docs/repair.md"),
+    "message": ("What TensorRT prints, and no rule repairs", "docs/tensorrt-says.md"),
     "rule": ("What TensorRT prints, and onnxq sanitize repairs", "docs/reference/rules.md"),
 }
 """By a word for programs: the heading, and the page that says more."""
