@@ -5,7 +5,6 @@ What rules quote and do is taken from them; the rest stands in `base/catalogue/`
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -111,13 +110,15 @@ def symptoms_page() -> str:
     ]  # fmt: skip
     for group, entries in grouped((one.group, one) for one in symptoms().entries).items():
         title, page = GROUPS[group]
-        link = posixpath.relpath(page, "docs/reference")
-        lines += ["", f"## {title}", "", f"More: [{posixpath.basename(page)[:-3]}]({link}).", ""]
-        lines += ["| seen | cause | repair | costs | named |", "|---|---|---|---|---|"]
+        to = page.replace("docs/reference/", "").replace("docs/", "../")
+        lines += [
+            "", f"## {title}", "", f"More: [{page}]({to}).", "",
+            "| seen | cause | repair | costs | named |", "|---|---|---|---|---|",
+        ]  # fmt: skip
         for one in entries:
-            named = f"[{one.code}](rules.md#{one.code})" if group == "rule" else f"`{one.code}`"
+            link = f"[{one.code}](rules.md#{one.code})" if group == "rule" else f"`{one.code}`"
             lines.append(
-                f"| {' | '.join(map(_cell, (one.seen, one.cause, one.repair, one.costs)))} | {named} |"
+                f"| {' | '.join(map(_cell, (one.seen, one.cause, one.repair, one.costs)))} | {link} |"
             )
     return "\n".join(lines) + "\n"
 

@@ -18,7 +18,7 @@ FINISHED = [
     *(
         ROOT / "docs" / f"{name}.md"
         for name in (
-            "advice", "analysis", "calibration", "comparison", "data",
+            "advice", "calibration", "comparison", "data",
             "demonstration", "deploying", "documents", "executors", "exporters", "formats", "formulas",
             "inspecting", "internals", "limits", "lint", "page", "pieces", "placement", "quantized-files",
             "quantizing", "tasks", "tensorrt-says", "usage", "verdict",
