@@ -7,7 +7,7 @@ BROWSER := $(VENV)/.browser
 SITE := $(VENV)/.site
 SAMPLES := .venv-samples/.installed
 
-.PHONY: help run test test-deep test-all deep check constructs test-oldest test-newest ends cost bench bench-accuracy bench-calib bench-engine bench-repair bench-surgery bench-peers same-bytes counts page-shots samples golden options schemas modules words symptoms wheel sbom docs docs-test reference bench-demonstration fuzz hostile clean
+.PHONY: help run test test-deep test-all deep check constructs test-oldest test-newest ends cost bench bench-accuracy bench-calib bench-engine bench-repair bench-surgery bench-peers same-bytes counts page-shots samples golden options wheel sbom docs docs-test reference bench-demonstration fuzz hostile clean
 
 help: ## these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -151,26 +151,16 @@ docs-test: $(STAMP) ## run every block of README and site, then list those that 
 	$(PYTEST) tests/documentation
 	$(PY) -m tests.documentation.blocks
 
-reference: $(STAMP) ## write docs/options.md and docs/python.md again: what the code says of options and functions
-	ONNXQ_GOLDEN=1 $(PY) -m pytest -n 0 tests/documentation/test_reference.py
+REFERENCE := tests/documentation/test_reference.py tests/documents/test_schemas.py tests/rule/test_page.py
+REFERENCE += tests/advice/test_symptoms.py tests/cli/test_help_verb.py tests/test_modules.py
+reference: $(STAMP) ## write docs/reference again, which is made of the code; the number of a schema stays what it is
+	ONNXQ_GOLDEN=1 $(PY) -m pytest -n 0 $(REFERENCE)
 
 golden: $(STAMP) ## write the command-line transcripts of tests/cli again
 	ONNXQ_GOLDEN=1 $(PY) -m pytest tests/cli/test_transcripts.py
 
 options: $(STAMP) ## write the stubs that are made of verbs, options and names (onnxq/**/*.pyi) again
 	ONNXQ_GOLDEN=1 $(PY) -m pytest -n 0 tests/test_call_options.py
-
-schemas: $(STAMP) ## write docs/schemas again; a number of a schema that is there stays what it is
-	ONNXQ_GOLDEN=1 $(PY) -m pytest -n 0 tests/documents/test_schemas.py
-
-modules: $(STAMP) ## write docs/modules.md again: what each module says of itself
-	ONNXQ_GOLDEN=1 $(PY) -m pytest -n 0 tests/test_modules.py
-
-words: $(STAMP) ## write docs/words.md again: the words of the screens
-	ONNXQ_GOLDEN=1 $(PY) -m pytest -n 0 tests/cli/test_help_verb.py
-
-symptoms: $(STAMP) ## write docs/symptoms.md again: what is seen, why, what repairs it, what that costs
-	ONNXQ_GOLDEN=1 $(PY) -m pytest -n 0 tests/advice/test_symptoms.py
 
 wheel: $(STAMP) ## build wheel and sdist, twice, and try the wheel on every Python of PATH, with NVIDIA's compiler
 	$(PY) -m release.wheel --trt

@@ -142,7 +142,7 @@ def document_fields(tree: Path) -> frozenset[str]:
             for one in value:
                 look(one)
 
-    for path in (tree / "docs/schemas").glob("*.schema.json"):
+    for path in (tree / "docs").rglob("*.schema.json"):
         look(json.loads(path.read_text("utf-8")))
     return frozenset(found)
 
@@ -434,6 +434,15 @@ def late_fields(parsed: Sequence[File]) -> Iterator[Place]:
             yield from (Place(file.path, line, f"{cls.name}.{name}") for name, line in stored.items())
 
 
+def written_words(tree: Path) -> Iterator[Place]:
+    """The words of README, CONTRIBUTING and `docs`, but for what is made of the code."""
+    for page in (tree / "README.md", tree / "CONTRIBUTING.md", *(tree / "docs").rglob("*.md")):
+        path = page.relative_to(tree).as_posix()
+        if page.is_file() and not path.startswith("docs/reference/"):
+            for line, text in enumerate(page.read_text("utf-8").splitlines(), 1):
+                yield from (Place(f"../{path}", line, f"{at} {word}") for at, word in enumerate(text.split()))
+
+
 def modules(parsed: Sequence[File]) -> Iterator[Place]:
     """The files."""
     yield from (Place(file.path, 1, "") for file in parsed)
@@ -468,6 +477,7 @@ def counted(tree: Path) -> dict[str, list[Place]]:
     counts: dict[str, Count] = {
         "reads": lambda parsed: string_reads(parsed, fields),
         **STATIC,
+        "words": lambda _: written_words(tree),
         "entered": lambda parsed: entered_lines(parsed, entered(tree)),
     }
     return {name: sorted(count(parsed)) for name, count in counts.items()}
@@ -501,6 +511,7 @@ TITLES = {
     "sentences": f"sentences of {SENTENCE} words and more",
     "worded": "classes that hold a sentence",
     "late": "fields assigned outside __init__",
+    "words": "words of pages that are written by hand",
     "entered": "lines of functions that a default run enters",
 }
 

@@ -129,6 +129,16 @@ def test_the_package_is_counted(capsys: pytest.CaptureFixture[str], monkeypatch:
     assert capsys.readouterr().out == "onnxq/__init__.py:1: report['plan']\n"
 
 
+def test_words_written_by_hand(tmp_path: Path) -> None:
+    (tmp_path / "docs/reference").mkdir(parents=True)
+    (tmp_path / "README.md").write_text("# A title\n\na word a word\n", "utf-8")
+    (tmp_path / "docs/page.md").write_text("one\n", "utf-8")
+    (tmp_path / "docs/reference/made.md").write_text("of the code\n", "utf-8")
+    words = list(counts.written_words(tmp_path))
+    assert len(words) == len(set(words)) == 8
+    assert {str(word) for word in words} >= {"onnxq/../README.md:3: 3 word", "onnxq/../docs/page.md:1: 0 one"}
+
+
 def test_sentences() -> None:
     text = """
         '''What this file is about, in words.'''

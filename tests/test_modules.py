@@ -1,6 +1,6 @@
-"""The list of modules, `docs/modules.md`: made of the first line of each module's docstring.
+"""The list of modules, `docs/reference/modules.md`: made of the first line of each module's docstring.
 
-`ONNXQ_GOLDEN=1 pytest tests/test_modules.py` (`make modules`) writes it again.
+`ONNXQ_GOLDEN=1 pytest tests/test_modules.py` (`make reference`) writes it again.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import os
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "modules.md"
+PAGE = ROOT / "docs" / "reference" / "modules.md"
 
 HEAD = """# Modules
 
 The files of the package, a table a folder: what each says of itself. How they work together is in
-[architecture.md](architecture.md). `make modules` writes this page.
+[architecture.md](../architecture.md). `make reference` writes this page.
 """
 
 
@@ -39,7 +39,7 @@ def page() -> str:
 def test_the_page_names_every_module() -> None:
     if os.environ.get("ONNXQ_GOLDEN") == "1":
         PAGE.write_text(page(), "utf-8")
-    assert PAGE.read_text("utf-8") == page(), "write it again: make modules"
+    assert PAGE.read_text("utf-8") == page(), "write it again: make reference"
     assert page().count("\n| `") == len(list((ROOT / "onnxq").rglob("*.py"))) > 400
 
 

@@ -21,12 +21,12 @@ from onnxq.rule.load import load_rules
 from onnxq.rule.messages import quotations
 
 GROUPS: Mapping[str, tuple[str, str]] = {
-    "file": ("Why a file is rejected, or does not run as it asks for", "lint.md"),
-    "scales": ("Scales that do not suit your data", "lint.md"),
-    "answer": ("What speaks against a result, and why", "advice.md"),
-    "samples": ("What is doubtful about samples", "data.md"),
-    "message": ("What TensorRT prints, and no rule repairs", "repair.md"),
-    "rule": ("What TensorRT prints, and onnxq sanitize repairs", "rules.md"),
+    "file": ("Why a file is rejected, or does not run as it asks for", "docs/lint.md"),
+    "scales": ("Scales that do not suit your data", "docs/lint.md"),
+    "answer": ("What speaks against a result, and why", "docs/advice.md"),
+    "samples": ("What is doubtful about samples", "docs/data.md"),
+    "message": ("What TensorRT prints, and no rule repairs", "docs/tensorrt-says.md"),
+    "rule": ("What TensorRT prints, and onnxq sanitize repairs", "docs/reference/rules.md"),
 }
 """By a word for programs: the heading, and the page that says more."""
 
@@ -106,12 +106,15 @@ def symptoms_page() -> str:
         "This page says what is seen, why, what repairs it, and what that costs. It has each check, each",
         "finding and cause of the answer, each doubt about samples, and each message of TensorRT's that is",
         "known. `onnxq help symptoms WORD` shows those with a word in them. `onnxq rules explain --message",
-        "TEXT` finds a message by a part of it. `make symptoms` writes this page.",
+        "TEXT` finds a message by a part of it. `make reference` writes this page.",
     ]  # fmt: skip
     for group, entries in grouped((one.group, one) for one in symptoms().entries).items():
         title, page = GROUPS[group]
-        lines += ["", f"## {title}", "", f"More: [{page.removesuffix('.md')}]({page}).", ""]
-        lines += ["| seen | cause | repair | costs | named |", "|---|---|---|---|---|"]
+        to = page.replace("docs/reference/", "").replace("docs/", "../")
+        lines += [
+            "", f"## {title}", "", f"More: [{page}]({to}).", "",
+            "| seen | cause | repair | costs | named |", "|---|---|---|---|---|",
+        ]  # fmt: skip
         for one in entries:
             link = f"[{one.code}](rules.md#{one.code})" if group == "rule" else f"`{one.code}`"
             lines.append(

@@ -1,7 +1,7 @@
 """Which form of weight scales is better in a compiled layer: one a channel, or one with the ratio behind.
 
-Of what TensorRT-RTX 1.7.1 makes of them (docs/scale_forms.md has the experiments), by the file alone, so
-that a file does not depend on whether the compiler is there.
+Of what TensorRT-RTX 1.7.1 makes of them (benchmarks/records/scale_forms.md has the experiments), by the file
+alone, so that a file does not depend on whether the compiler is there.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The table of symptoms has a line for all that the code can say, and no other; its page is made of it.
 
-`ONNXQ_GOLDEN=1 pytest tests/advice/test_symptoms.py` (`make symptoms`) writes that page again.
+`ONNXQ_GOLDEN=1 pytest tests/advice/test_symptoms.py` (`make reference`) writes that page again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from onnxq.cli.app import app
 from onnxq.rule.load import load_rules
 from onnxq.rule.messages import quotations
 
-PAGE = ROOT / "docs" / "symptoms.md"
+PAGE = ROOT / "docs" / "reference" / "symptoms.md"
 TABLE = onnxq.symptoms()
 
 
@@ -67,7 +67,7 @@ def test_what_lines_say_to_type_is_there() -> None:
 def test_the_page_has_all_of_them() -> None:
     if os.environ.get("ONNXQ_GOLDEN") == "1":
         PAGE.write_text(symptoms_page(), "utf-8")
-    assert PAGE.read_text("utf-8") == symptoms_page(), "write it again: make symptoms"
+    assert PAGE.read_text("utf-8") == symptoms_page(), "write it again: make reference"
 
 
 def test_the_screen(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""`onnxq help`: each word of a screen is explained, and the page `docs/words.md` is made of the same file.
+"""`onnxq help`: each word of a screen is explained, and a page is made of the same file.
 
-`ONNXQ_GOLDEN=1 pytest tests/cli/test_help_verb.py` (`make words`) writes that page again.
+`ONNXQ_GOLDEN=1 pytest tests/cli/test_help_verb.py` (`make reference`) writes that page again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from onnxq.documents import glossary
 from onnxq.options.settings import LAYER_METHODS, STEPS
 
 PAGES = sorted((ROOT / "onnxq" / "cli" / "pages").glob("*.py"))
-DOCUMENT = ROOT / "docs" / "words.md"
+DOCUMENT = ROOT / "docs" / "reference" / "words.md"
 ENTRIES = onnxq.explain_word().entries
 KNOWN = {name.casefold() for one in ENTRIES for name in (one.name, *one.also)}
 
@@ -125,20 +125,21 @@ def test_entries_are_short_and_in_order_and_their_pages_are_there() -> None:
 def page() -> str:
     lines = [
         "# Words", "",
-        "The words of the screens, as `onnxq help WORD` explains them. `make words` writes this page.",
+        "The words of the screens, as `onnxq help WORD` explains them. `make reference` writes this page.",
         "", "| word | means | more |", "|---|---|---|",
     ]  # fmt: skip
     for one in ENTRIES:
-        link = one.page.removeprefix("docs/")
+        link = os.path.relpath(one.page, "docs/reference")
         also = f" ({', '.join(one.also)})" if one.also else ""
-        lines.append(f"| {one.name}{also} | {one.text} | [{link.split('.md')[0]}]({link}) |")
+        named = Path(link.partition("#")[0]).stem
+        lines.append(f"| {one.name}{also} | {one.text} | [{named}]({link}) |")
     return "\n".join(lines) + "\n"
 
 
 def test_the_page_has_all_words() -> None:
     if os.environ.get("ONNXQ_GOLDEN") == "1":
         DOCUMENT.write_text(page(), "utf-8")
-    assert DOCUMENT.read_text("utf-8") == page(), "write it again: make words"
+    assert DOCUMENT.read_text("utf-8") == page(), "write it again: make reference"
 
 
 def test_a_word(onnxq) -> None:

@@ -1,4 +1,4 @@
-"""The reference that is made of the code: all options (`docs/options.md`), and Python (`docs/python.md`)."""
+"""Three pages of the reference, which is made of the code: all options, Python, what rules can ask."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 import onnxq
+from onnxq import rule
 from onnxq.cli.app import app
 from onnxq.options.keywords import OPTIONS
 from onnxq.options.option import Option, read_options
@@ -23,8 +24,8 @@ Every option, by its group. A group is a panel of `onnxq VERB --help-all`, and a
 
 - In Python an option is a keyword of the function, or a field of its group: `method="mse"`, or
   `calibration=onnxq.Calibration(method="mse")`.
-- In `onnxq.toml` it is a key of the table that is named here: [calibration](calibration.md) has an example.
-- What each verb does, and which flags matter first, is in [usage](usage.md).
+- In `onnxq.toml` it is a key of the table that is named here: [calibration](../calibration.md) shows one.
+- What each verb does, and which flags matter first, is in [usage](../usage.md).
 
 `make reference` writes this page.
 """
@@ -32,8 +33,16 @@ _PYTHON = """# Python
 
 Each verb of the command line is a function of the package `onnxq`, with the same options.
 [All options](options.md) lists those by their groups: they are keywords of the functions that name the group.
-What a function returns is a [document](documents.md): a type checker knows its attributes, `.to_dict()` is
+What a function returns is a [document](../documents.md): a type checker knows its attributes, `.to_dict()` is
 its JSON.
+
+`make reference` writes this page.
+"""
+
+_RULE = """# What a rule can ask
+
+All that a rule file imports from `onnxq.rule`. How such a file looks is in
+[Contributing](../../CONTRIBUTING.md#add-a-rule-one-file); `--rules DIR` reads a folder of them.
 
 `make reference` writes this page.
 """
@@ -133,8 +142,18 @@ def _parameters(function: Any) -> str:
 def _function(name: str) -> list[str]:
     function = getattr(onnxq, name)
     said = (inspect.getdoc(function) or "").partition(f"\n{OPTIONS}")[0]
-    lines = [f"### onnxq.{name}\n", f"```text\nonnxq.{name}({_parameters(function)})\n```\n"]
-    summary, *rest = re.split(r"\n(Args|Returns|Raises|Yields):\n", said)
+    lines = [f"### onnxq.{name}\n", f"```text\nonnxq.{name}({_parameters(function)})\n```\n", *_said(said)]
+    groups = [group.__name__ for group in GROUPS if f"({group.__name__})" in (inspect.getdoc(function) or "")]
+    if groups:
+        links = ", ".join(f"[{group}](options.md#{group.lower()})" for group in groups)
+        lines += [f"Options: {links}.\n"]
+    return lines
+
+
+def _said(docstring: str) -> list[str]:
+    """A docstring in Markdown."""
+    lines = []
+    summary, *rest = re.split(r"\n(Args|Attributes|Returns|Raises|Yields):\n", docstring)
     for paragraph in summary.strip().split("\n\n"):
         is_code = paragraph.lstrip().startswith("with ")
         lines += [
@@ -146,10 +165,6 @@ def _function(name: str) -> list[str]:
             key, _, text = re.sub(r"\s+", " ", entry).strip().partition(": ")
             lines += [f"- `{key}`: {text}" if text else f"- {key}"]
         lines += [""]
-    groups = [group.__name__ for group in GROUPS if f"({group.__name__})" in (inspect.getdoc(function) or "")]
-    if groups:
-        links = ", ".join(f"[{group}](options.md#{group.lower()})" for group in groups)
-        lines += [f"Options: {links}.\n"]
     return lines
 
 
@@ -166,3 +181,22 @@ def python_page() -> str:
     rest = [name for name in names if name not in (*functions, *classes)]
     lines += [f"| `onnxq.{name}` | {_OTHERS[name]} |" for name in rest]
     return "\n".join([*lines, ""])
+
+
+def _is_own(member: object) -> bool:
+    """Whether onnxq has written a property or a method, and not Python."""
+    made = getattr(member, "fget", member)
+    return inspect.isfunction(made) and made.__module__.startswith("onnxq")
+
+
+def rule_page() -> str:
+    """The functions and classes of `onnxq.rule`, the latter with what can be asked of them."""
+    lines = [_RULE]
+    things = [(name, getattr(rule, name)) for name in rule.__all__]
+    for name, thing in (one for one in things if inspect.isfunction(one[1]) or inspect.isclass(one[1])):
+        lines += [f"## {name}\n", *_said(inspect.getdoc(thing) or "")]
+        members = [(key, one) for key, one in inspect.getmembers(thing) if _is_own(one)]
+        rows = [f"| `{key}` | {_cell(_first(one))} |" for key, one in members if not key.startswith("_")]
+        if inspect.isclass(thing) and rows:
+            lines += ["| | |", "|---|---|", *rows, ""]
+    return "\n".join(lines)

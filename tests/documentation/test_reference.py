@@ -7,19 +7,33 @@ from collections.abc import Callable
 
 import pytest
 from documentation.blocks import ROOT
-from documentation.reference import options_page, python_page
+from documentation.reference import options_page, python_page, rule_page
 
 import onnxq
 from onnxq.options.option import read_options
 from onnxq.options.settings import GROUPS
 
 
-@pytest.mark.parametrize(("name", "made"), [("options", options_page), ("python", python_page)])
+@pytest.mark.parametrize(
+    ("name", "made"), [("options", options_page), ("python", python_page), ("rule", rule_page)]
+)
 def test_the_page_is_that_of_the_code(name: str, made: Callable[[], str]) -> None:
-    page = ROOT / "docs" / f"{name}.md"
+    page = ROOT / "docs" / "reference" / f"{name}.md"
     if os.environ.get("ONNXQ_GOLDEN") == "1":
         page.write_text(made(), "utf-8")
     assert page.read_text("utf-8") == made(), "write it again: make reference"
+
+
+def test_what_rules_can_ask_is_there() -> None:
+    page = rule_page()
+    for said in (
+        "## Except",
+        "`extreme-input`",
+        "| `limit` | A number of the target",
+        "## inline",
+        "- `body`: as",
+    ):
+        assert said in page
 
 
 def test_every_flag_and_every_public_name_is_there() -> None:

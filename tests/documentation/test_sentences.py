@@ -18,10 +18,10 @@ FINISHED = [
     *(
         ROOT / "docs" / f"{name}.md"
         for name in (
-            "accuracy", "advice", "analysis", "calibration", "comparison", "data",
+            "advice", "calibration", "comparison", "data",
             "demonstration", "deploying", "documents", "executors", "exporters", "formats", "formulas",
             "inspecting", "internals", "limits", "lint", "page", "pieces", "placement", "quantized-files",
-            "quantizing", "repair", "scale_forms", "tasks", "tensorrt-says", "usage", "verdict",
+            "quantizing", "tasks", "tensorrt-says", "usage", "verdict",
         )
     ),
 ]  # fmt: skip

@@ -24,7 +24,7 @@ from onnxq.emit import schemas
 from onnxq.emit.toml_schema import TOML_SCHEMAS
 
 SCHEMAS = {kind: onnxq.schema(kind) for kind in schemas.KINDS}
-FOLDER = Path(__file__).resolve().parents[2] / "docs" / "schemas"
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference" / "schemas"
 KEPT = FOLDER / "fingerprints.json"
 """By kind, the fingerprint of each number that a schema has had. None of them is ever another one."""
 
@@ -42,11 +42,11 @@ def broken(kind: schemas.DocumentKind, known: Mapping[str, Mapping[str, str]], n
     numbers = known.get(kind.kind, {})
     was = numbers.get(str(kind.number))
     if was is None:
-        return f"schema {kind.number} of {kind.kind!r} is new: make schemas"
+        return f"schema {kind.number} of {kind.kind!r} is new: make reference"
     if was != now:
         return (
             f"a field of {kind.kind!r} is another one, and schema {kind.number} stays as it was: "
-            "give it the next one in onnxq/emit/schemas.py and where it is made, then: make schemas"
+            "give it the next one in onnxq/emit/schemas.py and where it is made, then: make reference"
         )
     return ""
 
@@ -72,14 +72,14 @@ def test_the_published_schema_is_that_of_the_type(kind: str) -> None:
     now = SCHEMAS[kind]
     if kind in ("report", "analysis", "error"):  # half a second
         jsonschema.Draft202012Validator.check_schema(now)
-    assert json.loads(published(kind).read_text("utf-8")) == now, "make schemas"
+    assert json.loads(published(kind).read_text("utf-8")) == now, "make reference"
 
 
 @pytest.mark.parametrize("name", TOML_SCHEMAS)
 def test_the_published_schema_of_a_file_to_edit_is_what_reads_it(name: str) -> None:
     now = onnxq.schema(name)
     jsonschema.Draft7Validator.check_schema(now)
-    assert json.loads(published(name).read_text("utf-8")) == now, "make schemas"
+    assert json.loads(published(name).read_text("utf-8")) == now, "make reference"
 
 
 def test_nothing_else_is_published() -> None:
@@ -193,7 +193,7 @@ def test_the_list_names_every_kind_once_with_verbs_that_there_are() -> None:
 
 
 def test_the_page_of_documents_names_every_kind() -> None:
-    text = (FOLDER.parent / "documents.md").read_text("utf-8")
+    text = (FOLDER.parents[1] / "documents.md").read_text("utf-8")
     rows = re.findall(r"^\| `([\w-]+)` \| (\d+) \|", text, re.MULTILINE)
     assert rows == [(kind.kind, str(kind.number)) for kind in schemas.KINDS.values()]
 

@@ -46,7 +46,7 @@ def symptoms_page(table: SymptomTable, *, all_of: bool) -> Page:
     page = Page()
     for group, entries in grouped((one.group, one) for one in table.entries).items():
         title, more = GROUPS[group]
-        page.head(title if page_file(f"docs/{more}") is None else f"{title} (docs/{more})")
+        page.head(title if page_file(more) is None else f"{title} ({more})")
         if group == "rule" and all_of:
             page.plain(f"{counted(len(entries), 'rule')}: onnxq rules explain --message TEXT finds them")
             continue
