@@ -29,7 +29,7 @@ from onnxq.graph.model import Model
 from onnxq.judge.output_parts import OutputParts
 from onnxq.options.config import LayerRule
 from onnxq.options.settings import Calibration, Margins
-from onnxq.pipeline import calibration, quantization, verifying
+from onnxq.pipeline import calibration, comparing, verifying
 from onnxq.pipeline.searches import scales as choosing
 from onnxq.quant.choice import SEARCH
 from onnxq.quant.thresholds import Method, threshold
@@ -54,7 +54,7 @@ BOUNDED = """[c1] a = Conv <pads = [1, 1, 1, 1]> (x, w1)  s = Sigmoid (a)
 @pytest.fixture(autouse=True)
 def one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is read and noted is that of calibration: whether more samples help is not asked."""
-    monkeypatch.setattr(quantization, "worth_asking", lambda *_: False)
+    monkeypatch.setattr(comparing, "_worth_asking", lambda *_: False)
 
 
 def net(body: str = CHAIN, opset: int = 17, outputs: str = "float[N, M, H, W] y") -> onnx.ModelProto:

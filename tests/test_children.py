@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 SCRIPT = """
 import math, os, pathlib, sys, tempfile
 
-from onnxq.noise.workers import Workers
+from onnxq.noise.measure import Workers
 from onnxq.run import trial, trt
 from onnxq.run.opening import SessionSettings
 

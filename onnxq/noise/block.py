@@ -18,7 +18,6 @@ from onnxq.graph.load import tensors
 from onnxq.judge.comparable import as_tensor
 from onnxq.judge.output_parts import OutputParts
 from onnxq.judge.sqnr import LOUDEST, Signal
-from onnxq.noise.projection import Projection
 from onnxq.run import ort
 from onnxq.run.piecewise import Edge, PiecewiseModel, Recipe, Setting
 
@@ -190,3 +189,40 @@ def _taken_over(folder: str) -> tuple[PiecewiseModel, Task, tuple[tuple[str, ...
     )
     data_dir = None if recipe.data_dir is None else place
     return replace(recipe, model=model, floats=floats, data_dir=data_dir).made(), task, runs_as
+
+
+class Projection:
+    """The projection of one output in one sample."""
+
+    def __init__(self, size: int, most: int, *draw: int) -> None:
+        """For errors of a size.
+
+        Args:
+            size: how many values they have.
+            most: how many numbers are kept; errors that have no more are kept as they are.
+            draw: what the signs are drawn from: the seed, the sample, the output.
+        """
+        self.exact = size <= most
+        self.length = size if self.exact else _prime(most)
+        self._size = size
+        if not self.exact:
+            bits = np.random.default_rng(draw).integers(0, 256, -(-size // 8), np.uint8)
+            self._signs = 1.0 - 2.0 * np.unpackbits(bits)[:size]
+
+    def __call__(self, error: np.ndarray) -> np.ndarray:
+        """The numbers of an error, float64 [size] to float64 [length]."""
+        if self.exact:
+            return error
+        rows = -(-self._size // self.length)
+        padded = np.zeros(rows * self.length)
+        np.multiply(error, self._signs, out=padded[: self._size])
+        numbers: np.ndarray = padded.reshape(rows, self.length).sum(0)
+        return numbers
+
+
+def _prime(most: int) -> int:
+    """The greatest prime that is no more than a number, 2 at least."""
+    number = max(2, most)
+    while any(number % divisor == 0 for divisor in range(2, int(number**0.5) + 1)):
+        number -= 1
+    return number

@@ -2,32 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import onnx
 
 from onnxq.analysis.reports import number
 from onnxq.base.plain import extended
 from onnxq.base.reason import code_of, noted
-from onnxq.calib.stats import Stats
+from onnxq.base.shown import size
+from onnxq.calib.histogram import HistogramCounter
+from onnxq.calib.stats import Stats, TensorStats
 from onnxq.calib.trt_cache import write_cache
+from onnxq.compiled.kernels import CODES, Kernel, kernels_of
+from onnxq.compiled.reading import operators_of
 from onnxq.documents.accuracy import OutputOfRun
-from onnxq.documents.calibration import CalibrationPart, MethodChosen, TensorMoments, Threshold
+from onnxq.documents.calibration import (
+    CalibrationPart,
+    DrawnHistogram,
+    MethodChosen,
+    RowsSampled,
+    ScaleProfile,
+    TensorMoments,
+    Threshold,
+)
+from onnxq.documents.engine import EnginePart
 from onnxq.documents.layer_errors import ENDED, LayerErrors
 from onnxq.documents.plan import FormatsTried, Heads, PlanPart
 from onnxq.documents.report import Report
 from onnxq.formats import INT8
+from onnxq.graph.channels import by_channel
 from onnxq.graph.outline import outline
+from onnxq.graph.pairs import pair_of
 from onnxq.graph.spans import spans
-from onnxq.graph.view import every_node
+from onnxq.graph.view import Node, every_node
 from onnxq.judge.output_parts import OutputPart
 from onnxq.pipeline.body import body_part
 from onnxq.pipeline.building import Built
-from onnxq.pipeline.calibrated import alike, drawn, method_named, rows_sampled, weight_scales
 from onnxq.pipeline.calibration import STATED, activations
-from onnxq.pipeline.chosen_sums import told_of_sums
 from onnxq.pipeline.deploying import deployment_parts
 from onnxq.pipeline.engine_part import told_beyond
 from onnxq.pipeline.gates import NOTHING, Verified
@@ -241,3 +256,163 @@ def _method(request: RunRequest, ranges: Mapping[str, Range]) -> str:
     """The method, unless a calibration cache states every range."""
     stated = {code_of(entry.because) for entry in ranges.values()} == {STATED.code}
     return STATED if stated else str(request.options.default)
+
+
+def told_of_sums(built: Built, engine: EnginePart) -> list[str]:
+    """What is to be said of each input that a plan has a sum read quantized, where the engine gains nothing.
+
+    Args:
+        built: the result.
+        engine: what the compiler made of it.
+    """
+    asked = built.draft.plan.asked
+    if not asked or engine.status != "compiled" or engine.unread:
+        return []
+    model = built.written.model
+    kernels = kernels_of(engine.layers, operators_of(model))
+    nodes = {node.name: node for node in model.nodes}
+    pairs = built.draft.plan.pairs
+    alone = {(e.node, e.input) for pair in pairs if len(pair.readers) == 1 for e in pair.readers}
+    return [
+        noted("sum-in-plan", node=name, input=index, how=said)
+        for name, inputs in asked.items()
+        if name in nodes
+        for index in inputs
+        for said in _said(nodes[name], index, kernels, alone=(name, index) in alone)
+    ]
+
+
+def _said(node: Node, index: int, kernels: Sequence[Kernel], *, alone: bool) -> Iterator[str]:
+    """What is to be said of an input of a sum; nothing where a kernel of the sum reads its codes.
+
+    Args:
+        node: the sum.
+        index: the input.
+        kernels: the engine's.
+        alone: whether nothing else reads the pair.
+    """
+    tensor = node.inputs[index]
+    pair = None if tensor is None else pair_of(tensor)
+    quantizer = None if pair is None else pair.quantizer
+    own = [kernel for kernel in kernels if node.name in kernel.nodes]
+    if quantizer is None or not own:
+        return
+    if any(quantizer.name in kernel.nodes for kernel in own):
+        read = ", ".join(sorted({tensor.dtype for kernel in own for tensor in kernel.inputs}))
+        yield noted("sum-in-engine.rounds", types=read)
+    elif not any(tensor.dtype in CODES for kernel in own for tensor in kernel.inputs):
+        yield noted("sum-in-engine.float")
+    elif alone:
+        for kernel in kernels:
+            if quantizer.name in kernel.nodes and kernel.is_conversion and kernel.inputs:
+                yield noted("sum-in-engine.quantizes", size=size(kernel.moved))
+
+
+def method_named(method: str, choice: MethodChosen | None, ranges: Mapping[str, Range]) -> str:
+    """What found the ranges: a method, or where no tensor uses it, what states or fixes them all.
+
+    Args:
+        method: the method where the outputs did not choose one.
+        choice: what they chose, or None.
+        ranges: the range of each measured tensor.
+    """
+    reasons = {entry.because for entry in ranges.values()}
+    if reasons and not any(code_of(why) in ("method", "zeros", "chosen") for why in reasons):
+        return reasons.pop() if len(reasons) == 1 else "stated or fixed"
+    if choice is None:
+        return method
+    return f"{'search' if method.startswith('percentile') else 'auto'}: {choice.method}"
+
+
+def alike(stats: Stats, ranges: Mapping[str, Range]) -> Iterator[str]:
+    """What makes ranges doubtful: values that are all the same."""
+    for name in ranges:
+        entry = stats.tensors.get(name)
+        if entry is not None and entry.amax == 0:
+            yield noted("zero-tensor", tensor=name)
+        elif entry is not None and entry.min == entry.max:
+            yield noted("constant-tensor", tensor=name, value=entry.min)
+
+
+_BINS = 64
+
+
+def drawn(entry: TensorStats) -> DrawnHistogram | None:
+    """The histogram of a tensor for a drawing; None where it was not counted, or all is zero."""
+    top = entry.amax
+    if entry.histogram is None or not 0 < top < math.inf:
+        return None
+    return DrawnHistogram(top, " ".join(map(str, entry.histogram.coarse(top, _BINS).tolist())))
+
+
+_RANKS = 32
+_WEIGHT_BINS = 32
+_ROOM = 1 << 20  # weights that are taken at a time
+
+
+def weight_scales(proto: onnx.ModelProto, plan: QuantPlan) -> dict[str, ScaleProfile]:
+    """The scales of the weights of a written model, by weight; of those that stand in the file itself."""
+    wanted = {f"{site.tensor}_scale": site for site in plan.sites if site.kind == "weight"}
+    inside = {
+        tensor.name: tensor
+        for tensor in proto.graph.initializer
+        if tensor.data_location != onnx.TensorProto.EXTERNAL
+    }
+    codes = {node.input[1]: node.input[0] for node in proto.graph.node if len(node.input) > 1}
+    profiles = {}
+    for name, site in wanted.items():
+        tensor = inside.get(name)
+        if tensor is None or not len(tensor.dims) or not tensor.dims[0]:
+            continue
+        scales = onnx.numpy_helper.to_array(tensor).astype(np.float64)
+        values = np.sort(scales, axis=None)
+        ranks = np.unique(np.linspace(0, len(values) - 1, _RANKS).round().astype(int))
+        text = " ".join(f"{value:.4g}" for value in values[ranks])
+        held = inside.get(codes.get(name, ""))
+        profile = ScaleProfile(len(values), text)
+        if held is not None and site.axis is not None and scales.ndim == 1:
+            profile = _with_histogram(profile, onnx.numpy_helper.to_array(held), scales, site.axis)
+        profiles[site.tensor] = profile
+    return profiles
+
+
+def _with_histogram(profile: ScaleProfile, codes: np.ndarray, scales: np.ndarray, axis: int) -> ScaleProfile:
+    """With what weights hold; `codes` are symmetric, and one of `scales` is for each index of `axis`."""
+    lines = by_channel(codes, axis)
+    if not codes.size or len(lines) != len(scales):
+        return profile
+    factors = scales[:, None].astype(np.float32)
+    step = max(1, _ROOM // lines.shape[1])
+
+    def magnitudes(place: int) -> np.ndarray:
+        some = slice(place, place + step)
+        return np.asarray(np.abs(lines[some].astype(np.float32)) * factors[some])
+
+    tops = np.concatenate([magnitudes(place).max(1) for place in range(0, len(lines), step)])
+    widest, top = int(tops.argmax()), float(tops.max())
+    if not 0 < top < math.inf:
+        return profile
+    counter = HistogramCounter()
+    for place in range(0, len(lines), step):
+        counter.add(magnitudes(place))
+    own = HistogramCounter()
+    own.add(np.abs(lines[widest].astype(np.float32)) * factors[widest])
+    all_of_it, channel = (
+        " ".join(map(str, one.histogram().coarse(top, _WEIGHT_BINS).tolist())) for one in (counter, own)
+    )
+    return replace(profile, drawn=DrawnHistogram(top, all_of_it), widest=widest, of_widest=channel)
+
+
+_TAIL = 1e-4  # the share above a percentile of 99.99
+
+
+def rows_sampled(stats: Stats) -> RowsSampled:
+    """How exact histograms of sampled rows are."""
+    sampled = [entry for entry in stats.tensors.values() if entry.sampling_error > 0]
+    worst = max((entry.sampling_error for entry in sampled), default=0.0)
+    return RowsSampled(
+        len(sampled),
+        min((e.counted for e in sampled if e.histogram is not None), default=0),
+        worst * math.sqrt(_TAIL) / _TAIL,
+        noted("tail-error"),
+    )

@@ -27,7 +27,7 @@ from onnxq.data.warnings import SURER
 from onnxq.documents.advice import Advice
 from onnxq.judge.intervals import Interval
 from onnxq.options.settings import Outcome
-from onnxq.pipeline import quantization
+from onnxq.pipeline import comparing
 
 NET = """<ir_version: 8, opset_import: ["" : 17]>
     net (float[N, 3, 8, 8] x) => (float[N, 16, 8, 8] y) {
@@ -810,7 +810,7 @@ def test_a_result_that_is_near_costs_no_such_measurement(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save(tmp_path)
-    monkeypatch.setattr(quantization, "told_of_half", lambda *_: pytest.fail("it was measured"))
+    monkeypatch.setattr(comparing, "_told_of_half", lambda *_: pytest.fail("it was measured"))
     samples = np.load(tmp_path / "x.npz")["x"][:24]
     result = onnxq.quantize(tmp_path / "net.onnx", {"x": samples}, compile=False, repair="none")
     assert not [one for one in result.report.calibration.notes if one.startswith("more samples")]

@@ -19,7 +19,7 @@ import onnxq
 from onnxq.cli.app import app
 from onnxq.cli.verb import Interrupted
 from onnxq.emit.files import sha256
-from onnxq.pipeline import quantization, written_page
+from onnxq.pipeline import comparing, starting, written_page
 
 ASK = ("quantize", "net.onnx", "--calib", "data.npz", "--no-engine", "--prove", "never", "--method", "minmax",
        "--repair", "none", "-o", "q.onnx")  # fmt: skip
@@ -74,7 +74,7 @@ def test_an_interrupt_in_the_errors_of_layers(
     assert run(*ASK).code == 0
     assert files_of(here) == ["q.onnx", "q.report.html", "q.report.json"]
     with monkeypatch.context() as patched:
-        patched.setattr(quantization, "layer_errors", ending(Interrupted()))
+        patched.setattr(comparing, "layer_errors", ending(Interrupted()))
         ended = run(*ASK)
     assert (ended.code, ended.err.splitlines()[-2:]) == (130, ["error: interrupted", f"hint: {BOTH}"])
     assert files_of(here) == ["q.onnx", "q.report.json"]
@@ -124,7 +124,7 @@ def test_an_interrupt_in_the_page(
 def test_without_a_page_none_is_missing(
     here: Path, run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quantization, "layer_errors", ending(Interrupted()))
+    monkeypatch.setattr(comparing, "layer_errors", ending(Interrupted()))
     assert run(*ASK, "--no-page").err.splitlines()[-1] == f"hint: {WRITTEN}the errors of layers"
 
 
@@ -132,9 +132,9 @@ def test_a_run_that_ends_before_says_nothing_of_files(
     here: Path, run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor does one behind a run that was ended later, in the same process."""
-    monkeypatch.setattr(quantization, "layer_errors", ending(Interrupted()))
+    monkeypatch.setattr(comparing, "layer_errors", ending(Interrupted()))
     assert run(*ASK, "--no-page").code == 130
-    monkeypatch.setattr(quantization, "Ranging", ending(Interrupted()))
+    monkeypatch.setattr(starting, "Ranging", ending(Interrupted()))
     assert run(*ASK).err.splitlines()[-1] == "error: interrupted"
 
 
@@ -155,7 +155,7 @@ def test_a_fault_in_either_is_told_and_costs_nothing_else(
 def test_a_fault_that_ends_the_run_says_what_is_there(
     here: Path, run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quantization, "layer_errors", ending(onnxq.UserError("no", hint="do")))
+    monkeypatch.setattr(comparing, "layer_errors", ending(onnxq.UserError("no", hint="do")))
     ended = run(*ASK)
     assert (ended.code, ended.err.splitlines()[-2:]) == (2, ["error: no", f"hint: do; {BOTH}"])
     assert report_of(here)["plan"]
@@ -182,14 +182,14 @@ def test_who_is_given_the_result_has_all_but_its_errors_of_layers(here: Path) ->
 STOPPED = """
 import os, signal, sys, time
 from onnxq.cli.app import main
-from onnxq.pipeline import quantization
+from onnxq.pipeline import comparing
 def layer_errors(*args):
     try:
         os.kill(os.getpid(), signal.{name})
         time.sleep(60)
     finally:
         time.sleep({deaf})
-quantization.layer_errors = layer_errors
+comparing.layer_errors = layer_errors
 sys.argv = ["onnxq", *{ask!r}]
 main()
 """
@@ -214,14 +214,14 @@ SLOW_END = """
 import os, signal, sys, time
 from onnxq.cli import verb
 from onnxq.cli.app import main
-from onnxq.pipeline import quantization
+from onnxq.pipeline import comparing
 said = verb.report_error
 def report_error(*args):
     code = said(*args)
     time.sleep(60)
     return code
 verb.report_error = report_error
-quantization.layer_errors = lambda *args: os.kill(os.getpid(), signal.SIGTERM) or time.sleep(60)
+comparing.layer_errors = lambda *args: os.kill(os.getpid(), signal.SIGTERM) or time.sleep(60)
 sys.argv = ["onnxq", *{ask!r}]
 main()
 """

@@ -16,8 +16,8 @@ from onnxq.analysis.reports import open_report, part_of
 from onnxq.base.errors import UserError
 from onnxq.base.typed import Unlike, nothing, typed
 from onnxq.documents.calibration import CalibrationPart
-from onnxq.documents.migrate import brought_up
 from onnxq.documents.plan import PlanPart
+from onnxq.documents.reading import brought_up
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import Nothing, Report
 

@@ -15,7 +15,7 @@ import onnx.parser
 import pytest
 from command import run
 
-from onnxq.graph.other_formats import other_format
+from onnxq.graph.load import other_format
 
 NET = """<ir_version: 8, opset_import: ["" : 17]>
     Placeholder (float[N, 4] x) => (float[N, 4] y) { y = Relu (x) }"""

@@ -15,7 +15,7 @@ from onnxq.base.errors import UserError
 from onnxq.compiled.kernels import kernels_of
 from onnxq.compiled.reading import operators_of
 from onnxq.graph.model import Model
-from onnxq.pipeline.chosen_sums import _said
+from onnxq.pipeline.reporting import _said
 from onnxq.run import trt
 from onnxq.run.engine_log import EngineLayer, EngineTensor
 

@@ -19,7 +19,7 @@ import pytest
 import onnxq
 from onnxq.base.errors import UserError
 from onnxq.options.config import LayerRule
-from onnxq.pipeline import quantization
+from onnxq.pipeline import starting
 from onnxq.quant.plan_file import Float32Entry, PlanFile, RepairEntry, WeightEntry
 from onnxq.quant.plan_reading import read_plan
 
@@ -609,7 +609,7 @@ class TestMistakes:
         """Before anything is measured: the line of the value, or that of its table."""
         change, *said = WRONG[name]
         path = put(tmp_path, stated(), change)  # type: ignore[arg-type]
-        monkeypatch.delattr(quantization, "Ranging")
+        monkeypatch.delattr(starting, "Ranging")
         with pytest.raises(UserError) as caught:
             quantize(net(), data(), plan=path)
         text = f"{caught.value}\n{caught.value.hint}"

@@ -14,7 +14,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.value import operator_names
 from onnxq.graph.view import Node
 from onnxq.quant.placement import make_plan
-from onnxq.rule import check
+from onnxq.rule import load
 from onnxq.rule.api import Rule
 from onnxq.rule.load import load_rules
 
@@ -81,7 +81,7 @@ def test_an_operator_that_is_not_onnxs_own_is_in_an_example(tmp_path: Path) -> N
 def test_a_rule_for_an_operator_that_this_onnx_does_not_know_loads(monkeypatch: pytest.MonkeyPatch) -> None:
     """A target's table names it, as CumProd before opset 26."""
     known = operator_names() - {"CumProd"}
-    monkeypatch.setattr(check, "operator_names", lambda: known)
+    monkeypatch.setattr(load, "operator_names", lambda: known)
     assert "cumprod_by_steps" in {rule.id for rule in load_rules()}
 
 
