@@ -58,7 +58,7 @@ BY_KEY = {
     "graph/features.py": "the attributes of a node",
     "task/fits.py": "what a text of --task says, by part",
     "task/labels.py": "COCO's JSON, which others write",
-    "noise/state.py": "the head of a file that nothing else reads",
+    "noise/measure.py": "the head of a file that nothing else reads",
     "options/config.py": "the tables of onnxq.toml",
     "options/exclusions.py": "options",
     "options/option.py": "what a field says of its option",

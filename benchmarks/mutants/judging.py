@@ -18,7 +18,7 @@ from onnxq.base.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.inspection.examples import check_example
 from onnxq.rewrite.engine import rewrite
-from onnxq.rewrite.text import same_text, text_of
+from onnxq.rewrite.examples import same_text, text_of
 from onnxq.rule.api import (
     Assuming,
     Close,

@@ -23,7 +23,7 @@ from onnxq.cli.pages.accuracy import accuracy_section
 from onnxq.cli.screen import Page
 from onnxq.documents.analysis import Analysis
 from onnxq.documents.reading import read_plain
-from onnxq.page.charts import chart
+from onnxq.page.depth import chart
 from onnxq.page.graphs import graph_drawing
 from onnxq.page.making import html_of, page_of
 from onnxq.rewrite.change_sketch import SketchedNode

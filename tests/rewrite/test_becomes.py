@@ -11,7 +11,7 @@ import onnx.parser
 import pytest
 
 from onnxq.inspection.examples import check_example
-from onnxq.rewrite.text import same_text, text_of
+from onnxq.rewrite.examples import same_text, text_of
 from onnxq.rule.api import Fires, Rule
 from onnxq.rule.examples import ExampleError
 from onnxq.rule.load import load_rules
