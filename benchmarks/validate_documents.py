@@ -81,7 +81,7 @@ def commands(
         "quantize", model, *calib, *fast, "-o", other, "--no-engine", "--no-page", "--min-sqnr", "25",
         "--measure", "4",
     ]  # fmt: skip
-    yield "advise", ["advise", model, *calib, *fast, "-o", folder / "a.onnx", "--no-engine", "--budget", "2"]
+    yield "advised", ["quantize", model, *calib, *fast, "-o", folder / "a.onnx", "--no-engine", "--budget", 2]
     yield "plan", ["plan", model, *calib, *fast, "-o", folder / "p.toml", "--force"]
     yield "plan-without-data", ["plan", model, "-o", folder / "p0.toml", "--force"]
     yield "sensitivity", ["sensitivity", model, *calib, *fast, "--top", "1", "--measure", "4"]
@@ -95,10 +95,10 @@ def commands(
         yield f"tensor-{number}", ["inspect", done if number == 0 else model, "--tensor", tensor]
     yield "data", ["data", model, *calib, "--sheet", folder / "sheet.png"]
     yield "data-alone", ["data", model, *calib]  # of images it writes a sheet into the working folder
-    yield "statistics", ["statistics", model, *calib]
-    yield "weights", ["weights", model]
-    yield "weights-against", ["weights", model, "--against", done]
-    yield "memory", ["memory", model]
+    yield "statistics", ["statistics", "activations", model, *calib]
+    yield "weights", ["statistics", "weights", model]
+    yield "weights-against", ["statistics", "weights", model, "--against", done]
+    yield "memory", ["statistics", "memory", model]
     yield "compare", ["compare", model, done, "--data", data]
     yield "compare-goal", ["compare", model, done, "--data", data, "--min-sqnr", "10"]
     yield "analyze", ["analyze", model, done, "--data", data]
@@ -107,9 +107,9 @@ def commands(
     if engine:
         yield "engine", ["engine", done, "--against-fp16"]
     cut = _tensors(model)[-1:]
-    yield "extract", ["extract", model, "--to", *cut, "-o", folder / "e.onnx"]
-    yield "split", ["split", model, "--at", *cut, "-o", folder / "cut"]
-    yield "run", ["run", folder / "cut.split.json", "--data", data]
+    yield "extract", ["pieces", "extract", model, "--to", *cut, "-o", folder / "e.onnx"]
+    yield "split", ["pieces", "split", model, "--at", *cut, "-o", folder / "cut"]
+    yield "run", ["pieces", "run", folder / "cut.split.json", "--data", data]
     yield "init", ["init", model, *calib, "-o", folder / "onnxq.toml"]
     yield "error", ["inspect", folder / "missing.onnx"]
 
@@ -153,15 +153,17 @@ def variants(model: Path, data: Path, folder: Path) -> Iterator[tuple[str, list[
     yield "merged", ["calibrate", "--merge", *shards, "-o", folder / "all.stats.npz"]
     yield "check-settings", ["check", model, "--no-engine", "--config", settings, "--stats", stats]
     yield "check-implicit", ["check", model, "--no-engine", "--target", "tensorrt-8.6"]
-    yield "statistics-stats", ["statistics", model, "--stats", stats]
-    yield "memory-against", ["memory", model, "--against", folder / "q.onnx"]
+    yield "statistics-stats", ["statistics", "activations", model, "--stats", stats]
+    yield "memory-against", ["statistics", "memory", model, "--against", folder / "q.onnx"]
     yield "compare-score", [
         "compare", model, folder / "q.onnx", "--data", data, "--eval", f"{script}:score", "--max-drop", "1",
     ]  # fmt: skip
     yield "run-tolerance", [
-        "run", folder / "cut.split.json", "--data", data, "--tolerance", "40", "--save", folder / "saved",
+        "pieces", "run", folder / "cut.split.json", "--data", data, "--tolerance", "40",
+        "--save", folder / "saved",
     ]  # fmt: skip
-    yield "node", ["extract", model, "--node", onnx.load(model).graph.node[0].name, "-o", folder / "n.onnx"]
+    node = onnx.load(model).graph.node[0].name
+    yield "node", ["pieces", "extract", model, "--node", node, "-o", folder / "n.onnx"]
     yield "analyze-report", ["analyze", folder / "q.onnx", "--data", data]
     yield "engine-two", ["engine", model, "--compare", folder / "q.onnx"]
 
@@ -229,10 +231,10 @@ def of_rules() -> Iterator[tuple[str, list[object]]]:
     yield "rules", ["rules", "list"]
     yield "rule", ["rules", "explain", "unfuse_gelu"]
     yield "message", ["rules", "explain", "--message", "Unsupported ONNX data type: DOUBLE"]
-    yield "schemas", ["schema"]
+    yield "schemas", ["help", "schema"]
     yield "words", ["help"]
     yield "symptoms", ["help", "symptoms"]
-    yield "error", ["schema", "nothing"]
+    yield "error", ["help", "schema", "nothing"]
 
 
 def main() -> int:

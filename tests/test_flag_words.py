@@ -15,7 +15,7 @@ from onnxq.cli.app import app
 
 OTHER_NAMES = {
     "data": "look", "run": "run_pieces", "list": "list_rules", "explain": "explain_rule", "test": "try_rules",
-    "page": "rules_page", "help": "explain_word", "advise": "quantize",
+    "page": "rules_page", "help": "explain_word", "activations": "statistics",
 }  # fmt: skip
 
 

@@ -54,8 +54,8 @@ FUNCTIONS = {
     "engine": ["engine", "draw"],
     "inspect": ["inspect", "describe", "describe_tensor", "draw"],
     "list": ["list_rules"], "explain": ["explain_rule", "explain_message"], "test": ["try_rules"],
-    "page": ["rules_page"], "schema": ["list_schemas", "schema"],
-    "help": ["explain_word", "symptoms"], "advise": ["quantize"],
+    "page": ["rules_page"],
+    "help": ["explain_word", "symptoms", "list_schemas", "schema"], "activations": ["statistics"],
 }  # fmt: skip
 
 
@@ -89,14 +89,14 @@ ON_SCREEN = {
 RENAMED = {
     ("", "path"): "data", ("", "script"): "data", ("", "op"): "ops",
     ("analyze", "match"): "layers", ("analyze", "threshold"): "thresholds", ("report", "show"): "open",
-    ("help", "show"): "open", ("advise", "budget"): "",
+    ("help", "show"): "open", ("quantize", "budget"): "",
     ("calibrate", "merge"): "parts", ("inspect", "tensor"): "name", ("inspect", "nodes"): "match",
     ("inspect", "dot"): "found", ("inspect", "csv"): "", ("inspect", "force"): "",
     ("check", "report"): "", ("check", "form"): "", ("check", "force"): "",
     ("engine", "dot"): "found", ("engine", "force"): "",
     ("page", "output"): "", ("check", "match"): "", ("check", "op"): "", ("sensitivity", "match"): "",
     ("sensitivity", "op"): "",
-    ("statistics", "force"): "", ("weights", "force"): "", ("memory", "force"): "",
+    ("activations", "force"): "", ("weights", "force"): "", ("memory", "force"): "",
     ("analyze", "force"): "", ("diff", "force"): "",
 }  # fmt: skip
 
@@ -111,8 +111,8 @@ GROUPED = {
 IN_PYTHON = {
     "calibrate": {"executor"}, "quantize": {"executor", "layers", "ready", "state", "submit"},
     "sensitivity": {"executor", "layers", "state", "submit"},
-    "advise": {"executor", "layers", "ready", "state", "submit"}, "plan": {"layers"},
-    "statistics": {"histograms"}, "weights": {"histograms"}, "analyze": {"histogram"}, "check": {"again"},
+    "plan": {"layers"}, "activations": {"histograms"}, "weights": {"histograms"},
+    "analyze": {"histogram"}, "check": {"again"},
 }  # fmt: skip
 
 
@@ -122,9 +122,9 @@ def takes_options(name: str) -> bool:
 
 
 def verbs() -> dict[str, Any]:
-    """The commands by name, those of `rules` by their own."""
-    commands = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
-    return {**commands.pop("rules").commands, **commands}
+    """The commands by name, those of groups by their own."""
+    commands = typer.main.get_command(app).commands.items()  # type: ignore[attr-defined]
+    return {key: one for name, it in commands for key, one in getattr(it, "commands", {name: it}).items()}
 
 
 VERBS = verbs()

@@ -83,8 +83,8 @@ def _typed(words: list[str]) -> dict[str, list[str]]:
         IndexError: a value is missing.
     """
     verb, *rest = words[1:]
-    if verb == "rules":
-        verb = f"rules {rest.pop(0)}"
+    if verb not in VERBS:  # it is a group of them
+        verb = f"{verb} {rest.pop(0)}"
     if words[0] != "onnxq" or verb not in VERBS:
         raise ValueError(f"{shlex.join(words[:2])} is no command")
     known, others = _options(verb), {flag for name in VERBS for flag in _options(name)}
