@@ -69,7 +69,7 @@ def _options(verb: str) -> dict[str, tuple[type, str, Option]]:
     return {
         flag: (group, field, said)
         for group in (Common, *declared.groups)
-        for field, said in declared.options(group).items()
+        for field, said in declared.flags(group).items()
         for flag in said.flag
     }
 

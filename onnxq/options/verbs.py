@@ -57,6 +57,10 @@ class Verb:
     first: tuple[str, ...] = ()
     panel: str = ""
 
+    def flags(self, group: type) -> Mapping[str, Option]:
+        """Those options of a group that are flags."""
+        return {name: said for name, said in self.options(group).items() if not said.file_only}
+
     def options(self, group: type) -> Mapping[str, Option]:
         """The options that it has of a group, by the names of their fields; `Common` every verb has."""
         found = dict(read_options(group, self.without)) if group in (*self.groups, Common) else {}
@@ -124,7 +128,7 @@ _PANELS: Mapping[str, Mapping[str, Verb]] = {
             first=_flags("calib samples sheet preset mean std color resize letterbox shape"),
         ),
         "compare": Verb(
-            (*_DATA, Goal, Runtime), without=_SEARCHED, data="--data",
+            (*_DATA, Goal, Runtime), without=_SEARCHED, config=True, data="--data",
             first=_flags("data samples min-sqnr min-agreement max-drop eval task labels preset skip-bad"),
         ),
         "analyze": Verb(

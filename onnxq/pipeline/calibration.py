@@ -309,7 +309,7 @@ class Given:
         if self.missing and not partial:
             raise UserError(
                 f"{str(self.path)!r} {self._lacks()}",
-                hint=f"{hint}; or take what is there: --partial",
+                hint=f"{hint}; or take what is there: partial = true under [calibration] of onnxq.toml",
             )
 
     @property

@@ -16,13 +16,15 @@ from onnxq.cli.app import app
 from onnxq.cli.each_model import main as each_model
 from onnxq.cli.peer_flags import METHODS, PEER_VERBS, PEERS, in_our_words, peer_of
 from onnxq.cli.typed import UsageError, understood
-from onnxq.options.option import read_options
 from onnxq.options.settings import METHODS as OURS
 from onnxq.options.verbs import VERBS
 
 COMMAND = get_command(app)
 FLAGS = {
-    flag for group in VERBS["quantize"].groups for said in read_options(group).values() for flag in said.flag
+    flag
+    for group in VERBS["quantize"].groups
+    for said in VERBS["quantize"].flags(group).values()
+    for flag in said.flag
 }
 
 # What users of Model-Optimizer, onnxruntime, polygraphy, trtexec, AIMET and Ultralytics type.
