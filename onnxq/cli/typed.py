@@ -22,7 +22,7 @@ _MOST = 32  # mistakes in one line
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 _JOINTS = {"--batch": ":", "--resize": "x", "--letterbox": "x", "--crop": "x"}
 """What stands between the values of a flag, where that is no comma."""
-_SHOWN = frozenset(("-h", "--help", "--version"))  # when they are read
+_SHOWN = frozenset(("-h", "--help", "--help-all", "--version"))  # when they are read
 _DATA = frozenset(("--calib", "--stats", "--plan"))
 
 

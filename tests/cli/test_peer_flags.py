@@ -195,3 +195,9 @@ def test_operators_stay_in_float(folder: Path) -> None:
     assert ran.code == 2
     assert "there is no operator 'MatMull'" in ran.err
     assert "did you mean 'MatMul'?" in ran.err
+
+
+def test_nothing_is_printed_while_a_line_is_read(folder: Path) -> None:
+    """`diff` shows all its flags anyway; the help of the verb that has this flag is not asked for."""
+    ran = run(folder, "diff", "a.report.json", "b.report.json", "--help-all")
+    assert (ran.code, ran.out) == (2, "")
