@@ -37,7 +37,7 @@ GOALS: Mapping[tuple[str, str], float] = {
     ("resnet18", "none"): 1.2, ("resnet18", "sampled"): 1.3,
     ("mobilenet_v2", "none"): 1.9, ("mobilenet_v2", "sampled"): 2.3,
 }  # fmt: skip
-WORDS = {"none": "ranges (minmax)", "sampled": "sampled histograms (auto)", "exact": "all values (--exact)"}
+WORDS = {"none": "ranges (minmax)", "sampled": "sampled histograms (auto)", "exact": "all values (exact)"}
 
 
 def main() -> None:

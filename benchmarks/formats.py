@@ -34,7 +34,6 @@ _FLAGS = (
     "never",
     "--layer-samples",
     "0",
-    "--no-pictures",
 )
 
 

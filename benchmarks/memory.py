@@ -45,7 +45,7 @@ def main() -> None:
         onnx.save(nets.resnet18(size=SIZE), root / "net.onnx")
         for kind, write in (("images", _images), ("one .npy", _npy), ("one .npz", _npz)):
             folders = [write(root, count) for count in (FEW, MANY)]
-            for method in ("minmax", "auto", "auto --exact"):
+            for method in ("minmax", "auto", "auto exact"):
                 few, many = (_quantized(root, data, method.split()) for data in folders)
                 detail = f"{many:.0f} / {few:.0f} MiB"
                 print_row(f"  {kind}, {method}, {MANY} samples / {FEW}", many / few, GOAL, detail)
@@ -80,7 +80,9 @@ def _npz(root: Path, count: int) -> Path:
 def _quantized(root: Path, data: Path, method: Sequence[str]) -> float:
     """The peak of `onnxq quantize`, MiB."""
     flags: list[str | Path] = ["-o", root / "int8.onnx", "--samples", str(MANY), "--no-engine"]
-    flags += ["--method", *method]
+    settings = root / "settings.toml"
+    settings.write_text(f"[calibration]\nexact = {str('exact' in method).lower()}\n")
+    flags += ["--method", method[0], "--config", settings]
     return peak_mib(["quantize", root / "net.onnx", "--calib", data, *flags])
 
 

@@ -79,12 +79,11 @@ def commands(
     yield "quantize", ["quantize", model, *calib, *fast, "-o", done, *no_engine]
     yield "goal", [
         "quantize", model, *calib, *fast, "-o", other, "--no-engine", "--no-page", "--min-sqnr", "25",
-        "--measure", "4",
     ]  # fmt: skip
-    yield "advise", ["advise", model, *calib, *fast, "-o", folder / "a.onnx", "--no-engine", "--budget", "2"]
+    yield "advised", ["quantize", model, *calib, *fast, "-o", folder / "a.onnx", "--no-engine", "--budget", 2]
     yield "plan", ["plan", model, *calib, *fast, "-o", folder / "p.toml", "--force"]
     yield "plan-without-data", ["plan", model, "-o", folder / "p0.toml", "--force"]
-    yield "sensitivity", ["sensitivity", model, *calib, *fast, "--top", "1", "--measure", "4"]
+    yield "sensitivity", ["sensitivity", model, *calib, *fast]
     yield "calibrate", ["calibrate", model, *calib, "-o", folder / "x.stats.npz"]
     yield "check", ["check", model, *no_engine]
     yield "check-pairs", ["check", done, "--no-engine"]
@@ -95,10 +94,10 @@ def commands(
         yield f"tensor-{number}", ["inspect", done if number == 0 else model, "--tensor", tensor]
     yield "data", ["data", model, *calib, "--sheet", folder / "sheet.png"]
     yield "data-alone", ["data", model, *calib]  # of images it writes a sheet into the working folder
-    yield "statistics", ["statistics", model, *calib]
-    yield "weights", ["weights", model]
-    yield "weights-against", ["weights", model, "--against", done]
-    yield "memory", ["memory", model]
+    yield "statistics", ["statistics", "activations", model, *calib]
+    yield "weights", ["statistics", "weights", model]
+    yield "weights-against", ["statistics", "weights", model, "--against", done]
+    yield "memory", ["statistics", "memory", model]
     yield "compare", ["compare", model, done, "--data", data]
     yield "compare-goal", ["compare", model, done, "--data", data, "--min-sqnr", "10"]
     yield "analyze", ["analyze", model, done, "--data", data]
@@ -107,9 +106,9 @@ def commands(
     if engine:
         yield "engine", ["engine", done, "--against-fp16"]
     cut = _tensors(model)[-1:]
-    yield "extract", ["extract", model, "--to", *cut, "-o", folder / "e.onnx"]
-    yield "split", ["split", model, "--at", *cut, "-o", folder / "cut"]
-    yield "run", ["run", folder / "cut.split.json", "--data", data]
+    yield "extract", ["pieces", "extract", model, "--to", *cut, "-o", folder / "e.onnx"]
+    yield "split", ["pieces", "split", model, "--at", *cut, "-o", folder / "cut"]
+    yield "run", ["pieces", "run", folder / "cut.split.json", "--data", data]
     yield "init", ["init", model, *calib, "-o", folder / "onnxq.toml"]
     yield "error", ["inspect", folder / "missing.onnx"]
 
@@ -125,7 +124,9 @@ def variants(model: Path, data: Path, folder: Path) -> Iterator[tuple[str, list[
     script, calib = folder / "score.py", ["--calib", data]
     script.write_text(_SCORE, encoding="utf-8")
     settings = folder / "settings.toml"
-    settings.write_text("[calibration]\nseed = 3\n", encoding="utf-8")
+    settings.write_text("[calibration]\nseed = 3\nexact = true\n", encoding="utf-8")
+    partial = folder / "partial.toml"
+    partial.write_text("[calibration]\npartial = true\n", encoding="utf-8")
     quantize = ["quantize", model, "--no-page", "--no-engine", "-o", folder / "v.onnx"]
     stats = folder / "x.stats.npz"
     shards = [folder / f"{number}.stats.npz" for number in (1, 2)]
@@ -138,30 +139,32 @@ def variants(model: Path, data: Path, folder: Path) -> Iterator[tuple[str, list[
         "all-steps",
         [*quantize, *calib, "--repair", ",".join(STEPS)],
     )
-    yield "body", [*quantize, *calib, "--body", "fp32", "--exact", "--config", settings]
+    yield "body", [*quantize, *calib, "--body", "fp32", "--config", settings]
     yield "bf16", [*quantize, *calib, "--body", "bf16", "--repair", "none"]
     yield "score", [*quantize, *calib, "--eval", f"{script}:score", "--max-drop", "0.5", "--repair", "none"]
-    yield "agreement", [*quantize, *calib, "--min-agreement", "99", "--repair", "none", "--measure", "4"]
-    yield "out-of-reach", [*quantize, *calib, "--min-sqnr", "150", "--max-float", "0.01", "--measure", "4"]
-    yield "sensitivity-score", ["sensitivity", model, *calib, "--eval", f"{script}:score", "--top", "1"]
+    yield "agreement", [*quantize, *calib, "--min-agreement", "99", "--repair", "none"]
+    yield "out-of-reach", [*quantize, *calib, "--min-sqnr", "150", "--max-float", "0.01"]
+    yield "sensitivity-score", ["sensitivity", model, *calib, "--eval", f"{script}:score"]
     yield "sanitize-body", ["sanitize", model, *calib, "--body", "fp16", "--no-page", "-o", folder / "b.onnx"]
     yield "unproved", ["sanitize", model, "--prove", "never", "--no-page", "-o", folder / "b.onnx"]
     yield "plan-stats", ["plan", model, "--stats", stats, "-o", folder / "p1.toml"]
     for number, shard in enumerate(shards, 1):
         yield "shard", ["calibrate", model, *calib, "--shard", f"{number}/2", "-o", shard]
-    yield "partial", [*quantize, "--stats", shards[0], "--partial"]
+    yield "partial", [*quantize, "--stats", shards[0], "--config", partial]
     yield "merged", ["calibrate", "--merge", *shards, "-o", folder / "all.stats.npz"]
     yield "check-settings", ["check", model, "--no-engine", "--config", settings, "--stats", stats]
     yield "check-implicit", ["check", model, "--no-engine", "--target", "tensorrt-8.6"]
-    yield "statistics-stats", ["statistics", model, "--stats", stats]
-    yield "memory-against", ["memory", model, "--against", folder / "q.onnx"]
+    yield "statistics-stats", ["statistics", "activations", model, "--stats", stats]
+    yield "memory-against", ["statistics", "memory", model, "--against", folder / "q.onnx"]
     yield "compare-score", [
         "compare", model, folder / "q.onnx", "--data", data, "--eval", f"{script}:score", "--max-drop", "1",
     ]  # fmt: skip
     yield "run-tolerance", [
-        "run", folder / "cut.split.json", "--data", data, "--tolerance", "40", "--save", folder / "saved",
+        "pieces", "run", folder / "cut.split.json", "--data", data, "--tolerance", "40",
+        "--save", folder / "saved",
     ]  # fmt: skip
-    yield "node", ["extract", model, "--node", onnx.load(model).graph.node[0].name, "-o", folder / "n.onnx"]
+    node = onnx.load(model).graph.node[0].name
+    yield "node", ["pieces", "extract", model, "--node", node, "-o", folder / "n.onnx"]
     yield "analyze-report", ["analyze", folder / "q.onnx", "--data", data]
     yield "engine-two", ["engine", model, "--compare", folder / "q.onnx"]
 
@@ -229,10 +232,10 @@ def of_rules() -> Iterator[tuple[str, list[object]]]:
     yield "rules", ["rules", "list"]
     yield "rule", ["rules", "explain", "unfuse_gelu"]
     yield "message", ["rules", "explain", "--message", "Unsupported ONNX data type: DOUBLE"]
-    yield "schemas", ["schema"]
+    yield "schemas", ["help", "schema"]
     yield "words", ["help"]
     yield "symptoms", ["help", "symptoms"]
-    yield "error", ["schema", "nothing"]
+    yield "error", ["help", "schema", "nothing"]
 
 
 def main() -> int:

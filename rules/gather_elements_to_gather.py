@@ -112,7 +112,7 @@ def _static(tensor: Tensor, axes: list[int]) -> list[int]:
 
 
 def _with_advice(why: str) -> str:
-    cut = "onnxq split MODEL --at-op GatherElements"
+    cut = "onnxq pieces split MODEL --at-op GatherElements"
     return f"{why}: give the sizes with --shape, or cut the model there: {cut}"
 
 

@@ -148,7 +148,7 @@ def test_what_a_check_states_is_taken() -> None:
         ("onnxq sanitize m.onnx --batch 1:2:3", False),
         ("onnxq sharpen m.onnx", False),
         ("onnxq rules explain --message 'it failed'", True),
-        ("onnxq split m.onnx --at-op Conv", True),
+        ("onnxq pieces split m.onnx --at-op Conv", True),
     ],
 )
 def test_the_gate(command: str, taken: bool) -> None:

@@ -42,7 +42,7 @@ def place(tmp_path: Path) -> Path:
         "quantize net.onnx --calib data.npz --no-engine --config {}",
         "quantize net.onnx --calib data.npz --no-engine --target {}.toml",
         "quantize net.onnx --calib data.npz --no-engine --labels {} --task classify:scores=y",
-        "sensitivity net.onnx --calib data.npz --costs {}",
+        "sensitivity net.onnx --calib data.npz --config settings",
         "engine net.onnx --layer-info {}",
         "diff {} {}",
         "report {}",
@@ -51,6 +51,7 @@ def place(tmp_path: Path) -> Path:
     ],
 )
 def test_what_is_no_file_is_refused_at_once(line: str, file: str, place: Path) -> None:
+    (place / "settings").write_text(f'[goal]\ncosts = "{file}"\n')
     if "toml" in line:
         (place / "pipe").rename(place / "pipe.toml")
     ran = run(place, *line.format(*[file] * line.count("{}")).split())

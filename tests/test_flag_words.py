@@ -15,7 +15,7 @@ from onnxq.cli.app import app
 
 OTHER_NAMES = {
     "data": "look", "run": "run_pieces", "list": "list_rules", "explain": "explain_rule", "test": "try_rules",
-    "page": "rules_page", "help": "explain_word", "advise": "quantize",
+    "page": "rules_page", "help": "explain_word", "activations": "statistics",
 }  # fmt: skip
 
 
@@ -61,7 +61,6 @@ def test_the_error_says_what_to_give(function: str, name: str) -> None:
     ("function", "name", "hint"),
     [
         ("quantize", "no_engine", "give compile=False"),
-        ("quantize", "no_pictures", "give pictures=False"),
         ("quantize", "no_page", "give .save(PATH, page=False) of what it returns"),
         ("quantize", "calib", "give data="),
         ("quantize", "shape", "give shapes="),

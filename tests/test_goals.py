@@ -473,8 +473,9 @@ def test_sensitivity_takes_no_more_than_the_bound(tmp_path: Path) -> None:
     """The smallest takes 3.33 %, and the screen says so."""
     onnx.save(MODEL, tmp_path / "net.onnx")
     np.savez(tmp_path / "data.npz", **{INPUT: SAMPLES[:, 0]})
+    (tmp_path / "onnxq.toml").write_text("[goal]\ntop = 0\n")
     base = ("sensitivity", "net.onnx", "--calib", "data.npz", "--method", "minmax", "--prove", "never")
-    ran = run(tmp_path, *base, "--top", "0", "-o", "best.toml", "--max-float", "1%")
+    ran = run(tmp_path, *base, "-o", "best.toml", "--max-float", "1%")
     assert ran.code == 0, ran.err
     screen = " ".join(ran.out.split())
     assert "no layer is small enough: no more than 1 % of the int8 MACs" in screen
@@ -483,7 +484,7 @@ def test_sensitivity_takes_no_more_than_the_bound(tmp_path: Path) -> None:
     assert "it leaves nothing in float" in screen
     assert "Next" not in screen
     assert "[[layer]]" not in (tmp_path / "best.toml").read_text()
-    ran = run(tmp_path, *base, "--top", "0", "-o", "best.toml", "--max-float", f"{smallest[2]}%")
+    ran = run(tmp_path, *base, "-o", "best.toml", "--max-float", f"{smallest[2]}%")
     assert "Next" in ran.out
     assert (tmp_path / "best.toml").read_text().count("[[layer]]") == 1
 
@@ -829,7 +830,8 @@ def test_few_samples_are_not_said_to_be_apart(count: int, said: str, tmp_path: P
     onnx.save(MODEL, tmp_path / "net.onnx")
     np.savez(tmp_path / "data.npz", **{INPUT: SAMPLES[:count, 0]})
     common = ["net.onnx", "--calib", "data.npz", "--method", "minmax", "--prove", "never"]
-    ran = run(tmp_path, "sensitivity", *common, "--top", "1", "--max-float", "100%")
+    (tmp_path / "onnxq.toml").write_text("[goal]\ntop = 1\n")
+    ran = run(tmp_path, "sensitivity", *common, "--max-float", "100%")
     screen = " ".join(ran.out.split())
     assert said in screen
     assert "calibrated nothing" not in screen

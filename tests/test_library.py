@@ -54,8 +54,8 @@ FUNCTIONS = {
     "engine": ["engine", "draw"],
     "inspect": ["inspect", "describe", "describe_tensor", "draw"],
     "list": ["list_rules"], "explain": ["explain_rule", "explain_message"], "test": ["try_rules"],
-    "page": ["rules_page"], "schema": ["list_schemas", "schema"],
-    "help": ["explain_word", "symptoms"], "advise": ["quantize"],
+    "page": ["rules_page"],
+    "help": ["explain_word", "symptoms", "list_schemas", "schema"], "activations": ["statistics"],
 }  # fmt: skip
 
 
@@ -89,14 +89,14 @@ ON_SCREEN = {
 RENAMED = {
     ("", "path"): "data", ("", "script"): "data", ("", "op"): "ops",
     ("analyze", "match"): "layers", ("analyze", "threshold"): "thresholds", ("report", "show"): "open",
-    ("help", "show"): "open", ("advise", "budget"): "",
+    ("help", "show"): "open", ("quantize", "budget"): "",
     ("calibrate", "merge"): "parts", ("inspect", "tensor"): "name", ("inspect", "nodes"): "match",
     ("inspect", "dot"): "found", ("inspect", "csv"): "", ("inspect", "force"): "",
     ("check", "report"): "", ("check", "form"): "", ("check", "force"): "",
     ("engine", "dot"): "found", ("engine", "force"): "",
     ("page", "output"): "", ("check", "match"): "", ("check", "op"): "", ("sensitivity", "match"): "",
     ("sensitivity", "op"): "",
-    ("statistics", "force"): "", ("weights", "force"): "", ("memory", "force"): "",
+    ("activations", "force"): "", ("weights", "force"): "", ("memory", "force"): "",
     ("analyze", "force"): "", ("diff", "force"): "",
 }  # fmt: skip
 
@@ -107,12 +107,15 @@ GROUPED = {
     "inputs", "margins", "observe", "ranking", "repairs", "runtime",
 }  # fmt: skip
 
+# Options that are keys of `onnxq.toml`, and no flags.
+IN_FILE = {name for group in GROUPS for name, said in read_options(group).items() if said.file_only}
+
 # Keywords for what the command line takes from `onnxq.toml`, keeps in a file of its own, or always does.
 IN_PYTHON = {
     "calibrate": {"executor"}, "quantize": {"executor", "layers", "ready", "state", "submit"},
     "sensitivity": {"executor", "layers", "state", "submit"},
-    "advise": {"executor", "layers", "ready", "state", "submit"}, "plan": {"layers"},
-    "statistics": {"histograms"}, "weights": {"histograms"}, "analyze": {"histogram"}, "check": {"again"},
+    "plan": {"layers"}, "activations": {"histograms"}, "weights": {"histograms"},
+    "analyze": {"histogram"}, "check": {"again"},
 }  # fmt: skip
 
 
@@ -122,9 +125,9 @@ def takes_options(name: str) -> bool:
 
 
 def verbs() -> dict[str, Any]:
-    """The commands by name, those of `rules` by their own."""
-    commands = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
-    return {**commands.pop("rules").commands, **commands}
+    """The commands by name, those of groups by their own."""
+    commands = typer.main.get_command(app).commands.items()  # type: ignore[attr-defined]
+    return {key: one for name, it in commands for key, one in getattr(it, "commands", {name: it}).items()}
 
 
 VERBS = verbs()
@@ -274,7 +277,7 @@ def test_flags_and_keywords_are_the_same(verb: str) -> None:
     known -= {""}
     assert known <= set(parameters)
     arguments = {p.name for p in VERBS[verb].params if p.param_type_name == "argument"}
-    rest = set(parameters) - known - arguments - GROUPED - IN_PYTHON.get(verb, set())
+    rest = set(parameters) - known - arguments - GROUPED - IN_FILE - IN_PYTHON.get(verb, set())
     assert {p for p in rest if parameters[p].kind is inspect.Parameter.KEYWORD_ONLY} == set()
 
 
@@ -666,7 +669,7 @@ def test_a_bar_says_how_far_a_step_is() -> None:
     [
         ("onnxq sens", ["sensitivity"]),
         ("onnxq rules e", ["explain"]),
-        ("onnxq quantize net.onnx --ca", ["--calib", "--cache"]),
+        ("onnxq quantize net.onnx --ca", ["--calib"]),
         ("onnxq sanitize net.onnx --body b", ["bf16"]),
     ],
 )

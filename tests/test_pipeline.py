@@ -160,7 +160,7 @@ def test_what_the_compiler_refuses_is_listed_with_advice() -> None:
     (entry,) = result.report["unsupported"]
     assert (entry["node"], entry["op"]) == ("y", "Resize")
     assert "Antialiasing" in entry["reason"]
-    assert "onnxq split" in entry["advice"]
+    assert "onnxq pieces split" in entry["advice"]
 
 
 @pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")

@@ -75,7 +75,7 @@ def test_they_have_verbs_and_flags_that_there_are(verbs: dict[str, set[str]]) ->
         "analyze",
         "report",
         "sanitize",
-        "split",
+        "pieces",
         "calibrate",
         "plan",
     }

@@ -135,7 +135,7 @@ class MemoryOf(DocumentPart):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ModelMemory(Shown, DocumentPart):
-    """What `onnxq memory` finds.
+    """What `onnxq statistics memory` finds.
 
     Attributes:
         kind: "memory".

@@ -171,7 +171,7 @@ class NotFinite(DocumentPart):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TensorTable(Shown, DocumentPart):
-    """What `onnxq statistics` finds.
+    """What `onnxq statistics activations` finds.
 
     Attributes:
         kind: "statistics".

@@ -128,7 +128,7 @@ class WeightLeft(DocumentPart):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WeightTable(Shown, DocumentPart):
-    """What `onnxq weights` finds.
+    """What `onnxq statistics weights` finds.
 
     Attributes:
         kind: "weights".

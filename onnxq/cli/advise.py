@@ -1,4 +1,4 @@
-"""`onnxq advise`: quantizes a model, and tries what the advice would try."""
+"""`onnxq quantize --budget`: quantizes a model, tries what the advice would try, and keeps the best."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ import shlex
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from onnxq.base import interrupts
 from onnxq.base.errors import UserError
-from onnxq.cli import options as flags
 from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
 from onnxq.options.settings import Outcome, Papers
@@ -23,56 +20,37 @@ if TYPE_CHECKING:
     from onnxq.documents.advised import Attempt, Untried
     from onnxq.pipeline.result import Result
 
-Budget = Annotated[
-    str,
-    typer.Option(
-        metavar="RUNS or MINUTESm", help="Limit of what it tries: runs, as in 6, or minutes, as in 20m."
-    ),
-]
-
 
 def advise(
-    screen: Screen,
-    chosen: Chosen,
-    model: flags.ModelPath,
-    output: flags.Output = None,
-    force: flags.Force = False,
-    budget: Budget = "6",
+    screen: Screen, chosen: Chosen, model: Path, path: Path, asked: list[list[str]], budget: str
 ) -> int:
-    """Quantize a model, try what the advice would try, and keep the best.
+    """Tries what the advice would try, and keeps the best; the exit code.
 
-    It takes the flags of onnxq quantize. It tries nothing that changes what the model is fed: it only tells
-    you of that. It always keeps the best model so far. At the end it prints the command that makes that
+    It tries nothing that changes what the model is fed. At the end it prints the command that makes the best
     model again.
+
+    Args:
+        screen: where that is shown.
+        chosen: the flags of the first try.
+        model: the model.
+        path: where the best is written.
+        asked: the command line of the first try.
+        budget: how much is tried.
+
+    Raises:
+        UserError: the budget is not understood, or the first try cannot be made.
     """
     from onnxq.cli.pages.advised import advised_page
-    from onnxq.cli.quantize import repairs_of
     from onnxq.documents.advised import Advised
-    from onnxq.emit.files import check_output
-    from onnxq.emit.serving import check_servers, serving_path
-    from onnxq.targets import load_target
 
     most = _budget(budget)
-    path = flags.written(output, chosen.made(model))
-    papers = chosen.group(Papers)
-    check_servers(papers.servers, load_target(repairs_of(chosen).target))
-    beside = [serving_path(path, name) for name in papers.servers]
-    check_output(path, model, force=force, page=papers.page, beside=beside)
-    parts = [part for part in chosen.asked(model, output and path, force=force)[1:] if part[0] != "--budget"]
-    first = [word for part in parts for word in part]
     with screen.progress() as observe:
-        tried = _Tries(path, model, most, observe, papers)
-        tried.all(first)
+        tried = _Tries(path, model, most, observe, chosen.group(Papers))
+        tried.all([word for part in asked[1:] for word in part])
     found = Advised("advised", 1, str(path), tried.best, tuple(tried.attempts), tuple(tried.left))
     screen.result(found, lambda: advised_page(found))
     answer = tried.attempts[tried.best].answer
     return chosen.group(Outcome).exit_code("do-not-ship" if answer is None else answer.answer)
-
-
-@dataclass(frozen=True, slots=True)
-class _Most:
-    runs: float
-    seconds: float
 
 
 def _budget(given: str) -> _Most:
@@ -82,6 +60,12 @@ def _budget(given: str) -> _Most:
             f"--budget {given!r} is not understood", hint="give runs, as in 6, or minutes, as in 20m"
         )
     return _Most(float("inf"), 60 * float(form[1])) if form[2] else _Most(float(form[1]), float("inf"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Most:
+    runs: float
+    seconds: float
 
 
 class _Tries:

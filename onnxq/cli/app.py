@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from onnxq.base import interrupts, remarks
 from onnxq.base.heap import steady_heap
 from onnxq.cli.panels import PanelledCommand
-from onnxq.cli.rules import rules
 from onnxq.cli.screen import Screen
 from onnxq.cli.typed import Meant, UsageError, meant
 from onnxq.cli.verb import Interrupted, Quiet, Verbose, report_error, verb
@@ -42,14 +41,23 @@ def _root(
     context.obj = {"quiet": quiet, "verbose": verbose}
 
 
+class _InOrder(TyperGroup):
+    """Verbs, and groups of them among these, in the order of `VERBS`."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names."""
+        return [name for name in _ALL if name in self.commands]
+
+
 @functools.cache
 def app_of(*verbs: str) -> typer.Typer:
-    """The command line with some verbs; those of `rules` are there where all are.
+    """The command line with some verbs, or groups of them.
 
     A line names one, as a rule: to make the flags of all takes a tenth of a second.
     """
     app = typer.Typer(
         name="onnxq",
+        cls=_InOrder,
         help="Makes an ONNX model ready for NVIDIA TensorRT: repairs it, quantizes it, explains it.",
         epilog="Exit codes: 0 done, 1 findings, 2 your input, 3 a fault of onnxq, 130 interrupted.",
         add_completion=True,
@@ -58,15 +66,25 @@ def app_of(*verbs: str) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": of_today},
     )
     app.callback(invoke_without_command=False)(_root)
-    for name in verbs:  # a file of this folder has it
-        form = PanelledCommand if VERBS[name].first else TyperCommand
-        app.command(cls=form)(verb(name, getattr(importlib.import_module(f"onnxq.cli.{name}"), name)))
-    if verbs == _ALL:
-        app.add_typer(rules)
+    groups: dict[str, typer.Typer] = {}
+    for name, declared in VERBS.items():
+        first, _, second = name.partition(" ")
+        if first not in verbs:
+            continue
+        module, into = importlib.import_module(f"onnxq.cli.{first}"), app
+        if second:
+            if first not in groups:
+                groups[first] = typer.Typer(help=module.HELP)
+                app.add_typer(groups[first], name=first, rich_help_panel=declared.panel)
+            into = groups[first]
+        into.command(
+            second or first, cls=PanelledCommand if declared.first else TyperCommand,
+            rich_help_panel=None if second else declared.panel,
+        )(verb(name, getattr(module, second or first)))  # fmt: skip
     return app
 
 
-_ALL = tuple(name for name in VERBS if " " not in name)
+_ALL = tuple(dict.fromkeys(name.partition(" ")[0] for name in VERBS))
 
 
 def __getattr__(name: str) -> Any:

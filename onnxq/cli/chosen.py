@@ -229,7 +229,7 @@ def takes(name: str, function: Callable[..., T]) -> Callable[..., T]:
     """
     declared = VERBS[name]
     options = {
-        (group, field): said for group in declared.groups for field, said in declared.options(group).items()
+        (group, field): said for group in declared.groups for field, said in declared.flags(group).items()
     }
     known = {said.flag[-1] for said in options.values()}
 

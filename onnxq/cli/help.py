@@ -1,4 +1,4 @@
-"""`onnxq help`: what the words of the screens mean."""
+"""`onnxq help`: words of the screens, symptoms, schemas of documents."""
 
 from __future__ import annotations
 
@@ -21,17 +21,30 @@ def help(
         bool, typer.Option("--open", help="Open the page that says more in your browser.")
     ] = False,
 ) -> None:
-    """Explain a word of the screens: SQNR, eligible, body, held out; or list symptoms.
+    """Explain a word of the screens: SQNR, eligible, body; list symptoms, or the schemas of documents.
 
     The answer is one to three sentences, and the page of the documentation that says more. --open needs
     that page: it is in the repository, not in the installed package.
 
     `onnxq help symptoms` lists what you see, why, what repairs it and what that costs. `onnxq help symptoms
     NaN` lists those whose text has NaN in it.
+
+    `onnxq help schema` lists the documents that --json prints or a verb writes. `onnxq help schema report`
+    prints the JSON Schema of one: its `kind` says which, and its `schema` the number.
     """
     import onnxq
     from onnxq.cli.pages.glossary import glossary_page, symptoms_page, word_page
+    from onnxq.cli.pages.schemas import schemas_page
+    from onnxq.cli.screen import write_json
 
+    if word and word[0] == "schema":
+        if word[1:]:
+            write_json(onnxq.schema(" ".join(word[1:])))
+            return
+        kinds = onnxq.list_schemas()
+        screen.show(schemas_page(kinds))
+        screen.document(kinds)
+        return
     if word and word[0].casefold() == "symptoms":
         table = onnxq.symptoms(" ".join(word[1:]) or None)
         screen.show(symptoms_page(table, all_of=len(word) == 1))

@@ -79,7 +79,10 @@ class PanelledCommand(TyperCommand):
             super(PanelledCommand, shown).format_help(ctx, formatter)
             return
         by_flag = {flag: param for params in panels.values() for param in params for flag in param.opts}
-        first = [copy.copy(by_flag[flag]) for flag in (*VERBS[str(self.name)].first, "--help-all")]
+        first = [
+            copy.copy(by_flag[flag])
+            for flag in (*VERBS[ctx.command_path.partition(" ")[2]].first, "--help-all")
+        ]
         for param in first:
             param.rich_help_panel = None
         shown.params = [*own, *first]

@@ -11,6 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from onnxq.base.catalogue import table
+from onnxq.options.option import read_options
+from onnxq.options.settings import GROUPS
 
 ALL = -1
 """Values of a flag: all words up to the next flag or model."""
@@ -37,8 +39,15 @@ PEERS: Mapping[str, Peer] = {
     name: Peer(row.get("ours", ""), row.get("says", ""), row.get("values", 1))
     for names, row in table("peer-flags").items()
     for name in names.split()
+} | {
+    said.flag[-1]: Peer(
+        why=f"it is a key of onnxq.toml now: {said.in_file}", values=int(said.kind.typed is not bool)
+    )
+    for group in GROUPS
+    for said in read_options(group).values()
+    if said.file_only
 }
-"""By each name, with dashes."""
+"""By each name, with dashes: of other tools, and of options that are flags no more."""
 
 PEER_VERBS: Mapping[str, tuple[str, str]] = {
     name: (row.get("ours", ""), row.get("says", ""))

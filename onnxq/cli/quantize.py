@@ -5,7 +5,9 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from onnxq.base import interrupts
 from onnxq.base.errors import UserError
@@ -21,12 +23,22 @@ if TYPE_CHECKING:
     from onnxq.targets import Target
 
 
+Budget = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RUNS or MINUTESm",
+        help="Try what the advice would try, keep the best: so many runs at most, or minutes, as in 20m.",
+    ),
+]
+
+
 def quantize(
     screen: Screen,
     chosen: Chosen,
     model: flags.ModelPath,
     output: flags.Output = None,
     force: flags.Force = False,
+    budget: Budget = None,
 ) -> int:
     """Repair a model and quantize it to INT8, or FP8.
 
@@ -38,8 +50,12 @@ def quantize(
 
     The exit code is 1 if the answer is "do not ship it", or a goal is missed. --strict makes it 1 with "not
     known", too.
+
+    With --budget it quantizes again as the advice says, and keeps the best. It tries nothing that changes
+    what the model is fed.
     """
     import onnxq
+    from onnxq.cli.advise import advise
     from onnxq.cli.kept import kept
     from onnxq.cli.pages.end import end_screen
     from onnxq.cli.pages.short import short_screen
@@ -59,9 +75,11 @@ def quantize(
         path, model, force=force, cache=format.cache or not target.explicit, page=papers.page,
         beside=[serving_path(path, name) for name in papers.servers],
     )  # fmt: skip
+    asked = chosen.asked(model, output and path, force=force)
+    if budget is not None:
+        return advise(screen, chosen, model, path, asked, budget)
     data, keywords = given(chosen)
     state = path.with_name(f"{path.name}.part") if chosen.group(Goal).is_set else None
-    asked = chosen.asked(model, output and path, force=force)
     with kept(state), screen.progress() as observe:
         saving = _Saving(path, asked, chosen.settings_file, state, papers, observe, force=force)
         result = onnxq.quantize(

@@ -11,11 +11,12 @@ import typer
 from onnxq.base.errors import UserError
 from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
-from onnxq.cli.verb import verb
 from onnxq.options.settings import Repairs
 
+HELP = "List, explain and test the rules."
 
-def list_rules(screen: Screen, chosen: Chosen) -> None:
+
+def list(screen: Screen, chosen: Chosen) -> None:
     """List the rules, by stage."""
     import onnxq
     from onnxq.cli.pages.rules import rules_page
@@ -70,11 +71,11 @@ def explain(
     return 0
 
 
-def run_examples(
+def test(
     screen: Screen,
     folder: Annotated[
         Path | None, typer.Argument(metavar="DIR", help="A folder of rules; the built-in ones by default.")
-    ] = None,
+    ] = None,  # noqa: PT028 (a verb, and no test)
 ) -> int:
     """Run the examples of rules and prove what they change."""
     import onnxq
@@ -106,8 +107,3 @@ def page(
     for line in text.splitlines():
         shown.code(line)
     screen.show(shown)
-
-
-rules = typer.Typer(name="rules", help="List, explain and test the rules.")
-for name, function in (("list", list_rules), ("explain", explain), ("page", page), ("test", run_examples)):
-    rules.command(name)(verb(f"rules {name}", function))

@@ -22,7 +22,7 @@ _MOST = 32  # mistakes in one line
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 _JOINTS = {"--batch": ":", "--resize": "x", "--letterbox": "x", "--crop": "x"}
 """What stands between the values of a flag, where that is no comma."""
-_SHOWN = frozenset(("-h", "--help", "--version"))  # when they are read
+_SHOWN = frozenset(("-h", "--help", "--help-all", "--version"))  # when they are read
 _DATA = frozenset(("--calib", "--stats", "--plan"))
 
 
@@ -106,8 +106,9 @@ def _stepped(found: Meant, error: Any, verbs: Any) -> Meant | None:
         return _of_verb(found, command, unknown)
     if unknown:
         return _of_flag(found, command, unknown, verbs.commands)
-    places = list(_arguments(found.words, command))[_count(command) + 1 :]
-    return _of_extra(found, command, places[0]) if places else None
+    places = list(_arguments(found.words, command))
+    depth = 1 + [found.words[one] for one in places].index(command.name)  # 2 of a verb in a group
+    return _of_extra(found, command, depth, places[depth:]) if len(places) > depth + _count(command) else None
 
 
 def _of_verb(found: Meant, command: Any, flag: str) -> Meant | None:
@@ -123,21 +124,21 @@ def _of_verb(found: Meant, command: Any, flag: str) -> Meant | None:
         rest = list(words)
         rest.remove(later)
         return found.but((later, *rest), "the verb is in front of its flags")
-    if flag or verb.endswith(".onnx") or os.path.exists(verb):
+    known, why = PEER_VERBS.get(verb, ("", ""))
+    if not why and (flag or verb.endswith(".onnx") or os.path.exists(verb)):
         verb = "quantize" if _has_data(words) else "check"
         return found.but((verb, *words), "a verb is missing: quantize, sanitize, check or another of --help")
     if place is None:
         return None
-    known, why = PEER_VERBS.get(verb, ("", ""))
     below = words[place + 1] if why and words[place + 1 :] else ""
-    if below in command.commands:  # polygraphy surgeon VERB
-        return found.but((*words[:place], *words[place + 1 :]), f"verbs are one word, without {verb!r}")
+    if below in {*command.commands, *PEER_VERBS} and " " not in known:  # polygraphy surgeon VERB
+        return found.but((*words[:place], *words[place + 1 :]), f"verbs stand without {verb!r}")
     if why:
         known = known or ("quantize" if _has_data(words) else "sanitize")
     else:
         (known, *_) = [*difflib.get_close_matches(verb, command.commands, 1), ""]
     wrong = f"there is no verb {verb!r}" + (f": {why}" if why else "")
-    return found.but((*words[:place], known, *words[place + 1 :]), wrong) if known else None
+    return found.but((*words[:place], *known.split(), *words[place + 1 :]), wrong) if known else None
 
 
 def _of_flag(found: Meant, command: Any, flag: str, verbs: Mapping[str, Any]) -> Meant | None:
@@ -170,9 +171,17 @@ def _of_flag(found: Meant, command: Any, flag: str, verbs: Mapping[str, Any]) ->
     return found.but((having, *words[1:]), f"{wrong} of onnxq {words[0]}: onnxq {having} has it")
 
 
-def _of_extra(found: Meant, command: Any, place: int) -> Meant | None:
-    """A line with a word too many: a value, another tool's word, data, the file to write, another model."""
+def _of_extra(found: Meant, command: Any, depth: int, places: Sequence[int]) -> Meant | None:
+    """A line with a word too many: a value, another tool's word, data, the file to write, another model.
+
+    Args:
+        found: it.
+        command: its verb.
+        depth: of how many words its verb is.
+        places: those of the arguments.
+    """
     words, ours = found.words, _flags(command)
+    first, place = places[0], places[_count(command)]
     word, before, after = words[place], words[:place], words[place + 1 :]
     if _NUMBER.fullmatch(word) and (flag := _flag_of(before[-1], before)):
         joint = _JOINTS.get(flag, ",")
@@ -180,7 +189,6 @@ def _of_extra(found: Meant, command: Any, place: int) -> Meant | None:
         return found.but(
             joined, "" if f"values of {flag}" in found.wrong else f"values of {flag} are one word"
         )
-    first = next(_arguments(words[1:], command), 0) + 1
     if word.endswith(".onnx") and not words[first].endswith(".onnx"):
         rest = (*words[:first], *words[first + 1 :])
         if words[first] == "model" and not os.path.exists("model"):  # as in polygraphy inspect model
@@ -193,13 +201,13 @@ def _of_extra(found: Meant, command: Any, place: int) -> Meant | None:
         return found.but((*before, data, word, *after), f"data have a flag in front of them, {data}")
     if "--output" in ours and not {"--output", "-o"} & {*words} and not os.path.exists(word):
         return found.but((*before, "-o", word, *after), "the file to write has a flag in front of it, -o")
-    models = [words[one] for one in _arguments(words, command)][1:]
-    flags = [one for one in _without_output(words[1:]) if one not in models]
+    models = [words[one] for one in places]
+    flags = [one for one in _without_output(words[depth:]) if one not in models]
     if command.name == "check":
         module = ["python", "-P", "-m", "onnxq.cli.each_model"]
         line = shlex.join([*module, *flags, *["--"] * bool(flags), *models])
     else:
-        line = " && ".join(shlex.join(["onnxq", words[0], model, *flags]) for model in models)
+        line = " && ".join(shlex.join(["onnxq", *words[:depth], model, *flags]) for model in models)
     return replace(found.but(words, "one model at a time"), line=line)
 
 

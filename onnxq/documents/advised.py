@@ -51,7 +51,7 @@ class Untried(DocumentPart):
 
 @dataclass(frozen=True, slots=True)
 class Advised(DocumentPart):
-    """What `onnxq advise` tried.
+    """What `onnxq quantize --budget` tried.
 
     Attributes:
         kind: "advised".

@@ -94,8 +94,9 @@ def _unknown(word: str) -> UserError:
     near = [name for name in known if folded in name.casefold() or name.casefold() in folded]
     near = near or [one.name for one in _entries() if folded in one.text.casefold()]
     hint = f"did you mean {', '.join(map(repr, near[:3]))}?" if near else nearest(word, known)
-    if folded in VERBS:
-        hint = f"it is a verb: onnxq {folded} --help;"
+    verb = next((name for name in VERBS if folded in name.split()), "")
+    if verb:
+        hint = f"it is a verb: onnxq {verb} --help;"
     return UserError(f"there is no word {word!r}", hint=f"{hint} onnxq help lists all".strip())
 
 

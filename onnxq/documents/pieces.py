@@ -1,4 +1,4 @@
-"""The documents of models in pieces: of `onnxq split`, `onnxq run` and `onnxq extract`."""
+"""The documents of models in pieces: of `onnxq pieces split`, `run` and `extract`."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Manifest(DocumentPart):
 
 @dataclass(frozen=True, slots=True)
 class ExtractReport(DocumentPart):
-    """A part of a model, `X.report.json` of `onnxq extract`.
+    """A part of a model, `X.report.json` of `onnxq pieces extract`.
 
     Attributes:
         kind: "extract".
@@ -127,7 +127,7 @@ class OutputOfChain(OutputAccuracy):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ChainRun(Shown, DocumentPart):
-    """What `onnxq run` found.
+    """What `onnxq pieces run` found.
 
     Attributes:
         kind: "run".

@@ -35,7 +35,7 @@ from onnxq.rewrite.whole import WholeProof
 from onnxq.task.meter import TaskPart
 from onnxq.task.output_pictures import OutputPictures
 
-REPORT_SCHEMA = 10
+REPORT_SCHEMA = 11
 """What is written. A report of schema 1 has no `kind`, and no fields for what was left out."""
 
 

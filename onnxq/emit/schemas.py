@@ -85,28 +85,28 @@ class SchemaList(Shown, DocumentPart):
 
 
 _KINDS = (
-    DocumentKind("report", 10, "onnxq.documents.report:Report", ("quantize", "sanitize")),
-    DocumentKind("advised", 1, "onnxq.documents.advised:Advised", ("advise",)),
-    DocumentKind("plan", 10, "onnxq.documents.report:PlanReport", ("plan",)),
-    DocumentKind("sensitivity", 10, "onnxq.documents.report:SensitivityReport", ("sensitivity",)),
+    DocumentKind("report", 11, "onnxq.documents.report:Report", ("quantize", "sanitize")),
+    DocumentKind("advised", 1, "onnxq.documents.advised:Advised", ("quantize --budget",)),
+    DocumentKind("plan", 11, "onnxq.documents.report:PlanReport", ("plan",)),
+    DocumentKind("sensitivity", 11, "onnxq.documents.report:SensitivityReport", ("sensitivity",)),
     DocumentKind("calibration", 3, "onnxq.documents.statistics:StatisticsTaken", ("calibrate",)),
     DocumentKind("checks", 3, "onnxq.inspection.checking:Checks", ("check",)),
     DocumentKind("model", 2, "onnxq.inspection.description:ModelSummary", ("inspect",)),
     DocumentKind("tensor", 2, "onnxq.inspection.description:TensorSummary", ("inspect --tensor",)),
     DocumentKind("nodes", 1, "onnxq.analysis.nodes:ModelNodes", ("inspect --nodes",)),
     DocumentKind("data", 3, "onnxq.inspection.data_seen:DataSeen", ("data",)),
-    DocumentKind("statistics", 1, "onnxq.analysis.tensors:TensorTable", ("statistics",)),
-    DocumentKind("weights", 2, "onnxq.analysis.weights:WeightTable", ("weights",)),
-    DocumentKind("memory", 1, "onnxq.analysis.memory:ModelMemory", ("memory",)),
-    DocumentKind("comparison", 6, "onnxq.inspection.comparing:Comparison", ("compare",)),
+    DocumentKind("statistics", 1, "onnxq.analysis.tensors:TensorTable", ("statistics activations",)),
+    DocumentKind("weights", 2, "onnxq.analysis.weights:WeightTable", ("statistics weights",)),
+    DocumentKind("memory", 1, "onnxq.analysis.memory:ModelMemory", ("statistics memory",)),
+    DocumentKind("comparison", 7, "onnxq.inspection.comparing:Comparison", ("compare",)),
     DocumentKind("analysis", 1, "onnxq.documents.analysis:Analysis", ("analyze",)),
     DocumentKind("diff", 1, "onnxq.analysis.diff.rows:RunDiff", ("diff",)),
     DocumentKind("engine", 3, "onnxq.inspection.engine_reading:EngineDocument", ("engine",)),
     DocumentKind("verdict", 2, "onnxq.compiled.verdict:Verdict", ("quantize", "engine --against-fp16")),
     DocumentKind("page", 1, "onnxq.pipeline.written_page:WrittenPage", ("report",)),
-    DocumentKind("pieces", 2, "onnxq.documents.pieces:Manifest", ("split",)),
-    DocumentKind("run", 3, "onnxq.documents.pieces:ChainRun", ("run",)),
-    DocumentKind("extract", 2, "onnxq.documents.pieces:ExtractReport", ("extract",)),
+    DocumentKind("pieces", 2, "onnxq.documents.pieces:Manifest", ("pieces split",)),
+    DocumentKind("run", 3, "onnxq.documents.pieces:ChainRun", ("pieces run",)),
+    DocumentKind("extract", 2, "onnxq.documents.pieces:ExtractReport", ("pieces extract",)),
     DocumentKind("settings", 1, "onnxq.inspection.first_settings:FirstSettings", ("init",)),
     DocumentKind("rules", 1, "onnxq.inspection.rule_book:RuleList", ("rules list",)),
     DocumentKind("rule", 1, "onnxq.inspection.rule_book:RuleText", ("rules explain",)),
@@ -114,7 +114,7 @@ _KINDS = (
     DocumentKind("tried-rules", 1, "onnxq.inspection.rule_book:RulesTried", ("rules test",)),
     DocumentKind("words", 1, "onnxq.documents.glossary:Glossary", ("help",)),
     DocumentKind("symptoms", 1, "onnxq.advice.symptoms:SymptomTable", ("help symptoms",)),
-    DocumentKind("schemas", 1, "onnxq.emit.schemas:SchemaList", ("schema",)),
+    DocumentKind("schemas", 1, "onnxq.emit.schemas:SchemaList", ("help schema",)),
     DocumentKind("error", 2, "onnxq.documents.ended:ErrorEnd", ("any verb that fails",)),
 )  # fmt: skip
 KINDS: Mapping[str, DocumentKind] = {entry.kind: entry for entry in _KINDS}
@@ -140,8 +140,8 @@ def schema(kind: str) -> dict[str, Any]:
     where it is infinite.
 
     Args:
-        kind: what the document's field `kind` says, "report" say; `onnxq schema` lists them. Of files that
-            users edit "onnxq.toml" or "plan.toml", for their editors.
+        kind: what the document's field `kind` says, "report" say; `onnxq help schema` lists them. Of files
+            that users edit "onnxq.toml" or "plan.toml", for their editors.
 
     Raises:
         UserError: there is no such kind.

@@ -96,7 +96,7 @@ TOML_SCHEMAS: Mapping[str, Callable[[], dict[str, Any]]] = {
     "onnxq.toml": settings_schema,
     "plan.toml": plan_schema,
 }
-"""By what `onnxq schema` calls them."""
+"""By what `onnxq help schema` calls them."""
 
 
 def _of_option(option: Option) -> dict[str, Any]:

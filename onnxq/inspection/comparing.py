@@ -46,7 +46,7 @@ class Comparison(Shown, DocumentPart):
 
     Attributes:
         kind: "comparison".
-        schema: 6.
+        schema: 7.
         reference: the path of the reference.
         candidate: the path of the other.
         emulated: whether half precision was rounded after every node.
@@ -171,7 +171,7 @@ def _compared(
     gates = bound.gates(gauge, scores, "" if score is None else score.name)
     return Comparison(
         kind="comparison",
-        schema=6,
+        schema=7,
         reference=str(reference),
         candidate=str(candidate),
         emulated=any(half),

@@ -291,7 +291,7 @@ def run_pieces(
             that are left out are counted in the document.
 
     Returns:
-        What `onnxq run --json` prints; `within` says whether all outputs are near
+        What `onnxq pieces run --json` prints; `within` says whether all outputs are near
         enough, None where there is no original.
 
     Raises:
@@ -431,7 +431,7 @@ def _new_folder(folder: Path) -> Path:
 
 
 def _read_manifest(path: Path) -> Manifest:
-    hint = "give the X.split.json that onnxq split wrote"
+    hint = "give the X.split.json that onnxq pieces split wrote"
     document = read_plain_document(path, {"pieces": PIECES_SCHEMA}, "manifest of pieces", hint)
     try:
         return typed(Manifest, document)
@@ -484,7 +484,7 @@ def _spec(entry: TensorDescribed, path: Path) -> InputSpec:
     except (TypeError, ValueError, KeyError) as error:
         raise UserError(
             f"{str(path)!r}: input {entry.name!r} is of type {entry.dtype!r}, which no tensor has",
-            hint="give the X.split.json as onnxq split wrote it",
+            hint="give the X.split.json as onnxq pieces split wrote it",
         ) from error
     return InputSpec(entry.name, dtype, entry.shape)
 

@@ -69,7 +69,7 @@ def _options(verb: str) -> dict[str, tuple[type, str, Option]]:
     return {
         flag: (group, field, said)
         for group in (Common, *declared.groups)
-        for field, said in declared.options(group).items()
+        for field, said in declared.flags(group).items()
         for flag in said.flag
     }
 
@@ -83,8 +83,8 @@ def _typed(words: list[str]) -> dict[str, list[str]]:
         IndexError: a value is missing.
     """
     verb, *rest = words[1:]
-    if verb == "rules":
-        verb = f"rules {rest.pop(0)}"
+    if verb not in VERBS:  # it is a group of them
+        verb = f"{verb} {rest.pop(0)}"
     if words[0] != "onnxq" or verb not in VERBS:
         raise ValueError(f"{shlex.join(words[:2])} is no command")
     known, others = _options(verb), {flag for name in VERBS for flag in _options(name)}

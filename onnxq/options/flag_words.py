@@ -38,7 +38,7 @@ _ELSEWHERE = {
     "quiet": "nothing is printed; observe= is told the steps",
     "verbose": "an exception has its traceback",
     "config": "only the command line reads onnxq.toml: give its options as keywords",
-    "budget": "it is of the command line, onnxq advise; result.advice says what to try",
+    "budget": "it is of the command line, onnxq quantize --budget; result.advice says what to try",
     "strict": "there is no exit code: look at what it returns",
     "exit_zero": "there is no exit code: look at what it returns",
     "all": _SCREEN,

@@ -35,7 +35,7 @@ class Parameter:
         words: what messages call it; empty: its name.
         hint: what its values mean, for whoever gives another one.
         auto: the values that `auto` tries, or what says them by the number of samples; none: the default.
-        search: the values that `--search` tries; none: it is not searched for.
+        search: the values that `search` tries; none: it is not searched for.
     """
 
     name: str

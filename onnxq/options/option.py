@@ -47,6 +47,7 @@ class Option:
         tables: where it may stand there; "" is the top of the file.
         runs_code: whether it names something that is run.
         beside: the option without which there is not this one either.
+        file_only: whether no verb has it as a flag: it is a key and, in Python, a keyword.
     """
 
     help: str
@@ -57,6 +58,14 @@ class Option:
     tables: tuple[str, ...] = ()
     runs_code: bool = False
     beside: str = ""
+    file_only: bool = False
+
+    @property
+    def in_file(self) -> str:
+        """How it is written into `onnxq.toml`."""
+        value = "true" if self.kind.typed is bool else self.metavar or ""
+        table = f"[{self.tables[0]}] " if self.tables[0] else ""
+        return f"{table}{self.key} = {f'{{{value}}}' if '=' in value else value}"
 
 
 def option(default: Any, help: str, kind: Kind, **said: Any) -> Any:

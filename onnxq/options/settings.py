@@ -412,7 +412,7 @@ class Calibration(
     Group,
     title="Calibration",
     table="calibration",
-    examples=("--method percentile --percentile 99.9", "--samples 256 --seed 1", "--stats model.stats.npz"),
+    examples=("--method percentile --percentile 99.9", "--samples 256", "--stats model.stats.npz"),
 ):
     """How a model is calibrated.
 
@@ -433,14 +433,22 @@ class Calibration(
         UserError: a value makes no sense, or a parameter is of another method.
     """
 
-    search: bool = option(False, "Choose the percentile by the model's outputs.", FLAG, beside="method")
-    exact: bool = option(False, "Count all values of a tensor in histograms, not some millions.", FLAG)
+    search: bool = option(
+        False, "Choose the percentile by the model's outputs.", FLAG, beside="method", file_only=True
+    )
+    exact: bool = option(
+        False, "Count all values of a tensor in histograms, not some millions.", FLAG, file_only=True
+    )
     samples: int = option(512, "Number of samples that calibrate, at most.", kinds.at_least(1), metavar="N")
-    seed: int = option(0, "Seed of the random choice of samples.", kinds.at_least(0), metavar="N")
+    seed: int = option(
+        0, "Seed of the random choice of samples.", kinds.at_least(0), metavar="N", file_only=True
+    )
     stats: PathLike | None = option(
         None, "Statistics of `onnxq calibrate`, or a TensorRT calibration cache.", PATH, metavar="FILE"
     )
-    partial: bool = option(False, "Accept --stats that lack the samples of some shards.", FLAG)
+    partial: bool = option(
+        False, "Accept --stats that lack the samples of some shards.", FLAG, file_only=True
+    )
 
     def _check(self) -> None:
         if self.method not in METHODS:
@@ -452,7 +460,7 @@ class Calibration(
         if self.seed < 0:
             raise UserError(f"the seed is {self.seed}", hint="give 0 or more")
         if self.partial and self.stats is None:
-            raise UserError("--partial needs statistics, and none are given", hint="give --stats FILE")
+            raise UserError("partial needs statistics, and none are given", hint="give --stats FILE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -538,9 +546,11 @@ class Format(
     )  # fmt: skip
     scale_form: str | None = option(
         None, "Form of weight scales: per-channel, post-scale or per-tensor.",
-        kinds.one_of("scale form", SCALE_FORMS), metavar="FORM",
+        kinds.one_of("scale form", SCALE_FORMS), metavar="FORM", file_only=True,
     )  # fmt: skip
-    cache: bool = option(False, "Also write X.cache, for TensorRT's implicit quantization.", FLAG)
+    cache: bool = option(
+        False, "Also write X.cache, for TensorRT's implicit quantization.", FLAG, file_only=True
+    )
     plan: PathLike | None = option(None, "A plan file of `onnxq plan` to follow.", PATH, metavar="X.toml")
 
     @property
@@ -583,9 +593,7 @@ class Format(
 
 
 @dataclass(frozen=True, slots=True)
-class AccuracyRepair(
-    Group, title="Repair", table="repair", examples=("--repair bias,shift,gptq --repair-samples 64",)
-):
+class AccuracyRepair(Group, title="Repair", table="repair", examples=("--repair bias,shift,gptq",)):
     """How the accuracy that int8 costs is won back.
 
     Attributes:
@@ -604,8 +612,9 @@ class AccuracyRepair(
         kinds.some_of("repair step", STEPS, ("auto", "none")), metavar="STEP[,STEP]", key="steps",
     )  # fmt: skip
     repair_samples: int = option(
-        64, "Number of samples that the steps use, at most.", kinds.at_least(1), metavar="N", key="samples"
-    )
+        64, "Number of samples that the steps use, at most.", kinds.at_least(1), metavar="N", key="samples",
+        file_only=True,
+    )  # fmt: skip
 
     def _check(self) -> None:
         if self.repair is not None:
@@ -705,7 +714,7 @@ class Papers(Group, title="Report", table="report", examples=("--deploy triton",
 
 
 @dataclass(frozen=True, slots=True)
-class Details(Group, title=Papers.TITLE, table=Papers.TABLE, examples=("--layer-samples 16 --no-pictures",)):
+class Details(Group, title=Papers.TITLE, table=Papers.TABLE, examples=("--layer-samples 16",)):
     """What a report has for those who look closely.
 
     Attributes:
@@ -725,8 +734,9 @@ class Details(Group, title=Papers.TITLE, table=Papers.TABLE, examples=("--layer-
         kinds.at_least(0), metavar="N",
     )  # fmt: skip
     pictures: bool = option(
-        True, "Keep no pictures of samples and outputs in the report.", NOT, flag=("--no-pictures",)
-    )
+        True, "Keep no pictures of samples and outputs in the report.", NOT, flag=("--no-pictures",),
+        file_only=True,
+    )  # fmt: skip
 
     def _check(self) -> None:
         if self.layer_samples is not None and self.layer_samples < 0:
@@ -748,7 +758,7 @@ class Goal(
         "--min-sqnr 30 --max-float 5%",
         "--min-sqnr 30 --min-agreement logits=99",
         "--task detect:yolov8 --min-agreement 99",
-        "--eval score.py:top1 --costs costs.json",
+        "--eval score.py:top1",
     ),
 ):
     """How near the outputs have to be to the float model's, and what layers in float cost.
@@ -800,7 +810,7 @@ class Goal(
     )  # fmt: skip
     ship_from: float | None = option(
         None, 'Least percentage of the answers for "ship it": the lower end of the interval. 80 by default.',
-        kinds.once(kinds.parsed("PERCENT, as in 80", kinds.real)), metavar="PERCENT",
+        kinds.parsed("PERCENT, as in 80", kinds.real), metavar="PERCENT", file_only=True,
     )  # fmt: skip
     max_drop: float | None = option(
         None, "Goal: the score of --eval falls by at most this much.",
@@ -817,15 +827,17 @@ class Goal(
     )  # fmt: skip
     costs: str | PathLike | Mapping[str, float] = option(
         "macs", "What a layer in float costs: macs, bytes or a JSON file {node: cost}.",
-        kinds.name_or_path("unit", UNITS, ""), metavar="FILE.json",
+        kinds.name_or_path("unit", UNITS, ""), metavar="FILE.json", file_only=True,
     )  # fmt: skip
     weigh: Mapping[str, float] | None = option(
         None, "Weight of an output, 1 by default.",
         kinds.by_name("OUTPUT=WEIGHT, as in logits=2", kinds.not_negative), metavar="OUTPUT=W",
+        file_only=True,
     )  # fmt: skip
     measure: int = option(
-        64, "Number of samples that measure the error of each layer, at most.", kinds.at_least(1), metavar="N"
-    )
+        64, "Number of samples that measure the error of each layer, at most.", kinds.at_least(1),
+        metavar="N", file_only=True,
+    )  # fmt: skip
     time_limit: float | None = option(
         None, "Seconds from the start of the run after which searches end with the best so far.",
         kinds.once(kinds.parsed("SECONDS, as in 600", kinds.not_negative)), metavar="SECONDS",
@@ -869,8 +881,9 @@ class Ranking(Group, title=Goal.TITLE, table=Goal.TABLE):
     """
 
     top: int = option(
-        5, "Number of decisions that are measured, the first ones.", kinds.at_least(0), metavar="N"
-    )
+        5, "Number of decisions that are measured, the first ones.", kinds.at_least(0), metavar="N",
+        file_only=True,
+    )  # fmt: skip
 
     def _check(self) -> None:
         if self.top < 0:
@@ -895,7 +908,7 @@ class Look(Group, title=DataPlace.TITLE, table="data"):
 
 
 @dataclass(frozen=True, slots=True)
-class Margins(Group, title="Margins", table="diff", examples=("--margin-db 0.2",)):
+class Margins(Group, title="Margins", table="diff", examples=()):
     """By how much a run may be worse than another before that is said.
 
     Attributes:
@@ -912,14 +925,15 @@ class Margins(Group, title="Margins", table="diff", examples=("--margin-db 0.2",
         "An SQNR that is lower by more is worse, dB.",
         kinds.parsed("dB", kinds.not_negative),
         metavar="DB",
+        file_only=True,
     )
     margin_points: float = option(
         0.5, "An agreement or an int8 share that is lower by more is worse, hundredths.",
-        kinds.parsed("hundredths", kinds.not_negative), metavar="POINTS",
+        kinds.parsed("hundredths", kinds.not_negative), metavar="POINTS", file_only=True,
     )  # fmt: skip
     margin_percent: float = option(
         1.0, "A file that is larger, or a score that is lower, by more is worse, %.",
-        kinds.parsed("percent", kinds.not_negative), metavar="PERCENT",
+        kinds.parsed("percent", kinds.not_negative), metavar="PERCENT", file_only=True,
     )  # fmt: skip
 
     def _check(self) -> None:

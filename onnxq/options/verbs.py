@@ -2,7 +2,7 @@
 
 Its flags and their panels (`cli/chosen.py`), the keys of `onnxq.toml` that count, the keywords of its
 function (`grouped.py`), what `help` (`keywords.py`) and type checkers (`call_options.pyi`) know of them
-are made of it. The command line shows the verbs in this order.
+are made of it. The command line shows the verbs in these panels and this order.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ class Verb:
         data: the flag of the path of the data.
         function: the name of its function in Python, where that is not its own.
         first: the flags that matter most, which `--help` shows; none: it shows all, which are few.
+        panel: the panel of `onnxq --help` that it is in.
     """
 
     groups: tuple[type, ...] = ()
@@ -54,6 +55,11 @@ class Verb:
     data: str = "--calib"
     function: str = ""
     first: tuple[str, ...] = ()
+    panel: str = ""
+
+    def flags(self, group: type) -> Mapping[str, Option]:
+        """Those options of a group that are flags."""
+        return {name: said for name, said in self.options(group).items() if not said.file_only}
 
     def options(self, group: type) -> Mapping[str, Option]:
         """The options that it has of a group, by the names of their fields; `Common` every verb has."""
@@ -75,91 +81,97 @@ _GATES = ("min_sqnr", "min_agreement", "task", "labels", "ship_from", "max_drop"
 _REPAIRING = ("enable", "skip", "accept", "prove", "pairs", "allow_interface_changes")
 _SEARCHED = ("max_float", "costs", "measure", "time_limit")
 
-VERBS: Mapping[str, Verb] = {
-    "quantize": Verb(
-        (*_QUANTIZED, Goal, Division, *_MODEL, Compilation, Outcome, Papers, Details, Runtime),
-        without=("allow_interface_changes", "shard"), config=True,
-        first=_flags("calib output target preset shape batch min-sqnr min-agreement keep-float repair"),
-    ),
-    "advise": Verb(
-        (*_QUANTIZED, Goal, Division, *_MODEL, Compilation, Outcome, Papers, Details, Runtime),
-        without=("allow_interface_changes", "shard"), config=True, function="quantize",
-        first=_flags("calib output budget target preset shape batch min-agreement keep-float repair"),
-    ),
-    "plan": Verb(
-        (*_QUANTIZED, *_MODEL, Runtime),
-        without=("allow_interface_changes", "cache", "plan"), config=True,
-        first=_flags("calib output target preset shape batch method keep-float loud repair"),
-    ),
-    "sensitivity": Verb(
-        (*_QUANTIZED, Goal, Ranking, Division, *_MODEL, Runtime),
-        without=("allow_interface_changes", "shard", "cache", *_GATES), config=True,
-        first=_flags("calib output target preset shape batch eval max-float keep-float workers"),
-    ),
-    "calibrate": Verb(
-        (*_CALIBRATED, Division, *_MODEL, Runtime),
-        without=("method", "stats", "partial", "prove", "allow_interface_changes"), config=True,
-        first=_flags("calib output target preset shape batch samples shard workers merge"),
-    ),
-    "sanitize": Verb(
-        (*_CALIBRATED, Format, Papers, *_MODEL, Runtime),
-        without=("pairs", "method", "exact", "samples", "seed", "partial",
-                 "number_format", "keep_float", "keep_float_op", "loud", "scale_form", "cache", "plan",
-                 *DEPLOYED),
-        config=True,
-        first=_flags("output target shape assume freeze rules skip prove body calib"),
-    ),
-    "check": Verb(
-        (*_CALIBRATED, *_MODEL, Compilation, Runtime),
-        without=("allow_interface_changes", "pairs", "profile_weights"), config=True,
-        first=_flags("target calib strict as report check shape assume rules no-engine"),
-    ),
-    "inspect": Verb(
-        (Inputs,), without=("assume", "freeze"),
-        first=_flags("tensor nodes match op around dot all csv shape batch"),
-    ),
-    "data": Verb(
-        (DataPlace, Look, Feeding, ImageOptions, Inputs), without=DEPLOYED, config=True, function="look",
-        first=_flags("calib samples sheet preset mean std color resize letterbox shape"),
-    ),
-    "statistics": Verb(
-        (*_DATA, Runtime),
-        first=_flags("calib stats against samples match op all csv preset integers"),
-    ),
-    "weights": Verb(),
-    "memory": Verb((Inputs,), without=("freeze", *DEPLOYED)),
-    "compare": Verb(
-        (*_DATA, Goal, Runtime), without=_SEARCHED, data="--data",
-        first=_flags("data samples min-sqnr min-agreement max-drop eval task labels preset skip-bad"),
-    ),
-    "analyze": Verb(
-        (*_DATA, Runtime), data="--data",
-        first=_flags("data samples threshold metric match op noise csv preset skip-bad"),
-    ),
-    "diff": Verb((Margins,), config=True),
-    "engine": Verb(
-        (Compilation, Inputs),
-        without=("compile", "shapes", "assume", "freeze", "batch", "profile_weights"),
-        first=_flags("compare layer-info profile-times run-times against-fp16 sm match op dot profile"),
-    ),
-    "report": Verb(),
-    "split": Verb((Runtime,)),
-    "run": Verb(
-        (*_DATA, Runtime), data="--data", function="run_pieces",
-        first=_flags("data samples original use tolerance save preset mean std skip-bad"),
-    ),
-    "extract": Verb((Runtime,)),
-    "init": Verb((DataPlace,), without=("script",)),
-    "help": Verb(),
-    "schema": Verb(),
-    "rules list": Verb((Repairs,), without=("target", *_REPAIRING)),
-    "rules explain": Verb((Repairs,), without=_REPAIRING),
-    "rules page": Verb(),
-    "rules test": Verb(),
+_PANELS: Mapping[str, Mapping[str, Verb]] = {
+    "Make a model": {
+        "quantize": Verb(
+            (*_QUANTIZED, Goal, Division, *_MODEL, Compilation, Outcome, Papers, Details, Runtime),
+            without=("allow_interface_changes", "shard"), config=True,
+            first=_flags("calib output target preset shape batch min-sqnr min-agreement keep-float repair"),
+        ),
+        "sanitize": Verb(
+            (*_CALIBRATED, Format, Papers, *_MODEL, Runtime),
+            without=("pairs", "method", "exact", "samples", "seed", "partial",
+                     "number_format", "keep_float", "keep_float_op", "loud", "scale_form", "cache", "plan",
+                     *DEPLOYED),
+            config=True,
+            first=_flags("output target shape assume freeze rules skip prove body calib"),
+        ),
+        "calibrate": Verb(
+            (*_CALIBRATED, Division, *_MODEL, Runtime),
+            without=("method", "stats", "partial", "prove", "allow_interface_changes"), config=True,
+            first=_flags("calib output target preset shape batch samples shard workers merge"),
+        ),
+        "plan": Verb(
+            (*_QUANTIZED, *_MODEL, Runtime),
+            without=("allow_interface_changes", "cache", "plan"), config=True,
+            first=_flags("calib output target preset shape batch method keep-float loud repair"),
+        ),
+    },
+    "Look at a model, data or a run": {
+        "check": Verb(
+            (*_CALIBRATED, *_MODEL, Compilation, Runtime),
+            without=("allow_interface_changes", "pairs", "profile_weights"), config=True,
+            first=_flags("target calib strict as report check shape assume rules no-engine"),
+        ),
+        "inspect": Verb(
+            (Inputs,), without=("assume", "freeze"),
+            first=_flags("tensor nodes match op around dot all csv shape batch"),
+        ),
+        "statistics activations": Verb(
+            (*_DATA, Runtime), function="statistics",
+            first=_flags("calib stats against samples match op all csv preset integers"),
+        ),
+        "statistics weights": Verb(),
+        "statistics memory": Verb((Inputs,), without=("freeze", *DEPLOYED)),
+        "data": Verb(
+            (DataPlace, Look, Feeding, ImageOptions, Inputs), without=DEPLOYED, config=True, function="look",
+            first=_flags("calib samples sheet preset mean std color resize letterbox shape"),
+        ),
+        "compare": Verb(
+            (*_DATA, Goal, Runtime), without=_SEARCHED, config=True, data="--data",
+            first=_flags("data samples min-sqnr min-agreement max-drop eval task labels preset skip-bad"),
+        ),
+        "analyze": Verb(
+            (*_DATA, Runtime), data="--data",
+            first=_flags("data samples threshold metric match op noise csv preset skip-bad"),
+        ),
+        "sensitivity": Verb(
+            (*_QUANTIZED, Goal, Ranking, Division, *_MODEL, Runtime),
+            without=("allow_interface_changes", "shard", "cache", *_GATES), config=True,
+            first=_flags("calib output target preset shape batch eval max-float keep-float workers"),
+        ),
+        "engine": Verb(
+            (Compilation, Inputs),
+            without=("compile", "shapes", "assume", "freeze", "batch", "profile_weights"),
+            first=_flags("compare layer-info profile-times run-times against-fp16 sm match op dot profile"),
+        ),
+        "diff": Verb((Margins,), config=True),
+        "report": Verb(),
+    },
+    "Cut a model": {
+        "pieces split": Verb((Runtime,)),
+        "pieces run": Verb(
+            (*_DATA, Runtime), data="--data", function="run_pieces",
+            first=_flags("data samples original use tolerance save preset mean std skip-bad"),
+        ),
+        "pieces extract": Verb((Runtime,)),
+    },
+    "Settings and words": {
+        "init": Verb((DataPlace,), without=("script",)),
+        "help": Verb(),
+        "rules list": Verb((Repairs,), without=("target", *_REPAIRING)),
+        "rules explain": Verb((Repairs,), without=_REPAIRING),
+        "rules page": Verb(),
+        "rules test": Verb(),
+    },
 }  # fmt: skip
-"""The verbs of the command line by name; those of `rules` have its name in front."""
+
+VERBS: Mapping[str, Verb] = {
+    name: replace(verb, panel=panel) for panel, verbs in _PANELS.items() for name, verb in verbs.items()
+}
+"""The verbs of the command line by name; those of a group have its name in front."""
 
 
 def verb_of(function: str) -> Verb:
     """The verb of a function that takes groups of options."""
-    return next(verb for name, verb in VERBS.items() if (verb.function or name) == function)
+    return next(verb for name, verb in VERBS.items() if (verb.function or name.split()[-1]) == function)

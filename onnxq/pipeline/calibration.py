@@ -309,7 +309,7 @@ class Given:
         if self.missing and not partial:
             raise UserError(
                 f"{str(self.path)!r} {self._lacks()}",
-                hint=f"{hint}; or take what is there: --partial",
+                hint=f"{hint}; or take what is there: partial = true under [calibration] of onnxq.toml",
             )
 
     @property
@@ -434,7 +434,7 @@ def unloadable(error: ort.RunError, model: Model) -> UserError:
     else:
         hint = freeze_hint(model.to_proto(weights=False)) or (
             "calibration runs the float model on the CPU: export one that onnxruntime takes, or cut off what "
-            "it refuses: onnxq split MODEL --at TENSOR"
+            "it refuses: onnxq pieces split MODEL --at TENSOR"
         )
     return UserError(f"onnxruntime does not load the model: {error}", hint=hint)
 

@@ -312,7 +312,7 @@ def _check_cache(target: Target, format: Format) -> None:
     if format.cache and format.formats not in ((), (INT8.name,)):
         raise UserError(
             f"a calibration cache is of int8, and the format is to be {in_words(format.formats)}",
-            hint="leave --cache out: the scales are in the model's Q/DQ pairs",
+            hint="leave the cache out: the scales are in the model's Q/DQ pairs",
         )
     if format.cache and target.cache is None:
         raise UserError(

@@ -32,7 +32,7 @@ Measure = Callable[[Iterable[Feeds], Sequence[Mapping[int, np.float32]]], Sequen
 """Runs the model on samples with each candidate for its scales; what groups of the samples say of all."""
 
 SEARCH = searched()
-"""What `--search` tries, of all methods whose parameter it finds."""
+"""What `search` tries, of all methods whose parameter it finds."""
 
 _CLOSE = 0.1  # dB: methods that differ by less are equally good
 _SAME = 0.01  # thresholds that differ by less are one

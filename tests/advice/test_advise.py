@@ -1,4 +1,4 @@
-"""`onnxq advise`: tries what the advice would try, and leaves the best."""
+"""`onnxq quantize --budget`: tries what the advice would try, and leaves the best."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def here(tmp_path: Path) -> Path:
 
 
 def test_it_tries_and_keeps_the_best(here: Path) -> None:
-    ran = run(here, "advise", "net.onnx", *FLAGS, "-o", "q.onnx", "--json")
+    ran = run(here, "quantize", "net.onnx", *FLAGS, "--budget", "6", "-o", "q.onnx", "--json")
     found = ran.json()
     attempts = found["attempts"]
     assert 2 <= len(attempts) <= 6
@@ -55,11 +55,11 @@ def test_it_tries_and_keeps_the_best(here: Path) -> None:
 
 
 def test_the_budget_is_kept(here: Path) -> None:
-    ran = run(here, "advise", "net.onnx", *FLAGS, "--budget", "1")
-    assert ran.code == 1
+    ran = run(here, "quantize", "net.onnx", *FLAGS, "--budget", "1")
+    assert ran.answered == 1
     assert "Tried      1 run" in ran.out
     assert "the budget is spent" in ran.out
-    refused = run(here, "advise", "net.onnx", *FLAGS, "--budget", "soon")
+    refused = run(here, "quantize", "net.onnx", *FLAGS, "--budget", "soon")
     assert refused.code == 2
     assert "--budget 'soon'" in refused.err
 
@@ -68,7 +68,7 @@ def test_what_is_fed_is_told_and_not_tried(here: Path) -> None:
     """All samples are one: the same doubt whatever is tried, and nothing of it is."""
     one = np.random.default_rng(3).standard_normal((1, 16, 12, 12)).astype(np.float32)
     np.savez(here / "x.npz", x=np.repeat(one, 64, 0))
-    found = run(here, "advise", "net.onnx", *FLAGS, "--json").json()
+    found = run(here, "quantize", "net.onnx", *FLAGS, "--budget", "6", "--json").json()
     assert any("samples are equal" in one["why"] for one in found["untried"])
 
 
@@ -86,7 +86,11 @@ def test_a_later_run_that_fails_costs_nothing(
         return made(*arguments, **named)
 
     monkeypatch.setattr(onnxq, "quantize", quantize)
-    code = app(["advise", "net.onnx", *FLAGS, "-o", "q.onnx"], prog_name="onnxq", standalone_mode=False)
+    code = app(
+        ["quantize", "net.onnx", *FLAGS, "--budget", "6", "-o", "q.onnx"],
+        prog_name="onnxq",
+        standalone_mode=False,
+    )
     assert (code, len(runs) > 1) == (1, True)
     assert "a fault of onnxq: RuntimeError('no luck')" in " ".join(capsys.readouterr().out.split())
     assert (here / "q.onnx").exists()
@@ -94,7 +98,7 @@ def test_a_later_run_that_fails_costs_nothing(
 
 def test_what_quantize_refuses_is_refused(here: Path) -> None:
     for flags, said in (((), "no data is given"), ((*FLAGS, "--workers", "2"), "--workers take part")):
-        ran = run(here, "advise", "net.onnx", *flags)
+        ran = run(here, "quantize", "net.onnx", *flags, "--budget", "6")
         assert ran.code == 2
         assert ran.err.startswith("error: ")
         assert said in ran.err

@@ -205,7 +205,7 @@ class TestShards:
             UserError, match=r"holds statistics of 5 of the 11 samples .*; missing: "
         ) as caught:
             onnxq.quantize(net(), stats=some, compile=False)
-        assert "--partial" in caught.value.hint
+        assert "partial = true" in caught.value.hint
         found = onnxq.quantize(net(), stats=some, compile=False, partial=True).report["calibration"]
         assert (found["samples"], found["missing"]) == (5, merged.missing)
         assert any("5 of the 11 samples that calibrate; missing: " in note for note in found["notes"])

@@ -100,11 +100,9 @@ def test_they_are_left_out_and_reported(data: Path, onnxq) -> None:
     cut()
     smaller()
     for seed in range(2):
-        ran = onnxq(
-            *("quantize", "one.onnx", "--calib", "jpg", "--no-engine", "--skip-bad", "--force"),
-            *("--seed", seed),
-            columns=110,
-        )
+        Path("onnxq.toml").write_text(f"[calibration]\nseed = {seed}\n")
+        words = ("quantize", "one.onnx", "--calib", "jpg", "--no-engine", "--skip-bad", "--force")
+        ran = onnxq(*words, columns=110)
         assert ran.code == 0, ran.err
         note = "a bad sample is left out: 'jpg/05.jpg' (input 'x') is a corrupt image"
         assert note in " ".join(ran.out.split())

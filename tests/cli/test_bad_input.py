@@ -30,6 +30,21 @@ def write(name: str, data: bytes) -> Callable[[], object]:
     return lambda: Path(name).write_bytes(data)
 
 
+def says(table: str, line: str) -> Callable[[], object]:
+    """Settings of one key."""
+    return write("onnxq.toml", f"[{table}]\n{line}\n".encode())
+
+
+def costs(text: str) -> Callable[[], object]:
+    """A file of costs, and settings that name it."""
+
+    def prepare() -> None:
+        write("c.json", text.encode())()
+        says("goal", 'costs = "c.json"')()
+
+    return prepare
+
+
 def half_of(name: str, source: Path) -> Callable[[], object]:
     return lambda: Path(name).write_bytes(source.read_bytes()[: source.stat().st_size // 2])
 
@@ -263,7 +278,7 @@ VALUES = [
     Case("freeze-form", (*SANITIZE, "--freeze", "x=1,true"), ("--freeze 'x=1,true'", "INPUT=VALUE")),
     Case("profile-form", (*QUANTIZE, "--profile", "x=1x32x8"), ("--profile 'x=1x32x8'", "MIN:OPT:MAX")),
     Case("samples", (*QUANTIZE, "--samples", "0"), ("samples", "at least 1")),
-    Case("seed", (*QUANTIZE, "--seed", "-1"), ("the seed is -1", "hint: give 0 or more")),
+    Case("seed", QUANTIZE, ("seed is -1, not a whole",), says("calibration", "seed = -1")),
     Case("compare-samples", ("compare", "net.onnx", "net.onnx", "--data", "data.npz", "--samples", "0"),
          ("--samples 0", "at least 1")),
     Case("no-model", ("sanitize",),
@@ -278,6 +293,7 @@ VALUES = [
     Case("no-rules-verb", ("rules",), ("command", "hint: see onnxq rules --help")),
 ]  # fmt: skip
 EVAL = (*QUANTIZE, "--eval", "score.py:top1")
+COSTS = (*QUANTIZE, "--min-sqnr", "99")
 GOALS = [
     Case("goal-number", (*QUANTIZE, "--min-sqnr", "much"), ("--min-sqnr 'much'", "no number", "as in 30")),
     Case("goal-infinite", (*QUANTIZE, "--min-sqnr", "inf"), ("'inf' is not finite",)),
@@ -298,28 +314,28 @@ GOALS = [
     Case("task-compare",
          ("compare", "net.onnx", "net.onnx", "--data", "data.npz", "--task", "tokens:scores=z"),
          ("no output 'z'", "'y'")),
-    Case("goal-weigh", (*QUANTIZE, "--min-sqnr", "30", "--weigh", "yy=2"), ("no output 'yy'", "'y'")),
-    Case("goal-weigh-nothing", (*QUANTIZE, "--min-sqnr", "30", "--weigh", "y=0"), ("every output weighs 0",)),
+    Case("goal-weigh", (*QUANTIZE, "--min-sqnr", "30"), ("no output 'yy'", "'y'"),
+         says("goal", "weigh = {yy = 2}")),
+    Case("goal-weigh-nothing", (*QUANTIZE, "--min-sqnr", "30"), ("every output weighs 0",),
+         says("goal", "weigh = {y = 0}")),
     Case("goal-share", (*QUANTIZE, "--min-sqnr", "30", "--max-float", "5"), ("'5' is no part", "as in 5%")),
     Case("goal-share-alone", (*QUANTIZE, "--max-float", "5%"), ("no goal", "hint: give one: --min-sqnr")),
     Case("goal-workers-alone", (*QUANTIZE, "--workers", "2"), ("--workers", "there is none", "--min-sqnr")),
     Case("goal-no-workers", (*QUANTIZE, "--min-sqnr", "30", "--workers", "0"), ("0 workers", "at least 1")),
-    Case("goal-measure-alone", (*QUANTIZE, "--measure", "8"), ("samples measure", "no goal", "--min-sqnr")),
+    Case("goal-measure-alone", QUANTIZE, ("samples measure", "no goal", "--min-sqnr"),
+         says("goal", "measure = 8")),
     Case("goal-drop-alone", (*QUANTIZE, "--max-drop", "1"), ("no score", "--eval FILE.py:FUNCTION")),
     Case("goal-target", (*QUANTIZE, "--min-sqnr", "30", "--target", "tensorrt-7"),
          ("calibrates by itself", "leave the goal out")),
     Case("goal-compare", ("compare", "net.onnx", "net.onnx", "--data", "data.npz", "--min-agreement", "z=9"),
          ("no output 'z'", "'y'")),
-    Case("costs-missing", (*QUANTIZE, "--min-sqnr", "99", "--costs", "c.json"), ("cannot read 'c.json'",)),
-    Case("costs-near", (*QUANTIZE, "--min-sqnr", "99", "--costs", "mac"), ("did you mean 'macs'",)),
-    Case("costs-no-json", (*QUANTIZE, "--min-sqnr", "99", "--costs", "c.json"), ("'c.json' is no JSON",),
-         write("c.json", b"product: 1")),
-    Case("costs-no-object", (*QUANTIZE, "--min-sqnr", "99", "--costs", "c.json"), ("holds no costs",),
-         write("c.json", b"[1]")),
-    Case("costs-negative", (*QUANTIZE, "--min-sqnr", "99", "--costs", "c.json"),
-         ("the cost of node 'product' is -1", "not negative"), write("c.json", b'{"product": -1}')),
-    Case("costs-node", (*QUANTIZE, "--min-sqnr", "99", "--costs", "c.json"),
-         ("no node 'prodct'", "'product'"), write("c.json", b'{"prodct": 1}')),
+    Case("costs-missing", COSTS, ("cannot read 'c.json'",), says("goal", 'costs = "c.json"')),
+    Case("costs-near", COSTS, ("did you mean 'macs'",), says("goal", 'costs = "mac"')),
+    Case("costs-no-json", COSTS, ("'c.json' is no JSON",), costs("product: 1")),
+    Case("costs-no-object", COSTS, ("holds no costs",), costs("[1]")),
+    Case("costs-negative", COSTS, ("the cost of node 'product' is -1", "not negative"),
+         costs('{"product": -1}')),
+    Case("costs-node", COSTS, ("no node 'prodct'", "'product'"), costs('{"prodct": 1}')),
     Case("eval-missing", EVAL, ("no scoring script 'score.py'", "FILE.py:FUNCTION")),
     Case("eval-no-function", (*QUANTIZE, "--eval", "score.py"), ("does not say which function",),
          write("score.py", b"def top1(model): return 1")),

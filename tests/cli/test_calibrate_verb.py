@@ -106,9 +106,11 @@ def test_half_of_the_shards(here: Path, onnxq) -> None:
     ran = onnxq(*QUANTIZE, *stats)
     assert ran.code == 2
     assert "'some.npz' holds statistics of 9 of the 14 samples that calibrate; missing: " in ran.err
-    assert "or take what is there: --partial" in ran.err
-    assert onnxq(*QUANTIZE, *stats, "--partial").json()["calibration"]["missing"] == gone
-    page = onnxq(*QUANTIZE[:-1], *stats, "--partial").out
+    assert "or take what is there: partial = true under [calibration] of onnxq.toml" in ran.err
+    Path("part.toml").write_text("[calibration]\npartial = true\n")
+    stats = (*stats, "--config", "part.toml")
+    assert onnxq(*QUANTIZE, *stats).json()["calibration"]["missing"] == gone
+    page = onnxq(*QUANTIZE[:-1], *stats).out
     assert "some.npz holds statistics of 9 of the 14 samples that calibrate; missing: " in page
     merged = onnxq("calibrate", "--merge", "2.npz", "some.npz", "-o", "all.npz", "--json").json()
     assert merged["missing"] == []
@@ -131,8 +133,10 @@ def test_what_is_left_out_as_bad_is_told(here: Path, onnxq) -> None:
 
 
 def test_exact_and_seed(here: Path, onnxq) -> None:
-    first = onnxq(*CALIBRATE, "--exact", "--samples", 4, "--json").json()
-    second = onnxq(*CALIBRATE, "--samples", 4, "--seed", 5, "--json").json()
+    Path("onnxq.toml").write_text("[calibration]\nexact = true\n")
+    first = onnxq(*CALIBRATE, "--samples", 4, "--json").json()
+    Path("onnxq.toml").write_text("[calibration]\nseed = 5\n")
+    second = onnxq(*CALIBRATE, "--samples", 4, "--json").json()
     assert (first["counting"], first["samples"]) == ("exact", 4)
     assert (second["counting"], second["samples"]) == ("sampled", 4)
     assert first["data_hash"] != second["data_hash"]
@@ -326,11 +330,14 @@ def test_a_mistake_in_the_file(here: Path, onnxq) -> None:
 
 
 def test_search(here: Path, onnxq) -> None:
-    found = calibration(onnxq(*QUANTIZE, "--calib", "npy", "--search"))
+    Path("onnxq.toml").write_text("[calibration]\nsearch = true\n")
+    found = calibration(onnxq(*QUANTIZE, "--calib", "npy"))
     assert found["method"].startswith("search: percentile ")
     assert {trial["method"].split()[0] for trial in found["choice"]["trials"]} == {"percentile"}
-    ran = onnxq(*QUANTIZE, "--calib", "npy", "--search", "--method", "mse")
-    assert (ran.code, "--method mse and --search exclude each other" in ran.err) == (2, True)
+    assert calibration(onnxq(*QUANTIZE, "--calib", "npy", "--method", "mse"))["method"] == "mse"
+    Path("onnxq.toml").write_text('[calibration]\nsearch = true\nmethod = "mse"\n')
+    ran = onnxq(*QUANTIZE, "--calib", "npy")
+    assert (ran.code, "method mse and search exclude each other" in ran.err) == (2, True)
 
 
 def test_a_cache_in_and_out(here: Path, onnxq) -> None:
@@ -339,7 +346,8 @@ def test_a_cache_in_and_out(here: Path, onnxq) -> None:
     assert not {"QuantizeLinear"} & {node.op_type for node in onnx.load("seven.onnx").graph.node}
     found = calibration(onnxq(*QUANTIZE, "--stats", "seven.cache"))
     assert found["scales"] == ran.json()["calibration"]["scales"]
-    both = onnxq(*QUANTIZE, "--calib", "npy", "--target", "tensorrt-8.6", "--cache").json()
+    Path("onnxq.toml").write_text("[format]\ncache = true\n")
+    both = onnxq(*QUANTIZE, "--calib", "npy", "--target", "tensorrt-8.6").json()
     assert both["files"] == [
         "net.int8.onnx",
         "net.int8.cache",
@@ -419,7 +427,8 @@ REFUSED: dict[str, tuple[tuple[Any, ...], tuple[str, ...]]] = {
     "stats-missing": ((*QUANTIZE, "--stats", "no.npz"), ("cannot read 'no.npz'",)),
     "stats-arrays": ((*QUANTIZE, "--stats", "named.npz"), ("'named.npz' holds no", "it has no 'meta'")),
     "cache-garbage": ((*QUANTIZE, "--stats", "bad.cache"), ("'bad.cache', line 2: 'x: zzz'",)),
-    "cache-and-11": ((*QUANTIZE, "--calib", "npy", "--cache"), ("TensorRT 11 reads no calibration caches",)),
+    "cache-and-11": ((*QUANTIZE, "--calib", "npy", "--config", "cache.toml"),
+                     ("TensorRT 11 reads no calibration caches",)),
     "no-data": ((*QUANTIZE,), ("no data is given", "--calib")),
     "merge-where": (("calibrate", "--merge", "a.npz", "b.npz"), ("is not said", "give -o ALL.stats.npz")),
     "merge-model": (("calibrate", "--merge", "net.onnx", "-o", "o.npz"), ("it is no .npz archive",)),
@@ -431,7 +440,8 @@ REFUSED: dict[str, tuple[tuple[Any, ...], tuple[str, ...]]] = {
     "shard-0": ((*CALIBRATE, "--shard", "0/4"), ("there is no shard 0/4",)),
     "shard-of-0": ((*CALIBRATE, "--shard", "1/0"), ("there is no shard 1/0", "as in 1/4")),
     "shard-form": ((*CALIBRATE, "--shard", "1of4"), ("--shard '1of4' is not understood", "1/4")),
-    "partial-what": ((*QUANTIZE, "--calib", "npy", "--partial"), ("needs statistics", "give --stats FILE")),
+    "partial-what": ((*QUANTIZE, "--calib", "npy", "--config", "partial.toml"),
+                     ("needs statistics", "give --stats FILE")),
     "workers-0": ((*CALIBRATE, "--workers", 0), ("0 workers are too few", "at least 1")),
     "samples-0": ((*CALIBRATE, "--samples", 0), ("0 calibration samples", "at least 1")),
     "output-is-input": ((*CALIBRATE, "-o", "net.onnx"), ("'net.onnx' is the input",)),
@@ -446,6 +456,8 @@ REFUSED: dict[str, tuple[tuple[Any, ...], tuple[str, ...]]] = {
 def test_is_refused(here: Path, onnxq, arguments: tuple[Any, ...], says: tuple[str, ...]) -> None:
     Path("empty").mkdir()
     Path("bad.cache").write_text("TRT-8601-EntropyCalibration2\nx: zzz\n")
+    Path("cache.toml").write_text("[format]\ncache = true\n")
+    Path("partial.toml").write_text("[calibration]\npartial = true\n")
     np.savez("named.npz", xx=np.ones((4, 3, 8, 8), np.float32), other=np.ones(4))
     before = contents(here)
     ran = onnxq(*arguments)

@@ -14,7 +14,7 @@ MODEL = """<ir_version: 8, opset_import: ["" : 12]>
         [clip] c = Clip (x, low)
         [sum] d = CumSum (x, axis)
     }"""
-SPLIT = "onnxq split MODEL --at-op GatherElements"
+SPLIT = "onnxq pieces split MODEL --at-op GatherElements"
 
 
 def test_every_finding_has_a_reason_and_advice(folder: Path, onnxq) -> None:

@@ -79,7 +79,8 @@ def test_flags_make_the_same_values_as_numpy(photos: Path, onnxq) -> None:
 
 
 def test_what_the_model_was_fed_is_in_the_report(photos: Path, onnxq) -> None:
-    calibration = onnxq(*QUANTIZE, *FLAGS, "--seed", "3").json()["calibration"]
+    (photos / "onnxq.toml").write_text("[calibration]\nseed = 3\n")
+    calibration = onnxq(*QUANTIZE, *FLAGS).json()["calibration"]
     (image,) = calibration["data"]["images"]
     assert image == {
         "input": "x", "dtype": "float32", "layout": "NCHW", "color": "bgr",

@@ -30,7 +30,8 @@ def test_strict_ends_with_1_where_b_is_worse(worse: Path, onnxq: Run) -> None:
     assert "SQNR logits: 40.0042 -> 37.0042 (-3 dB)" in told.out
     assert onnxq("diff", EARLY, worse, "--strict").code == 1
     assert onnxq("diff", worse, EARLY, "--strict").code == 0
-    assert onnxq("diff", EARLY, worse, "--strict", "--margin-db", "3.5").code == 0
+    (worse.parent / "onnxq.toml").write_text("[diff]\nmargin_db = 3.5\n")
+    assert onnxq("diff", EARLY, worse, "--strict").code == 0
 
 
 def test_the_document_and_the_table_have_all_rows(worse: Path, onnxq: Run, tmp_path: Path) -> None:

@@ -9,14 +9,13 @@ import pytest
 
 QUANTIZE = ("quantize", "net.onnx", "--json")
 FLAGS = (
-    "--calib", "data.npz", "--samples", 12, "--seed", 3, "--method", "percentile", "--percentile", 99.5,
+    "--calib", "data.npz", "--samples", 12, "--method", "percentile", "--percentile", 99.5,
     "--shape", "x=2x32x8", "--no-engine", "--prove", "never", "--skip", "unfuse_gelu",
 )  # fmt: skip
 FILE = """
 [calibration]
 data = "data.npz"
 samples = 12
-seed = 3
 percentile = 99.5
 [inputs]
 shape = {x = [2, 32, 8]}

@@ -16,13 +16,15 @@ from onnxq.cli.app import app
 from onnxq.cli.each_model import main as each_model
 from onnxq.cli.peer_flags import METHODS, PEER_VERBS, PEERS, in_our_words, peer_of
 from onnxq.cli.typed import UsageError, understood
-from onnxq.options.option import read_options
 from onnxq.options.settings import METHODS as OURS
 from onnxq.options.verbs import VERBS
 
 COMMAND = get_command(app)
 FLAGS = {
-    flag for group in VERBS["quantize"].groups for said in read_options(group).values() for flag in said.flag
+    flag
+    for group in VERBS["quantize"].groups
+    for said in VERBS["quantize"].flags(group).values()
+    for flag in said.flag
 }
 
 # What users of Model-Optimizer, onnxruntime, polygraphy, trtexec, AIMET and Ultralytics type.
@@ -60,7 +62,8 @@ def test_what_is_said_exists() -> None:
     assert {name for name in PEERS if name in FLAGS} == {"--calib"}  # of verbs that call it --data
     for peer in PEERS.values():
         assert set(re.findall(r"--[a-z][a-z0-9-]+", f"{peer.ours} {peer.why}")) <= ours
-    assert {verb for verb, _ in PEER_VERBS.values()} <= {*VERBS, ""}
+    for words, _ in PEER_VERBS.values():
+        assert words in {*VERBS, "", "help schema", "quantize --budget 6"}
     assert not set(PEER_VERBS) & set(VERBS)
 
 
@@ -122,6 +125,31 @@ def test_what_is_something_else_is_left_out_of_the_line(folder: Path, flag: str)
     assert hint == f"hint: onnxq quantize net.onnx --calib data.npz{added}"
 
 
+@pytest.mark.parametrize(
+    ("typed", "line"),
+    [
+        ("statistics net.onnx --calib data.npz", "statistics activations net.onnx --calib data.npz"),
+        ("statistics --calib data.npz net.onnx", "statistics activations --calib data.npz net.onnx"),
+        ("weights net.onnx --csv w.csv", "statistics weights net.onnx --csv w.csv"),
+        ("memory net.onnx", "statistics memory net.onnx"),
+        ("split net.onnx --at a", "pieces split net.onnx --at a"),
+        ("run net.split.json --data data.npz", "pieces run net.split.json --data data.npz"),
+        ("extract net.onnx --to a", "pieces extract net.onnx --to a"),
+        ("schema report", "help schema report"),
+        ("advise net.onnx --calib data.npz", "quantize --budget 6 net.onnx --calib data.npz"),
+        ("pieces split net.onnx part.onnx", "pieces split net.onnx -o part.onnx"),
+        ("statistics weights net.onnx b.onnx",
+         "statistics weights net.onnx && onnxq statistics weights b.onnx"),
+    ],
+)  # fmt: skip
+def test_a_verb_of_before_says_what_to_type(folder: Path, typed: str, line: str) -> None:
+    ran = run(folder, *typed.split())
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.splitlines()[-1] == f"hint: onnxq {line}"
+    for one in line.split(" && onnxq "):
+        understood(COMMAND, one.split())
+
+
 def test_json_has_the_line(folder: Path) -> None:
     ran = run(folder, "quantize", "net.onnx", "--calib", "data.npz", "--int4", "--json")
     assert ran.json()["error"]["hint"] == "onnxq quantize net.onnx --calib data.npz --json"
@@ -130,7 +158,7 @@ def test_json_has_the_line(folder: Path) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ("weights", "net.onnx", "--exclude-nodes", "first"),
+        ("statistics", "weights", "net.onnx", "--exclude-nodes", "first"),
         ("quantize", "net.onnx", "--nonsense", "3"),
         ("nonsense",),
     ],
@@ -138,7 +166,7 @@ def test_json_has_the_line(folder: Path) -> None:
 def test_of_what_is_not_known_the_help_is_named(folder: Path, words: tuple[str, ...]) -> None:
     ran = run(folder, *words)
     assert ran.code == 2
-    assert re.search(r"^hint: see onnxq( \w+)? --help$", ran.err, re.MULTILINE)
+    assert re.search(r"^hint: see onnxq( \w+)* --help$", ran.err, re.MULTILINE)
 
 
 def test_only_the_flag_and_its_value_change() -> None:
@@ -167,3 +195,9 @@ def test_operators_stay_in_float(folder: Path) -> None:
     assert ran.code == 2
     assert "there is no operator 'MatMull'" in ran.err
     assert "did you mean 'MatMul'?" in ran.err
+
+
+def test_nothing_is_printed_while_a_line_is_read(folder: Path) -> None:
+    """`diff` shows all its flags anyway; the help of the verb that has this flag is not asked for."""
+    ran = run(folder, "diff", "a.report.json", "b.report.json", "--help-all")
+    assert (ran.code, ran.out) == (2, "")

@@ -76,14 +76,9 @@ CONTRADICTIONS: dict[str, tuple[tuple[Any, ...], tuple[str, str]]] = {
     "mse-percentile": ((*QUANTIZE, "--method", "mse", "--percentile", 99), ("--method mse", "--percentile")),
     "mse-constant": ((*QUANTIZE, "--method", "mse", "--constant", 0.1), ("--method mse", "--constant")),
     "auto": ((*QUANTIZE, "--method", "auto", "--percentile", 9), ("--method auto", "--percentile")),
-    "average-search": ((*QUANTIZE, "--method", "average", "--search"), ("--method average", "--search")),
-    "search-percentile": ((*QUANTIZE, "--search", "--percentile", 99), ("--search", "--percentile")),
-    "search-constant": ((*QUANTIZE, "--search", "--constant", 0.1), ("--search", "--constant")),
     "both": ((*QUANTIZE, "--percentile", 99, "--constant", 0.1), ("--percentile", "--constant")),
     "stats-samples": ((*STATS, "--samples", 5), ("--stats", "--samples")),
     "stats-data-samples": ((*STATS, "--calib", "data.npz", "--samples", 5), ("--stats", "--samples")),
-    "stats-seed": ((*STATS, "--calib", "data.npz", "--seed", 0), ("--stats", "--seed")),
-    "stats-exact": ((*STATS, "--calib", "data.npz", "--exact"), ("--stats", "--exact")),
     "stats-preset": ((*STATS, "--preset", "yolo"), ("--stats", "--preset")),
     "stats-mean": ((*STATS, "--mean", "0.5"), ("--stats", "--mean")),
     "stats-skip-bad": ((*STATS, "--skip-bad"), ("--stats", "--skip-bad")),
@@ -106,15 +101,27 @@ def test_flags_that_exclude_each_other(
     [
         (("--method", "percentile", "--percentile", 99), "percentile 99"),
         (("--method", "average", "--constant", 0.1), "average 0.1"),
-        (("--method", "percentile", "--search"), "search: percentile"),
-        (("--method", "auto", "--search"), "search: percentile"),
-        (("--search",), "search: percentile"),
     ],
 )
 def test_flags_that_go_together(here: Path, onnxq, flags: tuple[Any, ...], method: str) -> None:
     ran = onnxq(*QUANTIZE, *flags)
     assert ran.code == 0, ran.err
     assert f"Scales 2 for 2 activations (0 shared), {method}" in ran.out
+
+
+@pytest.mark.parametrize("said", ["", 'method = "percentile"\n', 'method = "auto"\n'])
+def test_a_search_of_the_file(here: Path, onnxq, said: str) -> None:
+    Path("onnxq.toml").write_text(f"[calibration]\nsearch = true\n{said}")
+    ran = onnxq(*QUANTIZE)
+    assert ran.code == 0, ran.err
+    assert "search: percentile" in ran.out
+
+
+@pytest.mark.parametrize("said", ['method = "average"', "percentile = 99", "constant = 0.1"])
+def test_a_search_of_the_file_excludes(here: Path, onnxq, said: str) -> None:
+    Path("onnxq.toml").write_text(f"[calibration]\nsearch = true\n{said}\n")
+    ran = onnxq(*QUANTIZE, long=False)
+    assert (ran.code, "exclude each other: in 'onnxq.toml' " in ran.err) == (2, True), ran.err
 
 
 def test_what_the_file_says_contradicts_no_flag(here: Path, onnxq) -> None:
@@ -131,7 +138,7 @@ def test_a_cache_leaves_flags_to_the_data(here: Path, onnxq) -> None:
     """It may lack scales, which are measured then."""
     assert onnxq(*QUANTIZE, "--target", "tensorrt-7", "-o", "seven.onnx").code == 0
     stats = ("quantize", "net.onnx", *FAST, "--stats", "seven.cache")
-    assert onnxq(*stats, "--calib", "data.npz", "--samples", 40, "--seed", 3, "--exact").code == 0
+    assert onnxq(*stats, "--calib", "data.npz", "--samples", 40).code == 0
     ran = onnxq(*stats, "--samples", 40)
     assert (ran.code, "error: --stats and --samples exclude each other" in ran.err) == (2, True)
 

@@ -1,4 +1,4 @@
-"""`onnxq statistics`, `weights` and `memory`: screens, documents, tables, exit codes."""
+"""`onnxq statistics activations`, `weights` and `memory`: screens, documents, tables, exit codes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("verb", "kind", "more"),
     [
-        ("statistics", "statistics", ("--calib", "data.npy")),
+        ("activations", "statistics", ("--calib", "data.npy")),
         ("weights", "weights", ()),
         ("memory", "memory", ()),
     ],
@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
 def test_screen_document_and_table(
     verb: str, kind: str, more: tuple[str, ...], folder: Path, onnxq: Run
 ) -> None:
-    ran = onnxq(verb, "net.onnx", *more, "--json", "--csv", "rows.csv")
+    ran = onnxq("statistics", verb, "net.onnx", *more, "--json", "--csv", "rows.csv")
     assert ran.code == 0, ran.err
     found = ran.json()
     assert (found["kind"], found["schema"]) == (kind, 2 if verb == "weights" else 1)
@@ -52,11 +52,13 @@ def test_screen_document_and_table(
     for text in (ran.err, (folder / "rows.csv").read_text("utf-8")):
         assert "\x1b" not in text
         assert "\u202e" not in text
-    assert "product" in ran.err or "MatMul" in ran.err or verb == "statistics"
+    assert "product" in ran.err or "MatMul" in ran.err or verb == "activations"
 
 
 def test_numbers_of_the_table_are_those_of_the_document(folder: Path, onnxq: Run) -> None:
-    found = onnxq("statistics", "net.onnx", "--calib", "data.npy", "-q", "--json", "--csv", "rows.csv").json()
+    found = onnxq(
+        "statistics", "activations", "net.onnx", "--calib", "data.npy", "-q", "--json", "--csv", "rows.csv"
+    ).json()
     with (folder / "rows.csv").open(newline="", encoding="utf-8") as file:
         table = list(csv.DictReader(file))
     values = np.load(folder / "data.npy")
@@ -68,7 +70,7 @@ def test_numbers_of_the_table_are_those_of_the_document(folder: Path, onnxq: Run
 
 def test_a_table_does_not_replace_a_file_of_the_users(folder: Path, onnxq: Run) -> None:
     (folder / "mine.csv").write_text("mine")
-    ran = onnxq("memory", "net.onnx", "--csv", "mine.csv")
+    ran = onnxq("statistics", "memory", "net.onnx", "--csv", "mine.csv")
     assert ran.code == 2
     assert (folder / "mine.csv").read_text() == "mine"
 
@@ -76,10 +78,13 @@ def test_a_table_does_not_replace_a_file_of_the_users(folder: Path, onnxq: Run) 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("statistics", "net.onnx"), "no data is given"),
-        (("statistics", "net.onnx", "--calib", "data.npy", "--stats", "s.npz"), "exclude each other"),
-        (("statistics", "net.onnx", "--stats", "data.npy"), "holds no statistics"),
-        (("statistics", "net.onnx", "--calib", "data.npy", "--op", "Conv"), "Conv"),
+        (("statistics", "activations", "net.onnx"), "no data is given"),
+        (
+            ("statistics", "activations", "net.onnx", "--calib", "data.npy", "--stats", "s.npz"),
+            "exclude each other",
+        ),
+        (("statistics", "activations", "net.onnx", "--stats", "data.npy"), "holds no statistics"),
+        (("statistics", "activations", "net.onnx", "--calib", "data.npy", "--op", "Conv"), "Conv"),
     ],
 )
 def test_what_cannot_be_ends_with_2(arguments: tuple[str, ...], words: str, folder: Path, onnxq: Run) -> None:
@@ -91,7 +96,7 @@ def test_what_cannot_be_ends_with_2(arguments: tuple[str, ...], words: str, fold
 
 def test_histograms_are_drawn_with_letters(folder: Path, onnxq: Run) -> None:
     """Of the worst two channels of a tensor, and with --all of each one; a letter an octave."""
-    asked = ("statistics", "net.onnx", "--calib", "data.npy", "--match", "x")
+    asked = ("statistics", "activations", "net.onnx", "--calib", "data.npy", "--match", "x")
     for more in ((), ("--all",)):
         found = onnxq(*asked, *more, "-q", "--json").json()["rows"]
         drawn = re.findall(r"^ +(x|channel \d+) +\|(.*)\|", onnxq(*asked, *more).out, re.MULTILINE)
@@ -107,5 +112,5 @@ def test_histograms_are_drawn_with_letters(folder: Path, onnxq: Run) -> None:
             assert [letter != " " for letter in letters[place:]][: len(own["counts"])] == [
                 count > 0 for count in own["counts"]
             ]
-    weights = onnxq("weights", "net.onnx").out
+    weights = onnxq("statistics", "weights", "net.onnx").out
     assert re.search(r"Spread +of \|weights\|, .*\n +\S+ +\|[ .:=+*#%@-]+\|", weights)

@@ -50,9 +50,8 @@ def test_no_arguments_show_the_verbs(onnxq) -> None:
         "compare",
         "engine",
         "report",
-        "split",
-        "run",
-        "extract",
+        "statistics",
+        "pieces",
         "rules",
     )
     for verb in verbs:

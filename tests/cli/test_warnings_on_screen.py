@@ -189,8 +189,8 @@ def test_names_are_stated_to_every_verb(here: Path, onnxq) -> None:
         assert onnxq(*verb).code == 2
         ran = onnxq(*verb, *name)
         assert ran.code == 0, ran.err
-    assert onnxq("split", "net.onnx", "--at-op", "Elu").code == 0
-    ran = onnxq("run", "net.split.json", "--data", "named.npz", *name)
+    assert onnxq("pieces", "split", "net.onnx", "--at-op", "Elu").code == 0
+    ran = onnxq("pieces", "run", "net.split.json", "--data", "named.npz", *name)
     assert ran.code == 0, ran.err
     result = package.quantize(
         "net.onnx", [{"image": row, "label": row} for row in x], input_names={"x": "image"}, compile=False

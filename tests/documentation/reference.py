@@ -25,6 +25,7 @@ Every option, by its group. A group is a panel of `onnxq VERB --help-all`, and a
 - In Python an option is a keyword of the function, or a field of its group: `method="mse"`, or
   `calibration=onnxq.Calibration(method="mse")`.
 - In `onnxq.toml` it is a key of the table that is named here: [calibration](../calibration.md) shows one.
+- An option without a flag is set there, or in Python.
 - What each verb does, and which flags matter first, is in [usage](../usage.md).
 
 `make reference` writes this page.
@@ -64,8 +65,8 @@ def _first(thing: Any) -> str:
 
 
 def _option(name: str, one: Option) -> str:
-    flags = ", ".join(_code(flag) for flag in one.flag)
-    value = f" {_code(one.metavar)}" if one.metavar else ""
+    flags = "" if one.file_only else ", ".join(_code(flag) for flag in one.flag)
+    value = f" {_code(one.metavar)}" if one.metavar and flags else ""
     names = f" One of {', '.join(map(_code, one.kind.names))}." if one.kind.names else ""
     places = [f"[{table}] {one.key}" if table else one.key for table in one.tables] if one.key else []
     keys = ", ".join(_code(place) for place in places)

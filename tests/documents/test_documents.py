@@ -83,11 +83,11 @@ def test_documents_of_the_compiler_are_as_their_schemas_say(folder: Path, tmp_pa
 
 
 def test_the_verb_prints_a_schema_and_the_list() -> None:
-    out, _ = printed(["schema", "calibration"])
+    out, _ = printed(["help", "schema", "calibration"])
     assert json.loads(out) == onnxq.schema("calibration")
-    out, _ = printed(["schema"])
+    out, _ = printed(["help", "schema"])
     assert json.loads(out) == to_json(onnxq.list_schemas())
-    assert app(["schema", "calibrtion"], standalone_mode=False) == 2
+    assert app(["help", "schema", "calibrtion"], standalone_mode=False) == 2
 
 
 def test_a_mistake_is_found() -> None:

@@ -372,7 +372,11 @@ def test_the_plan_of_a_choice_is_obeyed(mix: Any, tmp_path: Path) -> None:
             "compute capability 8.0 multiplies nothing in fp8: that came with 8.9",
             "--sm 89, or --format int8",
         ),
-        ({"cache": True}, "a calibration cache is of int8, and the format is to be int8 and fp8", "--cache"),
+        (
+            {"cache": True},
+            "a calibration cache is of int8, and the format is to be int8 and fp8",
+            "leave the cache out",
+        ),
         ({"number_format": "int8,fp9"}, "there is no number format 'fp9'", "fp8"),
         ({"method": "entropy"}, "method entropy is for evenly spaced numbers", "mse"),
     ],

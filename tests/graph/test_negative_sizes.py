@@ -35,7 +35,7 @@ BEHIND = onnx.parser.parse_model(
 def test_sizes_of_one_are_followed_as_far_as_they_go(model: onnx.ModelProto, tmp_path: Path) -> None:
     """`memory` takes sizes that nobody states for 1, in which no window of 5 fits."""
     onnx.save(model, tmp_path / "m.onnx")
-    ran = run_alone(tmp_path, "memory", "m.onnx")
+    ran = run_alone(tmp_path, "statistics", "memory", "m.onnx")
     assert ran.code == 0, ran.err
     assert "Peak" in ran.out
 

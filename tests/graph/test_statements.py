@@ -140,5 +140,5 @@ def test_strings_at_the_interface_are_named() -> None:
         "input 's' holds strings",
         "output 't' holds strings",
     ]
-    assert "onnxq extract" in found[0].advice
+    assert "onnxq pieces extract" in found[0].advice
     assert ["names into numbers" in entry.advice for entry in found] == [True, False]

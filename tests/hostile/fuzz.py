@@ -146,12 +146,16 @@ def a_line(pool: Pool, folder: Path, dice: random.Random) -> str:
     from onnxq.cli.app import app
 
     shutil.copytree(pool.folder, folder, dirs_exist_ok=True)
-    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    verb = dice.choice(
-        [name for name in commands if name not in ("rules", "run", "engine", "sensitivity", "advise")]
-    )
+    commands = {
+        (name, *inner): one
+        for name, command in typer.main.get_command(app).commands.items()  # type: ignore[attr-defined]
+        for inner, one in ([((), command)] if not hasattr(command, "commands") else
+                           [((below,), one) for below, one in command.commands.items()])
+        if name not in ("rules", "engine", "sensitivity") and inner != ("run",)
+    }  # fmt: skip
+    verb = dice.choice(list(commands))
     command = commands[verb]
-    words = [verb]
+    words = [*verb]
     good = {
         "model": FILE,
         "a": "q.report.json",

@@ -10,7 +10,7 @@ from onnxq.checks.answers import TargetAnswer
 
 @check(
     "unsupported", needs="target", severity="error",
-    command="onnxq split MODEL --at-op OP",
+    command="onnxq pieces split MODEL --at-op OP",
 )  # fmt: skip
 def unsupported(answer: TargetAnswer) -> Iterator[Fact]:
     """Each node once, with the advice of the rule that knows it."""

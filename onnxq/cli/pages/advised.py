@@ -1,4 +1,4 @@
-"""What `onnxq advise` tried, and what is the best."""
+"""What `onnxq quantize --budget` tried, and what is the best."""
 
 from __future__ import annotations
 

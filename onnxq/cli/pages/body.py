@@ -31,7 +31,7 @@ def body_section(page: Page, body: BodyPart) -> None:
     if forms:
         page.entry(
             f"{counted(forms, 'layer')} with one weight scale, its ratios behind the product "
-            "(--scale-form per-channel: a scale a channel)"
+            '(scale_form = "per-channel" in onnxq.toml: a scale a channel)'
         )
     other = body.onnxruntime
     if other is not None and other.int8 < other.planned:

@@ -1,4 +1,4 @@
-"""What `onnxq memory` shows."""
+"""What `onnxq statistics memory` shows."""
 
 from __future__ import annotations
 

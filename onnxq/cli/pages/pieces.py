@@ -1,4 +1,4 @@
-"""What `onnxq split`, `run` and `extract` show."""
+"""What `onnxq pieces split`, `run` and `extract` show."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def split_page(model: Path, manifest: Path, document: Manifest) -> Page:
         page.section("Note", note, "yellow")
     page.section("Manifest", str(manifest))
     page.section("Next", "")
-    page.code(shlex.join(["onnxq", "run", str(manifest), "--data", "DATA"]))
+    page.code(shlex.join(["onnxq", "pieces", "run", str(manifest), "--data", "DATA"]))
     return page
 
 

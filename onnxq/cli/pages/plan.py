@@ -125,7 +125,7 @@ def _origins(page: Page, calibration: CalibrationPart) -> None:
         page.entry(
             f"histograms of {sampling.least_values / 1e6:.1f} M values or more of "
             f"{counted(sampling.sampled_tensors, 'tensor')}: the share above the 99.99 percentile is "
-            f"known to {100 * sampling.tail_error:.1f} % (--exact counts all)"
+            f"known to {100 * sampling.tail_error:.1f} % (exact in onnxq.toml counts all)"
         )
 
 

@@ -1,4 +1,4 @@
-"""The page of `onnxq schema`: the kinds of documents."""
+"""The page of `onnxq help schema`: the kinds of documents."""
 
 from __future__ import annotations
 

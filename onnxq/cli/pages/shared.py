@@ -1,4 +1,4 @@
-"""Weights that several layers share, as `onnxq inspect` and `onnxq weights` show them."""
+"""Weights that several layers share, as `onnxq inspect` and `onnxq statistics weights` show them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `onnxq statistics` shows."""
+"""What `onnxq statistics activations` shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `onnxq weights` shows."""
+"""What `onnxq statistics weights` shows."""
 
 from __future__ import annotations
 
