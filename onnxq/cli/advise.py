@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from onnxq.base import interrupts
 from onnxq.base.errors import UserError
-from onnxq.cli.chosen import Chosen
+from onnxq.cli.chosen import Chosen, given
 from onnxq.cli.screen import Screen
 from onnxq.options.settings import Outcome, Papers
 
@@ -147,7 +147,6 @@ class _Tries:
     def _made(self, words: list[str]) -> Result:
         import onnxq
         from onnxq.cli.lines import read_line
-        from onnxq.cli.quantize import given
 
         line = read_line(words)
         chosen = line.chosen

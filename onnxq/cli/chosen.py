@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -21,10 +22,13 @@ from onnxq.options.settings import (
     Calibration,
     Common,
     DataPlace,
+    Division,
     Feeding,
     Format,
+    Goal,
     ImageOptions,
     PathLike,
+    Repairs,
 )
 from onnxq.options.verbs import VERBS
 
@@ -307,3 +311,32 @@ def _title(title: str, groups: Sequence[type], known: Collection[str]) -> str:
         if all(word in known for word in example.split() if word.startswith("--")):
             return f"{title}, as in {example}"
     return title
+
+
+def given(chosen: Chosen) -> tuple[Any, dict[str, Any]]:
+    """What `onnxq.quantize` is given for flags: the data, None for none, and keywords.
+
+    Raises:
+        UserError: flags of which one would be ignored, or no data are given.
+    """
+    calibration, plan = chosen.calibration(), chosen.group(Format).plan
+    ranges_are_stated = repairs_of(chosen).pairs == "adopt"
+    has_data = chosen.has_data or (calibration.stats is None and plan is None and not ranges_are_stated)
+    chosen.refuse_ignored(calibration.stats, without_data=not has_data)
+    if not chosen.group(Goal).is_set and "workers" in chosen.flags(Division):
+        raise UserError(
+            "--workers take part in measuring for a goal, and there is none",
+            hint="give --min-sqnr, --min-agreement or --max-drop, or leave it out",
+        )
+    data = chosen.source() if has_data else None
+    return data, {**chosen.keywords(repairs=repairs_of(chosen)), "layers": chosen.layers}
+
+
+def repairs_of(chosen: Chosen) -> Repairs:
+    """How the model is repaired; a plan that is to be obeyed says what for, where nothing else does."""
+    repairs, plan = chosen.group(Repairs), chosen.group(Format).plan
+    if plan is None or "target" in {**chosen.file(Repairs), **chosen.flags(Repairs)}:
+        return repairs
+    from onnxq.quant.plan_reading import read_plan
+
+    return dataclasses.replace(repairs, target=read_plan(Path(plan)).target)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from onnxq.base import interrupts
 from onnxq.base.errors import UserError
 from onnxq.cli import options as flags
-from onnxq.cli.chosen import Chosen
+from onnxq.cli.chosen import Chosen, given, repairs_of
 from onnxq.cli.screen import Screen
-from onnxq.options.settings import Compilation, Division, Format, Goal, Outcome, Papers, Repairs
+from onnxq.options.settings import Compilation, Format, Goal, Outcome, Papers
 
 if TYPE_CHECKING:
     from onnxq.base.progress import Observer
@@ -89,35 +89,6 @@ def quantize(
     report = result.report
     screen.result(report, lambda: end_screen(report) if screen.verbose else short_screen(report))
     return outcome.exit_code(result.advice.answer, missed=report.goal is not None and not report.goal.met)
-
-
-def given(chosen: Chosen) -> tuple[Any, dict[str, Any]]:
-    """What `onnxq.quantize` is given for flags: the data, None for none, and keywords.
-
-    Raises:
-        UserError: flags of which one would be ignored, or no data are given.
-    """
-    calibration, plan = chosen.calibration(), chosen.group(Format).plan
-    ranges_are_stated = repairs_of(chosen).pairs == "adopt"
-    has_data = chosen.has_data or (calibration.stats is None and plan is None and not ranges_are_stated)
-    chosen.refuse_ignored(calibration.stats, without_data=not has_data)
-    if not chosen.group(Goal).is_set and "workers" in chosen.flags(Division):
-        raise UserError(
-            "--workers take part in measuring for a goal, and there is none",
-            hint="give --min-sqnr, --min-agreement or --max-drop, or leave it out",
-        )
-    data = chosen.source() if has_data else None
-    return data, {**chosen.keywords(repairs=repairs_of(chosen)), "layers": chosen.layers}
-
-
-def repairs_of(chosen: Chosen) -> Repairs:
-    """How the model is repaired; a plan that is to be obeyed says what for, where nothing else does."""
-    repairs, plan = chosen.group(Repairs), chosen.group(Format).plan
-    if plan is None or "target" in {**chosen.file(Repairs), **chosen.flags(Repairs)}:
-        return repairs
-    from onnxq.quant.plan_reading import read_plan
-
-    return replace(repairs, target=read_plan(Path(plan)).target)
 
 
 @dataclass(slots=True)
