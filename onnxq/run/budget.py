@@ -122,7 +122,8 @@ class Limits(NamedTuple):
     Attributes:
         bytes: of memory; None: as many as there are, as all sizes are known.
         seconds: how long it may take; None: as long as it does, on made-up input, which is small.
-        is_large: whether what it makes is worth giving back when it ends; on made-up input nobody asks.
+        is_large: whether what it makes is worth giving back when it ends; on made-up input it is given back,
+            as nobody asks how large it is.
     """
 
     bytes: int | None
@@ -157,7 +158,7 @@ class Budget:
         given = _bytes(feeds)
         if _made_up.get():
             most = made_up_bytes() + min(_TIMES * given, made_up_bytes())
-            return Limits(most, _MADE_UP_SECONDS if self._loops else None, False)
+            return Limits(most, _MADE_UP_SECONDS if self._loops else None, True)
         sizes = self.check(feeds)
         large = sizes.bytes > LARGEST // 4
         seconds = float(door.stated(SECONDS) or (_LOOP_SECONDS if self._loops else _SECONDS))
