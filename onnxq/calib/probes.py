@@ -11,6 +11,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from onnxq.graph.order import deepest_first
+
 _SCALARS = ("low", "high", "sum", "squares", "size")
 _OF_ENDS = ("low", "high", "size")
 _SUMS = (("ReduceSum", "sum"), ("ReduceSumSquare", "squares"))
@@ -189,10 +191,10 @@ class ProbeGraph(AddedNodes):
     Every tensor that is not known to be float32 is cast to it; onnxruntime's optimizers, where they see the
     probes, remove the casts that change nothing.
 
-    The probes follow the last node, those of the last tensor first. onnxruntime orders nodes
-    depth-first from its leaves, beginning with the last, so that a tensor is reduced as soon as
-    it is there and its memory is free for reuse; in the natural order, onnxruntime runs all
-    probes at the end, with every tensor kept until then.
+    The probes follow the last node, those of the last tensor of `deepest_first` first. onnxruntime orders
+    nodes depth-first from its leaves, beginning with the last, so that a tensor is reduced as soon as it is
+    there and its memory is free for reuse; in the natural order, onnxruntime runs all probes at the end,
+    with every tensor kept until then.
 
     Attributes:
         graph: the nodes, inputs and outputs.
@@ -215,9 +217,9 @@ class ProbeGraph(AddedNodes):
         self._floats = frozenset(floats)
         self._places: list[int] = []  # of what is taken in the table of all probes' scalars
         self.outputs: list[str] = []
-        order = {name: place for place, name in enumerate(makers(model.graph))}
+        order = run_order(model.graph)
         numbers = range(len(self._probes))
-        for i in sorted(numbers, key=lambda i: order[self._probes[i].tensor], reverse=True):
+        for i in sorted(numbers, key=lambda i: order.get(self._probes[i].tensor, -1), reverse=True):
             self._add_nodes(i, self._probes[i])
         for i in numbers:
             self._add_scalar_outputs(i)
@@ -370,6 +372,11 @@ class ProbeGraph(AddedNodes):
         if probe.channels is not None:
             for what in ("channel_low", "channel_high", "channel_sum"):
                 self.outputs.append(self._output(f"{what}{i}", TensorProto.FLOAT, None))
+
+
+def run_order(graph: onnx.GraphProto) -> dict[str, int]:
+    """The place of each tensor that a node makes, in an order in which few of them are in memory."""
+    return {name: place for place, node in enumerate(deepest_first(graph)) for name in node.output}
 
 
 def makers(graph: onnx.GraphProto) -> dict[str, onnx.NodeProto | None]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import onnx
 
@@ -24,28 +25,55 @@ def put_in_order(graph: onnx.GraphProto) -> None:
 
     Of a graph without a cycle.
     """
-    producer = _places(graph.node)
-    order: dict[int, None] = {}
-    started: set[int] = set()
-    for start in range(len(graph.node)):
-        stack = [start]
-        while stack:
-            index = stack[-1]
-            started.add(index)
-            needed = {producer[name] for name in reads(graph.node[index]) if name in producer}
-            open_ones = sorted(needed - started)
-            stack.extend(reversed(open_ones))
-            if not open_ones:
-                order.setdefault(stack.pop())
-    nodes = [graph.node[index] for index in order]
+    nodes = _sorted(graph.node, _needs(graph.node), range(len(graph.node)), key=int)
     del graph.node[:]
     graph.node.extend(nodes)
 
 
+def deepest_first(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
+    """A graph's nodes so that few tensors wait: of what a node reads, the longest chain comes first.
+
+    So a long sum has one term at a time, and what is made of weights alone stands in front of its reader. Of
+    a graph in order.
+    """
+    needs = _needs(graph.node)
+    depth: list[int] = []
+    for needed in needs:
+        depth.append(1 + max((depth[index] for index in needed), default=0))
+    ends = sorted(set(range(len(needs))).difference(*needs))
+    return _sorted(graph.node, needs, ends, key=lambda index: (-depth[index], index))
+
+
+def _sorted(
+    nodes: Sequence[onnx.NodeProto],
+    needs: Sequence[set[int]],
+    starts: Iterable[int],
+    key: Callable[[int], Any],
+) -> list[onnx.NodeProto]:
+    """Nodes, each behind those that it needs: the least of them by a key first."""
+    order: dict[int, None] = {}
+    started: set[int] = set()
+    for start in starts:
+        stack = [start]
+        while stack:
+            index = stack[-1]
+            started.add(index)
+            open_ones = sorted(needs[index] - started, key=key)
+            stack.extend(reversed(open_ones))
+            if not open_ones:
+                order.setdefault(stack.pop())
+    return [nodes[index] for index in order]
+
+
+def _needs(nodes: Sequence[onnx.NodeProto]) -> list[set[int]]:
+    """The places of the nodes that each node reads."""
+    places = _places(nodes)
+    return [{places[name] for name in reads(node) if name in places} for node in nodes]
+
+
 def cycle(graph: onnx.GraphProto | onnx.FunctionProto) -> list[onnx.NodeProto]:
     """Nodes of which each reads the one before it, and the first the last; empty where there are none."""
-    producer = _places(graph.node)
-    needs = [{producer[name] for name in reads(node) if name in producer} for node in graph.node]
+    needs = _needs(graph.node)
     readers: list[list[int]] = [[] for _ in needs]
     for index, needed in enumerate(needs):
         for other in needed:
@@ -101,7 +129,7 @@ def reads(node: onnx.NodeProto) -> Iterator[str]:
 
 
 def insert_early(graph: onnx.GraphProto, added: onnx.GraphProto) -> None:
-    """Puts nodes into a graph, each right behind the last one that it depends on.
+    """Puts nodes into a graph, each right behind the last one that it depends on; see `deepest_first`.
 
     So are nodes of the graph that none of its others reads. In this order, what only they read is free at
     once, and few nodes are ready to run at a time: onnxruntime goes through all of those again and again.
@@ -110,9 +138,10 @@ def insert_early(graph: onnx.GraphProto, added: onnx.GraphProto) -> None:
         graph: a graph in order; it is modified.
         added: nodes in order, with inputs, initializers and outputs of their own.
     """
-    read = {name for node in graph.node for name in reads(node) if name}
-    stay = [node for node in graph.node if not read.isdisjoint(node.output)]
-    ends = [node for node in graph.node if read.isdisjoint(node.output)]
+    ordered = deepest_first(graph)
+    read = {name for node in ordered for name in reads(node) if name}
+    stay = [node for node in ordered if not read.isdisjoint(node.output)]
+    ends = [node for node in ordered if read.isdisjoint(node.output)]
     places = _places(stay)
     behind: dict[int, list[onnx.NodeProto]] = {}
     for node in (*ends, *added.node):

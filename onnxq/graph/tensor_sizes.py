@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -170,15 +170,26 @@ def _bytes(dtype: np.dtype, shape: tuple[int, ...]) -> int:
     return math.prod(shape) * (_TEXT if dtype.kind == "O" else dtype.itemsize)
 
 
-def _beside(node: onnx.NodeProto, dtype: np.dtype, shape: tuple[int, ...]) -> int:
+def _beside(
+    node: onnx.NodeProto, dtype: np.dtype, shape: tuple[int, ...], given: Sequence[Shape | None]
+) -> int:
     """The bytes that a node takes while it makes a tensor, where onnxruntime's kernel takes many.
 
-    It transforms a length that is no power of two by five arrays of one, of twice the length or more.
+    It transforms a length that is no power of two by five arrays of one, of twice the length or more. Of a
+    ConvTranspose it makes all products of an image and the weights before it adds them.
+
+    Args:
+        node: the node.
+        dtype: of what it makes.
+        shape: the same.
+        given: the shapes of its inputs.
     """
-    if node.op_type not in ("DFT", "STFT") or len(shape) < 3:
-        return 0
-    length = max(shape[1:-1])
-    return 5 * 2 * dtype.itemsize * (1 << (2 * length - 1).bit_length()) if length & (length - 1) else 0
+    if node.op_type in ("DFT", "STFT") and len(shape) >= 3:
+        length = max(shape[1:-1])
+        return 5 * 2 * dtype.itemsize * (1 << (2 * length - 1).bit_length()) if length & (length - 1) else 0
+    if node.op_type == "ConvTranspose" and is_static(x := given[0]) and is_static(weights := given[1]):
+        return dtype.itemsize * math.prod(x[2:]) * math.prod(weights[1:])
+    return 0
 
 
 def _tell(body: onnx.GraphProto, constants: Mapping[str, onnx.TensorProto]) -> None:
@@ -213,19 +224,25 @@ def _keep(
 
 def _made(graph: onnx.GraphProto) -> Iterator[Made | None]:
     """What the nodes of a graph and of its bodies make; None for each that is not known."""
-    known = {info.name: info.type.tensor_type for info in (*graph.value_info, *graph.output)}
+    infos = (*graph.input, *graph.value_info, *graph.output)
+    known = {info.name: info.type.tensor_type for info in infos}
     for node in graph.node:
+        given = [_shape(known.get(name)) for name in node.input]
         for name in filter(None, node.output):
             kind = known.get(name)
-            dtype = None if kind is None else dtype_of(kind.elem_type)
-            shape = shape_of(kind.shape) if kind is not None and kind.HasField("shape") else None
+            dtype, shape = None if kind is None else dtype_of(kind.elem_type), _shape(kind)
             if dtype is None or not is_static(shape):
                 yield None
             else:
-                takes = _bytes(dtype, shape), _beside(node, dtype, shape)
+                takes = _bytes(dtype, shape), _beside(node, dtype, shape, given)
                 yield Made(node.name or name, node.op_type, name, shape, *takes)
         for body in _bodies_of(node):
             yield from _made(body)
+
+
+def _shape(kind: onnx.TypeProto.Tensor | None) -> Shape | None:
+    """The shape of a tensor; None where nothing says it."""
+    return shape_of(kind.shape) if kind is not None and kind.HasField("shape") else None
 
 
 def _bodies_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:

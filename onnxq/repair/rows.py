@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from onnxq.calib.probes import AddedNodes, makers, unused_prefix
+from onnxq.calib.probes import AddedNodes, makers, run_order, unused_prefix
 from onnxq.graph.load import opset_of
 from onnxq.repair.threads import Threads
 from onnxq.run import ort
@@ -113,7 +113,7 @@ def float_rows(
     Raises:
         RunError: the model does not run on a sample.
     """
-    made_by = makers(model.graph)
+    made_by, order = makers(model.graph), run_order(model.graph)
     tensors = {name: axis for name, axis in tensors.items() if name in made_by}
     ends = {name: place for name, place in ends.items() if name in made_by}
     opset = opset_of(model)
@@ -122,7 +122,7 @@ def float_rows(
     prefix = unused_prefix(model.graph, "onnxq_fit_")
 
     def probes(floats: Collection[str]) -> onnx.GraphProto:
-        return _Probes(prefix, made_by, tensors, ends, each, opset, floats).graph
+        return _Probes(prefix, order, tensors, ends, each, opset, floats).graph
 
     wanted = [value.name for value in probes(()).output]
     session = ort.load_probed(model, names, probes, threads=1, data_dir=data_dir) if names else None
@@ -173,7 +173,7 @@ class _Probes(AddedNodes):
     def __init__(
         self,
         prefix: str,
-        made_by: Iterable[str],
+        order: Mapping[str, int],
         tensors: Mapping[str, int],
         ends: Mapping[str, tuple[int, int]],
         each: int,
@@ -189,11 +189,10 @@ class _Probes(AddedNodes):
                 ("count", range(each)),
             ):  # fmt: skip
                 self._constant(name, values)
-        order = {name: place for place, name in enumerate(made_by)}
         jobs = [(name, place, True) for place, name in enumerate(tensors)]
         jobs += [(name, place, False) for place, name in enumerate(ends)]
         # the last first, as in calibration: onnxruntime then reduces a tensor as soon as it is there
-        for name, place, rows in sorted(jobs, key=lambda job: order[job[0]], reverse=True):
+        for name, place, rows in sorted(jobs, key=lambda job: order.get(job[0], -1), reverse=True):
             if rows:
                 self._rows(name, place, tensors[name])
             else:

@@ -121,8 +121,9 @@ class Limits(NamedTuple):
 
     Attributes:
         bytes: of memory; None: as many as there are, as all sizes are known.
-        seconds: None: as long as it takes, which is not long.
-        is_large: whether what it makes is worth giving back when it ends; on made-up input nobody asks.
+        seconds: how long it may take; None: as long as it does, on made-up input, which is small.
+        is_large: whether what it makes is worth giving back when it ends; on made-up input it is given back,
+            as nobody asks how large it is.
     """
 
     bytes: int | None
@@ -157,11 +158,9 @@ class Budget:
         given = _bytes(feeds)
         if _made_up.get():
             most = made_up_bytes() + min(_TIMES * given, made_up_bytes())
-            return Limits(most, _MADE_UP_SECONDS if self._loops else None, False)
+            return Limits(most, _MADE_UP_SECONDS if self._loops else None, True)
         sizes = self.check(feeds)
         large = sizes.bytes > LARGEST // 4
-        if not (sizes.open or self._loops or sizes.bytes >= LARGEST):
-            return Limits(None, None, large)
         seconds = float(door.stated(SECONDS) or (_LOOP_SECONDS if self._loops else _SECONDS))
         if not (sizes.open or self._loops):
             return Limits(None, seconds, large)

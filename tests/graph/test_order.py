@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx
 from onnx import helper, parser
 
-from onnxq.graph.order import in_order, insert_early
+from onnxq.graph.order import deepest_first, in_order, insert_early
 
 
 def graph(text: str) -> onnx.GraphProto:
@@ -69,3 +69,14 @@ def test_operands_that_are_left_out() -> None:
     proto.node.append(helper.make_node("Dropout", ["x"], ["dropped", ""]))
     insert_early(proto, added(helper.make_node("Clip", ["x", ""], ["first"])))
     assert outputs(proto) == ["dropped", "first", "a", "y", "clipped"]
+
+
+def test_the_deepest_operand_comes_first() -> None:
+    """A term right before its sum, what is made of weights right before its reader; ends as in the file."""
+    proto = graph(
+        """g (float[N] x, float[N] w) => (float[N] z) {
+            v = Neg (w) p = Neg (x) q = Abs (x) r = Relu (x) a = Add (q, p) b = Add (r, a)
+            z = Mul (v, b) o = Neg (a)
+        }"""
+    )
+    assert [node.output[0] for node in deepest_first(proto)] == ["p", "q", "a", "r", "b", "v", "z", "o"]

@@ -135,3 +135,24 @@ def test_outputs_are_compared_part_by_part(seed: int, monkeypatch: pytest.Monkey
     one[6, 4], other[6, 4] = 1, np.inf
     with pytest.raises(Differs, match="infinite where"):
         _verdict("fuse", [one], [other])
+
+
+def test_sessions_keep_nothing_of_what_they_made_of_made_up_input() -> None:
+    """Both sides of many changes are open at a time, and each once kept what its largest run had taken."""
+    program = """
+import resource
+import numpy as np, onnx, onnx.parser
+from onnxq.run import ort
+model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["" : 17]> g (float[1] x) => (float y) '
+    '<int64[1] k = {10000000}> { n = Neg (x)  e = Expand (n, k)  y = ReduceMax <keepdims = 0> (e) }')
+with ort.made_up():
+    sessions = [ort.load(model, optimize=False, threads=1) for _ in range(8)]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for session in sessions:
+        session.run({"x": np.ones(1, np.float32)})
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before >> 10)
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    assert done.returncode == 0, done.stderr[-1000:]
+    assert int(done.stdout) < 120  # of 8 tensors of 40 MB

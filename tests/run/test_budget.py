@@ -173,11 +173,13 @@ def test_sizes_follow_values_of_small_inputs() -> None:
     assert outline.sizes({"x": np.zeros(4, np.float32)}).open == 1
 
 
-# What a node takes although its tensor is small: texts, and transforms of a length that is no power of two.
+# What a node takes although its tensor is small: texts, transforms of a length that is no power of two, products.
 BESIDE = {
     "makes 'y' (100000, 6.4 MB)": "(float[100000] x) => (string[100000] y) { [big] y = Cast <to = 8> (x) }",
     "makes 'y' (1x10007x2, 80.1 kB; 1.31 MB meanwhile)":
         "(float[1, 10007, 1] x) => (float[1, 10007, 2] y) { [big] y = DFT <axis = 1> (x) }",
+    "makes 'y' (1x1x109x109, 47.5 kB; 4 MB meanwhile)": """(float[1, 2, 100, 100] x, float[2, 1, 10, 10] w)
+        => (float[1, 1, 109, 109] y) { [big] y = ConvTranspose (x, w) }""",
 }  # fmt: skip
 
 
@@ -252,13 +254,13 @@ def test_long_runs_without_a_loop_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(budget.SECONDS, "1")
     big = onnx.parser.parse_model(
         H
-        + "(float[3000, 3000] x) => (float[3000, 3000] y) { "
+        + "(float[1500, 1500] x) => (float[1500, 1500] y) { "
         + "  ".join(f"v{k + 1} = MatMul (v{k}, v{k})" for k in range(60)).replace("(v0, v0)", "(x, x)")
         + "  y = Neg (v60) }"
     )
-    session = ort.load(big, optimize=False)
+    session = ort.load(big, optimize=False)  # all it makes takes 550 MB
     with pytest.raises(UserError, match="did not end in 1 s"):
-        session.run({"x": np.zeros((3000, 3000), np.float32)})
+        session.run({"x": np.zeros((1500, 1500), np.float32)})
 
 
 PEAK = """
@@ -283,6 +285,33 @@ def test_sessions_keep_nothing_of_what_is_large() -> None:
     model = made("Expand by a computed shape")
     model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(np.array([100_000_000]), "k"))
     assert peak(model) < 1600  # two tensors of 400 MB, and a copy in half precision
+
+
+def test_of_a_long_sum_that_is_probed_few_terms_are_in_memory() -> None:
+    """Not all of them, although each is read by a probe, and all stand in front of the sum."""
+    products = "  ".join(f"p{i} = Mul (t, c{i})" for i in range(16))
+    sums = "  ".join(f"s{i + 1} = Add (s{i}, p{i})" for i in range(16))
+    constants = ", ".join(f"float[1] c{i} = {{{i}}}" for i in range(16))
+    text = f"""(float[N, 4] x) => (float[N, 4] y) <int64[1] k = {{10000000}}, {constants}> {{
+        f = ReduceMax <keepdims = 0> (x)  t = Expand (f, k)  {products}  s0 = Neg (t)  {sums}
+        m = ReduceMax <keepdims = 0> (s16)  y = Add (x, m) }}"""
+    program = f"""
+import resource
+import numpy as np, onnx
+from onnxq.calib.probes import Probe, ProbeGraph
+from onnxq.run import ort
+model = onnx.ModelProto.FromString({onnx.parser.parse_model(H + text).SerializeToString()!r})
+probes = ProbeGraph(model, [Probe(name) for node in model.graph.node for name in node.output], 17).graph
+sessions = [ort.load(model, optimize=optimize, probes=probes) for optimize in (False, True)]
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for session in sessions:
+    session.run({{"x": np.ones((2, 4), np.float32)}})
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before >> 10)
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    assert done.returncode == 0, done.stderr[-1000:]
+    assert int(done.stdout) < 350  # of 17 tensors of 40 MB
 
 
 def test_inference_holds_no_value_of_long_vectors() -> None:
