@@ -35,8 +35,8 @@ def place(tmp_path: Path) -> Path:
         ("quantize net.onnx --calib x.npz --no-engine --no-page --repair none", "net.int8.onnx"),
         ("plan net.onnx", "net.plan.toml"),
         ("calibrate net.onnx --calib x.npz", "net.stats.npz"),
-        ("extract net.onnx --to a", "net.piece.onnx"),
-        ("split net.onnx --at a", "net.split.json"),
+        ("pieces extract net.onnx --to a", "net.piece.onnx"),
+        ("pieces split net.onnx --at a", "net.split.json"),
     ],
 )
 def test_it_is_written_into_the_folder(line: str, name: str, folder: str, place: Path) -> None:

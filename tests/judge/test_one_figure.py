@@ -330,7 +330,7 @@ def compiled_mix(there: Side, other: Side) -> int:
         patch.setattr(formats, "_moved", lambda _: SimpleNamespace(ratio=0.5))
         patch.setattr(formats, "_in_graph", lambda _: None)
         patch.setattr(formats, "replace", lambda one, **_: one)
-        return int(formats._compiled(None, mix) is mix)  # type: ignore[arg-type]
+        return int(formats._compiled(mix) is mix)  # type: ignore[arg-type]
 
 
 def file_of_fewer_bytes(there: Side, other: Side) -> int:
@@ -343,7 +343,7 @@ def file_of_fewer_bytes(there: Side, other: Side) -> int:
         patch.setattr(fewer_bytes, "_is_as_near", lambda *_: False)
         patch.setattr(fewer_bytes, "_levels", lambda *_: levels_of(there, other))
         none: Any = None
-        return [first, second].index(fewer_bytes._undone(none, none))
+        return [first, second].index(fewer_bytes._undone(none))
 
 
 def half_alone(there: Side, other: Side) -> int:
@@ -351,7 +351,7 @@ def half_alone(there: Side, other: Side) -> int:
     none: Any = None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fewer_bytes, "_levels", lambda *_: levels_of(there, other))
-        return int(not fewer_bytes._is_as_near(none, none, none))
+        return int(not fewer_bytes._is_as_near(none, none))
 
 
 def dearer_set(there: Side, other: Side) -> int:
