@@ -17,7 +17,7 @@ _SANITIZE = "onnxq sanitize"
 _WHOLE = "onnxq inspect MODEL"
 _STATED = re.compile(rf"{_SANITIZE}((?: --[a-z-]+ (?:'[^']*'|,(?=\S)|[^\s;,)'])+)*)(?! --)")
 """What the advice says to run, with its flags; not where it only names a flag."""
-_PLACE = re.compile(r"(\bonnxq [a-z]+ )MODEL\b")
+_PLACE = re.compile(r"(\bonnxq (?:[a-z]+ ){1,2})MODEL\b")
 
 
 @dataclass(frozen=True, slots=True)
