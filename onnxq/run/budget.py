@@ -163,7 +163,8 @@ class Budget:
         large = sizes.bytes > LARGEST // 4
         seconds = float(door.stated(SECONDS) or (_LOOP_SECONDS if self._loops else _SECONDS))
         if not (sizes.open or self._loops):
-            return Limits(None, seconds, large)
+            # one of small tensors has ended before a timer is worth it
+            return Limits(None, seconds if sizes.bytes >= LARGEST // 1000 else None, large)
         return Limits(2 * sizes.bytes + _OPEN * self._most(feeds) + _TIMES * given, seconds, large)
 
     def loading_bytes(self) -> int | None:
