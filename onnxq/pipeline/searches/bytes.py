@@ -106,8 +106,7 @@ def _with_less_room(run: Run) -> Run | None:
         return None
     why = reason("moved-still", format=worth.format, moves=worth.moves, before=now.ratio)
     told = tuple(_told(one, step, why, again.repair.steps) for one in again.repair.steps)
-    less = searched((BYTES,), replace(again, repair=replace(again.repair, steps=told)))
-    return replace(less, request=run.request)
+    return searched((BYTES,), replace(again, repair=replace(again.repair, steps=told)))
 
 
 def _levels(files: Sequence[Run]) -> list[Levels]:
