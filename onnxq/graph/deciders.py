@@ -92,7 +92,7 @@ def _decided(nodes: list[onnx.NodeProto], name: str, constants: dict[str, int]) 
             body_outputs = {output.name for a in node.attribute if a.HasField("g") for output in a.g.output}
             if not reached.isdisjoint(node.input) or not reached.isdisjoint(body_outputs):
                 reached.update(filter(None, node.output))
-            if node.op_type in _UNCHANGED and node.input[0] in same:
+            if node.op_type in _UNCHANGED and not same.isdisjoint(node.input[:1]):
                 same.update(node.output)
     decides = False
     values: list[int] = []

@@ -64,7 +64,7 @@ def _origin(tensor: Tensor) -> Tensor | None:
         if pair is not None:
             held = pair.source or pair.codes
         elif maker is not None and not maker.domain and maker.op in _ALONG:
-            held = maker.inputs[0]
+            held = next(iter(maker.inputs), None)
         if held is None:
             return None
         tensor = held

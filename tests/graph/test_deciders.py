@@ -57,6 +57,12 @@ def test_what_decides(text: str, found: dict[str, list[str]]) -> None:
     assert deciding_inputs(parse(text)) == found
 
 
+def test_a_node_that_reads_nothing_decides_nothing() -> None:
+    model = parse("g (float[4] x, int64 k) => (float[4] y) { c = Cast <to = 9> (k)  y = Neg (x) }")
+    model.graph.node[0].ClearField("input")
+    assert deciding_inputs(model) == {}
+
+
 def test_what_the_user_is_told() -> None:
     text = f"""g (float[4] x, int64 k) => (float[4] y) <int64 r = {{8}}, int64 s = {{9}}> {{
         p = Equal (k, r)  q = Equal (k, s)  c = Or (p, q)  y = If (c) {BRANCHES} }}"""

@@ -51,6 +51,12 @@ def test_readers_are_named_through_what_moves_and_dequantizes(quantized: bool) -
     assert found[name].bytes == (16 if quantized else 64)
 
 
+def test_a_transpose_of_nothing_is_none() -> None:
+    model = tied()
+    next(node for node in model.graph.node if node.op_type == "Transpose").ClearField("input")
+    assert len(shared_weights(Model.open(model))) == 1  # w, and no table
+
+
 def test_a_table_that_is_only_looked_up_in_is_no_weight() -> None:
     model = tied()
     del model.graph.node[1:3]
