@@ -128,7 +128,8 @@ class Prepared:
         steps: which steps of repair nodes may have that not all may have.
         weights: what entries about weights make of them, by weight.
         measured: the tensors whose ranges are measured, in any of the formats that are asked for.
-        drafted: the draft whose layers have other number formats, see `RunRequest`.
+        drafted: the draft whose layers have these number formats, by name, without measured ranges; and the
+            `[[layer]]` that gives a tensor its range.
     """
 
     draft: Draft

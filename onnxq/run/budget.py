@@ -121,7 +121,7 @@ class Limits(NamedTuple):
 
     Attributes:
         bytes: of memory; None: as many as there are, as all sizes are known.
-        seconds: how long it may take; None: as long as it does, on made-up input, which is small.
+        seconds: how long it may take; None: as long as it does, of small tensors, and on made-up input.
         is_large: whether what it makes is worth giving back when it ends; on made-up input it is given back,
             as nobody asks how large it is.
     """
