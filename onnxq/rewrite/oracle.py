@@ -37,6 +37,8 @@ _SUMS = (
 )  # fmt: skip
 # They sum within, and give something else.
 _WITHIN = ("Normalization", "LSTM", "GRU", "RNN", "Loss", "Attention")
+# Each of what they give is a sum, in an order of their own: on the way it may overflow, and cancel.
+_IN_ANY_ORDER = frozenset(("DFT", "STFT", "Einsum", "CumSum", "Col2Im"))
 # What they give moves much more than what they read, for some inputs: then nobody gives the last places.
 _STEEP = ("Softmax", "LogSoftmax", "Exp", "Pow", "CumProd", "ReduceProd", "ReduceLogSumExp", "ReduceLogSum")
 # How inputs are moved to see how far an output moves: signs, by turns, and units in the last place. The first
@@ -127,7 +129,8 @@ class Oracle:
         self._is_steep = not sways and steep
         self._nudges = _NUDGES if self._is_steep else _NUDGES[:1] if sways else ()
         self._multiplies = bool(operators & {"CumProd", "ReduceProd"})
-        self._inner = within or (len(model.graph.node) > 2 and bool(operators & set(_SUMS)))
+        several = len(model.graph.node) > 2 and operators & set(_SUMS)
+        self._inner = within or bool(several or operators & _IN_ANY_ORDER)
         self._reduces = any(
             node.op_type in _SUMS or node.op_type.startswith("Reduce") for node in model.graph.node
         )

@@ -66,8 +66,30 @@ def normalization(rng: random.Random) -> str:
     return f'<ir_version: 10, opset_import: ["" : {opset}]> g ({inputs}) => (y) {{ y = {node} }}'
 
 
+def transform(rng: random.Random) -> str:
+    rows, length, parts = rng.choice([1, 2, 3]), rng.choice([5, 8, 16, 32, 60, 100]), rng.choice([1, 2])
+    onesided = parts == 1 and rng.random() < 0.5
+    wave = f"float[{rows}, {length}, {parts}] x"
+    inputs, node = rng.choice(
+        [
+            (wave, f"DFT <axis = 1, onesided = {int(onesided)}> (x)"),
+            (wave, f"DFT <axis = 1, inverse = {int(not onesided)}> (x)"),
+            (f"float[{rows}, {length}] x", f"CumSum <reverse = {int(onesided)}> (x, a)"),
+            (f"float[{rows}, {length}, 1] x", "STFT <onesided = 1> (x, f, , n)"),
+            (
+                f"float[{rows}, 4, {length}] x",
+                f'Einsum <equation = "{rng.choice(["abc,abc->ab", "abc,adc->abd"])}"> (x, x)',
+            ),
+        ]
+    )
+    return f"""<ir_version: 8, opset_import: ["" : 17]> g ({inputs}) => (y)
+        <int64 a = {{1}}, int64 f = {{2}}, int64 n = {{4}}> {{ y = {node} }}"""
+
+
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("made", [attention, cumprod, softmax, normalization], ids=lambda one: one.__name__)
+@pytest.mark.parametrize(
+    "made", [attention, cumprod, softmax, normalization, transform], ids=lambda one: one.__name__
+)
 def test_a_right_rewrite_is_kept(made: Callable[[random.Random], str], seed: int) -> None:
     model = onnx.parser.parse_model(made(random.Random(seed)))
     for target in ("tensorrt-10", "tensorrt-8.6"):
@@ -75,6 +97,10 @@ def test_a_right_rewrite_is_kept(made: Callable[[random.Random], str], seed: int
 
 
 HARD = {
+    "sums that overflow in one order": """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[1, 16, 2] x) => (y) { y = DFT <axis = 1> (x) }""",
+    "sums that cancel in one order": """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[1, 32, 1] x) => (y) { y = DFT <axis = 1, onesided = 1> (x) }""",
     "a mask is added": """<ir_version: 11, opset_import: ["" : 23]>
         g (float[1, 4, 5, 32] q, float[1, 4, 2, 32] k, float[1, 4, 2, 32] v, float[5, 2] m) => (y)
         { y = Attention (q, k, v, m) }""",

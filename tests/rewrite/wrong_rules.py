@@ -1951,3 +1951,36 @@ def there_is_only_one(node: Node) -> Any:
 )
 def every_point_is_in_the_image(node: Node) -> Any:
     return remake(node, *node.inputs, padding_mode="border")
+
+
+@wrong(
+    "DFT",
+    net("float[N, 16, 1] x", "r = DFT <axis = 1> (x)  y = Neg (r)"),
+    "the least frequency that is not zero is a hundredth off",
+    x=ramp(1, 16, 1),
+)
+def a_wave_is_a_little_slow(node: Node) -> Any:
+    turns = -2 * np.pi * np.outer(np.arange(16), [0, 0.99, *range(2, 16)]) / 16
+    waves = np.stack([np.cos(turns), np.sin(turns)], -1).astype(F)
+    return Close(op.Einsum(node.inputs[0], waves, equation="nkz,kfc->nfc"))
+
+
+@wrong(
+    "Einsum",
+    net("float[N, 8] x, float[8, 8] z", 'r = Einsum <equation = "nk,km->nm"> (x, z)  y = Neg (r)'),
+    "the second factor is read by its other side",
+    x=ramp(1, 8),
+    z=ramp(8, 8),
+)
+def a_square_is_as_good_turned(node: Node) -> Any:
+    return Close(op.MatMul(node.inputs[0], op.Transpose(node.inputs[1], perm=[1, 0])))
+
+
+@wrong(
+    "CumSum",
+    net("float[N, 4] x", "r = CumSum (x, a)  y = Neg (r)", "int64 a = {1}"),
+    "the last sum leaves out a thousandth of the first number",
+    x=ramp(1, 4),
+)
+def the_last_sum_forgets(node: Node) -> Any:
+    return Close(op.MatMul(node.inputs[0], np.triu(np.ones((4, 4), F)) - F(0.001) * np.eye(4, k=3, dtype=F)))
