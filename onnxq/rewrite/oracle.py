@@ -5,6 +5,7 @@ ONNX's own evaluator runs a copy whose weights, inputs and casts are double; onn
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -129,6 +130,7 @@ class Oracle:
         self._is_steep = not sways and steep
         self._nudges = _NUDGES if self._is_steep else _NUDGES[:1] if sways else ()
         self._multiplies = bool(operators & {"CumProd", "ReduceProd"})
+        self._means = [node for node in model.graph.node if node.op_type.endswith("Normalization")]
         several = len(model.graph.node) > 2 and operators & set(_SUMS)
         self._inner = within or bool(several or operators & _IN_ANY_ORDER)
         self._reduces = any(
@@ -173,10 +175,22 @@ class Oracle:
                 truths.append(None)
                 continue
             reduced = read / max(1, value.size) if self._reduces else 1.0
+            reduced = max([reduced, *(_averaged(node, value.shape) for node in self._means)])
             truths.append(
                 Truth(value, np.abs(summed), max(self._terms, reduced) + 1, self._axis, factor, cancels)
             )
         return truths
+
+
+def _averaged(node: onnx.NodeProto, shape: tuple[int, ...]) -> float:
+    """Of how many numbers a normalization that gives such a shape takes each mean; 1 of what takes none."""
+    given = {attribute.name: attribute.i for attribute in node.attribute}
+    kind, axis = node.op_type.removesuffix("Normalization"), given.get("axis", -1)
+    numbers = {
+        "Group": shape[1:], "Instance": shape[2:], "Layer": shape[axis:], "RMS": shape[axis:],
+        "Lp": shape[axis:][:1], "MeanVariance": shape,
+    }.get(kind, ())  # fmt: skip
+    return math.prod(numbers) / max(1, given.get("num_groups", 1))
 
 
 def _is_steep(node: onnx.NodeProto) -> bool:

@@ -97,6 +97,9 @@ def test_a_right_rewrite_is_kept(made: Callable[[random.Random], str], seed: int
 
 
 HARD = {
+    "means of many numbers": """<ir_version: 10, opset_import: ["" : 21]>
+        g (float[1, 32, 24, 24] x, float[32] s, float[32] b) => (y)
+        { y = GroupNormalization <num_groups = 8> (x, s, b) }""",
     "sums that overflow in one order": """<ir_version: 8, opset_import: ["" : 17]>
         g (float[1, 16, 2] x) => (y) { y = DFT <axis = 1> (x) }""",
     "sums that cancel in one order": """<ir_version: 8, opset_import: ["" : 17]>
