@@ -24,6 +24,7 @@ from onnxq.data.split import split
 from onnxq.options.config import LayerRule
 from onnxq.page.layers import layers_view
 from onnxq.pipeline import pursuit, repair_bench
+from onnxq.pipeline.run import Run
 from onnxq.pipeline.searches import repair
 from onnxq.run import ort
 from tests.nearness import about_mean
@@ -299,6 +300,29 @@ def test_a_sample_is_judged_by_a_model_that_it_did_not_fit(
     assert report["calibration"]["held_out"] == (
         f"{len(held)} other samples, and {len(models) - len(held)} cross-validated"
     )
+
+
+def test_a_goal_of_answers_is_judged_by_samples_that_chose_no_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few samples hold few answers: half of those that only calibrated verify as well, the rest confirm."""
+    given, heard = data(64), list[tuple[bool, set[int], Any]]()
+    crossing = Run.crossing
+
+    def told(run: Run, built: Any, *, confirms: bool = False) -> Any:
+        found = crossing(run, built, confirms=confirms)
+        heard.append((confirms, {index for _, some in found for index in some}, run.sampling.parts))
+        return found
+
+    monkeypatch.setattr(Run, "crossing", told)
+    report = quantize(given, repair=("bias",), min_agreement=99.0, task="classify").report
+    confirming = next(some for confirms, some, _ in heard if confirms)
+    verifying = next(some for confirms, some, _ in heard if not confirms)
+    parts = heard[0][2]
+    assert len(verifying) >= 16
+    assert len(confirming) >= len(verifying)
+    assert confirming.isdisjoint(verifying)
+    assert verifying.isdisjoint(parts.choosing | parts.confirming | set(parts.held_indices))
+    assert report["about_mean"]["samples"] == len(verifying) + parts.held
+    assert report["calibration"]["held_out"] == f"8 other samples, and {len(verifying)} cross-validated"
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,8 @@ class Split(ABC):
         used: how many samples calibrate; of an iterator, None.
         chosen_with: how many choose; of an iterator, known after the calibration pass.
         either: how many calibrate or choose; of an iterator, None.
-        confirming: which confirm; likewise. None of them verifies.
+        choosing: which choose, where they can be read again.
+        confirming: which confirm; of an iterator, known after the calibration pass. None of them verifies.
         proposing_with: how many of those that choose do not confirm; likewise.
         held: how many verify; likewise.
         left_over: how many of these do so because nothing else needs them.
@@ -63,6 +64,7 @@ class Split(ABC):
     used: int | None = None
     chosen_with: int | None = None
     either: int | None = None
+    choosing: frozenset[int] = frozenset()
     confirming: frozenset[int] = frozenset()
     proposing_with: int | None = None
     held: int | None = None
@@ -230,8 +232,8 @@ class _IndexSplit(Split):
         self.used = len(used)
         self._chosen = chosen
         self.chosen_with, self.either = len(chosen), len({*used, *chosen})
-        self.confirming = frozenset(confirming)
-        self.proposing_with = len(set(chosen) - self.confirming)
+        self.choosing, self.confirming = frozenset(chosen), frozenset(confirming)
+        self.proposing_with = len(self.choosing - self.confirming)
         self._held, self.left_over = source.order.sorted([*held, *left]), len(left)
         self.held, self.held_indices = len(self._held), self._held
         self.shared = not set(used).isdisjoint(held)

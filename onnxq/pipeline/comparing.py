@@ -11,7 +11,6 @@ from onnxq.analysis.reports import part_of
 from onnxq.base.errors import UserError
 from onnxq.base.reason import noted
 from onnxq.base.shown import decibels
-from onnxq.data.split import HELD_OUT
 from onnxq.documents.body import BodyPart, Int8Operators
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.layer_errors import LayerErrors
@@ -39,28 +38,18 @@ def verified(run: Run) -> Run:
     if run.verified is not None:
         return run
     assert run.request.pursuit is not None
-    found = run.request.pursuit.verified(run.sampling, run.built, run.references.verifying)
+    crossing = run.crossing(run.built) if run.request.pursues else ()
+    found = run.request.pursuit.verified(run.sampling, run.built, run.references.verifying, crossed=crossing)
     return replace(run, verified=found)
 
 
 def crossed(run: Run) -> Run:
-    """Likewise, on samples that fitted or chose as well: by what others fitted.
-
-    A goal is pursued in sight of many samples: there those alone count that decided nothing.
-    """
-    pursuit, parts, built = run.request.pursuit, run.sampling.parts, run.built
+    """Likewise, on samples that fitted or chose as well: by what others fitted. A goal has heard them."""
+    pursuit, crossing = run.request.pursuit, run.crossing(run.built)
     assert pursuit is not None
-    if (
-        not run.crossed or pursuit.goal.is_set or parts is None or parts.used is None
-        or parts.shared or built.job.limit.is_over or is_large(built.job)
-    ):  # fmt: skip
+    if run.request.pursues or not crossing:
         return run
-    left, judging = max(0, HELD_OUT - (parts.held or 0)), list[tuple[Built, Sequence[int]]]()
-    for patches, indices in run.crossed:
-        one = replace(built.draft, patches=patches.within(built.draft.patches))
-        judging.append((Built.of(built.job, one, built.floats), indices[:left]))
-        left -= len(judging[-1][1])
-    found = pursuit.verified(run.sampling, built, run.references.verifying, crossed=judging)
+    found = pursuit.verified(run.sampling, run.built, run.references.verifying, crossed=crossing)
     return replace(run, verified=found)
 
 

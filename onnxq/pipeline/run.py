@@ -10,8 +10,10 @@ from onnxq.base.reason import Reason, reason
 from onnxq.base.time_limit import TimeIsUp
 from onnxq.calib.stats import Stats
 from onnxq.data.sources import Source
+from onnxq.data.split import HELD_OUT
 from onnxq.documents.plan import FormatsTried, Heads
 from onnxq.documents.repair import RepairPart
+from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.options.settings import AccuracyRepair, Compilation, Details, Format
 from onnxq.pipeline.body import body_of
 from onnxq.pipeline.building import Built
@@ -218,6 +220,41 @@ class Run:
     def of(self, built: Built) -> Run:
         """That of another model, of which nothing is measured yet."""
         return replace(self, built=built, verified=None, compiled=None)
+
+    def crossing(self, built: Built, *, confirms: bool = False) -> list[tuple[Built, Sequence[int]]]:
+        """A model as some samples fitted it, with others that judge that beside those held out.
+
+        A goal is pursued in sight of many: of one of dB, of which few samples tell, none judge. Of one of
+        answers, which are rare, those verify that chose no layers: half of what only calibrated. The rest
+        confirm.
+
+        Args:
+            built: the model.
+            confirms: whether they confirm what is left in float for a goal.
+
+        Returns:
+            None of a large model, or where samples cannot be read again.
+        """
+        parts, job, pursuit = self.sampling.parts, built.job, self.request.pursuit
+        goal = None if pursuit is None else pursuit.goal
+        if (
+            parts is None or parts.used is None or parts.shared or job.limit.is_over
+            or weight_bytes(job.model.to_proto(weights=False)) >= LARGE
+            or (goal is not None and goal.is_set and goal.min_agreement is None)
+        ):  # fmt: skip
+            return []
+        apart = {index for _, some in self.crossed for index in some}
+        if goal is not None and goal.is_set:
+            only = set(sorted(apart - parts.choosing - parts.confirming)[::2])
+            apart = apart - only - parts.confirming if confirms else only
+        found = list[tuple[Built, Sequence[int]]]()
+        left = max(0, HELD_OUT - (0 if confirms else parts.held or 0))
+        for patches, indices in self.crossed:
+            draft = replace(built.draft, patches=patches.within(built.draft.patches))
+            judging = [index for index in indices if index in apart][:left]
+            left -= len(judging)
+            found.append((Built.of(job, draft, built.floats), judging))
+        return found
 
 
 @dataclass(frozen=True, slots=True)

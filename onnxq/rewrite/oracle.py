@@ -184,7 +184,7 @@ class Oracle:
 
 def _averaged(node: onnx.NodeProto, shape: tuple[int, ...]) -> float:
     """Of how many numbers a normalization that gives such a shape takes each mean; 1 of what takes none."""
-    given = {attribute.name: attribute.i for attribute in node.attribute}
+    given: dict[str, int] = {attribute.name: attribute.i for attribute in node.attribute}
     kind, axis = node.op_type.removesuffix("Normalization"), given.get("axis", -1)
     numbers = {
         "Group": shape[1:], "Instance": shape[2:], "Layer": shape[axis:], "RMS": shape[axis:],

@@ -86,14 +86,17 @@ class _GoalSearch:
     def _tried(self, built: Built) -> _Tried:
         """A quantized model as it would be written, and how near it is on samples that confirm."""
         built = last_form(built, self._run.stats, self._sampling)
-        confirming = self._run.references.confirming
-        return _Tried(built, self._pursuit.verified(self._sampling, built, confirming, confirms=True))
+        confirming, crossing = self._run.references.confirming, self._run.crossing(built, confirms=True)
+        return _Tried(
+            built,
+            self._pursuit.verified(self._sampling, built, confirming, confirms=True, crossed=crossing),
+        )
 
     def _verified(self, of: _Tried) -> Verified:
         """How near a model is on samples that decided nothing."""
         score = of.verified.score if self._pursuit.same_score else None
-        verifying = self._run.references.verifying
-        return self._pursuit.verified(self._sampling, of.built, verifying, score=score)
+        verifying, crossing = self._run.references.verifying, self._run.crossing(of.built)
+        return self._pursuit.verified(self._sampling, of.built, verifying, score=score, crossed=crossing)
 
     def _decided(self, first: _Tried) -> _Tried:
         """The one that is kept, as the samples that choose and confirm say."""
