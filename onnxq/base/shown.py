@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from onnxq.base.escapes import visible
+from onnxq.base.reason import say
 
 _WIDE = 300
 _LONG = 120
@@ -146,6 +147,11 @@ def decimal(count: int) -> str:
 def size(count: int) -> str:
     """A number of bytes."""
     return f"{count} B" if count < 1000 else f"{decimal(count)}B"
+
+
+def model_name(file: object) -> str:
+    """The file of a model, or that it has none."""
+    return str(file or say("model.memory"))
 
 
 def capitalized(text: str) -> str:

@@ -7,6 +7,7 @@ import os
 from urllib.parse import quote
 
 from onnxq.base import escapes, shown
+from onnxq.base.reason import say as say  # which the sections ask for here
 
 _LONGEST = 160
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from onnxq.base.grouped import grouped
-from onnxq.cli.pages.words import counted
+from onnxq.cli.pages.words import counted, say
 from onnxq.cli.screen import Page
 from onnxq.documents.glossary import page_file
 
@@ -29,7 +29,7 @@ def word_page(word: GlossaryWord) -> Page:
 def glossary_page(glossary: Glossary) -> Page:
     """All words."""
     page = Page()
-    page.head("The words of the screens: onnxq help WORD explains one")
+    page.head(say("words"))
     page.plain(", ".join(word.name for word in glossary.entries))
     return page
 
@@ -48,7 +48,7 @@ def symptoms_page(table: SymptomTable, *, all_of: bool) -> Page:
         title, more = GROUPS[group]
         page.head(title if page_file(more) is None else f"{title} ({more})")
         if group == "rule" and all_of:
-            page.plain(f"{counted(len(entries), 'rule')}: onnxq rules explain --message TEXT finds them")
+            page.plain(say("words.rules", rules=counted(len(entries), "rule")))
             continue
         for one in entries:
             page.plain(f"{one.seen}  ({one.code})")

@@ -13,7 +13,7 @@ from onnxq.cli.pages.plan import heads_entry, kept_float_section, layers_section
 from onnxq.cli.pages.repair import repair_section
 from onnxq.cli.pages.settings import settings_section
 from onnxq.cli.pages.size import files_section
-from onnxq.cli.pages.words import counted
+from onnxq.cli.pages.words import counted, say
 from onnxq.cli.screen import Page
 from onnxq.documents.calibration import CalibrationPart
 
@@ -35,7 +35,7 @@ def planned_page(report: PlanReport, again: Sequence[str]) -> Page:
         scales_section(page, plan, calibration)
     else:
         sites = sum(site.kind == "activation" for site in plan.sites)
-        how = "those of the file's pairs" if calibration.measured else "not measured: there was no data"
+        how = say("scales-from.pairs" if calibration.measured else "not-measured.data")
         page.section("Scales", f"{how}; {counted(sites, 'activation')}")
     for note in calibration.notes:
         page.entry(note, style="yellow")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from onnxq.base.reason import code_of
+from onnxq.base.reason import code_of, say
 from onnxq.cli.pages.words import counted, decibels
 from onnxq.cli.screen import Page, shorten
 
@@ -45,14 +45,11 @@ def _unmeasured(page: Page, steps: Sequence[RepairStep]) -> None:
     late = [entry for entry in steps if code_of(entry.why) == "late"]
     dear = [entry.step for entry in steps if entry.verdict == "left-out" and entry not in late]
     if nothing:
-        page.entry(f"nothing to do for {', '.join(nothing)}: the report says why", style="dim")
+        page.entry(say("repair.nothing", steps=", ".join(nothing)), style="dim")
     if dear:
         names = ",".join(entry.step for entry in steps if entry.verdict != "not-applicable")
-        page.entry(
-            f"left out, as that would take more runs than all may: {', '.join(dear)}; --repair {names} "
-            f"{'tries it' if len(dear) == 1 else 'tries them'}",
-            style="yellow",
-        )
+        them = "it" if len(dear) == 1 else "them"
+        page.entry(say("repair.dear", steps=", ".join(dear), all=names, them=them), style="yellow")
     if late:
         page.entry(f"not tried: {', '.join(entry.step for entry in late)}: {late[0].why}", style="yellow")
 
@@ -61,12 +58,13 @@ def _summary(part: RepairPart) -> str:
     samples = counted(part.judged_on, "sample")
     if part.apart:
         samples += ", cross-validated"
-    took = f"in the end fitted on {part.fitted_on}, {part.runs:.0f} runs of the model"
-    if part.runs_before is not None:
-        took += f" (at most {part.runs_before:.0f})"
+    took = say(
+        "repair.took" if part.runs_before is None else "repair.most",
+        samples=part.fitted_on, runs=part.runs, most=part.runs_before,
+    )  # fmt: skip
     before, after = part.before_db, part.after_db
     if before is None or after is None:
-        why = part.steps[0].why if part.steps else "no output could be compared"
+        why = part.steps[0].why if part.steps else say("repair.no-output")
         return f"not tried: {why}; {took}"
     return f"{decibels(before)} -> {decibels(after)} on {samples}; {took}"
 

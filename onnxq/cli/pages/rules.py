@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from onnxq.cli.pages.words import counted
+from onnxq.cli.pages.words import counted, say
 from onnxq.cli.screen import Page
 from onnxq.rule.messages import BY_OPERATOR
 from onnxq.rule.page import STAGES
@@ -33,7 +33,7 @@ def rules_page(rules: Sequence[RuleEntry]) -> Page:
 
 def _condition(rule: RuleEntry) -> str:
     if rule.lacks:
-        return f"only where the target lacks {rule.lacks}"
+        return say("rule.lacks", lacks=rule.lacks)
     return "" if rule.default else f"only with --enable {rule.id}"
 
 
@@ -67,8 +67,8 @@ def message_page(matches: Sequence[Match]) -> Page:
     """What is known of a message of TensorRT."""
     page = Page()
     if not matches:
-        page.head("nothing is known of this message")
-        page.section("Next", "onnxq check MODEL says which nodes the target does not take")
+        page.head(say("message.unknown"))
+        page.section("Next", say("message.next"))
     for match in matches:
         page.head(match.name)
         if match.quoted:

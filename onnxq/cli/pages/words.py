@@ -7,11 +7,14 @@ from collections.abc import Mapping, Sequence
 from onnxq.advice.asked import given
 from onnxq.base import shown
 from onnxq.base.escapes import visible
+from onnxq.base.reason import say as say  # which the pages ask for here
 from onnxq.cli.screen import shorten
 from onnxq.documents.report import Report
 from onnxq.rewrite.changes import Assumption
 
 FEW = 4
+ROWS = "(--all, --csv X.csv, --json)"
+"""Where the other rows of a table are."""
 
 counted, decimal, decibels = shown.counted, shown.decimal, shown.decibels
 INTERVALS, within, within_db = shown.INTERVALS, shown.within, shown.within_db
