@@ -159,7 +159,7 @@ def _accuracy(report: Report) -> Iterator[AdviceFinding]:
         causes = likely(report, goal) if answers.sure else _unsure(report, likely(report, goal))
         yield advised(
             "answers" if answers.sure else "answers.chance", "bad" if answers.sure else "open", causes,
-            figure=answers.said, least=answers.least,
+            figure=answers.figure.said, least=answers.least,
         )  # fmt: skip
     if task.ask and not figures:
         if lost or next(_level(report), None) is not None:  # how far off that is, its task says
