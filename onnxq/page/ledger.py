@@ -20,8 +20,6 @@ from onnxq.rewrite.whole import WholeProof
 
 _FULL_DB = 60.0
 """The level whose bar is full."""
-_ONE = {"tensors": "tensor", "biases": "bias", "codes": "code", "weights": "weight", "ranges": "range"}
-
 _SOURCES = 20
 
 _NO_NOISE = 200.0
@@ -157,10 +155,8 @@ def _repair(steps: Sequence[RepairStep]) -> Iterator[LedgerEntry]:
         after = number(step.after_db)
         if after is None:
             continue
-        made = [f"{count} {_ONE.get(what, what) if count == 1 else what}"
-                for what, count in step.changed.items() if count]  # fmt: skip
-        note = "; ".join(part for part in (", ".join(made), step.why,
-                                           f"{decimal(number(step.runs))} runs") if part)  # fmt: skip
+        parts = (step.made, step.why, f"{decimal(number(step.runs))} runs")
+        note = "; ".join(filter(None, parts))
         yield _entry("repair", step.step, after, note, step.verdict, number(step.before_db))
 
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from onnxq.repair.ledger import RepairStep
 
 _SHOWN = ("kept", "dropped", "failed")
-_ONE = {"tensors": "tensor", "biases": "bias", "codes": "code", "weights": "weight", "ranges": "range"}
 
 
 def repair_section(page: Page, part: RepairPart | None) -> None:
@@ -76,12 +75,7 @@ def outcome(step: RepairStep) -> str:
     text = f"{step.before_db:.2f} dB -> {step.after_db:.2f} dB, {step.runs:.0f} runs"
     if step.verdict != "kept":
         return f"{text}: {step.why}"
-    changed = ", ".join(
-        f"{count:,} {what if count != 1 else _ONE.get(what, what)}"
-        for what, count in step.changed.items()
-        if count
-    )
-    text += f": {changed}" if changed else ""
+    text += f": {step.made}" if step.made else ""
     if step.after_db < step.before_db:  # more samples than these judged
         text += f"; {step.why.split(';')[0]}"
     elif step.answers is not None and step.answers.shown > 0:
