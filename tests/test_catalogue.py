@@ -35,6 +35,7 @@ MADE_BY = {
 SAID = ("says", "test", "do")
 FIELDS_OF_ROWS = ("seen", "cause", "repair", "costs", *SAID, "if-scores", "if-boxes")
 
+SHARDS = ("counting", "samples", "available", "seed", "shapes", "images", "chosen", "sizes")
 COMPUTED = {
     "answers": {f"layer-{code}" for code in _OF_SCALES},
     "notes": {f"equal-but.{one}" for one in get_args(But)},
@@ -43,6 +44,7 @@ COMPUTED = {
         *(f"costs.{one}" for one in ("macs", "bytes", "given")),
         *(f"died.{one}" for one in ("SIGFPE", "SIGBUS")),
         *(f"drawn.{one}" for one in ("map", "heat", "classes", "mask", "colors", "channels")),
+        *(f"shards-differ.{one}" for one in SHARDS),
         *(f"weights-against.{one}" for one in ("file", "grid", "nothing")),
     },
     "samples": {

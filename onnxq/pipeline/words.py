@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from onnxq.advice.worth import worth_of
 from onnxq.analysis.reports import part_of
+from onnxq.base.catalogue import Fact
 from onnxq.base.reason import say
 from onnxq.base.shown import Words, count, decibels, model_name
 from onnxq.documents.plan import PlanPart
@@ -26,7 +27,7 @@ def result_words(report: Report) -> Words:
     goal = report.goal
     alarms = [] if goal is None else [*goal.mismatch, *([say("goal-missed")] if not goal.met else [])]
     if engine.regressed and engine.regression is not None:
-        alarms.append(say("compiles.regressed", why=engine.regression.reason))
+        alarms.append(Fact("regressed", values={"why": engine.regression.reason}).text("answers"))
     return Words(head, facts, _COLUMNS, list(_floats(plan))[:_ROWS] if plan else [], alarms)
 
 

@@ -12,7 +12,6 @@ from onnxq.base.grouped import grouped
 from onnxq.checks.finding import SEVERITIES
 from onnxq.cli.options import ALL_ROWS, ChoiceFlags
 from onnxq.cli.pages.changes import misses_section, rejected_text
-from onnxq.cli.pages.settings import settings_section
 from onnxq.cli.pages.words import FEW, counted, first_lines, listed, say, tally
 from onnxq.cli.screen import Page
 from onnxq.run import trt
@@ -42,7 +41,7 @@ def check_page(document: Checks, report: Path | None = None, choice: ChoiceFlags
     warnings = len(document.engine.warnings) if document.engine is not None else 0
     warns = f"; the compiler gives {counted(warnings, 'warning')}" if warnings else ""
     page.head(f"{document.model}  ({document.target}): {counted(len(findings), 'finding')}{of}{warns}")
-    settings_section(page, document.config)
+    page.sections("Settings", filter(None, [document.config]))
     shown = [one for one in findings if choice.wants(filter(None, (one.node, one.tensor)), one.op)]
     if len(shown) < len(findings):
         page.section("Shown", say("shown-of", shown=len(shown), all=len(findings), choice=choice.said))

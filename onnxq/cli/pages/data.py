@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from onnxq.cli.pages.settings import settings_section
 from onnxq.cli.pages.words import counted, say, type_text
 from onnxq.cli.screen import Page, shorten
 from onnxq.data.fed import fed_lines
@@ -26,7 +25,7 @@ def data_page(data_seen: DataSeen) -> Page:
     known = counted(read if count is None else count, "sample")
     samples = known if count in (None, read) else f"{read} of {known}"
     page.head(f"{data_seen.model} on {data.path or data.script}: {samples} read")
-    settings_section(page, data_seen.config)
+    page.sections("Settings", filter(None, [data_seen.config]))
     data_section(page, data)
     for entry in data.skipped.first[1:_SHOWN]:
         page.entry(entry.why, 2, "yellow")

@@ -14,7 +14,6 @@ from onnxq.cli.pages.engine import engine_section
 from onnxq.cli.pages.goal import goal_section
 from onnxq.cli.pages.plan import plan_section
 from onnxq.cli.pages.repair import repair_section
-from onnxq.cli.pages.settings import settings_section
 from onnxq.cli.pages.size import files_section, size_section
 from onnxq.cli.pages.task import task_section
 from onnxq.cli.pages.verdict import verdict_section
@@ -35,7 +34,7 @@ def end_screen(report: Report) -> Page:
     page.head(f"{report.model} -> {report.output}")
     _runtime(page, report.runtime)
     page.section("Target", f"{target_words(report)}, done in {report.seconds:.1f} s")
-    settings_section(page, report.config)
+    page.sections("Settings", filter(None, [report.config]))
     changes_section(page, report)
     misses_section(page, report.near_misses)
     plan, calibration, body = report.plan, report.calibration, report.body

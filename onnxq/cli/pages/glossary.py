@@ -12,6 +12,7 @@ from onnxq.documents.glossary import page_file
 if TYPE_CHECKING:
     from onnxq.advice.symptoms import SymptomTable
     from onnxq.documents.glossary import Glossary, GlossaryWord
+    from onnxq.emit.schemas import SchemaList
 
 
 def word_page(word: GlossaryWord) -> Page:
@@ -54,4 +55,15 @@ def symptoms_page(table: SymptomTable, *, all_of: bool) -> Page:
             page.plain(f"{one.seen}  ({one.code})")
             for word, text in (("cause", one.cause), ("repair", one.repair), ("costs", one.costs)):
                 page.plain(f"  {word}: {text}", style="dim")
+    return page
+
+
+def schemas_page(listing: SchemaList) -> Page:
+    """A line for each kind of document: the number of its schema, what it is, and the verbs that make it."""
+    page = Page()
+    wide = max(len(document.kind) for document in listing.documents)
+    for document in listing.documents:
+        page.code(
+            f"{document.kind:{wide}}  {document.number}  {document.what} ({', '.join(document.made_by)})"
+        )
     return page

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from onnxq.base.catalogue import Fact
 from onnxq.base.grouped import grouped
 from onnxq.cli.pages.data import calibration_data_section
 from onnxq.cli.pages.deployment import deployment_section
@@ -65,8 +66,8 @@ def layers_section(page: Page, plan: PlanPart) -> None:
     _formats(page, plan.formats)
     if not (quantized or plan.sites):
         held = sum(layer.code == "other-codes" for layer in plan.kept_float)
-        code = "planned.nothing-more" if held else "planned.nothing"
-        page.entry(say(code, layers=counted(held, "layer")), style="yellow")
+        nothing = Fact("no-int8.held" if held else "no-int8", values={"layers": counted(held, "layer")})
+        page.entry(nothing.text("answers"), style="yellow")
 
 
 def _formats(page: Page, formats: FormatsTried | None) -> None:
@@ -97,7 +98,8 @@ def scales_section(page: Page, plan: PlanPart, calibration: CalibrationPart) -> 
     _origins(page, calibration)
     samples = calibration.samples * (calibration.data.batch or 1)
     if 0 < samples < _FEW_SAMPLES:
-        page.entry(say("planned.few", samples=counted(samples, "sample")), style="yellow")
+        few = Fact("few-samples.calibrated", values={"samples": counted(samples, "sample")})
+        page.entry(few.text("answers"), style="yellow")
 
 
 def _weight_scales(sites: Sequence[Site]) -> str:

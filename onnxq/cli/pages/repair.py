@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from onnxq.base.reason import code_of, say
 from onnxq.cli.pages.words import counted, decibels
 from onnxq.cli.screen import Page, shorten
+from onnxq.judge.comparable import not_compared
 
 if TYPE_CHECKING:
     from onnxq.documents.repair import RepairPart
@@ -63,7 +64,7 @@ def _summary(part: RepairPart) -> str:
     )  # fmt: skip
     before, after = part.before_db, part.after_db
     if before is None or after is None:
-        why = part.steps[0].why if part.steps else say("repair.no-output")
+        why = part.steps[0].why if part.steps else not_compared()
         return f"not tried: {why}; {took}"
     return f"{decibels(before)} -> {decibels(after)} on {samples}; {took}"
 

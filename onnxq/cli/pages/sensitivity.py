@@ -12,7 +12,6 @@ from onnxq.cli.pages.accuracy import about_mean_line
 from onnxq.cli.pages.data import calibration_data_section
 from onnxq.cli.pages.goal import cost_text, scores_section
 from onnxq.cli.pages.repair import repair_section
-from onnxq.cli.pages.settings import settings_section
 from onnxq.cli.pages.size import files_section
 from onnxq.cli.pages.words import FEW, counted, decibels, say
 from onnxq.cli.screen import Page, shorten
@@ -37,7 +36,7 @@ def sensitivity_page(report: SensitivityReport, again: Sequence[str], choice: Ch
     part = report.sensitivity
     page.head(say("in-float.title", model=report.model, format=part.format))
     page.section("Target", f"{report.target}, done in {report.seconds:.1f} s")
-    settings_section(page, report.config)
+    page.sections("Settings", filter(None, [report.config]))
     calibration_data_section(page, part.calibration.data)
     for note in part.calibration.notes:
         page.entry(note, style="yellow")
