@@ -11,7 +11,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from onnxq.base.catalogue import table
-from onnxq.base.reason import say
 from onnxq.options.option import read_options
 from onnxq.options.settings import GROUPS
 
@@ -41,7 +40,9 @@ PEERS: Mapping[str, Peer] = {
     for names, row in table("peer-flags").items()
     for name in names.split()
 } | {
-    said.flag[-1]: Peer(why=say("typed.key", key=said.in_file), values=int(said.kind.typed is not bool))
+    said.flag[-1]: Peer(
+        why=f"it is a key of onnxq.toml now: {said.in_file}", values=int(said.kind.typed is not bool)
+    )
     for group in GROUPS
     for said in read_options(group).values()
     if said.file_only
