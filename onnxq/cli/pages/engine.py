@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from onnxq.inspection.engine_reading import EngineDocument
     from onnxq.run.trt import Engine
 
+_SHOWN = 3
+
 
 def engine_section(page: Page, engine: EnginePart, plan: PlanPart) -> None:
     """What the compiler made of the result of a plan."""
@@ -147,39 +149,30 @@ def _moved(traffic: Traffic, judged: bool) -> str:
 
 
 def _worst(page: Page, reading: EngineReading) -> None:
-    """What costs and computes nothing, and what does not run as planned."""
-    missed = [node for node in reading.nodes if node.missed]
-    if missed:
-        layers = counted(len(missed), "layer")
-        page.section("Not in it", say("as-planned.otherwise", layers=layers), "yellow")
-        missed.sort(key=lambda node: -node.macs)
-        _first(page, [f"{shorten(n.node, 36)}: {n.planned} -> {n.compiled or 'folded'}" for n in missed])
-    half = [node for node in reading.nodes if node.half]
-    if half:
-        page.section("Half", say("as-planned.operand", layers=counted(len(half), "layer")), "yellow")
-        half.sort(key=lambda node: -node.macs)
-        _first(page, [f"{shorten(n.node, 36)}: {n.planned}, runs in {n.compiled or 'none'}" for n in half])
-    made = reading.runtime_weights
-    if made:
-        weights = counted(len(made), "weight")
-        page.section("Weights", say("dequantized-weights", weights=weights), "yellow")
-        largest = sorted(made, key=lambda one: -one.bytes_written)
-        _first(page, [f"{_of(one.nodes)}: {_weights_text(one)}" for one in largest])
+    """What costs and computes nothing, and what does not run as planned; of each the heaviest first."""
+    missed = sorted((one for one in reading.nodes if one.missed), key=lambda one: -one.macs)
+    lines = [f"{shorten(one.node, 36)}: {one.planned} -> {one.compiled or 'folded'}" for one in missed]
+    _first(page, "Not in it", say("as-planned.otherwise", layers=counted(len(lines), "layer")), lines)
+    half = sorted((one for one in reading.nodes if one.half), key=lambda one: -one.macs)
+    lines = [f"{shorten(one.node, 36)}: {one.planned}, runs in {one.compiled or 'none'}" for one in half]
+    _first(page, "Half", say("as-planned.operand", layers=counted(len(lines), "layer")), lines)
+    made = sorted(reading.runtime_weights, key=lambda one: -one.bytes_written)
+    lines = [f"{_of(one.nodes)}: {_weights_text(one)}" for one in made]
+    _first(page, "Weights", say("dequantized-weights", weights=counted(len(lines), "weight")), lines)
     for kind in ("quantize", "dequantize", "cast", "reformat"):
-        kernels = [kernel for kernel in reading.kernels if kernel.kind == kind]
-        if kernels:
-            whole = sum(kernel.moved for kernel in kernels)
-            page.section(
-                "Converts", f"{counted(len(kernels), 'kernel')} that only {kind}, {size_text(whole)}"
-            )
-            kernels.sort(key=lambda kernel: -kernel.moved)
-            _first(page, [f"{_of(k.nodes or (k.name,))}: {size_text(k.moved)}" for k in kernels])
+        kernels = sorted((one for one in reading.kernels if one.kind == kind), key=lambda one: -one.moved)
+        lines = [f"{_of(one.nodes or (one.name,))}: {size_text(one.moved)}" for one in kernels]
+        whole = size_text(sum(one.moved for one in kernels))
+        _first(page, "Converts", f"{counted(len(lines), 'kernel')} that only {kind}, {whole}", lines, "")
 
 
-def _first(page: Page, lines: Sequence[str], shown: int = 3) -> None:
-    for line in lines[:shown]:
+def _first(page: Page, label: str, text: str, lines: Sequence[str], style: str = "yellow") -> None:
+    """A section with the first few of its lines; nothing for none."""
+    if lines:
+        page.section(label, text, style)
+    for line in lines[:_SHOWN]:
         page.entry(line, 2, "dim")
-    page.more(len(lines) - shown, "(--json)", 2)
+    page.more(len(lines) - _SHOWN, "(--json)", 2)
 
 
 def _weights_text(weights: RuntimeWeights) -> str:
