@@ -35,8 +35,7 @@ def analysis_page(result: Analysis, table: Path | None) -> Page:
     _under(page, result)
     _worst(page, result)
     _matched(page, result)
-    for line in result.data_lines:
-        page.section("Data" if line == result.data_lines[0] else "", line)
+    page.sections("Data", result.data_lines)
     if result.emulated:
         page.entry(say("half-simulated"))
     for note in result.notes:

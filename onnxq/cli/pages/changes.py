@@ -73,7 +73,5 @@ def _whole(proof: WholeProof) -> str:
 
 def misses_section(page: Page, misses: Sequence[NearMiss], where: str = "in the report") -> None:
     """Where a rule nearly matched, and what was missing."""
-    for number, miss in enumerate(misses[:FEW]):
-        text = f"{shorten(miss.node)}: {miss.reason} ({miss.rule})"
-        page.section("Near miss" if number == 0 else "", text)
+    page.sections("Near miss", (f"{shorten(one.node)}: {one.reason} ({one.rule})" for one in misses[:FEW]))
     page.more(len(misses) - FEW, where, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from onnxq.cli.pages.words import counted, say, type_text
+from onnxq.cli.pages.words import counted, first_few, say, type_text
 from onnxq.cli.screen import Page, shorten
 from onnxq.data.fed import fed_lines
 
@@ -44,8 +44,7 @@ def _input(page: Page, label: str, seen: InputSeen) -> None:
 
     page.section(label, f"{shorten(seen.name, 40)}  {type_text(seen.dtype, seen.shape)}")
     shapes = [f"{shape_text(fed.shape)} ({fed.samples})" for fed in seen.shapes]
-    more = f", +{len(shapes) - _SHOWN} more" if len(shapes) > _SHOWN else ""
-    page.entry(f"shapes {', '.join(shapes[:_SHOWN])}{more}")
+    page.entry(f"shapes {first_few(shapes, _SHOWN, '')}")
     if seen.mean is None or seen.zeros is None:
         return
     ends = {"low": seen.min, "high": seen.max}

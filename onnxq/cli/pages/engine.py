@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from onnxq.base.escapes import visible
 from onnxq.cli.options import ALL_ROWS, ChoiceFlags
-from onnxq.cli.pages.words import counted, decimal, first_lines, in_line, listed, say, size_text
+from onnxq.cli.pages.words import counted, decimal, first_lines, first_of, in_line, listed, say, size_text
 from onnxq.cli.screen import Page, shorten
 
 if TYPE_CHECKING:
@@ -157,11 +157,11 @@ def _worst(page: Page, reading: EngineReading) -> None:
     lines = [f"{shorten(one.node, 36)}: {one.planned}, runs in {one.compiled or 'none'}" for one in half]
     _first(page, "Half", say("as-planned.operand", layers=counted(len(lines), "layer")), lines)
     made = sorted(reading.runtime_weights, key=lambda one: -one.bytes_written)
-    lines = [f"{_of(one.nodes)}: {_weights_text(one)}" for one in made]
+    lines = [f"{first_of(one.nodes, 36)}: {_weights_text(one)}" for one in made]
     _first(page, "Weights", say("dequantized-weights", weights=counted(len(lines), "weight")), lines)
     for kind in ("quantize", "dequantize", "cast", "reformat"):
         kernels = sorted((one for one in reading.kernels if one.kind == kind), key=lambda one: -one.moved)
-        lines = [f"{_of(one.nodes or (one.name,))}: {size_text(one.moved)}" for one in kernels]
+        lines = [f"{first_of(one.nodes or (one.name,), 36)}: {size_text(one.moved)}" for one in kernels]
         whole = size_text(sum(one.moved for one in kernels))
         _first(page, "Converts", f"{counted(len(lines), 'kernel')} that only {kind}, {whole}", lines, "")
 
@@ -180,10 +180,6 @@ def _weights_text(weights: RuntimeWeights) -> str:
     written = f"{size_text(weights.bytes_written)} written"
     where = say("dequantized-weights.inside") if weights.inside else written
     return f"{weights.held} -> {weights.made} [{shape}], {where}"
-
-
-def _of(names: Sequence[str]) -> str:
-    return shorten(names[0], 36) + (f" +{len(names) - 1}" if len(names) > 1 else "") if names else ""
 
 
 def _nodes(page: Page, reading: EngineReading, choice: ChoiceFlags) -> None:

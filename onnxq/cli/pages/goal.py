@@ -32,11 +32,7 @@ def goal_section(page: Page, goal: GoalPart, format: str) -> None:
         page.entry(goal.cut, style="yellow")
     if goal.kept:
         page.entry(say("for-goal.kept", folder=goal.kept))
-    for text in goal.mismatch:
-        page.entry(text, style="yellow")
-    for text in goal.missing:
-        page.entry(text, style="yellow")
-    for text in goal.notes:
+    for text in (*goal.mismatch, *goal.missing, *goal.notes):
         page.entry(text, style="yellow")
 
 

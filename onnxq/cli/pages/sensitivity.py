@@ -13,7 +13,7 @@ from onnxq.cli.pages.data import calibration_data_section
 from onnxq.cli.pages.goal import cost_text, scores_section
 from onnxq.cli.pages.repair import repair_section
 from onnxq.cli.pages.size import files_section
-from onnxq.cli.pages.words import FEW, counted, decibels, say
+from onnxq.cli.pages.words import FEW, counted, decibels, first_of, say
 from onnxq.cli.screen import Page, shorten
 from onnxq.judge.about_mean import NAME
 
@@ -91,7 +91,7 @@ def _ranked(page: Page, part: SensitivityPart, decisions: Sequence[DecisionRanke
     for entry in decisions[:_SHOWN]:
         measured = entry.measured_gain_db
         row = [
-            _name(entry.nodes),
+            first_of(entry.nodes, 48),
             f"{entry.gain_db:+.2f}",
             "" if measured is None else f"{measured:+.2f}",
             f"{100 * entry.share_of_int8_macs:.1f} %",
@@ -104,11 +104,6 @@ def _ranked(page: Page, part: SensitivityPart, decisions: Sequence[DecisionRanke
     page.more(len(decisions) - _SHOWN, "(--json)")
     for entry in decisions[:1]:
         page.entry(f"the first: {entry.why}")
-
-
-def _name(nodes: Sequence[str]) -> str:
-    more = f" +{len(nodes) - 1}" if len(nodes) > 1 else ""
-    return f"{shorten(nodes[0], 48)}{more}"
 
 
 def _best(page: Page, part: SensitivityPart) -> None:

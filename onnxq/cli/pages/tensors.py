@@ -8,7 +8,7 @@ from onnxq.analysis.tensors import TensorRow, TensorTable, channel_order, order_
 from onnxq.base.grouped import grouped
 from onnxq.base.shown import number, percent
 from onnxq.cli.pages.histograms import entry_of, range_of
-from onnxq.cli.pages.words import ROWS, counted, in_line, say
+from onnxq.cli.pages.words import ROWS, counted, first_few, in_line, say
 from onnxq.cli.screen import Page
 
 _SHOWN = 10
@@ -108,7 +108,7 @@ def _states(page: Page, rows: Sequence[TensorRow], *, full: bool) -> None:
             continue
         page.section(state.capitalize(), f"in {counted(len(named), 'tensor')}", "yellow")
         for tensor, channels in list(named.items())[: None if full else _SHOWN]:
-            some = ", ".join(map(str, channels[:8])) + (f", +{len(channels) - 8} more" * (len(channels) > 8))
+            some = first_few(list(map(str, channels)), 8, "")
             page.entry(f"{in_line(tensor)}: {'channels ' + some if channels else 'all of it'}")
         if not full:
             page.more(len(named) - _SHOWN, ROWS)

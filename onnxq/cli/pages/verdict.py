@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from onnxq.advice.worth import compared, reading, worth_of
-from onnxq.cli.pages.words import FEW, counted, say
+from onnxq.cli.pages.words import FEW, counted, first_of, say
 from onnxq.cli.screen import Page, shorten
 
 if TYPE_CHECKING:
@@ -103,9 +103,8 @@ def verdict_page(name: str, verdict: Verdict) -> Page:
     least = 0.0 if both is None else _SHOWN * (both.fp16.moved_mb + both.fp16.weights_mb)
     losing = [layers for layers in verdict.layers if layers.int8_mb - layers.fp16_mb > least]
     for number, layers in enumerate(losing[: 2 * FEW]):
-        more = f" +{len(layers.layers) - 1}" if len(layers.layers) > 1 else ""
         text = (
-            f"{shorten(layers.layers[0])}{more}: {layers.int8_mb:.4g} MB for {layers.fp16_mb:.4g}, "
+            f"{first_of(layers.layers)}: {layers.int8_mb:.4g} MB for {layers.fp16_mb:.4g}, "
             f"{counted(layers.kernels_int8, 'kernel')} for {layers.kernels_fp16}"
         )
         page.section("Moves more" if number == 0 else "", text)

@@ -38,9 +38,14 @@ def listed(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in counts.items())
 
 
-def first_few(texts: Sequence[str]) -> str:
-    """The first few of a list."""
-    return ", ".join(texts[:FEW]) + (f", +{len(texts) - FEW} more in the report" * (len(texts) > FEW))
+def first_few(texts: Sequence[str], shown: int = FEW, where: str = " in the report") -> str:
+    """The first few of a list, and how many more there are where."""
+    return ", ".join(texts[:shown]) + f", +{len(texts) - shown} more{where}" * (len(texts) > shown)
+
+
+def first_of(names: Sequence[str], width: int = 60) -> str:
+    """The first of some names, cut to a width, and how many more there are: `conv1 +2`."""
+    return shorten(names[0], width) + f" +{len(names) - 1}" * (len(names) > 1) if names else ""
 
 
 def in_line(name: str, width: int = 60) -> str:
