@@ -82,9 +82,9 @@ def _noise(page: Page, part: SensitivityPart) -> None:
 def _ranked(page: Page, part: SensitivityPart, decisions: Sequence[DecisionRanked]) -> None:
     """Decisions, the greatest gain first."""
     page.section("In float", say("in-float.ranked"))
-    unit = part.unit
+    unit, price = part.unit, say(f"costs.{part.unit}")
     head = ["left in float", "gain", "measured", f"{part.format} MACs"]
-    head += [f"cost, {say(f'costs.{unit}')}"] if unit != "macs" else []
+    head += [f"cost, {price}"] if unit != "macs" else []
     scored = any(entry.score is not None for entry in decisions)
     head += ["score", "score alone"] if scored else []
     rows = []
