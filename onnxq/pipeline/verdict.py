@@ -74,7 +74,8 @@ class Plain:
         if not built.draft.plan.planned:
             return Plain(None, NO_LAYERS)
         if weight_bytes(built.floats.proto) >= LARGE:
-            return Plain(None, reason("not-compiled-again", model=job.model.path or "MODEL"))
+            command = f"onnxq engine {job.model.path or 'MODEL'} --against-fp16"
+            return Plain(None, reason("not-compiled-again", command=command))
         model = job.unquantized() or job.model
         plain = plain_of(model, io=built.draft.body.io, profiles=profiles)
         if job.target.strongly_typed:
