@@ -22,6 +22,7 @@ MADE_BY = {
     "reason": "reasons",
     "NoFit": "reasons",
     "noted": "notes",
+    "say": "screens",
     "doubt": "samples",
     "self._refused": "layouts",
     "cause": "answers",
@@ -34,10 +35,18 @@ MADE_BY = {
 SAID = ("says", "test", "do")
 FIELDS_OF_ROWS = ("seen", "cause", "repair", "costs", *SAID, "if-scores", "if-boxes")
 
+SHARDS = ("counting", "samples", "available", "seed", "shapes", "images", "chosen", "sizes")
 COMPUTED = {
     "answers": {f"layer-{code}" for code in _OF_SCALES},
     "notes": {f"equal-but.{one}" for one in get_args(But)},
     "reasons": {f"range.{kind}{where}" for kind in ("fp16", "bf16") for where in ("", "-in-use")},
+    "screens": {
+        *(f"costs.{one}" for one in ("macs", "bytes", "given")),
+        *(f"died.{one}" for one in ("SIGFPE", "SIGBUS")),
+        *(f"drawn.{one}" for one in ("map", "heat", "classes", "mask", "colors", "channels")),
+        *(f"shards-differ.{one}" for one in SHARDS),
+        *(f"weights-against.{one}" for one in ("file", "grid", "nothing")),
+    },
     "samples": {
         *(f"{code}-{of}" for of in ("images", "arrays") for code in (
             "normalized-twice.of-bytes", "normalized-twice.of-units", "unnormalized.by-model",

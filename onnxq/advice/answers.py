@@ -35,12 +35,12 @@ class AnswersLost:
     """Answers of the float model that the int8 model does not give.
 
     Attributes:
-        said: how many, in words.
+        figure: how many are kept.
         least: how many are asked for, percent.
         sure: whether other samples would say so, too.
     """
 
-    said: str
+    figure: TaskFigure
     least: float
     sure: bool
 
@@ -52,7 +52,7 @@ def answers_lost(report: Report) -> AnswersLost | None:
         return None
     least = _least(figure)
     sure = figure.whole >= TELLING or (figure.interval is not None and figure.interval.high < least)
-    return AnswersLost(figure.said, least, sure)
+    return AnswersLost(figure, least, sure)
 
 
 def near_so_far(report: Report) -> AdviceFinding | None:

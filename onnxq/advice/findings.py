@@ -19,9 +19,10 @@ from onnxq.advice.causes import (
     prepared,
 )
 from onnxq.advice.lost import LEAST_ABOUT_MEAN, judged, lost_words
-from onnxq.advice.worth import HELPS_READING, reading, worth_of
+from onnxq.advice.worth import reading, worth_of
 from onnxq.analysis.reports import number, part_of
 from onnxq.base.grouped import grouped
+from onnxq.base.reason import say
 from onnxq.base.shown import counted, decibels, shorten, within_db
 from onnxq.documents.accuracy import GateMeasured, GoalPart
 from onnxq.documents.advice import AdviceFinding, LikelyCause, advised, cause
@@ -158,7 +159,7 @@ def _accuracy(report: Report) -> Iterator[AdviceFinding]:
         causes = likely(report, goal) if answers.sure else _unsure(report, likely(report, goal))
         yield advised(
             "answers" if answers.sure else "answers.chance", "bad" if answers.sure else "open", causes,
-            figure=answers.said, least=answers.least,
+            figure=answers.figure.said, least=answers.least,
         )  # fmt: skip
     if task.ask and not figures:
         if lost or next(_level(report), None) is not None:  # how far off that is, its task says
@@ -436,7 +437,10 @@ def _profile(report: Report) -> Iterator[AdviceFinding]:
     for name, said in named or [("", reading(report.deployment))]:
         if said:
             yield advised(
-                "reading", "told", [cause("reading.helps", helps=HELPS_READING)], what=f"{name}{said}"
+                "reading",
+                "told",
+                [cause("reading.helps", helps=say("worth.helps-reading"))],
+                what=f"{name}{said}",
             )
     for one in report.deployment.dimensions:
         if (

@@ -8,18 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from onnxq.analysis.reports import number
+from onnxq.base.reason import say
 from onnxq.compiled.verdict import Compared, EngineFigures, Verdict
 from onnxq.documents.deployment import DeploymentPart, NamedDeployment
-
-ONLY_A_GPU = "whether that is faster only a GPU tells"
-MERGED = "with what follows a product in its kernel, as NVIDIA documents it of TensorRT"
-"""What holds of the merged form."""
-
-HELPS_READING = (
-    "what helps: a larger batch (--batch MIN:OPT:MAX); weights of 4 bits in blocks, which onnxq keeps where "
-    "the model has them (MatMulNBits) and does not make; speculative decoding, which is the runtime's"
-)
-"""What makes a model faster that waits for its weights."""
 
 _SAME = 0.005
 """So near to 1 a ratio of bytes is one of as many."""
@@ -50,7 +41,13 @@ class Worth:
     @property
     def said(self) -> str:
         """What it moves, and what that means where it is more."""
-        return f"{self.format} moves {self.moves}" + ": it is not likely to help" * self.is_more
+        code = "worth.no-help" if self.is_more else "worth.more"
+        return say(code, format=self.format, moves=self.moves)
+
+    @property
+    def line(self) -> str:
+        """The same with its figures."""
+        return "; ".join(filter(None, (self.said, self.figures)))
 
 
 def worth_of(verdict: Verdict | None, form: str = "") -> Worth | None:
@@ -76,10 +73,7 @@ def reading(deployment: DeploymentPart | NamedDeployment) -> str:
     usual = next(iter(deployment.worth or ()), None)
     if usual is None or not usual.reads_weights:
         return ""
-    return (
-        f"limited by reading weights: they are {100 * (usual.weights or 0.0):.0f} % of what its products "
-        "move, and most of the work is in layers of a few rows"
-    )
+    return say("worth.reading", percent=100 * (usual.weights or 0.0))
 
 
 def compared(verdict: Verdict | None, form: str = "") -> Compared | None:
@@ -101,9 +95,7 @@ def _bytes(engine: EngineFigures) -> float | None:
 
 
 def _moves(ratio: float) -> str:
-    if abs(ratio - 1) <= _SAME:
-        return "as many bytes as plain float16"
-    return f"{ratio:.2f} times the bytes of plain float16"
+    return say("worth.equal" if abs(ratio - 1) <= _SAME else "worth.times", ratio=ratio)
 
 
 def _kernels(half: EngineFigures, codes: EngineFigures) -> str:
@@ -113,7 +105,7 @@ def _kernels(half: EngineFigures, codes: EngineFigures) -> str:
     said = f"{counts[0]:.0f} kernel{'' if counts[0] == 1 else 's'} for {counts[1]:.0f}"
     convert = number(codes.conversions)
     if convert:
-        said += f", {convert:.0f} of them only convert{'s' if convert == 1 else ''}"
+        return say("worth.convert" if convert == 1 else "worth.converts", said=said, count=convert)
     return said
 
 

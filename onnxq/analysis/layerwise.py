@@ -14,7 +14,6 @@ from onnxq.analysis.octaves import ChannelSpread
 from onnxq.analysis.parts import Part, PartRunner, can_pass, parts_of
 from onnxq.analysis.stages import Saved, Stage
 from onnxq.base.errors import UserError
-from onnxq.base.reason import noted
 from onnxq.data.samples import Sample
 from onnxq.graph.constants import tensor_bytes
 from onnxq.graph.order import reads
@@ -85,7 +84,6 @@ class Walk:
         samples: how many there were.
         ranges: the least and the greatest finite value of A, by the name in B; of inputs too.
         worst: the worst sample; None where no output is matched.
-        notes: what the user may not expect.
         groups: in how many parts each stage ran.
         spreads: the channels of A's tensors, by the name in B; of those that are asked for.
     """
@@ -95,7 +93,6 @@ class Walk:
     samples: int = 0
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
     worst: WorstSample | None = None
-    notes: list[str] = field(default_factory=list)
     groups: int = 1
     spreads: dict[str, ChannelSpread] = field(default_factory=dict)
 
@@ -292,8 +289,6 @@ class Walker:
             tell(walk.samples)
         if not walk.samples:
             raise UserError("there are zero samples to compare with", hint="check the data")
-        if walk.means.left_out and walk.samples > 1:
-            walk.notes.append(noted("large-tensors", tensors=len(walk.means.left_out)))
         return walk
 
     def _meter(self) -> TensorMeter:

@@ -11,7 +11,8 @@ import onnx
 
 from onnxq.analysis.kinds import open_kinds
 from onnxq.base.plain import DocumentPart
-from onnxq.base.shown import Shown, Words, size
+from onnxq.base.reason import say
+from onnxq.base.shown import Shown, Words, model_name, size
 from onnxq.graph.model import Model
 from onnxq.graph.order import makers_in, readers_in, reads
 from onnxq.graph.pairs import DEQUANTIZE, QUANTIZE
@@ -154,12 +155,12 @@ class ModelMemory(Shown, DocumentPart):
         last = self.after or self.before
         both = [self.before, self.after] if self.after is not None else [self.before]
         facts = [
-            f"activations at the peak {' -> '.join(size(one.peak_bytes) for one in both)}",
+            f"{say('memory.peak')} {' -> '.join(size(one.peak_bytes) for one in both)}",
             f"weights {' -> '.join(size(one.weight_bytes) for one in both)}",
-            f"the peak is at step {last.peak_step}, {last.peak_node}" if last.steps else "",
+            say("memory.step", step=last.peak_step, node=last.peak_node) if last.steps else "",
         ]
         rows = [(one.tensor, one.dtype, one.shape, size(one.bytes), one.node) for one in last.at_peak[:_ROWS]]
-        head = f"memory of {' and '.join(one.model or 'a model in memory' for one in both)}"
+        head = f"memory of {' and '.join(model_name(one.model) for one in both)}"
         return Words(head, facts, ("at the peak", "type", "shape", "bytes", "of"), rows)
 
 

@@ -13,7 +13,7 @@ from onnxq.base.errors import UserError, nearest, unknown_name
 from onnxq.base.grouped import grouped
 from onnxq.base.patterns import fits
 from onnxq.base.plain import DocumentPart
-from onnxq.base.shown import Shown, Words, count
+from onnxq.base.shown import Shown, Words, count, model_name
 from onnxq.graph.layers import multiplies
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import QDQ, pair_of
@@ -122,7 +122,7 @@ class ModelNodes(Shown, DocumentPart):
     def words(self) -> Words:
         """How many nodes there are, and the first."""
         rows = [(one.name, one.op, one.precision) for one in self.nodes[:_ROWS]]
-        head = f"{len(self.nodes)} of {count(self.total, 'node')} of {self.model or 'a model in memory'}"
+        head = f"{len(self.nodes)} of {count(self.total, 'node')} of {model_name(self.model)}"
         return Words(head, [f"opset {self.opset}"], ("node", "operator", "precision"), rows)
 
 

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 
 from onnxq.base.grouped import grouped
+from onnxq.base.reason import say
 from onnxq.base.shown import assumed, count
 from onnxq.documents.deployment import DimensionDeployed, NamedDeployment, SizesWorth
 
@@ -17,7 +18,8 @@ def share_words(deployment: NamedDeployment) -> str:
     share = f"{deployment.name}: {100 * deployment.weight:.3g} % of the work"
     if deployment.is_weight_assumed:
         share += f" {assumed(f'--profile-weight {shlex.quote(deployment.name)}=W')}"
-    return f"{share}, {count(deployment.samples, 'sample') if deployment.samples else 'no sample is of it'}"
+    samples = count(deployment.samples, "sample") if deployment.samples else say("no-sample-of-it")
+    return f"{share}, {samples}"
 
 
 def sizes_words(dimensions: Sequence[DimensionDeployed]) -> list[str]:
@@ -36,7 +38,7 @@ def _origin(one: DimensionDeployed) -> str:
     if one.origin == "stated":
         return " (stated)"
     flag = "--batch MIN:OPT:MAX" if one.batch else "--profile INPUT=MIN:OPT:MAX"
-    seen = ", as in the samples: the engine takes no others" if one.origin == "data" else ""
+    seen = say("as-in-samples") if one.origin == "data" else ""
     return f"{seen} {assumed(flag)}"
 
 
@@ -49,4 +51,4 @@ def worth_words(worth: Sequence[SizesWorth]) -> str:
     if not apart:
         return ""
     text = ", ".join(f"{100 * one.share:.1f} % at {one.at}" for one in apart)
-    return f"{100 * usual.share:.1f} % of the work could be quantized at these sizes, {text}"
+    return say("work-at-sizes", percent=100 * usual.share, others=text)

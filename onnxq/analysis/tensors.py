@@ -11,8 +11,8 @@ import numpy as np
 
 from onnxq.analysis.octaves import ChannelOctaves, Octaves, WhichChannels, octaves_of
 from onnxq.base.plain import DocumentPart
-from onnxq.base.reason import noted
-from onnxq.base.shown import Shown, Words, count, number, percent
+from onnxq.base.reason import noted, say
+from onnxq.base.shown import Shown, Words, count, model_name, number, percent
 from onnxq.calib.histogram import Histogram, HistogramCounter, Scratch
 from onnxq.calib.stats import TensorStats
 from onnxq.graph.channels import by_channel
@@ -201,8 +201,8 @@ class TensorTable(Shown, DocumentPart):
         """How much was looked at, who makes what is not finite, and the worst tensors."""
         tensors = sorted((row for row in self.rows if row.channel is None), key=order_of_badness)
         states = {state: sum(row.state == state for row in self.rows) for state in _STATES}
-        bad = count(len(self.not_finite), "operator")
-        alarms = [f"{bad} of finite values makes NaN or infinities"] * bool(self.not_finite)
+        bad = say("makes-not-finite", operators=count(len(self.not_finite), "operator"))
+        alarms = [bad] * bool(self.not_finite)
         facts = [
             *(f"{total} {state}" for state, total in states.items() if total),
             f"{count(len(self.skipped), 'bad sample')} left out" if self.skipped else "",
@@ -215,7 +215,7 @@ class TensorTable(Shown, DocumentPart):
             for row in tensors[:_ROWS]
         ]  # fmt: skip
         head = (
-            f"statistics of {self.model or 'a model in memory'}: {count(len(tensors), 'tensor')}, "
+            f"statistics of {model_name(self.model)}: {count(len(tensors), 'tensor')}, "
             f"{count(self.samples, 'sample')}"
         )
         return Words(head, facts, ("tensor", "min", "max", "zeros", "clipped", "narrower"), rows, alarms)

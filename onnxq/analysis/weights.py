@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from onnxq.analysis.figures import Metric, divergence, histogram_of
 from onnxq.analysis.octaves import Octaves, WhichChannels, octaves
+from onnxq.base.catalogue import Fact
 from onnxq.base.plain import DocumentPart
-from onnxq.base.reason import noted
-from onnxq.base.shown import Shown, Words, count, number
+from onnxq.base.reason import noted, say
+from onnxq.base.shown import Shown, Words, count, model_name, number
 from onnxq.formats import INT8, format_of
 from onnxq.graph.channels import along, by_channel
 from onnxq.graph.layers import Layer, layer_of
@@ -26,13 +27,6 @@ from onnxq.quant.scales import quantize_weights
 
 OUTLIER = 8.0
 """A channel is an outlier where its range is so many times the median of the other channels'."""
-
-COMPARED: Mapping[str, str] = {
-    "file": "against {}",
-    "grid": "against int8 with a scale for each channel",
-    "": "as they are; there are no others to compare with",
-}
-"""What weights are compared with, in words, by `WeightTable.compared`."""
 
 _ROWS = 10
 _FOLDED = 0.5  # of the error at most, where a factor for each channel explains a difference
@@ -151,13 +145,17 @@ class WeightTable(Shown, DocumentPart):
     left: tuple[WeightLeft, ...]
     shared: tuple[SharedWeight, ...] = ()
 
+    def beside(self, file: str) -> Fact:
+        """What weights are compared with, and how they are sorted: `says` and `sorted` of the screens."""
+        return Fact(f"weights-against.{self.compared or 'nothing'}", values={"file": file})
+
     def words(self) -> Words:
         """What was compared with what, and the worst layers."""
         layers = sorted((row for row in self.rows if row.channel is None), key=order_of_badness)
         broken = sum(row.nonfinite > 0 for row in layers)
         alarms = [f"{count(broken, 'layer')} with NaN or infinities"] * bool(broken)
         facts = [
-            COMPARED[self.compared].format(self.against),
+            self.beside(self.against).text("screens"),
             *(
                 f"{count(total, f'{state} channel')}"
                 for state, total in (
@@ -166,7 +164,7 @@ class WeightTable(Shown, DocumentPart):
                 )
                 if total
             ),
-            f"{count(len(self.shared), 'weight')} shared by several layers" if self.shared else "",
+            say("shared-weights", weights=count(len(self.shared), "weight")) if self.shared else "",
             f"{count(len(self.left), 'layer')} left out" if self.left else "",
         ]
         rows = [
@@ -176,7 +174,7 @@ class WeightTable(Shown, DocumentPart):
             )
             for row in layers[:_ROWS]
         ]  # fmt: skip
-        head = f"weights of {self.model or 'a model in memory'}: {count(len(layers), 'layer')}"
+        head = f"weights of {model_name(self.model)}: {count(len(layers), 'layer')}"
         titles = ("layer", "operator", "type", "min", "max", "SQNR dB", "steps")
         return Words(head, facts, titles, rows, alarms)
 
@@ -488,10 +486,3 @@ def order_of_badness(row: WeightRow) -> tuple[float, ...]:
         math.inf if row.sqnr_db is None else row.sqnr_db,
         -float(row.over_median or 0.0),
     )
-
-
-SORTED: Mapping[str, str] = {
-    "file": "worst first: off by more than a step, then least SQNR",
-    "grid": "least SQNR first",
-    "": "widest channel first",
-}

@@ -44,6 +44,11 @@ def noted(code: str, /, **values: object) -> str:
     return Fact(code, values=values).text("notes")
 
 
+def say(code: str, /, **values: object) -> str:
+    """What a screen or the page says, by a row of `base/catalogue/screens.toml`, likewise."""
+    return Fact(code, values=values).text("screens")
+
+
 def reason(code: str, by: str = "onnxq", /, **values: object) -> Reason:
     """A reason whose text the catalogue has.
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from onnxq.base.escapes import visible
+from onnxq.base.reason import say
 
 _WIDE = 300
 _LONG = 120
@@ -134,18 +135,23 @@ def tally(names: Iterable[str]) -> dict[str, int]:
     return dict(sorted(count.items(), key=lambda item: (-item[1], item[0])))
 
 
-def decimal(count: int) -> str:
+def decimal(count: float) -> str:
     """A number with a decimal prefix: `12.3 M`, `940 k`, `7`."""
     for prefix, unit in (("E", 1e18), ("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if count >= unit:
             value = count / unit
             return f"{value:.3g} {prefix}" if value < 999.5 else f"{value:.0f} {prefix}"
-    return str(count)
+    return f"{count:g}"
 
 
-def size(count: int) -> str:
+def size(count: float) -> str:
     """A number of bytes."""
-    return f"{count} B" if count < 1000 else f"{decimal(count)}B"
+    return f"{count:.0f} B" if count < 1000 else f"{decimal(count)}B"
+
+
+def model_name(file: object) -> str:
+    """The file of a model, or that it has none."""
+    return str(file or say("model.memory"))
 
 
 def capitalized(text: str) -> str:

@@ -22,6 +22,7 @@ import numpy as np
 from onnxq.base import door, interrupts
 from onnxq.base.errors import UserError, in_short
 from onnxq.base.plain import to_json
+from onnxq.base.reason import say
 from onnxq.base.shown import Shown, Words, number
 from onnxq.base.shown import count as counted
 from onnxq.base.typed import typed
@@ -203,19 +204,13 @@ def merge_files(parts: Sequence[StatsFile]) -> StatsFile:
 def _difference(one: Origin, other: Origin) -> str:
     """In what two origins differ, "" where in nothing."""
     if one.model != other.model:
-        return f"their model (hash {one.model[:12]} and {other.model[:12]})"
-    for name, what in (
-        ("counting", "what was counted"), ("samples", "the number of samples of all shards"),
-        ("available", "the number of samples in the data"), ("seed", "the seed"),
-        ("shapes", "the shapes of the first sample"),
-        ("images", "how images became input values"), ("chosen", "which samples were chosen"),
-        ("sizes", "the sizes of the samples"),
-    ):  # fmt: skip
+        return say("shards-differ.model", a=one.model[:12], b=other.model[:12])
+    for name in ("counting", "samples", "available", "seed", "shapes", "images", "chosen", "sizes"):
         a, b = getattr(one, name), getattr(other, name)
         if name == "images":
             a, b = (tuple(map(to_json, images)) for images in (a, b))
         if a != b:
-            return f"{what} ({a} and {b})"
+            return say(f"shards-differ.{name}", a=a, b=b)
     return ""
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnxq.base import interrupts
-from onnxq.base.errors import UserError
+from onnxq.base.errors import UserError, fault_of
+from onnxq.base.reason import say
 from onnxq.cli.chosen import Chosen, given
 from onnxq.cli.screen import Screen
 from onnxq.options.settings import Outcome, Papers
@@ -115,7 +116,7 @@ class _Tries:
     def _leave(self, rest: list[tuple[str, str]]) -> None:
         from onnxq.documents.advised import Untried
 
-        self.left += [Untried(command, why, "the budget is spent (--budget)") for command, why in rest]
+        self.left += [Untried(command, why, say("ended.budget")) for command, why in rest]
 
     def _try(self, words: list[str], why: str) -> Result | None:
         """What a command line makes, written where it is the best so far; None where it is not."""
@@ -130,7 +131,7 @@ class _Tries:
             if not self.attempts:
                 raise
             seconds = time.monotonic() - since
-            said = str(error) if isinstance(error, UserError) else f"a fault of onnxq: {error!r}"
+            said = str(error) if isinstance(error, UserError) else fault_of(error)
             self.attempts.append(Attempt(command, why, None, None, "dB", None, seconds, said))
             return None
         self.attempts.append(attempt(command, why, result.report, result.advice))
@@ -141,7 +142,7 @@ class _Tries:
             papers = self._papers
             result.save(self._path, force=True, page=papers.page, deploy=papers.servers or None)
             self.attempts[self.best] = attempt(command, why, result.report, result.advice)
-        interrupts.stands(f"{self._path} is written, the best so far: {command}")
+        interrupts.stands(say("ended.best", file=self._path, command=command))
         return result
 
     def _made(self, words: list[str]) -> Result:

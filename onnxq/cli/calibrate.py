@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onnxq.base.errors import UserError
+from onnxq.base.reason import say
 from onnxq.cli import options as flags
 from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
@@ -85,4 +86,4 @@ def _kept(checkpoints: Checkpoints) -> str:
     from onnxq.cli.pages.words import counted
 
     done = checkpoints.samples()
-    return f"what was done is kept ({counted(done, 'sample')}): repeat the command to go on" if done else ""
+    return say("ended.calibrate", samples=counted(done, "sample")) if done else ""

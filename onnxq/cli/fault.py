@@ -11,6 +11,7 @@ import traceback
 from pathlib import Path
 
 from onnxq.base.errors import Fault, OnnxqError, cause_of
+from onnxq.base.reason import say
 from onnxq.cli.versions import versions
 
 _SMALL = 16 << 20
@@ -20,8 +21,8 @@ def describe(error: BaseException) -> tuple[str, str]:
     """Message and hint for a fault, after what reproduces it is saved."""
     folder = save(error)
     known = error.hint if isinstance(error, OnnxqError) else ""
-    where = f"what reproduces it is saved in {str(folder)!r}: please report it with that folder"
-    return f"this is a fault of onnxq: {cause_of(error)}", f"{known}; {where}" if known else where
+    where = say("our-fault.saved", folder=str(folder))
+    return say("our-fault", cause=cause_of(error)), f"{known}; {where}" if known else where
 
 
 def save(error: BaseException) -> Path:

@@ -33,8 +33,7 @@ def help(
     prints the JSON Schema of one: its `kind` says which, and its `schema` the number.
     """
     import onnxq
-    from onnxq.cli.pages.glossary import glossary_page, symptoms_page, word_page
-    from onnxq.cli.pages.schemas import schemas_page
+    from onnxq.cli.pages.glossary import glossary_page, schemas_page, symptoms_page, word_page
     from onnxq.cli.screen import write_json
 
     if word and word[0] == "schema":

@@ -15,6 +15,7 @@ from rich.table import Table
 from typer.core import TyperCommand
 
 from onnxq.base.errors import nearest
+from onnxq.base.reason import say
 from onnxq.options.settings import GROUPS
 from onnxq.options.verbs import VERBS
 
@@ -50,7 +51,7 @@ class PanelledCommand(TyperCommand):
                 panels = self.panels(ctx)
                 if name not in (*panels, _ALL):
                     said = nearest(name, panels) or f"there are {', '.join(panels)}"
-                    ctx.fail(f"there is no panel of flags {name!r}: {said}")
+                    ctx.fail(say("typed.no-panel", name=name, near=said))
                 ctx.meta[_ASKED] = name
                 args = [*args[: place + 1], *args[place + 2 :]]
                 break
@@ -104,5 +105,5 @@ def _print_names(panels: Mapping[str, list[Any]]) -> None:
     table.add_column()
     for name in panels:
         table.add_row(name, _WHAT.get(name, ""))
-    title = "All flags: --help NAME shows one of these panels, --help-all all"
+    title = say("typed.panels")
     Console().print(Panel(table, box=box.ROUNDED, title=title, title_align="left", border_style="dim"))

@@ -11,6 +11,7 @@ import typer
 
 from onnxq.base import interrupts
 from onnxq.base.errors import UserError
+from onnxq.base.reason import say
 from onnxq.cli import options as flags
 from onnxq.cli.chosen import Chosen, given, repairs_of
 from onnxq.cli.screen import Screen
@@ -154,12 +155,12 @@ class _Saving:
         report, missing = self.saved, list[str]()
         if report.layer_errors is not None and report.layer_errors.why_not == ENDED:
             if not report.accuracy and report.calibration and report.calibration.held_out_code != "none":
-                missing.append("how near its outputs are")
-            missing.append("the errors of layers")
+                missing.append(say("ended.accuracy"))
+            missing.append(say("ended.layers"))
         if self.papers.page:
-            missing.append(f"the page, which onnxq report {shlex.quote(str(report_path(self.path)))} writes")
+            missing.append(say("ended.page", report=shlex.quote(str(report_path(self.path)))))
         words = " and ".join(filter(None, [", ".join(missing[:-1]), *missing[-1:]]))
-        interrupts.stands(f"{self.path} and its report are written; missing: {words}")
+        interrupts.stands(say("ended.written", file=self.path, missing=words))
 
 
 def _check_strict(target: Target, *, no_engine: bool) -> None:

@@ -69,6 +69,11 @@ class Page:
         """Opens a section; `lines`: where the text has line ends, they are no name's."""
         self.lines.append(_Line(text, _LABELS, style, label, lines=lines))
 
+    def sections(self, label: str, texts: Iterable[str], style: str = "") -> None:
+        """Several lines below one label; nothing for none."""
+        for place, text in enumerate(texts):
+            self.section("" if place else label, text, style)
+
     def entry(self, text: str, level: int = 1, style: str = "", *, lines: bool = False) -> None:
         """A line of the section, or several."""
         self.lines.append(_Line(text, _LABELS + 2 * level, style, lines=lines))
@@ -81,8 +86,12 @@ class Page:
         """The first few of a list of names."""
         for name in names[:shown]:
             self.entry(shorten(name), level, "dim")
-        if len(names) > shown:
-            self.entry(f"+{len(names) - shown} more", level, "dim")
+        self.more(len(names) - shown, "", level)
+
+    def more(self, left: int, where: str, level: int = 1, style: str = "dim") -> None:
+        """How many are not shown, and where they are; nothing where none is left."""
+        if left > 0:
+            self.entry(f"+{left} more {where}".rstrip(), level, style)
 
     def table(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """A table: the first column is text, the others are figures. A line is never broken."""

@@ -13,6 +13,7 @@ from typing import Any
 import typer
 
 from onnxq.base.errors import UserError
+from onnxq.base.reason import say
 from onnxq.cli.peer_flags import PEER_VERBS, PEERS, dashed, in_our_words, peer_of
 
 UsageError: Any = typer.BadParameter.__base__
@@ -93,7 +94,7 @@ def understood(command: Any, words: Sequence[str]) -> None:
         return
     context = command.make_context(command.name, list(words))
     if hasattr(command, "commands"):
-        context.fail("there is no such verb")
+        context.fail(say("typed.no-such-verb"))
 
 
 def _stepped(found: Meant, error: Any, verbs: Any) -> Meant | None:
@@ -123,11 +124,11 @@ def _of_verb(found: Meant, command: Any, flag: str) -> Meant | None:
     if flag and later is not None:
         rest = list(words)
         rest.remove(later)
-        return found.but((later, *rest), "the verb is in front of its flags")
+        return found.but((later, *rest), say("typed.verb-first"))
     known, why = PEER_VERBS.get(verb, ("", ""))
     if not why and (flag or verb.endswith(".onnx") or os.path.exists(verb)):
         verb = "quantize" if _has_data(words) else "check"
-        return found.but((verb, *words), "a verb is missing: quantize, sanitize, check or another of --help")
+        return found.but((verb, *words), say("typed.verb-missing"))
     if place is None:
         return None
     below = words[place + 1] if why and words[place + 1 :] else ""
@@ -137,7 +138,7 @@ def _of_verb(found: Meant, command: Any, flag: str) -> Meant | None:
         known = known or ("quantize" if _has_data(words) else "sanitize")
     else:
         (known, *_) = [*difflib.get_close_matches(verb, command.commands, 1), ""]
-    wrong = f"there is no verb {verb!r}" + (f": {why}" if why else "")
+    wrong = say("typed.no-verb", verb=verb) + (f": {why}" if why else "")
     return found.but((*words[:place], *known.split(), *words[place + 1 :]), wrong) if known else None
 
 
@@ -146,21 +147,20 @@ def _of_flag(found: Meant, command: Any, flag: str, verbs: Mapping[str, Any]) ->
     words, ours = found.words, _flags(command)
     wrong = f"no such option: {flag}"
     if flag in ("--version", "-V"):
-        return found.but(("--version",), "the flag stands alone")
+        return found.but(("--version",), say("typed.alone"))
     peer = peer_of(flag, ours)
     if peer is not None:
         changed = in_our_words(words, flag, peer)
         if peer.why:
             return found.but(changed, f"{wrong}: {peer.why}")
-        name = peer.ours.split()[0] if peer.ours != "{}" else "the model, without a flag,"
-        said = f"{flag} is called {name if name != '{}' else peer.ours} here"
+        (name, *_) = peer.ours.split()
+        said = say("typed.no-flag" if peer.ours == "{}" else "typed.called", flag=flag, name=name)
         return replace(found, words=tuple(changed), remarks=(*found.remarks, said))
     if len(flag) == 2 and (long := next((word for word in words if word.startswith(flag) and word[2:]), "")):
         name = dashed(f"-{long.partition('=')[0]}")
         if name in ours or name in PEERS:
-            return found.but(
-                [f"-{word}" if word == long else word for word in words], "flags have two dashes"
-            )
+            put = [f"-{word}" if word == long else word for word in words]
+            return found.but(put, say("typed.dashes"))
     near = difflib.get_close_matches(dashed(flag), ours, 1, 0.75)
     if near:
         put = [near[0] + word[len(flag) :] if word.partition("=")[0] == flag else word for word in words]
@@ -168,7 +168,8 @@ def _of_flag(found: Meant, command: Any, flag: str, verbs: Mapping[str, Any]) ->
     having = next((name for name, one in verbs.items() if flag in _flags(one)), "")
     if not having or words[0] != command.name:
         return None
-    return found.but((having, *words[1:]), f"{wrong} of onnxq {words[0]}: onnxq {having} has it")
+    said = say("typed.elsewhere", wrong=wrong, verb=words[0], having=having)
+    return found.but((having, *words[1:]), said)
 
 
 def _of_extra(found: Meant, command: Any, depth: int, places: Sequence[int]) -> Meant | None:
@@ -186,21 +187,20 @@ def _of_extra(found: Meant, command: Any, depth: int, places: Sequence[int]) -> 
     if _NUMBER.fullmatch(word) and (flag := _flag_of(before[-1], before)):
         joint = _JOINTS.get(flag, ",")
         joined = (*before[:-1], f"{before[-1]}{joint}{word}", *after)
-        return found.but(
-            joined, "" if f"values of {flag}" in found.wrong else f"values of {flag} are one word"
-        )
+        said = say("typed.one-word", flag=flag)
+        return found.but(joined, "" if said in found.wrong else said)
     if word.endswith(".onnx") and not words[first].endswith(".onnx"):
         rest = (*words[:first], *words[first + 1 :])
         if words[first] == "model" and not os.path.exists("model"):  # as in polygraphy inspect model
-            return found.but(rest, "the model has no word in front of it")
-        return found.but((*rest, words[first]), "the model comes first")
+            return found.but(rest, say("typed.bare-model"))
+        return found.but((*rest, words[first]), say("typed.model-first"))
     if not word.endswith(".onnx"):
         data = next((flag for flag in ("--calib", "--data") if flag in ours), None)
         if data is None or data in words:
             return None
-        return found.but((*before, data, word, *after), f"data have a flag in front of them, {data}")
+        return found.but((*before, data, word, *after), say("typed.data", flag=data))
     if "--output" in ours and not {"--output", "-o"} & {*words} and not os.path.exists(word):
-        return found.but((*before, "-o", word, *after), "the file to write has a flag in front of it, -o")
+        return found.but((*before, "-o", word, *after), say("typed.output"))
     models = [words[one] for one in places]
     flags = [one for one in _without_output(words[depth:]) if one not in models]
     if command.name == "check":
@@ -208,7 +208,7 @@ def _of_extra(found: Meant, command: Any, depth: int, places: Sequence[int]) -> 
         line = shlex.join([*module, *flags, *["--"] * bool(flags), *models])
     else:
         line = " && ".join(shlex.join(["onnxq", *words[:depth], model, *flags]) for model in models)
-    return replace(found.but(words, "one model at a time"), line=line)
+    return replace(found.but(words, say("typed.one-model")), line=line)
 
 
 def _without_output(words: Sequence[str]) -> list[str]:

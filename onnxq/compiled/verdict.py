@@ -13,20 +13,12 @@ from typing import Literal
 from onnxq.base.grouped import grouped
 from onnxq.base.joined import Joined
 from onnxq.base.plain import DocumentPart
+from onnxq.base.reason import noted
 from onnxq.compiled.kernels import Kernel, readers_of
 from onnxq.compiled.merged import merged
 from onnxq.formats import INT8
 
 Form = Literal["built", "merged"]
-
-ASSUMPTIONS = ("bytes, products and kernels are those of engines compiled by TensorRT-RTX",)
-"""What holds of every verdict."""
-
-MERGED = (
-    "what follows a product runs at the end of its kernel, as NVIDIA documents it of engines that TensorRT "
-    "builds on a GPU"
-)
-"""What holds of the merged form besides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +130,7 @@ def judge(
     parts: tuple[ComparedLayers, ...] = ()
     if nodes:
         parts = _by_layers(*(as_merged if form == "merged" else built), set(layers), set(nodes))
-    assumptions = (*ASSUMPTIONS, *((MERGED,) if form == "merged" else ()))
+    assumptions = (noted("engines-assumed"), *[noted("engines-assumed.merged")] * (form == "merged"))
     one, other = (Compared(*map(_figures, engines)) for engines in (as_merged, built))
     return Verdict("", form, one, other, parts, assumptions)
 

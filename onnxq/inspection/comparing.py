@@ -11,6 +11,7 @@ from typing import Unpack
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.plain import DocumentPart
 from onnxq.base.progress import Observer, told
+from onnxq.base.reason import say
 from onnxq.base.shown import Shown, Words, count, decibels
 from onnxq.body.emulate import Emulated
 from onnxq.data.fed_sample import FedSample
@@ -91,7 +92,7 @@ class Comparison(Shown, DocumentPart):
             )
             for one in worst[:_ROWS]
         ]
-        alarms = () if self.met else ("the goal is not met",)
+        alarms = () if self.met else (say("goal-missed"),)
         return Words(
             f"{self.candidate} against {self.reference}", facts, ("output", "SQNR", "cosine"), rows, alarms
         )

@@ -14,7 +14,7 @@ import numpy as np
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.plain import DocumentPart
 from onnxq.base.progress import Observer, told
-from onnxq.base.shown import Shown, Words, count
+from onnxq.base.shown import Shown, Words, count, model_name
 from onnxq.data.contact_sheet import ContactSheet, is_sheet
 from onnxq.data.glance import norms
 from onnxq.data.model_scaling import model_scaling
@@ -159,7 +159,7 @@ class DataSeen(Shown, DocumentPart):
         facts = [*self.data.lines, *(f"{one.name}: {_range(one)}" for one in self.inputs)]
         rows = [(one.kind, one.text, one.hint) for one in self.warnings[:_ROWS]]
         doubts = count(len(self.warnings), "warning") if self.warnings else "nothing is doubtful"
-        head = f"data of {self.model or 'a model in memory'}: {count(self.samples, 'sample')} read, {doubts}"
+        head = f"data of {model_name(self.model)}: {count(self.samples, 'sample')} read, {doubts}"
         return Words(head, facts, ("warning", "what", "do"), rows)
 
 

@@ -12,7 +12,8 @@ import numpy as np
 from onnxq.analysis.reports import part_of
 from onnxq.base.errors import UserError
 from onnxq.base.plain import DocumentPart
-from onnxq.base.shown import Shown, Words, count, tally
+from onnxq.base.reason import say
+from onnxq.base.shown import Shown, Words, count, model_name, tally
 from onnxq.data.layout import deployed_batch
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.plan import PlanPart
@@ -138,8 +139,8 @@ class ModelSummary(Shown, DocumentPart):
         facts = [
             f"opset {self.opset}, {count(sum(self.ops.values()), 'node')}",
             f"{count(self.weights.count, 'weight')}, {self.weights.bytes:,} B",
-            f"{count(len(self.shared), 'weight')} shared by several layers" if self.shared else "",
-            f"{count(len(self.layers), 'float layer')} with weights, {len(eligible)} eligible for int8",
+            say("shared-weights", weights=count(len(self.shared), "weight")) if self.shared else "",
+            say("model.floats", layers=count(len(self.layers), "float layer"), eligible=len(eligible)),
             f"{count(self.qdq['layers'], 'layer')} quantized" if self.qdq["layers"] else "",
             f"{count(len(self.caches), 'cache')} of keys and values" if self.caches else "",
         ]
@@ -148,9 +149,7 @@ class ModelSummary(Shown, DocumentPart):
             (one.node, one.op, "" if one.macs is None else f"{one.macs:,}", one.because or "eligible")
             for one in largest
         ]
-        return Words(
-            str(self.model or "a model in memory"), facts, ("layer", "operator", "MACs", "int8"), rows
-        )
+        return Words(model_name(self.model), facts, ("layer", "operator", "MACs", "int8"), rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 from onnxq.base.errors import UserError
 from onnxq.base.plain import DocumentPart
 from onnxq.base.progress import Observer, told
+from onnxq.base.reason import say
 from onnxq.base.shown import Shown, Words, count
 from onnxq.compiled.engine_difference import SideBySide, engine_difference
 from onnxq.compiled.exported import RunTimes, read_exported, read_runs
@@ -93,9 +94,8 @@ class EngineDocument(Shown, DocumentPart):
         facts = [
             count(totals.kernels, "kernel"),
             f"products: {products}" if products else "",
-            f"{totals.as_planned} of {totals.planned} quantized products run as planned"
-            * bool(totals.planned),
-            f"{count(totals.runtime_weights, 'weight')} dequantized at each run"
+            say("as-planned.words", done=totals.as_planned, planned=totals.planned) * bool(totals.planned),
+            say("dequantized-weights", weights=count(totals.runtime_weights, "weight"))
             * bool(totals.runtime_weights),
         ]
         return Words(f"engine of {self.model}", facts)

@@ -18,7 +18,7 @@ from onnxq.base.json_file import read_plain_document
 from onnxq.base.plain import extended
 from onnxq.base.progress import Observer, told
 from onnxq.base.reason import noted
-from onnxq.base.shown import Shown, Words, count, tally
+from onnxq.base.shown import Shown, Words, count, model_name, tally
 from onnxq.base.typed import Unlike, typed
 from onnxq.base.version import VERSION
 from onnxq.data.samples import InputSpec, watched
@@ -73,7 +73,7 @@ class Pieces(Shown):
             (str(number), one.runs, f"{one.nodes:,}", *_ends(one))
             for number, one in enumerate(self.manifest.pieces)
         ]
-        head = f"{self.source or 'a model in memory'} in {count(len(self.pieces), 'piece')}"
+        head = f"{model_name(self.source)} in {count(len(self.pieces), 'piece')}"
         titles = ("piece", "runs in", "nodes", "inputs", "outputs")
         return Words(head, self.manifest.notes, titles, rows[:_ROWS])
 
@@ -129,7 +129,7 @@ class Extract(Shown):
         reads, gives = _ends(self.report)
         ops = sorted(self.report.ops.items(), key=lambda entry: -entry[1])
         rows = [(op, f"{number:,}") for op, number in ops]
-        head = f"a part of {self.report.model or 'a model in memory'}: "
+        head = f"a part of {model_name(self.report.model)}: "
         head += count(len(self.piece.nodes), "node")
         return Words(head, [f"from {reads} to {gives}"], ("operator", "nodes"), rows[:_ROWS])
 

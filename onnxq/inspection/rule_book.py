@@ -10,6 +10,7 @@ from pathlib import Path
 from onnxq.base.errors import OnnxqError, unknown_name
 from onnxq.base.plain import DocumentPart
 from onnxq.base.progress import Observer, told
+from onnxq.base.reason import say
 from onnxq.base.shown import Shown, Words, count
 from onnxq.inspection.examples import check_rule
 from onnxq.options.flag_words import tells_keywords
@@ -118,7 +119,7 @@ class KnownOfMessage(Shown, DocumentPart):
     def words(self) -> Words:
         """The rules that repair it, or what to do."""
         rows = [(one.name, one.kind, one.summary) for one in self.known]
-        head = f"{count(len(rows), 'rule')} or advice on the message" if rows else "nothing is known of it"
+        head = f"{count(len(rows), 'rule')} or advice on the message" if rows else say("message.unknown")
         return Words(head, [f"{name}: {what}" for name, _, what in rows[:1]], ("name", "kind", "what"), rows)
 
 

@@ -13,7 +13,7 @@ from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.layer_errors import ErrorLine, LayerErrors, ShortFigures
 from onnxq.documents.report import Report
 from onnxq.page.kernels import KernelRow, KindOfKernel, kinds_of, memory_along
-from onnxq.page.words import counted, figure, level, size
+from onnxq.page.words import counted, figure, level, say, size
 
 _MOST_DB = 120.0
 
@@ -48,7 +48,7 @@ def depth_view(
     (errors, drift), ranges = _errors(analysis), _ranges(report)
     along = memory_along(report.engine)
     memory = chart(
-        "memory of activations, MB, kernel by kernel",
+        say("curve.memory"),
         [("alive", [size / 1e6 for size in along])],
         ("first kernel", "last kernel"),
         zero=True,
@@ -57,30 +57,22 @@ def depth_view(
     if errors is None and ranges is None and not kernels:
         return None
     moved = sum(kernel.moved for kernel in kernels) or 1.0
-    total = (
-        f"{counted(len(kernels), 'kernel')}, {size(moved)} moved in a run{_form(report.verdict)}"
-        if kernels
-        else ""
-    )
+    total = _total(report.verdict, counted(len(kernels), "kernel"), size(moved)) if kernels else ""
     peak = ""
     if along:
         place = max(range(len(along)), key=along.__getitem__)
         at = kernels[place].nodes
-        peak = f"{size(along[place])} at most, at kernel {place + 1} of {len(along)}"
+        peak = say("kernels.peak", size=size(along[place]), place=place + 1, kernels=len(along))
         peak += f" ({at[0]})" if at else ""
     return DepthView(errors, ranges, drift, memory, peak, kinds_of(kernels), total)
 
 
-def _form(verdict: Verdict | None) -> str:
-    """Why the section on the verdict has another figure, where it has."""
+def _total(verdict: Verdict | None, kernels: str, moved: str) -> str:
+    """What all kernels move; and why the section on the verdict has another figure, where it has."""
     merged = verdict.merged if verdict is not None and verdict.form == "merged" else None
-    moved = None if merged is None else number(merged.int8.moved_mb)
-    if moved is None:
-        return " as built by TensorRT-RTX"
-    return (
-        f" as built by TensorRT-RTX; merged, as TensorRT builds on a GPU, {size(moved * 1e6)}: it does what "
-        "follows a product in the product's kernel, and that figure is the verdict's"
-    )
+    other = None if merged is None else number(merged.int8.moved_mb)
+    code = "kernels" if other is None else "kernels.merged"
+    return say(code, kernels=kernels, size=moved, merged=size((other or 0.0) * 1e6))
 
 
 def _ranges(report: Report) -> Chart | None:
@@ -99,8 +91,7 @@ def _ranges(report: Report) -> Chart | None:
     if not sound:
         return None
     return chart(
-        f"range of each tensor of the float model, in the order of the model, on {of}; from "
-        f"{figure(_bend(sound))} on logarithmic",
+        say("curve.ranges", samples=of, bend=figure(_bend(sound))),
         [("greatest", [high for _, _, high in known]), ("least", [low for _, low, _ in known])],
         (known[0][0], known[-1][0]),
         bend=_bend(sound),
@@ -120,11 +111,11 @@ def _errors(analysis: Analysis | LayerErrors | None) -> tuple[Chart | None, str]
     series = [("accumulated", [_db(row.accumulated) for row in ordered]),
               ("alone", [_db(row.isolated) for row in ordered])]  # fmt: skip
     ends = ordered[0].layer, ordered[-1].layer
-    drawn = chart("SQNR of each layer against float, dB, in the order of the model", series, ends, " dB")
+    drawn = chart(say("curve.errors"), series, ends, " dB")
     drift = analysis.drift or ""
     if drift:
         limit = level(number(analysis.drift_db))
-        drift = f"{drift} is the first tensor whose accumulated error is worse than {limit}"
+        drift = say("drift.page", tensor=drift, level=limit)
     return drawn, drift
 
 

@@ -18,7 +18,7 @@ from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import Report
 from onnxq.graph.outline import NodeOutline
 from onnxq.page.kernels import KernelRow
-from onnxq.page.words import counted
+from onnxq.page.words import counted, say
 from onnxq.quant.plan import KeptFloat
 
 Level = float | str | None
@@ -232,14 +232,10 @@ def layers_view(
 
 def _said(analysis: Analysis | LayerErrors | None) -> str:
     if analysis is None:
-        return "Errors of layers are not in this report."
+        return say("layer-errors.none")
     if isinstance(analysis, LayerErrors) and analysis.why_not:
-        return f"Errors of layers were not measured: {analysis.why_not}."
-    samples = counted(analysis.samples or 0, "sample")
-    return (
-        f"Errors of layers against float, on {samples}: alone, each layer on the float model's values; "
-        "accumulated, both models run whole."
-    )
+        return say("layer-errors.not", why=analysis.why_not)
+    return say("layer-errors", samples=counted(analysis.samples or 0, "sample"))
 
 
 def _groups(plan: PlanPart) -> tuple[GroupLine, ...]:

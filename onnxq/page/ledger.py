@@ -14,14 +14,12 @@ from onnxq.documents.report import Report
 from onnxq.judge.about_mean import AboutMeanPart
 from onnxq.noise.breakdown import NoiseShare
 from onnxq.noise.goal import FloatSetTried
-from onnxq.page.words import counted, decimal, figure, level, percent, within_db
+from onnxq.page.words import counted, decimal, figure, level, percent, say, within_db
 from onnxq.repair.ledger import RepairStep
 from onnxq.rewrite.whole import WholeProof
 
 _FULL_DB = 60.0
 """The level whose bar is full."""
-_ONE = {"tensors": "tensor", "biases": "bias", "codes": "code", "weights": "weight", "ranges": "range"}
-
 _SOURCES = 20
 
 _NO_NOISE = 200.0
@@ -157,28 +155,23 @@ def _repair(steps: Sequence[RepairStep]) -> Iterator[LedgerEntry]:
         after = number(step.after_db)
         if after is None:
             continue
-        made = [f"{count} {_ONE.get(what, what) if count == 1 else what}"
-                for what, count in step.changed.items() if count]  # fmt: skip
-        note = "; ".join(part for part in (", ".join(made), step.why,
-                                           f"{decimal(number(step.runs))} runs") if part)  # fmt: skip
+        parts = (step.made, step.why, f"{decimal(number(step.runs))} runs")
+        note = "; ".join(filter(None, parts))
         yield _entry("repair", step.step, after, note, step.verdict, number(step.before_db))
 
 
 def _kinds(search: GoalSearch, format: str) -> Iterator[LedgerEntry]:
     """Quantization by source, as the noise model has it with nothing in float for the goal."""
-    name = {one: f"{one}s in {format}, all of them" for one in ("weight", "activation")}
+    name = {one: say("ledger.all-of", kind=one, format=format) for one in ("weight", "activation")}
     for source in search.noise.kinds:
-        note = "predicted, with nothing in float for the goal; "
-        note += f"{percent(number(source.share))} of the noise goes with them"
+        note = say("ledger.share", share=percent(number(source.share)))
         yield _entry(format, name.get(source.name, source.name), number(source.alone_db), note)
     predicted = number(search.predicted_sqnr_db)
     if search.noise.kinds and predicted is not None:
         first = next(iter(search.trials), None)
         measured = level(number(first.measured)) if first is not None and not first.nodes else ""
-        note = "predicted, with nothing in float for the goal" + (
-            f"; {measured} measured" if measured else ""
-        )
-        yield _entry(format, "all of it, and the body", predicted, note)
+        note = say("ledger.measured" if measured else "ledger.predicted", level=measured)
+        yield _entry(format, say("ledger.body"), predicted, note)
 
 
 def _sources(sources: Sequence[NoiseShare]) -> Iterator[NoisySource]:
@@ -196,8 +189,9 @@ def _sources(sources: Sequence[NoiseShare]) -> Iterator[NoisySource]:
 
 def _left(floats: Sequence[LeftInFloat]) -> Iterator[LedgerEntry]:
     for layer in floats:
-        note = f"gains {level(number(layer.gain_db))} beside the others, for {decimal(number(layer.cost))}"
-        yield LedgerEntry("float for the goal", layer.node, "", "", "", None, note)
+        gain, cost = level(number(layer.gain_db)), decimal(number(layer.cost))
+        note = say("ledger.gains", level=gain, cost=cost)
+        yield LedgerEntry(say("ledger.goal"), layer.node, "", "", "", None, note)
 
 
 def _body(body: BodyPart, format: str) -> Iterator[LedgerEntry]:
@@ -214,8 +208,8 @@ def _result(about: AboutMeanPart | None) -> list[LedgerEntry]:
     if about is None or decibels is None:
         return []
     samples = counted(about.samples or 0, "sample")
-    note = f"about the mean{within_db(about.interval)}, on {samples} that chose nothing"
-    return [_entry("result", "as written, all outputs", decibels, note)]
+    note = say("ledger.result", interval=within_db(about.interval), samples=samples)
+    return [_entry("result", say("ledger.written"), decibels, note)]
 
 
 def _predictions(trials: Sequence[FloatSetTried]) -> tuple[Predicted, ...]:

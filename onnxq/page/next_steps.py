@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from onnxq.analysis.reports import OpenedReport, part_of
+from onnxq.base.reason import say
 from onnxq.base.shown import capitalized
 from onnxq.documents.advice import Advice, LikelyCause
 from onnxq.documents.calibration import CalibrationPart
@@ -63,7 +64,7 @@ def _beside(opened: OpenedReport, advice: Advice, analysed: bool) -> Iterator[Ne
     calibration = part_of(CalibrationPart, report.calibration)
     if not analysed and part_of(PlanPart, report.plan).sites and calibration.data.place is not None:
         output = shlex.quote(report.output or "X.onnx")
-        yield NextStep("See which layer adds the error, alone and accumulated, and put that on this page",
+        yield NextStep(say("look-closer"),
                        f"onnxq analyze {output} --json > analysis.json && onnxq report "
                        f"{shlex.quote(_report_of(opened))} --analysis analysis.json")  # fmt: skip
     if report.commands and report.engine.status != "failed":

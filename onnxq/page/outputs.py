@@ -7,15 +7,10 @@ from dataclasses import dataclass
 
 from onnxq.analysis.reports import number
 from onnxq.page.samples import ShownPicture, shown
-from onnxq.page.words import counted, figure, file_name, level, percent
+from onnxq.page.words import counted, figure, file_name, level, percent, say
 from onnxq.task.output_pictures import OUTPUTS, SAMPLES, OutputPictures, PictureBeside
 
-_DRAWN = {
-    "map": "a number a pixel",
-    "heat": "the greatest of {} channels",
-    "classes": "a color a class",
-    "mask": "white where it is",
-}
+_KINDS = ("map", "heat", "classes", "mask")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +54,15 @@ def pictures_of(outputs: Sequence[OutputPictures]) -> tuple[PicturesView, ...]:
 
 def _title(one: OutputPictures) -> str:
     low, high, most = (number(value) for value in (one.low, one.high, one.most))
-    color = (
-        "red, green and blue" if one.channels == 3 else f"{one.channels} channels, a part of the picture each"
-    )
-    parts = [_DRAWN.get(one.kind, color).format(one.channels)]
+    form = one.kind if one.kind in _KINDS else "colors" if one.channels == 3 else "channels"
+    parts = [say(f"drawn.{form}", channels=one.channels)]
     if low is not None and high is not None:
-        parts.append(f"black is {figure(low)}, white {figure(high)}")
+        parts.append(say("drawn.ends", low=figure(low), high=figure(high)))
     if most is not None:
-        parts.append(f"of the difference black is 0, white {figure(most)}")
+        parts.append(say("drawn.most", most=figure(most)))
     elif one.kind in ("classes", "mask"):
-        parts.append("the difference is white where the class is another one")
-    return f"{'; '.join(parts)}. The worst of {counted(one.samples, 'sample')} first; drawn as {one.why}"
+        parts.append(say("drawn.other"))
+    return say("drawn", parts="; ".join(parts), samples=counted(one.samples, "sample"), why=one.why)
 
 
 def _row(one: PictureBeside) -> PicturesRow | None:
@@ -78,6 +71,7 @@ def _row(one: PictureBeside) -> PicturesRow | None:
     if None in drawn:
         return None
     changed = number(one.changed)
-    off = level(number(one.sqnr_db)) if changed is None else f"{percent(changed, 2)} of the pixels change"
+    level_of = level(number(one.sqnr_db))
+    off = level_of if changed is None else say("drawn.changed", percent=percent(changed, 2))
     first, second, third = (picture for picture in drawn if picture is not None)
     return PicturesRow(file_name(one.where), off, (first, second, third))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from onnxq.analysis.reports import number
 from onnxq.data.pictures import Picture, PictureSheet
-from onnxq.page.words import figure
+from onnxq.page.words import figure, say
 
 _PNG = re.compile(r"iVBORw0KGgo[A-Za-z0-9+/]*={0,2}")
 _MOST = 16
@@ -52,10 +52,8 @@ def sheets_of(sheets: Sequence[PictureSheet]) -> tuple[SheetView, ...]:
 
 def _sheet(one: PictureSheet) -> SheetView:
     low, high = figure(number(one.low)), figure(number(one.high))
-    color = "channels as red, green and blue in the order in which they are fed"
-    shown = f"{color}; " if one.channels == 3 else ""
-    ends = f"{shown}black is {low}, white {high}"
-    title = f"{one.input}, as it is fed ({one.layout}; {ends})"
+    code = "as-fed.colors" if one.channels == 3 else "as-fed"
+    title = say(code, input=one.input, layout=one.layout, low=low, high=high)
     pictures = map(_picture, one.pictures[:_MOST])
     return SheetView(title, tuple(picture for picture in pictures if picture is not None))
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onnxq.advice.worth import HELPS_READING, reading, worth_of
+from onnxq.advice.worth import reading, worth_of
 from onnxq.analysis.sizes import share_words, sizes_words, worth_words
+from onnxq.base.reason import say
 from onnxq.documents.deployment import DeploymentPart, NamedDeployment
 from onnxq.documents.report import Report
 
@@ -55,9 +56,9 @@ def _lines(one: DeploymentPart | NamedDeployment) -> tuple[str, ...]:
     lines = [*sizes_words(one.dimensions or ()), worth_words(one.worth or ())]
     if isinstance(one, NamedDeployment):
         worth = worth_of(one.verdict)
-        lines.append("" if worth is None else "; ".join(filter(None, (worth.said, worth.figures))))
+        lines.append("" if worth is None else worth.line)
         if one.activation_mb is not None:
-            lines.append(f"the engine takes {one.activation_mb:.4g} MB for activations")
+            lines.append(say("engine-memory", megabytes=one.activation_mb))
     said = reading(one)
-    lines += [said, HELPS_READING] if said else []
+    lines += [said, say("worth.helps-reading")] if said else []
     return tuple(filter(None, lines))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from onnxq.advice.lost import LEAST_AGREEMENT, LEAST_SQNR, Judged, judged
-from onnxq.advice.worth import ONLY_A_GPU, compared, worth_of
+from onnxq.advice.worth import compared, worth_of
 from onnxq.analysis.reports import number, part_of
 from onnxq.base.grouped import grouped
 from onnxq.base.shown import INTERVALS
@@ -18,7 +18,7 @@ from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.report import Report
 from onnxq.judge.about_mean import AboutMeanPart
-from onnxq.page.words import counted, decimal, figure, level, percent, size, tail, within, within_db
+from onnxq.page.words import counted, decimal, figure, level, percent, say, size, tail, within, within_db
 from onnxq.quant.plan import KeptFloat
 from onnxq.task.meter import TaskPart
 
@@ -147,9 +147,7 @@ def _accuracy(report: Report, near: tuple[Judged, ...]) -> list[Card]:
     not_verified = calibration.not_verified
     if together is not None:
         tone = _tone(together, _is_lost(near))
-        cards.append(
-            Card("Accuracy, SQNR about the mean", level(together) + within_db(about.interval), note, tone)
-        )
+        cards.append(Card(say("card.accuracy"), level(together) + within_db(about.interval), note, tone))
     elif not_verified:
         cards.append(Card("Accuracy", "not verified", not_verified, OPEN))
     worst = next((one for one in near if one.output and one.level_db is not None), None)
@@ -164,9 +162,9 @@ def _accuracy(report: Report, near: tuple[Judged, ...]) -> list[Card]:
         tone = BAD if least < LEAST_AGREEMENT else OPEN if least < _USUAL_AGREEMENT else ""
         cards.append(
             Card(
-                "Agreement of the argmax",
+                say("card.argmax"),
                 percent(least) + within(ends, 100),
-                "the least of all outputs",
+                say("card.least"),
                 tone,
             )
         )
@@ -209,9 +207,9 @@ def _goal(goal: GoalPart | None) -> Iterator[Card]:
 def _shares(plan: PlanPart) -> Iterator[Card]:
     eligible, whole = number(plan.int8_share_of_eligible_macs), number(plan.int8_share_of_all_macs)
     if eligible is not None:
-        yield Card(f"In {plan.format}, of eligible work", percent(eligible), "of multiply-accumulates")
+        yield Card(say("card.eligible", format=plan.format), percent(eligible), "of multiply-accumulates")
     if whole is not None:
-        yield Card(f"In {plan.format}, of all work", percent(whole), "of multiply-accumulates")
+        yield Card(say("card.all", format=plan.format), percent(whole), "of multiply-accumulates")
     if plan.formats is not None:
         yield Card("Number formats", plan.format, plan.formats.why)
 
@@ -220,13 +218,14 @@ def _engine(report: Report, near: tuple[Judged, ...]) -> list[Card]:
     engine, format, label = report.engine, report.number_format, "Compiles"
     if engine.status == "compiled":
         if engine.unread:
-            return [Card(label, "yes", f"what runs in {format} is not known: {engine.unread}", OPEN)]
+            return [Card(label, "yes", say("card.unread", format=format, why=engine.unread), OPEN)]
         planned, done = engine.planned or 0, engine.int8 or 0
         where = f"{engine.compiler}, sm {'' if engine.sm is None else engine.sm}"
         plan = part_of(PlanPart, report.plan)
-        value = f"yes, {done} of {planned} planned layers in {format}"
+        told = {"done": done, "planned": planned}
+        value = say("card.compiled", **told, format=format)
         if plan.is_mixed:
-            value = f"yes, {done} of {planned} planned layers as planned: {plan.in_words(engine.not_int8)}"
+            value = say("card.mixed", **told, formats=plan.in_words(engine.not_int8))
         tone = OPEN if done < planned else "" if _is_lost(near) else GOOD  # what is lost is not good to ship
         return [Card(label, value, where, tone)]
     if engine.status == "failed":
@@ -240,7 +239,7 @@ def _against_float16(verdict: Verdict | None) -> list[Card]:
     worth, label = worth_of(verdict), f"{verdict.format.capitalize()} against float16"
     if worth is None:
         return [Card(label, "no verdict", verdict.reason, OPEN)] if verdict.reason else []
-    note = "; ".join(filter(None, (worth.figures, ONLY_A_GPU)))
+    note = "; ".join(filter(None, (worth.figures, say("time-it.page"))))
     return [Card(label, worth.said, note, BAD if worth.is_more else "")]
 
 
@@ -262,19 +261,12 @@ def _traffic(verdict: Verdict | None) -> list[Card]:
     before, after = number(both.fp16.moved_mb), number(both.int8.moved_mb)
     if before is None or after is None:
         return []
-    note = f"{size(before * 1e6)} in plain float16{_as_built(verdict)}"
-    return [Card(f"Memory traffic of a run, {_FORMS[verdict.form]}", size(after * 1e6), note)]
-
-
-def _as_built(verdict: Verdict) -> str:
-    """The figure of the kernels that the page lists, where the verdict's is that of others."""
+    label, half = say("card.traffic", form=_FORMS[verdict.form]), size(before * 1e6)
     built = None if verdict.built is None else number(verdict.built.int8.moved_mb)
     if verdict.form != "merged" or built is None:
-        return ""
-    return (
-        f"; as built by TensorRT-RTX {size(built * 1e6)} (the kernels below), which has kernels of their own "
-        "for what TensorRT does at the end of a product's"
-    )
+        return [Card(label, size(after * 1e6), say("card.half", size=half))]
+    # the kernels that the page lists are others than the verdict's
+    return [Card(label, size(after * 1e6), say("card.built", size=half, built=size(built * 1e6)))]
 
 
 def _outputs(report: Report, near: tuple[Judged, ...]) -> tuple[OutputFact, ...]:
@@ -312,7 +304,7 @@ def _data(calibration: CalibrationPart) -> tuple[str, ...]:
     if calibration.samples:
         lines.append(f"{counted(calibration.samples, 'sample')} calibrated, method {calibration.method}")
     if data.skipped is not None and data.skipped.count:
-        lines.append(f"{data.skipped.count} samples could not be read and were skipped")
+        lines.append(say("card.skipped", samples=counted(data.skipped.count, "sample")))
     return tuple(lines)
 
 
@@ -322,5 +314,5 @@ def _doubts(report: Report) -> tuple[str, ...]:
     doubts += [*calibration.data.notes, *calibration.notes]
     doubts += [*part_of(BodyPart, report.body).notes, *report.notes]
     if report.runtime.original:
-        doubts.insert(0, f"onnxruntime does not take the original: {report.runtime.original}")
+        doubts.insert(0, say("not-in-runtime", why=report.runtime.original))
     return tuple(dict.fromkeys(doubts))

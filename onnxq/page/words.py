@@ -7,6 +7,7 @@ import os
 from urllib.parse import quote
 
 from onnxq.base import escapes, shown
+from onnxq.base.reason import say as say  # which the sections ask for here
 
 _LONGEST = 160
 
@@ -48,20 +49,13 @@ def percent(share: float | None, digits: int = 1) -> str:
 
 
 def decimal(count: float | None) -> str:
-    """A number with a decimal prefix: `12.3 M`, `940 k`, `7`."""
-    if count is None:
-        return ""
-    for prefix, unit in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if abs(count) >= unit:
-            return f"{count / unit:.3g} {prefix}"
-    return f"{count:g}"
+    """A number with a decimal prefix: `12.3 M`, `940 k`, `7`; "" for none."""
+    return "" if count is None else shown.decimal(count)
 
 
 def size(count: float | None) -> str:
     """A number of bytes; "" for none."""
-    if count is None:
-        return ""
-    return f"{count:.0f} B" if count < 1000 else f"{decimal(count)}B"
+    return "" if count is None else shown.size(count)
 
 
 def figure(value: float | None) -> str:

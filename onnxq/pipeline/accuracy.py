@@ -14,7 +14,7 @@ import numpy as np
 
 from onnxq.base.errors import UserError
 from onnxq.base.executors import Submit
-from onnxq.base.reason import reason
+from onnxq.base.reason import reason, say
 from onnxq.body.decide import Decision as BodyDecision
 from onnxq.body.emulate import Emulated
 from onnxq.documents.accuracy import NoiseMeasured
@@ -423,11 +423,10 @@ class Accuracy:
 
     def reasons(self, met: Met) -> dict[str, str]:
         """Why each node of the best set is in float, and its price."""
-        unit = {"macs": "multiply-accumulates", "bytes": "bytes", "given": "by the costs given"}
         reasons: dict[str, str] = {}
         for price in met.prices:
             (name,) = price.nodes
-            cost = f"{price.cost:,.0f} {unit[self.costs.unit]}"
+            cost = f"{price.cost:,.0f} {say(f'costs.{self.costs.unit}')}"
             reasons[name] = reason("goal", gain=price.gain_db, cost=cost, why=price.why)
         return reasons
 

@@ -139,12 +139,15 @@ def beside(
         )  # fmt: skip
         return walker.walk(itertools.chain([first], read), lambda done: tell("compare", done), how.pace)
 
+    notes = []
     try:
         walk = walked(isolated)
     except NotAlone as error:
         isolated, walk = False, walked(False)
-        walk.notes.append(noted("not-alone", error=error))
-    walk.notes.extend(_not_inside(one, other))
+        notes = [noted("not-alone", error=error)]
+    if walk.means.left_out and walk.samples > 1:
+        notes.insert(0, noted("large-tensors", tensors=len(walk.means.left_out)))
+    notes += _not_inside(one, other)
     if how.by_parts:
         ort.give_back()  # what follows reads weights
     tell("causes", None)
@@ -154,7 +157,7 @@ def beside(
     )
     if how.predict is not None:
         comparison.predicted, note = how.predict()
-        walk.notes.append(note)
+        notes.append(note)
     rows = comparison.rows(how.wanted)
     drift_db = how.bounds.get("sqnr", DRIFTED_DB)
     return StageComparison(
@@ -166,7 +169,7 @@ def beside(
         match=_share(matching, how.wanted),
         nonfinite=comparison.nonfinite(),
         worst=None if walk.worst is None else _side_by_side(walk.worst, matching),
-        notes=tuple(walk.notes),
+        notes=tuple(notes),
         ranges={
             name: walk.ranges[name]
             for name in (*one.inputs, *(entry.b for entry in matching.pairs))

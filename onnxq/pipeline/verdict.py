@@ -11,7 +11,7 @@ import onnx
 
 from onnxq.base import interrupts
 from onnxq.base.errors import UserError
-from onnxq.base.reason import reason
+from onnxq.base.reason import noted, reason
 from onnxq.body.convert import to_half
 from onnxq.compiled.kernels import kernels_of
 from onnxq.compiled.verdict import Form, Verdict, judge
@@ -31,10 +31,6 @@ from onnxq.run.profiles import Profile
 from onnxq.targets import Target
 
 NO_LAYERS = "nothing is quantized"
-TOO_LARGE = "the model is large, and was not compiled a second time: onnxq engine {0} --against-fp16"
-
-FLAGS = "the builder runs in float16 what is not quantized (--fp16)"
-"""What is assumed besides of targets that choose types by flags."""
 
 
 def form_of(target: Target) -> Form:
@@ -78,7 +74,8 @@ class Plain:
         if not built.draft.plan.planned:
             return Plain(None, NO_LAYERS)
         if weight_bytes(built.floats.proto) >= LARGE:
-            return Plain(None, TOO_LARGE.format(job.model.path or "MODEL"))
+            command = f"onnxq engine {job.model.path or 'MODEL'} --against-fp16"
+            return Plain(None, reason("not-compiled-again", command=command))
         model = job.unquantized() or job.model
         plain = plain_of(model, io=built.draft.body.io, profiles=profiles)
         if job.target.strongly_typed:
@@ -165,8 +162,8 @@ def verdict_of(
         layers=plan.planned,
         nodes=plain.nodes,
     )
-    said = (*verdict.assumptions, FLAGS) if plain.halves else verdict.assumptions
-    return replace(verdict, assumptions=said, format=format)
+    flags = [noted("engines-assumed.flags")] * plain.halves  # of targets that choose types by flags
+    return replace(verdict, assumptions=(*verdict.assumptions, *flags), format=format)
 
 
 def against_fp16(

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from onnxq.advice.worth import worth_of
 from onnxq.analysis.reports import part_of
-from onnxq.base.shown import Words, count, decibels
+from onnxq.base.catalogue import Fact
+from onnxq.base.reason import say
+from onnxq.base.shown import Words, count, decibels, model_name
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.report import PlanReport, Report, SensitivityReport
 
@@ -16,16 +18,16 @@ _COLUMNS = ("layer", "operator", "MACs", "what")
 
 def result_words(report: Report) -> Words:
     """Those of what `quantize` or `sanitize` made."""
-    name, plan, engine = report.model or "a model in memory", report.plan, report.engine
+    name, plan, engine = model_name(report.model), report.plan, report.engine
     what = "quantized" if plan else "repaired"
     head = f"{what}: {name}, {count(report.nodes, 'node')}, for {report.target}"
     share = _share(plan) if plan else ""
     kept = [one.said for one in report.task.figures[:1]] if report.task is not None else []
     facts = [count(len(report.changes), "change"), _nearness(report), *kept, share, *_engine(report)]
     goal = report.goal
-    alarms = [] if goal is None else [*goal.mismatch, *(["the goal is not met"] if not goal.met else [])]
+    alarms = [] if goal is None else [*goal.mismatch, *([say("goal-missed")] if not goal.met else [])]
     if engine.regressed and engine.regression is not None:
-        alarms.append(f"it does not compile, and the original does: {engine.regression.reason}")
+        alarms.append(Fact("regressed", values={"why": engine.regression.reason}).text("answers"))
     return Words(head, facts, _COLUMNS, list(_floats(plan))[:_ROWS] if plan else [], alarms)
 
 
@@ -43,7 +45,7 @@ def _nearness(report: Report) -> str:
 
 def _share(plan: PlanPart) -> str:
     share = plan.int8_share_of_eligible_macs
-    return "" if share is None else f"{plan.format} is {100 * share:.1f} % of the eligible MACs"
+    return "" if share is None else say("share-of-work", format=plan.format, percent=100 * share)
 
 
 def _engine(report: Report) -> Iterator[str]:
@@ -69,7 +71,7 @@ def planned_words(report: PlanReport) -> Words:
     """Those of a plan; `report`: what was done on the way."""
     plan = report.plan
     quantized = sum(layer.quantized for layer in plan.layers)
-    head = f"plan of {report.model or 'a model in memory'}, for {report.target}"
+    head = f"plan of {model_name(report.model)}, for {report.target}"
     each = f" ({plan.in_words()})" if plan.is_mixed else ""
     facts = [f"{quantized} of {count(len(plan.layers), 'layer')} in {plan.format}{each}", _share(plan)]
     return Words(head, facts, _COLUMNS, list(_floats(plan))[:_ROWS])
@@ -78,7 +80,7 @@ def planned_words(report: PlanReport) -> Words:
 def sensitivity_words(report: SensitivityReport) -> Words:
     """Those of a ranking."""
     part = report.sensitivity
-    head = f"sensitivity of {report.model or 'a model in memory'}, for {report.target}"
+    head = f"sensitivity of {model_name(report.model)}, for {report.target}"
     facts = [
         f"{decibels(part.sqnr_about_mean_db)} about the mean",
         f"{count(len(part.decisions), 'decision')} ranked on {count(part.samples, 'sample')}",

@@ -131,14 +131,6 @@ class LayerEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Float32Entry:
-    """A node that stays float32 in a half body, and why."""
-
-    node: str
-    because: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class BodyEntry:
     """What is not quantized.
 
@@ -149,7 +141,7 @@ class BodyEntry:
         settled: whether it is stated what stays float32, and which layers have which form.
         masks: names of what holds values of a mask beyond half precision.
         float32_io: names of the inputs and outputs that stay float32 whatever `io` says.
-        float32: what stays float32; where that is not settled, more may.
+        float32: what stays float32, and why, by node; where that is not settled, more may.
     """
 
     type: BodyType
@@ -158,7 +150,7 @@ class BodyEntry:
     settled: bool = False
     masks: tuple[str, ...] = ()
     float32_io: tuple[str, ...] = ()
-    float32: tuple[Float32Entry, ...] = ()
+    float32: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,8 +292,7 @@ class PlanFile:
         if self.body is None:
             return
         said: list[tuple[Keys, str, str, Collection[str]]] = [
-            (("float32", index, "node"), "node", entry.node, nodes)
-            for index, entry in enumerate(self.body.float32)
+            (("float32", index, "node"), "node", node, nodes) for index, node in enumerate(self.body.float32)
         ]
         said += [(("body", "float32_io"), "input or output", name, ends) for name in self.body.float32_io]
         said += [(("body", "masks"), "tensor", name, tensors) for name in self.body.masks]
@@ -367,8 +358,8 @@ class PlanFile:
                 yield _table(kind, {key: one})
         if self.body is not None:
             yield tomli_w.dumps({"body": _body(self.body)})
-            for entry in self.body.float32:
-                yield _table("float32", {"node": entry.node} | _given(entry, "because"))
+            for node, because in self.body.float32.items():
+                yield _table("float32", {"node": node} | ({"because": because} if because else {}))
 
 
 def _table(kind: str, values: Mapping[str, Any], note: str = "") -> str:

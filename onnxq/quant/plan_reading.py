@@ -35,7 +35,6 @@ from onnxq.quant.plan_file import (
     FORMAT,
     IN_FILE,
     BodyEntry,
-    Float32Entry,
     GroupEntry,
     LayerEntry,
     PlanFile,
@@ -200,9 +199,9 @@ def _read_body(top: Mapping[str, Any]) -> BodyEntry | None:
             raise At(("float32", 0), "[[float32]] is said, and there is no [body]", "state the body's type")
         return None
     said = _required(read_table(top["body"], _BODY, ("body",)), ("body",), "type")
-    nodes = [Float32Entry(**values) for values in _entries(top, "float32", _FLOAT32, "node")]
-    _once("float32", "node", [entry.node for entry in nodes])
-    body = BodyEntry(**said, float32=tuple(nodes))
+    nodes = [(one["node"], one.get("because", "")) for one in _entries(top, "float32", _FLOAT32, "node")]
+    _once("float32", "node", [node for node, _ in nodes])
+    body = BodyEntry(**said, float32=dict(nodes))
     if body.io not in ("fp32", "own", body.type):
         message = f"inputs and outputs are {body.io}, and the body is {body.type}"
         raise At(("body", "io"), message, 'write io = "fp32", or the type of the body')

@@ -27,6 +27,9 @@ class LayerSkipped(DocumentPart):
     why: str
 
 
+_ONE = {"tensors": "tensor", "biases": "bias", "codes": "code", "weights": "weight", "ranges": "range"}
+
+
 def taking(step: str, steps: Sequence[RepairStep]) -> str:
     """The flag with which a step is taken whatever the engine moves with it, beside those that are kept."""
     return f"--repair {','.join([*(one.step for one in steps if one.verdict == 'kept'), step])}"
@@ -66,3 +69,9 @@ class RepairStep(DocumentPart):
     more_bytes: float = 0.0
     skipped: tuple[LayerSkipped, ...] = ()
     answers: AnswersChange | None = None
+
+    @property
+    def made(self) -> str:
+        """What it changed, in words: `2 biases, 1,200 codes`."""
+        made = ((count, what) for what, count in self.changed.items() if count)
+        return ", ".join(f"{count:,} {_ONE.get(what, what) if count == 1 else what}" for count, what in made)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from onnxq.base.reason import say
 from onnxq.rule.api import Rule
 
 STAGES = {
@@ -37,11 +38,12 @@ def _lines(rules: Sequence[Rule]) -> Iterator[str]:
         yield f"\n## {stage}"
         for rule in sorted((rule for rule in rules if rule.stage == stage), key=lambda rule: rule.id):
             operators = "every operator" if "*" in rule.roots else ", ".join(f"`{op}`" for op in rule.roots)
-            yield f"\n### {rule.id}\n\n{operators}{condition(rule)}\n\n{rule.doc.strip()}"
+            said = condition(rule.id, rule.lacks, rule.default, "`{}`")
+            yield f"\n### {rule.id}\n\n{operators}{'; ' * bool(said)}{said}\n\n{rule.doc.strip()}"
 
 
-def condition(rule: Rule) -> str:
-    """Where a rule is on, if not always, after what it is about."""
-    if rule.lacks:
-        return f"; only where the target lacks `{rule.lacks}`"
-    return "" if rule.default else f"; only with `--enable {rule.id}`"
+def condition(rule: str, lacks: str | None, default: bool, form: str = "{}") -> str:
+    """Where a rule is on, if not always; `form`: how what is typed is written."""
+    if lacks:
+        return say("rule.lacks", lacks=form.format(lacks))
+    return "" if default else say("rule.enable", flag=form.format(f"--enable {rule}"))

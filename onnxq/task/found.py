@@ -20,8 +20,8 @@ class TaskFound:
         ask: the layout that is likely where none is known; "" where none is.
     """
 
-    text: str
-    why: str
+    text: str = ""
+    why: str = ""
     ask: str = ""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from onnxq.graph.view import Tensor
 from onnxq.options.settings import PathLike
 from onnxq.task.find import found_task
 from onnxq.task.fits import fitted
+from onnxq.task.found import TaskFound
 from onnxq.task.labelled import LabelMeter
 from onnxq.task.labels import Labels, read_labels
 from onnxq.task.layout import Boxes, Classes, Layout, Peaks, Selections
@@ -30,18 +31,14 @@ class KnownTask:
 
     Attributes:
         layout: how its outputs are read; None where that is not known.
-        text: the same as `--task` takes it; "" likewise.
+        found: the same as `--task` takes it, and by what it was found.
         stated: whether the user said so.
-        why: by what it was found, or why it is not known.
-        ask: what `--task` would say where it is likely and not known; "" where nothing is.
         states: outputs that are left of many steps, of which the answers tell what they are worth.
     """
 
     layout: Layout | None = None
-    text: str = ""
+    found: TaskFound = field(default_factory=TaskFound)
     stated: bool = False
-    why: str = ""
-    ask: str = ""
     states: tuple[str, ...] = ()
 
     @property
@@ -64,16 +61,16 @@ class KnownTask:
         run = [one for one in model.outputs if one.name in outputs]
         states = tuple(one.name for one in run if ends(one))
         if stated is not None:
-            return KnownTask(fitted(stated, run, model.inputs), stated.text, True, states=states)
+            return KnownTask(fitted(stated, run, model.inputs), TaskFound(stated.text), True, states)
         try:
             found = found_task(model, outputs)
             if not found.text:
-                return KnownTask(why=found.why, ask=found.ask)
+                return KnownTask(found=found)
             layout = fitted(StatedTask.of(found.text), run, model.inputs)
-            return KnownTask(layout, found.text, False, found.why, states=states)
+            return KnownTask(layout, found, states=states)
         except Exception as error:  # the figures are worth less than the run
             remark(noted("task.unknown", error=error))
-            return KnownTask(why=reason("looking-failed"))
+            return KnownTask(found=TaskFound(why=reason("looking-failed")))
 
     def of_agreement(self, named: str | None, described: Sequence[Tensor]) -> KnownTask:
         """That of a goal for agreement, which knows one: the argmax of an output, where nothing else is.
@@ -86,14 +83,15 @@ class KnownTask:
             UserError: the output has no classes, or it is not clear which is meant.
         """
         if named is not None and self.stated:
+            task = self.found.text
             raise UserError(
-                f"--min-agreement names output {named!r}, and --task {self.text!r} says what is to agree",
+                f"--min-agreement names output {named!r}, and --task {task!r} says what is to agree",
                 hint="leave one of them out: with --task it is --min-agreement PERCENT",
             )
         if named is None and self.layout is not None:
             return self
         output = output_with_classes(described, named)
-        return KnownTask(Classes(output), f"classify:scores={output}", True)
+        return KnownTask(Classes(output), TaskFound(f"classify:scores={output}"), True)
 
     def heard(
         self, outputs: Sequence[str], *, needed: bool = False, labels: Labels | None = None
@@ -119,8 +117,9 @@ class KnownTask:
         if path is None:
             return None
         if self.layout is None:
+            why = self.found.why
             raise UserError(
-                f"--labels: it is not known what the model is for: {self.why}", hint="say it with --task"
+                f"--labels: it is not known what the model is for: {why}", hint="say it with --task"
             )
         return read_labels(path, self.layout)
 
@@ -172,7 +171,7 @@ class HeardTask:
 
     def _stopped(self, why: str) -> None:
         self.meter = self._by_labels = None
-        self.known = replace(self.known, why=why)
+        self.known = replace(self.known, found=replace(self.known.found, why=why))
 
     @property
     def figure(self) -> TaskFigure | None:
@@ -182,11 +181,11 @@ class HeardTask:
     @property
     def part(self) -> TaskPart:
         """What a document says of it."""
-        known = self.known
+        known, found = self.known, self.known.found
         figures = () if self.meter is None else self.meter.figures
         labels = None if self._by_labels is None else self._by_labels.part
         reads = () if known.layout is None else (*known.layout.outputs, *known.states)
-        return TaskPart(known.text, known.stated, known.why, figures, labels, known.ask, reads)
+        return TaskPart(found.text, known.stated, found.why, figures, labels, found.ask, reads)
 
 
 def output_with_classes(outputs: Sequence[Tensor], name: str | None = None) -> str:

@@ -28,12 +28,14 @@ MADE = {
     ("check.py", "said.severity.capitalize()"): ("Error", "Warning", "Note"),
     ("data.py", "label"): ("Inputs",),
     ("diff.py", "title"): ("Worse", "Better", "Other", "Within"),
-    ("model.py", "label if number == 0 else ''"): ("Inputs", "Outputs", "Read int8", "Read fp8"),
+    ("engine.py", "label"): ("Not in it", "Half", "Weights", "Converts"),
+    ("model.py", "label"): ("Inputs", "Outputs"),
+    ("model.py", "f'Read {pair.format}'"): ("Read int8", "Read fp8"),
     ("plan.py", "plan.format.capitalize()"): ("Int8", "Fp8"),
     ("short.py", "report.number_format.capitalize()"): ("Int8", "Fp8"),
-    ("short.py", "'' if place else label"): ("Images", "Sizes"),
-    ("pieces.py", "label if number == 0 else ''"): ("Inputs", "Outputs"),
-    ("first_settings.py", "label if number == 0 else ''"): (),  # whether an option is set
+    ("short.py", "label"): ("Images", "Sizes", "Data"),
+    ("pieces.py", "label"): ("Inputs", "Outputs"),
+    ("first_settings.py", "label"): (),  # whether an option is set
     ("nodes.py", "str(row.index)"): (),  # a number
     ("pieces.py", "f'Piece {index}'"): ("Piece",),
     ("tensors.py", "state.capitalize()"): ("Dead", "Constant", "Saturated"),
@@ -67,7 +69,7 @@ def labels() -> Iterator[tuple[str, str, str]]:
             titles: list[ast.expr] = []
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 called, first = node.func.attr, node.args[0] if node.args else None
-                if called == "section" and first is not None:
+                if called in ("section", "sections") and first is not None:
                     texts = [one.value for one in ast.walk(first) if isinstance(one, ast.Constant)]
                     plain = [text for text in texts if isinstance(text, str) and text]
                     is_made = not plain or isinstance(first, ast.JoinedStr)

@@ -20,7 +20,7 @@ import onnxq
 from onnxq.base.errors import UserError
 from onnxq.options.config import LayerRule
 from onnxq.pipeline import starting
-from onnxq.quant.plan_file import Float32Entry, PlanFile, RepairEntry, WeightEntry
+from onnxq.quant.plan_file import PlanFile, RepairEntry, WeightEntry
 from onnxq.quant.plan_reading import read_plan
 
 NET = """<ir_version: 8, opset_import: ["" : 17]>
@@ -76,7 +76,7 @@ def stated() -> dict[str, bytes]:
         constants={"w4": np.ones((16, 1, 1, 1), np.float32)},
         codes={"w1": np.full((16, 16, 1, 1), 3, np.int8)},
     )
-    body = replace(file.body, io="fp16", float32_io=("y",), float32=(Float32Entry("depthwise", "I say so"),))
+    body = replace(file.body, io="fp16", float32_io=("y",), float32={"depthwise": "I say so"})
     return replace(file, repair=repair, body=body).files("p.toml")
 
 

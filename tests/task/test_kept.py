@@ -18,6 +18,7 @@ from onnxq.base import remarks
 from onnxq.base.errors import UserError
 from onnxq.run import ort
 from onnxq.task import find, meter
+from onnxq.task.found import TaskFound
 from onnxq.task.known import HeardTask, KnownTask
 from onnxq.task.layout import Tokens
 from tests.command import run
@@ -183,7 +184,7 @@ def test_what_the_graph_says_and_the_outputs_do_not_is_no_error(files: tuple[Pat
     known = meter.TaskMeter(("y",), Tokens("y"))
     with pytest.raises(UserError, match="is to be"):
         known.add([values[0]], [[values[1]]])
-    found = KnownTask(Tokens("y"), "tokens", False, "a layer")
+    found = KnownTask(Tokens("y"), TaskFound("tokens", "a layer"))
     heard = found.heard(("y",), needed=False)
     heard.add([values[0]], [[values[1]]])
     heard.add([values[0]], [[values[1]]])

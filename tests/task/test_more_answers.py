@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from onnxq.base.errors import UserError
 from onnxq.task.counted import CountedTask, counted
 from onnxq.task.detections import detections
+from onnxq.task.found import TaskFound
 from onnxq.task.known import KnownTask
 from onnxq.task.layout import (
     Boxes,
@@ -381,7 +382,7 @@ def test_what_has_another_shape_or_no_numbers_keeps_nothing(name: str) -> None:
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_candidates_are_compared_by_them(name: str) -> None:
     layout, values = OUTPUTS[name]
-    known = KnownTask(layout, name, True)
+    known = KnownTask(layout, TaskFound(name), True)
     counter = counted(known, list(values))
     assert isinstance(counter, CountedTask)
     outputs = list(values.values())

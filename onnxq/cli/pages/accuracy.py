@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from onnxq.advice.causes import magnified
 from onnxq.advice.lost import judged, lost_words
-from onnxq.base.reason import noted
+from onnxq.base.reason import noted, say
 from onnxq.cli.pages.data import data_section
 from onnxq.cli.pages.goal import goal_section
 from onnxq.cli.pages.task import task_section
@@ -40,8 +40,7 @@ def accuracy_section(
     accuracy = sorted(accuracy, key=nearness)
     if not accuracy:
         no_data = calibration.held_out_code == "none"
-        why = "there was no data (--calib)" if no_data else "onnxruntime runs no output of the model"
-        page.section("Accuracy", f"not measured: {why}", "yellow")
+        page.section("Accuracy", say("not-measured.data" if no_data else "not-measured.runtime"), "yellow")
         return
     count = accuracy[0].samples
     alone = calibration.held_out_code == "shared"
@@ -78,8 +77,9 @@ def about_mean_line(part: AboutMeanPart) -> str:
         text += f", the worst {worst} {decibels(part.worst_output_db, part.worst_interval)}"
     else:
         text += f", of {worst} alone"
-    left_out = len(part.left_out)
-    return text + (f" ({counted(left_out, 'output')} left out: see the report)" if left_out else "")
+    if part.left_out:
+        text += f" ({say('outputs-left-out', outputs=counted(len(part.left_out), 'output'))})"
+    return text
 
 
 def _of_each(page: Page, accuracy: Sequence[OutputOfRun], body: BodyPart, format: str) -> None:
@@ -89,10 +89,8 @@ def _of_each(page: Page, accuracy: Sequence[OutputOfRun], body: BodyPart, format
     if worst is None or worst.int8_db is None:
         return
     alone = "" if worst.body_db is None else f", the {body.type} body alone {decibels(worst.body_db)}"
-    page.entry(
-        f"{shorten(worst.output, 40)}: {format} alone {decibels(worst.int8_db)}{alone}; half precision is "
-        "rounded after every node here, in fused kernels less often"
-    )
+    figures = f"{format} alone {decibels(worst.int8_db)}{alone}"
+    page.entry(f"{shorten(worst.output, 40)}: {figures}; {say('half-simulated')}")
 
 
 def _destroyed(
@@ -124,19 +122,19 @@ def _outputs(line: Callable[[str], None], accuracy: Sequence[OutputAccuracy], sh
     for entry in accuracy[:shown]:
         line(f"{shorten(entry.output, 40)}: {closeness(entry)}")
     if len(accuracy) > shown:
-        line(f"+{len(accuracy) - shown} more outputs in the report")
+        line(say("outputs-left-out.more", count=len(accuracy) - shown))
 
 
 def closeness(entry: OutputAccuracy) -> str:
     """How near an output is, in words: `SQNR 31.2 dB, cosine 0.99961, ...`."""
     if entry.mismatched:
-        return f"another shape in {entry.mismatched} of {entry.samples} samples"
+        return say("other-shape", count=entry.mismatched, samples=entry.samples)
     if entry.sqnr_db is None:
         return "no values" if entry.equal is None else f"{100 * entry.equal:.2f} % equal"
     if entry.sqnr_db == math.inf:
         return "equal"
     if entry.nonfinite:
-        return f"{entry.nonfinite} values are NaN or infinite where the reference is finite"
+        return say("not-finite", values=entry.nonfinite)
     cosine = "" if entry.cosine is None else f", cosine {entry.cosine:.5f}"
     level = decibels(entry.sqnr_db, entry.sqnr_interval)
     text = f"SQNR {level}{cosine}, max error {entry.max_abs:.2g} of {entry.max_ref:.2g}"
@@ -153,7 +151,7 @@ def accuracy_page(comparison: Comparison) -> Page:
     _outputs(page.plain, sorted(comparison.accuracy, key=nearness), len(comparison.accuracy))
     page.plain(f"{about_mean_line(comparison.about_mean)}; {intervals_line(comparison.about_mean.samples)}")
     if comparison.emulated:
-        page.plain("half precision is simulated: rounded after every node, which fused kernels do less often")
+        page.plain(say("half-simulated"))
     task_section(page, comparison.task)
     data_section(page, comparison.data)
     if comparison.goal is not None:

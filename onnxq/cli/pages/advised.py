@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onnxq.cli.pages.answer import answer_lines
-from onnxq.cli.pages.words import counted
+from onnxq.cli.pages.words import counted, say
 from onnxq.cli.screen import Page, cut, shorten
 from onnxq.documents.advised import Advised, Attempt
 
@@ -16,13 +16,12 @@ def advised_page(found: Advised) -> Page:
     best = found.attempts[found.best]
     if best.answer is not None:
         answer_lines(page, best.answer)
-    page.section("Tried", f"{counted(len(found.attempts), 'run')}; the best is in {found.output}")
+    runs = counted(len(found.attempts), "run")
+    page.section("Tried", say("tried", runs=runs, output=found.output))
     rows = [_row(place, one, best=place == found.best) for place, one in enumerate(found.attempts)]
     page.table(("", "answer", "kept", "bytes", "took"), rows)
     if len(found.attempts) > 1:
-        page.entry(
-            "the best was chosen by these figures: on other samples it may be a little less near", style="dim"
-        )
+        page.entry(say("tried.best"), style="dim")
     for tried in found.attempts:
         if tried.error:
             page.entry(f"{shorten(tried.why, 60)}: {shorten(tried.error, 160)}", style="yellow")
@@ -30,7 +29,7 @@ def advised_page(found: Advised) -> Page:
         page.section("" if place else "Not tried", f"{cut(one.why, 200)} ({one.because})")
         if one.command:
             page.code(one.command)
-    page.section("Again", "this makes the same file:")
+    page.section("Again", say("tried.again"))
     page.code(best.command)
     return page
 

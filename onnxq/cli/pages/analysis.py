@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 from onnxq.base.grouped import grouped
-from onnxq.cli.pages.words import FEW, counted
+from onnxq.cli.pages.words import FEW, counted, say
 from onnxq.cli.screen import Page, shorten
 from onnxq.documents.analysis import Analysis, OutputBeside
 
@@ -16,29 +16,28 @@ _SHOWN = 10
 def analysis_page(result: Analysis, table: Path | None) -> Page:
     """Two stages of a model, layer by layer."""
     page = Page()
-    which = " held out of calibration" if result.held_out else ""
+    samples = counted(result.samples, "sample")
     other = f"{result.b} ({result.runner})" if result.runner else result.b
-    page.head(f"{other} against {result.a}, {counted(result.samples, 'sample')}{which}")
+    page.head(say("analyzed.apart" if result.held_out else "analyzed", b=other, a=result.a, samples=samples))
     page.section("Verdict", _verdict(result), "yellow" if result.suspicious or result.under else "")
     _causes(page, result)
     for entry in result.nonfinite:
-        maker = (
-            f"first made by {entry.op} {shorten(entry.layer, 40)}" if entry.layer else "made by no one node"
-        )
         page.entry(
-            f"NaN or Inf in {entry.model}: {entry.values} values of {shorten(entry.tensor, 40)}, {maker}, on "
-            f"{shorten(entry.where, 60)}",
+            say(
+                "made-not-finite" if entry.layer else "made-not-finite.nobody", model=entry.model,
+                values=entry.values, tensor=shorten(entry.tensor, 40), op=entry.op,
+                layer=shorten(entry.layer or "", 40), where=shorten(entry.where, 60),
+            ),
             style="yellow",
-        )
+        )  # fmt: skip
     _drift(page, result)
     _table(page, result)
     _under(page, result)
     _worst(page, result)
     _matched(page, result)
-    for line in result.data_lines:
-        page.section("Data" if line == result.data_lines[0] else "", line)
+    page.sections("Data", result.data_lines)
     if result.emulated:
-        page.entry("half precision is simulated: rounded after every node, which fused kernels do less often")
+        page.entry(say("half-simulated"))
     for note in result.notes:
         page.entry(note, style="yellow")
     if table is not None:
@@ -48,11 +47,10 @@ def analysis_page(result: Analysis, table: Path | None) -> Page:
 
 def _verdict(result: Analysis) -> str:
     if not result.rows:
-        return "nothing that is compared fits the filters"
-    text = (
-        f"{result.suspicious} of {counted(len(result.rows), 'layer')} err for another reason than rounding"
-        if result.suspicious
-        else f"none of {counted(len(result.rows), 'layer')} errs for another reason than rounding"
+        return say("layers-err.filtered")
+    layers = counted(len(result.rows), "layer")
+    text = say(
+        "layers-err" if result.suspicious else "layers-err.none", count=result.suspicious, layers=layers
     )
     if all(row.isolated is None for row in result.rows):
         text = f"{counted(len(result.rows), 'tensor')} compared, none alone"
@@ -61,7 +59,8 @@ def _verdict(result: Analysis) -> str:
     ends = [row for row in result.rows if row.output]
     if ends:
         worst = min(ends, key=lambda row: _level(row.accumulated.sqnr_db))
-        text += f"; the worst output, {shorten(worst.tensor, 40)}, has {_decibels(worst.accumulated.sqnr_db)}"
+        reached = _decibels(worst.accumulated.sqnr_db)
+        text += f"; {say('layers-err.worst', output=shorten(worst.tensor, 40), level=reached)}"
     return text
 
 
@@ -70,20 +69,21 @@ def _causes(page: Page, result: Analysis) -> None:
         page.entry(f"{row.op} {shorten(row.layer, 48)}: {row.causes[0].text}", style="yellow")
         for cause in row.causes[1:FEW]:
             page.entry(cause.text, 2)
-    if result.suspicious > _SHOWN:
-        page.entry(f"+{result.suspicious - _SHOWN} more (--csv, --json)", style="dim")
+    page.more(result.suspicious - _SHOWN, "(--csv, --json)")
 
 
 def _drift(page: Page, result: Analysis) -> None:
     level = f"{result.drift_db:g} dB"
     if result.drift is None:
-        page.entry(f"no tensor drifts: accumulated, all have {level} or more")
+        page.entry(say("drift.none", level=level))
         return
     row = next(row for row in result.rows if row.tensor == result.drift)
     page.entry(
-        f"the first tensor under {level} is {shorten(row.tensor, 48)}, of {row.op} {shorten(row.layer, 40)}: "
-        f"{_decibels(row.accumulated.sqnr_db)}"
-    )
+        say(
+            "drift", level=level, tensor=shorten(row.tensor, 48), op=row.op, layer=shorten(row.layer, 40),
+            reached=_decibels(row.accumulated.sqnr_db),
+        )
+    )  # fmt: skip
 
 
 def _table(page: Page, result: Analysis) -> None:
@@ -94,8 +94,8 @@ def _table(page: Page, result: Analysis) -> None:
     steps = any(row.accumulated.max_steps is not None for row in result.rows)
     metric = any(row.accumulated.metric is not None for row in result.rows)
     noise = any(row.predicted_db is not None for row in result.rows)
-    said = "each alone on A's values, and as errors accumulate; SQNR in dB" if alone else "SQNR in dB"
-    page.section("Layers", f"the worst {min(_SHOWN, len(result.rows))} of {len(result.rows)}: {said}")
+    few, whole = min(_SHOWN, len(result.rows)), len(result.rows)
+    page.section("Layers", say("worst-layers.alone" if alone else "worst-layers", shown=few, all=whole))
     head = (
         ["layer", "op"] + (["alone"] if alone else []) + ["accumulated", "about mean", "cosine", "max error"]
     )
@@ -114,8 +114,7 @@ def _table(page: Page, result: Analysis) -> None:
         cells += [_short(row.predicted_db)] if noise else []
         rows.append(cells)
     page.table(head, rows)
-    if len(result.rows) > _SHOWN:
-        page.entry(f"+{len(result.rows) - _SHOWN} more (--csv, --json)", style="dim")
+    page.more(len(result.rows) - _SHOWN, "(--csv, --json)")
 
 
 def _under(page: Page, result: Analysis) -> None:
@@ -126,8 +125,7 @@ def _under(page: Page, result: Analysis) -> None:
     page.section("Thresholds", f"{bounds}: {len(rows)} of {counted(len(result.rows), 'layer')} under them")
     for row in rows[:_SHOWN]:
         page.entry(f"{shorten(row.tensor, 48)}: {', '.join(row.under)}")
-    if len(rows) > _SHOWN:
-        page.entry(f"+{len(rows) - _SHOWN} more (--csv, --json)", style="dim")
+    page.more(len(rows) - _SHOWN, "(--csv, --json)")
 
 
 def _worst(page: Page, result: Analysis) -> None:
@@ -135,10 +133,8 @@ def _worst(page: Page, result: Analysis) -> None:
     if result.worst is None:
         return
     worst = result.worst
-    page.section(
-        "Worst",
-        f"sample {worst.sample}, {shorten(worst.where, 60)}: {_decibels(worst.sqnr_db)} over its outputs",
-    )
+    where, level = shorten(worst.where, 60), _decibels(worst.sqnr_db)
+    page.section("Worst", say("worst-sample", sample=worst.sample, where=where, level=level))
     for output in worst.outputs[:FEW]:
         page.entry(f"{shorten(output.output, 40)} {list(output.shape)}{_argmax(output)}")
         cells = [
@@ -146,30 +142,24 @@ def _worst(page: Page, result: Analysis) -> None:
             for value in output.values[:5]
         ]
         page.table(["differs most at", "A", "B", "B - A"], cells)
-    if len(worst.outputs) > FEW:
-        page.entry(f"+{counted(len(worst.outputs) - FEW, 'more output')} (--json)", style="dim")
+    page.more(len(worst.outputs) - FEW, "(--json)")
 
 
 def _argmax(output: OutputBeside) -> str:
     one, other = output.argmax
-    return (
-        ", its greatest value is at one place" if one == other else f", greatest at {one} in A, {other} in B"
-    )
+    return say("argmax.same" if one == other else "argmax", one=one, other=other)
 
 
 def _matched(page: Page, result: Analysis) -> None:
     match = result.match
     by = ", ".join(f"{count} by {how}" for how, count in match.by.items() if count)
-    page.section(
-        "Matched",
-        f"{counted(match.compared, 'tensor')} ({by}); {match.share:.1%} of A's are matched or gone by a rule",
-    )
+    tensors = counted(match.compared, "tensor")
+    page.section("Matched", say("matched", tensors=tensors, by=by, share=match.share))
     for label, left in (("A", match.left_a), ("B", match.left_b)):
         by_why = grouped((entry.why, entry.tensor) for entry in left)
         for why, names in list(by_why.items())[:FEW]:
-            page.entry(
-                f"{len(names)} of {label}'s are not compared, {why}: {shorten(names[0], 40)}", style="dim"
-            )
+            first = shorten(names[0], 40)
+            page.entry(say("matched.left", count=len(names), label=label, why=why, first=first), style="dim")
 
 
 def _level(value: float | None) -> float:

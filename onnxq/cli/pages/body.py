@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from onnxq.cli.pages.words import counted, decibels, first_few, tally
+from onnxq.cli.pages.words import counted, decibels, first_few, say, tally
 from onnxq.cli.screen import Page, shorten
 
 if TYPE_CHECKING:
     from onnxq.documents.body import BodyPart
 
-_NAMES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "own": "as the model has it"}
+_NAMES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
 
 _SHOWN = 6
 
@@ -20,26 +20,19 @@ _QUIET = ("between",)
 
 def body_section(page: Page, body: BodyPart) -> None:
     """The type of what is not quantized, what stays float32, and why."""
-    page.section("Body", f"{_NAMES[body.type]}: {body.because}")
+    page.section("Body", f"{_NAMES.get(body.type) or say('body.own')}: {body.because}")
     half = body.type in ("fp16", "bf16")
     if half:
         if body.io != "float32":
             names = first_few(body.interface)
-            page.entry("so are inputs and outputs" + (f": {names}" if names else ""), style="yellow")
+            page.entry(say("body.io") + (f": {names}" if names else ""), style="yellow")
         _float32(page, body)
     forms = len(body.post_scaled)
     if forms:
-        page.entry(
-            f"{counted(forms, 'layer')} with one weight scale, its ratios behind the product "
-            '(scale_form = "per-channel" in onnxq.toml: a scale a channel)'
-        )
+        page.entry(say("body.scales", layers=counted(forms, "layer")))
     other = body.onnxruntime
     if other is not None and other.int8 < other.planned:
-        page.entry(
-            f"onnxruntime on this CPU makes int8 operators of {other.int8} of {other.planned} int8 "
-            "layers, and computes the others in float",
-            style="dim",
-        )
+        page.entry(say("body.runtime", some=other.int8, all=other.planned), style="dim")
     for note in body.notes:
         page.entry(note, style="yellow")
 
@@ -60,7 +53,5 @@ def outputs_alone(page: Page, body: BodyPart) -> None:
     """How near the outputs of a model with this body are, where nothing is quantized."""
     for entry in body.outputs[:_SHOWN]:
         if entry.body_db is not None:
-            page.entry(
-                f"{shorten(entry.output, 40)}: {decibels(entry.body_db)} rounded after every "
-                "node; fused kernels round less often"
-            )
+            name, level = shorten(entry.output, 40), decibels(entry.body_db)
+            page.entry(f"{name}: {level}; {say('half-simulated')}")

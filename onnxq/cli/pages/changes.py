@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from onnxq.cli.pages.words import FEW, counted, listed, tally
+from onnxq.cli.pages.words import FEW, counted, listed, say, tally
 from onnxq.cli.screen import Page, shorten
 from onnxq.rewrite.changes import ACCEPTED, OFF
 
@@ -36,7 +36,7 @@ def changes_section(page: Page, report: Report) -> None:
     else:
         page.section("Repaired", "nothing to change")
     for whole in report.whole_model[-1:]:
-        page.entry(f"whole model against the original: {_whole(whole)}")
+        page.entry(say("change.whole", verdict=_whole(whole)))
     for change in report.rejected:
         why = rejected_text(change)
         if change.proof.verdict == "unproven":  # under --prove always
@@ -45,7 +45,7 @@ def changes_section(page: Page, report: Report) -> None:
         if change.proof.code in ("grows", OFF):  # its rule may be right
             page.entry(why, style="yellow")
         else:
-            page.entry(f"{why}; a bug of that rule, not of your model", style="red")
+            page.entry(say("change.bug", why=why), style="red")
         if change.reproducer:
             page.entry(f"reproducer: {change.reproducer}", 2)
 
@@ -53,7 +53,7 @@ def changes_section(page: Page, report: Report) -> None:
 def rejected_text(change: Change) -> str:
     """A change that was rejected, and why."""
     where = f" on {shorten(change.node)}" if change.node else ""
-    offer = f"; --accept {change.rule} makes it all the same" if change.proof.code == OFF else ""
+    offer = f"; {say('change.accept', rule=change.rule)}" if change.proof.code == OFF else ""
     return f"rejected: {change.rule}{where}: {change.proof.why}{offer}"
 
 
@@ -73,8 +73,5 @@ def _whole(proof: WholeProof) -> str:
 
 def misses_section(page: Page, misses: Sequence[NearMiss], where: str = "in the report") -> None:
     """Where a rule nearly matched, and what was missing."""
-    for number, miss in enumerate(misses[:FEW]):
-        text = f"{shorten(miss.node)}: {miss.reason} ({miss.rule})"
-        page.section("Near miss" if number == 0 else "", text)
-    if len(misses) > FEW:
-        page.section("", f"+{len(misses) - FEW} more {where}", "dim")
+    page.sections("Near miss", (f"{shorten(one.node)}: {one.reason} ({one.rule})" for one in misses[:FEW]))
+    page.more(len(misses) - FEW, where, 0)

@@ -12,8 +12,7 @@ from onnxq.base.grouped import grouped
 from onnxq.checks.finding import SEVERITIES
 from onnxq.cli.options import ALL_ROWS, ChoiceFlags
 from onnxq.cli.pages.changes import misses_section, rejected_text
-from onnxq.cli.pages.settings import settings_section
-from onnxq.cli.pages.words import FEW, counted, first_lines, listed, tally
+from onnxq.cli.pages.words import FEW, counted, first_lines, listed, say, tally
 from onnxq.cli.screen import Page
 from onnxq.run import trt
 from onnxq.targets import load_target
@@ -42,10 +41,10 @@ def check_page(document: Checks, report: Path | None = None, choice: ChoiceFlags
     warnings = len(document.engine.warnings) if document.engine is not None else 0
     warns = f"; the compiler gives {counted(warnings, 'warning')}" if warnings else ""
     page.head(f"{document.model}  ({document.target}): {counted(len(findings), 'finding')}{of}{warns}")
-    settings_section(page, document.config)
+    page.sections("Settings", filter(None, [document.config]))
     shown = [one for one in findings if choice.wants(filter(None, (one.node, one.tensor)), one.op)]
     if len(shown) < len(findings):
-        page.section("Shown", f"{len(shown)} of {len(findings)}: what is of {choice.said}")
+        page.section("Shown", say("shown-of", shown=len(shown), all=len(findings), choice=choice.said))
     _findings(page, shown)
     _measured(page, document.measured)
     changed = tally(change.rule for change in document.changes)
@@ -76,7 +75,8 @@ def _findings(page: Page, findings: Sequence[Finding]) -> None:
         text = f"{visible(said.op) or 'the model'}: {first_lines(said.reason)}"
         page.section(said.severity.capitalize(), text, _STYLES[said.severity], lines=True)
         if said.consequence:
-            page.entry(f"{said.consequence} (the engine shows it)" if said.confirmed else said.consequence)
+            shows = said.confirmed
+            page.entry(say("confirmed", consequence=said.consequence) if shows else said.consequence)
         if said.advice:
             page.entry(f"-> {said.advice}" if said.consequence else said.advice)
         page.names([one.node for one in found if one.node], shown=FEW)
@@ -89,9 +89,8 @@ def _findings(page: Page, findings: Sequence[Finding]) -> None:
 def _measured(page: Page, measured: MeasuredForChecks | None) -> None:
     """What the checks on data looked at."""
     if measured is not None:
-        scales = "the model's own pairs" if measured.pairs else "quantize, as it would begin"
         of = f"{counted(measured.tensors, 'tensor')} on {counted(measured.samples, 'sample')}"
-        page.section("Data", f"{of}; scales are those of {scales}")
+        page.section("Data", say("checked-scales.pairs" if measured.pairs else "checked-scales", tensors=of))
 
 
 def _compiler(page: Page, document: Checks, where: str) -> None:
@@ -99,28 +98,25 @@ def _compiler(page: Page, document: Checks, where: str) -> None:
     engine = document.engine
     if engine is None:
         is_here = load_target(document.target).is_compiled_here
-        why = trt.missing() if is_here else "it is not of this target"
-        page.section("Compiler", f"NVIDIA's compiler was not asked: {why}")
+        why = trt.missing() if is_here else say("asked-compiler.elsewhere")
+        page.section("Compiler", say("asked-compiler.not", why=why))
         return
-    text = {
-        ("compiled", "compiled"): "it takes the model",
-        ("failed", "compiled"): "it takes the sanitized model, not the original",
-        ("compiled", "failed"): "it takes the original, not the sanitized model",
-        ("failed", "failed"): "it does not take the model",
-        ("not-run", "not-run"): "only its parser (--no-engine)",
+    answer = {
+        ("compiled", "compiled"): "asked-compiler.both",
+        ("failed", "compiled"): "asked-compiler.sanitized",
+        ("compiled", "failed"): "asked-compiler.original",
+        ("failed", "failed"): "asked-compiler.neither",
+        ("not-run", "not-run"): "asked-compiler.parser",
     }[engine.original, engine.sanitized]
-    page.section("Compiler", f"NVIDIA's compiler was asked ({document.compiler}, sm {engine.sm}): {text}")
+    text = say("asked-compiler", compiler=document.compiler, sm=engine.sm, answer=say(answer))
+    page.section("Compiler", text)
     if engine.original == "failed" and engine.beyond:
         ops = ", ".join(dict.fromkeys(engine.beyond.values()))
         title = load_target(document.target).title
-        page.entry(
-            f"TensorRT-RTX, which compiles here, does not take {ops}; {title} does",
-            style="yellow",
-        )
+        page.entry(say("asked-compiler.beyond", ops=ops, target=title), style="yellow")
     for name, profile in engine.profiles.items():
         sizes = dict.fromkeys("x".join(map(str, shape)) for shape in profile)
         page.entry(f"compiled for {name} {' to '.join(sizes)}")
     for warning in engine.warnings[:FEW]:
         page.entry(f"warning: {first_lines(warning)}", style="dim", lines=True)
-    if len(engine.warnings) > FEW:
-        page.entry(f"+{len(engine.warnings) - FEW} more {where}", style="dim")
+    page.more(len(engine.warnings) - FEW, where)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from onnxq.cli.pages.settings import settings_section
-from onnxq.cli.pages.words import counted, type_text
+from onnxq.cli.pages.words import counted, first_few, say, type_text
 from onnxq.cli.screen import Page, shorten
 from onnxq.data.fed import fed_lines
 
@@ -26,7 +25,7 @@ def data_page(data_seen: DataSeen) -> Page:
     known = counted(read if count is None else count, "sample")
     samples = known if count in (None, read) else f"{read} of {known}"
     page.head(f"{data_seen.model} on {data.path or data.script}: {samples} read")
-    settings_section(page, data_seen.config)
+    page.sections("Settings", filter(None, [data_seen.config]))
     data_section(page, data)
     for entry in data.skipped.first[1:_SHOWN]:
         page.entry(entry.why, 2, "yellow")
@@ -45,24 +44,20 @@ def _input(page: Page, label: str, seen: InputSeen) -> None:
 
     page.section(label, f"{shorten(seen.name, 40)}  {type_text(seen.dtype, seen.shape)}")
     shapes = [f"{shape_text(fed.shape)} ({fed.samples})" for fed in seen.shapes]
-    more = f", +{len(shapes) - _SHOWN} more" if len(shapes) > _SHOWN else ""
-    page.entry(f"shapes {', '.join(shapes[:_SHOWN])}{more}")
+    page.entry(f"shapes {first_few(shapes, _SHOWN, '')}")
     if seen.mean is None or seen.zeros is None:
         return
-    page.entry(
-        f"from {seen.min:.6g} to {seen.max:.6g}, mean {seen.mean:.4g}, std {seen.std:.4g}, "
-        f"{100 * seen.zeros:.1f} % zeros"
-    )
+    ends = {"low": seen.min, "high": seen.max}
+    page.entry(say("fed-values", **ends, mean=seen.mean, std=seen.std, zeros=100 * seen.zeros))
     if seen.channels and len(seen.channels) > 1:
         means = ", ".join(f"{one.mean:.4g}" for one in seen.channels)
         stds = ", ".join(f"{one.std:.4g}" for one in seen.channels)
-        page.entry(f"of each channel: mean {means}; std {stds}")
+        page.entry(say("fed-values.channels", means=means, stds=stds))
 
 
 def data_section(page: Page, data: DataRead | CalibrationData, place: DataPlaced | None = None) -> None:
     """How the data were understood, and what the model was fed; `place` knows what was stated of it."""
-    for number, line in enumerate(data.lines):
-        page.section("Data" if number == 0 else "", line)
+    page.sections("Data", data.lines)
     for line in fed_lines(data.images, None if place is None else place.images):
         page.entry(line)
     for note in data.notes:
@@ -75,7 +70,7 @@ def calibration_data_section(page: Page, data: CalibrationData) -> None:
     if data.doubts:
         warnings_section(page, data.doubts)
         some = "sample" if data.looked_at == 1 else f"{data.looked_at} samples"
-        page.entry(f"looked at: the first {some} of those that were read", style="dim")
+        page.entry(say("looked-at", some=some), style="dim")
 
 
 def warnings_section(page: Page, doubts: Sequence[DataWarning]) -> None:

@@ -29,8 +29,7 @@ def deployment_section(
         _worth(page, named.worth)
     if several:
         return
-    for number, line in enumerate(sizes_words(deployment.dimensions)):
-        page.section("" if number else "Sizes", line)
+    page.sections("Sizes", sizes_words(deployment.dimensions))
     if deployment.dimensions:
         _worth(page, deployment.worth)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from onnxq.analysis.diff.rows import BETTER, OTHER, WITHIN, WORSE, RunDiff, RunDifference
 from onnxq.cli.options import ALL_ROWS, ChoiceFlags
-from onnxq.cli.pages.words import counted
+from onnxq.cli.pages.words import ROWS, counted, say
 from onnxq.cli.screen import Page, shorten
 
 _SHOWN = {WORSE: 10, BETTER: 4, OTHER: 10, WITHIN: 4}
@@ -29,23 +29,20 @@ def diff_page(diff: RunDiff, *, full: bool, choice: ChoiceFlags = ALL_ROWS) -> P
     if diff.a.onnxq != diff.b.onnxq:
         versions += f" -> {diff.b.onnxq}"
     margins = diff.margins
-    page.section(
-        "Judged",
-        f"{versions}; worse by more than {margins['margin_db']:g} dB, {margins['margin_points']:g} points of "
-        f"agreement or quantized share, {margins['margin_percent']:g} % of size or score",
-    )
+    db, points, percent = margins["margin_db"], margins["margin_points"], margins["margin_percent"]
+    page.section("Judged", f"{versions}; {say('diff', db=db, points=points, percent=percent)}")
     for note in diff.notes:
         page.section("Note", note, "yellow")
     if not diff.differences:
         of = f" of {choice.said}" if choice.is_any else ""
-        page.section("Same", f"they do not differ in what is compared{of}")
+        page.section("Same", f"{say('diff.same')}{of}")
     for verdict, title in _TITLES.items():
         rows = [row for row in diff.differences if row.verdict == verdict]
         if rows:
             _rows(page, title, rows, len(rows) if full else _SHOWN[verdict])
     page.section("Compared", ", ".join(diff.compared) or "nothing")
     for part in diff.missing:
-        of = "neither report has it" if part.of == "both" else f"report {part.of} lacks it"
+        of = say("diff.neither") if part.of == "both" else f"report {part.of} lacks it"
         page.section("Missing", f"{part.part}: {of}{f' ({part.why})' if part.why else ''}")
     return page
 
@@ -57,8 +54,7 @@ def _rows(page: Page, title: str, rows: Sequence[RunDifference], shown: int) -> 
         page.entry(f"{row.part}  {row.what}{name}: {_change(row)}")
         if row.why:
             page.entry(shorten(row.why, 200), 2, "dim")
-    if len(rows) > shown:
-        page.entry(f"+{len(rows) - shown} more (--all, --csv X.csv, --json)", style="dim")
+    page.more(len(rows) - shown, ROWS)
 
 
 def _change(row: RunDifference) -> str:

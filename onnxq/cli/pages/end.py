@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnxq.advice.advise import advise
@@ -15,11 +14,10 @@ from onnxq.cli.pages.engine import engine_section
 from onnxq.cli.pages.goal import goal_section
 from onnxq.cli.pages.plan import plan_section
 from onnxq.cli.pages.repair import repair_section
-from onnxq.cli.pages.settings import settings_section
-from onnxq.cli.pages.size import size_section
+from onnxq.cli.pages.size import files_section, size_section
 from onnxq.cli.pages.task import task_section
 from onnxq.cli.pages.verdict import verdict_section
-from onnxq.cli.pages.words import FEW, assumption_words, size_text, target_words
+from onnxq.cli.pages.words import FEW, assumption_words, say, target_words
 from onnxq.cli.screen import Page, shorten
 
 if TYPE_CHECKING:
@@ -36,7 +34,7 @@ def end_screen(report: Report) -> Page:
     page.head(f"{report.model} -> {report.output}")
     _runtime(page, report.runtime)
     page.section("Target", f"{target_words(report)}, done in {report.seconds:.1f} s")
-    settings_section(page, report.config)
+    page.sections("Settings", filter(None, [report.config]))
     changes_section(page, report)
     misses_section(page, report.near_misses)
     plan, calibration, body = report.plan, report.calibration, report.body
@@ -65,25 +63,23 @@ def end_screen(report: Report) -> Page:
             body_section(page, body)
             outputs_alone(page, body)
         size_section(page, report.size, quantized=False)
-    for number, file in enumerate(report.files):
-        text = f"{file}  {size_text(Path(file).stat().st_size)}"
-        page.section("Files" if number == 0 else "", text)
-    anyway = "to build it all the same:" if advice.answer == "do-not-ship" else ""
+    files_section(page, report.files)
+    anyway = say("build-anyway") if advice.answer == "do-not-ship" else ""
     for number, line in enumerate(report.commands):
         if number == 0:
             page.section("Next", anyway)
         page.code(line)
     if report.commands and report.profiles and not report.plan and not report.calibration:
-        page.entry("sizes that nobody stated are taken for 1: put in those that you use", style="yellow")
+        page.entry(say("sizes-of-one"), style="yellow")
     return page
 
 
 def _runtime(page: Page, runtime: TakenByRuntime) -> None:
     """That onnxruntime does not take the original: the reader must know it before everything else."""
     if runtime.original is not None:
-        taken = "it takes the result" if runtime.result is None else "nor the result: nothing was run"
+        taken = say("not-in-runtime.result" if runtime.result is None else "not-in-runtime.neither")
         taken += f"; NVIDIA's parser {runtime.parser}" if runtime.parser is not None else ""
-        page.section("Careful", f"onnxruntime does not take the original: {runtime.original}", "yellow")
+        page.section("Careful", say("not-in-runtime", why=runtime.original), "yellow")
         page.entry(taken, style="yellow")
 
 
@@ -100,5 +96,4 @@ def _unsupported(page: Page, entries: Sequence[NotTaken]) -> None:
             text = f"{shorten(entry.node)} ({entry.op}): {text}"
         page.section("Not taken" if number == 0 else "", text, "yellow")
         page.entry(entry.advice)
-    if len(entries) > FEW:
-        page.section("", f"+{len(entries) - FEW} more in the report", "dim")
+    page.more(len(entries) - FEW, "in the report", 0)

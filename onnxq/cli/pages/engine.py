@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from onnxq.base.escapes import visible
 from onnxq.cli.options import ALL_ROWS, ChoiceFlags
-from onnxq.cli.pages.words import counted, decimal, first_lines, in_line, listed, size_text
+from onnxq.cli.pages.words import counted, decimal, first_lines, first_of, in_line, listed, say, size_text
 from onnxq.cli.screen import Page, shorten
 
 if TYPE_CHECKING:
@@ -21,23 +21,25 @@ if TYPE_CHECKING:
     from onnxq.inspection.engine_reading import EngineDocument
     from onnxq.run.trt import Engine
 
+_SHOWN = 3
+
 
 def engine_section(page: Page, engine: EnginePart, plan: PlanPart) -> None:
     """What the compiler made of the result of a plan."""
     where = f"({engine.compiler}, sm {engine.sm})"
     if engine.unread:
-        page.section("Engine", f"it compiles {where}; what runs in {plan.format} is not known", "yellow")
+        page.section("Engine", say("compiles.unread", where=where, format=plan.format), "yellow")
         page.entry(first_lines(engine.unread), lines=True)
     elif engine.status == "compiled":
         page.section("Engine", f"{plan.said_to_run(engine)} {where}", "yellow" if engine.not_int8 else "")
         page.names(engine.not_int8)
         left = engine.regression
         if left is not None:
-            why = f"quantized, it fails: {first_lines(left.reason)}"
-            page.entry(f"{in_line(left.node)} is left in float: {why}", 1, "yellow", lines=True)
+            text = say("compiles.left", node=in_line(left.node), why=first_lines(left.reason))
+            page.entry(text, 1, "yellow", lines=True)
     elif engine.status == "failed":
-        why = first_lines(engine.reason)
-        page.section("Engine", f"it does not compile {where}: {why}", "red", lines=True)
+        text = say("compiles.not", where=where, why=first_lines(engine.reason))
+        page.section("Engine", text, "red", lines=True)
     elif engine.status == "not-run":
         page.section("Engine", f"not compiled: {engine.reason}", lines=True)
     else:
@@ -84,10 +86,10 @@ def _compiled(page: Page, document: EngineDocument, engine: Engine) -> None:
     if engine.status != "compiled":
         page.section("Rejected", first_lines(engine.reason, 6), "red", lines=True)
     elif engine.unread:
-        page.section("Compiled", "its list of layers is not understood", "yellow")
+        page.section("Compiled", say("no-layers"), "yellow")
         page.entry(first_lines(engine.unread), lines=True)
     for number, profiles in enumerate((engine.profiles, *engine.more)):
-        which = f"profile {number}{'' if number else ', whose kernels these are'}: " if engine.more else ""
+        which = say("profile" if number else "profile.first", number=number) if engine.more else ""
         for name, profile in profiles.items():
             page.entry(f"{which}{name} {':'.join('x'.join(map(str, shape)) for shape in profile)}")
 
@@ -103,11 +105,12 @@ def _totals(page: Page, document: EngineDocument, totals: EngineTotals) -> None:
     if totals.attention:
         page.entry(f"fused attention: {listed(totals.attention)}")
     if totals.planned or totals.half:
-        text = f"{totals.as_planned} of {counted(totals.planned, 'layer')} in the type of their Q/DQ pairs"
-        half = f"; {totals.half} have a pair on one operand only" if totals.half else ""
+        layers = counted(totals.planned, "layer")
+        text = say("as-planned", done=totals.as_planned, layers=layers)
+        half = f"; {say('as-planned.half', count=totals.half)}" if totals.half else ""
         nodes = document.reading.nodes if document.reading else ()
         untold = sum(node.untold and node.planned is not None and not node.half for node in nodes)
-        unsaid = f"; of {untold} the file does not say it" if untold else ""
+        unsaid = f"; {say('as-planned.untold', count=untold)}" if untold else ""
         worse = totals.half or totals.as_planned + untold < totals.planned
         page.section("Planned", text + half + unsaid, "yellow" if worse else "")
     moved = [
@@ -121,76 +124,62 @@ def _totals(page: Page, document: EngineDocument, totals: EngineTotals) -> None:
     else:
         page.section("Moves", ", ".join(moved))
     if totals.seconds is not None:
-        page.section("Takes", f"{_time_text(totals.seconds)} a run, all kernels together, as measured")
+        page.section("Takes", say("kernels-time", time=_time_text(totals.seconds)))
     beside = document.other.runs if document.other is not None else None
     runs = [one for one in (document.runs, beside) if one is not None]
-    for place, one in enumerate(runs):
-        page.section("" if place else "Runs", _runs_text(one))
+    page.sections("Runs", map(_runs_text, runs))
     if totals.unknown_types:
-        page.section("Unknown", f"{', '.join(totals.unknown_types)}: counted as no bytes", "yellow")
+        page.section("Unknown", say("no-bytes", types=", ".join(totals.unknown_types)), "yellow")
 
 
 def _runs_text(runs: RunTimes) -> str:
     """The median of runs, and between what half of them lies."""
     low, middle, high = map(_time_text, (runs.compute_low_s, runs.compute_s, runs.compute_high_s))
     whole = "" if runs.latency_s is None else f"; {_time_text(runs.latency_s)} with copies"
-    return f"{runs.file}: {middle} on the GPU, half of {runs.runs} runs {low} to {high}{whole}"
+    ends = {"low": low, "high": high}
+    return say("kernels-time.runs", file=runs.file, middle=middle, runs=runs.runs, **ends) + whole
 
 
 def _moved(traffic: Traffic, judged: bool) -> str:
     """What kernels read and write; the merged figure where no verdict follows, which tells it."""
     text = f"{traffic.moved_mb:.3g} MB as built, in {counted(traffic.kernels, 'kernel')}"
     if traffic.merged_kernels < traffic.kernels and not judged:
-        text += f"; {traffic.merged_mb:.3g} MB where products are not written before what follows them"
-    return text + ("; each dynamic size counts as 1" if traffic.dynamic else "")
+        text += f"; {say('moves.merged', megabytes=traffic.merged_mb)}"
+    return text + (f"; {say('moves.dynamic')}" if traffic.dynamic else "")
 
 
 def _worst(page: Page, reading: EngineReading) -> None:
-    """What costs and computes nothing, and what does not run as planned."""
-    missed = [node for node in reading.nodes if node.missed]
-    if missed:
-        page.section(
-            "Not in it", f"{counted(len(missed), 'layer')} planned and run in another type", "yellow"
-        )
-        missed.sort(key=lambda node: -node.macs)
-        _first(page, [f"{shorten(n.node, 36)}: {n.planned} -> {n.compiled or 'folded'}" for n in missed])
-    half = [node for node in reading.nodes if node.half]
-    if half:
-        page.section("Half", f"{counted(len(half), 'layer')} of which one operand is quantized", "yellow")
-        half.sort(key=lambda node: -node.macs)
-        _first(page, [f"{shorten(n.node, 36)}: {n.planned}, runs in {n.compiled or 'none'}" for n in half])
-    made = reading.runtime_weights
-    if made:
-        text = f"{counted(len(made), 'weight')} dequantized at each run"
-        page.section("Weights", text, "yellow")
-        largest = sorted(made, key=lambda weights: -weights.bytes_written)
-        _first(page, [f"{_of(weights.nodes)}: {_weights_text(weights)}" for weights in largest])
+    """What costs and computes nothing, and what does not run as planned; of each the heaviest first."""
+    missed = sorted((one for one in reading.nodes if one.missed), key=lambda one: -one.macs)
+    lines = [f"{shorten(one.node, 36)}: {one.planned} -> {one.compiled or 'folded'}" for one in missed]
+    _first(page, "Not in it", say("as-planned.otherwise", layers=counted(len(lines), "layer")), lines)
+    half = sorted((one for one in reading.nodes if one.half), key=lambda one: -one.macs)
+    lines = [f"{shorten(one.node, 36)}: {one.planned}, runs in {one.compiled or 'none'}" for one in half]
+    _first(page, "Half", say("as-planned.operand", layers=counted(len(lines), "layer")), lines)
+    made = sorted(reading.runtime_weights, key=lambda one: -one.bytes_written)
+    lines = [f"{first_of(one.nodes, 36)}: {_weights_text(one)}" for one in made]
+    _first(page, "Weights", say("dequantized-weights", weights=counted(len(lines), "weight")), lines)
     for kind in ("quantize", "dequantize", "cast", "reformat"):
-        kernels = [kernel for kernel in reading.kernels if kernel.kind == kind]
-        if kernels:
-            whole = sum(kernel.moved for kernel in kernels)
-            page.section(
-                "Converts", f"{counted(len(kernels), 'kernel')} that only {kind}, {size_text(whole)}"
-            )
-            kernels.sort(key=lambda kernel: -kernel.moved)
-            _first(page, [f"{_of(k.nodes or (k.name,))}: {size_text(k.moved)}" for k in kernels])
+        kernels = sorted((one for one in reading.kernels if one.kind == kind), key=lambda one: -one.moved)
+        lines = [f"{first_of(one.nodes or (one.name,), 36)}: {size_text(one.moved)}" for one in kernels]
+        whole = size_text(sum(one.moved for one in kernels))
+        _first(page, "Converts", f"{counted(len(lines), 'kernel')} that only {kind}, {whole}", lines, "")
 
 
-def _first(page: Page, lines: Sequence[str], shown: int = 3) -> None:
-    for line in lines[:shown]:
+def _first(page: Page, label: str, text: str, lines: Sequence[str], style: str = "yellow") -> None:
+    """A section with the first few of its lines; nothing for none."""
+    if lines:
+        page.section(label, text, style)
+    for line in lines[:_SHOWN]:
         page.entry(line, 2, "dim")
-    if len(lines) > shown:
-        page.entry(f"+{len(lines) - shown} more (--json)", 2, "dim")
+    page.more(len(lines) - _SHOWN, "(--json)", 2)
 
 
 def _weights_text(weights: RuntimeWeights) -> str:
     shape = "x".join(map(str, weights.shape))
-    where = "in the product's kernel" if weights.inside else f"{size_text(weights.bytes_written)} written"
+    written = f"{size_text(weights.bytes_written)} written"
+    where = say("dequantized-weights.inside") if weights.inside else written
     return f"{weights.held} -> {weights.made} [{shape}], {where}"
-
-
-def _of(names: Sequence[str]) -> str:
-    return shorten(names[0], 36) + (f" +{len(names) - 1}" if len(names) > 1 else "") if names else ""
 
 
 def _nodes(page: Page, reading: EngineReading, choice: ChoiceFlags) -> None:
@@ -214,9 +203,9 @@ def _nodes(page: Page, reading: EngineReading, choice: ChoiceFlags) -> None:
         return
     timed = any(node.seconds is not None for node in shown)
     text = f"{len(shown)} of {len(reading.nodes)}"
-    plain = ": no pairs, and nothing folded into constants or views (--match lists any)"
-    rest = "" if choice.is_any else plain
-    page.section("Nodes", text + rest * (len(shown) < len(reading.nodes)))
+    if not choice.is_any and len(shown) < len(reading.nodes):
+        text = say("nodes-of-engine", shown=len(shown), all=len(reading.nodes))
+    page.section("Nodes", text)
     head = ("", "planned", "runs", "in", "MACs", *(("time",) if timed else ()))
     page.table(head, [_row(node, timed) for node in shown])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from onnxq.cli.screen import Page, shorten
@@ -15,15 +14,9 @@ def first_settings_page(settings: FirstSettings, command: str) -> Page:
     """What is set, what is suggested, and what comes next."""
     page = Page()
     page.head(f"{settings.model} -> {settings.output}")
-    _options(page, "Set", settings.filled)
-    _options(page, "Suggested", settings.suggested)
-    for number, doubt in enumerate(settings.doubts):
-        page.section("Warnings" if number == 0 else "", doubt, "yellow")
+    for label, options in (("Set", settings.filled), ("Suggested", settings.suggested)):
+        page.sections(label, (f"{name} = {shorten(text, 70)}" for name, text in options.items()))
+    page.sections("Warnings", settings.doubts, "yellow")
     page.section("Next", "edit it; then")
     page.code(command)
     return page
-
-
-def _options(page: Page, label: str, options: Mapping[str, str]) -> None:
-    for number, (name, text) in enumerate(options.items()):
-        page.section(label if number == 0 else "", f"{name} = {shorten(text, 70)}")

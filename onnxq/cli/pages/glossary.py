@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from onnxq.base.grouped import grouped
-from onnxq.cli.pages.words import counted
+from onnxq.cli.pages.words import counted, say
 from onnxq.cli.screen import Page
 from onnxq.documents.glossary import page_file
 
 if TYPE_CHECKING:
     from onnxq.advice.symptoms import SymptomTable
     from onnxq.documents.glossary import Glossary, GlossaryWord
+    from onnxq.emit.schemas import SchemaList
 
 
 def word_page(word: GlossaryWord) -> Page:
@@ -29,7 +30,7 @@ def word_page(word: GlossaryWord) -> Page:
 def glossary_page(glossary: Glossary) -> Page:
     """All words."""
     page = Page()
-    page.head("The words of the screens: onnxq help WORD explains one")
+    page.head(say("words"))
     page.plain(", ".join(word.name for word in glossary.entries))
     return page
 
@@ -48,10 +49,21 @@ def symptoms_page(table: SymptomTable, *, all_of: bool) -> Page:
         title, more = GROUPS[group]
         page.head(title if page_file(more) is None else f"{title} ({more})")
         if group == "rule" and all_of:
-            page.plain(f"{counted(len(entries), 'rule')}: onnxq rules explain --message TEXT finds them")
+            page.plain(say("words.rules", rules=counted(len(entries), "rule")))
             continue
         for one in entries:
             page.plain(f"{one.seen}  ({one.code})")
             for word, text in (("cause", one.cause), ("repair", one.repair), ("costs", one.costs)):
                 page.plain(f"  {word}: {text}", style="dim")
+    return page
+
+
+def schemas_page(listing: SchemaList) -> Page:
+    """A line for each kind of document: the number of its schema, what it is, and the verbs that make it."""
+    page = Page()
+    wide = max(len(document.kind) for document in listing.documents)
+    for document in listing.documents:
+        page.code(
+            f"{document.kind:{wide}}  {document.number}  {document.what} ({', '.join(document.made_by)})"
+        )
     return page

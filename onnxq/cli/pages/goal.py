@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from onnxq.cli.pages.words import FEW, counted, within, within_db
+from onnxq.cli.pages.words import FEW, counted, say, within, within_db
 from onnxq.cli.screen import Page, shorten
 
 if TYPE_CHECKING:
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 _UNITS = {"sqnr": " dB", "agreement": " %", "drop": ""}
 RAISED = {"agreement": " %", "drop": " of the score"}
-COSTS = {"macs": "multiply-accumulates", "bytes": "bytes", "given": "by the costs given"}
 
 
 def goal_section(page: Page, goal: GoalPart, format: str) -> None:
@@ -24,7 +23,7 @@ def goal_section(page: Page, goal: GoalPart, format: str) -> None:
             page.entry(gate.tells)
         before = next((one for one in goal.default if one.kind == gate.kind), None)
         if search is not None and before is not None:
-            page.entry(f"without layers in float for it: {_figure(before)}")
+            page.entry(say("for-goal.without", figure=_figure(before)))
     if goal.scores is not None:
         scores_section(page, goal.scores, format, headed=bool(gates))
     if search is not None:
@@ -32,12 +31,8 @@ def goal_section(page: Page, goal: GoalPart, format: str) -> None:
     if goal.cut:
         page.entry(goal.cut, style="yellow")
     if goal.kept:
-        page.entry(f"what is measured so far is kept in {goal.kept}: the same command goes on from there")
-    for text in goal.mismatch:
-        page.entry(text, style="yellow")
-    for text in goal.missing:
-        page.entry(text, style="yellow")
-    for text in goal.notes:
+        page.entry(say("for-goal.kept", folder=goal.kept))
+    for text in (*goal.mismatch, *goal.missing, *goal.notes):
         page.entry(text, style="yellow")
 
 
@@ -73,17 +68,13 @@ def scores_section(page: Page, scores: ScoresPart, format: str, *, headed: bool)
     one, other = scores.names or ("float", format)
     text = f"{shorten(scores.function, 60)}: {one} {scores.floating:.6g}, {other} {scores.int8:.6g}"
     if scores.result is not None and scores.result != scores.int8:
-        text += f", with layers in float {scores.result:.6g}"
+        text += f", {say('for-goal.result', score=scores.result)}"
     if headed:
         page.entry(text)
     else:
         page.section("Score", text)
     if scores.same_samples:
-        page.entry(
-            'the same samples chose and judged: give the function a second parameter, which is "choose" or '
-            '"verify", and other samples for each',
-            style="yellow",
-        )
+        page.entry(say("no-score-apart"), style="yellow")
 
 
 def _search(page: Page, search: GoalSearch, format: str) -> None:
@@ -91,39 +82,32 @@ def _search(page: Page, search: GoalSearch, format: str) -> None:
     left = search.floats
     share = f"{100 * search.share_of_int8_macs:.3g} % of the {format} multiply-accumulates"
     if left:
-        cost = "" if search.unit == "macs" else f", costs {search.cost:,.6g} ({COSTS[search.unit]})"
-        beside = "" if len(left) == 1 else ", with what each gains beside the others"
-        page.entry(f"{counted(len(left), 'layer')} left in float for it, {share}{cost}{beside}:")
+        cost = "" if search.unit == "macs" else f", costs {search.cost:,.6g} ({say(f'costs.{search.unit}')})"
+        code = "for-goal.left" if len(left) == 1 else "for-goal.several"
+        page.entry(say(code, layers=counted(len(left), "layer"), share=share, cost=cost))
     else:
-        page.entry("no layer is left in float for it")
+        page.entry(say("for-goal.none"))
     for entry in left[:FEW]:
         text = f"{shorten(entry.node)}: {entry.gain_db:.1f} dB for {_cost(entry.cost, search.unit)}"
         page.entry(text, 2)
-    if len(left) > FEW:
-        page.entry(f"+{len(left) - FEW} more in the report", 2, "dim")
+    page.more(len(left) - FEW, "in the report", 2)
     apart = " apart" if search.apart else ""
-    page.entry(
-        f"{counted(len(search.trials), 'set')} tried on {counted(search.samples, 'sample')}{apart}; "
-        f"{counted(search.sources, 'source')} of noise, {search.runs_per_source:.2f} runs each"
-    )
+    sets, sources = counted(len(search.trials), "set"), counted(search.sources, "source")
+    on, runs = f"{counted(search.samples, 'sample')}{apart}", search.runs_per_source
+    page.entry(say("for-goal.tried", sets=sets, samples=on, sources=sources, runs=runs))
     if search.margin_db:
-        page.entry(
-            f"aimed {search.margin_db:.2f} dB higher than asked for, one standard error: samples that "
-            "chose nothing may differ by that"
-        )
+        page.entry(say("for-goal.margin", db=search.margin_db))
     if search.few:
         page.entry(search.few, style="yellow")
     if search.raised:
         raised = ", ".join(f"{more:.3g}{RAISED[kind]}" for kind, more in search.raised.items())
-        page.entry(
-            f"{raised} more than is asked for was aimed at: the first choice fell short where confirmed"
-        )
+        page.entry(say("for-goal.raised", raised=raised))
     if not search.reliable:
-        page.entry(f"the body's noise is near that of {format}: predictions are rough", style="yellow")
+        page.entry(say("rough-predictions", format=format), style="yellow")
 
 
 def _cost(cost: float, unit: str) -> str:
-    return f"{cost_text(cost)} {COSTS[unit]}" if unit != "given" else cost_text(cost)
+    return f"{cost_text(cost)} {say(f'costs.{unit}')}" if unit != "given" else cost_text(cost)
 
 
 def cost_text(cost: float) -> str:

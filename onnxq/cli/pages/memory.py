@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onnxq.analysis.memory import MemoryOf, ModelMemory
-from onnxq.cli.pages.words import counted, in_line, size_text
+from onnxq.cli.pages.words import counted, in_line, say, size_text
 from onnxq.cli.screen import Page
 
 _SHOWN = 10
@@ -23,7 +23,7 @@ def memory_page(memory: ModelMemory, *, full: bool) -> Page:
     if memory.after is not None:
         page.section("Change", "before -> after")
         for what, before, after in (
-            ("activations at the peak", memory.before.peak_bytes, memory.after.peak_bytes),
+            (say("memory.peak"), memory.before.peak_bytes, memory.after.peak_bytes),
             ("weights", memory.before.weight_bytes, memory.after.weight_bytes),
         ):
             factor = f" ({after / before:.2f}x)" if before else ""
@@ -33,18 +33,17 @@ def memory_page(memory: ModelMemory, *, full: bool) -> Page:
 
 def _model(page: Page, one: MemoryOf, *, full: bool) -> None:
     page.head(in_line(one.model))
-    written = ""
+    peak = size_text(one.peak_bytes)
     if one.file_peak_bytes != one.peak_bytes:
-        written = f" with pairs fused; {size_text(one.file_peak_bytes)} where each node writes what it says"
-    page.section("Peak", f"{size_text(one.peak_bytes)}{written}")
+        peak = say("memory.fused", peak=peak, file=size_text(one.file_peak_bytes))
+    page.section("Peak", peak)
     if one.steps or one.peak_node:
         page.entry(f"at step {one.peak_step}, {in_line(one.peak_node)}", style="dim")
     shown = one.at_peak if full else one.at_peak[:_SHOWN]
     for held in shown:
         of = f"{held.op} {in_line(held.node, 40)}" if held.op else "input"
         page.entry(f"{size_text(held.bytes)}  {in_line(held.tensor, 40)}  {held.dtype} [{held.shape}]  {of}")
-    if len(one.at_peak) > len(shown):
-        page.entry(f"+{len(one.at_peak) - len(shown)} more (--all, --json)", style="dim")
+    page.more(len(one.at_peak) - len(shown), "(--all, --json)")
     page.section("Weights", size_text(one.weight_bytes))
     for entry in one.weights:
         page.entry(f"{size_text(entry.bytes)}  {entry.dtype}, {counted(entry.count, 'constant')}")
@@ -53,10 +52,8 @@ def _model(page: Page, one: MemoryOf, *, full: bool) -> None:
         page.section("Sizes", ", ".join(taken[:8]) + ", ..." * (len(taken) > 8))
     if one.unknown:
         count = counted(len(one.unknown), "tensor")
-        page.section(
-            "Unknown", f"{count} of unknown type or rank, not counted: {in_line(one.unknown[0])}", "yellow"
-        )
+        page.section("Unknown", say("memory.unknown", tensors=count, first=in_line(one.unknown[0])), "yellow")
 
 
 def _source(source: str) -> str:
-    return "taken: nothing is stated" if source == "1" else source
+    return say("memory.taken") if source == "1" else source

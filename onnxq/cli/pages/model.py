@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from onnxq.cli.pages.shared import shared_entries
-from onnxq.cli.pages.words import FEW, counted, decimal, listed, size_text, type_text
+from onnxq.cli.pages.words import FEW, counted, decimal, listed, say, size_text, type_text
 from onnxq.cli.screen import Page, shorten
 from onnxq.formats import FORMATS
 
@@ -22,11 +22,8 @@ def model_page(document: ModelSummary, *, full: bool) -> Page:
     size = "in memory" if document.bytes is None else size_text(document.bytes)
     page.head(f"{document.model}  {size}, opset {document.opset}, IR {document.ir_version}{by}")
     for label, entries in (("Inputs", document.inputs), ("Outputs", document.outputs)):
-        for number, entry in enumerate(entries):
-            text = f"{entry.name}  {type_text(entry.dtype, entry.shape)}"
-            page.section(label if number == 0 else "", text)
-    for number, (dim, places) in enumerate(document.dynamic.items()):
-        page.section("Dynamic" if number == 0 else "", f"{dim}: {', '.join(places)}")
+        page.sections(label, (f"{one.name}  {type_text(one.dtype, one.shape)}" for one in entries))
+    page.sections("Dynamic", (f"{dim}: {', '.join(places)}" for dim, places in document.dynamic.items()))
     _caches(page, document.caches, document.lengths, full)
     ops = document.ops
     shown = ops if full else dict(list(ops.items())[:8])
@@ -40,11 +37,11 @@ def model_page(document: ModelSummary, *, full: bool) -> Page:
     qdq = document.qdq
     page.section(
         "Q/DQ",
-        f"{qdq['QuantizeLinear']} QuantizeLinear, {qdq['DequantizeLinear']} DequantizeLinear; "
-        f"{counted(qdq['layers'], 'layer')} with quantized input and weights"
-        if any(qdq.values())
-        else "none: a float model",
-    )
+        say(
+            "model.pairs" if any(qdq.values()) else "model.no-pairs", quantize=qdq["QuantizeLinear"],
+            dequantize=qdq["DequantizeLinear"], layers=counted(qdq["layers"], "layer"),
+        ),
+    )  # fmt: skip
     for place, (name, shapes) in enumerate(document.usual.items()):
         sizes = ", ".join(f"{one} {'x'.join(map(str, dims))}" for one, dims in shapes.items())
         page.section("" if place else "Sizes", f"{name}: {sizes}" if name else sizes)
@@ -57,11 +54,11 @@ def _caches(page: Page, caches: Sequence[KeyValueCache], lengths: Lengths | None
     """The keys and values that a decoder keeps, and what its dynamic dimensions count."""
     if lengths is None:
         return
-    page.section("Caches", f"{len(caches)} of keys and values: a past that comes back longer as the present")
+    page.section("Caches", say("model.caches", count=len(caches)))
     for cache in caches if full else caches[:2]:
         page.entry(f"{cache.past} -> {cache.present}, along axis {cache.axis}")
-    if not full and len(caches) > 2:
-        page.entry(f"+{len(caches) - 2} more (--ops)", style="dim")
+    if not full:
+        page.more(len(caches) - 2, "(--ops)")
     counted_by = (
         (lengths.past, "tokens seen before"), (lengths.new, "new tokens"), (lengths.whole, "both together"),
         (lengths.batch, "sequences"), (lengths.others, "not known"),
@@ -71,23 +68,20 @@ def _caches(page: Page, caches: Sequence[KeyValueCache], lengths: Lengths | None
 
 def _layers(page: Page, layers: Sequence[WeightedLayer], where: str, full: bool) -> None:
     if not layers:
-        page.section("Layers", "none in float with constant weights")
+        page.section("Layers", say("model.no-layers"))
         return
     eligible = [layer for layer in layers if layer.eligible]
     macs = [layer.macs for layer in eligible if layer.macs is not None]
     macs_text = f"{decimal(sum(macs))} MACs {where}"
     if len(macs) < len(eligible):
         macs_text = "size unknown, see --shape"
-    page.section(
-        "Layers", f"{len(layers)} in float with constant weights, {len(eligible)} eligible: {macs_text}"
-    )
+    page.section("Layers", say("model.layers", count=len(layers), eligible=len(eligible), macs=macs_text))
     shown = layers if full else layers[:FEW]
     for layer in shown:
         size = "?" if layer.macs is None else f"{decimal(layer.macs)} MACs"
         why = "eligible" if layer.eligible else f"not eligible: {layer.because}"
         page.entry(f"{shorten(layer.node, 40)} ({layer.op}) {size}, {why}")
-    if len(layers) > len(shown):
-        page.entry(f"+{len(layers) - len(shown)} more (--ops)", style="dim")
+    page.more(len(layers) - len(shown), "(--ops)")
 
 
 def tensor_page(document: TensorSummary) -> Page:
@@ -97,22 +91,21 @@ def tensor_page(document: TensorSummary) -> Page:
     page.head(f"{tensor.name}  {tensor.kind}, {type_text(tensor.dtype, tensor.shape)}")
     maker = tensor.producer
     page.section("Written by", f"{maker.node} ({maker.op})" if maker else f"nothing: {tensor.kind}")
-    for number, user in enumerate(tensor.consumers or (None,)):
-        text = f"{user.node} ({user.op})" if user else "nothing"
-        page.section("Read by" if number == 0 else "", text)
+    page.sections("Read by", [f"{user.node} ({user.op})" for user in tensor.consumers] or ["nothing"])
     held = tensor.statistics
     if held is not None:
-        text = f"min {held.min:.6g}, max {held.max:.6g}, mean {held.mean:.6g}, {held.zeros} zeros"
-        page.section("Values", text)
+        page.section(
+            "Values", say("scale.held", min=held.min, max=held.max, mean=held.mean, zeros=held.zeros)
+        )
     if pair is None:
         return page
     if pair.scale is not None:
         covered = FORMATS[pair.format].greatest * pair.scale
         page.section("Scale", f"{pair.scale:.9g}, {pair.format} covers +-{covered:.6g}")
     elif pair.axis is not None:
-        page.section("Scale", f"one for each channel of axis {pair.axis}")
+        page.section("Scale", say("scale.channels", axis=pair.axis))
     else:
-        page.section("Scale", "one for all values")
+        page.section("Scale", say("scale.one"))
     if pair.because:
         page.entry(f"because {pair.because}")
     others = [name for name in pair.group.tensors if name != tensor.name]
@@ -120,8 +113,5 @@ def tensor_page(document: TensorSummary) -> Page:
     page.names(others, shown=8, level=1)
     for reason in pair.group.reasons:
         page.entry(f"because {reason}")
-    for number, reader in enumerate(pair.readers):
-        text = f"{reader.node}, input {reader.input}"
-        label = f"Read {pair.format}"
-        page.section(label if number == 0 else "", text)
+    page.sections(f"Read {pair.format}", (f"{one.node}, input {one.input}" for one in pair.readers))
     return page

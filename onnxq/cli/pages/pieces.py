@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from onnxq.cli.pages.accuracy import closeness
 from onnxq.cli.pages.data import data_section
 from onnxq.cli.pages.size import files_section
-from onnxq.cli.pages.words import counted, listed, size_text, type_text
+from onnxq.cli.pages.words import counted, listed, say, size_text, type_text
 from onnxq.cli.screen import Page, shorten
 
 if TYPE_CHECKING:
@@ -44,8 +44,7 @@ def _tensors(page: Page, kind: str, entries: tuple[TensorDescribed, ...], symbol
         dims = tuple(dim if isinstance(dim, int) or dim in symbols else None for dim in entry.shape or ())
         known = type_text(entry.dtype, None if entry.shape is None else dims)
         page.entry(f"{kind} {shorten(entry.name)}  {known}")
-    if len(entries) > 6:
-        page.entry(f"+{len(entries) - 6} more {kind}s", style="dim")
+    page.more(len(entries) - 6, f"{kind}s")
 
 
 def chain_page(chain: ChainRun) -> Page:
@@ -65,7 +64,7 @@ def chain_page(chain: ChainRun) -> Page:
         page.plain(note, style="yellow")
     data_section(page, chain.data)
     if chain.saved:
-        page.plain(f"each sample's tensors are in {chain.saved}")
+        page.plain(say("samples-saved", folder=chain.saved))
     return page
 
 
@@ -75,8 +74,7 @@ def extract_page(document: ExtractReport) -> Page:
     page.head(f"{document.model} -> {document.output}")
     page.section("Nodes", f"{sum(document.ops.values())}: {listed(document.ops)}")
     for label, entries in (("Inputs", document.inputs), ("Outputs", document.outputs)):
-        for number, entry in enumerate(entries or (None,)):
-            text = f"{entry.name}  {type_text(entry.dtype, entry.shape)}" if entry else "none"
-            page.section(label if number == 0 else "", text)
+        texts = [f"{one.name}  {type_text(one.dtype, one.shape)}" for one in entries]
+        page.sections(label, texts or ["none"])
     files_section(page, document.files)
     return page

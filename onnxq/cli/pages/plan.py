@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from onnxq.base.catalogue import Fact
 from onnxq.base.grouped import grouped
 from onnxq.cli.pages.data import calibration_data_section
 from onnxq.cli.pages.deployment import deployment_section
 from onnxq.cli.pages.size import size_section
-from onnxq.cli.pages.words import counted, first_few, tally
+from onnxq.cli.pages.words import counted, first_few, say, tally
 from onnxq.cli.screen import Page, shorten
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ def layers_section(page: Page, plan: PlanPart) -> None:
         text = f"{100 * of_all:.1f} % of all multiply-accumulates: {text}"
     unknown = sum(layer.macs is None for layer in eligible)
     if unknown:
-        text += ", whose sizes are not known" if share is None else f" (without {unknown} of unknown size)"
+        without = say("planned.unknown", count=unknown)
+        text += f", {say('planned.sizes')}" if share is None else f" {without}"
     extra = len(quantized) - done
     text += f"; {extra} more" if extra else ""
     text += f"; {plan.in_words()}" if plan.is_mixed else ""
@@ -64,10 +66,8 @@ def layers_section(page: Page, plan: PlanPart) -> None:
     _formats(page, plan.formats)
     if not (quantized or plan.sites):
         held = sum(layer.code == "other-codes" for layer in plan.kept_float)
-        text = "nothing is quantized: the file is a float model"
-        if held:
-            text = f"nothing more is quantized: {counted(held, 'layer')} of codes that the model has"
-        page.entry(text, style="yellow")
+        nothing = Fact("no-int8.held" if held else "no-int8", values={"layers": counted(held, "layer")})
+        page.entry(nothing.text("answers"), style="yellow")
 
 
 def _formats(page: Page, formats: FormatsTried | None) -> None:
@@ -78,9 +78,8 @@ def _formats(page: Page, formats: FormatsTried | None) -> None:
     for one in formats.tried:
         level = "" if one.sqnr_db is None else f"{one.sqnr_db:.1f} dB, "
         layers = ", ".join(f"{number} in {name}" for name, number in one.layers.items())
-        page.entry(
-            f"{one.format} ({layers}): {level}{one.bytes:.2f} of float16's bytes, predicted; {one.verdict}"
-        )
+        told = {"format": one.format, "layers": layers, "level": level}
+        page.entry(say("planned.format", **told, share=one.bytes, verdict=one.verdict))
 
 
 def scales_section(page: Page, plan: PlanPart, calibration: CalibrationPart) -> None:
@@ -99,12 +98,13 @@ def scales_section(page: Page, plan: PlanPart, calibration: CalibrationPart) -> 
     _origins(page, calibration)
     samples = calibration.samples * (calibration.data.batch or 1)
     if 0 < samples < _FEW_SAMPLES:
-        page.entry(f"{counted(samples, 'sample')} calibrated: 100 or more are usual", style="yellow")
+        few = Fact("few-samples.calibrated", values={"samples": counted(samples, "sample")})
+        page.entry(few.text("answers"), style="yellow")
 
 
 def _weight_scales(sites: Sequence[Site]) -> str:
     single = sum(site.kind == "weight" and site.axis is None for site in sites)
-    return "weights have one a channel" + (f", {single} of them one for all" if single else "")
+    return say("weight-scales.some" if single else "weight-scales", count=single)
 
 
 def _origins(page: Page, calibration: CalibrationPart) -> None:
@@ -119,14 +119,12 @@ def _origins(page: Page, calibration: CalibrationPart) -> None:
     for why, number in tally(why for why in own if why != calibration.method).items():
         page.entry(f"{counted(number, 'tensor')}: {why}")
     if calibration.cached is not None:
-        page.entry(f"the calibration cache has {counted(calibration.cached, 'scale')}")
+        page.entry(say("scales-from.cache", scales=counted(calibration.cached, "scale")))
     sampling = calibration.sampling
     if sampling is not None and sampling.sampled_tensors:
-        page.entry(
-            f"histograms of {sampling.least_values / 1e6:.1f} M values or more of "
-            f"{counted(sampling.sampled_tensors, 'tensor')}: the share above the 99.99 percentile is "
-            f"known to {100 * sampling.tail_error:.1f} % (exact in onnxq.toml counts all)"
-        )
+        tensors, millions = counted(sampling.sampled_tensors, "tensor"), sampling.least_values / 1e6
+        known = 100 * sampling.tail_error
+        page.entry(say("scales-from.histograms", millions=millions, tensors=tensors, percent=known))
 
 
 def _choice(page: Page, choice: MethodChosen) -> None:
@@ -135,20 +133,18 @@ def _choice(page: Page, choice: MethodChosen) -> None:
         tried = ", ".join(f"{one.method} {one.sqnr_db:.1f}" for one in choice.trials)
         apart = "" if choice.why else " kept apart"
         several = len(choice.outputs) > 1
-        of = f", the mean of {len(choice.outputs)} outputs" if several else ""
+        of = say("scales-from.several", outputs=len(choice.outputs)) if several else ""
         page.entry(f"output SQNR on {counted(choice.samples, 'sample')}{apart}{of}, dB: {tried}")
         for one in choice.trials:
             if one.answers:
                 page.entry(f"{one.method} {one.answers}")
     if choice.refined:
-        page.entry(
-            f"{counted(len(choice.refined), 'scale')} of the worst tensors chosen one by one: "
-            f"{choice.sqnr_db:.1f} dB"
-        )
+        scales = counted(len(choice.refined), "scale")
+        page.entry(say("scales-from.refined", scales=scales, level=choice.sqnr_db))
         page.names([entry.tensors[0] for entry in choice.refined])
     if len(choice.outputs) > 1:
         levels = [f"{shorten(one.output, 40)} {one.sqnr_db:.1f}" for one in choice.outputs]
-        page.entry(f"of each output, the worst first: {first_few(levels)}")
+        page.entry(say("scales-from.outputs", levels=first_few(levels)))
     left_out = grouped((entry.why, shorten(entry.output, 40)) for entry in choice.left_out)
     for why, names in left_out.items():
         page.entry(f"not counted ({why}): {first_few(names)}")

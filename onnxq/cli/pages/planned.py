@@ -6,12 +6,12 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from onnxq.base.reason import noted
 from onnxq.cli.pages.body import body_section
 from onnxq.cli.pages.data import calibration_data_section
 from onnxq.cli.pages.deployment import deployment_section
 from onnxq.cli.pages.plan import heads_entry, kept_float_section, layers_section, scales_section
 from onnxq.cli.pages.repair import repair_section
-from onnxq.cli.pages.settings import settings_section
 from onnxq.cli.pages.size import files_section
 from onnxq.cli.pages.words import counted
 from onnxq.cli.screen import Page
@@ -27,7 +27,7 @@ def planned_page(report: PlanReport, again: Sequence[str]) -> Page:
     plan, calibration = report.plan, report.calibration
     page.head(f"{report.model} -> {report.output}")
     page.section("Target", f"{report.target}, done in {report.seconds:.1f} s")
-    settings_section(page, report.config)
+    page.sections("Settings", filter(None, [report.config]))
     deployment_section(page, report.deployment, report.deployments)
     layers_section(page, plan)
     if isinstance(calibration, CalibrationPart):
@@ -35,7 +35,7 @@ def planned_page(report: PlanReport, again: Sequence[str]) -> Page:
         scales_section(page, plan, calibration)
     else:
         sites = sum(site.kind == "activation" for site in plan.sites)
-        how = "those of the file's pairs" if calibration.measured else "not measured: there was no data"
+        how = noted("plan-ranges.file" if calibration.measured else "plan-ranges")
         page.section("Scales", f"{how}; {counted(sites, 'activation')}")
     for note in calibration.notes:
         page.entry(note, style="yellow")

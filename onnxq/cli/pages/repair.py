@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from onnxq.base.reason import code_of
+from onnxq.base.reason import code_of, say
 from onnxq.cli.pages.words import counted, decibels
 from onnxq.cli.screen import Page, shorten
+from onnxq.judge.comparable import not_compared
 
 if TYPE_CHECKING:
     from onnxq.documents.repair import RepairPart
     from onnxq.repair.ledger import RepairStep
 
 _SHOWN = ("kept", "dropped", "failed")
-_ONE = {"tensors": "tensor", "biases": "bias", "codes": "code", "weights": "weight", "ranges": "range"}
 
 
 def repair_section(page: Page, part: RepairPart | None) -> None:
@@ -45,14 +45,11 @@ def _unmeasured(page: Page, steps: Sequence[RepairStep]) -> None:
     late = [entry for entry in steps if code_of(entry.why) == "late"]
     dear = [entry.step for entry in steps if entry.verdict == "left-out" and entry not in late]
     if nothing:
-        page.entry(f"nothing to do for {', '.join(nothing)}: the report says why", style="dim")
+        page.entry(say("repair.nothing", steps=", ".join(nothing)), style="dim")
     if dear:
         names = ",".join(entry.step for entry in steps if entry.verdict != "not-applicable")
-        page.entry(
-            f"left out, as that would take more runs than all may: {', '.join(dear)}; --repair {names} "
-            f"{'tries it' if len(dear) == 1 else 'tries them'}",
-            style="yellow",
-        )
+        them = "it" if len(dear) == 1 else "them"
+        page.entry(say("repair.dear", steps=", ".join(dear), all=names, them=them), style="yellow")
     if late:
         page.entry(f"not tried: {', '.join(entry.step for entry in late)}: {late[0].why}", style="yellow")
 
@@ -61,12 +58,13 @@ def _summary(part: RepairPart) -> str:
     samples = counted(part.judged_on, "sample")
     if part.apart:
         samples += ", cross-validated"
-    took = f"in the end fitted on {part.fitted_on}, {part.runs:.0f} runs of the model"
-    if part.runs_before is not None:
-        took += f" (at most {part.runs_before:.0f})"
+    took = say(
+        "repair.took" if part.runs_before is None else "repair.most",
+        samples=part.fitted_on, runs=part.runs, most=part.runs_before,
+    )  # fmt: skip
     before, after = part.before_db, part.after_db
     if before is None or after is None:
-        why = part.steps[0].why if part.steps else "no output could be compared"
+        why = part.steps[0].why if part.steps else not_compared()
         return f"not tried: {why}; {took}"
     return f"{decibels(before)} -> {decibels(after)} on {samples}; {took}"
 
@@ -78,12 +76,7 @@ def outcome(step: RepairStep) -> str:
     text = f"{step.before_db:.2f} dB -> {step.after_db:.2f} dB, {step.runs:.0f} runs"
     if step.verdict != "kept":
         return f"{text}: {step.why}"
-    changed = ", ".join(
-        f"{count:,} {what if count != 1 else _ONE.get(what, what)}"
-        for what, count in step.changed.items()
-        if count
-    )
-    text += f": {changed}" if changed else ""
+    text += f": {step.made}" if step.made else ""
     if step.after_db < step.before_db:  # more samples than these judged
         text += f"; {step.why.split(';')[0]}"
     elif step.answers is not None and step.answers.shown > 0:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from onnxq.cli.pages.words import counted
+from onnxq.cli.pages.words import counted, say
 from onnxq.cli.screen import Page
 from onnxq.rule.messages import BY_OPERATOR
-from onnxq.rule.page import STAGES
+from onnxq.rule.page import STAGES, condition
 
 if TYPE_CHECKING:
     from onnxq.inspection.rule_book import ExplainedRule, RuleEntry, RuleTried
@@ -26,15 +26,9 @@ def rules_page(rules: Sequence[RuleEntry]) -> Page:
             if rule.stage == stage:
                 page.plain(rule.id, 1)
                 page.plain(rule.summary, 2, "dim")
-                if _condition(rule):
-                    page.plain(_condition(rule), 2, "dim")
+                if said := condition(rule.id, rule.lacks, rule.default):
+                    page.plain(said, 2, "dim")
     return page
-
-
-def _condition(rule: RuleEntry) -> str:
-    if rule.lacks:
-        return f"only where the target lacks {rule.lacks}"
-    return "" if rule.default else f"only with --enable {rule.id}"
 
 
 def rule_page(rule: ExplainedRule) -> Page:
@@ -46,8 +40,8 @@ def rule_page(rule: ExplainedRule) -> Page:
     page.code("")
     page.section("Stage", f"{rule.stage} ({STAGES[rule.stage]})")
     page.section("Operators", "all" if rule.operators == ("*",) else ", ".join(rule.operators))
-    if _condition(rule):
-        page.section("Condition", _condition(rule))
+    if said := condition(rule.id, rule.lacks, rule.default):
+        page.section("Condition", said)
     page.section("File", rule.file)
     return page
 
@@ -67,8 +61,8 @@ def message_page(matches: Sequence[Match]) -> Page:
     """What is known of a message of TensorRT."""
     page = Page()
     if not matches:
-        page.head("nothing is known of this message")
-        page.section("Next", "onnxq check MODEL says which nodes the target does not take")
+        page.head(say("message.unknown"))
+        page.section("Next", say("message.next"))
     for match in matches:
         page.head(match.name)
         if match.quoted:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnxq.cli.options import ALL_ROWS, ChoiceFlags
 from onnxq.cli.pages.accuracy import about_mean_line
 from onnxq.cli.pages.data import calibration_data_section
-from onnxq.cli.pages.goal import COSTS, cost_text, scores_section
+from onnxq.cli.pages.goal import cost_text, scores_section
 from onnxq.cli.pages.repair import repair_section
-from onnxq.cli.pages.settings import settings_section
-from onnxq.cli.pages.words import FEW, counted, decibels, size_text
+from onnxq.cli.pages.size import files_section
+from onnxq.cli.pages.words import FEW, counted, decibels, first_of, say
 from onnxq.cli.screen import Page, shorten
 from onnxq.judge.about_mean import NAME
 
@@ -35,9 +34,9 @@ def sensitivity_page(report: SensitivityReport, again: Sequence[str], choice: Ch
     """
     page = Page()
     part = report.sensitivity
-    page.head(f"{report.model}: what causes the error of {part.format}")
+    page.head(say("in-float.title", model=report.model, format=part.format))
     page.section("Target", f"{report.target}, done in {report.seconds:.1f} s")
-    settings_section(page, report.config)
+    page.sections("Settings", filter(None, [report.config]))
     calibration_data_section(page, part.calibration.data)
     for note in part.calibration.notes:
         page.entry(note, style="yellow")
@@ -45,16 +44,17 @@ def sensitivity_page(report: SensitivityReport, again: Sequence[str], choice: Ch
     _noise(page, part)
     decisions = [one for one in part.decisions if choice.wants(one.nodes, one.op)]
     if len(decisions) < len(part.decisions):
-        page.section("Shown", f"{len(decisions)} of {len(part.decisions)}: what is of {choice.said}")
+        page.section(
+            "Shown", say("shown-of", shown=len(decisions), all=len(part.decisions), choice=choice.said)
+        )
     _ranked(page, part, decisions)
     _best(page, part)
     if part.scores is not None:
         scores_section(page, part.scores, part.format, headed=False)
-    for number, file in enumerate(report.files):
-        page.section("Files" if number == 0 else "", f"{file}  {size_text(Path(file).stat().st_size)}")
-        if not part.best.nodes:
-            page.entry("it leaves nothing in float: there is nothing to take")
-    if report.files and part.best.nodes:
+    files_section(page, report.files)
+    if report.files and not part.best.nodes:
+        page.entry(say("in-float.no-file"))
+    elif report.files:
         command = ["onnxq", "quantize", str(report.model), "--config", report.files[0], *again]
         page.section("Next", "")
         page.code(shlex.join(command))
@@ -64,33 +64,34 @@ def sensitivity_page(report: SensitivityReport, again: Sequence[str], choice: Ch
 def _noise(page: Page, part: SensitivityPart) -> None:
     """How much there is, and what measuring it took."""
     page.section("Noise", f"{NAME}: {decibels(part.sqnr_about_mean_db)}")
-    nothing = "nothing" if part.apart else "as well"
     page.entry(
-        f"{counted(part.sources, 'source')} on {counted(part.samples, 'sample')} that calibrated "
-        f"{nothing}, {part.runs_per_source:.2f} runs each; they add up to "
-        f"{decibels(part.predicted_sqnr_db)}"
-    )
+        say(
+            "in-float.sources", sources=counted(part.sources, "source"),
+            samples=counted(part.samples, "sample"), what="nothing" if part.apart else "as well",
+            runs=part.runs_per_source, level=decibels(part.predicted_sqnr_db),
+        )
+    )  # fmt: skip
     if part.few:
         page.entry(part.few, style="yellow")
     if not part.reliable:
-        page.entry(f"the body's noise is near that of {part.format}: predictions are rough", style="yellow")
+        page.entry(say("rough-predictions", format=part.format), style="yellow")
     for entry in part.left_out[:FEW]:
         page.entry(f"{shorten(entry.output, 40)} does not count: {entry.why}")
 
 
 def _ranked(page: Page, part: SensitivityPart, decisions: Sequence[DecisionRanked]) -> None:
     """Decisions, the greatest gain first."""
-    page.section("In float", "what each gains by itself, dB; the first ones are measured as well")
-    unit = part.unit
+    page.section("In float", say("in-float.ranked"))
+    unit, price = part.unit, say(f"costs.{part.unit}")
     head = ["left in float", "gain", "measured", f"{part.format} MACs"]
-    head += [f"cost, {COSTS[unit]}"] if unit != "macs" else []
+    head += [f"cost, {price}"] if unit != "macs" else []
     scored = any(entry.score is not None for entry in decisions)
     head += ["score", "score alone"] if scored else []
     rows = []
     for entry in decisions[:_SHOWN]:
         measured = entry.measured_gain_db
         row = [
-            _name(entry.nodes),
+            first_of(entry.nodes, 48),
             f"{entry.gain_db:+.2f}",
             "" if measured is None else f"{measured:+.2f}",
             f"{100 * entry.share_of_int8_macs:.1f} %",
@@ -100,15 +101,9 @@ def _ranked(page: Page, part: SensitivityPart, decisions: Sequence[DecisionRanke
             row += ["" if one is None else f"{one:.6g}" for one in (entry.score, entry.score_alone)]
         rows.append(row)
     page.table(head, rows)
-    if len(decisions) > _SHOWN:
-        page.entry(f"+{len(decisions) - _SHOWN} more (--json)", style="dim")
+    page.more(len(decisions) - _SHOWN, "(--json)")
     for entry in decisions[:1]:
         page.entry(f"the first: {entry.why}")
-
-
-def _name(nodes: Sequence[str]) -> str:
-    more = f" +{len(nodes) - 1}" if len(nodes) > 1 else ""
-    return f"{shorten(nodes[0], 48)}{more}"
 
 
 def _best(page: Page, part: SensitivityPart) -> None:
@@ -124,9 +119,9 @@ def _best(page: Page, part: SensitivityPart) -> None:
     before, after = best.verified_before, best.verified
     if after.sqnr_about_mean_db is not None:
         alone = part.calibration.held_out_code == "apart"
-        judged = "samples that chose nothing" if alone else "the same samples"
         was = decibels(before.sqnr_about_mean_db, before.interval)
-        page.entry(f"on {judged}, {about_mean_line(after)}; {part.format} {was}")
+        figure = f"{about_mean_line(after)}; {part.format} {was}"
+        page.entry(say("in-float.apart" if alone else "in-float.same", figure=figure))
 
 
 def _nothing(best: BestFloats, format: str) -> str:
@@ -134,12 +129,9 @@ def _nothing(best: BestFloats, format: str) -> str:
     limit, least = best.max_float, best.smallest_share
     within = f"{100 * limit:.3g} % of the {format} MACs"
     if least is None or least <= limit:
-        return f"none: what takes no more than {within} gains nothing (--max-float)"
+        return say("in-float.gains-nothing", limit=within)
     more = math.ceil(1000 * least) / 10
-    return (
-        f"none: no layer is small enough: no more than {within} may go to float, and the smallest takes "
-        f"{100 * least:.3g} % (--max-float {more:g}%)"
-    )
+    return say("in-float.too-small", limit=within, least=100 * least, more=more)
 
 
 def _gain(part: SensitivityPart) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from onnxq.cli.pages.words import counted, in_line, size_text
+from onnxq.cli.pages.words import counted, first_few, in_line, say, size_text
 from onnxq.cli.screen import Page
 
 if TYPE_CHECKING:
@@ -24,12 +24,10 @@ def shared_entries(page: Page, shared: Sequence[SharedWeight], *, full: bool) ->
     """
     if not shared:
         return
-    page.section("Shared", f"{counted(len(shared), 'weight')} read by several layers, held once")
+    page.section("Shared", say("shared-weights", weights=counted(len(shared), "weight")))
     for one in shared if full else shared[:_SHOWN]:
-        named = one.readers if full else one.readers[:_READERS]
-        more = f", +{len(one.readers) - len(named)} more" if len(named) < len(one.readers) else ""
         size = "x".join(map(str, one.shape))
-        readers = ", ".join(map(in_line, named))
-        page.entry(f"{in_line(one.weight)}  {one.dtype} {size}, {size_text(one.bytes)}: {readers}{more}")
-    if not full and len(shared) > _SHOWN:
-        page.entry(f"+{len(shared) - _SHOWN} more (--json)", style="dim")
+        readers = first_few(list(map(in_line, one.readers)), len(one.readers) if full else _READERS, "")
+        page.entry(f"{in_line(one.weight)}  {one.dtype} {size}, {size_text(one.bytes)}: {readers}")
+    if not full:
+        page.more(len(shared) - _SHOWN, "(--json)")

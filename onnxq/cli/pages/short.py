@@ -13,7 +13,7 @@ from onnxq.base.shown import assumed
 from onnxq.cli.pages.answer import answer_lines
 from onnxq.cli.pages.changes import accepted_text
 from onnxq.cli.pages.goal import gate_text, scores_section
-from onnxq.cli.pages.words import assumption_words, counted, decibels, size_text, target_words, within
+from onnxq.cli.pages.words import assumption_words, counted, decibels, say, size_text, target_words, within
 from onnxq.cli.screen import Page, cut, shorten
 from onnxq.data.fed import fed_lines
 from onnxq.documents.advice import Advice
@@ -46,13 +46,12 @@ def short_screen(report: Report) -> Page:
         scores_section(page, report.goal.scores, report.number_format, headed=bool(report.goal.gates))
     _careful(page, report, advice)
     for label, lines in (("Sizes", _sizes), ("Data", _data), ("Images", _images)):
-        for place, line in enumerate(lines(report)):
-            page.section("" if place else label, line)
+        page.sections(label, lines(report))
     page.section("Files", ", ".join(_files(report)))
     builds = advice.answer != "do-not-ship" and report.engine.status != "failed"
     if builds and report.commands and report.commands[0] != advice.command:
         page.code(report.commands[0], "Build")
-    page.section("More", "-v and the page show everything; onnxq help WORD explains a word")
+    page.section("More", say("short.more"))
     return page
 
 
@@ -69,20 +68,20 @@ def _repairs(report: Report) -> Iterator[str]:
     accepted = [one for one in report.changes if one.proof.code == ACCEPTED]
     kinds = (
         (proved.exact, "exact"),
-        (proved.close, "equal but for rounding"),
+        (proved.close, say("change.close")),
         (proved.unproven - len(accepted), "not proved"),
-        (len(accepted), "accepted although values are off"),
+        (len(accepted), say("change.accepted")),
     )
     how = ", ".join(f"{count} {what}" for count, what in kinds if count)
-    yield f"{counted(changes, 'change')} of the graph: {how}" if changes else "no change of the graph"
+    yield f"{counted(changes, 'change')} of the graph: {how}" if changes else say("change.none")
     if report.rejected:
-        yield f"{counted(len(report.rejected), 'change')} undone, as the proof failed"
+        yield say("change.undone", changes=counted(len(report.rejected), "change"))
     for rule in dict.fromkeys(one.rule for one in report.rejected if one.proof.code == OFF):
         worst = max(
             (one.proof for one in report.rejected if (one.rule, one.proof.code) == (rule, OFF)),
             key=lambda proof: proof.max_abs,
         )
-        yield f"{rule} is {worst.offer}: --accept {rule} makes it all the same"
+        yield say("change.off", rule=rule, how=worst.offer)
     for one in accepted:
         yield accepted_text(one)
     if repair is not None and repair.before_db is not None and repair.after_db is not None:
@@ -90,16 +89,14 @@ def _repairs(report: Report) -> Iterator[str]:
         before, after = decibels(repair.before_db), decibels(repair.after_db)
         whole = "all outputs together" if len(report.accuracy) > 1 else "the output"
         s = "s" * (len(kept) == 1)
-        does = f"raise{s}" if repair.after_db > repair.before_db else f"lower{s}"
-        levels = f"{does} the SQNR of {whole} from {before} to {after}"
-        if before == after:
-            levels = f"leave{s} the SQNR of {whole} at {after}"
-        made = f"{', '.join(kept)} {levels}, on the samples that judge repair"
-        yield made if kept else "no step that was tried gains accuracy"
+        does = "leave" if before == after else "raise" if repair.after_db > repair.before_db else "lower"
+        made = {"steps": ", ".join(kept), "does": f"{does}{s}", "whole": whole}
+        code = "repair.no-step" if not kept else "repair.same" if before == after else "repair.from-to"
+        yield say(code, **made, before=before, after=after)
         untried = [one.step for one in repair.steps if one.verdict == "left-out"]
         if untried:
             every = ",".join(one.step for one in repair.steps)
-            yield f"not tried: {', '.join(untried)} (--repair {every} tries them)"
+            yield say("repair.untried", steps=", ".join(untried), all=every)
 
 
 def _quantized(report: Report) -> Iterator[str]:
@@ -108,11 +105,12 @@ def _quantized(report: Report) -> Iterator[str]:
     done, of_all = sum(one.quantized for one in eligible), number(plan.int8_share_of_all_macs)
     share = "" if of_all is None else f", {100 * of_all:.1f} % of all multiply-accumulates"
     if eligible:
-        yield f"{done} of the {counted(len(eligible), 'layer')} that {plan.format} can make faster{share}"
+        layers = counted(len(eligible), "layer")
+        yield say("short.layers", done=done, layers=layers, format=plan.format, share=share)
     else:
-        yield f"no layer that {plan.format} can make faster"
-    layers = {one.node for one in plan.layers}  # a repair also keeps sums in float
-    if in_float := sum(one.node in layers for one in plan.kept_float):
+        yield say("short.no-layers", format=plan.format)
+    nodes = {one.node for one in plan.layers}  # a repair also keeps sums in float
+    if in_float := sum(one.node in nodes for one in plan.kept_float):
         yield f"{counted(in_float, 'layer')} in float"
     if plan.formats is not None:
         yield plan.formats.why
@@ -134,13 +132,14 @@ def _accuracy(report: Report) -> Iterator[str]:
     for one in task.figures[:1]:
         if one.percent is not None:
             flag = f"--task {shorten(task.layout, _WIDE)}"
-            read = "" if task.stated else f" {assumed(flag, 'what the outputs are is')}"
+            read = "" if task.stated else f" {assumed(flag, say('short.outputs'))}"
             yield f"{one.name} {one.percent:.1f} %{within(one.interval)}{read}"
     for by in () if task.labels is None else task.labels.figures[:1]:
         yield by.said
     if about.worst_output is not None:
         name = shorten(about.worst_output, 40)
-        yield f"SQNR {decibels(about.worst_output_db, about.worst_interval)} of the worst output, {name}"
+        level = decibels(about.worst_output_db, about.worst_interval)
+        yield say("short.worst", level=level, output=name)
     elif report.accuracy and about.left_out and all(one.percent is None for one in task.figures):
         left = about.left_out[0]
         yield f"no figure of {shorten(left.output, 40)}: {left.why}"
@@ -158,7 +157,7 @@ def _careful(page: Page, report: Report, advice: Advice) -> None:
     """What changes for who uses the model, or was taken for granted."""
     lines = [one.said for one in advice.findings if one.weight == "told" and one.said not in advice.cause]
     if report.runtime.original is not None:
-        lines.append(f"onnxruntime does not take the original: {report.runtime.original}")
+        lines.append(say("not-in-runtime", why=report.runtime.original))
     lines += [f"right only where {assumption_words(one)}" for one in report.assumptions]
     lines += [f"{one.tensor}: {one.was} -> {one.now}" for one in report.interface_changes]
     lines += [
@@ -172,10 +171,8 @@ def _careful(page: Page, report: Report, advice: Advice) -> None:
         *report.notes,
     ]
     lines = list(dict.fromkeys(lines))
-    for place, line in enumerate(lines[:_FEW]):
-        page.section("" if place else "Careful", cut(line, _WIDE), "yellow")
-    if len(lines) > _FEW:
-        page.section("", f"+{len(lines) - _FEW} more with -v", "dim")
+    page.sections("Careful", (cut(line, _WIDE) for line in lines[:_FEW]), "yellow")
+    page.more(len(lines) - _FEW, "with -v", 0)
 
 
 def _data(report: Report) -> Iterator[str]:

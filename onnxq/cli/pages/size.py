@@ -27,11 +27,9 @@ def size_section(page: Page, size: FileSizes, *, quantized: bool) -> None:
     for entry in grown[:FEW]:
         name = f"{shorten(entry.name, 40)}: " if entry.name else ""
         page.entry(f"+{size_text(entry.bytes)} {name}{entry.because}")
-    if len(grown) > FEW:
-        page.entry(f"+{len(grown) - FEW} more in the report", style="dim")
+    page.more(len(grown) - FEW, "in the report")
 
 
 def files_section(page: Page, files: Sequence[str]) -> None:
     """The files that were written, with their sizes."""
-    for number, file in enumerate(files):
-        page.section("Files" if number == 0 else "", f"{file}  {size_text(Path(file).stat().st_size)}")
+    page.sections("Files", (f"{file}  {size_text(Path(file).stat().st_size)}" for file in files))

@@ -7,7 +7,7 @@ from pathlib import Path
 from onnxq.calib.stats import Stats, TensorStats
 from onnxq.calib.stats_file import Origin, StatsFile
 from onnxq.cli.pages.data import calibration_data_section
-from onnxq.cli.pages.words import counted, size_text
+from onnxq.cli.pages.words import counted, say, size_text
 from onnxq.cli.screen import Page, shorten
 from onnxq.data.understood import LeftOutSample
 from onnxq.documents.data import CalibrationData
@@ -31,19 +31,17 @@ def statistics_page(path: Path, file: StatsFile, *, merged: bool = False) -> Pag
     if merged and others:
         page.entry(f"{counted(others, 'sample')} missing: {file.missing_text()}", style="yellow")
     for where, why in file.skipped[:_FEW]:
-        page.entry(f"left out as bad: {why if where in why else f'{where}: {why}'}", style="yellow")
-    if len(file.skipped) > _FEW:
-        page.entry(f"+{len(file.skipped) - _FEW} more", style="yellow")
+        page.entry(say("taken.bad", why=why if where in why else f"{where}: {why}"), style="yellow")
+    page.more(len(file.skipped) - _FEW, "", style="yellow")
     calibration_data_section(page, _data(file))
     quantized = {name: entry for name, entry in stats.tensors.items() if entry.total is not None}
     page.section("Tensors", f"{len(quantized)}, {_counting(origin, stats)}")
     for name, entry in list(quantized.items())[:_FEW]:
         page.entry(f"{shorten(name)}: {entry.min:.4g} to {entry.max:.4g}{_spread(entry)}")
-    if len(quantized) > _FEW:
-        page.entry(f"+{len(quantized) - _FEW} more", style="dim")
+    page.more(len(quantized) - _FEW, "")
     rest = len(stats.tensors) - len(quantized)
     if rest:
-        page.entry(f"and the ranges of {counted(rest, 'tensor')} of the half-precision body", style="dim")
+        page.entry(say("taken.body", tensors=counted(rest, "tensor")), style="dim")
     page.section("Hashes", f"model {origin.model[:16]}, data {file.data_hash[:16]}")
     page.section("File", f"{path}  {size_text(path.stat().st_size)}")
     page.section("Next", "")
@@ -60,13 +58,13 @@ def _samples(stats: Stats, origin: Origin) -> str:
     """How many there are, and what the others are for."""
     available = origin.available or origin.samples  # of a stream it is not known
     if stats.samples < origin.samples:
-        text = f"{stats.samples} of the {origin.samples} samples that calibrate"
+        text = say("taken.shard", samples=stats.samples, all=origin.samples)
         others = f"others of the {available}"
     elif origin.samples < available:
         text, others = f"{stats.samples} of {available} samples", "others"
     else:
         text, others = counted(stats.samples, "sample"), ""
-    return f"{text}; {others} are kept apart to verify" if origin.samples < available else text
+    return say("taken.verify", samples=text, others=others) if origin.samples < available else text
 
 
 def _counting(origin: Origin, stats: Stats) -> str:
@@ -79,10 +77,10 @@ def _counting(origin: Origin, stats: Stats) -> str:
         if entry.histogram is not None and entry.counted < entry.size
     ]
     if not some:
-        return "histograms of all values"
+        return say("taken.whole")
     least = min(some)
     number = f"{least / 1e6:.3g} M" if least >= 1e5 else f"{least:,}"
-    return f"histograms of {number} values or more of a tensor (all, where it has fewer)"
+    return say("taken.some", number=number)
 
 
 def _spread(entry: TensorStats) -> str:

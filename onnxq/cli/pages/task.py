@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from onnxq.base.shown import assumed
-from onnxq.cli.pages.words import counted
+from onnxq.cli.pages.words import counted, say
 from onnxq.cli.screen import Page, shorten
 
 if TYPE_CHECKING:
@@ -25,19 +25,19 @@ def task_section(page: Page, task: TaskPart | None) -> None:
         return
     if not task.figures:
         page.section("Task", f"not known: {shorten(task.why, _WIDE)}", "dim")
-        likely = f"if that is what it is: --task {shorten(task.ask, _WIDE)}; else " if task.ask else ""
-        page.entry(f"{likely}--task says what the model is for: onnxq help task", style="dim")
+        likely = say("task.likely", layout=shorten(task.ask, _WIDE)) if task.ask else ""
+        page.entry(likely + say("task.stated"), style="dim")
         return
-    for number, figure in enumerate(task.figures):
-        page.section("Task" if number == 0 else "", figure.said)
+    page.sections("Task", (figure.said for figure in task.figures))
     labels = task.labels
     if labels is not None:
         for by in labels.figures:
             page.entry(f"by the labels, {by.said}")
-        without = f", {labels.without} have none and do not count" if labels.without else ""
+        without = f", {say('task.unlabelled', count=labels.without)}" if labels.without else ""
         page.entry(
             f"{counted(labels.samples, 'sample')} labelled{without}",
             style="" if labels.samples else "yellow",
         )
     if not task.stated:
-        page.entry(f"read off the graph: {task.why} {assumed(f'--task {shorten(task.layout, _WIDE)}')}")
+        flag = f"--task {shorten(task.layout, _WIDE)}"
+        page.entry(say("task.graph", why=task.why, assumed=assumed(flag)))

@@ -8,7 +8,7 @@ from onnxq.analysis.tensors import TensorRow, TensorTable, channel_order, order_
 from onnxq.base.grouped import grouped
 from onnxq.base.shown import number, percent
 from onnxq.cli.pages.histograms import entry_of, range_of
-from onnxq.cli.pages.words import counted, in_line
+from onnxq.cli.pages.words import ROWS, counted, first_few, in_line, say
 from onnxq.cli.screen import Page
 
 _SHOWN = 10
@@ -50,8 +50,7 @@ def tensors_page(table: TensorTable, *, full: bool) -> Page:
             for row in shown
         ],
     )  # fmt: skip
-    if len(tensors) > len(shown):
-        page.entry(f"+{len(tensors) - len(shown)} more (--all, --csv X.csv, --json)", style="dim")
+    page.more(len(tensors) - len(shown), ROWS)
     _dominated(page, shown)
     _spread(page, table, shown, full=full)
     _states(page, table.rows, full=full)
@@ -69,15 +68,13 @@ def _dominated(page: Page, rows: Sequence[TensorRow]) -> None:
     """What the ranges are that wide for."""
     wide = [row for row in rows if row.dominated <= _NARROWER]
     if wide:
-        page.section("Range", "of what it would shrink to")
+        page.section("Range", say("range.shrinks"))
     for row in wide:
         parts = []
         if row.without_tail is not None and row.without_tail <= _NARROWER:
-            parts.append(
-                f"{row.without_tail:.2g} without the greatest 0.01 % of the values ({row.p9999:.4g})"
-            )
+            parts.append(say("range.tail", share=row.without_tail, p9999=row.p9999))
         if row.without_channel is not None and row.without_channel <= _NARROWER:
-            parts.append(f"{row.without_channel:.2g} without channel {row.top_channel}")
+            parts.append(say("range.channel", share=row.without_channel, channel=row.top_channel))
         page.entry(f"{in_line(row.tensor)}: {', '.join(parts)}")
 
 
@@ -88,8 +85,8 @@ def _spread(page: Page, table: TensorTable, rows: Sequence[TensorRow], *, full: 
     ends = range_of([row.histogram for row in drawn if row.histogram is not None])
     if ends is None:
         return
-    some = "" if full or not channels else "; of each tensor the worst channels, --all draws all"
-    page.section("Spread", f"of |values|, a column an octave, 2^{ends[0]} to 2^{ends[1]}{some}")
+    code = "octaves" if full or not channels else "octaves.worst"
+    page.section("Spread", say(code, low=ends[0], high=ends[1]))
     for row in drawn:
         assert row.histogram is not None
         entry_of(page, in_line(row.tensor, 32), row.histogram, ends)
@@ -111,10 +108,10 @@ def _states(page: Page, rows: Sequence[TensorRow], *, full: bool) -> None:
             continue
         page.section(state.capitalize(), f"in {counted(len(named), 'tensor')}", "yellow")
         for tensor, channels in list(named.items())[: None if full else _SHOWN]:
-            some = ", ".join(map(str, channels[:8])) + (f", +{len(channels) - 8} more" * (len(channels) > 8))
+            some = first_few(list(map(str, channels)), 8, "")
             page.entry(f"{in_line(tensor)}: {'channels ' + some if channels else 'all of it'}")
-        if not full and len(named) > _SHOWN:
-            page.entry(f"+{len(named) - _SHOWN} more (--all, --csv X.csv, --json)", style="dim")
+        if not full:
+            page.more(len(named) - _SHOWN, ROWS)
 
 
 def _codes(page: Page, rows: Sequence[TensorRow]) -> None:

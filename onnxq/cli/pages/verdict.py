@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from onnxq.advice.worth import HELPS_READING, MERGED, ONLY_A_GPU, compared, reading, worth_of
-from onnxq.cli.pages.words import FEW, counted
+from onnxq.advice.worth import compared, reading, worth_of
+from onnxq.cli.pages.words import FEW, counted, first_of, say
 from onnxq.cli.screen import Page, shorten
 
 if TYPE_CHECKING:
@@ -31,13 +31,11 @@ def verdict_section(page: Page, report: Report) -> None:
     elif worth is None:
         page.section("Verdict", f"none: {verdict.reason}")
     else:
-        said = "; ".join(filter(None, (worth.said, worth.figures)))
-        page.section("Verdict", said, "yellow" if worth.is_more else "")
+        page.section("Verdict", worth.line, "yellow" if worth.is_more else "")
         built = worth_of(verdict, "built") if verdict.form == "merged" else None
         if built is not None:
-            page.entry(f"that is {MERGED}; as built by TensorRT-RTX it moves {built.moves}", style="dim")
-        page.entry(f"{ONLY_A_GPU}: time it by the first line of Next, and the same model in plain float16 "
-                   "(onnxq sanitize FLOAT.onnx --body fp16 --calib DATA)")  # fmt: skip
+            page.entry(say("worth.beside", form=say("worth.merged"), moves=built.moves), style="dim")
+        page.entry(say("time-it.half"))
     if not several:
         _reading(page, report.deployment)
 
@@ -47,10 +45,9 @@ def _reading_section(page: Page, report: Report) -> None:
     waiting = [f"{one.name}: {said}" for one in report.deployments if (said := reading(one))]
     if not report.deployments:
         waiting = [said for said in [reading(report.deployment)] if said]
-    for place, said in enumerate(waiting):
-        page.section("" if place else "Verdict", said, "yellow")
+    page.sections("Verdict", waiting, "yellow")
     if waiting:
-        page.entry(HELPS_READING)
+        page.entry(say("worth.helps-reading"))
 
 
 def _reading(page: Page, deployment: DeploymentPart | NamedDeployment) -> None:
@@ -58,7 +55,7 @@ def _reading(page: Page, deployment: DeploymentPart | NamedDeployment) -> None:
     said = reading(deployment)
     if said:
         page.entry(said, style="yellow")
-        page.entry(HELPS_READING)
+        page.entry(say("worth.helps-reading"))
 
 
 def _deployments(page: Page, several: Sequence[NamedDeployment]) -> None:
@@ -68,13 +65,13 @@ def _deployments(page: Page, several: Sequence[NamedDeployment]) -> None:
         if worth is None:
             said = f"none: {'' if deployment.verdict is None else deployment.verdict.reason}"
         else:
-            said = "; ".join(filter(None, (worth.said, worth.figures)))
+            said = worth.line
         more = worth is not None and worth.is_more
         page.section("" if number else "Verdict", f"{deployment.name}: {said}", "yellow" if more else "")
         if deployment.activation_mb is not None:
-            page.entry(f"the engine takes {deployment.activation_mb:.4g} MB for activations")
+            page.entry(say("engine-memory", megabytes=deployment.activation_mb))
         _reading(page, deployment)
-    page.entry(f"{ONLY_A_GPU}: time it by the first line of Next", style="dim")
+    page.entry(say("time-it"), style="dim")
 
 
 def verdict_page(name: str, verdict: Verdict) -> Page:
@@ -85,8 +82,8 @@ def verdict_page(name: str, verdict: Verdict) -> Page:
         page.section("Verdict", f"none: {verdict.reason}")
         return page
     titles: dict[Form, tuple[str, str]] = {
-        "merged": ("TensorRT", MERGED),
-        "built": ("For RTX", "as TensorRT-RTX builds it here"),
+        "merged": ("TensorRT", say("worth.merged")),
+        "built": ("For RTX", say("worth.built")),
     }
     for form in sorted(titles, key=lambda form: form != verdict.form):
         title, note = titles[form]
@@ -97,24 +94,20 @@ def verdict_page(name: str, verdict: Verdict) -> Page:
             page.entry(note)
         for what, figures in (("fp16", both.fp16), (verdict.format, both.int8)) if both is not None else ():
             macs = ", ".join(f"{kind} {count / 1e6:,.0f} M" for kind, count in figures.macs.items())
-            page.entry(
-                f"{what}: {counted(figures.kernels, 'kernel')}, {figures.moved_mb:.4g} MB of activations, "
-                f"{figures.weights_mb:.4g} MB of weights, multiplies {macs}"
-            )
-    page.section("Faster?", f"{ONLY_A_GPU}: build both with trtexec --exportLayerInfo=F --exportProfile=G")
-    page.entry(f"where its time goes: onnxq engine {shorten(name, 40)} --layer-info F --profile-times G")
+            kernels, held = counted(figures.kernels, "kernel"), figures.weights_mb
+            moved = {"moved": figures.moved_mb, "weights": held}
+            page.entry(say("worth.engine", what=what, kernels=kernels, **moved, macs=macs))
+    page.section("Faster?", say("time-it.both"))
+    page.entry(say("time-it.where", name=shorten(name, 40)))
     both = verdict.compared
     least = 0.0 if both is None else _SHOWN * (both.fp16.moved_mb + both.fp16.weights_mb)
     losing = [layers for layers in verdict.layers if layers.int8_mb - layers.fp16_mb > least]
     for number, layers in enumerate(losing[: 2 * FEW]):
-        more = f" +{len(layers.layers) - 1}" if len(layers.layers) > 1 else ""
         text = (
-            f"{shorten(layers.layers[0])}{more}: {layers.int8_mb:.4g} MB for {layers.fp16_mb:.4g}, "
+            f"{first_of(layers.layers)}: {layers.int8_mb:.4g} MB for {layers.fp16_mb:.4g}, "
             f"{counted(layers.kernels_int8, 'kernel')} for {layers.kernels_fp16}"
         )
         page.section("Moves more" if number == 0 else "", text)
-    if len(losing) > 2 * FEW:
-        page.section("", f"+{len(losing) - 2 * FEW} more (--json)", "dim")
-    for number, text in enumerate(verdict.assumptions):
-        page.section("Assumed" if number == 0 else "", text, "dim")
+    page.more(len(losing) - 2 * FEW, "(--json)", 0)
+    page.sections("Assumed", verdict.assumptions, "dim")
     return page

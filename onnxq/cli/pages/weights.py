@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onnxq.analysis.weights import COMPARED, SORTED, WeightRow, WeightTable, order_of_badness
+from onnxq.analysis.weights import WeightRow, WeightTable, order_of_badness
 from onnxq.base.grouped import grouped
 from onnxq.base.shown import number
 from onnxq.cli.pages.histograms import entry_of, range_of
 from onnxq.cli.pages.shared import shared_entries
-from onnxq.cli.pages.words import counted, in_line
+from onnxq.cli.pages.words import ROWS, counted, in_line, say
 from onnxq.cli.screen import Page
 
 _SHOWN = 10
@@ -28,10 +28,11 @@ def weights_page(table: WeightTable, *, full: bool) -> Page:
     page = Page()
     layers = sorted((row for row in table.rows if row.channel is None), key=order_of_badness)
     page.head(f"{in_line(table.model)}  {counted(len(layers), 'layer')}")
-    page.section("Compared", COMPARED[table.compared].format(in_line(table.against)))
+    beside = table.beside(in_line(table.against))
+    page.section("Compared", beside.text("screens"))
     own = ["metric"] * any(row.metric is not None for row in layers)
     shown = layers if full else layers[:_SHOWN]
-    page.section("Layers", SORTED[table.compared])
+    page.section("Layers", beside.text("screens", "sorted"))
     page.table(
         (*_TITLES, *own),
         [
@@ -48,8 +49,7 @@ def weights_page(table: WeightTable, *, full: bool) -> Page:
             for row in shown
         ],
     )  # fmt: skip
-    if len(layers) > len(shown):
-        page.entry(f"+{len(layers) - len(shown)} more (--all, --csv X.csv, --json)", style="dim")
+    page.more(len(layers) - len(shown), ROWS)
     _spread(page, table, shown, full=full)
     _channels(page, table, full=full)
     shared_entries(page, table.shared, full=full)
@@ -73,8 +73,7 @@ def _spread(page: Page, table: WeightTable, rows: Sequence[WeightRow], *, full: 
     ends = range_of([one for one in drawn if one is not None])
     if ends is None:
         return
-    below = "; those of the file below" if after else ""
-    page.section("Spread", f"of |weights|, a column an octave, 2^{ends[0]} to 2^{ends[1]}{below}")
+    page.section("Spread", say("octaves.file" if after else "octaves.weights", low=ends[0], high=ends[1]))
     for row in rows:
         if row.histogram is not None:
             entry_of(page, in_line(row.layer, 32), row.histogram, ends)
@@ -96,21 +95,13 @@ def _channels(page: Page, table: WeightTable, *, full: bool) -> None:
         page.section(state.capitalize(), counted(len(rows), "channel"), "yellow")
         for row in rows[: None if full else _SHOWN]:
             page.entry(f"{in_line(row.layer)} channel {row.channel}{_wide(row)}")
-        if not full and len(rows) > _SHOWN:
-            page.entry(f"+{len(rows) - _SHOWN} more (--all, --csv X.csv, --json)", style="dim")
+        if not full:
+            page.more(len(rows) - _SHOWN, ROWS)
     folded = {row.layer: None for row in table.rows if row.gain is not None}
     if folded:
         some = ", ".join(map(in_line, list(folded)[:4])) + ", ..." * (len(folded) > 4)
-        page.section(
-            "Scaled",
-            f"{counted(len(folded), 'layer')} by a factor for each channel (fused, or a wrong scale), with "
-            f"which they are compared: {some}",
-        )
+        page.section("Scaled", say("weights.scaled", layers=counted(len(folded), "layer"), some=some))
 
 
 def _wide(row: WeightRow) -> str:
-    return (
-        ""
-        if row.over_median is None
-        else f": {row.over_median:.3g} times as wide as the median of the others"
-    )
+    return "" if row.over_median is None else say("weights.wide", times=row.over_median)

@@ -7,11 +7,14 @@ from collections.abc import Mapping, Sequence
 from onnxq.advice.asked import given
 from onnxq.base import shown
 from onnxq.base.escapes import visible
+from onnxq.base.reason import say as say  # which the pages ask for here
 from onnxq.cli.screen import shorten
 from onnxq.documents.report import Report
 from onnxq.rewrite.changes import Assumption
 
 FEW = 4
+ROWS = "(--all, --csv X.csv, --json)"
+"""Where the other rows of a table are."""
 
 counted, decimal, decibels = shown.counted, shown.decimal, shown.decibels
 INTERVALS, within, within_db = shown.INTERVALS, shown.within, shown.within_db
@@ -35,9 +38,14 @@ def listed(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in counts.items())
 
 
-def first_few(texts: Sequence[str]) -> str:
-    """The first few of a list."""
-    return ", ".join(texts[:FEW]) + (f", +{len(texts) - FEW} more in the report" * (len(texts) > FEW))
+def first_few(texts: Sequence[str], shown: int = FEW, where: str = " in the report") -> str:
+    """The first few of a list, and how many more there are where."""
+    return ", ".join(texts[:shown]) + f", +{len(texts) - shown} more{where}" * (len(texts) > shown)
+
+
+def first_of(names: Sequence[str], width: int = 60) -> str:
+    """The first of some names, cut to a width, and how many more there are: `conv1 +2`."""
+    return shorten(names[0], width) + f" +{len(names) - 1}" * (len(names) > 1) if names else ""
 
 
 def in_line(name: str, width: int = 60) -> str:

@@ -247,7 +247,7 @@ def body_as_stated(body: BodyPlan, file: PlanFile, wanted: BodyEntry, format: Fo
         body, kind=kind, io=io, form=wanted.scales, because=reason("plan", "user"),
         widens=body.half and wanted.type == "fp32",
     )  # fmt: skip
-    stays = {entry.node: Reason("plan", entry.because, "user") for entry in wanted.float32} | {**body.asked}
+    stays = {node: Reason("plan", why, "user") for node, why in wanted.float32.items()} | {**body.asked}
     if not wanted.settled:
         return replace(body, asked=stays)
     layers = frozenset(layer.node for layer in file.layers if layer.scales == "post-scale")

@@ -15,7 +15,6 @@ from onnxq.quant.plan import QuantPlan, ScaleGroup, Site
 from onnxq.quant.plan_file import (
     BodyEntry,
     BodyType,
-    Float32Entry,
     GroupEntry,
     LayerEntry,
     PlanFile,
@@ -75,7 +74,7 @@ def _body_entry(body: BodyPlan, *, settled: bool) -> BodyEntry:
     io: BodyType = kind if body.io else "own" if body.half else "fp32"
     decision = body.decision
     stays = body.asked if decision is None else decision.stays
-    float32 = tuple(Float32Entry(name, str(why)) for name, why in stays.items())
+    float32 = {name: str(why) for name, why in stays.items()}
     if decision is None:
         return BodyEntry(kind, io, body.form, settled, float32=float32)
     wide = decision.float32_io if body.io else ()
