@@ -44,4 +44,4 @@ def condition(rule: Rule) -> str:
     """Where a rule is on, if not always, after what it is about."""
     if rule.lacks:
         return f"; only where the target lacks `{rule.lacks}`"
-    return "" if rule.default else f"; only with `--enable {rule.id}`"
+    return "" if rule.default else f'; only with `enable = ["{rule.id}"]`'

@@ -53,7 +53,8 @@ def changes_section(page: Page, report: Report) -> None:
 def rejected_text(change: Change) -> str:
     """A change that was rejected, and why."""
     where = f" on {shorten(change.node)}" if change.node else ""
-    offer = f"; --accept {change.rule} makes it all the same" if change.proof.code == OFF else ""
+    accept = f'accept = ["{change.rule}"] in onnxq.toml makes it all the same'
+    offer = f"; {accept}" if change.proof.code == OFF else ""
     return f"rejected: {change.rule}{where}: {change.proof.why}{offer}"
 
 

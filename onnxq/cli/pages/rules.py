@@ -34,7 +34,7 @@ def rules_page(rules: Sequence[RuleEntry]) -> Page:
 def _condition(rule: RuleEntry) -> str:
     if rule.lacks:
         return f"only where the target lacks {rule.lacks}"
-    return "" if rule.default else f"only with --enable {rule.id}"
+    return "" if rule.default else f'only with enable = ["{rule.id}"]'
 
 
 def rule_page(rule: ExplainedRule) -> Page:

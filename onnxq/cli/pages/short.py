@@ -82,7 +82,7 @@ def _repairs(report: Report) -> Iterator[str]:
             (one.proof for one in report.rejected if (one.rule, one.proof.code) == (rule, OFF)),
             key=lambda proof: proof.max_abs,
         )
-        yield f"{rule} is {worst.offer}: --accept {rule} makes it all the same"
+        yield f'{rule} is {worst.offer}: accept = ["{rule}"] in onnxq.toml makes it all the same'
     for one in accepted:
         yield accepted_text(one)
     if repair is not None and repair.before_db is not None and repair.after_db is not None:
