@@ -24,16 +24,10 @@ from benchmarks.corpus import run, write_samples
 from benchmarks.repair.printing import claim, table
 
 _FLAGS = (
-    "--loud",
-    "int8",
     "--repair",
     "none",
     "--method",
     "minmax",
-    "--prove",
-    "never",
-    "--layer-samples",
-    "0",
 )
 
 
@@ -44,7 +38,12 @@ def _row(corpus: Path, entry: Mapping[str, Any], format: str) -> dict[str, Any]:
         kind, calibration, _ = corpus_data.samples(corpus, entry)
         write_samples(folder / "calib", calibration)
         model, output = corpus / "models" / f"{entry['name']}.onnx", folder / "out.onnx"
+        settings = folder / "onnxq.toml"
+        settings.write_text(
+            '[format]\nloud = "int8"\n[repair]\nprove = "never"\n[report]\nlayer_samples = 0\n'
+        )
         command = [sys.executable, "-m", "onnxq", "-q", "quantize", model, "--calib", folder / "calib"]
+        command += ["--config", settings]
         code, _, said = run([*command, "--format", format, *_FLAGS, "-o", output])
         if not output.is_file():
             return {"data": kind, "error": f"exit code {code}: {(said.strip().splitlines() or [''])[0]}"}

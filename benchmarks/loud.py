@@ -1,6 +1,6 @@
 """Whether what is loud is found by default: `python -m benchmarks.loud [NET ...]`.
 
-Each split of a net is quantized three times: with `--loud int8`, with the layers in float that are known to
+Each split of a net is quantized three times: with `loud = "int8"`, with the layers in float that are known to
 be the cause (of planted nets), and by default. They are judged on samples that no tool saw. Beside nets with
 a planted cause stand real ones, which are not to be worse. CPU is that of the search over that of all else.
 """

@@ -190,7 +190,9 @@ def _pictures(browser: object, pages: dict[str, Path], folder: Path) -> None:
 def _lost(browser: object, folder: Path, images: Path) -> None:
     """The page of a model that int8 destroys: thresholds that a quarter of the values exceed."""
     sample = Path("sample_models/digits")
-    options = ("--repair", "none", "--method", "percentile", "--percentile", 75)
+    settings = folder / "lost.toml"
+    settings.write_text("[calibration]\npercentile = 75\n", encoding="utf-8")
+    options = ("--repair", "none", "--config", settings)
     visit = Visit(browser, _page(folder, "lost", sample / "digits.onnx", sample / "calib", *options))
     _save(visit, images / "lost.png")
     visit.close()

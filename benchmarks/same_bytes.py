@@ -56,7 +56,9 @@ class Mode(NamedTuple):
 
 
 # Errors by layer of so many samples: by themselves they would be of fewer where the machine is slow.
-_QUANTIZE = "quantize model.onnx --calib {calib} --no-page --layer-samples 2"
+_QUANTIZE = "quantize model.onnx --calib {calib}"
+_REPORT = "[report]\nno_page = true\nlayer_samples = 2\n"
+SETTINGS = {"onnxq.toml": _REPORT, "loud.toml": f'{_REPORT}[format]\nloud = "auto"\n'}
 MODES = {
     "default": Mode((f"{_QUANTIZE} -o default.onnx",)),
     "goal": Mode((f"{_QUANTIZE} --no-engine --min-sqnr {{goal}} -o goal.onnx",)),
@@ -66,8 +68,8 @@ MODES = {
             f"{_QUANTIZE} --no-engine --plan plan.toml -o plan.onnx",
         )
     ),
-    "loud": Mode((f"{_QUANTIZE} --no-engine --loud auto -o loud.onnx",)),
-    "sanitize": Mode(("sanitize model.onnx --calib {calib} --body fp16 --no-page -o sanitize.onnx",)),
+    "loud": Mode((f"{_QUANTIZE} --no-engine --config loud.toml -o loud.onnx",)),
+    "sanitize": Mode(("sanitize model.onnx --calib {calib} --body fp16 -o sanitize.onnx",)),
     "check": Mode(("check model.onnx",)),
     "analyze": Mode(("analyze model.onnx default.onnx --data {calib}",), after="default"),
 }
@@ -230,7 +232,9 @@ def _results(
 
 
 def place(name: str, folder: Path) -> str:
-    """Puts a model, as `model.onnx`, and its samples into a folder; the name of the samples there."""
+    """Puts a model, as `model.onnx`, its samples and the settings into a folder; the samples' name there."""
+    for file, text in SETTINGS.items():
+        (folder / file).write_text(text, encoding="utf-8")
     if name in SAMPLES:
         net = SAMPLES[name]
         shutil.copy(ROOT / "sample_models" / net.model, folder / "model.onnx")

@@ -75,10 +75,10 @@ def commands(
     calib = ["--calib", data]
     done, other = folder / "q.onnx", folder / "g.onnx"
     reports = [folder / "q.report.json", folder / "g.report.json"]
-    yield "sanitize", ["sanitize", model, "-o", folder / "s.onnx", "--no-page"]
+    yield "sanitize", ["sanitize", model, "-o", folder / "s.onnx"]
     yield "quantize", ["quantize", model, *calib, *fast, "-o", done, *no_engine]
     yield "goal", [
-        "quantize", model, *calib, *fast, "-o", other, "--no-engine", "--no-page", "--min-sqnr", "25",
+        "quantize", model, *calib, *fast, "-o", other, "--no-engine", "--min-sqnr", "25",
     ]  # fmt: skip
     yield "advised", ["quantize", model, *calib, *fast, "-o", folder / "a.onnx", "--no-engine", "--budget", 2]
     yield "plan", ["plan", model, *calib, *fast, "-o", folder / "p.toml", "--force"]
@@ -125,16 +125,18 @@ def variants(model: Path, data: Path, folder: Path) -> Iterator[tuple[str, list[
     script.write_text(_SCORE, encoding="utf-8")
     settings = folder / "settings.toml"
     settings.write_text("[calibration]\nseed = 3\nexact = true\n", encoding="utf-8")
+    loud = folder / "loud.toml"
+    loud.write_text('[format]\nloud = "auto"\n', encoding="utf-8")
     partial = folder / "partial.toml"
     partial.write_text("[calibration]\npartial = true\n", encoding="utf-8")
-    quantize = ["quantize", model, "--no-page", "--no-engine", "-o", folder / "v.onnx"]
+    quantize = ["quantize", model, "--no-engine", "-o", folder / "v.onnx"]
     stats = folder / "x.stats.npz"
     shards = [folder / f"{number}.stats.npz" for number in (1, 2)]
     yield "implicit", [*quantize, *calib, "--target", "tensorrt-8.6"]
     yield "stats", [*quantize, "--stats", stats]
     yield "stats-and-data", [*quantize, "--stats", stats, *calib]
     yield "obeyed", [*quantize, "--plan", folder / "p.toml", *calib]
-    yield "loud", [*quantize, *calib, "--loud", "auto", "--repair", "none"]
+    yield "loud", [*quantize, *calib, "--config", loud, "--repair", "none"]
     yield (
         "all-steps",
         [*quantize, *calib, "--repair", ",".join(STEPS)],
@@ -145,8 +147,8 @@ def variants(model: Path, data: Path, folder: Path) -> Iterator[tuple[str, list[
     yield "agreement", [*quantize, *calib, "--min-agreement", "99", "--repair", "none"]
     yield "out-of-reach", [*quantize, *calib, "--min-sqnr", "150", "--max-float", "0.01"]
     yield "sensitivity-score", ["sensitivity", model, *calib, "--eval", f"{script}:score"]
-    yield "sanitize-body", ["sanitize", model, *calib, "--body", "fp16", "--no-page", "-o", folder / "b.onnx"]
-    yield "unproved", ["sanitize", model, "--prove", "never", "--no-page", "-o", folder / "b.onnx"]
+    yield "sanitize-body", ["sanitize", model, *calib, "--body", "fp16", "-o", folder / "b.onnx"]
+    yield "unproved", ["sanitize", model, "--prove", "never", "-o", folder / "b.onnx"]
     yield "plan-stats", ["plan", model, "--stats", stats, "-o", folder / "p1.toml"]
     for number, shard in enumerate(shards, 1):
         yield "shard", ["calibrate", model, *calib, "--shard", f"{number}/2", "-o", shard]

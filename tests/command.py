@@ -55,7 +55,7 @@ def made(arguments: Sequence[object], code: int, said: str) -> int:
     codes, and where what is printed has another answer, the code is what it is.
     """
     words = [str(word) for word in arguments]
-    asked = any(word.startswith(("--min-", "--max-drop", "--strict", "--exit-zero")) for word in words)
+    asked = any(word.startswith(("--min-", "--max-drop", "--strict")) for word in words)
     is_answer = not said or said.startswith("Do not ship it") or '"answer": "do-not-ship"' in said
     return 0 if code == 1 and "quantize" in words[:1] and not asked and is_answer else code
 

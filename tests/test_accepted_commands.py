@@ -192,7 +192,7 @@ def conv(name: str, of: int, batch: str = "N") -> onnx.ModelProto:
     return model
 
 
-QUICK = shlex.split("--no-engine --prove never --repair none --layer-samples 0 --no-page --method minmax")
+QUICK = shlex.split("--no-engine --repair none --method minmax")
 
 
 def quantized(folder: Path, model: onnx.ModelProto, *more: str) -> dict[str, Any]:
@@ -447,11 +447,8 @@ def test_of_real_models_too(model: Path, tmp_path: Path) -> None:
             str(data),
             "-o",
             "q.onnx",
-            "--prove",
-            "never",
-            "--no-page",
         ]
-        ran = run(tmp_path, *first, "--layer-samples", "0", "--json")
+        ran = run(tmp_path, *first, "--json")
         if ran.code in (0, 1):
             commands += [one.command for one in causes(ran.json()) if one.command.startswith("onnxq ")]
             assert not misnamed(ran.json(), model)
@@ -459,7 +456,7 @@ def test_of_real_models_too(model: Path, tmp_path: Path) -> None:
             steps = next_steps(opened, advise(opened.document), analysed=False)
             for part in (part for step in steps for part in step.command.split(" && ")):
                 assert not part.startswith("onnxq ") or accepted(part.partition(" > ")[0], {}), part
-            onnxq_line = shlex.join(["onnxq", *first, "--layer-samples", "0", "--json"])
+            onnxq_line = shlex.join(["onnxq", *first, "--json"])
             for command in [one for one in commands if one.startswith("onnxq quantize") and "q.onnx" in one]:
                 second = run(tmp_path, *shlex.split(command)[1:], "--json")
                 assert second.code in (0, 1), f"{command}: {second.err}"

@@ -302,7 +302,7 @@ def test_pairs_are_read_in_one_place() -> None:
 
 # Who states int8, or its codes, beside its format; at most `INT8_PLACES` lines in all.
 STATES_INT8 = {
-    "options/settings.py": "a choice of --loud, and its default; a number format",
+    "options/settings.py": "a choice of loud layers, and its default; a number format",
     "cli/pages/plan.py": "that choice",
     "inspection/description.py": "a title of a column",
     "documents/reading.py": "a field of older documents",

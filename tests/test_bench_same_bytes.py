@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks import same_bytes
 from benchmarks.same_bytes import MODES, Mode, Runner, code_hash, differences, normalized
+from onnxq.options.command_line import accepted
 
 # A checkout whose command writes what it is told to, with a time.
 FAKE = """
@@ -79,12 +80,13 @@ def test_what_differs_is_named() -> None:
 
 
 def test_every_mode_is_a_command_of_onnxq() -> None:
-    """Of all that the fence is to cover; what measures errors by layer says of how many samples."""
+    """Of all that the fence is to cover; the settings say of how many samples errors by layer are."""
     assert list(MODES) == ["default", "goal", "plan", "loud", "sanitize", "check", "analyze"]
     for mode in MODES.values():
         assert not mode.after or mode.after in MODES
         for words in mode.commands:
-            assert not words.startswith("quantize") or "--layer-samples" in words
+            assert accepted(f"onnxq {words.format(calib='c', goal=30)}", {}), words
+    assert all("layer_samples = 2" in text for text in same_bytes.SETTINGS.values())
 
 
 def test_the_models_are_there(tmp_path: Path) -> None:

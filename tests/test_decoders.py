@@ -155,7 +155,7 @@ def test_the_screen_says_what_helps(model: onnx.ModelProto, steps: Sequence[Feed
     assert "decode: limited by reading weights: they are 9" in shown
     assert "what helps: a larger batch (--batch MIN:OPT:MAX)" in shown
     assert (
-        "prefill: 50 % of the work (assumed; to state it: --profile-weight prefill=W), no sample is of it"
+        "prefill: 50 % of the work (assumed; to state it: profile_weight prefill=W), no sample is of it"
         in shown
     )
 

@@ -274,7 +274,7 @@ def test_the_engine_has_a_profile_for_each_deployment(tmp_path: Path) -> None:
     ("options", "says", "hint"),
     [
         ({"profiles": PHASES, "profile_weights": {"decoder": 1}}, "no deployment 'decoder'", "'decode'"),
-        ({"profiles": PHASES, "profile_weights": {"decode": 0}}, "above 0", "--profile-weight decode=1"),
+        ({"profiles": PHASES, "profile_weights": {"decode": 0}}, "above 0", "profile_weight decode=1"),
         ({"profiles": {"decode/y": DECODE}}, "no input 'y'", "x"),
         ({"profiles": {"a/x": ((1, 1, 32),) * 3}}, "which the model fixes to 64", "MIN:OPT:MAX"),
         ({"profiles": {"a/x": (PREFILL[1], PREFILL[0], PREFILL[2])}}, "'a': .*not min <= opt <= max", "MIN"),

@@ -61,7 +61,6 @@ def test_the_error_says_what_to_give(function: str, name: str) -> None:
     ("function", "name", "hint"),
     [
         ("quantize", "no_engine", "give compile=False"),
-        ("quantize", "no_page", "give .save(PATH, page=False) of what it returns"),
         ("quantize", "calib", "give data="),
         ("quantize", "shape", "give shapes="),
         ("quantize", "mean", "give images={'mean': ...}"),

@@ -312,7 +312,7 @@ def test_the_screen_says_a_mismatch_first(tmp_path: Path) -> None:
     (output,) = ort.load(MODEL).outputs
     (tmp_path / "score.py").write_text(SCORE.replace("logits", output))
     np.savez(tmp_path / "data.npz", image=IMAGES[:128, 0])
-    base = ("quantize", str(MODEL), "--calib", "data.npz", "--no-engine", "--prove", "never", "-o", "q.onnx")
+    base = ("quantize", str(MODEL), "--calib", "data.npz", "--no-engine", "-o", "q.onnx")
     ran = run(tmp_path, *base, "--max-drop", "0", "--eval", "score.py:near")
     assert ran.code == 1, ran.err
     screen = " ".join(ran.out.split())
@@ -378,7 +378,7 @@ def test_a_detectors_metric_decodes_by_output_name() -> None:
 def test_a_score_without_a_goal_is_on_the_screen(tmp_path: Path) -> None:
     (tmp_path / "score.py").write_text("def score(model):\n    return 41.25\n")
     np.savez(tmp_path / "data.npz", image=IMAGES[:64, 0])
-    base = ("quantize", str(MODEL), "--calib", "data.npz", "--no-engine", "--prove", "never", "-o", "q.onnx")
+    base = ("quantize", str(MODEL), "--calib", "data.npz", "--no-engine", "-o", "q.onnx")
     ran = run(tmp_path, *base, "--eval", "score.py:score")
     assert ran.code == 0, ran.err
     assert "Score score.py:score: float 41.25, int8 41.25" in " ".join(ran.out.split())

@@ -444,8 +444,6 @@ def test_exit_codes_of_the_command_line(tmp_path: Path) -> None:
         "--no-engine",
         "--method",
         "mse",
-        "--prove",
-        "never",
         "--repair",
         "none",
     )
@@ -505,7 +503,7 @@ def test_what_was_kept_goes_with_the_users_error(tmp_path: Path) -> None:
     (tmp_path / "score.py").write_text(SCORE)
     base = ("quantize", "net.onnx", "--calib", "data.npz", "--no-engine", "--method", "minmax")
     before = sorted(tmp_path.iterdir())
-    goal = ("--max-drop", "0.5", "--eval", "score.py:late", "--prove", "never", "-o", "q.onnx")
+    goal = ("--max-drop", "0.5", "--eval", "score.py:late", "-o", "q.onnx")
     ran = run(tmp_path, *base, *goal)
     assert ran.code == 2, ran.err
     assert "line 6: KeyError" in ran.err

@@ -41,6 +41,7 @@ from onnxq.options.config import load_config
 from onnxq.options.grouped import KEYWORDS, Options, options_of
 from onnxq.options.option import read_options
 from onnxq.options.settings import GROUPS, DataPlace, ImageOptions
+from onnxq.options.verbs import VERBS as DECLARED
 from onnxq.pipeline import result as results
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -108,7 +109,12 @@ GROUPED = {
 }  # fmt: skip
 
 # Options that are keys of `onnxq.toml`, and no flags.
-IN_FILE = {name for group in GROUPS for name, said in read_options(group).items() if said.file_only}
+IN_FILE = {
+    name
+    for one in DECLARED.values()
+    for group in one.groups
+    for name in one.options(group).keys() - one.flags(group).keys()
+}
 
 # Keywords for what the command line takes from `onnxq.toml`, keeps in a file of its own, or always does.
 IN_PYTHON = {

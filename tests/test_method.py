@@ -30,7 +30,7 @@ SIGMAS = Parameter("sigmas", 4, 100, "Of method sigmas.", "S", hint="3 holds mos
 def sigmas(stats, sigmas):
     return abs(stats.mean) + sigmas * stats.variance ** 0.5
 '''
-FAST = ("-q", "--repair", "none", "--no-engine", "--no-page", "--body", "fp32", "--json")
+FAST = ("-q", "--repair", "none", "--no-engine", "--body", "fp32", "--json")
 PYTHON = """
 import json, onnxq, typer
 from onnxq.cli.app import app
@@ -79,16 +79,19 @@ def ran(folder: Path, *arguments: str, file: str = "sigmas.py") -> subprocess.Co
 
 
 def test_a_method_of_the_users_by_the_command_line(folder: Path) -> None:
-    command = ("-m", "onnxq", "quantize", "net.onnx", "--calib", "data.npz", "--exit-zero", *FAST)
-    done = ran(folder, *command, "--sigmas", "3")
+    command = ("-m", "onnxq", "quantize", "net.onnx", "--calib", "data.npz", *FAST)
+    settings = "[engine]\nexit_zero = true\n[calibration]\nsigmas = {}\n"
+    (folder / "onnxq.toml").write_text(settings.format(3))
+    done = ran(folder, *command)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)["calibration"]
     assert found["method"] == "sigmas 3"
     assert 5 < found["thresholds"]["x"]["amax"] < 8  # 3 deviations of values of variance 1 + 30^2 / 256
-    done = ran(folder, *command, "--method", "mse", "--sigmas", "3")
+    (folder / "onnxq.toml").write_text(settings.format('3\nmethod = "mse"'))
+    done = ran(folder, *command)
     assert done.returncode == 2
-    assert "--method mse and --sigmas exclude each other: --sigmas is of method sigmas" in done.stderr
-    (folder / "onnxq.toml").write_text("[calibration]\nsigmas = 2\n")
+    assert "method mse and sigmas exclude each other: in 'onnxq.toml' sigmas is of method" in done.stderr
+    (folder / "onnxq.toml").write_text(settings.format(2))
     found = json.loads(ran(folder, *command, "--force").stdout)["calibration"]
     assert found["method"] == "sigmas 2"
 

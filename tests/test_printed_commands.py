@@ -30,10 +30,11 @@ NET = """<ir_version: 8, opset_import: ["" : 17]>
 QUICK: dict[str, Any] = {"method": "minmax", "repair": "none", "prove": "never"}
 ASKED = shlex.split(
     "quantize 'a net.onnx' --calib photos --preset yolo --shape x=1x3x24x24 --method minmax --repair none "
-    "--min-sqnr 40 --max-float 1% --prove never --layer-samples 0 -o q.onnx"
+    "--min-sqnr 40 --max-float 1% --config onnxq.toml -o q.onnx"
 )
+FILE = '[repair]\nprove = "never"\n[report]\nlayer_samples = 0\n'
 AGAIN = shlex.join(["onnxq", *ASKED])
-OF_MODEL = "'a net.onnx' --calib photos --preset yolo --shape x=1x3x24x24 --prove never"
+OF_MODEL = "'a net.onnx' --calib photos --preset yolo --shape x=1x3x24x24 --config onnxq.toml"
 
 
 def net() -> onnx.ModelProto:
@@ -76,6 +77,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]
         pixels = random.integers(0, 256, (20 + place, 30, 3), np.uint8)
         Image.fromarray(pixels).save(folder / "photos" / f"{place}.png")
     onnx.save(net(), folder / "a net.onnx")
+    (folder / "onnxq.toml").write_text(FILE)
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(folder)
         assert run(AGAIN) == [1]
@@ -87,11 +89,6 @@ def edited(report: dict[str, Any], change: Callable[[dict[str, Any]], object]) -
     found = copy.deepcopy(report)
     change(found)
     return found
-
-
-def cut(report: dict[str, Any]) -> None:
-    report["goal"].update(cut="the time limit")
-    report["asked"].append(["--time-limit", "60"])
 
 
 def moves_more(report: dict[str, Any]) -> None:
@@ -106,7 +103,6 @@ def refused(report: dict[str, Any]) -> None:
 
 CASES: dict[str, tuple[Callable[[dict[str, Any]], object], str, list[int]]] = {
     "as it is": (lambda report: None, AGAIN.replace("--max-float 1% ", ""), [1]),  # met by float alone
-    "cut": (cut, AGAIN, [1]),
     "moves more": (moves_more, f"onnxq sanitize {OF_MODEL} --body fp16", [0]),
     "refused": (refused, "onnxq check q.onnx", [0]),
     "not in int8": (lambda report: report["engine"].update(status="compiled", not_int8=["c1"]),
@@ -153,7 +149,7 @@ def test_what_sanitize_advises(
     """It compiles nothing: the first lines say what does."""
     folder, _ = made
     monkeypatch.chdir(folder)
-    assert run("onnxq sanitize 'a net.onnx' --shape x=1x3x24x24 -o 'a clean.onnx' --no-page") == [0]
+    assert run("onnxq sanitize 'a net.onnx' --shape x=1x3x24x24 -o 'a clean.onnx'") == [0]
     front = capsys.readouterr().out.partition("a net.onnx -> ")[0]
     (line,) = (one.strip() for one in front.splitlines() if one.startswith("  onnxq "))
     assert line == "onnxq check 'a clean.onnx'"

@@ -152,9 +152,10 @@ def test_a_search_ends_within_itself_when_the_time_is_up(monkeypatch: pytest.Mon
 
 def test_the_command_with_a_time_limit(tmp_path: Path) -> None:
     """It needs no goal, and the file is there."""
+    (tmp_path / "onnxq.toml").write_text("[goal]\ntime_limit = 0\n")
     ran = run(
         tmp_path, "quantize", str(DIGITS / "digits.onnx"), "--calib", str(DIGITS / "calib"),
-        "--time-limit", "0", "--no-page", "-o", "q.onnx",
+        "-o", "q.onnx",
     )  # fmt: skip
     assert ran.code == 0
     assert (tmp_path / "q.onnx").stat().st_size

@@ -78,7 +78,7 @@ def test_it_runs_where_the_tree_is_not(environment: Path, tmp_path: Path) -> Non
     )
     onnx.save(model, tmp_path / "net.onnx")
     for words in (
-        ["sanitize", "net.onnx", "-o", "out.onnx", "--no-page", "-q"], ["report", "out.report.json", "-q"],
+        ["sanitize", "net.onnx", "-o", "out.onnx", "-q"], ["report", "out.report.json", "-q"],
     ):  # fmt: skip
         ran = subprocess.run(
             [environment / "bin/onnxq", *words],

@@ -48,7 +48,7 @@ _OF_SCALES = ("nonfinite", "clipped", "scale", "unexplained")
 MOST_FLOAT = 0.9
 """Of a model of which so much of the int8 work is in float, int8 is no longer worth anything."""
 
-_KEPT = frozenset(
+_KEPT = {"--config"}.union(
     flag
     for group in (DataPlace, Feeding, ImageOptions, Repairs, Inputs, Runtime)
     for said in read_options(group).values()
@@ -180,8 +180,9 @@ def _switched_off(report: Report) -> Iterator[LikelyCause]:
         more = () if given(report, "--repair") else ("--repair", "auto")
         code = "repair-off" if asked == "none" else "repair-off.held"
         yield cause(code, again(report, without=("--repair",), more=more), steps=names)
-    if given(report, "--loud") and plan.heads is not None and plan.heads.asked not in ("auto", "default"):
-        yield cause("loud-off", again(report, without=("--loud",)))
+    heads = None if plan.file or part_of(GoalPart, report.goal).gates else plan.heads  # these settle them
+    if heads is not None and heads.asked not in ("auto", "default"):
+        yield cause("loud-off")
 
 
 def _untried(report: Report) -> Iterator[LikelyCause]:

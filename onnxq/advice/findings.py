@@ -292,7 +292,7 @@ def _of_goal(report: Report) -> Iterator[LikelyCause]:
     if all(gate.met or gate.undecided for gate in goal.gates):
         yield cause("undecided")
     elif goal.cut:
-        yield cause("cut", again(report, without=("--time-limit",)))
+        yield cause("cut")
     elif given(report, "--max-float"):
         yield cause("max-float", again(report, without=("--max-float",)))
     elif goal.search is not None and goal.search.met_where_chosen:
@@ -428,7 +428,7 @@ def _late(report: Report) -> Iterator[AdviceFinding]:
     why += [] if repair is None else [f"{one.step} not tried: {one.why}" for one in repair.steps]
     late = [one for one in (*why, part_of(GoalPart, report.goal).cut or "") if _LATE in one]
     if late:
-        longer = cause("late.run", again(report, without=("--time-limit",)))
+        longer = cause("late.run")
         yield advised("late", "told", [longer], what=late[0])
 
 

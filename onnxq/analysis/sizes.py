@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 
 from onnxq.base.grouped import grouped
@@ -17,7 +16,7 @@ def share_words(deployment: NamedDeployment) -> str:
     """The name of a deployment, its share of the work, and how many samples it has."""
     share = f"{deployment.name}: {100 * deployment.weight:.3g} % of the work"
     if deployment.is_weight_assumed:
-        share += f" {assumed(f'--profile-weight {shlex.quote(deployment.name)}=W')}"
+        share += f" {assumed(f'profile_weight {deployment.name}=W')}"
     samples = count(deployment.samples, "sample") if deployment.samples else say("no-sample-of-it")
     return f"{share}, {samples}"
 

@@ -20,7 +20,6 @@ from onnxq.cli.screen import Screen
 from onnxq.cli.typed import Meant, UsageError, meant
 from onnxq.cli.verb import Interrupted, Quiet, Verbose, report_error, verb
 from onnxq.cli.versions import versions
-from onnxq.options.option import of_today
 from onnxq.options.verbs import VERBS
 
 
@@ -63,7 +62,7 @@ def app_of(*verbs: str) -> typer.Typer:
         add_completion=True,
         rich_markup_mode="rich",
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": of_today},
+        context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(invoke_without_command=False)(_root)
     groups: dict[str, typer.Typer] = {}

@@ -91,7 +91,7 @@ def check(
             chosen.source() if with_data else None,
             checks=checks or (),
             **chosen.keywords(**unasked),
-            again=chosen.again(*_OF_QUANTIZE, without=("stats", "partial")),
+            again=chosen.again(*_OF_QUANTIZE, without=("stats", "prove")),
             observe=observe,
         )
     found = replace(found, config=chosen.settings_file)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -13,7 +14,7 @@ import typer
 
 from onnxq.base.errors import UserError
 from onnxq.cli.screen import Screen
-from onnxq.options.config import Config, LayerRule, find_config
+from onnxq.options.config import FILE, Config, LayerRule, find_config
 from onnxq.options.exclusions import OF_SAMPLES, exclude, refuse_with_stats, settled
 from onnxq.options.grouped import KEYWORDS
 from onnxq.options.option import Option, read_options
@@ -22,10 +23,8 @@ from onnxq.options.settings import (
     Calibration,
     Common,
     DataPlace,
-    Division,
     Feeding,
     Format,
-    Goal,
     ImageOptions,
     PathLike,
     Repairs,
@@ -77,12 +76,13 @@ class Chosen:
 
     def again(self, *groups: type, without: Collection[str] = ()) -> list[str]:
         """The flags of groups as they were typed, for a command line that is to follow."""
+        named = self.config is not None and self.config.path != FILE  # that one is found again
         return [
             word
             for (group, name), words in self._typed.items()
             if group in groups and name not in without
             for word in words
-        ]
+        ] + (["--config", str(self.settings_file)] if named else [])
 
     def file(self, group: type) -> Mapping[str, Any]:
         """What the file says of a group."""
@@ -140,10 +140,13 @@ class Chosen:
 
     @property
     def place(self) -> DataPlace:
-        """Where the data are: a flag wins over what the file says, be it the path or the script."""
+        """Where the data are: the flag wins over what the file says, be it the path or the script."""
         given = self.flags(DataPlace) or self.file(DataPlace)
-        script = given.get("script")
-        return DataPlace(given.get("path"), None if script is None else str(script))
+        path, script = given.get("path"), given.get("script")
+        takes_script = self.flags(DataPlace) and "script" in VERBS[self.verb].options(DataPlace)
+        if takes_script and re.search(r"\.py(:\w+)?$", str(path)):
+            path, script = None, path
+        return DataPlace(path, None if script is None else str(script))
 
     @property
     def has_data(self) -> bool:
@@ -158,11 +161,9 @@ class Chosen:
         """
         place = self.place
         if (place.path is None) == (place.script is None):
-            none = place.script is None
-            given = "no data is given: there is neither" if none else "data is given twice, by"
-            between = "nor" if none else "and by"
+            none, flag = place.script is None, VERBS[self.verb].data
             raise UserError(
-                f"{given} {VERBS[self.verb].data} {between} --data-loader-script",
+                f"no data is given: there is no {flag}" if none else "data and data_loader_script are given",
                 hint=_NO_DATA if none and self.verb == "quantize" else f"see onnxq {self.verb} --help",
             )
         if place.script is None:
@@ -189,8 +190,7 @@ class Chosen:
         """
         flags, file = self.flags(Calibration), self.file(Calibration)
         where = f"in {str(self.config.path)!r} " if self.config is not None else ""
-        words = {name: said.flag[-1] for name, said in read_options(Calibration).items()}
-        found = settled(flags, settled(file, {}, str, where), words.__getitem__)
+        found = settled(flags, settled(file, {}, str, where), str)
         return self.group(Calibration, **found)
 
     def refuse_ignored(self, stats: PathLike | None, *, without_data: bool) -> None:
@@ -323,11 +323,6 @@ def given(chosen: Chosen) -> tuple[Any, dict[str, Any]]:
     ranges_are_stated = repairs_of(chosen).pairs == "adopt"
     has_data = chosen.has_data or (calibration.stats is None and plan is None and not ranges_are_stated)
     chosen.refuse_ignored(calibration.stats, without_data=not has_data)
-    if not chosen.group(Goal).is_set and "workers" in chosen.flags(Division):
-        raise UserError(
-            "--workers take part in measuring for a goal, and there is none",
-            hint="give --min-sqnr, --min-agreement or --max-drop, or leave it out",
-        )
     data = chosen.source() if has_data else None
     return data, {**chosen.keywords(repairs=repairs_of(chosen)), "layers": chosen.layers}
 

@@ -11,8 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from onnxq.base.catalogue import table
-from onnxq.options.option import read_options
-from onnxq.options.settings import GROUPS
+from onnxq.options.settings import Common
+from onnxq.options.verbs import VERBS
 
 ALL = -1
 """Values of a flag: all words up to the next flag or model."""
@@ -39,15 +39,8 @@ PEERS: Mapping[str, Peer] = {
     name: Peer(row.get("ours", ""), row.get("says", ""), row.get("values", 1))
     for names, row in table("peer-flags").items()
     for name in names.split()
-} | {
-    said.flag[-1]: Peer(
-        why=f"it is a key of onnxq.toml now: {said.in_file}", values=int(said.kind.typed is not bool)
-    )
-    for group in GROUPS
-    for said in read_options(group).values()
-    if said.file_only
 }
-"""By each name, with dashes: of other tools, and of options that are flags no more."""
+"""By each name, with dashes."""
 
 PEER_VERBS: Mapping[str, tuple[str, str]] = {
     name: (row.get("ours", ""), row.get("says", ""))
@@ -87,6 +80,26 @@ def peer_of(flag: str, ours: Collection[str]) -> Peer | None:
         peer = Peer("--data {}")
     needs = re.findall(r"--[a-z0-9-]+", peer.ours) if peer is not None else []
     return peer if set(needs) <= set(ours) else None
+
+
+def peer_of_key(words: Sequence[str], flag: str, verb: str) -> Peer | None:
+    """What a flag is that a verb has as a key of `onnxq.toml` alone; None of all others.
+
+    Args:
+        words: the command line.
+        flag: as it is typed.
+        verb: the name of the verb.
+    """
+    for group in (Common, *VERBS[verb].groups) if verb in VERBS else ():
+        for name, said in VERBS[verb].options(group).items():
+            if said.flag[-1] == dashed(flag) and name not in VERBS[verb].flags(group):
+                behind = zip(
+                    (word.partition("=") for word in words), [*words[1:], said.metavar or ""], strict=True
+                )
+                given = [value if joined else after for (one, joined, value), after in behind if one == flag]
+                why = f"it is a key of onnxq.toml now: {said.in_file(given)}"
+                return Peer(why=why, values=int(said.kind.typed is not bool))
+    return None
 
 
 def in_our_words(words: Sequence[str], unknown: str, peer: Peer) -> list[str]:

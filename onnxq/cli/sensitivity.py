@@ -59,7 +59,7 @@ def sensitivity(
     report = result.report
     again = chosen.again(
         settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration,
-        settings.Format, settings.Repairs, settings.Inputs, settings.Runtime,
+        settings.Format, settings.Repairs, settings.Inputs, settings.Runtime, without=("prove",),
     )  # fmt: skip
     screen.result(report, lambda: sensitivity_page(report, again, choice))
     return 0

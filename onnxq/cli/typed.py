@@ -14,7 +14,7 @@ import typer
 
 from onnxq.base.errors import UserError
 from onnxq.base.reason import say
-from onnxq.cli.peer_flags import PEER_VERBS, PEERS, dashed, in_our_words, peer_of
+from onnxq.cli.peer_flags import PEER_VERBS, PEERS, dashed, in_our_words, peer_of, peer_of_key
 
 UsageError: Any = typer.BadParameter.__base__
 """The class of all errors in the use of the command line; where it is defined depends on typer's version."""
@@ -148,7 +148,7 @@ def _of_flag(found: Meant, command: Any, flag: str, verbs: Mapping[str, Any]) ->
     wrong = f"no such option: {flag}"
     if flag in ("--version", "-V"):
         return found.but(("--version",), say("typed.alone"))
-    peer = peer_of(flag, ours)
+    peer = peer_of(flag, ours) or peer_of_key(words, flag, command.name)
     if peer is not None:
         changed = in_our_words(words, flag, peer)
         if peer.why:

@@ -65,7 +65,7 @@ def _flags(image: ImagesRead, given: Mapping[str, object]) -> dict[str, str]:
     if image.color != "gray" and "color" not in given:
         flags["color"] = "--color"
     if given.keys().isdisjoint(_SIZE) and not (preset and (preset.center or preset.letterbox)):
-        flags["size"] = "--resize or --letterbox"
+        flags["size"] = "resize or letterbox"
     if "int" not in image.dtype and given.keys().isdisjoint(_VALUES):
         flags["values"] = "--preset or --scale"
     return flags

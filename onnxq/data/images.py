@@ -311,7 +311,7 @@ def _check_sizes(made: Preparation) -> None:
     if made.letterbox and not all(isinstance(side, int) for side in frame):
         raise UserError(
             f"input {made.input!r} has no fixed width and height to letterbox images into",
-            hint="give one: --resize 640x640, or bind the input's with --shape",
+            hint='give one, resize = "640x640", or bind that of the input with --shape',
         )
     last = made.crop if made.crop is not None else made.resize
     if isinstance(last, tuple):
@@ -410,7 +410,7 @@ def _shorter(size: Size, side: int, where: str) -> Size:
         raise UserError(
             f"{where} is {shape_text(size)} (width x height): with a shorter side of {side} the other one "
             f"has {other} pixels, and {LARGEST} are the most",
-            hint="remove the file, or give width and height: --resize 256x256",
+            hint='remove the file, or give width and height: resize = "256x256" under [images]',
         )
     return (side, other) if size[0] <= size[1] else (other, side)
 
@@ -420,7 +420,7 @@ def _crop(image: Image.Image, size: Size, where: str) -> Image.Image:
     if size[0] > image.width or size[1] > image.height:
         raise UserError(
             f"{where} is {shape_text(image.size)} (width x height), smaller than the crop {shape_text(size)}",
-            hint="resize it first: --resize 256 makes the shorter side 256",
+            hint="resize it first: resize = 256 makes the shorter side 256",
         )
     left, top = round((image.width - size[0]) / 2), round((image.height - size[1]) / 2)
     return image.crop((left, top, left + size[0], top + size[1]))

@@ -9,8 +9,8 @@ from typing import Any
 
 from onnxq.base.errors import UserError
 from onnxq.options.exclusions import settled
-from onnxq.options.option import Option
-from onnxq.options.settings import Calibration, Common
+from onnxq.options.option import Option, read_options
+from onnxq.options.settings import GROUPS, Calibration, Common
 from onnxq.options.verbs import VERBS
 
 Takes = Mapping[str, Callable[[str], bool]]
@@ -59,7 +59,7 @@ def _settled(part: str, takes: Takes) -> str:
 
 def kept(parts: Iterable[Sequence[str]], verb: str) -> list[str]:
     """Of the flags of a command line, each with its values, those that another verb has, as words."""
-    known = _options(verb)
+    known = {*_options(verb), *["--config"] * VERBS[verb].config}
     return [word for part in parts if part[0] in known for word in part]
 
 
@@ -88,6 +88,7 @@ def _typed(words: list[str]) -> dict[str, list[str]]:
     if words[0] != "onnxq" or verb not in VERBS:
         raise ValueError(f"{shlex.join(words[:2])} is no command")
     known, others = _options(verb), {flag for name in VERBS for flag in _options(name)}
+    others |= {flag for group in GROUPS for said in read_options(group).values() for flag in said.flag}
     typed: dict[str, list[str]] = {}
     while rest:
         flag, is_joined, value = rest.pop(0).partition("=")

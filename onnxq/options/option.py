@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -46,8 +47,9 @@ class Option:
         key: its name in `onnxq.toml`.
         tables: where it may stand there; "" is the top of the file.
         runs_code: whether it names something that is run.
-        beside: the option without which there is not this one either.
-        file_only: whether no verb has it as a flag: it is a key and, in Python, a keyword.
+        beside: the option that it goes with: without that there is not this one either. It has no flag.
+        file_only: whether no verb that reads `onnxq.toml` has it as a flag: it is a key and, in Python, a
+            keyword.
     """
 
     help: str
@@ -60,12 +62,26 @@ class Option:
     beside: str = ""
     file_only: bool = False
 
-    @property
-    def in_file(self) -> str:
-        """How it is written into `onnxq.toml`."""
-        value = "true" if self.kind.typed is bool else self.metavar or ""
-        table = f"[{self.tables[0]}] " if self.tables[0] else ""
-        return f"{table}{self.key} = {f'{{{value}}}' if '=' in value else value}"
+    def in_file(self, given: Sequence[str]) -> str:
+        """The line of `onnxq.toml` that says what its flag would, and where it stands.
+
+        Args:
+            given: the values of the flag.
+        """
+        values = [_toml(value) for value in given]
+        if self.kind.typed is bool:
+            value = "true"
+        elif "=" in (self.metavar or ""):
+            pairs = [one.rpartition("=") for one in given]
+            value = f"{{{', '.join(f'{json.dumps(name)} = {_toml(one)}' for name, _, one in pairs)}}}"
+        else:
+            value = values[0] if len(values) == 1 else f"[{', '.join(values)}]"
+        return f"{self.key} = {value}" + (f" under [{self.tables[0]}]" if self.tables[0] else "")
+
+
+def _toml(value: str) -> str:
+    """A value of a flag as TOML."""
+    return value if re.fullmatch(r"-?\d+(\.\d+)?", value) else json.dumps(value, ensure_ascii=False)
 
 
 def option(default: Any, help: str, kind: Kind, **said: Any) -> Any:

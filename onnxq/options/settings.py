@@ -96,7 +96,7 @@ class Repairs(
     Group,
     title="Graph",
     table="repair",
-    examples=("--target tensorrt-8.6 --skip unfuse_gelu", "--rules my_rules/"),
+    examples=("--target tensorrt-8.6 --rules my_rules/", "--rules my_rules/"),
 ):
     """How a model is repaired, and what for.
 
@@ -125,11 +125,14 @@ class Repairs(
     rules: Sequence[PathLike] = option(
         (), "A folder of your own rules; their Python is run.", PATHS, metavar="DIR", runs_code=True
     )
-    enable: Sequence[str] = option((), "Turn a rule on for this target.", TEXTS, metavar="RULE")
-    skip: Sequence[str] = option((), "Leave a rule out.", TEXTS, metavar="RULE")
-    accept: Sequence[str] = option(
-        (), "Make a rule's changes although values are off; how far is reported.", TEXTS, metavar="RULE"
+    enable: Sequence[str] = option(
+        (), "Turn a rule on for this target.", TEXTS, metavar="RULE", file_only=True
     )
+    skip: Sequence[str] = option((), "Leave a rule out.", TEXTS, metavar="RULE", file_only=True)
+    accept: Sequence[str] = option(
+        (), "Make a rule's changes although values are off; how far is reported.", TEXTS, metavar="RULE",
+        file_only=True,
+    )  # fmt: skip
     prove: Prove = option(
         "when-possible",
         "always keeps only proved changes; when-possible keeps and lists the others; never proves nothing.",
@@ -154,7 +157,7 @@ class Repairs(
 
 
 @dataclass(frozen=True, slots=True)
-class Runtime(Group, title="onnxruntime", table="runtime", examples=("--ort-ops libops.so", "--largest 8GB")):
+class Runtime(Group, title="onnxruntime", table="runtime", examples=("--ort-ops libops.so",)):
     """What onnxruntime runs models with.
 
     Attributes:
@@ -171,7 +174,7 @@ class Runtime(Group, title="onnxruntime", table="runtime", examples=("--ort-ops 
     )
     largest: int | str | None = option(
         None, "The largest tensor that a run may make. Default: 1GB, more for large models and samples.",
-        BYTES, metavar="SIZE",
+        BYTES, metavar="SIZE", file_only=True,
     )  # fmt: skip
 
     def _check(self) -> None:
@@ -234,7 +237,7 @@ class Inputs(
     profile_weights: Mapping[str, float] | None = option(
         None, "A deployment's share of the work; equal by default.",
         kinds.by_name("NAME=W, a number above 0, as in decode=0.9", kinds.above_zero),
-        flag=("--profile-weight",), metavar="NAME=W",
+        flag=("--profile-weight",), metavar="NAME=W", file_only=True,
     )  # fmt: skip
 
 
@@ -253,17 +256,17 @@ class DataPlace(
 
     Attributes:
         path: a folder, a file or a glob; or else
-        script: Polygraphy's convention; it is run.
+        script: Polygraphy's convention; it is run. The flag of the path takes it too.
     """
 
     path: Path | None = option(
-        None, "A folder, file, glob or list of images, arrays or tables; a video.", PATH,
+        None, "A folder, file, glob or list of images, arrays or tables; a video. Or X.py[:FUNC], which is "
+        "run: its load_data (or FUNC) yields {input: array}.", PATH,
         flag=("--calib",), metavar="PATH", key="data",
     )  # fmt: skip
     script: str | None = option(
         None, "Instead of a path: a script whose load_data (or FUNC) yields {input: array}; it is run.",
-        CODE, flag=("--data-loader-script",), metavar="X.py[:FUNC]",
-        runs_code=True,
+        CODE, flag=("--data-loader-script",), metavar="X.py[:FUNC]", runs_code=True, beside="path",
     )  # fmt: skip
 
 
@@ -338,13 +341,16 @@ class ImageOptions(Group, title="Images", table="images", examples=("--preset im
     resize: int | Size | None = option(
         None, "Resize to this size, or to this shorter side.",
         kinds.parsed("WIDTHxHEIGHT, as in 640x480, or the shorter side, as in 256", kinds.side_or_size, "x"),
-        metavar="WxH|SIDE",
+        metavar="WxH|SIDE", file_only=True,
     )  # fmt: skip
     crop: Size | None = option(
-        None, "Cut out the center, after --resize.",
+        None, "Cut out the center, after resizing.",
         kinds.parsed("WIDTHxHEIGHT, as in 224x224", kinds.width_height, "x"), metavar="WxH",
+        file_only=True,
     )  # fmt: skip
-    letterbox: bool | None = option(None, "Keep the aspect ratio, pad with gray 114 (YOLO).", FLAG)
+    letterbox: bool | None = option(
+        None, "Keep the aspect ratio, pad with gray 114 (YOLO).", FLAG, file_only=True
+    )
     preset: str | None = option(
         None, "How the model was trained: imagenet, yolo, tensorflow or raw.",
         kinds.one_of("preset", PRESETS), metavar="NAME",
@@ -412,7 +418,7 @@ class Calibration(
     Group,
     title="Calibration",
     table="calibration",
-    examples=("--method percentile --percentile 99.9", "--samples 256", "--stats model.stats.npz"),
+    examples=("--method percentile --samples 256", "--samples 256", "--stats model.stats.npz"),
 ):
     """How a model is calibrated.
 
@@ -433,9 +439,7 @@ class Calibration(
         UserError: a value makes no sense, or a parameter is of another method.
     """
 
-    search: bool = option(
-        False, "Choose the percentile by the model's outputs.", FLAG, beside="method", file_only=True
-    )
+    search: bool = option(False, "Choose the percentile by the model's outputs.", FLAG, beside="method")
     exact: bool = option(
         False, "Count all values of a tensor in histograms, not some millions.", FLAG, file_only=True
     )
@@ -482,7 +486,7 @@ class Division(
     workers: int = option(1, "Number of processes.", kinds.at_least(1), metavar="N")
 
 
-NO_HALF = "--keep-fp32 names what stays float32 in a body of half precision, and there is none"
+NO_HALF = "keep_fp32 names what stays float32 in a body of half precision, and there is none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -490,14 +494,14 @@ class Format(
     Group,
     title="Layers",
     table="format",
-    examples=("--keep-float '/head/*' --loud auto", "--body fp16 --io fp16"),
+    examples=("--keep-float '/head/*' --keep-float Softmax", "--body fp16"),
 ):
     """What is quantized, and what is written.
 
     Attributes:
         number_format: what layers are quantized to, of `onnxq.formats.FORMATS`; several, in a list or with
             commas: each layer to one of them. None: what the model's own pairs are, else the target's first.
-        keep_float: names of nodes to keep in float, as globs.
+        keep_float: names of nodes to keep in float, as globs. What is no node's name is an operator.
         keep_float_op: operators to keep in float.
         keep_fp32: names of nodes to keep in float32 where the body is of half precision, as globs. They are
             not quantized either. Of an If, a Loop or a Scan what is in its bodies is kept too.
@@ -523,16 +527,21 @@ class Format(
         None, "Number format: int8, fp8 (E4M3, from compute capability 8.9 on), or int8,fp8 by layer.",
         kinds.some_of("number format", NUMBER_FORMATS, ()), metavar="FORMAT", flag=("--format",),
     )  # fmt: skip
-    keep_float: Sequence[str] = option((), "Names of nodes to keep in float.", TEXTS, metavar="GLOB")
-    keep_float_op: Sequence[str] = option((), "Operators to keep in float.", TEXTS, metavar="TYPE")
+    keep_float: Sequence[str] = option(
+        (), "Names of nodes to keep in float; or an operator, where no node has that name.", TEXTS,
+        metavar="GLOB",
+    )  # fmt: skip
+    keep_float_op: Sequence[str] = option(
+        (), "Operators to keep in float.", TEXTS, metavar="TYPE", file_only=True
+    )
     keep_fp32: Sequence[str] = option(
-        (), "Names of nodes to keep in float32 in a half body.", TEXTS, metavar="GLOB"
+        (), "Names of nodes, or an operator, to keep in float32 in a half body.", TEXTS, metavar="GLOB"
     )
     loud: str | None = option(
         None,
         "Layers that make most of the error: int8, auto (float if that gains 1 dB), or float (the last "
         "layers). Default: auto, for 1 % of the int8 work.",
-        kinds.one_of("choice of loud layers", LOUD), metavar="TYPE",
+        kinds.one_of("choice of loud layers", LOUD), metavar="TYPE", file_only=True,
     )  # fmt: skip
     body: str | None = option(
         None,
@@ -542,7 +551,7 @@ class Format(
     )
     io: str | None = option(
         None, "Type of float inputs and outputs: fp32, or that of the body.", kinds.one_of("io", BODIES),
-        metavar="TYPE",
+        metavar="TYPE", file_only=True,
     )  # fmt: skip
     scale_form: str | None = option(
         None, "Form of weight scales: per-channel, post-scale or per-tensor.",
@@ -580,15 +589,15 @@ class Format(
             kinds.check_some("number format", self._named, NUMBER_FORMATS, ())
         if self.loud not in (None, "int8") and self.plan is not None:
             raise UserError(
-                f"the plan says which layers are in float, so --loud {self.loud} does not go with it",
-                hint="leave --loud out, or write the plan anew with it: onnxq plan",
+                f"the plan says which layers are in float, so loud = {self.loud} does not go with it",
+                hint="leave loud out, or write the plan anew with it: onnxq plan",
             )
         if self.keep_fp32 and self.body == "fp32":
-            raise UserError(NO_HALF, hint="give --body fp16, or leave --keep-fp32 out")
+            raise UserError(NO_HALF, hint="give --body fp16, or leave keep_fp32 out")
         if self.io not in (None, "fp32") and self.body not in (None, self.io):
             raise UserError(
                 f"inputs and outputs in {self.io} do not go with a body in {self.body}",
-                hint="give one type for both, or leave --io out: inputs and outputs stay float32",
+                hint="give one type for both, or leave io out: inputs and outputs stay float32",
             )
 
 
@@ -663,13 +672,13 @@ class Outcome(Group, title=Compilation.TITLE, table="engine"):
     """
 
     strict: bool = option(False, 'Exit with 1 unless the answer is "ship it".', FLAG)
-    exit_zero: bool = option(False, "Exit with 0 whatever the answer is, unless a goal is missed.", FLAG)
+    exit_zero: bool = option(
+        False, "Exit with 0 whatever the answer is, unless a goal is missed.", FLAG, file_only=True
+    )
 
     def _check(self) -> None:
         if self.strict and self.exit_zero:
-            raise UserError(
-                "--strict and --exit-zero ask for opposite exit codes", hint="leave one of them out"
-            )
+            raise UserError("strict and exit_zero ask for opposite exit codes", hint="leave one of them out")
 
     def exit_code(self, answer: str, *, missed: bool = False) -> int:
         """What a command ends with.
@@ -683,7 +692,7 @@ class Outcome(Group, title=Compilation.TITLE, table="engine"):
 
 
 @dataclass(frozen=True, slots=True)
-class Papers(Group, title="Report", table="report", examples=("--deploy triton", "--no-page")):
+class Papers(Group, title="Report", table="report", examples=("--deploy triton",)):
     """What is written beside the model and its report.
 
     Attributes:
@@ -694,7 +703,9 @@ class Papers(Group, title="Report", table="report", examples=("--deploy triton",
         UserError: there is no such server.
     """
 
-    page: bool = option(True, "Do not write the report as a page, X.report.html.", NOT, flag=("--no-page",))
+    page: bool = option(
+        True, "Do not write the report as a page, X.report.html.", NOT, flag=("--no-page",), file_only=True
+    )
     deploy: str | Sequence[str] | None = option(
         None, f"Also write what serves the engine: some of {', '.join(SERVERS)}.",
         kinds.some_of("server", SERVERS, ()), metavar="SERVER[,SERVER]",
@@ -714,7 +725,7 @@ class Papers(Group, title="Report", table="report", examples=("--deploy triton",
 
 
 @dataclass(frozen=True, slots=True)
-class Details(Group, title=Papers.TITLE, table=Papers.TABLE, examples=("--layer-samples 16",)):
+class Details(Group, title=Papers.TITLE, table=Papers.TABLE):
     """What a report has for those who look closely.
 
     Attributes:
@@ -731,7 +742,7 @@ class Details(Group, title=Papers.TITLE, table=Papers.TABLE, examples=("--layer-
 
     layer_samples: int | None = option(
         None, "Number of samples that measure the error of each layer; 4 if they are cheap.",
-        kinds.at_least(0), metavar="N",
+        kinds.at_least(0), metavar="N", file_only=True,
     )  # fmt: skip
     pictures: bool = option(
         True, "Keep no pictures of samples and outputs in the report.", NOT, flag=("--no-pictures",),
@@ -841,6 +852,7 @@ class Goal(
     time_limit: float | None = option(
         None, "Seconds from the start of the run after which searches end with the best so far.",
         kinds.once(kinds.parsed("SECONDS, as in 600", kinds.not_negative)), metavar="SECONDS",
+        file_only=True,
     )  # fmt: skip
 
     def _check(self) -> None:

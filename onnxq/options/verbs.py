@@ -42,6 +42,7 @@ class Verb:
     Attributes:
         groups: groups of options, each a panel of `--help`.
         without: options of theirs that it does not have.
+        keys: options of theirs that are keys of `onnxq.toml` here, and flags of other verbs.
         config: whether it reads `onnxq.toml`, and has the flag --config.
         data: the flag of the path of the data.
         function: the name of its function in Python, where that is not its own.
@@ -51,6 +52,7 @@ class Verb:
 
     groups: tuple[type, ...] = ()
     without: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
     config: bool = False
     data: str = "--calib"
     function: str = ""
@@ -59,12 +61,16 @@ class Verb:
 
     def flags(self, group: type) -> Mapping[str, Option]:
         """Those options of a group that are flags."""
-        return {name: said for name, said in self.options(group).items() if not said.file_only}
+        return {
+            name: said
+            for name, said in self.options(group).items()
+            if not said.beside and not (self.config and (said.file_only or name in self.keys))
+        }
 
     def options(self, group: type) -> Mapping[str, Option]:
         """The options that it has of a group, by the names of their fields; `Common` every verb has."""
         found = dict(read_options(group, self.without)) if group in (*self.groups, Common) else {}
-        if group is DataPlace:
+        if group is DataPlace and found:
             found["path"] = replace(found["path"], flag=(self.data,))
         return found
 
@@ -85,7 +91,8 @@ _PANELS: Mapping[str, Mapping[str, Verb]] = {
     "Make a model": {
         "quantize": Verb(
             (*_QUANTIZED, Goal, Division, *_MODEL, Compilation, Outcome, Papers, Details, Runtime),
-            without=("allow_interface_changes", "shard"), config=True,
+            without=("allow_interface_changes", "shard"), keys=("keep_fp32", "prove", "workers"),
+            config=True,
             first=_flags("calib output target preset shape batch min-sqnr min-agreement keep-float repair"),
         ),
         "sanitize": Verb(
@@ -94,7 +101,7 @@ _PANELS: Mapping[str, Mapping[str, Verb]] = {
                      "number_format", "keep_float", "keep_float_op", "loud", "scale_form", "cache", "plan",
                      *DEPLOYED),
             config=True,
-            first=_flags("output target shape assume freeze rules skip prove body calib"),
+            first=_flags("output target shape assume freeze rules body prove keep-fp32 calib"),
         ),
         "calibrate": Verb(
             (*_CALIBRATED, Division, *_MODEL, Runtime),
@@ -103,8 +110,8 @@ _PANELS: Mapping[str, Mapping[str, Verb]] = {
         ),
         "plan": Verb(
             (*_QUANTIZED, *_MODEL, Runtime),
-            without=("allow_interface_changes", "cache", "plan"), config=True,
-            first=_flags("calib output target preset shape batch method keep-float loud repair"),
+            without=("allow_interface_changes", "cache", "plan"), keys=("keep_fp32",), config=True,
+            first=_flags("calib output target preset shape batch method keep-float body repair"),
         ),
     },
     "Look at a model, data or a run": {
@@ -125,7 +132,7 @@ _PANELS: Mapping[str, Mapping[str, Verb]] = {
         "statistics memory": Verb((Inputs,), without=("freeze", *DEPLOYED)),
         "data": Verb(
             (DataPlace, Look, Feeding, ImageOptions, Inputs), without=DEPLOYED, config=True, function="look",
-            first=_flags("calib samples sheet preset mean std color resize letterbox shape"),
+            first=_flags("calib samples sheet preset mean std scale color skip-bad shape"),
         ),
         "compare": Verb(
             (*_DATA, Goal, Runtime), without=_SEARCHED, config=True, data="--data",
@@ -137,7 +144,7 @@ _PANELS: Mapping[str, Mapping[str, Verb]] = {
         ),
         "sensitivity": Verb(
             (*_QUANTIZED, Goal, Ranking, Division, *_MODEL, Runtime),
-            without=("allow_interface_changes", "shard", "cache", *_GATES), config=True,
+            without=("allow_interface_changes", "shard", "cache", *_GATES), keys=("keep_fp32",), config=True,
             first=_flags("calib output target preset shape batch eval max-float keep-float workers"),
         ),
         "engine": Verb(

@@ -36,7 +36,7 @@ def body_of(job: Job, format: Format, file: PlanFile | None) -> BodyPlan:
     if not job.target.explicit and (format.body or format.io or "fp32") != "fp32":
         raise UserError(
             f"{job.target.title} calibrates a float32 model by itself; a body was asked for",
-            hint="leave --body and --io out: its builder has the flag --fp16",
+            hint="leave body and io out: its builder has the flag --fp16",
         )
     own = speaks_half(job.model.to_proto(weights=False))
     kind, because = _kind(job, format, own)
@@ -48,7 +48,7 @@ def body_of(job: Job, format: Format, file: PlanFile | None) -> BodyPlan:
     if file is not None and file.body is not None:
         body = body_as_stated(body, file, file.body, format)
     if format.keep_fp32 and body.kind is None:
-        raise UserError(f"{NO_HALF}: {because}", hint="leave --keep-fp32 out, or give --body fp16")
+        raise UserError(f"{NO_HALF}: {because}", hint="leave keep_fp32 out, or give --body fp16")
     return body
 
 
@@ -61,7 +61,7 @@ def _asked(model: Model, globs: Sequence[str]) -> dict[str, Reason]:
     nodes = [*every_node(model)] if globs else []
     asked: dict[str, Reason] = {}
     for glob in globs:
-        flag = f"--keep-fp32 {glob}"
+        flag = f"keep_fp32 {glob}"
         for node in of_name(nodes, glob):
             refuse_quantized(node, flag)
             asked |= {one.name: Reason("keep-fp32", flag, "user") for one in node.with_bodies}

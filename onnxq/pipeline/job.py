@@ -562,7 +562,7 @@ class Job:
             raise UserError(
                 f"raising the model's opset from {was} to {opset}, which Q/DQ pairs need, is not proved: "
                 f"{proof.why}",
-                hint=f"export the model again with opset {opset} or newer, or leave --prove always out",
+                hint=f"export the model again with opset {opset} or newer, or do not ask for proofs always",
             )
         node = f"opset {was} to {self.model.opset}"
         self.rewrites.changes.append(Change("upgrade_opset", "upgrade", node, (), (), proof))
@@ -659,7 +659,7 @@ def _lowered(model: Model, prove: str) -> str:
     """Lowers the opset to one that onnxruntime reads; why not, where it does not."""
     newest = newest_opset()
     if model.opset <= newest or prove == "always":
-        return "or leave --prove always out" if model.opset > newest else "its IR version is newer"
+        return "or do not ask for proofs always" if model.opset > newest else "its IR version is newer"
     return lower_opset(model, newest)
 
 

@@ -234,7 +234,7 @@ class Sanitizing:
     def _drop(self, rules: Sequence[Rule], name: str, why: str, error: Exception) -> None:
         """Leaves out rules, under one name."""
         if not rules:
-            raise Fault(why, hint="leave rules out with --skip") from error
+            raise Fault(why, hint="leave rules out: skip under [repair] of onnxq.toml") from error
         folder = new_folder(self._folder, name)
         (folder / "fault.txt").write_text("".join(traceback.format_exception(error)), "utf-8", "replace")
         dropped = {rule.id for rule in rules}

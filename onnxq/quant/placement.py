@@ -41,7 +41,7 @@ def make_plan(
     Args:
         model: a sanitized model; nodes in subgraph bodies stay in float.
         rules: the rules that are on; those of stage `place` are asked.
-        keep_float: names of nodes to keep in float, as globs.
+        keep_float: names of nodes to keep in float, as globs; what is no node's name is an operator.
         vetoes: names of nodes that have to stay in float, and why.
         wanted: names of nodes that are quantized although rules leave them in float, if they can be; with
             the inputs that a sum reads quantized, and no other ones, or none: those that the rules name.
@@ -115,14 +115,15 @@ def _as_layer(node: Node) -> list[Quantize]:
 
 
 def of_name(nodes: Sequence[Node], glob: str) -> list[Node]:
-    """The nodes whose names a glob matches.
+    """The nodes whose names a glob matches; where none is, those of the operator that it names.
 
     Raises:
-        UserError: it matches none.
+        UserError: there are none.
     """
-    if named := [node for node in nodes if fits([node.name], [glob])]:
+    operators = [node for node in nodes if node.op == glob]
+    if named := [node for node in nodes if fits([node.name], [glob])] or operators:
         return named
-    raise unknown_name("node", glob, [node.name for node in nodes])
+    raise unknown_name("node", glob, [*(node.name for node in nodes), *sorted({node.op for node in nodes})])
 
 
 def _of_operator(nodes: Sequence[Node], op: str) -> list[Node]:
@@ -177,7 +178,8 @@ def _facts(rule: Rule, node: Node, skipped: dict[Node, Reason]) -> list[Fact]:
     except Exception as error:
         raise UserError(
             f"placement rule {rule.id!r} fails at node {node.name!r}: {told(error, rule.path)}",
-            hint=f"it is in {rule.path or 'no file'}; leave it out with --skip {rule.id}",
+            hint=f"it is in {rule.path or 'no file'}; leave it out: "
+            f'skip = ["{rule.id}"] under [repair] of onnxq.toml',
         ) from error
 
 

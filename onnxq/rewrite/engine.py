@@ -54,7 +54,9 @@ class Unsettled(Fault):
     """
 
     def __init__(self, message: str, rules: Sequence[str]) -> None:
-        super().__init__(message, hint=f"leave one of them out with --skip {rules[0]}")
+        super().__init__(
+            message, hint=f"leave one of them out: skip = {rules[0]!r} under [repair] of onnxq.toml"
+        )
         self.rules = tuple(rules)
 
 
@@ -291,7 +293,7 @@ class _Run:
         proof, snippet = self._proof(view, results, claim)
         accepted = rule.id in self.accept and bool(proof.offer)
         if accepted:
-            why = reason(ACCEPTED, "--accept", offer=proof.offer)
+            why = reason(ACCEPTED, "accept", offer=proof.offer)
             proof = replace(proof, verdict="unproven", why=why, example=None)
         if proof.verdict == "unproven" and snippet is None and self._is_stale():
             return None  # types are not known here: after this sweep they are inferred again

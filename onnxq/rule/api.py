@@ -273,7 +273,7 @@ class Rule:
         roots: the operators it looks at, as in `rule`.
         stage: when it runs.
         lacks: the feature or operator that the target must lack for it to fire; None for always.
-        default: whether it is on without `--enable`.
+        default: whether it is on without `enable`.
         aliases: former names.
         doc: the text of its file.
         examples: what it does and what it leaves alone.
@@ -315,7 +315,7 @@ def rule(
             as in `com.microsoft.FusedConv`; "*" for all.
         stage: `clean` (what every model wants), `compat` (what a target lacks), `fuse`.
         lacks: fire only for targets that lack this.
-        default: False for a rule that only `--enable` turns on.
+        default: False for a rule that only `enable` turns on.
         aliases: former names, so that a rename breaks no user's flags.
     """
 

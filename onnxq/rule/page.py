@@ -46,4 +46,4 @@ def condition(rule: str, lacks: str | None, default: bool, form: str = "{}") -> 
     """Where a rule is on, if not always; `form`: how what is typed is written."""
     if lacks:
         return say("rule.lacks", lacks=form.format(lacks))
-    return "" if default else say("rule.enable", flag=form.format(f"--enable {rule}"))
+    return "" if default else say("rule.enable", flag=form.format(f'enable = ["{rule}"]'))

@@ -25,7 +25,7 @@ from onnxq.graph.tensor_sizes import Outline, TensorSizes
 from onnxq.graph.types import shape_text
 
 LARGEST = 10**9
-"""Bytes of the largest tensor of a run where nobody says (`--largest`)."""
+"""Bytes of the largest tensor of a run where nobody says (`largest`)."""
 _TIMES = 64
 """A tensor may be so many times the sample larger: as much again at most. So may a run on made-up input."""
 _OPEN = 2
@@ -208,7 +208,7 @@ class Budget:
             return sizes
         why = f"{made}, and a tensor may take {size(most)}"
         if _made_up.get():
-            raise Bounded(f"{why} (--largest raises that)")
+            raise Bounded(f"{why} (largest raises that)")
         fed = ", ".join(f"{name} of {shape_text(tuple(x.shape))}" for name, x in _arrays(feeds))
         raise OverBudget(f"for {fed} {why}" if fed else why, hint=_hint((sizes.largest or made).most))
 

@@ -84,13 +84,13 @@ def stated_deployments(inputs: Collection[str], stated: Inputs) -> tuple[StatedD
             if names:
                 raise unknown_name("deployment", name, names)
             raise UserError(
-                f"--profile-weight {name}={weight:g}: no deployment has a name",
+                f"profile_weight {name}={weight:g}: no deployment has a name",
                 hint=f"name it with its sizes: --profile {name}/INPUT=MIN:OPT:MAX",
             )
         if not (math.isfinite(weight) and weight > 0):
             raise UserError(
-                f"--profile-weight {name}={weight:g}: a share of the work is above 0",
-                hint=f"write --profile-weight {name}=1, or leave the deployment out",
+                f"profile_weight {name}={weight:g}: a share of the work is above 0",
+                hint=f"write profile_weight {name}=1, or leave the deployment out",
             )
     return tuple(
         StatedDeployment(

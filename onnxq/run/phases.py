@@ -56,7 +56,7 @@ def phases(
     if not told and weights and (seen or whole.is_stated):
         name = next(iter(weights))
         raise UserError(
-            f"--profile-weight {name}={weights[name]:g}: neither samples nor stated sizes tell prefill from "
+            f"profile_weight {name}={weights[name]:g}: neither samples nor stated sizes tell prefill from "
             "decode",
             hint=f"state the sizes of both: --profile {name}/INPUT=MIN:OPT:MAX",
         )

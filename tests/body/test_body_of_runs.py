@@ -95,7 +95,7 @@ def test_what_float16_does_not_reach_stays_float32_whatever_io_says(tmp_path: Pa
     }
     assert ends == {"x": TensorProto.FLOAT16, "y": TensorProto.FLOAT16, "z": TensorProto.FLOAT}
     assert result.report["body"]["interface"] == ["x", "y"]
-    (note,) = (note for note in result.report["body"]["notes"] if "--io" in note)
+    (note,) = (note for note in result.report["body"]["notes"] if "of io," in note)
     assert "'z' stays float32: 'z' goes up to " in note
     assert "e+06; float16 ends at 65,504" in note
     (wanted,), (found,) = (

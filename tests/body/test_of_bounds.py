@@ -159,7 +159,7 @@ class TestKeepFloat32:
     def test_exactly_what_is_named(self, data: Any) -> None:
         result = onnxq.sanitize(net(BOUNDED), data, body="fp16", keep_fp32=["b", "s"])
         assert float32(result) == {"b", "s"}
-        assert {entry.because for entry in result.report.body.float32} == {"--keep-fp32 b", "--keep-fp32 s"}
+        assert {entry.because for entry in result.report.body.float32} == {"keep_fp32 b", "keep_fp32 s"}
         kinds = {one.name: one.data_type for one in result.model.graph.initializer}
         assert kinds == {"w": TensorProto.FLOAT16, "v": TensorProto.FLOAT}
 
@@ -168,7 +168,7 @@ class TestKeepFloat32:
         free = onnxq.quantize(wide(), wide_samples(), **quick)
         assert {"b"} <= {layer.node for layer in free.report.plan.layers if layer.node not in kept(free)}
         result = onnxq.quantize(wide(), wide_samples(), keep_fp32=["b"], **quick)
-        assert kept(result)["b"] == "--keep-fp32 b"
+        assert kept(result)["b"] == "keep_fp32 b"
         assert "b" in float32(result)
         assert "a" not in kept(result)
         assert float32(result) - float32(free) == {"b"}
@@ -179,7 +179,7 @@ class TestKeepFloat32:
             body = read_plan(tmp_path / "p.toml").body
             assert body is not None
             assert body.settled == (data is not None)
-            assert [(one.node, one.because) for one in body.float32] == [("b", "--keep-fp32 b")]
+            assert [(one.node, one.because) for one in body.float32] == [("b", "keep_fp32 b")]
             obeying: dict[str, Any] = {"plan": tmp_path / "p.toml", "prove": "never", "compile": False}
             assert "b" in float32(onnxq.quantize(wide(), wide_samples(), **obeying))
             more = onnxq.quantize(wide(), wide_samples(), keep_fp32=["s"], **obeying)

@@ -32,7 +32,7 @@ def model(folder: Path, text: str, **weights: tuple[int, ...]) -> None:
 def rows(folder: Path, *flags: str) -> dict[str, str]:
     """The rows of the screen, by their labels."""
     ran = run(folder, "quantize", "net.onnx", "--calib", "data", "--no-engine", "--repair", "none",
-              "--no-page", "--force", *flags)  # fmt: skip
+              "--force", *flags)  # fmt: skip
     assert ran.code == 0, ran.err
     found, label = dict[str, str](), ""
     for line in ran.out.splitlines():
@@ -76,12 +76,12 @@ def test_stated_sizes_have_their_row_unmarked(texts: Path) -> None:
 
 def test_all_that_images_are_taken_for(pictures: Path) -> None:
     assert rows(pictures)["Images"] == (
-        "x is fed NCHW rgb, stretched to 8x8, 0 to 1 (assumed; to state it: --color, --resize or "
-        "--letterbox, --preset or --scale)"
+        "x is fed NCHW rgb, stretched to 8x8, 0 to 1 (assumed; to state it: --color, resize or "
+        "letterbox, --preset or --scale)"
     )
 
 
-SIZE, VALUES = "--resize or --letterbox", "--preset or --scale"
+SIZE, VALUES = "resize or letterbox", "--preset or --scale"
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ SIZE, VALUES = "--resize or --letterbox", "--preset or --scale"
     [
         ("--color bgr", "NCHW bgr", f"stretched to 8x8, 0 to 1 (assumed; to state it: {SIZE}, {VALUES})"),
         (
-            "--color rgb --resize 8x8",
+            "--color rgb --config sizes.toml",
             "NCHW rgb, stretched to 8x8",
             f"0 to 1 (assumed; to state it: {VALUES})",
         ),
@@ -103,12 +103,18 @@ SIZE, VALUES = "--resize or --letterbox", "--preset or --scale"
             "NCHW rgb, 0 to 255",
             f"stretched to 8x8 (assumed; to state it: {SIZE})",
         ),
-        ("--scale 1/255 --color rgb --letterbox", "NCHW rgb, letterboxed to 8x8 with gray 114, 0 to 1", ""),
+        (
+            "--scale 1/255 --color rgb --config boxes.toml",
+            "NCHW rgb, letterboxed to 8x8 with gray 114, 0 to 1",
+            "",
+        ),
     ],
 )
 def test_what_is_stated_of_images_is_not_marked(
     pictures: Path, flags: str, stated: str, assumed: str
 ) -> None:
+    (pictures / "sizes.toml").write_text('[images]\nresize = "8x8"\n')
+    (pictures / "boxes.toml").write_text("[images]\nletterbox = true\n")
     said = "; ".join(filter(None, (stated, assumed)))
     assert rows(pictures, *flags.split())["Images"] == f"x is fed {said}"
 
@@ -118,7 +124,7 @@ def test_one_channel_of_whole_numbers_leaves_only_the_size_open(pictures: Path) 
         gray (uint8[N, 1, 8, 8] x) => (float[N, 16, 8, 8] y) {
             f = Cast <to = 1> (x)  y = Conv <pads = [1, 1, 1, 1]> (f, c) }""", c=(16, 1, 3, 3))  # fmt: skip
     said = rows(pictures)["Images"]
-    where = "stretched to 8x8 (assumed; to state it: --resize or --letterbox)"
+    where = "stretched to 8x8 (assumed; to state it: resize or letterbox)"
     assert said == f"x is fed NCHW gray, 0 to 255; {where}"
 
 
@@ -131,8 +137,7 @@ def test_images_in_their_own_sizes(pictures: Path) -> None:
     model(pictures, PICTURE, c=(16, 3, 3, 3))
     found = rows(pictures, "--color", "rgb", "--scale", "1/255")
     assert found["Images"] == (
-        "x is fed NCHW rgb, 0 to 1; each image in its own size "
-        "(assumed; to state it: --resize or --letterbox)"
+        "x is fed NCHW rgb, 0 to 1; each image in its own size (assumed; to state it: resize or letterbox)"
     )
     assert (
         "H 16, W 20, as in the samples: the engine takes no others (assumed; to state it: --profile"
@@ -161,10 +166,10 @@ def test_a_task_that_the_graph_says_is_marked(pictures: Path) -> None:
 
 def test_statistics_say_what_their_images_were_taken_for(pictures: Path) -> None:
     """Whoever reads them gives no options of images any more."""
-    said = "x: NCHW rgb, stretched to 8x8 (assumed; to state it: --color, --resize or --letterbox)"
+    said = "x: NCHW rgb, stretched to 8x8 (assumed; to state it: --color, resize or letterbox)"
     made = run(pictures, "calibrate", "net.onnx", "--calib", "data", "--preset", "raw")
     assert made.code == 0, made.err
-    flags = ("--no-engine", "--repair", "none", "--no-page")
+    flags = ("--no-engine", "--repair", "none")
     read = run(pictures, "quantize", "net.onnx", "--stats", "net.stats.npz", *flags)
     assert said in " ".join(read.out.split()), read.out
 
@@ -176,6 +181,6 @@ def test_images_of_the_library_say_what_they_were_taken_for(pictures: Path) -> N
     )
     lines = result.report.to_dict()["calibration"]["data"]["lines"]
     assert (
-        "x: stretched to 8x8, 0 to 1 (assumed; to state it: --resize or --letterbox, --preset or --scale)"
+        "x: stretched to 8x8, 0 to 1 (assumed; to state it: resize or letterbox, --preset or --scale)"
         in lines
     )

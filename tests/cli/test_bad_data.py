@@ -121,22 +121,27 @@ def load_data():
 
     def test_in_place_of_a_path(self, data: Path, onnxq) -> None:
         Path("load.py").write_text(f"print('loading')\n{self.TEXT}\nother = load_data\n")
-        script = ("--data-loader-script", "load.py:other", "--json")
-        told = onnxq("quantize", "one.onnx", "--no-engine", *script).json()["calibration"]
-        assert told["data"]["lines"] == ["load.py:other, 12 items read, one sample each"]
+        for flag in ("--calib", "--data-loader-script"):
+            script = (flag, "load.py:other", "--json", "--force")
+            told = onnxq("quantize", "one.onnx", "--no-engine", *script).json()["calibration"]
+            assert told["data"]["lines"] == ["load.py:other, 12 items read, one sample each"]
+        assert onnxq("init", "one.onnx", "--calib", "load.py").code == 2  # it runs nothing
+        Path("onnxq.toml").write_text('[calibration]\ndata = "load.py"\n')
+        assert onnxq("quantize", "one.onnx", "--no-engine").code == 2  # nobody has typed it
 
     @pytest.mark.parametrize(
         ("arguments", "says"),
         [
-            ((), "no data is given: there is neither --data nor --data-loader-script"),
-            (("--data", "npy", "--data-loader-script", "load.py"),
-             "data is given twice, by --data and by --data-loader-script"),
-            (("--data-loader-script", "load.py"), "the data loader script 'load.py', line 5: KeyError: 'b'"),
+            ((), "no data is given: there is no --data"),
+            (("--config", "both.toml"), "data and data_loader_script are given"),
+            (("--data", "load.py"), "the data loader script 'load.py', line 5: KeyError: 'b'"),
             (("--data-loader-script", "lod.py"), "there is no data loader script 'lod.py'"),
         ],
     )  # fmt: skip
     def test_refusals(self, data: Path, onnxq, arguments: tuple[str, ...], says: str) -> None:
         Path("load.py").write_text(f"{self.TEXT}    {{'a': 1}}['b']\n")
+        both = '[calibration]\ndata = "npy"\ndata_loader_script = "load.py"\n'
+        Path("both.toml").write_text(both)
         ran = onnxq("compare", "one.onnx", "one.onnx", *arguments)
         assert (ran.code, ran.out) == (2, "")
         assert "Traceback" not in ran.err

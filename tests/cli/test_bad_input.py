@@ -247,8 +247,10 @@ OUTPUTS = [
 ]  # fmt: skip
 NAMES = [
     Case("target", (*SANITIZE, "--target", "tensorrt-12"), ("target 'tensorrt-12'", "tensorrt-11")),
-    Case("rule-skip", (*SANITIZE, "--skip", "fold_constant"), ("rule 'fold_constant'", "'fold_constants'")),
-    Case("rule-enable", (*SANITIZE, "--enable", "inline_fi"), ("rule 'inline_fi'", "'inline_if'")),
+    Case("rule-skip", SANITIZE, ("rule 'fold_constant'", "'fold_constants'"),
+         says("repair", 'skip = "fold_constant"')),
+    Case("rule-enable", SANITIZE, ("rule 'inline_fi'", "'inline_if'"),
+         says("repair", 'enable = "inline_fi"')),
     Case("rule-explain", ("rules", "explain", "dead_cod"), ("rule 'dead_cod'", "'dead_code'")),
     Case("node", (*QUANTIZE, "--keep-float", "prodct"), ("node 'prodct'", "'product'")),
     Case("input", (*SANITIZE, "--shape", "xx=1x32x8"), ("input 'xx'", "'x'")),
@@ -261,7 +263,8 @@ NAMES = [
          lambda: Path("mine").mkdir()),
     Case("method", (*QUANTIZE, "--method", "minimax"), ("method 'minimax'", "'minmax'")),
     Case("body", (*QUANTIZE, "--body", "fp8"), ("body 'fp8'", "'fp16'")),
-    Case("io", (*QUANTIZE, "--body", "bf16", "--io", "fp16"), ("in fp16 do not go", "one type")),
+    Case("io", (*QUANTIZE, "--body", "bf16"), ("in fp16 do not go", "one type"),
+         says("format", 'io = "fp16"')),
     Case("prove", (*SANITIZE, "--prove", "alway"), ("'alway'", "'always'")),
 ]  # fmt: skip
 VALUES = [
@@ -320,8 +323,8 @@ GOALS = [
          says("goal", "weigh = {y = 0}")),
     Case("goal-share", (*QUANTIZE, "--min-sqnr", "30", "--max-float", "5"), ("'5' is no part", "as in 5%")),
     Case("goal-share-alone", (*QUANTIZE, "--max-float", "5%"), ("no goal", "hint: give one: --min-sqnr")),
-    Case("goal-workers-alone", (*QUANTIZE, "--workers", "2"), ("--workers", "there is none", "--min-sqnr")),
-    Case("goal-no-workers", (*QUANTIZE, "--min-sqnr", "30", "--workers", "0"), ("0 workers", "at least 1")),
+    Case("goal-no-workers", (*QUANTIZE, "--min-sqnr", "30"), ("workers is 0, not a whole",),
+         says("calibration", "workers = 0")),
     Case("goal-measure-alone", QUANTIZE, ("samples measure", "no goal", "--min-sqnr"),
          says("goal", "measure = 8")),
     Case("goal-drop-alone", (*QUANTIZE, "--max-drop", "1"), ("no score", "--eval FILE.py:FUNCTION")),

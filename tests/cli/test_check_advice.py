@@ -30,5 +30,5 @@ def test_the_advised_command_repeats_what_was_said(tmp_path: Path, onnxq: Callab
     assert words[:5] == ["onnxq", "quantize", "net.onnx", "--calib", "data.npz"]
     for flag, value in zip(said[::2], said[1::2], strict=True):
         assert words[words.index(flag) + 1] == value
-    done = onnxq(*words[1:], "--no-engine", "--repair", "none", "--layer-samples", "0")
+    done = onnxq(*words[1:], "--no-engine", "--repair", "none")
     assert done.code == 0, done.err

@@ -51,12 +51,12 @@ def photographs() -> np.ndarray:
     return random.integers(0, [256, 200, 60], (5, 40, 60, 3)).astype(np.uint8)
 
 
-FLAGS = ["--resize", "20", "--crop", "24x16", "--color", "bgr", "--scale", "1/127.5",
-         "--mean", "1,0.5,0.25", "--std", "0.5,1,2"]  # fmt: skip
+FLAGS = ["--color", "bgr", "--scale", "1/127.5", "--mean", "1,0.5,0.25", "--std", "0.5,1,2"]
+FILE = '[images]\nresize = 20\ncrop = "24x16"\n'
 
 
 def fed() -> np.ndarray:
-    """The photographs, as FLAGS say, by numpy and Pillow."""
+    """The photographs, as FLAGS and FILE say, by numpy and Pillow."""
     values = np.empty((5, 3, 16, 24), np.float64)
     for index, pixels in enumerate(photographs()):
         small = Image.fromarray(pixels).resize((30, 20), Image.Resampling.BILINEAR)
@@ -68,7 +68,8 @@ def fed() -> np.ndarray:
 
 def test_flags_make_the_same_values_as_numpy(photos: Path, onnxq) -> None:
     np.savez(photos / "fed.npz", x=fed().astype(np.float32))
-    by_flags = onnxq(*COMPARE, "images", *FLAGS).json()
+    (photos / "sizes.toml").write_text(FILE)
+    by_flags = onnxq(*COMPARE, "images", *FLAGS, "--config", "sizes.toml").json()
     by_numpy = onnxq(*COMPARE, "fed.npz").json()
     plain = onnxq(*COMPARE, "images").json()
     ours, expected = by_flags["accuracy"][0], by_numpy["accuracy"][0]
@@ -79,7 +80,7 @@ def test_flags_make_the_same_values_as_numpy(photos: Path, onnxq) -> None:
 
 
 def test_what_the_model_was_fed_is_in_the_report(photos: Path, onnxq) -> None:
-    (photos / "onnxq.toml").write_text("[calibration]\nseed = 3\n")
+    (photos / "onnxq.toml").write_text(f"[calibration]\nseed = 3\n{FILE}")
     calibration = onnxq(*QUANTIZE, *FLAGS).json()["calibration"]
     (image,) = calibration["data"]["images"]
     assert image == {
@@ -104,13 +105,14 @@ def test_what_the_model_was_fed_is_in_the_report(photos: Path, onnxq) -> None:
             (),
             (
                 "x is fed NCHW rgb, stretched to 24x16, float32 from 0 to 1: pixel / 255 (assumed; to state "
-                "it: --color, --resize or --letterbox, --preset or --scale)",
+                "it: --color, resize or letterbox, --preset or --scale)",
             ),
         ),
         (FLAGS, ("(pixel / 127.5 - [1, 0.5, 0.25]) / [0.5, 1, 2]", "center 24x16 cut out")),
     ],
 )
 def test_the_end_screen_says_it(photos: Path, onnxq, flags, says: tuple[str, ...]) -> None:
+    (photos / "onnxq.toml").write_text(FILE if flags else "")
     ran = onnxq(*QUANTIZE[:-1], *flags, "-v", columns=110)
     assert ran.code == 0, ran.err
     text = " ".join(ran.out.split())
@@ -133,15 +135,16 @@ def test_the_same_in_python(photos: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize(
-    ("flags", "says"),
+    ("flags", "file", "says"),
     [
-        (("--mean", "0.5,half"), ("--mean '0.5,half'", "'half' is no number", "0.485,0.456,0.406")),
-        (("--color", "grey"), ("color order 'grey'", "'gray'")),
-        (("--resize", "16x24"), ("16x24", "input 'x' takes 24x16")),
-        (("--letterbox", "--crop", "24x16"), ("letterbox", "crop")),
+        (("--mean", "0.5,half"), "", ("--mean '0.5,half'", "'half' is no number", "0.485,0.456,0.406")),
+        (("--color", "grey"), "", ("color order 'grey'", "'gray'")),
+        ((), 'resize = "16x24"', ("16x24", "input 'x' takes 24x16")),
+        ((), 'letterbox = true\ncrop = "24x16"', ("letterbox", "crop")),
     ],
 )
-def test_flags_that_make_no_sense(photos: Path, onnxq, flags, says: tuple[str, ...]) -> None:
+def test_what_makes_no_sense(photos: Path, onnxq, flags, file: str, says: tuple[str, ...]) -> None:
+    (photos / "onnxq.toml").write_text(f"[images]\n{file}\n")
     ran = onnxq(*QUANTIZE, *flags)
     assert ran.code == 2, ran.out
     assert "Traceback" not in ran.err

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from command import net, run
 
-FAST = ("--no-engine", "--no-page", "--repair", "none", "--method", "minmax", "-q", "--json")
+FAST = ("--no-engine", "--repair", "none", "--method", "minmax", "-q", "--json")
 
 
 @pytest.fixture

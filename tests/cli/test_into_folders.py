@@ -31,8 +31,8 @@ def place(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("line", "name"),
     [
-        ("sanitize net.onnx --no-page", "net.clean.onnx"),
-        ("quantize net.onnx --calib x.npz --no-engine --no-page --repair none", "net.int8.onnx"),
+        ("sanitize net.onnx", "net.clean.onnx"),
+        ("quantize net.onnx --calib x.npz --no-engine --repair none", "net.int8.onnx"),
         ("plan net.onnx", "net.plan.toml"),
         ("calibrate net.onnx --calib x.npz", "net.stats.npz"),
         ("pieces extract net.onnx --to a", "net.piece.onnx"),
@@ -48,7 +48,7 @@ def test_it_is_written_into_the_folder(line: str, name: str, folder: str, place:
 
 
 def test_what_is_advised_asks_for_the_same_file(place: Path) -> None:
-    line = "quantize net.onnx --calib x.npz --no-engine --no-page --repair none --json -o out"
+    line = "quantize net.onnx --calib x.npz --no-engine --repair none --json -o out"
     asked = run(place, *shlex.split(line)).json()["asked"]
     assert ["-o", "out/net.int8.onnx"] in asked
 

@@ -16,6 +16,7 @@ from onnxq.cli.app import app
 from onnxq.cli.each_model import main as each_model
 from onnxq.cli.peer_flags import METHODS, PEER_VERBS, PEERS, in_our_words, peer_of
 from onnxq.cli.typed import UsageError, understood
+from onnxq.options.config import load_config
 from onnxq.options.settings import METHODS as OURS
 from onnxq.options.verbs import VERBS
 
@@ -73,8 +74,8 @@ def test_what_is_said_exists() -> None:
         (["--exclude-nodes", "first"], ["--keep-float", "first"]),
         (["--exclude=first"], ["--keep-float", "first"]),
         (["--nodes_to_exclude", "first", "third"], ["--keep-float", "first", "--keep-float", "third"]),
-        (["--exclude-ops", "MatMul"], ["--keep-float-op", "MatMul"]),
-        (["--keep_float_op=MatMul"], ["--keep-float-op", "MatMul"]),
+        (["--exclude-ops", "MatMul"], ["--keep-float", "MatMul"]),
+        (["--keep_float_op=MatMul"], ["--keep-float", "MatMul"]),
         (["--calibration_method", "max"], ["--method", "minmax"]),
         (["--calibration-method=Entropy"], ["--method", "entropy"]),
         (["--input-shape", "x=8x16"], ["--shape", "x=8x16"]),
@@ -188,13 +189,53 @@ def test_a_line_that_is_not_understood_is_refused() -> None:
 
 def test_operators_stay_in_float(folder: Path) -> None:
     ran = run(folder, "quantize", "net.onnx", "--calib", "data.npz", "--no-engine", "--repair", "none",
-              "--keep-float-op", "MatMul", "-o", "a.onnx", "--json")  # fmt: skip
+              "--keep-float", "MatMul", "-o", "a.onnx", "--json")  # fmt: skip
     kept = {one["node"]: one["because"] for one in ran.json()["plan"]["kept_float"]}
-    assert kept["first"] == kept["third"] == "--keep-float-op MatMul"
-    ran = run(folder, "quantize", "net.onnx", "--calib", "data.npz", "--keep-float-op", "MatMull")
+    assert kept["first"] == kept["third"] == "--keep-float MatMul"
+    ran = run(folder, "quantize", "net.onnx", "--calib", "data.npz", "--keep-float", "MatMull")
     assert ran.code == 2
-    assert "there is no operator 'MatMull'" in ran.err
+    assert "there is no node 'MatMull'" in ran.err
     assert "did you mean 'MatMul'?" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("typed", "line"),
+    [
+        ("--no-page", "no_page = true under [report]"),
+        ("--skip a --skip=b", 'skip = ["a", "b"] under [repair]'),
+        ("--percentile 99.9", "percentile = 99.9 under [calibration]"),
+        ("--crop=224x200", 'crop = "224x200" under [images]'),
+        ("--time_limit 600", "time_limit = 600 under [goal]"),
+        (
+            "--profile-weight a=0.8 --profile-weight b/c=0.2",
+            'profile_weight = {"a" = 0.8, "b/c" = 0.2} under [inputs]',
+        ),
+        ("--workers 2", "workers = 2 under [calibration]"),
+        ("--keep-fp32 /head/*", 'keep_fp32 = "/head/*" under [format]'),
+        ("--ship-from 90", "ship_from = 90 under [goal]"),
+    ],
+)
+def test_a_flag_that_is_gone_says_the_line_of_the_file(folder: Path, typed: str, line: str) -> None:
+    ran = run(folder, "quantize", "net.onnx", *typed.split(), "--calib", "data.npz")
+    assert ran.code == 2
+    assert f"it is a key of onnxq.toml now: {line}" in ran.err
+    assert "hint: onnxq quantize net.onnx --calib data.npz\n" in ran.err
+    text, _, table = line.partition(" under ")
+    (folder / "onnxq.toml").write_text(f"{table}\n{text}\n")
+    assert load_config(folder / "onnxq.toml").options  # it is taken as it is
+
+
+def test_few_flags_are_left() -> None:
+    assert len(COMMAND.commands["quantize"].params) <= 45  # the model is one, --help is none
+
+
+def test_what_only_the_file_has_comes_along_by_its_name(folder: Path) -> None:
+    """A command that is to follow names the file, unless it is found by itself."""
+    for name, said in (("mine.toml", "--config mine.toml"), ("onnxq.toml", "")):
+        (folder / name).write_text('[repair]\nskip = "unfuse_gelu"\n')
+        named = ("--config", name) if said else ()
+        ran = run(folder, "plan", "net.onnx", *named, "-o", "p.toml", "--force", columns=200)
+        assert f"onnxq quantize net.onnx --plan p.toml {said}".rstrip() + " --calib DATA\n" in ran.out
 
 
 def test_nothing_is_printed_while_a_line_is_read(folder: Path) -> None:

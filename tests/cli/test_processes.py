@@ -21,7 +21,7 @@ from onnxq.cli.app import app
 from onnxq.options.verbs import VERBS
 
 DATA = ("--calib", "data.npz")
-QUICK = ("--no-engine", "--prove", "never", "--method", "minmax", "--repair", "none", "--body", "fp32")
+QUICK = ("--no-engine", "--method", "minmax", "--repair", "none", "--body", "fp32")
 LINES: dict[str, tuple[str, ...]] = {
     "quantize": ("net.onnx", *DATA, *QUICK, "-o", "q.onnx"),
     "sanitize": ("net.onnx", "-o", "clean.onnx"),

@@ -68,15 +68,11 @@ def onnxq(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
     return run
 
 
-FAST = ("--no-engine", "--prove", "never", "--force")
+FAST = ("--no-engine", "--force")
 QUANTIZE = ("quantize", "net.onnx", *FAST, "--repair", "none", "--calib", "data.npz")
 STATS = ("quantize", "net.onnx", *FAST, "--repair", "none", "--stats", "net.stats.npz")
 
 CONTRADICTIONS: dict[str, tuple[tuple[Any, ...], tuple[str, str]]] = {
-    "mse-percentile": ((*QUANTIZE, "--method", "mse", "--percentile", 99), ("--method mse", "--percentile")),
-    "mse-constant": ((*QUANTIZE, "--method", "mse", "--constant", 0.1), ("--method mse", "--constant")),
-    "auto": ((*QUANTIZE, "--method", "auto", "--percentile", 9), ("--method auto", "--percentile")),
-    "both": ((*QUANTIZE, "--percentile", 99, "--constant", 0.1), ("--percentile", "--constant")),
     "stats-samples": ((*STATS, "--samples", 5), ("--stats", "--samples")),
     "stats-data-samples": ((*STATS, "--calib", "data.npz", "--samples", 5), ("--stats", "--samples")),
     "stats-preset": ((*STATS, "--preset", "yolo"), ("--stats", "--preset")),
@@ -97,16 +93,28 @@ def test_flags_that_exclude_each_other(
 
 
 @pytest.mark.parametrize(
-    ("flags", "method"),
+    ("named", "parameter", "method"),
     [
-        (("--method", "percentile", "--percentile", 99), "percentile 99"),
-        (("--method", "average", "--constant", 0.1), "average 0.1"),
+        ('method = "percentile"', "percentile = 99", "percentile 99"),
+        ('method = "average"', "constant = 0.1", "average 0.1"),
     ],
 )
-def test_flags_that_go_together(here: Path, onnxq, flags: tuple[Any, ...], method: str) -> None:
-    ran = onnxq(*QUANTIZE, *flags)
+def test_what_goes_together(here: Path, onnxq, named: str, parameter: str, method: str) -> None:
+    Path("onnxq.toml").write_text(f"[calibration]\n{named}\n{parameter}\n")
+    ran = onnxq(*QUANTIZE)
     assert ran.code == 0, ran.err
     assert f"Scales 2 for 2 activations (0 shared), {method}" in ran.out
+
+
+@pytest.mark.parametrize(
+    "said",
+    ['method = "mse"\npercentile = 99', 'method = "mse"\nconstant = 0.1', 'method = "auto"\npercentile = 9',
+     "percentile = 99\nconstant = 0.1"],
+)  # fmt: skip
+def test_a_parameter_of_another_method_is_excluded(here: Path, onnxq, said: str) -> None:
+    Path("onnxq.toml").write_text(f"[calibration]\n{said}\n")
+    ran = onnxq(*QUANTIZE, long=False)
+    assert (ran.code, ran.out, "exclude each other: in 'onnxq.toml' " in ran.err) == (2, "", True)
 
 
 @pytest.mark.parametrize("said", ["", 'method = "percentile"\n', 'method = "auto"\n'])

@@ -18,7 +18,8 @@ def test_a_page_beside_the_report(folder: Path, onnxq) -> None:
 
 
 def test_no_page(folder: Path, onnxq) -> None:
-    ran = onnxq("sanitize", "net.onnx", "--no-page", "--json", "-q")
+    (folder / "onnxq.toml").write_text("[report]\nno_page = true\n")
+    ran = onnxq("sanitize", "net.onnx", "--json", "-q")
     assert ran.json()["files"] == ["net.clean.onnx", "net.clean.report.json"]
     assert not (folder / "net.clean.report.html").exists()
 

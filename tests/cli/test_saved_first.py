@@ -21,7 +21,7 @@ from onnxq.cli.verb import Interrupted
 from onnxq.emit.files import sha256
 from onnxq.pipeline import comparing, starting, written_page
 
-ASK = ("quantize", "net.onnx", "--calib", "data.npz", "--no-engine", "--prove", "never", "--method", "minmax",
+ASK = ("quantize", "net.onnx", "--calib", "data.npz", "--no-engine", "--method", "minmax",
        "--repair", "none", "-o", "q.onnx")  # fmt: skip
 WRITTEN = "q.onnx and its report are written; missing: "
 PAGE = "the page, which onnxq report q.report.json writes"
@@ -125,7 +125,8 @@ def test_without_a_page_none_is_missing(
     here: Path, run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(comparing, "layer_errors", ending(Interrupted()))
-    assert run(*ASK, "--no-page").err.splitlines()[-1] == f"hint: {WRITTEN}the errors of layers"
+    (here / "onnxq.toml").write_text("[report]\nno_page = true\n")
+    assert run(*ASK).err.splitlines()[-1] == f"hint: {WRITTEN}the errors of layers"
 
 
 def test_a_run_that_ends_before_says_nothing_of_files(
@@ -133,7 +134,7 @@ def test_a_run_that_ends_before_says_nothing_of_files(
 ) -> None:
     """Nor does one behind a run that was ended later, in the same process."""
     monkeypatch.setattr(comparing, "layer_errors", ending(Interrupted()))
-    assert run(*ASK, "--no-page").code == 130
+    assert run(*ASK).code == 130
     monkeypatch.setattr(starting, "Ranging", ending(Interrupted()))
     assert run(*ASK).err.splitlines()[-1] == "error: interrupted"
 

@@ -39,6 +39,7 @@ def test_transcript(transcript: Path, tmp_path: Path) -> None:
     if "<!-- needs NVIDIA's compiler -->" in text:
         pytest.importorskip("tensorrt_rtx")
     (tmp_path / "sample_models").symlink_to(SAMPLES)
+    (tmp_path / "skip.toml").write_text('[repair]\nskip = "squeeze_to_slice"\n')
     now = _BLOCK.sub(lambda block: _play(block.group(), tmp_path), text)
     if os.environ.get("ONNXQ_GOLDEN"):
         transcript.write_text(now, "utf-8")

@@ -24,7 +24,7 @@ from onnxq.data.survey import Survey
 NET = """<ir_version: 8, opset_import: ["" : 17]>
     net (float[N, 3, 16, 16] x) => (float[N, 16, 16, 16] y) {
         [c] a = Conv <pads = [1, 1, 1, 1]> (x, w)  [e] y = Elu (a) }"""
-FAST = ("--no-engine", "--prove", "never", "--force")
+FAST = ("--no-engine", "--force")
 
 
 @pytest.fixture

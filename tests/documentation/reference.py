@@ -25,7 +25,7 @@ Every option, by its group. A group is a panel of `onnxq VERB --help-all`, and a
 - In Python an option is a keyword of the function, or a field of its group: `method="mse"`, or
   `calibration=onnxq.Calibration(method="mse")`.
 - In `onnxq.toml` it is a key of the table that is named here: [calibration](../calibration.md) shows one.
-- An option without a flag is set there, or in Python.
+- An option without a flag is set there, or in Python; of some only the verbs that are named have a flag.
 - What each verb does, and which flags matter first, is in [usage](../usage.md).
 
 `make reference` writes this page.
@@ -64,9 +64,12 @@ def _first(thing: Any) -> str:
     return (inspect.getdoc(thing) or "").partition("\n\n")[0].replace("\n", " ")
 
 
-def _option(name: str, one: Option) -> str:
-    flags = "" if one.file_only else ", ".join(_code(flag) for flag in one.flag)
+def _option(group: type, name: str, one: Option) -> str:
+    having = [verb for verb, said in VERBS.items() if name in said.options(group)]
+    flagged = [verb for verb in having if name in VERBS[verb].flags(group)]
+    flags = ", ".join(_code(flag) for flag in one.flag) if flagged else ""
     value = f" {_code(one.metavar)}" if one.metavar and flags else ""
+    value += f" of {', '.join(map(_code, flagged))}" if flags and len(flagged) < len(having) else ""
     names = f" One of {', '.join(map(_code, one.kind.names))}." if one.kind.names else ""
     places = [f"[{table}] {one.key}" if table else one.key for table in one.tables] if one.key else []
     keys = ", ".join(_code(place) for place in places)
@@ -107,7 +110,7 @@ def options_page() -> str:
         of = "every verb" if group is GROUPS[0] else ", ".join(map(_code, verbs))
         lines += [f"## {group.__name__}\n", f"{_first(group)} Of {of}.\n"]
         lines += ["| flag | keyword | in `onnxq.toml` | what |", "|---|---|---|---|"]
-        lines += [_option(name, one) for name, one in options.items()] + [""]
+        lines += [_option(group, name, one) for name, one in options.items()] + [""]
     lines += [
         "## What each verb has of its own\n",
         "Every verb has `--json`, too: its document, on standard output.\n",

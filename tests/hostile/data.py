@@ -13,7 +13,7 @@ from PIL import Image
 
 from .models import EITHER, REFUSED, Hostile, layer, saved
 
-LINE = "quantize net.onnx --calib {} --no-engine --method minmax --repair none --exit-zero"
+LINE = "quantize net.onnx --calib {} --no-engine --method minmax --repair none"
 
 
 def beside(make: Callable[[Path], object]) -> Callable[[Path], object]:
@@ -256,7 +256,7 @@ def data() -> dict[str, Hostile]:
         "closed-streams": "import sys\nsys.stderr.close()\ndef load_data():\n    raise ValueError('x')\n    yield",
     }.items():  # fmt: skip
         codes = EITHER if name in ("frozen-path", "closed-streams", "deep-list") else REFUSED
-        line = "quantize net.onnx --data-loader-script load.py --no-engine --method minmax --repair none --exit-zero"
+        line = "quantize net.onnx --calib load.py --no-engine --method minmax --repair none"
         found.append(
             Hostile(f"script-{name}", script(body), codes, () if "streams" in name else ("load.py",), (line,))
         )

@@ -173,8 +173,7 @@ def a_line(pool: Pool, folder: Path, dice: random.Random) -> str:
     flags = [
         one
         for one in flags
-        if not {"--help", "--help-all", "--workers", "--force", "--data-loader-script", "--verbose"}
-        & set(one.opts)
+        if not {"--help", "--help-all", "--workers", "--force", "--verbose"} & set(one.opts)
     ]
     for one in dice.sample(flags, min(len(flags), dice.choice((1, 1, 2, 3)))):
         words.append(one.opts[0])

@@ -286,7 +286,7 @@ def _(facts: Facts) -> None:
 def _(facts: Facts) -> None:
     right, wrong = facts.page.said_in("verdict"), facts.wrong.said_in("verdict")
     assert (
-        "float32 from 0 to 1: pixel / 255 (assumed; to state it: --resize or --letterbox, --preset or --scale"
+        "float32 from 0 to 1: pixel / 255 (assumed; to state it: resize or letterbox, --preset or --scale"
         in right
     )
     assert "Doubts" not in right

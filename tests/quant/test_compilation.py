@@ -244,19 +244,23 @@ def breaks_at_both(model: onnx.ModelProto) -> trt.Engine:
     ("judge", "flags", "code", "says"),
     [
         (breaks_at("a"), [], 1, "left in float"),  # and the other layer does not run in int8
-        (breaks_at("a"), ["--exit-zero"], 0, "left in float"),
+        (breaks_at("a"), ["--config", "zero.toml"], 0, "left in float"),
         (breaks_at("a"), ["--strict"], 1, "not run in it"),
         (breaks_at_both, [], 1, "and the original does"),
-        (breaks_at_both, ["--exit-zero"], 0, "and the original does"),
+        (breaks_at_both, ["--config", "zero.toml"], 0, "and the original does"),
         (breaks_at_both, ["--strict"], 1, "and the original does"),
         (lambda model: failed("always"), ["--strict"], 1, "does not compile"),
         (breaks_at_both, ["--strict", "--no-engine"], 2, "--no-engine"),
         (breaks_at_both, ["--strict", "--target", "tensorrt-7"], 2, "TensorRT 7"),
     ],
 )
-def test_the_exit_code(compiler, judge, flags: list[str], code: int, says: str, tmp_path: Path) -> None:
+def test_the_exit_code(
+    compiler, judge, flags: list[str], code: int, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     compiler(judge)
     onnx.save(chain("a", "b"), tmp_path / "m.onnx")
+    monkeypatch.chdir(tmp_path)
+    Path("zero.toml").write_text("[engine]\nexit_zero = true\n")
     np.savez(tmp_path / "data.npz", x=np.concatenate([sample["x"] for sample in samples()]))
     output = tmp_path / "m.int8.onnx"
     arguments = [

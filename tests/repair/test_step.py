@@ -76,7 +76,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 FAST = (
-    "-o", "out.onnx", "--force", "-q", "--no-engine", "--no-page", "--body", "fp32", "--json",
+    "-o", "out.onnx", "--force", "-q", "--no-engine", "--body", "fp32", "--json",
 )  # fmt: skip
 
 
@@ -93,12 +93,10 @@ def quantized(folder: Path, files: str, repair: str) -> tuple[list[dict[str, Any
         "net.onnx",
         "--calib",
         "data.npz",
-        "--percentile",
-        "50",
         "--repair",
         repair,
-        "--exit-zero",
     ]
+    (folder / "onnxq.toml").write_text("[calibration]\npercentile = 50\n[engine]\nexit_zero = true\n")
     done = ran(folder, files, *command, *FAST)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)

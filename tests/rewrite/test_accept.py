@@ -97,17 +97,17 @@ def test_on_the_screens(tmp_path: Path) -> None:
     rules(tmp_path, "off")
     onnx.save(model(), tmp_path / "m.onnx")
     np.savez(tmp_path / "x.npz", x=np.random.default_rng(0).standard_normal((16, 32, 16)).astype(np.float32))
+    (tmp_path / "rough.toml").write_text('[repair]\naccept = ["rough"]\n')
     for line in (
         "check m.onnx --no-engine --rules mine",
-        "sanitize m.onnx -o s.onnx --rules mine --no-page",
-        "quantize m.onnx --calib x.npz -o q.onnx --no-engine --rules mine --no-page",
+        "sanitize m.onnx -o s.onnx --rules mine",
+        "quantize m.onnx --calib x.npz -o q.onnx --no-engine --rules mine",
     ):
         said = " ".join(run(tmp_path, *line.split(), columns=300).out.split())
-        assert "--accept rough makes it all the same" in said, line
+        assert 'accept = ["rough"] in onnxq.toml makes it all the same' in said, line
         if not line.startswith("check"):
-            said = " ".join(
-                run(tmp_path, *line.split(), "--accept", "rough", "--force", columns=300).out.split()
-            )
+            more = ("--config", "rough.toml", "--force")
+            said = " ".join(run(tmp_path, *line.split(), *more, columns=300).out.split())
             assert "accepted, although it is off by" in said, line
 
 

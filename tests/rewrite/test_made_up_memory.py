@@ -60,7 +60,7 @@ def test_the_tensor_that_is_too_large_is_named() -> None:
         f'<ir_version: 8, opset_import: ["" : 17]> {MODELS["in front of what is replaced"]}'
     )
     report = onnxq.sanitize(model).report
-    said = r"'x' alone takes 8.59 GB, and a made-up sample may take 500 MB \(--largest raises that\)"
+    said = r"'x' alone takes 8.59 GB, and a made-up sample may take 500 MB \(largest raises that\)"
     assert any(re.search(said, one.why) for one in report.whole_model)
 
 

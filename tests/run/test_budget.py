@@ -74,7 +74,7 @@ def test_the_node_is_named_before_it_runs(name: str, tmp_path: Path) -> None:
             UserError, match=r"node 'big' makes 't' \(.* GB\), and a tensor may take 1 GB"
         ) as said:
             call()
-        assert "--largest" in said.value.hint
+        assert "largest" in said.value.hint
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # KiB
 
 
@@ -113,7 +113,7 @@ def test_on_the_command_line_nothing_is_lost(tmp_path: Path) -> None:
     ran = run(tmp_path, *["quantize", "m.onnx", "--calib", "x.npz", "--no-engine", "-o", "q.onnx", "--force"])
     assert ran.code == 2
     assert "'big' makes 't'" in " ".join(ran.err.split())
-    assert "--largest 3GB" in " ".join(ran.err.split())
+    assert 'largest = "3GB"' in " ".join(ran.err.split())
     assert (tmp_path / "q.onnx").read_bytes() == b"kept"
 
 
@@ -123,7 +123,9 @@ def test_made_up_runs_skip_and_name_the_node() -> None:
     model.graph.node.add(op_type="Identity", input=["z"], output=["w"], name="gone2")
     model.graph.output.append(onnx.helper.make_tensor_value_info("w", 1, ["N", 4]))
     report = onnxq.sanitize(model).report
-    assert any("node 'big' makes 't'" in one.why and "--largest" in one.why for one in report.whole_model)
+    assert any(
+        "node 'big' makes 't'" in one.why and "largest raises" in one.why for one in report.whole_model
+    )
 
 
 def test_what_inference_leaves_open_is_bounded_as_it_runs() -> None:
@@ -208,13 +210,13 @@ def test_the_size_that_is_named_suffices_for_all_tensors() -> None:
     x = {"x": np.ones(1, np.float32)}
     with pytest.raises(UserError, match=r"makes 'a' .*1\.2 GB") as said:
         own.check(x)
-    assert said.value.hint.endswith("--largest 4GB")
+    assert said.value.hint.endswith('largest = "4GB" under [runtime] of onnxq.toml')
     with budget.largest(4 * 10**9):
         own.check(x)
     asked = "Failed to allocate memory for requested buffer of size 3600000000"
     with budget.largest(10**9):
-        assert own.short(x, asked).hint.endswith("--largest 5GB")
-        assert own.short(x, "bad_alloc").hint.endswith("--largest 2GB")
+        assert own.short(x, asked).hint.endswith('largest = "5GB" under [runtime] of onnxq.toml')
+        assert own.short(x, "bad_alloc").hint.endswith('largest = "2GB" under [runtime] of onnxq.toml')
 
 
 def test_candidates_that_differ_in_values_are_inferred_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -200,8 +200,8 @@ def test_what_is_stated_without_a_name_holds_for_each() -> None:
     [
         (Inputs(profile_weights={"a": 1}), "no deployment has a name", "--profile a/INPUT=MIN:OPT:MAX"),
         (Inputs(batch={"a": (1, 1, 1)}, profile_weights={"b": 1}), "no deployment 'b'", "a"),
-        (Inputs(batch={"a": (1, 1, 1)}, profile_weights={"a": 0}), "is above 0", "--profile-weight a=1"),
-        (Inputs(batch={"a": (1, 1, 1)}, profile_weights={"a": -1}), "is above 0", "--profile-weight a=1"),
+        (Inputs(batch={"a": (1, 1, 1)}, profile_weights={"a": 0}), "is above 0", "profile_weight a=1"),
+        (Inputs(batch={"a": (1, 1, 1)}, profile_weights={"a": -1}), "is above 0", "profile_weight a=1"),
     ],
 )
 def test_weights_that_make_no_sense(inputs: Inputs, says: str, hint: str) -> None:

@@ -100,7 +100,7 @@ def test_shares_that_are_stated_are_of_phases_that_something_tells_apart() -> No
     assert (found["decode"].weight, found["prefill"].weight) == pytest.approx((0.8, 0.2))
     assert (found["decode"].is_weight_assumed, found["prefill"].is_weight_assumed) == (False, True)
     with pytest.raises(
-        UserError, match="--profile-weight decode=3: neither samples nor stated sizes"
+        UserError, match="profile_weight decode=3: neither samples nor stated sizes"
     ) as caught:
         told([text(8, 4)], decode=3)
     assert "--profile decode/INPUT=MIN:OPT:MAX" in (caught.value.hint or "")

@@ -93,13 +93,11 @@ def test_the_verb_says_so(tmp_path: Path) -> None:
         "--calib",
         "data",
         "--no-engine",
-        "--prove",
-        "never",
         "--method",
         "minmax",
         "--json",
-        "--exit-zero",
     ]
+    (tmp_path / "onnxq.toml").write_text("[engine]\nexit_zero = true\n")
     command = [sys.executable, "-m", "onnxq", "quantize", "m.onnx", *options]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

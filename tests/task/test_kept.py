@@ -114,7 +114,8 @@ def test_a_goal_is_about_the_tasks_figure() -> None:
 def test_the_command_that_is_printed_mends_what_is_lost(tmp_path: Path) -> None:
     onnx.save(detector(), tmp_path / "net.onnx")
     np.savez(tmp_path / "data.npz", image=np.concatenate(pictures(2, 160)[0]))
-    flags = ("--no-engine", "--no-page", "--layer-samples", "0", "--repair", "none", "--loud", "int8")
+    flags = ("--no-engine", "--repair", "none")
+    (tmp_path / "onnxq.toml").write_text('[format]\nloud = "int8"\n')
     first = run(tmp_path, "quantize", "net.onnx", "--calib", "data.npz", *flags, "--task", LAYOUT)
     assert first.code == 0
     front = " ".join(first.out.partition("  Model ")[0].split())  # what is said before all else

@@ -226,9 +226,11 @@ def test_a_detector_that_is_far_off_in_decibels_is_asked_for_its_layout(parts: P
     images = random.uniform(0, 1, (16, 3, 64, 64)).astype(np.float32)
     images[0, 0, 0, 0] = 300.0  # one pixel spoils the range of all
     np.savez(tmp_path / "x.npz", x=images)
-    (tmp_path / "onnxq.toml").write_text('[[layer]]\nmatch = "*"\nmethod = "minmax"\n')
-    asked = ("quantize", "net.onnx", "--calib", "x.npz", "--repair", "none", "--no-engine", "--loud", "int8")
-    made = run(tmp_path, *asked, "--exit-zero")
+    (tmp_path / "onnxq.toml").write_text(
+        '[format]\nloud = "int8"\n[engine]\nexit_zero = true\n[[layer]]\nmatch = "*"\nmethod = "minmax"\n'
+    )
+    asked = ("quantize", "net.onnx", "--calib", "x.npz", "--repair", "none", "--no-engine")
+    made = run(tmp_path, *asked)
     first = [line.strip() for line in made.out.splitlines()[:3]]
     assert made.code == 0
     assert "Not known: say what the outputs are, likely --task detect:" in " ".join(first)
@@ -236,6 +238,6 @@ def test_a_detector_that_is_far_off_in_decibels_is_asked_for_its_layout(parts: P
     model = Model.open(str(tmp_path / "net.onnx"))
     task = found(model).ask
     before = (tmp_path / "net.int8.onnx").read_bytes()
-    stated = run(tmp_path, *asked, "--exit-zero", "--task", task, "--force")
+    stated = run(tmp_path, *asked, "--task", task, "--force")
     assert stated.code == 0, stated.err
     assert (tmp_path / "net.int8.onnx").read_bytes() == before

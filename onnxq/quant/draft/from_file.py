@@ -47,9 +47,7 @@ nodes, by name."""
 
 CODE = "plan"
 _FEW = 4
-_REPAIRED = (
-    "names are those of the repaired model: give the --rules, --enable and --skip that it was made with"
-)
+_REPAIRED = "names are those of the repaired model: give the rules, enable and skip that it was made with"
 
 
 def draft_of(
