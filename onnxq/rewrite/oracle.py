@@ -38,8 +38,9 @@ _SUMS = (
 )  # fmt: skip
 # They sum within, and give something else.
 _WITHIN = ("Normalization", "LSTM", "GRU", "RNN", "Loss", "Attention")
-# Each of what they give is a sum, in an order of their own: on the way it may overflow, and cancel.
-_IN_ANY_ORDER = frozenset(("DFT", "STFT", "Einsum", "CumSum", "Col2Im"))
+# Each of what they give is a sum, in an order of their own: on the way it may overflow, and cancel. Of a Gelu
+# that is what its definition says, and no kernel.
+_IN_ANY_ORDER = frozenset(("DFT", "STFT", "Einsum", "CumSum", "Col2Im", "Gelu"))
 # What they give moves much more than what they read, for some inputs: then nobody gives the last places.
 _STEEP = ("Softmax", "LogSoftmax", "Exp", "Pow", "CumProd", "ReduceProd", "ReduceLogSumExp", "ReduceLogSum")
 # How inputs are moved to see how far an output moves: signs, by turns, and units in the last place. The first
@@ -71,6 +72,7 @@ class Truth:
         axis: its channel axis.
         factor: what the smallest weight, which rounds to a multiple of the smallest number, may be times.
         cancels: whether sums on the way may cancel, of which the magnitude tells nothing.
+        multiplies: whether `factor` is of products, which may overflow before they meet a zero.
         sway: how far the output moves where each input is a unit in the last place off, or a few: a result
             that is no further off is that of an input that nobody can tell from this one. None: not known.
     """
@@ -81,6 +83,7 @@ class Truth:
     axis: int
     factor: float = 1.0
     cancels: bool = False
+    multiplies: bool = False
     sway: np.ndarray | None = None
 
     def swayed(self, moved: Any) -> Truth:
@@ -176,9 +179,8 @@ class Oracle:
                 continue
             reduced = read / max(1, value.size) if self._reduces else 1.0
             reduced = max([reduced, *(_averaged(node, value.shape) for node in self._means)])
-            truths.append(
-                Truth(value, np.abs(summed), max(self._terms, reduced) + 1, self._axis, factor, cancels)
-            )
+            terms = max(self._terms, reduced) + 1
+            truths.append(Truth(value, np.abs(summed), terms, self._axis, factor, cancels, self._multiplies))
         return truths
 
 

@@ -97,6 +97,12 @@ def test_a_right_rewrite_is_kept(made: Callable[[random.Random], str], seed: int
 
 
 HARD = {
+    "a definition that cancels": """<ir_version: 9, opset_import: ["" : 20]>
+        g (float[2, 1000] x) => (y) { y = Gelu (x) }""",
+    "another definition that cancels": """<ir_version: 9, opset_import: ["" : 20]>
+        g (float[3, 4] x) => (y) { y = Gelu <approximate = "tanh"> (x) }""",
+    "many factors": """<ir_version: 11, opset_import: ["" : 26]>
+        g (float[2, 64] x) => (y) <int64 a = {1}> { y = CumProd (x, a) }""",
     "means of many numbers": """<ir_version: 10, opset_import: ["" : 21]>
         g (float[1, 32, 24, 24] x, float[32] s, float[32] b) => (y)
         { y = GroupNormalization <num_groups = 8> (x, s, b) }""",
@@ -128,7 +134,8 @@ HARD = {
 
 @pytest.mark.parametrize("text", HARD.values(), ids=HARD)
 def test_what_rounding_decides_for_large_inputs_refuses_nothing(text: str) -> None:
-    report = sanitize(onnx.parser.parse_model(text), target="tensorrt-10").report
+    report = sanitize(onnx.parser.parse_model(text), target="tensorrt-8.6").report
+    assert report.changes
     assert not [one.proof.why for one in report.rejected]
     assert report.changes
 

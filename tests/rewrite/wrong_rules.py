@@ -1984,3 +1984,26 @@ def a_square_is_as_good_turned(node: Node) -> Any:
 )
 def the_last_sum_forgets(node: Node) -> Any:
     return Close(op.MatMul(node.inputs[0], np.triu(np.ones((4, 4), F)) - F(0.001) * np.eye(4, k=3, dtype=F)))
+
+
+@wrong(
+    "Gelu",
+    net("float[N, 64] x", "r = Gelu (x)  y = Neg (r)", opset=20),
+    "it is two hundredths off around -2",
+    x=full(-2, 1, 64),
+)
+def a_gate_of_a_sigmoid(node: Node) -> Any:
+    x = node.inputs[0]
+    return Close(op.Mul(x, op.Sigmoid(op.Mul(x, F(1.702)))))
+
+
+@wrong(
+    "CumProd",
+    net("float[N, 64] x", "r = CumProd (x, a)  y = Neg (r)", "int64 a = {1}", opset=26),
+    "the last product leaves out a ten-thousandth",
+    x=full(1, 1, 64),
+)
+def the_last_product_is_short(node: Node) -> Any:
+    factors = np.ones((1, 64), F)
+    factors[0, -1] = 0.9999
+    return Close(op.CumProd(op.Mul(node.inputs[0], factors), node.inputs[1]))
