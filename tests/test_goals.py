@@ -827,8 +827,8 @@ def test_it_is_said_that_no_int8_is_left() -> None:
 def test_few_samples_are_not_said_to_be_apart(count: int, said: str, tmp_path: Path) -> None:
     onnx.save(MODEL, tmp_path / "net.onnx")
     np.savez(tmp_path / "data.npz", **{INPUT: SAMPLES[:count, 0]})
-    common = ["net.onnx", "--calib", "data.npz", "--method", "minmax", "--prove", "never"]
-    (tmp_path / "onnxq.toml").write_text("[goal]\ntop = 1\n")
+    common = ["net.onnx", "--calib", "data.npz", "--method", "minmax"]
+    (tmp_path / "onnxq.toml").write_text('[goal]\ntop = 1\n[repair]\nprove = "never"\n')
     ran = run(tmp_path, "sensitivity", *common, "--max-float", "100%")
     screen = " ".join(ran.out.split())
     assert said in screen

@@ -71,6 +71,11 @@ class Split(ABC):
     left_over: int = 0
     held_indices: tuple[int, ...] | None = None
 
+    @property
+    def room(self) -> int:
+        """How many of the others may judge beside those that verify."""
+        return max(0, HELD_OUT - (self.held or 0))
+
     @abstractmethod
     def calibration(self) -> Iterator[Sample]:
         """The samples that calibrate; of an iterator, a second time: some, if none choose."""

@@ -38,16 +38,18 @@ def verified(run: Run) -> Run:
     if run.verified is not None:
         return run
     assert run.request.pursuit is not None
-    crossing = run.crossing(run.built) if run.request.pursues else ()
-    found = run.request.pursuit.verified(run.sampling, run.built, run.references.verifying, crossed=crossing)
+    found = run.request.pursuit.verified(
+        run.sampling, run.built, run.references.verifying,
+        crossed=run.crossing(run.built) if run.request.pursues else (),
+    )  # fmt: skip
     return replace(run, verified=found)
 
 
 def crossed(run: Run) -> Run:
     """Likewise, on samples that fitted or chose as well: by what others fitted. A goal has heard them."""
-    pursuit, crossing = run.request.pursuit, run.crossing(run.built)
+    pursuit, crossing = run.request.pursuit, () if run.request.pursues else run.crossing(run.built)
     assert pursuit is not None
-    if run.request.pursues or not crossing:
+    if not crossing:
         return run
     found = pursuit.verified(run.sampling, run.built, run.references.verifying, crossed=crossing)
     return replace(run, verified=found)

@@ -10,7 +10,6 @@ from onnxq.base.reason import Reason, reason
 from onnxq.base.time_limit import TimeIsUp
 from onnxq.calib.stats import Stats
 from onnxq.data.sources import Source
-from onnxq.data.split import HELD_OUT
 from onnxq.documents.plan import FormatsTried, Heads
 from onnxq.documents.repair import RepairPart
 from onnxq.graph.spool import LARGE, weight_bytes
@@ -247,14 +246,15 @@ class Run:
         if goal is not None and goal.is_set:
             only = set(sorted(apart - parts.choosing - parts.confirming)[::2])
             apart = apart - only - parts.confirming if confirms else only
-        found = list[tuple[Built, Sequence[int]]]()
-        left = max(0, HELD_OUT - (0 if confirms else parts.held or 0))
-        for patches, indices in self.crossed:
-            draft = replace(built.draft, patches=patches.within(built.draft.patches))
-            judging = [index for index in indices if index in apart][:left]
-            left -= len(judging)
-            found.append((Built.of(job, draft, built.floats), judging))
-        return found
+        if not confirms:
+            apart = set(sorted(apart)[: parts.room])
+        drafts = [
+            replace(built.draft, patches=one.patches.within(built.draft.patches)) for one in self.crossed
+        ]
+        return [
+            (Built.of(job, draft, built.floats), [index for index in one.samples if index in apart])
+            for draft, one in zip(drafts, self.crossed, strict=True)
+        ]
 
 
 @dataclass(frozen=True, slots=True)

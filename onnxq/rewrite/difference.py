@@ -260,8 +260,8 @@ def _of_sums(
     if finite:  # where the sum itself, in another order, or the original overflows
         within = np.isfinite(truth.values)
         excused = within & (~np.isfinite(wide) | ~(truth.magnitude <= highest))
-    overflows = truth.multiplies and truth.factor > highest
-    if finite and (overflows or (extreme and (swapped or truth.cancels))):
+    overflows = (truth.multiplies and truth.factor > highest) or (extreme and (swapped or truth.cancels))
+    if finite and overflows:
         excused = np.ones(one.shape, bool)
     strict = ~numbers & ~equal & ~excused
     if strict.any():

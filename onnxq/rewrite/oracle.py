@@ -6,6 +6,7 @@ ONNX's own evaluator runs a copy whose weights, inputs and casts are double; onn
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -36,6 +37,7 @@ _SUMS = (
     "Conv", "ConvTranspose", "Gemm", "MatMul", "Add", "Sub", "Sum", "BatchNormalization", "ReduceSum",
     "ReduceMean", "GlobalAveragePool", "AveragePool",
 )  # fmt: skip
+_REDUCES = re.compile(rf"^({'|'.join(_SUMS)})$|^Reduce|Normalization$")
 # They sum within, and give something else.
 _WITHIN = ("Normalization", "LSTM", "GRU", "RNN", "Loss", "Attention")
 # Each of what they give is a sum, in an order of their own: on the way it may overflow, and cancel. Of a Gelu
@@ -133,12 +135,9 @@ class Oracle:
         self._is_steep = not sways and steep
         self._nudges = _NUDGES if self._is_steep else _NUDGES[:1] if sways else ()
         self._multiplies = bool(operators & {"CumProd", "ReduceProd"})
-        self._means = [node for node in model.graph.node if node.op_type.endswith("Normalization")]
         several = len(model.graph.node) > 2 and operators & set(_SUMS)
         self._inner = within or bool(several or operators & _IN_ANY_ORDER)
-        self._reduces = any(
-            node.op_type in _SUMS or node.op_type.startswith("Reduce") for node in model.graph.node
-        )
+        self._reducing = [node for node in model.graph.node if _REDUCES.search(node.op_type)]
 
     def run(self, samples: Sequence[Mapping[str, np.ndarray]]) -> list[list[Truth | None]]:
         """The outputs for each of several inputs; None for those that are no floats.
@@ -177,22 +176,29 @@ class Oracle:
             if not isinstance(value, np.ndarray) or value.dtype != np.float64:
                 truths.append(None)
                 continue
-            reduced = read / max(1, value.size) if self._reduces else 1.0
-            reduced = max([reduced, *(_averaged(node, value.shape) for node in self._means)])
+            reduced = max((_reduced(node, read, value) for node in self._reducing), default=1.0)
             terms = max(self._terms, reduced) + 1
             truths.append(Truth(value, np.abs(summed), terms, self._axis, factor, cancels, self._multiplies))
         return truths
 
 
-def _averaged(node: onnx.NodeProto, shape: tuple[int, ...]) -> float:
-    """Of how many numbers a normalization that gives such a shape takes each mean; 1 of what takes none."""
-    given: dict[str, int] = {attribute.name: attribute.i for attribute in node.attribute}
-    kind, axis = node.op_type.removesuffix("Normalization"), given.get("axis", -1)
+def _reduced(node: onnx.NodeProto, read: int, given: np.ndarray) -> float:
+    """How many numbers a node sums for each that it gives; a normalization, for each of its means.
+
+    Args:
+        node: it sums.
+        read: how many numbers there are in all.
+        given: what it gives.
+    """
+    given_by: dict[str, int] = {attribute.name: attribute.i for attribute in node.attribute}
+    kind, axis, shape = node.op_type.removesuffix("Normalization"), given_by.get("axis", -1), given.shape
     numbers = {
         "Group": shape[1:], "Instance": shape[2:], "Layer": shape[axis:], "RMS": shape[axis:],
         "Lp": shape[axis:][:1], "MeanVariance": shape,
-    }.get(kind, ())  # fmt: skip
-    return math.prod(numbers) / max(1, given.get("num_groups", 1))
+    }.get(kind)  # fmt: skip
+    if numbers is None:
+        return float(read) / max(1, given.size)
+    return float(math.prod(numbers)) / max(1, given_by.get("num_groups", 1))
 
 
 def _is_steep(node: onnx.NodeProto) -> bool:

@@ -104,7 +104,7 @@ def test_on_the_screens(tmp_path: Path) -> None:
         "quantize m.onnx --calib x.npz -o q.onnx --no-engine --rules mine",
     ):
         said = " ".join(run(tmp_path, *line.split(), columns=300).out.split())
-        assert 'accept = ["rough"] in onnxq.toml makes it all the same' in said, line
+        assert 'accept = ["rough"] under [repair] of onnxq.toml makes it all the same' in said, line
         if not line.startswith("check"):
             more = ("--config", "rough.toml", "--force")
             said = " ".join(run(tmp_path, *line.split(), *more, columns=300).out.split())
