@@ -97,7 +97,7 @@ def data() -> dict[str, Hostile]:
         add(f"npy-{name}", lambda folder, held=held: npy(folder, held), says=("data.npy",))
     for name, method in {"stored": 0, "deflated": 8, "bzip2": 12, "lzma": 14}.items():
         noise = array(np.random.default_rng(0).standard_normal((8, 16)).astype(np.float32))
-        add(f"npz-{name}", lambda folder, m=method: npz(folder, method=m, x=noise), "data.npz", codes=(0,))
+        add(f"npz-{name}", lambda folder, m=method: npz(folder, method=m, x=noise), "data.npz", codes=(0, 1))
         for spoil in (4, 40, 400):
             add(f"npz-{name}-spoiled-{spoil}", lambda folder, m=method, s=spoil: npz(folder, method=m, spoil=s, x=noise),
                 "data.npz", says=("data.npz",))  # fmt: skip
