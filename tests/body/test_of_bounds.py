@@ -179,7 +179,7 @@ class TestKeepFloat32:
             body = read_plan(tmp_path / "p.toml").body
             assert body is not None
             assert body.settled == (data is not None)
-            assert [(one.node, one.because) for one in body.float32] == [("b", "keep_fp32 b")]
+            assert dict(body.float32) == {"b": "keep_fp32 b"}
             obeying: dict[str, Any] = {"plan": tmp_path / "p.toml", "prove": "never", "compile": False}
             assert "b" in float32(onnxq.quantize(wide(), wide_samples(), **obeying))
             more = onnxq.quantize(wide(), wide_samples(), keep_fp32=["s"], **obeying)
