@@ -91,7 +91,8 @@ def untold(folder: Path, ended: Ended) -> str:
     if ended.code != 0 or any(words in ended.said for words in _TOLD) or not os.path.isfile(folder / FILE):
         return ""
     refused = runtime_refuses(folder)
-    return f"untold: {refused}" if refused else ""
+    # ONNX allows nodes of one name; what is written has others
+    return f"untold: {refused}" if refused and "two nodes with same node name" not in refused else ""
 
 
 def runtime_refuses(folder: Path) -> str:
