@@ -80,7 +80,7 @@ def _lacks(plain: Mapping[str, Any]) -> frozenset[str]:
 
 def _hint(file: Path) -> str:
     """What to give in its place: the report beside a model, where one is."""
-    beside = file.with_suffix("").with_name(f"{file.with_suffix('').name}.report.json")
+    beside = file.parent / f"{file.stem}.report.json"
     if beside != file and file.suffix != ".json" and os.path.isfile(beside):
         return f"its report is {str(beside)!r}"
     return "give the X.report.json that onnxq writes beside a model"

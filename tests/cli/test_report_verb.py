@@ -40,6 +40,8 @@ def test_what_is_no_report(folder: Path, onnxq) -> None:
     for arguments, said in (
         (("net.onnx",), "is no report of onnxq"),
         (("none.report.json",), "cannot read"),
+        ((".",), "cannot read"),
+        (("", "--open"), "cannot read"),
     ):
         ran = onnxq("report", *arguments)
         assert (ran.code, said in ran.err, "Traceback" in ran.err) == (2, True, False)
