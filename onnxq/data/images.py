@@ -420,7 +420,7 @@ def _crop(image: Image.Image, size: Size, where: str) -> Image.Image:
     if size[0] > image.width or size[1] > image.height:
         raise UserError(
             f"{where} is {shape_text(image.size)} (width x height), smaller than the crop {shape_text(size)}",
-            hint="resize it first: resize = 256 makes the shorter side 256",
+            hint="resize it first: resize = 256 under [images] makes the shorter side 256",
         )
     left, top = round((image.width - size[0]) / 2), round((image.height - size[1]) / 2)
     return image.crop((left, top, left + size[0], top + size[1]))

@@ -46,7 +46,7 @@ def verified(run: Run) -> Run:
 
 
 def crossed(run: Run) -> Run:
-    """Likewise, on samples that fitted or chose as well: by what others fitted. A goal has heard them."""
+    """Likewise, on samples that fitted or chose, too: by what others fitted. Of a goal `verified` says it."""
     pursuit, crossing = run.request.pursuit, () if run.request.pursues else run.crossing(run.built)
     assert pursuit is not None
     if not crossing:
