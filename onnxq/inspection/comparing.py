@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ from onnxq.pipeline.gates import BoundGoal, goal_part
 from onnxq.pipeline.scoring import Score, callable_of
 from onnxq.run import ort
 from onnxq.run.compare import OutputAccuracy, compare_models
-from onnxq.run.finding_parts import looked_at
+from onnxq.run.finding_parts import LOOKS, find_parts
 from onnxq.run.ort import Feeds
 from onnxq.run.versions import refuse_unreadable
 from onnxq.task.known import KnownTask
@@ -159,9 +160,14 @@ def _compared(
         Emulated(model.source, data_dir=model.data_dir) if is_half else ort.load(path)
         for path, model, is_half in zip((reference, candidate), models, half, strict=True)
     )
-    task = KnownTask.of(stated, models[0], one.outputs)
+    first = list(itertools.islice(feeds, LOOKS))
+    feeds = itertools.chain(first, feeds)
+    task = KnownTask.of(
+        stated, models[0], one.outputs,
+        lambda name: (one.run(sample)[one.outputs.index(name)] for sample in first),
+    )  # fmt: skip
     bound = BoundGoal.of(goal, one.outputs, models[0].outputs, task)
-    parts, feeds = looked_at(models[0], one, feeds)
+    parts = find_parts(models[0], one, first)
     gauge = bound.gauge(parts)
     result = compare_models(one, other, feeds, types, gauge.meters, parts)
     part, scores = None, None

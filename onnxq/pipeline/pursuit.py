@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -99,8 +99,13 @@ class Pursuit:
             goal, measurement, scores, costs, None if goal.task is None else StatedTask.of(goal.task)
         )
 
-    def begun(self, job: Job, prepared: Prepared) -> Pursuit:
+    def begun(self, job: Job, prepared: Prepared, samples: Callable[[], Iterable[Sample]]) -> Pursuit:
         """With the float model scored, and names looked for: before the long work begins.
+
+        Args:
+            job: of the float model.
+            prepared: it, and its parts that run.
+            samples: gives some, which the float model is run on where what it gives tells the task.
 
         Raises:
             UserError: a name does not exist, nothing runs, or the user's function fails.
@@ -111,7 +116,11 @@ class Pursuit:
             if goal.is_set or self.scores is not None:
                 raise UserError("no part of the model runs in onnxruntime: there is no goal to be measured")
             return self
-        task = KnownTask.of(self.stated, job.model, outputs)
+        model = functools.cache(lambda: ort.load(reference, data_dir=job.model.data_dir))
+        task = KnownTask.of(
+            self.stated, job.model, outputs,
+            lambda name: (model().run(sample.feeds)[outputs.index(name)] for sample in samples()),
+        )  # fmt: skip
         bound = BoundGoal.of(goal, outputs, job.model.outputs, task)
         drawn = job.glance is not None and job.glance.pictures
         pictured = pictured_outputs(job.model, outputs, task.layout) if drawn else ()
@@ -125,9 +134,9 @@ class Pursuit:
         with job.step("score"):
             fed, norms = Fed(job.input_specs()), {} if job.glance is None else job.glance.norms
             trained = AsTrained.of(prepared.unedited, job.model, task.layout, norms)
-            model = callable_of(ort.load(reference, data_dir=job.model.data_dir), job, fed)
-            verify = self.scores(model, "verify")
-            choose = self.scores(model, "choose") if self.scores.told else verify
+            scored = callable_of(model(), job, fed)
+            verify = self.scores(scored, "verify")
+            choose = self.scores(scored, "choose") if self.scores.told else verify
         return replace(found, floats={"verify": verify, "choose": choose}, fed=fed, trained=trained)
 
     def asked(self) -> Asked:
@@ -194,7 +203,7 @@ class Pursuit:
         """Whether the user's function gives the same score wherever it is asked; False without one."""
         return self.scores is not None and not self.scores.told
 
-    @cached_property
+    @functools.cached_property
     def mismatch(self) -> tuple[str, ...]:
         """How what the user's function feeds differs from what calibrated, for people."""
         job, fed, trained = self.job, self.fed, self.trained

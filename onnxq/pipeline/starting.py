@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 
 from onnxq.base import remarks
@@ -22,6 +23,7 @@ from onnxq.pipeline.searches.scales import with_scales
 from onnxq.pipeline.verifying import references, verify
 from onnxq.quant.draft.from_file import check_body
 from onnxq.run.compare import Recording
+from onnxq.run.finding_parts import LOOKS
 from onnxq.task.known import NO_TASK, KnownTask
 
 
@@ -77,7 +79,8 @@ def calibrated(request: RunRequest, sampling: Sampling, *, quantizes: bool = Tru
         check_body(file, prepared.floats.model)
     worth = worths(prepared.floats.model, deployed.deployments)
     if request.pursuit is not None:
-        request = replace(request, pursuit=request.pursuit.begun(job, prepared))
+        seen = functools.partial(sampling.looking, LOOKS)
+        request = replace(request, pursuit=request.pursuit.begun(job, prepared, lambda: job.feeds(seen())))
     task = _task(request, prepared)
     _look_at_data(job, sampling, prepared, task)
     with job.step("calibrate"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,23 +92,6 @@ def _found(
                 parts = known.parts_of_indices(name)
         found += parts or [OutputPart(name)]
     return OutputParts(tuple(reference.outputs), tuple(found))
-
-
-def looked_at(
-    model: Model, reference: Reference, samples: Iterator[Mapping[str, np.ndarray]]
-) -> tuple[OutputParts, Iterator[Mapping[str, np.ndarray]]]:
-    """The parts of a model's outputs, and all samples, the first of which told of them.
-
-    Args:
-        model: the float model.
-        reference: the same.
-        samples: what it is fed; read once.
-
-    Raises:
-        RunError: it does not run on a sample.
-    """
-    first = list(itertools.islice(samples, LOOKS))
-    return find_parts(model, reference, first), itertools.chain(first, samples)
 
 
 @dataclass(slots=True)

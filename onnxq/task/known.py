@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from onnxq.task.labelled import LabelMeter
 from onnxq.task.labels import Labels, read_labels
 from onnxq.task.layout import Boxes, Classes, Layout, Peaks, Selections
 from onnxq.task.meter import TaskFigure, TaskMeter, TaskPart
+from onnxq.task.numbers import is_mask
 from onnxq.task.stated import StatedTask
 
 
@@ -47,13 +48,19 @@ class KnownTask:
         return isinstance(self.layout, Boxes | Peaks | Selections)
 
     @staticmethod
-    def of(stated: StatedTask | None, model: Model, outputs: Sequence[str]) -> KnownTask:
+    def of(
+        stated: StatedTask | None,
+        model: Model,
+        outputs: Sequence[str],
+        values: Callable[[str], Iterable[Any]] | None = None,
+    ) -> KnownTask:
         """That of a model.
 
         Args:
             stated: what the user says; None: nothing.
             model: the float model.
             outputs: the names of its outputs that run.
+            values: gives what an output holds for some samples; None: nobody runs the model.
 
         Raises:
             UserError: what is stated does not fit the outputs.
@@ -64,9 +71,14 @@ class KnownTask:
             return KnownTask(fitted(stated, run, model.inputs), TaskFound(stated.text), True, states)
         try:
             found = found_task(model, outputs)
-            if not found.text:
+            asked = None if found.text or values is None or not found.ask else StatedTask.of(found.ask)
+            if not found.text and (asked is None or asked.task != "segment"):
                 return KnownTask(found=found)
-            layout = fitted(StatedTask.of(found.text), run, model.inputs)
+            layout = fitted(asked or StatedTask.of(found.text), run, model.inputs)
+            if asked is not None and values is not None:
+                if not is_mask(values(layout.outputs[0])):
+                    return KnownTask(found=found)
+                found = TaskFound(found.ask, reason("mask-by-values"))
             return KnownTask(layout, found, states=states)
         except Exception as error:  # the figures are worth less than the run
             remark(noted("task.unknown", error=error))

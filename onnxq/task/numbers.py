@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import numpy as np
 
 from onnxq.base.errors import UserError
@@ -21,6 +24,22 @@ IMAGE_DB = 35.0
 """A picture is kept from so much PSNR on: an error of 4.5 of 255 levels, which JPEG's usual quality has."""
 
 _WIDEST = 2.0  # values up to there are of pictures whose white is 1
+
+_END = 0.1  # so near 0 or 1 a probability is sure
+_SURE, _EITHER = 0.75, 0.01  # parts of a mask's values that are sure at all, and of 0 and of 1 each
+
+
+def is_mask(values: Iterable[Any]) -> bool:
+    """Whether probabilities are those of a mask: most are sure, of both answers.
+
+    A depth is spread between its ends, and a map of peaks is nearly 0 everywhere.
+
+    Args:
+        values: an output's, 0 to 1, of some samples.
+    """
+    parts = [(flat.size, (flat < _END).sum(), (flat > 1 - _END).sum()) for flat in map(np.ravel, values)]
+    whole, low, high = np.sum(parts, axis=0) if parts else (0, 0, 0)
+    return bool(whole and low + high >= _SURE * whole and min(low, high) >= _EITHER * whole)
 
 
 def moved_points(layout: Points, wanted: np.ndarray, given: np.ndarray) -> np.ndarray:
