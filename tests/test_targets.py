@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -18,7 +19,7 @@ from onnxq.graph.model import Model
 from onnxq.pipeline.not_taken import unsupported
 from onnxq.rule.load import load_rules
 from onnxq.run import trt
-from onnxq.targets import NAMES, load_target
+from onnxq.targets import NAMES, load_target, taken_from, version_of
 
 TARGETS = {name: load_target(name) for name in NAMES}
 OPERATORS = {schema.name for schema in onnx.defs.get_all_schemas_with_history() if schema.domain == ""}
@@ -265,3 +266,44 @@ def test_a_body_of_bfloat16_wants_its_flag(tmp_path: Path) -> None:
     for line in result.report["commands"]:
         assert {"--int8", "--bf16"} <= set(line.split())
         assert "--fp16" not in line
+
+
+@pytest.mark.parametrize(
+    ("what", "before", "from_it"),
+    [
+        ("DeformConv", "10.0", "10.1"),
+        ("HannWindow", "10.3", "10.4"),
+        ("STFT", "10.3", "10.5"),
+        ("group-normalization-21", "10.8", "10.9"),
+        ("Attention", "10.13", "10.14"),
+        ("TensorScatter", "10.14", "10.15"),
+        ("grid-sample-3d", "11.1", "11.2"),
+        ("HardSwish", "8.2", "8.4"),
+        ("deconv3d-asymmetric", "8.3", "8.4"),
+        ("CumSum", "7.1", "7.2"),
+        ("GridSample", "8.4", "8.5"),
+    ],
+)
+def test_a_release_has_what_came_with_it(what: str, before: str, from_it: str) -> None:
+    older, newer = load_target(before), load_target(f"trt-{from_it}.1")
+    assert (older.title, older.name) == (f"TensorRT {before}", f"tensorrt-{before}")
+    assert older.lacks_feature(what)
+    assert not newer.lacks_feature(what)
+    assert taken_from(what, older) == from_it
+
+
+def test_a_release_differs_from_its_table_in_nothing_else() -> None:
+    table, release = load_target("tensorrt-10"), load_target("10.13")
+    since = {what for what, first in table.since.items() if version_of(first) <= (10, 13)}
+    assert release.lacks == table.lacks - since
+    assert release.unsupported == table.unsupported - since
+    assert {*release.since} == {*table.since} - since
+    same = {"name": table.name, "title": table.title, "lacks": table.lacks, "since": table.since}
+    assert replace(release, **same, unsupported=table.unsupported) == table
+    assert load_target("11.5").since == {}
+
+
+@pytest.mark.parametrize("name", ["9.2", "8", "6.0", "12", "tensorrt-", "tensorrt-10.x"])
+def test_releases_without_a_table(name: str) -> None:
+    with pytest.raises(UserError, match="no target"):
+        load_target(name)

@@ -184,7 +184,13 @@ def check_some(kind: str, given: str | Sequence[str], names: Sequence[str], alon
             )
 
 
-def name_or_path(kind: str, names: Sequence[str], suffix: str, known_as: Callable[[str], str] = str) -> Kind:
+def name_or_path(
+    kind: str,
+    names: Sequence[str],
+    suffix: str,
+    known_as: Callable[[str], str] = str,
+    is_known: Callable[[str], bool] | None = None,
+) -> Kind:
     """One of some names, else the path of a file; in a file a path is relative to that file.
 
     Args:
@@ -192,16 +198,20 @@ def name_or_path(kind: str, names: Sequence[str], suffix: str, known_as: Callabl
         names: the names.
         suffix: how the paths end; where they end anyhow, "".
         known_as: gives the name of what is named otherwise.
+        is_known: whether there is a name; None: those that are listed are all.
     """
+    is_known = is_known or names.__contains__
 
     def read(key: str, value: Any) -> str | Path:
         given = text(key, value)
         said = known_as(given)
         if said != given:
             remark(f"{kind} {given} is called {said} here")
-        if said not in names and not said.endswith(suffix):
+        if is_known(said):
+            return said
+        if not said.endswith(suffix):
             raise unknown_name(kind, said, names)
-        return said if said in names else Path(said)
+        return Path(said)
 
     return Kind(str, read, read, is_path=True, names=names)
 

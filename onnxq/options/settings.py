@@ -24,7 +24,7 @@ from onnxq.options.option import BYTES, CODE, FLAG, NOT, PATH, PATHS, TEXTS, opt
 from onnxq.options.parameters import MethodOptions
 from onnxq.options.profile import Profile
 from onnxq.options.step import steps
-from onnxq.targets import DEFAULT, known_as
+from onnxq.targets import DEFAULT, is_known, known_as
 from onnxq.targets import NAMES as TARGETS
 
 LAYER_METHODS = names()
@@ -120,7 +120,7 @@ class Repairs(
 
     target: PathLike = option(
         DEFAULT, "Your version of TensorRT: 11, 10.13, 8.6, rtx. Or a table of your own, X.toml.",
-        kinds.name_or_path("target", TARGETS, ".toml", known_as), metavar="NAME", tables=("",),
+        kinds.name_or_path("target", TARGETS, ".toml", known_as, is_known), metavar="NAME", tables=("",),
     )  # fmt: skip
     rules: Sequence[PathLike] = option(
         (), "A folder of your own rules; their Python is run.", PATHS, metavar="DIR", runs_code=True

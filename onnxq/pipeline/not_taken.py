@@ -18,7 +18,7 @@ from onnxq.graph.statements import deciding_numbers, shape_of
 from onnxq.graph.view import Node, every_node
 from onnxq.options.command_line import without_refused
 from onnxq.run import trt
-from onnxq.targets import COMPILER, NAMES, Target, load_target, with_plugin
+from onnxq.targets import COMPILER, Target, load_target, taken_from, with_plugin
 
 
 def _refusal(code: str, /, **values: object) -> tuple[str, str]:
@@ -95,10 +95,12 @@ def _refusals(node: Node, target: Target) -> list[tuple[str, str]]:
         return [
             _feature(node, name, has, target) for name, has in needs(node).items() if name in target.lacks
         ]
+    later, own = _later(node.op, target) if code == "operator" else "", target.advice.get(node.op)
     why, advice = _refusal(
-        code, target=target.title, op=node.op, name=name, domain=node.domain, opset=node.opset, first=first
-    )
-    return [(why, target.advice.get(node.op) or advice)]
+        code, target=target.title, op=node.op, name=name, domain=node.domain, opset=node.opset, first=first,
+        later=later,
+    )  # fmt: skip
+    return [(why, later + own if own else advice)]
 
 
 def _first_opset(node: Node) -> int:
@@ -127,12 +129,15 @@ def _without_plugin(op: str, target: Target) -> tuple[str, str]:
 
 def _feature(node: Node, feature: str, has: str, target: Target) -> tuple[str, str]:
     """That the target lacks a feature of a node, and what to do about it."""
-    flags = remedy(node, feature)
-    releases = (load_target(name).since.get(feature) for name in NAMES)
-    release = next(filter(None, releases), None)
-    later = _refusal("later-release", release=release)[1] if release else ""
+    flags, later = remedy(node, feature), _later(feature, target)
     code = "feature.stated" if flags else "feature.folded" if feature.startswith("runtime-") else "feature"
     return _refusal(code, target=target.title, has=has, later=later, flags=flags)
+
+
+def _later(what: str, target: Target) -> str:
+    """That a later release takes it, in front of what else can be done."""
+    release = taken_from(what, target)
+    return _refusal("later-release", release=release)[1] if release else ""
 
 
 def beyond_compiler(model: Model, target: Target) -> dict[str, str]:

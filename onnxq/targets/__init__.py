@@ -44,7 +44,7 @@ class Target:
     """What one TensorRT version takes.
 
     Attributes:
-        name: as in `--target`: one of `NAMES`, or the path of the user's file.
+        name: as in `--target`: one of `NAMES`, a release as `tensorrt-10.13`, or the path of the user's file.
         title: the product's name.
         unsupported: ONNX operators without an importer.
         custom: operators of other domains that it takes, as `domain.Operator`.
@@ -69,7 +69,7 @@ class Target:
         compiler: what the compiler that can be installed here is to it: its `own`; one of its `generation`,
             which takes and refuses the same models; or `none` of either.
         miscomputes: what releases of it are known to compute wrongly, without a word, by the names of checks.
-        since: the features that it has from a later release on, each with that release.
+        since: the features and operators that it has from a later release on, each with that release.
         source: where the table is from.
     """
 
@@ -147,6 +147,21 @@ def with_plugin(name: str) -> tuple[Target, ...]:
     return tuple(target for target in map(load_target, NAMES) if name in target.plugins)
 
 
+def taken_from(what: str, target: Target) -> str:
+    """The first release behind a target that has a feature or an operator, `11.2`; "" where none is known."""
+    if not is_known(target.name) or target.name == COMPILER:
+        return ""
+    tables = [load_target(name) for name in NAMES if name != COMPILER]
+    names = {one.name for one in tables} | {
+        f"tensorrt-{first}" for one in tables for first in one.since.values()
+    }
+    for one in map(load_target, sorted(names, key=version_of)):
+        later = version_of(one.name) > version_of(target.name)
+        if later and not one.lacks_feature(what) and what not in one.since:
+            return one.name.rpartition("-")[2]
+    return ""
+
+
 @functools.cache
 def compiled_here() -> tuple[Target, ...]:
     """The targets for which the compiler speaks that can be installed here."""
@@ -157,13 +172,14 @@ def load_target(name: str | os.PathLike[str]) -> Target:
     """The table of a target.
 
     Args:
-        name: one of `NAMES`, or the path of a file `X.toml` of the same form, which is `like` one of them.
+        name: one of `NAMES`, a release, or the path of a file `X.toml` of the same form, which is `like` one
+            of them.
 
     Raises:
         UserError: there is no such target, or the file cannot be read or makes no sense.
     """
     name = known_as(os.fspath(name))
-    if name in NAMES:
+    if is_known(name):
         return _known(name)
     if not name.endswith(".toml"):
         error = unknown_name("target", name, NAMES)
@@ -177,26 +193,50 @@ _VERSION = re.compile(r"(?:tensor-?rt|trt)?[-_ ]*v?(rtx|\d+(?:\.\d+)*)(?:[-_ ]*[
 def known_as(name: str) -> str:
     """The target of a version that is named otherwise, `10.13`, `trt11` or `TensorRT 8.6.1`; else the name.
 
-    A version between two targets is the earlier one; of 8 alone it is not known which one.
+    A release between two tables is named with its second number, `tensorrt-10.13`; of 8 alone it is not known
+    which one.
     """
     said = _VERSION.fullmatch(name)
     if name in NAMES or said is None:
         return name
     if said[1].lower() == "rtx":
         return COMPILER
-    version = tuple(map(int, said[1].split(".")))
-    near = [one for one in NAMES if one != COMPILER and _number(one)[0] == version[0]]
-    near = [one for one in near if _number(one) <= version or len(near) == 1]
-    return near[-1] if near and (len(version) > 1 or len(near) == 1) else name
+    found = f"tensorrt-{'.'.join(said[1].split('.')[:2])}"
+    return found if is_known(found) else name
 
 
-def _number(name: str) -> tuple[int, ...]:
+def is_known(name: str) -> bool:
+    """Whether a name, as `known_as` gives it, is that of a target: of `NAMES`, or of a release."""
+    return name in NAMES or _table_of(name) is not None
+
+
+def _table_of(release: str) -> str | None:
+    """The table of a release: the last one before it, of the same first number; None: there is none."""
+    if not re.fullmatch(r"tensorrt-\d+(\.\d+)?", release):
+        return None
+    version = version_of(release)
+    near = [one for one in NAMES if one != COMPILER and version_of(one)[0] == version[0]]
+    near = [one for one in near if version_of(one) <= version or len(near) == 1]
+    return near[-1] if near and (len(version) > 1 or len(near) == 1) else None
+
+
+def version_of(name: str) -> tuple[int, ...]:
+    """The numbers of a release, `tensorrt-10.13` or `10.13`."""
     return tuple(map(int, name.rpartition("-")[2].split(".")))
 
 
 @functools.cache
 def _known(name: str) -> Target:
-    return _target(name, _table(name))
+    """One of `NAMES`; or a release, which has what came since its table, and not what comes later."""
+    if name in NAMES:
+        return _target(name, _table(name))
+    base = _known(_table_of(name) or DEFAULT)
+    since = {what: first for what, first in base.since.items() if version_of(first) > version_of(name)}
+    gained, later = base.since.keys() - since.keys(), since.keys() - base.unsupported
+    return replace(
+        base, name=name, title=f"TensorRT {name.rpartition('-')[2]}", since=since,
+        unsupported=base.unsupported - gained, lacks=base.lacks - gained | later,
+    )  # fmt: skip
 
 
 def _target(name: str, data: Mapping[str, Any]) -> Target:
@@ -228,7 +268,7 @@ def _target(name: str, data: Mapping[str, Any]) -> Target:
         tool=data.get("tool", base.tool if base else "trtexec"),
         compiler=data.get("compiler", base.compiler if base else "none"),
         miscomputes=frozenset(data.get("miscomputes", base.miscomputes if base else ())),
-        since=data.get("since", base.since if base else {}),
+        since=data.get("since", {}),
     )
 
 
@@ -280,4 +320,5 @@ def _checked(data: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(advice, str):
             error = tables.is_not(name, advice, "a string", 'write it in quotes: "..."')
             raise tables.At(("advice", name), str(error), error.hint)
-    return {"title": f"{_known(found['like']).title} as the user states it", "source": "the user", **found}
+    return {"title": f"{_known(found['like']).title} as the user states it", "source": "the user",
+            "since": _known(found["like"]).since, **found}  # fmt: skip

@@ -18,7 +18,7 @@ def later_release(subject: Subject) -> Iterator[Fact]:
     target = load_target(subject.target)
     for node in subject.nodes if target.since else ():
         for feature, has in needs(node).items():
-            if feature in target.since:
+            if feature in target.since and feature not in target.lacks:
                 yield Fact(
                     "later-release", (node.name, node.op),
                     {"target": target.title, "has": has, "release": target.since[feature]},
