@@ -23,7 +23,7 @@ def quantized(model: Path, observe: onnxq.Observer) -> onnxq.Result:
         format=onnxq.Format(keep_float=["head*"]),
         repairs=onnxq.Repairs(target="tensorrt-11"),
         inputs=onnxq.Inputs(assume={"N": 1}),
-        compilation=onnxq.Compilation(sm=89),
+        compilation=onnxq.Compilation(device=89),
         goal=onnxq.Goal(min_sqnr=30.0),
         division=onnxq.Division(workers=2),
         runtime=onnxq.Runtime(ort_ops=["libops.so"]),

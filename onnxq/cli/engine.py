@@ -73,7 +73,7 @@ def engine(
             compare_profile_times=compare_profile_times,
             compare_run_times=compare_run_times,
             against_fp16=against_fp16,
-            sm=wanted.sm,
+            device=wanted.device,
             profiles=chosen.group(settings.Inputs).profiles,
             observe=observe,
         )

@@ -35,7 +35,7 @@ from onnxq.rewrite.whole import WholeProof
 from onnxq.task.meter import TaskPart
 from onnxq.task.output_pictures import OutputPictures
 
-REPORT_SCHEMA = 11
+REPORT_SCHEMA = 12
 """What is written. A report of schema 1 has no `kind`, and no fields for what was left out."""
 
 
@@ -135,6 +135,7 @@ class Report(RunDocument):
         profiles: the least, the usual and the greatest shape of each dynamic input, by input.
         deployment: the sizes that were decided for; of several deployments those with most of the work.
         deployments: the deployments that have names, in the order of the engine's profiles; else empty.
+        device: the GPU that it is made for, as `--device` takes it; "" where none was stated.
         sha256: the hash of the model's file, in hexadecimal; "" before it is saved.
         asked: the command line: its verb, its model, and each flag with its values; empty of calls in Python.
         advice: the answer, and what to do; None before it is saved.
@@ -172,6 +173,7 @@ class Report(RunDocument):
     profiles: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
     deployment: DeploymentPart = field(default_factory=DeploymentPart)
     deployments: tuple[NamedDeployment, ...] = ()
+    device: str = ""
     sha256: str = ""
     asked: tuple[tuple[str, ...], ...] = ()
     task: TaskPart | None = None

@@ -85,10 +85,10 @@ class SchemaList(Shown, DocumentPart):
 
 
 _KINDS = (
-    DocumentKind("report", 11, "onnxq.documents.report:Report", ("quantize", "sanitize")),
+    DocumentKind("report", 12, "onnxq.documents.report:Report", ("quantize", "sanitize")),
     DocumentKind("advised", 1, "onnxq.documents.advised:Advised", ("quantize --budget",)),
-    DocumentKind("plan", 11, "onnxq.documents.report:PlanReport", ("plan",)),
-    DocumentKind("sensitivity", 11, "onnxq.documents.report:SensitivityReport", ("sensitivity",)),
+    DocumentKind("plan", 12, "onnxq.documents.report:PlanReport", ("plan",)),
+    DocumentKind("sensitivity", 12, "onnxq.documents.report:SensitivityReport", ("sensitivity",)),
     DocumentKind("calibration", 3, "onnxq.documents.statistics:StatisticsTaken", ("calibrate",)),
     DocumentKind("checks", 3, "onnxq.inspection.checking:Checks", ("check",)),
     DocumentKind("model", 2, "onnxq.inspection.description:ModelSummary", ("inspect",)),

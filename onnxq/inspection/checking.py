@@ -39,7 +39,7 @@ from onnxq.options.grouped import Options
 from onnxq.options.keywords import takes_options
 from onnxq.options.settings import Repairs
 from onnxq.pipeline.calibration import Calibrating, Given
-from onnxq.pipeline.compiler import check_compiler
+from onnxq.pipeline.compiler import check_device
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.not_taken import beyond_compiler, deciding_inputs, plugin_nodes, unsupported
 from onnxq.pipeline.repairing import sanitize_any
@@ -261,8 +261,7 @@ def _check(path: Path, asked: _Asked, tell: Observer) -> Checks:
     repairs, inputs, compilation = groups.repairs, groups.inputs, groups.compilation
     target = load_target(repairs.target)
     compiler = trt.installed() if target.is_compiled_here else None
-    if compiler is not None:
-        check_compiler(compilation)
+    check_device(compilation, target)
     job, source = None, None
     if asked.plans:
         with uncollected():

@@ -20,6 +20,7 @@ from onnxq.compiled.verdict import Verdict
 from onnxq.emit.recorded import recorded_profiles
 from onnxq.graph.model import Model
 from onnxq.options.flag_words import tells_keywords
+from onnxq.options.settings import Compilation
 from onnxq.pipeline.verdict import against_fp16 as compared_with_fp16
 from onnxq.run import trt
 from onnxq.run.deployments import profiles_of
@@ -118,7 +119,7 @@ def engine(
     compare_profile_times: ModelFile | None = None,
     compare_run_times: ModelFile | None = None,
     against_fp16: bool = False,
-    sm: int = 89,
+    device: str | int = "",
     profiles: Profiles | None = None,
     observe: Observer | None = None,
 ) -> EngineDocument:
@@ -138,7 +139,7 @@ def engine(
         compare_run_times: `run_times` of the other engine.
         against_fp16: whether the model without its Q/DQ pairs is compiled in plain float16, too: what does
             int8 move, and in how many kernels?
-        sm: the compute capability to compile for, 89 for 8.9.
+        device: the GPU to compile for, its name or its compute capability; "": 8.9.
         profiles: smallest, usual and largest shape of dynamic inputs; without, those in the report that
             onnxq wrote beside the model.
         observe: is told the steps.
@@ -158,7 +159,7 @@ def engine(
             "--exportLayerInfo of a second engine of trtexec",
         )
     _check_asked(compare, layer_info, run_times, compare_profile_times, compare_run_times, exported=exported)
-    path, tell = Path(model), told(observe)
+    path, tell, sm = Path(model), told(observe), Compilation(device=device).sm
     other = None
     if exported:
         opened = Model.open(path)

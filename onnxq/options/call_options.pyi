@@ -97,7 +97,7 @@ class _InputsOfCheck(TypedDict, total=False):
 
 class _Compilation(TypedDict, total=False):
     compilation: Compilation | Mapping[str, Any] | None
-    sm: int
+    device: str | int
     compile: bool
 
 class _GoalOfCompare(TypedDict, total=False):

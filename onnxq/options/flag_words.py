@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from onnxq.base import annotated
 from onnxq.base.errors import nearest
-from onnxq.options.option import NOT, read_options
+from onnxq.options.option import FORMER, NOT, read_options
 from onnxq.options.settings import GROUPS, ImageOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -70,7 +70,7 @@ def instead(name: str, keywords: Collection[str]) -> str:
                 return f"give {field}{'=False' if said.kind is NOT else '='}"
             if group is ImageOptions and "images" in keywords:
                 return f"give images={{{field!r}: ...}}"
-    given = _KEYWORDS.get(name, "")
+    given = _KEYWORDS.get(name) or f"{FORMER.get(name, '')}="
     if given.partition("=")[0] in keywords:
         return f"give {given}"
     return _ELSEWHERE.get(name) or nearest(name, keywords)

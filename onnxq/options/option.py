@@ -89,7 +89,7 @@ def option(default: Any, help: str, kind: Kind, **said: Any) -> Any:
     return dataclasses.field(default=default, metadata={"option": Option(help, kind, **said)})
 
 
-FORMER: Mapping[str, str] = {"heads": "loud"}
+FORMER: Mapping[str, str] = {"heads": "loud", "sm": "device"}
 """Options by the names that they had before: these are still taken, and that is said."""
 
 

@@ -26,6 +26,7 @@ from onnxq.options.profile import Profile
 from onnxq.options.step import steps
 from onnxq.targets import DEFAULT, is_known, known_as
 from onnxq.targets import NAMES as TARGETS
+from onnxq.targets.devices import ASSUMED, Device, device_of
 
 LAYER_METHODS = names()
 STEPS = tuple(steps())
@@ -646,17 +647,34 @@ class AccuracyRepair(Group, title="Repair", table="repair", examples=("--repair 
 
 
 @dataclass(frozen=True, slots=True)
-class Compilation(Group, title="Engine", table="engine", examples=("--sm 120",)):
-    """How the result is compiled.
+class Compilation(Group, title="Engine", table="engine", examples=("--device l4",)):
+    """How the result is compiled, and what for.
 
     Attributes:
-        sm: the compute capability to compile for, 89 for 8.9.
+        device: the GPU that the engine runs on, see `onnxq.targets.devices`: its name, a compute capability
+            (87 for 8.7) or the path of a file of your own; "": not stated, 8.9 is compiled for.
         compile: whether to compile where NVIDIA's compiler is installed. Where the result does not compile
             and the original does, `report.engine.regressed` is true, and `regression` says why.
     """
 
-    sm: int = option(89, "Compute capability to compile for, 89 for 8.9.", kinds.at_least(1), metavar="N")
+    device: str | int = option(
+        "", "Your GPU: orin-nx, l4; or a compute capability, 87 for 8.7. Or one of your own, X.toml.",
+        kinds.parsed("orin-nx or 87", str), metavar="NAME",
+    )  # fmt: skip
     compile: bool = option(True, "Do not compile.", NOT, flag=("--no-engine",))
+
+    @property
+    def stated(self) -> Device | None:
+        """The device; None where none is stated."""
+        return device_of(self.device) if self.device else None
+
+    @property
+    def sm(self) -> int:
+        """The compute capability that is compiled for: the nearest to the device's that the compiler has."""
+        return ASSUMED if self.stated is None else self.stated.compiled_as
+
+    def _check(self) -> None:
+        _ = self.stated
 
 
 @dataclass(frozen=True, slots=True)

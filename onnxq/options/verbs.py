@@ -150,7 +150,9 @@ _PANELS: Mapping[str, Mapping[str, Verb]] = {
         "engine": Verb(
             (Compilation, Inputs),
             without=("compile", "shapes", "assume", "freeze", "batch", "profile_weights"),
-            first=_flags("compare layer-info profile-times run-times against-fp16 sm match op dot profile"),
+            first=_flags(
+                "compare layer-info profile-times run-times against-fp16 device match op dot profile"
+            ),
         ),
         "diff": Verb((Margins,), config=True),
         "report": Verb(),

@@ -50,7 +50,7 @@ def _facts(report: Report) -> list[tuple[str, str]]:
         "onnxq": report.onnxq, "model": report.model, "result": report.output,
         "SHA-256 of the result": report.sha256, "target": report.target, "opset": report.opset,
         "IR version": report.ir_version, "compiler": report.engine.compiler,
-        "compute capability": report.engine.sm, "settings file": report.config,
+        "device": report.device, "compute capability": report.engine.sm, "settings file": report.config,
         "plan file": part_of(PlanPart, report.plan).file, "seed": calibration.seed,
         "method": calibration.method, "statistics file": calibration.stats_file,
         "held out": calibration.held_out, "body": body.type, "the body because": body.because,

@@ -27,6 +27,7 @@ from onnxq.run.deployment import Deployment
 from onnxq.run.deployments import main_of
 from onnxq.run.profiles import Profile
 from onnxq.targets import Target
+from onnxq.targets.devices import ASSUMED, first_with
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,35 +70,41 @@ class Compiled:
         return self.engines.bytes(self.engine)
 
 
-def check_compiler(wanted: Compilation) -> None:
-    """Refuses to compile for what the compiler does not know, before all other work; the default it knows.
+def check_device(wanted: Compilation, target: Target) -> None:
+    """Refuses a device that the target's TensorRT does not serve, and what the compiler does not compile for.
 
     Raises:
         UserError: it is such.
     """
-    if wanted.compile and wanted.sm != Compilation().sm:
+    device = wanted.stated
+    if device is not None and not device.serves(target):
+        raise UserError(
+            f"{target.title} does not run on {device.title}: that has TensorRT {device.releases}",
+            hint=f"give --target {device.target}",
+        )
+    if wanted.compile and target.is_compiled_here and wanted.sm != ASSUMED:
         trt.check_sm(wanted.sm)
 
 
-def check_format(wanted: Compilation, target: Target) -> None:
-    """Refuses a compute capability that has no numbers of a format of the run.
+def check_format(wanted: Compilation, target: Target, body: str | None) -> None:
+    """Refuses a device that does not multiply in a format of the run.
 
     Args:
         wanted: what is asked of the compiler.
         target: the target, in those formats, which a flag, a plan or the model's own pairs say.
+        body: the type of what is not quantized; None: it is not stated.
 
     Raises:
         UserError: it is such.
     """
-    if not wanted.compile:
-        return
-    for name in target.formats:
-        least = target.limits.get(f"{name}-sm", 0)
-        if wanted.sm < least:
+    device = wanted.stated
+    for name in (*target.formats, body or ""):
+        if device is not None and not device.multiplies(name):
+            least = f"compute capability {first_with(name) / 10:.1f}"
+            instead = "--body fp16" if name == body else "--format int8"
             raise UserError(
-                f"compute capability {wanted.sm / 10:.1f} multiplies nothing in {name}: "
-                f"that came with {least / 10:.1f}",
-                hint=f"give --sm {least}, or --format int8",
+                f"{device.title} multiplies nothing in {name}: that came with {least}",
+                hint=f"give {instead}, or a --device of {least} or a later one",
             )
 
 

@@ -41,7 +41,7 @@ from onnxq.options.settings import (
 )
 from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.pipeline.calibration import Calibrating, Given
-from onnxq.pipeline.compiler import check_compiler, check_format
+from onnxq.pipeline.compiler import check_device, check_format
 from onnxq.pipeline.decision_ranking import Sensitivity
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.planning import Planned, formats_of_plan, obeying, take_plan
@@ -114,8 +114,7 @@ def quantize(
     if data is None and asked.calibration.stats is None and not stated:
         raise UserError("there is no calibration data", hint="give --calib DATA, or --stats FILE")
     _check_goal(asked.goal, target, data is not None)
-    if target.explicit:
-        check_compiler(asked.compilation)
+    check_device(asked.compilation, target)
     pursuit = Pursuit.of(asked.goal, _measurement(state, asked.division.workers, submit_of(executor, submit)))
     pictures = asked.details.pictures
     with sanitized(
@@ -258,7 +257,7 @@ def sanitized(
         with uncollected():
             job = Job.of(model, asked.repairs, asked.inputs, observe, asked.goal.time_limit, formats)
             if compilation is not None:
-                check_format(compilation, job.target)
+                check_format(compilation, job.target, format.body)
             source = None
             if data is not None:
                 job, source = job.with_data(data, asked.images, asked.feeding, pictures=pictures)

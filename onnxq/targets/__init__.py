@@ -194,15 +194,29 @@ def known_as(name: str) -> str:
     """The target of a version that is named otherwise, `10.13`, `trt11` or `TensorRT 8.6.1`; else the name.
 
     A release between two tables is named with its second number, `tensorrt-10.13`; of 8 alone it is not known
-    which one.
+    which one. Of `jetpack-6.2` it is the release that the JetPack brings.
+
+    Raises:
+        UserError: what a JetPack brings is not known.
     """
+    jetpack = re.fullmatch(r"(?:jetpack|jp)[-_ ]*v?([\d.]+)", name, re.IGNORECASE)
+    if jetpack is not None:
+        packs = device_table()["jetpack"]
+        found = [one for one in packs if f"{jetpack[1]}.".startswith(f"{one}.")]
+        if not found:
+            near = [one for one in packs if one.startswith(f"{jetpack[1]}.")] or packs
+            known = ", ".join(f"jetpack-{one}" for one in near)
+            raise UserError(
+                f"which TensorRT JetPack {jetpack[1]} brings is not known", hint=f"known: {known}"
+            )
+        return f"tensorrt-{packs[found[-1]]['tensorrt']}"
     said = _VERSION.fullmatch(name)
     if name in NAMES or said is None:
         return name
     if said[1].lower() == "rtx":
         return COMPILER
-    found = f"tensorrt-{'.'.join(said[1].split('.')[:2])}"
-    return found if is_known(found) else name
+    release = f"tensorrt-{'.'.join(said[1].split('.')[:2])}"
+    return release if is_known(release) else name
 
 
 def is_known(name: str) -> bool:
@@ -277,6 +291,12 @@ def _table(name: str) -> dict[str, Any]:
     path = Path(__file__).with_name(f"{name}.toml")
     table: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
     return table
+
+
+@functools.cache
+def device_table() -> dict[str, Any]:
+    """What is stated of devices, compute capabilities and JetPacks: `devices.toml`."""
+    return tomllib.loads(Path(__file__).with_name("devices.toml").read_text("utf-8"))
 
 
 # -- a file of the user's ---------------------------------------------------------------------------

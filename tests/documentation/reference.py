@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import typer
@@ -17,6 +17,8 @@ from onnxq.options.keywords import OPTIONS
 from onnxq.options.option import Option, read_options
 from onnxq.options.settings import GROUPS
 from onnxq.options.verbs import VERBS
+from onnxq.targets import device_table
+from onnxq.targets.devices import devices
 
 _OPTIONS = """# All options
 
@@ -40,6 +42,21 @@ its JSON.
 `make reference` writes this page.
 """
 
+_DEVICES = """# Devices
+
+What `--device` takes, and what is known of it. It takes a compute capability as well: `--device 87` is 8.7.
+It takes a file of your own, `X.toml`, which states `title` and `sm`, and may state the `first` and the `last`
+TensorRT that serves it.
+
+- An engine is compiled here for the nearest compute capability that the compiler has. What it fuses there is
+  likely what your GPU's build fuses, and no proof of it.
+- A TensorRT that does not serve the device is refused. So is a number format that it does not multiply.
+- JetPacks are targets: `--target jetpack-6.2`.
+- "?" is not known here. Memory is in GB, bandwidth in GB a second.
+
+`make reference` writes this page, of `onnxq/targets/devices.toml`, which names the sources.
+"""
+
 _RULE = """# What a rule can ask
 
 All that a rule file imports from `onnxq.rule`. How such a file looks is in
@@ -50,6 +67,44 @@ All that a rule file imports from `onnxq.rule`. How such a file looks is in
 
 _OTHERS = {"Observer": "What `observe=` takes: a function that is told each step."}
 """Public names that are no functions and no classes."""
+
+
+def devices_page() -> str:
+    """`docs/reference/devices.md`."""
+    families: dict[str, list[str]] = {}
+    formats = ("int8", "bf16", "fp8", "fp4", "sparsity")
+    for one in devices():
+        family = (
+            "Jetson" if "Jetson" in one.title else "RTX" if "RTX" in one.title else "Data centre and others"
+        )
+        has = ", ".join("2:4 sparse weights" if what == "sparsity" else what for what in formats
+                        if one.multiplies(what))  # fmt: skip
+        cells = (
+            _code(one.name), one.title, f"{one.sm / 10:.1f}", f"{one.compiled_as / 10:.1f}", has or "-",
+            one.releases or "?", _ends(one.memory), _ends(one.bandwidth), str(one.dla),
+        )  # fmt: skip
+        families.setdefault(family, []).append(_row(cells))
+    head = ("device", "what", "compute capability", "compiled as", "tensor cores for", "TensorRT", "memory",
+            "bandwidth", "DLA cores")  # fmt: skip
+    tables = [
+        f"## {family}\n\n{_row(head)}\n{_row(['---'] * len(head))}\n" + "\n".join(rows) + "\n"
+        for family, rows in families.items()
+    ]
+    packs = [
+        _row((_code(f"jetpack-{name}"), row["tensorrt"], ", ".join(f"{sm / 10:.1f}" for sm in row["sm"])))
+        for name, row in device_table()["jetpack"].items()
+    ]
+    head = ("target", "TensorRT", "compute capabilities")
+    tables.append(f"## JetPack\n\n{_row(head)}\n{_row(['---'] * 3)}\n" + "\n".join(packs) + "\n")
+    return "\n".join((_DEVICES, *tables))
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _ends(numbers: Sequence[int]) -> str:
+    return " to ".join(map(str, numbers)) or "?"
 
 
 def _cell(text: str) -> str:

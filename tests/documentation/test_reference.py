@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from documentation.blocks import ROOT
-from documentation.reference import options_page, python_page, rule_page
+from documentation.reference import devices_page, options_page, python_page, rule_page
 
 import onnxq
 from onnxq.options.option import read_options
@@ -16,7 +16,8 @@ from onnxq.options.verbs import VERBS
 
 
 @pytest.mark.parametrize(
-    ("name", "made"), [("options", options_page), ("python", python_page), ("rule", rule_page)]
+    ("name", "made"),
+    [("options", options_page), ("python", python_page), ("rule", rule_page), ("devices", devices_page)],
 )
 def test_the_page_is_that_of_the_code(name: str, made: Callable[[], str]) -> None:
     page = ROOT / "docs" / "reference" / f"{name}.md"

@@ -106,7 +106,7 @@ def test_ranges_reach_to_the_greatest_number(file: Path) -> None:
     ("options", "where"),
     [
         ({"target": "tensorrt-8.6"}, "tensorrt-8.6"),
-        pytest.param({"sm": 80}, "compute capability 8.0", marks=compiled),
+        pytest.param({"device": 80}, "compute capability 8.0", marks=compiled),
     ],
 )
 def test_check_names_what_has_no_such_numbers(file: Path, options: dict[str, Any], where: str) -> None:
@@ -121,7 +121,7 @@ def test_check_names_what_has_no_such_numbers(file: Path, options: dict[str, Any
 
 @compiled
 def test_where_it_is_there_check_finds_nothing(file: Path) -> None:
-    assert not [one for one in onnxq.check(file, sm=89).findings if one.severity == "error"]
+    assert not [one for one in onnxq.check(file, device=89).findings if one.severity == "error"]
 
 
 @compiled
@@ -240,7 +240,7 @@ def of_attention(keys: int, size: int, **options: Any) -> Any:
 @pytest.mark.parametrize(("size", "sm"), [(24, 120), (48, 89), (64, 120), (256, 89)])
 def test_attention_is_one_kernel(size: int, sm: int) -> None:
     """Of heads that int8 has no kernel for, too, and whatever the outputs are."""
-    made = of_attention(64, size, compile=True, sm=sm)
+    made = of_attention(64, size, compile=True, device=sm)
     engine = made.report.engine
     assert (engine.status, engine.planned, engine.int8) == ("compiled", 6, 6)
     kernels = kernels_of(engine.layers, {node.name: node.op_type for node in made.model.graph.node})

@@ -98,7 +98,7 @@ def test_each_layer_has_the_format_that_the_plan_states(made: Any) -> None:
 @compiled
 @pytest.mark.parametrize("sm", [89, 120])
 def test_each_layer_runs_in_its_format(tmp_path: Path, sm: int) -> None:
-    engine = stated(tmp_path, compile=True, sm=sm).report.engine
+    engine = stated(tmp_path, compile=True, device=sm).report.engine
     assert (engine.status, engine.planned, engine.int8, engine.not_int8) == ("compiled", 6, 6, ())
     for name, format in MIXED.items():
         layers = [layer for layer in engine.layers if name in layer.nodes and layer.is_matrix]
@@ -126,8 +126,8 @@ def test_verbs_read_each_layer_by_itself(made: Any) -> None:
     assert document.verdict.format == "int8 and fp8"
     types = {row.dtype for row in onnxq.weights(file).rows if row.channel is None}
     assert types >= {"int8", "float8_e4m3fn"}
-    assert not [one for one in onnxq.check(file, sm=89).findings if one.severity == "error"]
-    (old,) = [one for one in onnxq.check(file, sm=80).findings if one.check == "number-format"]
+    assert not [one for one in onnxq.check(file, device=89).findings if one.severity == "error"]
+    (old,) = [one for one in onnxq.check(file, device=80).findings if one.check == "number-format"]
     assert "are fp8, and compute capability 8.0 multiplies nothing in fp8" in old.reason
 
 
@@ -197,7 +197,9 @@ def of_attention(folder: Path, formats: Mapping[str, str], **options: Any) -> An
 @pytest.mark.parametrize("sm", [89, 120])
 def test_a_tensor_has_a_pair_for_each_format(tmp_path: Path, sm: int) -> None:
     """One kernel writes it in both; attention in FP8 is one kernel beside projections in int8."""
-    made = of_attention(tmp_path, {"q0": "fp8", "qk": "fp8", "pv": "fp8", "y": "fp8"}, compile=True, sm=sm)
+    made = of_attention(
+        tmp_path, {"q0": "fp8", "qk": "fp8", "pv": "fp8", "y": "fp8"}, compile=True, device=sm
+    )
     report = made.report
     pairs = [site for site in report.plan.sites if site.tensor == "x"]
     assert {(site.format, tuple(edge.node for edge in site.readers)) for site in pairs} == {
@@ -368,9 +370,9 @@ def test_the_plan_of_a_choice_is_obeyed(mix: Any, tmp_path: Path) -> None:
     [
         ({"target": "tensorrt-8.6"}, "TensorRT 8.6 multiplies nothing in fp8", "--format int8"),
         (
-            {"compile": True, "sm": 80},
-            "compute capability 8.0 multiplies nothing in fp8: that came with 8.9",
-            "--sm 89, or --format int8",
+            {"compile": True, "device": 80},
+            "multiplies nothing in fp8: that came with compute capability 8.9",
+            "give --format int8, or a --device of compute capability 8.9",
         ),
         (
             {"cache": True},

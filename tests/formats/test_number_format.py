@@ -186,7 +186,10 @@ def test_a_plan_says_the_format(tmp_path: Path) -> None:
     ("options", "said"),
     [
         ({"target": "tensorrt-8.6"}, "TensorRT 8.6 multiplies nothing in fp8"),
-        ({"compile": True, "sm": 80}, "compute capability 8.0 multiplies nothing in fp8: that came with 8.9"),
+        (
+            {"compile": True, "device": 80},
+            r"8.0 \(A100, A30\) multiplies nothing in fp8: that came with compute capability 8.9",
+        ),
         ({"cache": True}, "a calibration cache is of int8"),
         ({"number_format": "fp9"}, "there is no number format 'fp9'"),
     ],
@@ -206,11 +209,11 @@ def test_the_gpu_is_refused_whoever_says_the_format(tmp_path: Path) -> None:
         DIGITS / "digits.onnx", DIGITS / "calib", number_format="fp8", method="minmax", repair="none"
     )
     plan.save(tmp_path / "plan.toml")
-    said = "compute capability 8.0 multiplies nothing in fp8"
+    said = r"compute capability 8.0 \(A100, A30\) multiplies nothing in fp8"
     with pytest.raises(UserError, match=said):
-        quantized(plan=tmp_path / "plan.toml", number_format=None, compile=True, sm=80)
+        quantized(plan=tmp_path / "plan.toml", number_format=None, compile=True, device=80)
     with pytest.raises(UserError, match=said):
-        onnxq.quantize(tmp_path / "digits.onnx", DIGITS / "calib", compile=True, sm=80)
+        onnxq.quantize(tmp_path / "digits.onnx", DIGITS / "calib", compile=True, device=80)
 
 
 def wide(side: int) -> onnx.ModelProto:
@@ -307,7 +310,7 @@ def test_any_values_and_scales(values: np.ndarray, scale: np.float32) -> None:
 @pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")
 @pytest.mark.parametrize("sm", [89, 120])
 def test_it_compiles(sm: int) -> None:
-    engine = quantized(repair="none", method="minmax", compile=True, sm=sm).report.engine
+    engine = quantized(repair="none", method="minmax", compile=True, device=sm).report.engine
     assert engine.status == "compiled", engine.reason
     assert (engine.int8, engine.planned, engine.not_int8) == (6, 6, ())
     assert sum(layer.multiplies(FP8.name) for layer in engine.layers) >= 6

@@ -18,7 +18,7 @@ onnxq.quantize("m.onnx", "data", keep_float=["a", "b"], loud="auto", scale_form=
 onnxq.quantize("m.onnx", "data", shapes={"x": [1, 3, "H", "W"]}, assume={"N": 1}, freeze={"k": 3})
 onnxq.quantize("m.onnx", "data", profiles={"x": ((1, 3), (4, 3), (8, 3))}, batch=(1, 8, 32))
 onnxq.quantize("m.onnx", "data", min_sqnr=30, max_float=0.2, time_limit=60, weigh={"y": 2.0})
-onnxq.quantize("m.onnx", "data", min_agreement=("y", 0.99), compile=False, sm=89)
+onnxq.quantize("m.onnx", "data", min_agreement=("y", 0.99), compile=False, device=89)
 onnxq.quantize("m.onnx", "data", eval=lambda run: 1.0, max_drop=0.1, workers=2)
 onnxq.quantize("m.onnx", "data", calibration=onnxq.Calibration("entropy"), repairs={"prove": "never"})
 onnxq.quantize("m.onnx", stats="m.stats.npz", repair=["bias", "gptq"], repair_samples=32)

@@ -8,6 +8,7 @@ from onnxq.base.shown import count
 from onnxq.checks import Fact, Subject, check
 from onnxq.formats import FORMATS
 from onnxq.targets import NAMES, load_target
+from onnxq.targets.devices import first_with
 
 
 @check(
@@ -19,7 +20,7 @@ def number_formats(subject: Subject) -> Iterator[Fact]:
     model = subject.model
     for name in FORMATS:
         pairs = [one for one in subject.pairs if one.format is not None and one.format.name == name]
-        least = model.limits.get(f"{name}-sm", 0)
+        least = first_with(name)
         if not pairs or (name in model.formats and (subject.sm is None or subject.sm >= least)):
             continue
         on_gpu = name in model.formats

@@ -11,6 +11,7 @@ from onnxq.base.reason import say as say  # which the pages ask for here
 from onnxq.cli.screen import shorten
 from onnxq.documents.report import Report
 from onnxq.rewrite.changes import Assumption
+from onnxq.targets.devices import device_of
 
 FEW = 4
 ROWS = "(--all, --csv X.csv, --json)"
@@ -24,7 +25,14 @@ size_text, tally = shown.size, shown.tally
 def target_words(report: Report) -> str:
     """What a file is made for; with what states it where neither a flag nor a settings file may have."""
     asked = report.asked and not given(report, "--target") and report.config is None
-    return f"{report.target} {shown.assumed('--target')}" if asked else report.target
+    target = f"{report.target} {shown.assumed('--target')}" if asked else report.target
+    if not report.device:
+        return target
+    device = device_of(report.device)
+    sm = report.engine.sm
+    if sm is None or sm == device.sm:
+        return say("short.device", target=target, device=device.title)
+    return say("short.device-nearest", target=target, device=device.title, sm=sm / 10)
 
 
 def assumption_words(one: Assumption) -> str:
