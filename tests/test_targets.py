@@ -307,3 +307,32 @@ def test_a_release_differs_from_its_table_in_nothing_else() -> None:
 def test_releases_without_a_table(name: str) -> None:
     with pytest.raises(UserError, match="no target"):
         load_target(name)
+
+
+TILED = """<ir_version: 8, opset_import: ["" : 17]> net (float[B, 7] x, float[1, 4] e) => (float[M, N] y)
+    <int64[1] z = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[2] ones = {1, 1}, int64 zero = {0},
+     int64[1, 1] at = {0}, int64 count = {2}> {
+        s = Shape (x)  b = Slice (s, z, one, z)  [MADE]  y = Tile (e, r) }"""
+SIZES = {
+    "OneHot": "v = Concat <axis = 0> (one, b)  [made] r = OneHot (zero, count, v)",
+    "ScatterND": "[made] r = ScatterND (ones, at, b)",
+    "TopK": "c = Concat <axis = 0> (b, one)  [made] r, i = TopK <axis = 0> (c, two)",
+    "CumSum": "c = Concat <axis = 0> (b, z)  [made] r = CumSum (c, zero)",
+    "Round": "f = Cast <to = 1> (b)  [made] g = Round (f)  h = Cast <to = 7> (g)  r = Concat <axis=0> (h, one)",
+    "Not": "g = Greater (b, one)  [made] n = Not (g)  k = Where (n, one, b)  r = Concat <axis = 0> (k, one)",
+    "none": "m = Mul (b, two)  r = Concat <axis = 0> (m, one)",
+    "its shape": "g = Greater (b, z)  n = NonZero (g)  k = Shape (n)  r = Concat <axis = 0> (b, one)",
+}
+REFUSED_FROM = {"Round": "8.5", "Not": "8.5", "none": "", "its shape": ""}
+
+
+@pytest.mark.parametrize("op", SIZES)
+@pytest.mark.parametrize("release", ["8.5", "8.6", "10.3", "11"])
+def test_sizes_that_no_shape_tensor_can_be(op: str, release: str) -> None:
+    """TensorRT 8.6: an IIOneHotLayer cannot be used to compute a shape tensor."""
+    model = Model.open(onnx.parser.parse_model(TILED.replace("[MADE]", SIZES[op])))
+    told = [one.reason for one in unsupported(model, load_target(release)) if "sizes that" in one.reason]
+    last = REFUSED_FROM.get(op, "8.6")
+    refuses = bool(last) and version_of(release) <= version_of(last)
+    title = load_target(release).title
+    assert told == ([f"{title} does not take Tile with sizes that {op} 'made' computes"] if refuses else [])

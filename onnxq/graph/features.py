@@ -6,13 +6,20 @@ those of `lacks` in `targets/*.toml`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 
 from onnxq.base.reason import noted
 from onnxq.graph.pairs import DEQUANTIZE, QDQ
-from onnxq.graph.statements import axes_of, floats_behind, freezing, scales_of, sizes_of_deconvolution
+from onnxq.graph.statements import (
+    axes_of,
+    floats_behind,
+    freezing,
+    scales_of,
+    size_makers,
+    sizes_of_deconvolution,
+)
 from onnxq.graph.view import Node, Tensor
 
 
@@ -180,6 +187,16 @@ def _deconvolution_shape(node: Node) -> str:
     return noted("shape-of-any-size", sizes=sizes)
 
 
+def _sizes_of(ops: Collection[str]) -> Callable[[Node], str]:
+    """That operators compute sizes, whose layers compute no shape tensors."""
+
+    def check(node: Node) -> str:
+        makers = size_makers(node, ops)
+        return noted("sizes-of", op=makers[0].op, node=makers[0].name) if makers else ""
+
+    return check
+
+
 def remedy(node: Node, feature: str) -> str:
     """What the user can state so that a node does not need a feature any more: flags; "" for none."""
     asked = _OPERANDS.get(feature)
@@ -203,7 +220,27 @@ _USUAL: dict[str, list[float] | list[bool]] = {"runtime-training-mode": [False],
 _RARE = {"float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "uint2", "int2", "uint4",
          "complex64", "complex128"}  # fmt: skip
 
-_OF_ANY: dict[str, Callable[[Node], str]] = {"rare-types": _rare_types}
+_UNARY = ("Abs", "Ceil", "Exp", "Floor", "Log", "Neg", "Not", "Reciprocal", "Round", "Sign", "Sqrt")
+
+# "... cannot be used to compute a shape tensor" (github.com/NVIDIA/TensorRT, issues 1890, 3536, 3706, 4474).
+_OF_ANY: dict[str, Callable[[Node], str]] = {
+    "rare-types": _rare_types,
+    "shape-tensors": _sizes_of(
+        (
+            "ArgMax",
+            "ArgMin",
+            "CumSum",
+            "Einsum",
+            "MatMul",
+            "NonZero",
+            "OneHot",
+            "ScatterElements",
+            "ScatterND",
+            "TopK",
+        )
+    ),
+    "unary-shape-tensors": _sizes_of(_UNARY),
+}
 
 _REDUCTIONS = ("Sum", "Max", "Min", "Prod", "Mean", "SumSquare", "L1", "L2", "LogSum", "LogSumExp")
 

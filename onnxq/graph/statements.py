@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import numpy as np
 
@@ -57,6 +57,26 @@ def _numbered(node: Node) -> tuple[int, ...]:
 
 def _is_shape_input(tensor: Tensor) -> bool:
     return tensor.dtype is not None and tensor.dtype.kind in "iu" and tensor.rank in (0, 1)
+
+
+def size_makers(node: Node, ops: Collection[str]) -> list[Node]:
+    """The nodes of some operators among what computes, of sizes, the numbers that decide a node's sizes."""
+    found, seen = list[Node](), set[Tensor]()
+    todo = [operand for operand in _decided_by(node) if operand is not None and not operand.is_constant]
+    while todo:
+        source = todo.pop()
+        maker = source.producer
+        if source in seen or maker is None or maker.op in ("Shape", "Size"):
+            continue
+        seen.add(source)
+        if maker.op in ops and not maker.domain:
+            found.append(maker)
+        todo += [one for one in maker.inputs if one is not None and not one.is_constant]
+    return found
+
+
+def _decided_by(node: Node) -> list[Tensor | None]:
+    return [] if node.domain else [node.inputs[one] for one in _numbered(node) if one < len(node.inputs)]
 
 
 def _values_behind(tensor: Tensor, seen: set[Tensor]) -> list[Tensor]:
