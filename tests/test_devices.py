@@ -152,6 +152,9 @@ def test_a_device_of_ones_own(tmp_path: Path) -> None:
     assert (mine.title, mine.compiled_as, mine.releases) == ("My board", 86, "8.5 to 10.x")
     assert Compilation(device=str(path)).sm == 86
     assert not mine.serves(load_target("11"))
+    path.write_text('title = "My board"\nsm = 87\nlast = "new"\n')
+    with pytest.raises(UserError, match="line 3: last is 'new', not a release of TensorRT"):
+        device_of(str(path))
     path.write_text('title = "My board"\n')
     with pytest.raises(UserError, match="it says no sm"):
         device_of(str(path))

@@ -318,7 +318,7 @@ SIZES = {
     "ScatterND": "[made] r = ScatterND (ones, at, b)",
     "TopK": "c = Concat <axis = 0> (b, one)  [made] r, i = TopK <axis = 0> (c, two)",
     "CumSum": "c = Concat <axis = 0> (b, z)  [made] r = CumSum (c, zero)",
-    "Round": "f = Cast <to = 1> (b)  [made] g = Round (f)  h = Cast <to = 7> (g)  r = Concat <axis=0> (h, one)",
+    "Round": "f = Cast <to = 1> (b) [made] g = Round (f) h = Cast <to = 7> (g) r=Concat <axis = 0> (h, one)",
     "Not": "g = Greater (b, one)  [made] n = Not (g)  k = Where (n, one, b)  r = Concat <axis = 0> (k, one)",
     "none": "m = Mul (b, two)  r = Concat <axis = 0> (m, one)",
     "its shape": "g = Greater (b, z)  n = NonZero (g)  k = Shape (n)  r = Concat <axis = 0> (b, one)",

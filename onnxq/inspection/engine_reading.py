@@ -119,7 +119,7 @@ def engine(
     compare_profile_times: ModelFile | None = None,
     compare_run_times: ModelFile | None = None,
     against_fp16: bool = False,
-    device: str | int = "",
+    device: str | int | Path = "",
     profiles: Profiles | None = None,
     observe: Observer | None = None,
 ) -> EngineDocument:

@@ -1,6 +1,7 @@
 """The keywords of the functions that take options. `make options` writes this file."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 from onnxq.options.profile import Profile
@@ -97,7 +98,7 @@ class _InputsOfCheck(TypedDict, total=False):
 
 class _Compilation(TypedDict, total=False):
     compilation: Compilation | Mapping[str, Any] | None
-    device: str | int
+    device: str | int | Path
     compile: bool
 
 class _GoalOfCompare(TypedDict, total=False):

@@ -203,7 +203,7 @@ def name_or_path(
     is_known = is_known or names.__contains__
 
     def read(key: str, value: Any) -> str | Path:
-        given = text(key, value)
+        given = text(key, str(value) if type(value) is int else value)
         said = known_as(given)
         if said != given:
             remark(f"{kind} {given} is called {said} here")

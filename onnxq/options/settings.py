@@ -24,9 +24,9 @@ from onnxq.options.option import BYTES, CODE, FLAG, NOT, PATH, PATHS, TEXTS, opt
 from onnxq.options.parameters import MethodOptions
 from onnxq.options.profile import Profile
 from onnxq.options.step import steps
-from onnxq.targets import DEFAULT, is_known, known_as
+from onnxq.targets import DEFAULT, device_table, is_known, known_as
 from onnxq.targets import NAMES as TARGETS
-from onnxq.targets.devices import ASSUMED, Device, device_of
+from onnxq.targets.devices import ASSUMED, Device, device_of, is_name, named_as
 
 LAYER_METHODS = names()
 STEPS = tuple(steps())
@@ -657,9 +657,9 @@ class Compilation(Group, title="Engine", table="engine", examples=("--device l4"
             and the original does, `report.engine.regressed` is true, and `regression` says why.
     """
 
-    device: str | int = option(
+    device: str | int | Path = option(
         "", "Your GPU: orin-nx, l4; or a compute capability, 87 for 8.7. Or one of your own, X.toml.",
-        kinds.parsed("orin-nx or 87", str), metavar="NAME",
+        kinds.name_or_path("device", [*device_table()["device"]], ".toml", named_as, is_name), metavar="NAME",
     )  # fmt: skip
     compile: bool = option(True, "Do not compile.", NOT, flag=("--no-engine",))
 

@@ -89,7 +89,7 @@ def first_with(what: str) -> int:
     return int(device_table()["from"].get(what, 0))
 
 
-def device_of(named: str | int) -> Device:
+def device_of(named: str | int | Path) -> Device:
     """A device by its name, `orin-nx`; by a compute capability, `8.7` or `87`; or by its file.
 
     Args:
@@ -99,7 +99,7 @@ def device_of(named: str | int) -> Device:
     Raises:
         UserError: there is no such device, or the file cannot be read or makes no sense.
     """
-    if str(named).endswith(".toml"):
+    if not is_name(str(named)):
         return tables.load(Path(str(named)), lambda data, _: _own(str(named), data))
     text = re.sub(r"[\s_]+", "-", str(named).strip().lower())
     table, rows = device_table(), device_table()["device"]
@@ -121,8 +121,30 @@ def device_of(named: str | int) -> Device:
     return _made(found, rows[found])
 
 
+def is_name(named: str) -> bool:
+    """Whether a device is named, and not the file of one."""
+    return not named.endswith(".toml")
+
+
+def named_as(named: str) -> str:
+    """The name of a device that is named otherwise; of a file, its path.
+
+    Raises:
+        UserError: there is no such device.
+    """
+    return device_of(named).name if is_name(named) else named
+
+
+def _release(key: str, value: Any) -> str:
+    """A release of TensorRT, as 10 or "10.3"."""
+    text = str(value)
+    if not re.fullmatch(r"\d+(\.\d+)?", text):
+        raise tables.is_not(key, value, "a release of TensorRT", f'write {key} = "10.3"')
+    return text
+
+
 _READERS: Mapping[str, tables.Reader] = {
-    "title": tables.text, "sm": tables.whole(70), "first": tables.text, "last": tables.text,
+    "title": tables.text, "sm": tables.whole(70), "first": _release, "last": _release,
 }  # fmt: skip
 
 
