@@ -99,6 +99,8 @@ def test_a_release_that_does_not_serve_it_is_refused_first(device: str, release:
     asked = {"device": device, "target": release, "compile": False}
     with pytest.raises(UserError) as told:  # of a model that is not there: before it is read
         onnxq.quantize("none.onnx", [], **asked)
+    with pytest.raises(UserError, match=re.escape(str(told.value))):
+        onnxq.plan("none.onnx", device=device, target=release)
     assert ("does not run on" in str(told.value)) is not served
     if not served:
         target = str(told.value.hint).split()[-1]

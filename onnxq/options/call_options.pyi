@@ -150,6 +150,10 @@ class _RepairsOfPlan(TypedDict, total=False):
     prove: Prove
     pairs: Literal["keep", "adopt", "drop"] | None
 
+class _CompilationOfPlan(TypedDict, total=False):
+    compilation: Compilation | Mapping[str, Any] | None
+    device: str | int | Path
+
 class _Format(TypedDict, total=False):
     format: Format | Mapping[str, Any] | None
     number_format: str | Sequence[str] | None
@@ -243,7 +247,15 @@ class DiffOptions(_Margins): ...
 class ExtractOptions(_Runtime): ...
 class LookOptions(_Feeding, _ImageOptions, _InputsOfLook): ...
 class PlanOptions(
-    _Feeding, _ImageOptions, _Calibration, _AccuracyRepair, _FormatOfPlan, _RepairsOfPlan, _Inputs, _Runtime
+    _Feeding,
+    _ImageOptions,
+    _Calibration,
+    _AccuracyRepair,
+    _FormatOfPlan,
+    _RepairsOfPlan,
+    _Inputs,
+    _CompilationOfPlan,
+    _Runtime,
 ): ...
 class QuantizeOptions(
     _Feeding,

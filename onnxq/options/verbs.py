@@ -109,8 +109,8 @@ _PANELS: Mapping[str, Mapping[str, Verb]] = {
             first=_flags("calib output target preset shape batch samples shard workers merge"),
         ),
         "plan": Verb(
-            (*_QUANTIZED, *_MODEL, Runtime),
-            without=("allow_interface_changes", "cache", "plan"), keys=("keep_fp32",), config=True,
+            (*_QUANTIZED, *_MODEL, Compilation, Runtime),
+            without=("allow_interface_changes", "cache", "plan", "compile"), keys=("keep_fp32",), config=True,
             first=_flags("calib output target preset shape batch method keep-float body repair"),
         ),
     },

@@ -147,7 +147,10 @@ def plan(
         TypeError: there is no such keyword.
         Fault: a fault of onnxq.
     """
-    with sanitized(model, data, _asked("plan", options), observe, layers) as request:
+    asked = _asked("plan", options)
+    compilation = replace(asked.compilation, compile=False)
+    check_device(compilation, load_target(asked.repairs.target))
+    with sanitized(model, data, asked, observe, layers, compilation=compilation) as request:
         return plan_of(request)
 
 
