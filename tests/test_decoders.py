@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from command import run
+from said import is_said
 
 import onnxq
 from benchmarks.nets.transformer import decoder, renamed
@@ -153,7 +154,7 @@ def test_the_screen_says_what_helps(model: onnx.ModelProto, steps: Sequence[Feed
     done = run(tmp_path, "quantize", "m.onnx", "--calib", "data", "--no-engine", "--repair", "none", "-v")
     shown = " ".join(done.out.split())
     assert "decode: limited by reading weights: they are 9" in shown
-    assert "what helps: a larger batch (--batch MIN:OPT:MAX)" in shown
+    assert is_said(shown, "worth.helps-reading")
     assert (
         "prefill: 50 % of the work (assumed; to state it: profile_weight prefill=W), no sample is of it"
         in shown

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from said import is_said
 
 import onnxq
 from benchmarks.nets.mobile import mobilenet_v2, mobilenet_v3
@@ -387,7 +388,7 @@ def test_an_end_at_which_the_model_does_not_run_stays_narrowed_and_builds() -> N
         for a, b in [(20, 20), (20, 20), (20, 1), (1, 24)]
     ]
     result = onnxq.quantize(model, data, **{**QUICK, "compile": True})
-    assert any("does not run at the largest sizes" in n for n in result.report["calibration"]["notes"])
+    assert is_said(result.report["calibration"]["notes"], "sizes-do-not-run", end="largest")
     assert result.profiles == dict.fromkeys("xy", ((1, 1, 32), (1, 20, 32), (1, 20, 32)))
     assert result.report["engine"]["status"] == "compiled"
 
@@ -407,7 +408,7 @@ def test_what_is_deployed_for_and_was_never_calibrated_is_said(
 
     (note,) = said(32)
     low, high = min(lengths), max(lengths)
-    assert f"is deployed for {low} to 32, usually 16, and the samples have {low} to {high}" in note
+    assert is_said(note, "deployed-beyond", span=f"{low} to 32, usually 16", has=f"{low} to {high}")
     assert said(high) == []
 
 

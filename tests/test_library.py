@@ -25,6 +25,7 @@ import pytest
 import typer
 from PIL import Image
 from rich.progress import Progress
+from said import is_said
 
 import onnxq
 from onnxq.base.errors import UserError
@@ -435,7 +436,7 @@ def test_what_is_returned_is_short(name: str, returned: dict[str, Any]) -> None:
 def test_words_have_the_figures(returned: dict[str, Any]) -> None:
     quantized = repr(returned["quantize"])
     assert "dB about the mean" in quantized
-    assert "int8 is 100.0 % of the eligible MACs" in quantized
+    assert is_said(quantized, "share-of-work", format="int8", percent="100.0")
     assert "2 pieces" in repr(returned["split"])
     assert "1 node\n  from x to a" in repr(returned["extract"])
     assert repr(returned["merge_stats"]).startswith("statistics of 2 tensors, 21 samples\n")

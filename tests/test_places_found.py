@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from said import is_said
 
 import onnxq
 from onnxq.data.warnings import DataWarning
@@ -125,7 +126,7 @@ def test_other_values_are_named_by_the_places_of_a_map(taken: float, fed: np.nda
     first = told(heat(taken), fed)[0]
     assert first.kind == "preparation"
     assert f"surer of its answers with {named}: " in first.text
-    assert "places an image have a score over 0.5, against 0.0 as fed, of 24 images" in first.text
+    assert is_said(first.text, "preparation.places", score="0.5", low="0.0", images="24 images")
 
 
 def test_yolox_is_asked_by_its_boxes() -> None:

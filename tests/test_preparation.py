@@ -11,6 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
+from said import is_said
 
 import onnxq
 from onnxq.data.warnings import DataWarning
@@ -221,8 +222,8 @@ class TestClasses:
 
     def test_turned_arrays_are_named(self) -> None:
         (found,) = told(TRAINED, RIGHT.swapaxes(2, 3))
-        assert "height and width swapped" in found.text
-        assert found.hint == "if the model was trained so, swap their axes, x.swapaxes(2, 3)"
+        assert is_said(found.text, "pictures-as.swapped")
+        assert is_said(found.hint, "pictures-as.swapped/do", axes="(2, 3)")
 
     def test_noise_is_no_reason(self) -> None:
         """Where the net is not sure with anything, nothing is recommended."""
@@ -265,7 +266,7 @@ def test_a_run_looks_at_all_samples_also_those_that_do_not_calibrate() -> None:
     report = onnxq.quantize(TRAINED, data, compile=False).report
     (found,) = [one for one in report.calibration.data.doubts if one.kind == "preparation"]
     assert report.calibration.samples < 64
-    assert "as fed, of 64 images, each moved a little" in found.text
+    assert is_said(found.text, "preparation.places", images="64 images")
 
 
 def test_the_same_answer_for_everything_is_told() -> None:
@@ -391,7 +392,7 @@ def test_a_function_of_other_scenes_is_no_mismatch_and_one_of_the_other_order_is
 
     assert mismatch(sea) == ()
     (found,) = mismatch(sunsets[64:, ::-1])
-    assert "channels in the other order" in found
+    assert is_said(found, "pictures-as.turned")
 
 
 def test_the_order_that_is_fed_stays_where_the_other_is_not_clearly_better() -> None:
@@ -403,7 +404,7 @@ def test_the_order_that_is_fed_stays_where_the_other_is_not_clearly_better() -> 
 
 def test_swapped_axes_are_told_of_few_images() -> None:
     (found,) = told(TRAINED, RIGHT[:24].swapaxes(2, 3))
-    assert (found.kind, "height and width swapped" in found.text) == ("preparation", True)
+    assert (found.kind, is_said(found.text, "pictures-as.swapped")) == ("preparation", True)
     assert told(TRAINED, RIGHT[:24]) == []
 
 
@@ -436,7 +437,7 @@ class TestNothing:
     def test_no_score_in_any_image_is_told(self) -> None:
         (found,) = told(self.PROTO, PICTURES / 255)
         assert found.kind == "unlike"
-        assert "of 80 images none has a score over 0.25 in output 'y'" in found.text
+        assert is_said(found.text, "unlike.nothing", images="80 images", score="0.25", outputs="'y'")
 
     def test_one_is_enough(self) -> None:
         one = PICTURES / 255

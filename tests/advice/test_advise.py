@@ -12,6 +12,7 @@ import onnx
 import onnx.parser
 import pytest
 from command import run
+from said import is_said
 
 import onnxq
 from onnxq.cli.app import app
@@ -58,7 +59,7 @@ def test_the_budget_is_kept(here: Path) -> None:
     ran = run(here, "quantize", "net.onnx", *FLAGS, "--budget", "1")
     assert ran.answered == 1
     assert "Tried      1 run" in ran.out
-    assert "the budget is spent" in ran.out
+    assert is_said(ran.out, "ended.budget")
     refused = run(here, "quantize", "net.onnx", *FLAGS, "--budget", "soon")
     assert refused.code == 2
     assert "--budget 'soon'" in refused.err

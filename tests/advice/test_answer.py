@@ -17,6 +17,7 @@ import onnx.parser
 import pytest
 from command import run
 from documentation.blocks import ROOT
+from said import is_said
 
 import onnxq
 from onnxq.advice import answers, findings
@@ -242,10 +243,10 @@ def test_layers_of_few_rows_are_told_of_a_batch_that_the_model_can_have(
 
     advice = of(plain, change)
     if dynamic:
-        assert advice.do == "a larger batch makes them eligible"
+        assert is_said(advice.do, "few-rows.dynamic/do")
         assert shlex.split(advice.command)[-2:] == ["--batch", "1:16:32"]
     else:
-        assert advice.do == "an export with a larger batch, or a dynamic one, makes them eligible"
+        assert is_said(advice.do, "few-rows/do")
         assert advice.command == ""
 
 
@@ -288,7 +289,7 @@ def test_a_trained_model_that_magnifies_what_is_rounded_has_a_command(plain: dic
         report["body"] |= {"type": "fp16", "outputs": outputs}
 
     (cause,) = [one for one in of(plain, change).findings[0].causes if one.code == "magnifies"]
-    assert "as a logarithm of small values does" in cause.said
+    assert is_said(cause.said, "half-alone")
     assert cause.do.startswith("see whether these are the trained weights; if they are, ")
     assert "--min-sqnr" in shlex.split(cause.command)
 
@@ -411,14 +412,14 @@ def test_what_is_doubtful_about_the_data_is_no_cause_before_it_was_measured(
 def test_what_is_switched_off_can_be_tried_and_is_no_cause(plain: dict[str, Any]) -> None:
     advice = of(plain, lost_beside(without_repair))
     assert codes(advice)[:2] == ["not-known", "repair-off"]
-    assert advice.do == "let repair, which is switched off, make the outputs nearer"
+    assert is_said(advice.do, "repair-off/do")
 
 
 def test_the_body_of_a_plan_is_changed_in_the_plan(plain: dict[str, Any]) -> None:
     """No flag says otherwise than a plan."""
     advice = of(plain, lambda report: (body(report), report["plan"].update(file="p.toml")))
-    assert advice.cause.startswith("the fp16 body loses more than int8")
-    assert advice.do.endswith('give type = "fp32" under [body] in p.toml')
+    assert is_said(advice.cause, "body", type="fp16", format="int8")
+    assert is_said(advice.do, "body.plan/do", plan="p.toml")
     assert advice.command == ""
 
 
@@ -433,8 +434,8 @@ def test_images_that_no_task_judges_are_named_before_a_costly_goal(plain: dict[s
         report["calibration"]["data"]["images"] = [image]
 
     advice = of(plain, lambda report: (everywhere(report), fed(report)))
-    assert advice.cause.startswith("not known: run alone, 'c2'")
-    assert "first see how the model was trained: images are fed rgb, -2.1 to 2.6" in advice.cause
+    assert is_said(advice.cause, "not-known.alone")
+    assert is_said(advice.cause, "unjudged", color="rgb", low="-2.1", high="2.6")
     assert advice.command.endswith("--min-sqnr 30")
     assert of(plain, lambda report: (loud(report), fed(report))).cause.startswith("c2 in int8")
     assert "first see how" not in of(plain, everywhere).cause
@@ -442,7 +443,7 @@ def test_images_that_no_task_judges_are_named_before_a_costly_goal(plain: dict[s
 
 def test_what_a_goal_would_take_is_said(plain: dict[str, Any]) -> None:
     advice = of(plain, lost_beside(foreseen(0.4)))
-    assert advice.do.endswith("(--min-sqnr 30); about 40% of the int8 work would then be in float")
+    assert is_said(advice.do, "everywhere.foreseen/do", goal="--min-sqnr 30", share="40%", format="int8")
 
 
 @pytest.mark.parametrize(
@@ -487,7 +488,7 @@ def no_int8(code: str, *, met: bool) -> Callable[[dict[str, Any]], object]:
 def test_a_goal_that_left_no_int8_is_met_by_the_float_model(plain: dict[str, Any]) -> None:
     advice = of(plain, no_int8("few-channels", met=True))
     assert advice.because == "int8 does not reach the goal: all layers were put back in float"
-    assert "left in float for the goal" in advice.cause  # though the other layer has more of the work
+    assert is_said(advice.cause, "goal.layers")  # though the other layer has more of the work
     assert advice.command.endswith("--body fp16")
     other = of(plain, no_int8("few-channels", met=False))
     assert (other.because, "too few channels" in other.cause) == (
@@ -506,7 +507,7 @@ def test_a_goal_that_was_met_where_layers_were_chosen_is_asked_for_higher(plain:
 
     advice = of(plain, lambda report: change(report, met=True))
     assert advice.answer == "do-not-ship"
-    assert "met on the samples that chose" in advice.cause
+    assert is_said(advice.cause, "met-where-chosen")
     assert shlex.split(advice.command)[-2:] == ["--min-sqnr", "43.4"]
     assert advice.command.count("--min-sqnr") == 1
     other = of(plain, lambda report: change(report, met=False))
@@ -614,7 +615,7 @@ def test_what_is_measured_is_named_before_what_the_user_switched_off_and_its_com
     one_great_channel(tmp_path)
     ran = run(tmp_path, *QUANTIZE, "-o", "q.onnx")
     lost = json.loads((tmp_path / "q.report.json").read_text())
-    assert "repair is switched off" not in " ".join(ran.out.splitlines()[:3])  # not measured
+    assert not is_said(" ".join(ran.out.splitlines()[:3]), "repair-off")  # not measured
     assert "repair-off" in [one["code"] for one in lost["advice"]["findings"][0]["causes"]]
     run(tmp_path, *shlex.split(lost["advice"]["command"])[1:], "--force")
     mended = json.loads((tmp_path / "q.report.json").read_text())
@@ -698,7 +699,7 @@ def test_what_few_samples_keep_is_near_and_not_shipped(
     advice = of(plain, counted(kept, whole, judged))
     assert (advice.answer, advice.findings[0].code) == ("not-known", "few-answers")
     assert advice.because.startswith("near, on too few samples: ")
-    assert advice.do == f"give {more}, like those in use"
+    assert is_said(advice.do, "few-samples.more/do", samples=more)
     enough = judged + int(more.split()[0])
     assert of(plain, counted(kept / whole * enough, enough, enough)).answer == "ship"
     assert of(plain, counted(kept / whole * (enough - 1), enough - 1, enough - 1)).answer == "not-known"
@@ -786,7 +787,7 @@ def test_a_task_that_is_likely_is_asked_for_first(plain: dict[str, Any], decibel
     assert advice.because == (
         "say what the outputs are, likely --task embed:vectors=y: a row may be of classes, or a vector"
     )
-    assert advice.do == "run it again with that --task, or with what is right"
+    assert is_said(advice.do, "task.again/do")
     assert advice.command == ""  # it is a guess, which nobody tries
     assert of(plain, lambda report: (likely(report), level(31.0, 30.5, 32.0)(report))).answer == "ship"
 

@@ -12,6 +12,7 @@ import onnx
 import pytest
 from command import Ran, net, run
 from onnx import numpy_helper
+from said import is_said
 
 import onnxq as package
 from onnxq.cli.app import app
@@ -128,7 +129,7 @@ def test_the_noise_model_says_what_the_layer_costs(typed: Typed) -> None:
         rows["relu"]["accumulated"]["sqnr_about_mean_db"], abs=1.5
     )
     assert [name for name, row in rows.items() if row["predicted_db"] is not None] == ["product"]
-    assert any(note.startswith("predicted noise is of the plan") for note in found["notes"])
+    assert is_said(found["notes"], "predicted-noise")
 
 
 def test_another_file_is_not_replaced_by_a_table(quantized: Path, typed: Typed) -> None:

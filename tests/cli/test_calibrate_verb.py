@@ -15,6 +15,7 @@ import onnx.parser
 import pytest
 from command import Ran, contents, made
 from PIL import Image
+from said import is_said
 
 from onnxq.calib import stats_file
 from onnxq.calib.stats_file import read
@@ -119,14 +120,14 @@ def test_half_of_the_shards(here: Path, onnxq) -> None:
 
 def test_a_shard_without_samples(here: Path, onnxq) -> None:
     ran = onnxq(*CALIBRATE, "--shard", "15/15")
-    assert (ran.code, "0 of the 14 samples that calibrate" in ran.out) == (0, True), ran.err
+    assert (ran.code, is_said(ran.out, "taken.shard", samples=0, all=14)) == (0, True), ran.err
     assert read(Path("net.15-of-15.stats.npz")).stats.samples == 0
 
 
 def test_what_is_left_out_as_bad_is_told(here: Path, onnxq) -> None:
     spoil(0)
     ran = onnxq(*CALIBRATE, "--skip-bad")
-    assert "13 of the 14 samples that calibrate" in ran.out
+    assert is_said(ran.out, "taken.shard", samples=13, all=14)
     assert "left out as bad: npy/00.npy: input 'x' has nan at index [0, 1, 4, 4]" in ran.out
     assert "Next\n  onnxq quantize MODEL --stats net.stats.npz --calib DATA" in ran.out
     assert read(Path("net.stats.npz")).skipped[0][0] == "npy/00.npy"
@@ -151,7 +152,7 @@ def test_the_page(here: Path, onnxq, monkeypatch: pytest.MonkeyPatch) -> None:
     page = onnxq(*CALIBRATE).out  # 10,240 values of b are counted in 8 runs of its rows
     least = min(t.histogram.total for t in read(Path("net.stats.npz")).stats.tensors.values() if t.histogram)
     assert 1000 <= least < 1920
-    assert f"histograms of {least:,} values or more of a tensor (all, where it has fewer)" in page
+    assert is_said(page, "taken.some", number=f"{least:,}")
 
 
 def test_quiet(here: Path, onnxq) -> None:

@@ -14,6 +14,7 @@ import onnx.parser
 import pytest
 from command import SAMPLES, environment
 from PIL import Image
+from said import is_said
 
 from onnxq.base.errors import UserError
 from onnxq.data.split import HELD_OUT
@@ -208,7 +209,7 @@ def test_ten_samples_for_a_batch_of_four(folder: Path, onnxq) -> None:
     ran = onnxq("quantize", "net.onnx", "--calib", "data.npz", *flags, "-v", columns=110)
     assert ran.code == 0, ran.err
     text = " ".join(ran.out.split())
-    assert "batch size is 4: the last batch is completed with 2 of its samples again" in text
+    assert is_said(text, "decided-by-order.completed", batch=4, samples=2)
     assert "minmax over 2 samples" in text  # batches; the third is held out
 
 
@@ -258,6 +259,6 @@ def test_a_bar_with_the_time_left_on_a_terminal(tmp_path: Path) -> None:
     os.close(ours)
     assert run.wait(30) == 0
     text = shown.decode()
-    assert "measuring the ranges of tensors" in text
+    assert is_said(text, "calibrate")
     assert f"/{2000 - HELD_OUT} samples" in text
     assert " s left" in text

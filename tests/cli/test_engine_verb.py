@@ -11,6 +11,7 @@ import onnx
 import pytest
 from command import Ran, run
 from onnx import numpy_helper, parser
+from said import is_said
 
 import onnxq
 from onnxq.cli.options import ChoiceFlags
@@ -81,7 +82,7 @@ def test_the_screen(alone: Ran) -> None:
     assert max(map(len, lines)) <= 80
     text = " ".join(alone.err.split())
     assert "131 k multiply-accumulates: int8 50.0 %, fp32 50.0 %" in text
-    assert "1 of 1 layer in the type of their Q/DQ pairs" in text
+    assert is_said(text, "as-planned", done=1, layers="1 layer")
     assert "product int8 int8 matmul 65.5 k" in text
     (row,) = (line for line in lines if "[red]a[/], Int8 ?[31m?" in line)
     assert all(char.isprintable() for char in row)
@@ -116,7 +117,7 @@ def test_files_of_trtexec_and_which_nodes(place: Path) -> None:
     assert (ran.code, ran.json()["engine"], len(ran.json()["reading"]["nodes"])) == (0, None, 6)
     assert "\x1b" not in ran.err
     head, _, nodes = " ".join(ran.err.split()).partition("Nodes")
-    assert "1.75 ms a run, all kernels together, as measured" in head
+    assert is_said(head, "kernels-time", time="1.75 ms")
     assert "0 of 1 layer in the type of their Q/DQ pairs; of 1 the file does not say it" in head
     assert ("last" in nodes, "250 us" in nodes, "product" in nodes) == (True, True, False)
     document = onnxq.engine(place / "int8.onnx", profile_times=place / "times.json")

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from command import net
 from PIL import Image
+from said import is_said
 
 import onnxq
 from onnxq.base.errors import UserError
@@ -154,7 +155,7 @@ class TestLoader:
 
         source = opened(Loader(NUMBERS, DATA, np.arange(5), pack=pack), X, IDS)
         check(source, x=DATA, ids=NUMBERS)
-        assert "what of an item is no input is left out: label" in source.notes
+        assert is_said(source.notes, "left-out.of-items", names="label")
 
     @pytest.mark.parametrize(
         "pack", [list, lambda v: (v[:2], v[2]), lambda v: ({"x": v[0], "ids": v[1]}, v[2])]
@@ -163,7 +164,7 @@ class TestLoader:
         """In their order, in a tuple of their own, or by name, with labels behind."""
         source = opened(Loader(DATA, NUMBERS, np.arange(5), pack=pack), X, IDS)
         check(source, x=DATA, ids=NUMBERS)
-        assert "what stands behind the inputs in an item is left out, as labels: 1 value" in source.notes
+        assert is_said(source.notes, "left-out.behind", values="1 value")
 
     def test_too_few_values(self) -> None:
         message, _ = refused(Loader(DATA), X, IDS)
@@ -189,7 +190,7 @@ class TestLoader:
     def test_doubles_are_rounded_and_that_is_said(self) -> None:
         source = opened(Loader(DATA.astype(np.float64)))
         check(source)
-        assert "input 'x' is float32, the data is float64: its values are rounded" in source.notes
+        assert is_said(source.notes, "read-as.rounded", input="x", want="float32", have="float64")
 
     def test_a_run(self) -> None:
         x = np.random.default_rng(1).standard_normal((24, 32, 8)).astype(np.float32)
@@ -227,7 +228,7 @@ class TestDataset:
                 enumerate(zip(NUMBERS, DATA, strict=True))]  # fmt: skip
         source = opened(Dataset(rows), X, IDS)
         check(source, x=DATA, ids=NUMBERS)
-        assert "what of an item is no input is left out: text" in source.notes
+        assert is_said(source.notes, "left-out.of-items", names="text")
         assert not any("rounded" in note for note in source.notes)
 
     def test_images(self) -> None:
@@ -261,7 +262,7 @@ class TestDataset:
             def __getitem__(self, index: int) -> Any:
                 return DATA[index] + np.random.default_rng().random(dtype=F4)
 
-        assert any("another one each time it is read" in note for note in opened(Random(DATA)).notes)
+        assert is_said(opened(Random(DATA)).notes, "decided-by-order.random")
 
     def test_items_of_several_samples(self) -> None:
         check(opened(Dataset([DATA[:2], DATA[2:]])))
@@ -395,7 +396,7 @@ class TestFeatures:
         path = self.write(tmp_path, "name,a,b,c,class", "u,1,2,3,cat", "v,4,5,6,dog")
         source = opened(path, self.ROW)
         check(source, x=np.array([[1, 2, 3], [4, 5, 6]]))
-        assert source.notes[1] == f"columns of {str(path)!r} that hold no numbers are left out: name, class"
+        assert is_said(source.notes[1], "left-out.no-numbers", file=str(path), names="name, class")
 
     def test_a_dynamic_size_takes_all(self, tmp_path: Path) -> None:
         check(
@@ -451,7 +452,7 @@ class TestTables:
         source = opened(tmp_path, X, IDS)
         check(source, x=DATA, ids=NUMBERS)
         assert source.lines == [f"2 .parquet files in {tmp_path}, 5 items, one sample each"]
-        assert "what of an item is no input is left out: label" in source.notes
+        assert is_said(source.notes, "left-out.of-items", names="label")
         check(opened(tmp_path / "1.parquet", IDS), ids=NUMBERS[2:])
 
     def test_a_saved_dataset(self, tmp_path: Path) -> None:
@@ -471,7 +472,7 @@ class TestTables:
         message, hint = refused(tmp_path, X)
         assert "several parts" in message
         assert str(tmp_path / "train") in message
-        assert hint == "name one of them"
+        assert is_said(hint, "several-outputs/do")
 
     def test_images_in_a_table(self, tmp_path: Path) -> None:
         import io

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from said import is_said
 
 from onnxq.base.errors import UserError
 from onnxq.data.arrays import open_npy
@@ -386,7 +387,7 @@ class TestByInput:
         self.save(tmp_path, "right")
         (tmp_path / "right/02.npy").rename(tmp_path / "right/2.npy")
         source = open_source(tmp_path, [self.LEFT, self.RIGHT])
-        assert source.notes[0].startswith("files of the inputs are paired in their order, not by name: '0")
+        assert is_said(source.notes[0], "read-as.in-order")
 
     def test_two_places_for_an_input(self, tmp_path: Path) -> None:
         self.save(tmp_path, "left")

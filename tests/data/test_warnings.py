@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 import pytest
+from said import is_said
 
 from onnxq.data.image_options import image_options
 from onnxq.data.images import prepare
@@ -187,7 +188,7 @@ class TestConstants:
     def test_samples_of_one_color(self) -> None:
         data = np.broadcast_to(PHOTOS[:, :, :1, :1], PHOTOS.shape) / 255
         (doubt,) = [one for one in found(data) if one.kind == "constant-sample"]
-        assert doubt.text.startswith("in 40 of 40 samples all of input 'x' is one color")
+        assert is_said(doubt.text, "constant-sample.color", constant=40, samples=40, input="x")
 
     def test_a_state_that_begins_with_zeros(self) -> None:
         """And integers of which all are the same: masks, types of tokens, a sampling rate."""

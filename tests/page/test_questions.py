@@ -26,6 +26,7 @@ import onnxruntime
 import pytest
 from as_read import Read
 from PIL import Image
+from said import is_said
 
 import onnxq
 from onnxq.cli.app import app
@@ -375,7 +376,7 @@ def _(facts: Facts) -> None:
 def _(facts: Facts) -> None:
     text = facts.page.said_in("depth")
     drift = facts.analysis["drift"]
-    assert "SQNR of each layer against float" in text
+    assert is_said(text, "curve.errors")
     assert ("is the first tensor" in text) == bool(drift)
     ends = [row["layer"] for row in sorted(facts.analysis["rows"], key=lambda row: row["place"])]
     assert f"{ends[0]} {ends[-1]}" in text
@@ -394,7 +395,7 @@ def _(facts: Facts) -> None:
         assert ends == pytest.approx([values[samples].min(), values[samples].max()], rel=1e-5, abs=1e-6)
     assert len(names) > 10
     text = facts.page.said_in("depth")
-    assert f"in the order of the model, on {len(samples)} samples" in text
+    assert is_said(text, "curve.ranges", samples=f"{len(samples)} samples")
     most = max(high for _, high in errors["ranges"].values())
     least = min(low for low, _ in errors["ranges"].values())
     told = text[text.index("greatest least") :]

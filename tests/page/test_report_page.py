@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from as_read import Read
 from long_report import analysis_of, synthetic
+from said import is_said
 
 import onnxq
 from onnxq.analysis.reports import OpenedReport
@@ -226,7 +227,7 @@ def test_ranges_are_drawn_of_what_calibrated_where_no_layer_was_measured() -> No
     assert f"{tensors[0]} {tensors[-1]}" in text
     report["layer_errors"] = {"samples": 2, "ranges": {"a": [-3.0, 5.0], "b": [0.0, "inf"], "c": [-1.0, 7.0]}}
     text = Read(made(report)).said_in("depth")
-    assert "in the order of the model, on 2 samples; from" in text
+    assert is_said(text, "curve.ranges", samples="2 samples")
     assert re.search(r"greatest least 7 .* -3 a c", text)
 
 

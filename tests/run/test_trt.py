@@ -11,6 +11,7 @@ import onnx
 import pytest
 from lowest import lowest
 from onnx import TensorProto, helper, numpy_helper, parser
+from said import is_said
 
 import onnxq
 from onnxq.base.errors import Fault, UserError
@@ -422,7 +423,7 @@ def test_a_compiler_that_does_not_end_is_stopped(model, child, tmp_path):
     engine = trt.compile_engine(model, timeout=1.0)
     assert time.monotonic() - start < 10
     assert engine.status == "failed"
-    assert engine.reason == "the compiler did not end within 1 s"
+    assert is_said(engine.reason, "compiler.late", seconds=1)
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
@@ -447,7 +448,7 @@ def test_an_interrupt_stops_the_compiler(model, child, tmp_path, monkeypatch):
 
 def test_a_library_that_does_not_load_is_a_finding(model, child):
     child("result(unloadable='libfoo.so: not found')")
-    assert trt.compile_engine(model).reason == "the compiler does not load: libfoo.so: not found"
+    assert is_said(trt.compile_engine(model).reason, "compiler.not-loaded", error="libfoo.so: not found")
 
 
 def test_a_python_error_in_the_child_is_our_fault(model, child):
@@ -465,7 +466,7 @@ def test_a_list_of_layers_that_is_not_understood_is_said(model, child, log, said
     engine = trt.compile_engine(model)
     assert engine.status == "compiled"
     assert said in engine.unread
-    assert engine.unread.startswith("tensorrt-rtx 0.0 lists layers in a form that this onnxq does not know; ")
+    assert is_said(engine.unread, "compiler.unread-layers", compiler="tensorrt-rtx 0.0")
     assert engine.layers == ()
 
 
@@ -475,8 +476,8 @@ def test_an_old_compiler_is_not_asked_and_the_model_not_blamed(model, monkeypatc
     assert trt.compile_engine(model).status == "not-installed"
     with pytest.raises(UserError) as caught:
         onnxq.engine(model)
-    assert str(caught.value).startswith(f"tensorrt-rtx 1.4.0.76 is older than {trt.OLDEST}, the first that")
-    assert caught.value.hint == "install a newer one with: pip install --upgrade 'onnxq[trt]'"
+    told = f"{caught.value}; {caught.value.hint}"
+    assert is_said(told, "compiler.old", version="1.4.0.76", oldest=trt.OLDEST)
 
 
 def test_the_oldest_compiler_that_is_asked_is_the_oldest_that_is_installed():

@@ -11,6 +11,7 @@ import onnx
 import pytest
 from one_output_detector import detector, pictures
 from plain import Box, found_again, suppressed
+from said import is_said
 
 import onnxq
 from onnxq.analysis.reports import open_report
@@ -67,7 +68,7 @@ def reckoned(floats: onnx.ModelProto, int8: onnx.ModelProto, nms: float = 0.45) 
 def test_comparing_counts_what_a_plain_reckoning_does(result: onnxq.Result, files: tuple[Path, Path]) -> None:
     task = onnxq.compare(*files, HELD).task
     assert (task.layout, task.stated) == (LAYOUT, False)
-    assert "boxes and scores are joined" in task.why
+    assert is_said(task.why, "box-columns")
     wanted = reckoned(detector(), result.model)
     assert [(one.kept, one.whole, one.new) for one in task.figures] == wanted
     assert wanted[0][1] > 15
@@ -190,7 +191,7 @@ def test_what_the_graph_says_and_the_outputs_do_not_is_no_error(files: tuple[Pat
     heard.add([values[0]], [[values[1]]])
     heard.add([values[0]], [[values[1]]])
     assert heard.part.figures == ()
-    assert "not read as the graph says" in heard.part.why
+    assert is_said(heard.part.why, "outputs-misread")
     asked = HeardTask(found, meter.TaskMeter(("y",), Tokens("y")), True)
     with pytest.raises(UserError):
         asked.add([values[0]], [[values[1]]])
