@@ -40,7 +40,7 @@ def pattern(template: str, values: dict[str, object]) -> str:
     return made
 
 
-def is_said(where: object, code: str, **values: object) -> bool:
+def is_said(where: object, code: str, /, **values: object) -> bool:
     """Whether a text, or one of several, says what the catalogue has for a code."""
     texts = [where] if isinstance(where, str) or not isinstance(where, Iterable) else [*where]
     found = [pattern(template, values) for template in templates(code)]

@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import pytest
 from grid_nets import Net
+from said import is_said
 
 import onnxq
 from onnxq.base.errors import UserError
@@ -145,7 +146,7 @@ def test_by_default_what_is_loud_is_named_and_stays_in_int8_where_that_is_much_w
     assert [one["sqnr_db"] for one in told["foreseen"]] == [20.0, 30.0]
     assert (source["name"], source["output"], source["left_float"]) == ("hurt", "hurt", False)
     assert source["share"] == pytest.approx(1 / 11)
-    assert "it alone makes 100% of the noise of output 'hurt'" in source["why"]
+    assert is_said(source["why"], "loud-share.output", several="it alone makes", share="100%", output="hurt")
     assert "for 9.09% of the int8 work (--keep-float 'hurt')" in source["why"]
 
 
@@ -162,7 +163,7 @@ def test_auto_leaves_the_head_in_float_that_costs_the_outputs_most() -> None:
     assert told["left_float"] == ["hurt"]
     ((node, why),) = in_float(report).items()
     assert node == "hurt"
-    assert f"{told['gain_db']:+.1f} dB for 9.09% of the int8 work" in why
+    assert is_said(why, "loud-worth", gain=told["gain_db"], share="9.09%", format="int8")
     gain = report["about_mean"]["sqnr_about_mean_db"] - int8["about_mean"]["sqnr_about_mean_db"]
     assert gain > 10
     assert told["gain_db"] == pytest.approx(gain, abs=1)
@@ -233,7 +234,7 @@ def test_a_loud_head_that_is_cheap_is_in_float_by_default() -> None:
     assert told["share"] < 0.01
     ((node, why),) = in_float(report).items()
     assert node == "head"
-    assert why.startswith("it alone makes 100% of the noise of output")
+    assert is_said(why, "loud-share.output", several="it alone makes", share="100%")
     assert f"{told['gain_db']:+.1f} dB for {told['share']:.2%} of the int8 work" in why
     (source,) = told["loud"]
     assert source["left_float"]
