@@ -392,7 +392,11 @@ def test_what_stays_is_no_raise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     step = {"step": "bias", "verdict": "kept", "before_db": 34.81, "after_db": 34.84, "more_bytes": 0.0}
     report["repair"] = {"before_db": 34.81, "after_db": 34.84, "steps": [step]}
     lines = short_screen(OpenedReport.of(report).document).lines
-    assert [one for one in lines if "bias leaves the SQNR of the output at 34.8 dB" in one.text]
+    assert [
+        one
+        for one in lines
+        if is_said(one.text, "repair.same", steps="bias", does="leaves", whole="the output", after="34.8 dB")
+    ]
 
 
 def test_the_globs_of_the_run_stay_in_what_it_advises(tmp_path: Path) -> None:

@@ -965,7 +965,7 @@ def test_layers_about_weights() -> None:
     )  # fmt: skip
     assert (row.a, row.b) == (lost.whole_db, lost.db)
     cause = next(one for one in likely(result.report) if one.code == "stated-weights")
-    assert cause.said.startswith("[[layer]] 2 (percentile 90) costs the weights of 'c2'")
+    assert is_said(cause.said, "stated-weights", entry="[[layer]] 2 (percentile 90)", node="c2")
     assert not [one for one in likely(plain) if one.code == "stated-weights"]
 
 

@@ -73,7 +73,7 @@ def test_samples_of_an_iterator_are_in_the_order_given_and_that_is_said(
     encoder: onnx.ModelProto, texts: list[dict[str, np.ndarray]]
 ) -> None:
     report = onnxq.quantize(encoder, iter(texts), **QUICK).report
-    assert any("decided by their order" in note for note in report["calibration"]["data"]["notes"])
+    assert is_said(report["calibration"]["data"]["notes"], "decided-by-order.once")
 
 
 def test_sizes_of_an_iterator_are_those_of_all_its_samples(

@@ -477,7 +477,7 @@ def test_sensitivity_takes_no_more_than_the_bound(tmp_path: Path) -> None:
     ran = run(tmp_path, *base, "-o", "best.toml", "--max-float", "1%")
     assert ran.code == 0, ran.err
     screen = " ".join(ran.out.split())
-    assert "no layer is small enough: no more than 1 % of the int8 MACs" in screen
+    assert is_said(screen, "in-float.too-small", limit="1 % of the int8 MACs")
     smallest = re.search(r"the smallest takes ([\d.]+) % \(--max-float ([\d.]+)%\)", screen)
     assert smallest is not None
     assert is_said(screen, "in-float.no-file")

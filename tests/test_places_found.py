@@ -153,7 +153,7 @@ def test_a_run_says_the_preparation_before_other_doubts() -> None:
     made = onnxq.quantize(heat(1.0), {"x": np.float32(PIXELS / 255)}, repair="none", compile=False).report
     first = made.calibration.data.doubts[0]
     assert (first.kind, "pixel, from 0 to 255" in first.text) == ("preparation", True)
-    assert first.hint == "if the model was trained so, give the arrays as pixels from 0 to 255"
+    assert is_said(first.hint, "pictures-as.arrays/do", how="give the arrays as pixels from 0 to 255")
 
 
 def test_of_classes_that_sum_to_one_the_first_does_not_count() -> None:

@@ -163,7 +163,7 @@ class TestClasses:
         assert told(proto, fed) == []
         (found,) = told(proto, fed[:, ::-1])
         assert found.kind == "channel-order"
-        assert "a class has 1 in" in found.text
+        assert is_said(found.text, "preparation.order")
 
     def test_scores_that_nothing_says_to_be_such_are_asked_too(self) -> None:
         """As of an export whose only output is called `linear_9`; the text says what it hangs on."""
@@ -258,7 +258,7 @@ def test_whole_numbers_are_right_where_answers_show_it(fed: np.ndarray, kinds: l
 def test_of_how_many_samples_is_said() -> None:
     seen = onnxq.look(TRAINED, {"x": np.ascontiguousarray(pictures(160) / 255, np.float32)})
     (found,) = [one for one in seen.warnings if one.kind == "preparation"]
-    assert "of 128 of 160 images, each moved a little" in found.text
+    assert is_said(found.text, "preparation.classes", images="128 of 160 images")
 
 
 def test_a_run_looks_at_all_samples_also_those_that_do_not_calibrate() -> None:
@@ -338,7 +338,7 @@ class TestNorm:
         dull = 120 + PICTURES // 64
         (found,) = told(self.PROTO, dull / 255)
         assert found.kind == "unlike"
-        assert "however they are prepared" in found.text
+        assert is_said(found.text, "unlike.statistics")
 
 
 def test_a_run_tells_it_and_its_flags_make_it_well(tmp_path: Path) -> None:
@@ -399,7 +399,7 @@ def test_the_order_that_is_fed_stays_where_the_other_is_not_clearly_better() -> 
     """Of a net to which colour is nothing, other values are named, and no other order beside them."""
     gray = np.repeat(TEMPLATES.mean(1, keepdims=True), 3, 1)
     (found,) = told(nearest(1 / 127.5, [1, 1, 1], bgr=True, of=gray), pictures(of=gray) / 255)
-    assert "pixel / 127.5 - 1: an answer tells" in found.text
+    assert is_said(found.text, "preparation.classes", what="pixel / 127.5 - 1")
 
 
 def test_swapped_axes_are_told_of_few_images() -> None:
@@ -418,7 +418,7 @@ def test_a_function_of_the_other_order_is_told_behind_a_mean_of_each_channel(tur
     proto, quiet = nearest(1.0, list(mean.ravel())), {"repair": "none", "compile": False}
     goal = onnxq.quantize(proto, data, eval=Scored(fed), **quiet).report.goal  # type: ignore[arg-type]
     assert goal is not None
-    assert [("the other order than calibration" in one) for one in goal.mismatch] == [True] * turned
+    assert [(is_said(one, "fed-otherwise.order")) for one in goal.mismatch] == [True] * turned
 
 
 class TestNothing:

@@ -69,7 +69,7 @@ def test_other_values_are_told(images: np.ndarray) -> None:
 
 def test_the_other_order_is_told_of_few_images(images: np.ndarray) -> None:
     (hint,) = told(CIFAR, "modelInput", images[:, ::-1] / 127.5 - 1)
-    assert hint == "if the model was trained so, reverse their channels, x[:, ::-1]"
+    assert is_said(hint, "pictures-as.arrays/do", how="reverse their channels, x[:, ::-1]")
 
 
 def test_black_digits_on_white_are_told(digits: np.ndarray) -> None:

@@ -106,13 +106,13 @@ def test_half_of_the_shards(here: Path, onnxq) -> None:
     stats = ("--stats", "some.npz", "--calib", "npy")
     ran = onnxq(*QUANTIZE, *stats)
     assert ran.code == 2
-    assert "'some.npz' holds statistics of 9 of the 14 samples that calibrate; missing: " in ran.err
+    assert is_said(ran.err, "partial-statistics", held=9, chosen=14)
     assert "or take what is there: partial = true under [calibration] of onnxq.toml" in ran.err
     Path("part.toml").write_text("[calibration]\npartial = true\n")
     stats = (*stats, "--config", "part.toml")
     assert onnxq(*QUANTIZE, *stats).json()["calibration"]["missing"] == gone
     page = onnxq(*QUANTIZE[:-1], *stats).out
-    assert "some.npz holds statistics of 9 of the 14 samples that calibrate; missing: " in page
+    assert is_said(page, "partial-statistics", held=9, chosen=14)
     merged = onnxq("calibrate", "--merge", "2.npz", "some.npz", "-o", "all.npz", "--json").json()
     assert merged["missing"] == []
     assert onnxq(*QUANTIZE, "--stats", "all.npz", "--calib", "npy").code == 0
@@ -128,7 +128,7 @@ def test_what_is_left_out_as_bad_is_told(here: Path, onnxq) -> None:
     spoil(0)
     ran = onnxq(*CALIBRATE, "--skip-bad")
     assert is_said(ran.out, "taken.shard", samples=13, all=14)
-    assert "left out as bad: npy/00.npy: input 'x' has nan at index [0, 1, 4, 4]" in ran.out
+    assert is_said(ran.out, "taken.bad", why="npy/00.npy: input 'x' has nan at index [0, 1, 4, 4]")
     assert "Next\n  onnxq quantize MODEL --stats net.stats.npz --calib DATA" in ran.out
     assert read(Path("net.stats.npz")).skipped[0][0] == "npy/00.npy"
 
@@ -146,7 +146,7 @@ def test_exact_and_seed(here: Path, onnxq) -> None:
 
 def test_the_page(here: Path, onnxq, monkeypatch: pytest.MonkeyPatch) -> None:
     page = onnxq(*CALIBRATE).out
-    assert "14 of 16 samples; others are kept apart to verify" in page
+    assert is_said(page, "taken.verify", samples="14 of 16 samples", others="others")
     assert "Tensors    2, histograms of all values" in page
     monkeypatch.setattr("onnxq.calib.probes.SAMPLED", 1000)
     page = onnxq(*CALIBRATE).out  # 10,240 values of b are counted in 8 runs of its rows

@@ -137,7 +137,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert numbers(source) == {0: [0], 3: [3], 4: [4]}
     assert source.told().skipped.count == 2
     assert "truncated" in source.skipped[0][1]
-    assert "size 4 where 3 is needed" in source.skipped[1][1]
+    assert is_said(source.skipped[1][1], "other-sizes.one", have=4, want=3)
 
 
 def test_images_that_cannot_be_read(tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_what_the_model_fails_on_is_counted_with_the_rest() -> None:
         source.skip("item 0 of the data[4]", "tensor 'y' is infinite")
     assert source.skipped[1] == ("item 0 of the data[4]", "tensor 'y' is infinite")
     assert source.told().skipped.count == 2
-    assert source.notes[-1].startswith("2 bad samples are left out, the first one: item 0 of the data[2]")
+    assert is_said(source.notes[-1], "left-out.samples", count=2, first="item 0 of the data[2]")
 
 
 def test_many_are_counted_and_few_are_kept() -> None:

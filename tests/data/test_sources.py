@@ -151,7 +151,7 @@ class TestAxes:
         first, last = source
         np.testing.assert_array_equal(first.feeds["x"], DATA[:3])
         np.testing.assert_array_equal(last.feeds["x"], DATA[[3, 4, 3]])
-        assert "completed with 1 of its samples" in source.notes[0]
+        assert is_said(source.notes[0], "decided-by-order.completed", samples=1)
         assert source.lines == ["an iterator, 5 items read, one sample each"]
 
     def test_static_batch_across_files(self, tmp_path: Path) -> None:
@@ -453,7 +453,7 @@ class TestLackingAxes:
                 np.testing.assert_array_equal(sample.feeds["x"], row.reshape(full))
             (line,) = source.lines
             stated = "x".join(map(str, ("N", *full[1:])))
-            assert f"with the axis of size 1 that they lack (assumed; to state it: data of {stated})" in line
+            assert is_said(line, "read-as.lacking-axis", assumed=f"(assumed; to state it: data of {stated})")
             assert source.notes == []
 
     @pytest.mark.parametrize("shape", [("N", 3, 2, 3), ("N", 1, 2, 4), ("N", 1, 1, 2, 3)])

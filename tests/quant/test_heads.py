@@ -147,7 +147,7 @@ def test_by_default_what_is_loud_is_named_and_stays_in_int8_where_that_is_much_w
     assert (source["name"], source["output"], source["left_float"]) == ("hurt", "hurt", False)
     assert source["share"] == pytest.approx(1 / 11)
     assert is_said(source["why"], "loud-share.output", several="it alone makes", share="100%", output="hurt")
-    assert "for 9.09% of the int8 work (--keep-float 'hurt')" in source["why"]
+    assert is_said(source["why"], "loud-worth", share="9.09%", format="int8")
 
 
 def test_all_heads_are_float_where_that_is_asked_for() -> None:
@@ -175,7 +175,7 @@ def test_auto_leaves_none_in_float_where_that_gains_too_little_for_its_price() -
     assert in_float(report) == {}
     assert report["plan"]["int8_share_of_eligible_macs"] == 1.0
     assert 0 < told["gain_db"] < 100 / 11 / 2  # half a dB for each percent
-    assert "is the least for 9.09% of the eligible multiply-accumulates" in told["why"]
+    assert is_said(told["why"], "loud-refused.gain", share="9.09% of the eligible multiply-accumulates")
 
 
 @pytest.mark.parametrize(("count", "few"), [(12, True), (16, False)])
@@ -344,13 +344,12 @@ def test_the_loudest_tensor_has_a_name_where_no_layer_gains_what_it_costs() -> N
     noise = {"y": np.diag([9e-4, 1e-4])}
     model = NoiseModel(Sources(entries, {}), noise, {"y": 1.0}, (), Effort(4, 4, 2))
     said = loud._spread(model, float(model.loudness().max()))
-    assert said.startswith("tensor 'mid', which 'one' and 1 more read, makes 90% of the noise")
+    assert is_said(
+        said, "spread-noise.tensor", tensor="mid", layers="'one'", reads="and 1 more read", share="90%"
+    )
     blocks = Sources((dataclasses.replace(entries[0], kind="block"), entries[1]), {0: entries[:1]})
     said = loud._spread(dataclasses.replace(model, sources=blocks), 0.9)
-    assert said.endswith(
-        "2 layers, 'one' and 1 more, were measured as one and make 90% of it; "
-        "no layer in float gains what it costs"
-    )
+    assert is_said(said, "spread-noise.parts", count=2, layers="'one' and 1 more", share="90%")
 
 
 def drowned() -> onnx.ModelProto:

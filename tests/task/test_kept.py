@@ -153,8 +153,8 @@ def test_what_is_not_known_is_said(tmp_path: Path) -> None:
     ran = run(tmp_path, "compare", "net.onnx", "net.onnx", "--data", "data.npz")
     text = " ".join(ran.out.split())
     assert ran.code == 0
-    assert "Task not known: output 'y' may be a picture" in text
-    assert "if that is what it is: --task image:map=y; else --task says what the model is for" in text
+    assert is_said(text, "picture-out.perhaps", output="y")
+    assert is_said(text, "task.likely", layout="image:map=y")
     said = run(tmp_path, "compare", "net.onnx", "net.onnx", "--data", "data.npz", "--task", "image:map=y")
     assert "Of 6 pictures, 6 have 35 dB of PSNR to the float model's, or more (100.0 %" in " ".join(
         said.out.split()
