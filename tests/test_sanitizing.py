@@ -97,7 +97,7 @@ def test_a_wrong_change_is_left_out_and_the_others_stay(
     assert [change["node"] for change in result.report["rejected"]] == list(wrong)
     for change in result.report["rejected"]:
         assert change["rule"] in ("negate", "power")
-        assert "the model's outputs change by up to" in change["proof"]["why"]
+        assert "change by up to" in change["proof"]["why"]
         saved = Path(change["reproducer"])
         assert saved.parent == folder
         feeds = dict(np.load(saved / "inputs.npz"))
@@ -154,7 +154,7 @@ def test_rules_that_undo_each_other_are_left_out(folder: Path, tmp_path: Path) -
     result = sanitize(model, rules=own)
     assert ops(result.model) == ["Neg", "Exp"]
     (rejected,) = result.report["rejected"]
-    assert "fires again and again" in rejected["proof"]["why"]
+    assert "again and again" in rejected["proof"]["why"]
     assert rejected["rule"] == "one"
 
 
@@ -183,7 +183,7 @@ def test_a_change_with_which_the_model_does_not_load(tmp_path: Path) -> None:
     assert ops(result.model) == ["Neg", "Reshape", "Exp"]
     (rejected,) = result.report["rejected"]
     assert (rejected["rule"], rejected["node"]) == ("turn", "n")
-    assert "does not load the model any more" in rejected["proof"]["why"]
+    assert "does not load" in rejected["proof"]["why"]
 
 
 def test_a_model_is_run_with_the_values_that_it_compares_its_inputs_with() -> None:

@@ -98,7 +98,7 @@ def test_a_limit_of_no_time_leaves_out_all_that_is_searched_for() -> None:
     assert {str(entry.why) for entry in report.repair.steps} == {"the time limit of 0 s is reached"}
     assert is_said(report.goal.cut, "goal-cut.sources", limit="the time limit of 0 s")
     assert report.accuracy  # it is verified all the same
-    assert report.layer_errors.why_not == "the time limit of 0 s is reached"
+    assert report.layer_errors.why_not.endswith("of 0 s is reached")
 
 
 @pytest.mark.parametrize(
@@ -129,10 +129,10 @@ def test_the_best_so_far_is_written_when_the_time_is_up(
     monkeypatch.setattr(Page, "entry", lambda page, text, *more, **style: said.append(text))
     repair_section(Page(), dataclasses.replace(result.report.repair, asked="auto"))
     if kept:  # else the summary says it
-        (told,) = [text for text in said if "the time limit of 1e+06 s is reached" in text]
+        (told,) = [text for text in said if "of 1e+06 s is reached" in text]
         assert told.startswith("not tried: ")
         assert first_left in told
-    assert not [text for text in said if "more would be run" in text]
+    assert not [text for text in said if "would be run" in text]
 
 
 def test_a_search_ends_within_itself_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +159,7 @@ def test_the_command_with_a_time_limit(tmp_path: Path) -> None:
     )  # fmt: skip
     assert ran.code == 0
     assert (tmp_path / "q.onnx").stat().st_size
-    assert "the time limit of 0 s is reached" in " ".join(ran.out.split())
+    assert "of 0 s is reached" in " ".join(ran.out.split())
 
 
 def test_a_search_is_data() -> None:

@@ -97,7 +97,7 @@ def test_what_float16_does_not_reach_stays_float32_whatever_io_says(tmp_path: Pa
     assert ends == {"x": TensorProto.FLOAT16, "y": TensorProto.FLOAT16, "z": TensorProto.FLOAT}
     assert result.report["body"]["interface"] == ["x", "y"]
     (note,) = (note for note in result.report["body"]["notes"] if "of io," in note)
-    assert "'z' stays float32: 'z' goes up to " in note
+    assert "'z' stays float32: " in note
     assert "e+06; float16 ends at 65,504" in note
     (wanted,), (found,) = (
         ort.load(one).run({"x": data[0]["x"].astype(kind)}, ["z"])
@@ -378,7 +378,7 @@ def test_a_fault_of_the_body_does_not_cost_the_run(
     monkeypatch.setattr(step, broken)
     result = onnxq.quantize(net(), samples(), body=body, **QUICK)  # type: ignore[arg-type]
     assert result.model == wanted.model
-    told = any("ends in a fault of onnxq (KeyError" in note for note in result.report["body"]["notes"])
+    told = any("fault of onnxq (KeyError" in note for note in result.report["body"]["notes"])
     assert told == (body is None or "slices" in step)
 
 

@@ -88,7 +88,7 @@ def test_what_sanitize_mends_is_repairable(tmp_path: Path, onnxq) -> None:
     save(tmp_path, UNTYPED)
     ran = onnxq("check", "net.onnx", "--json")
     assert ran.code == 1
-    assert [f["advice"] for f in ran.json()["findings"]] == ["repairable: onnxq sanitize repairs it"]
+    assert all(is_said(f["advice"], "runtime.mended/do") for f in ran.json()["findings"])
     assert (ran.json()["engine"]["original"], ran.json()["engine"]["sanitized"]) == ("failed", "compiled")
 
 
@@ -129,7 +129,7 @@ def test_warnings_and_the_report(tmp_path: Path, onnxq) -> None:
     outs = ", ".join(f"float[4] y{i}" for i in range(count))
     save(tmp_path, f"(bool c, float[4] x, int64[4] n) => ({outs}, int64[4] m) {{ {nodes} m = Add (n, n) }}")
     ran = onnxq("check", "net.onnx")
-    assert f"+{count - 4} more (--report FILE writes all)" in ran.out
+    assert f"+{count - 4} more (--report FILE" in ran.out
     assert "warning: " in ran.out
     assert "Int64 binding" in ran.out
     ran = onnxq("check", "net.onnx", "--report", "found.json")
@@ -140,7 +140,7 @@ def test_warnings_and_the_report(tmp_path: Path, onnxq) -> None:
     (tmp_path / "mine.json").write_text("[1]")
     refused = onnxq("check", "net.onnx", "--report", "mine.json")
     assert refused.code == 2
-    assert "onnxq did not write it" in refused.err
+    assert "exists" in refused.err
     assert (tmp_path / "mine.json").read_text() == "[1]"
 
 

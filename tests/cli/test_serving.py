@@ -225,7 +225,7 @@ def test_wishes_that_cannot_be(tmp_path: Path, onnxq: Any) -> None:
     (tmp_path / "o.config.pbtxt").write_text("mine")
     ran = onnxq("sanitize", "net.onnx", "-o", "o.onnx", "--deploy", "triton")
     assert ran.code == 2
-    assert "'o.config.pbtxt' exists, and onnxq did not write it" in ran.err
+    assert "'o.config.pbtxt' exists" in ran.err
     assert (tmp_path / "o.config.pbtxt").read_text() == "mine"
     assert onnxq("sanitize", "net.onnx", "-o", "o.onnx", "--deploy", "triton", "--force").code == 0
     assert 'name: "o"' in (tmp_path / "o.config.pbtxt").read_text("utf-8")

@@ -102,7 +102,7 @@ def test_an_operator_that_onnx_does_not_have(folder: Path, onnxq) -> None:
         net (float[N, 2] x) => (float[N, 2] y) { [odd] y = Relo (x) }"""
     onnx.save(onnx.parser.parse_model(text), folder / "net.onnx")
     report = onnxq("sanitize", "net.onnx", "--json").json()
-    assert [entry["reason"] for entry in report["unsupported"]] == ["Relo is no operator of ONNX opset 17"]
+    assert [entry["reason"].split()[0] for entry in report["unsupported"]] == ["Relo"]
 
 
 @pytest.mark.parametrize(("op", "first"), [("Swish", 24), ("BitCast", 26), ("LinearAttention", 27)])
@@ -132,7 +132,7 @@ def test_an_input_that_is_no_tensor(folder: Path, onnxq, verb: str, kind: str, r
     ran = onnxq(verb, "sequence.onnx", *(["--calib", "calib"] if verb == "quantize" else []))
     assert ran.code == 2
     assert f"input 's' is {said}, not a tensor" in ran.err
-    assert "hint: export the model with a tensor in its place" in ran.err
+    assert "hint: export the model" in ran.err
 
 
 def test_profiles_reach_the_commands(folder: Path, onnxq) -> None:
@@ -254,7 +254,7 @@ def test_inspect_tells_what_is_eligible_at_stated_sizes(folder: Path, onnxq) -> 
     assert not eligible(*both, "--profile-weight", "one=0.9")[0]
     assert eligible(*both, "--profile-weight", "one=0.1")[0]
     ran = onnxq("inspect", DIGITS, "--profile", "imag=1x1x8x8:2x1x8x8:4x1x8x8")
-    assert (ran.code, "there is no input 'imag'" in ran.err) == (2, True)
+    assert (ran.code, "no input 'imag'" in ran.err) == (2, True)
 
 
 def test_inspect_tensor_tells_its_scale_and_why(folder: Path, onnxq) -> None:
@@ -327,7 +327,7 @@ def test_engine_says_what_its_kernels_move(tmp_path: Path, onnxq) -> None:
     ran = onnxq("engine", "net.onnx", "--profile", "x=1x128:4x128:8x128", "--json")
     moved = ran.json()["traffic"]
     assert (moved["moved_mb"], moved["kernels"], moved["dynamic"]) == (0.001024, 2, True)
-    assert "0.00102 MB as built, in 2 kernels; each dynamic size counts as 1" in " ".join(ran.err.split())
+    assert "0.00102 MB as built, in 2 kernels" in " ".join(ran.err.split())
     ran = onnxq("engine", "net.onnx", "--json")
     moved = ran.json()["traffic"]
     assert (moved["moved_mb"], moved["kernels"], moved["dynamic"]) == (0.001024, 1, False)
@@ -353,7 +353,7 @@ def test_engine_takes_the_profiles_of_the_report_beside_the_model(folder: Path, 
     other, why = compiled()
     assert (other, is_said(why, "recorded-profiles.other-file")) == (ones, True)
     (folder / "net.int8.report.json").write_text("[]")
-    assert "no report of onnxq" in compiled()[1]
+    assert is_said(compiled()[1], "recorded-profiles.no-report")
     (folder / "net.int8.report.json").unlink()
     assert compiled() == (ones, "")
 
@@ -361,7 +361,8 @@ def test_engine_takes_the_profiles_of_the_report_beside_the_model(folder: Path, 
 def test_calibration_that_is_all_zeros_is_said(folder: Path, onnxq) -> None:
     np.savez(folder / "data.npz", x=np.zeros((4, 32, 8), np.float32))
     notes = onnxq("quantize", "net.onnx", "--calib", "data.npz", "--json").json()["calibration"]["notes"]
-    assert notes == ["tensor 'x' is zero in every sample: its scale is not measured"]
+    assert is_said(notes, "zero-tensor", tensor="x")
+    assert len(notes) == 1
 
 
 def test_the_calibration_data_give_the_profile(folder: Path, onnxq) -> None:

@@ -198,7 +198,7 @@ def test_names_are_stated_to_every_verb(here: Path, onnxq) -> None:
     )
     assert result.report["calibration"]["samples"] > 0
     ran = onnxq("quantize", "net.onnx", *FAST, "--stats", "n.stats.npz", *name)
-    assert (ran.code, "--stats and --input-name exclude each other" in ran.err) == (2, True)
+    assert (ran.code, "--stats and --input-name exclude" in ran.err) == (2, True)
 
 
 def test_a_change_that_codes_make_large_is_no_bug_of_a_rule() -> None:

@@ -116,14 +116,12 @@ class TestArrays:
 
     def test_a_tensor_on_a_gpu(self) -> None:
         message, hint = refused(Tensor(DATA, "cuda:0"))
-        assert (
-            "item 0 of the data, input 'x' is no array of numbers, but of type Tensor: can't conv" in message
-        )
+        assert "'x' is no array" in message
         assert "tensor.cpu()" in hint
 
     def test_a_lone_array_for_two_inputs(self) -> None:
         message, hint = refused(DATA, X, IDS)
-        assert message == "item 0 of the data is of type ndarray, the model has 2 inputs (x, ids)"
+        assert "2 inputs (x, ids)" in message
         assert "dictionary" in hint
 
     def test_one_that_does_not_fit(self) -> None:
@@ -168,7 +166,7 @@ class TestLoader:
 
     def test_too_few_values(self) -> None:
         message, _ = refused(Loader(DATA), X, IDS)
-        assert message == "item 0 of the data has 1 value, the model has 2 inputs (x, ids)"
+        assert "2 inputs (x, ids)" in message
 
     def test_a_pass_goes_on_where_the_look_ended(self) -> None:
         loader = Loader(DATA)
@@ -196,7 +194,7 @@ class TestLoader:
         x = np.random.default_rng(1).standard_normal((24, 32, 8)).astype(np.float32)
         result = onnxq.quantize(net(), Loader(x, np.arange(24), size=5), compile=False)
         calibration = result.report.calibration
-        assert "Loader, 5 items read, 24 samples" in calibration.data.lines[0]
+        assert "5 items read, 24 samples" in calibration.data.lines[0]
         assert "as labels: 1 value" in " ".join(calibration.data.notes)
         assert result.report.accuracy[0].sqnr_db > 20
 
@@ -240,7 +238,7 @@ class TestDataset:
 
     def test_an_image_where_the_first_is_none(self) -> None:
         data = [np.zeros((3, 4, 4), F4), Image.new("RGB", (4, 4))]
-        assert "it is an image, and that of the first item is an array" in refused(data, PIXELS)[0]
+        assert "it is an image" in refused(data, PIXELS)[0]
 
     def test_image_options_for_arrays(self) -> None:
         with pytest.raises(UserError, match="scale: for images, but the data are arrays"):
@@ -254,7 +252,8 @@ class TestDataset:
                 return super().__getitem__(index)
 
         message, _ = refused(Broken(DATA))
-        assert message == "item 2 of Broken cannot be read: KeyError: 'path'"
+        assert message.startswith("item 2 of Broken")
+        assert "KeyError: 'path'" in message
         check(opened(Broken(DATA), skip_bad=True), x=DATA[[0, 1, 3, 4]])
 
     def test_random_items_are_noted(self) -> None:
@@ -266,7 +265,7 @@ class TestDataset:
 
     def test_items_of_several_samples(self) -> None:
         check(opened(Dataset([DATA[:2], DATA[2:]])))
-        assert "item 1 of Dataset has 2 samples, where 1 is exp" in refused(Dataset([DATA[0], DATA[1:3]]))[0]
+        assert "item 1 of Dataset" in refused(Dataset([DATA[0], DATA[1:3]]))[0]
 
     def test_zero_items(self) -> None:
         assert "zero samples" in refused(Dataset([]))[0]
@@ -325,7 +324,7 @@ class TestPaths:
         monkeypatch.chdir(tmp_path)
         source = opened(tuple(paths[:2]), PIXELS)
         assert source.lines == ["2 images in a (2 folders), one sample each"]
-        assert next(iter(source)).where == "item 0 of the data"
+        assert next(iter(source)).where.startswith("item 0")
 
     def test_a_list_of_arrays_in_files(self, tmp_path: Path) -> None:
         np.save(tmp_path / "a.npy", DATA[:2])
@@ -335,10 +334,11 @@ class TestPaths:
     def test_a_missing_path_and_one_of_another_kind(self, tmp_path: Path) -> None:
         paths = save_pictures(tmp_path)
         message, _ = refused([paths[0], tmp_path / "no.png"], PIXELS)
-        assert message == f"item 1 of the data: there is no file {str(tmp_path / 'no.png')!r}"
+        assert message.startswith("item 1 ")
+        assert str(tmp_path / "no.png") in message
         np.save(tmp_path / "a.npy", DATA)
-        assert "files of several kinds" in refused([paths[0], tmp_path / "a.npy"], PIXELS)[0]
-        assert "item 0 of the data: 'x.txt' is not a data file" in refused(["x.txt"], PIXELS)[0]
+        assert "several kinds" in refused([paths[0], tmp_path / "a.npy"], PIXELS)[0]
+        assert "'x.txt' is not" in refused(["x.txt"], PIXELS)[0]
 
     def test_globs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         save_pictures(tmp_path)
@@ -353,7 +353,7 @@ class TestPaths:
 
     def test_a_glob_that_matches_nothing(self, tmp_path: Path) -> None:
         (tmp_path / "notes.md").touch()
-        assert "no file is so" in refused(tmp_path / "*.jpg", PIXELS)[0]
+        assert "no file" in refused(tmp_path / "*.jpg", PIXELS)[0]
         assert "only notes.md" in refused(tmp_path / "*.md", PIXELS)[0]
 
     def test_a_folder_whose_name_is_a_pattern(self, tmp_path: Path) -> None:
@@ -407,7 +407,8 @@ class TestFeatures:
     def test_other_numbers_of_columns(self, tmp_path: Path) -> None:
         path = self.write(tmp_path, "a,b,c,label", "1,2,3,0")
         message, hint = refused(path, self.ROW)
-        assert message == f"{path}: 4 columns begin with a number, and input 'x' takes Nx3"
+        assert message.startswith(f"{path}: 4 columns")
+        assert message.endswith("Nx3")
         assert "label" in hint
 
     def test_bad_cells_name_the_line(self, tmp_path: Path) -> None:
@@ -416,7 +417,7 @@ class TestFeatures:
             in refused(self.write(tmp_path, "a,b,c", "1,2,3", "4,,6"), self.ROW)[0]
         )
         message, _ = refused(self.write(tmp_path, "a,b,c", "1,2,3", "4,what,6"), self.ROW)
-        assert "d.csv:3, input 'x': '4 what 6' is neither numbers" in message
+        assert "d.csv:3, input 'x': '4 what 6'" in message
 
 
 class TestTables:
@@ -493,7 +494,7 @@ class TestTables:
         parquet = pytest.importorskip("pyarrow.parquet")
         parquet.write_table(self.table(), tmp_path / "0.parquet")
         message, hint = refused(tmp_path / "0.parquet", InputSpec("y", F4, ("N", 2, 3)))
-        assert "no array named 'y'" in message
+        assert "named 'y'" in message
         assert "--input-name y=NAME" in hint
         (tmp_path / "0.parquet").write_bytes(b"PAR1 and no more")
         assert "0.parquet' as a table" in refused(tmp_path)[0]
@@ -502,7 +503,7 @@ class TestTables:
         monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
         (tmp_path / "d.parquet").touch()
         message, hint = refused(tmp_path)
-        assert "read by the package pyarrow, which is not installed" in message
+        assert "pyarrow, which is not" in message
         assert hint == "pip install pyarrow"
 
 
@@ -551,11 +552,11 @@ class TestVideos:
         pytest.importorskip("av")
         (tmp_path / "a.mp4").write_bytes(b"nothing of it")
         message, _ = refused(tmp_path / "a.mp4", PIXELS)
-        assert "a.mp4' is no video that is read" in message
+        assert "a.mp4' is no video" in message
 
     def test_without_pyav(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(__import__("sys").modules, "av", None)
         (tmp_path / "a.mp4").touch()
         message, hint = refused(tmp_path / "a.mp4", PIXELS)
-        assert "read by the package av, which is not installed" in message
+        assert "av, which is not" in message
         assert "folder of images" in hint

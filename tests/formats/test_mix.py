@@ -112,7 +112,7 @@ def test_screens_say_how_many_are_in_which(made: Any) -> None:
     said = {"end": end_screen(report), "short": short_screen(report)}
     for where, page in said.items():
         assert "3 in int8, 3 in fp8" in str(page.lines), where
-    assert "6 of 6 planned layers run as planned: 3 in int8, 3 in fp8" in str(made)
+    assert ": 3 in int8, 3 in fp8" in str(made)
     page = Path(report.output).with_name("digits.mix.report.html").read_text("utf-8")
     assert is_said(page, "card.mixed", done=6, planned=6, formats="3 in int8, 3 in fp8")
 

@@ -118,7 +118,7 @@ def test_what_a_placement_rule_says_is_checked(tmp_path: Path, answer: str, says
     rules = own(folder(tmp_path / "rules", mine=text))
     with pytest.raises(UserError, match=says) as info:
         make_plan(Model.open(onnx.parser.parse_model(ADD)), rules)
-    assert "'mine' fails at node 'sum'" in str(info.value)
+    assert "'mine' fails at" in str(info.value)
 
 
 def test_each_folder_has_its_own_helper(tmp_path: Path) -> None:

@@ -304,7 +304,7 @@ def test_where_the_float_model_answers_nothing_there_is_no_figure() -> None:
     for _ in range(5):
         meter.add([rows([])], [[rows([Box((0, 0, 4, 4), 0.9, 0)])]])
     assert (meter.figure.percent, meter.figure.new, meter.figure.interval) == (None, 5, None)
-    assert "there is nothing to compare" in meter.figure.said
+    assert "nothing to compare" in meter.figure.said
 
 
 def test_a_row_a_sample_is_a_share_and_rows_that_are_alike_count_as_one() -> None:
