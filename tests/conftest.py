@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import gc
 import signal
 from collections.abc import Iterator
 
@@ -10,8 +12,25 @@ import pytest
 
 import onnxq.run  # noqa: F401 (before a test imports onnxruntime: it keeps records unless told)
 from onnxq.data.order import Order
+from onnxq.rule import load
 
 pytest_plugins = ("tiers",)
+
+_load = load._load_folder
+_load_once = functools.cache(lambda folder: tuple(_load(folder)))
+# The rules of onnxq are loaded once a process, not once a run: that is half of what a small run takes.
+load._load_folder = lambda folder: [*_load_once(folder)] if folder == load.builtin_dir() else _load(folder)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Ten thousand tests stay: the garbage collector does not look at them again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(autouse=True, scope="session")
