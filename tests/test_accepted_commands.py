@@ -445,14 +445,7 @@ def test_of_real_models_too(model: Path, tmp_path: Path) -> None:
         if command
     ]
     if with_data and trt.installed() is not None:
-        first = [
-            "quantize",
-            str(model),
-            "--calib",
-            str(data),
-            "-o",
-            "q.onnx",
-        ]
+        first = ["quantize", str(model), "--calib", str(data), "-o", "q.onnx"]
         ran = run(tmp_path, *first, "--json")
         if ran.code in (0, 1):
             commands += [one.command for one in causes(ran.json()) if one.command.startswith("onnxq ")]

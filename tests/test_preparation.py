@@ -137,9 +137,7 @@ class TestClasses:
         assert told(TRAINED, RIGHT) == []
 
     @pytest.mark.parametrize(
-        "fed",
-        [PICTURES / 255, PICTURES * 1.0, PICTURES / 255**2],
-        ids=["0..1", "0..255", "twice"],
+        "fed", [PICTURES / 255, PICTURES * 1.0, PICTURES / 255**2], ids=["0..1", "0..255", "twice"]
     )
     def test_other_values_are_named(self, fed: np.ndarray) -> None:
         (found,) = told(TRAINED, fed)

@@ -483,11 +483,7 @@ def test_statistics_alone_are_not_enough(tmp_path: Path) -> None:
     onnx.save(net(), tmp_path / "net.onnx")
     onnxq.calibrate(tmp_path / "net.onnx", data(), tmp_path / "s.npz")
     result = onnxq.quantize(
-        tmp_path / "net.onnx",
-        stats=tmp_path / "s.npz",
-        compile=False,
-        body="fp32",
-        repair=["bias", "shift"],
+        tmp_path / "net.onnx", stats=tmp_path / "s.npz", compile=False, body="fp32", repair=["bias", "shift"]
     )
     assert "--calib DATA" in result.report["repair"]["why_not"]
     assert {entry["verdict"] for entry in result.report["repair"]["steps"]} == {"not-applicable"}

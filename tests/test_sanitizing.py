@@ -146,10 +146,7 @@ def test_a_fault_in_a_stage_costs_that_stage(folder: Path, monkeypatch: pytest.M
 
 
 def test_rules_that_undo_each_other_are_left_out(folder: Path, tmp_path: Path) -> None:
-    own = rules(
-        tmp_path / "own",
-        one=("Neg", "return op.Identity(op.Neg(node.inputs[0]))"),
-    )
+    own = rules(tmp_path / "own", one=("Neg", "return op.Identity(op.Neg(node.inputs[0]))"))
     model = parsed("g (float[2] x) => (float[2] y) { i = Identity (x)  n = Neg (i)  y = Exp (n) }")
     result = sanitize(model, rules=own)
     assert ops(result.model) == ["Neg", "Exp"]

@@ -49,17 +49,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch, name: str, **changed: Any) -> None
 
 
 def test_the_order_of_searches() -> None:
-    assert NAMES == [
-        "scales",
-        "repair",
-        "joints",
-        "loud",
-        "goal",
-        "body",
-        "compile",
-        "bytes",
-        "mix",
-    ]
+    assert NAMES == ["scales", "repair", "joints", "loud", "goal", "body", "compile", "bytes", "mix"]
 
 
 @pytest.mark.parametrize("name", NAMES)

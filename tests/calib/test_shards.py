@@ -163,12 +163,7 @@ class TestShards:
         assert all(shard == sorted(shard) for shard in shards)
 
     @pytest.mark.parametrize(
-        ("number", "count", "says"),
-        [
-            (0, 2, "no shard 0/2"),
-            (3, 2, "no shard 3/2"),
-            (1, 0, "no shard 1/0"),
-        ],
+        ("number", "count", "says"), [(0, 2, "no shard 0/2"), (3, 2, "no shard 3/2"), (1, 0, "no shard 1/0")]
     )
     def test_that_are_not_there(self, number: int, count: int, says: str, data: Path, tmp_path: Path) -> None:
         with pytest.raises(UserError, match=says):

@@ -505,13 +505,7 @@ def test_a_folder_that_cannot_be_written(here: Path, onnxq) -> None:
 def test_statistics_of_other_data_or_another_model(here: Path, onnxq) -> None:
     assert onnxq(*CALIBRATE).code == 0
     ran = onnxq(*QUANTIZE, "--stats", "net.stats.npz", "--calib", "jpg")
-    assert (
-        ran.code,
-        "sample 0 (jpg/00.jpg)" in ran.err,
-    ) == (
-        2,
-        True,
-    )
+    assert (ran.code, "sample 0 (jpg/00.jpg)" in ran.err) == (2, True)
     spoil(0, 7.0)
     ran = onnxq(*QUANTIZE, "--stats", "net.stats.npz", "--calib", "npy")
     assert (ran.code, "sample 0 (npy/00.npy)" in ran.err) == (2, True)

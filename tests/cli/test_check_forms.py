@@ -73,9 +73,7 @@ RUN = object_of(
     invocations=list_of(object_of("executionSuccessful", executionSuccessful={"type": "boolean"})),
     results=list_of(RESULT),
 )
-LOG = {
-    **object_of("version runs", version={"const": "2.1.0"}, runs=list_of(RUN)),
-}
+LOG = {**object_of("version runs", version={"const": "2.1.0"}, runs=list_of(RUN))}
 LOG["properties"]["$schema"] = {"type": "string", "pattern": r"/sarif-schema-2\.1\.0\.json$"}
 
 

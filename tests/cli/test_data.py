@@ -99,28 +99,6 @@ def test_what_the_model_was_fed_is_in_the_report(photos: Path, onnxq) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("flags", "says"),
-    [
-        (
-            (),
-            (
-                "x is fed NCHW rgb, stretched to 24x16, float32 from 0 to 1: pixel / 255 (assumed; to state "
-                "it: --color, resize or letterbox, --preset or --scale)",
-            ),
-        ),
-        (FLAGS, ("(pixel / 127.5 - [1, 0.5, 0.25]) / [0.5, 1, 2]", "center 24x16 cut out")),
-    ],
-)
-def test_the_end_screen_says_it(photos: Path, onnxq, flags, says: tuple[str, ...]) -> None:
-    (photos / "onnxq.toml").write_text(FILE if flags else "")
-    ran = onnxq(*QUANTIZE[:-1], *flags, "-v", columns=110)
-    assert ran.code == 0, ran.err
-    text = " ".join(ran.out.split())
-    for part in ("Data 5 images in images, one sample each", *says):
-        assert part in text
-
-
 def test_the_same_in_python(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import onnxq
 

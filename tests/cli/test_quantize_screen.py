@@ -345,8 +345,7 @@ def test_nothing_is_quantized(here: Path, onnxq) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "was", "now"),
-    [((1, 3, 8, 8), "(x, w1)", "(v, w1)"), ((1, 16, 8, 8), "(b, w2)", "(v, w2)")],
+    ("shape", "was", "now"), [((1, 3, 8, 8), "(x, w1)", "(v, w1)"), ((1, 16, 8, 8), "(b, w2)", "(v, w2)")]
 )
 def test_sizes_that_only_a_run_tells(here: Path, onnxq, shape: tuple[int, ...], was: str, now: str) -> None:
     first = was[1]

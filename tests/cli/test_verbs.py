@@ -176,12 +176,6 @@ def test_check_changes_nothing_and_finds(folder: Path, onnxq) -> None:
     assert contents(folder) == before
 
 
-def test_check_of_a_good_model(folder: Path, onnxq) -> None:
-    ran = onnxq("check", "net.onnx")
-    assert ran.code == 0
-    assert ": 0 findings" in ran.out
-
-
 def test_check_knows_mistakes_in_qdq(folder: Path, onnxq) -> None:
     text = """<ir_version: 8, opset_import: ["" : 17]>
         net (float[N, 4, 8] x) => (float[N, 4, 8] y) <float s = {0.1}, uint8 z = {3}> {

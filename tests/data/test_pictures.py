@@ -98,8 +98,7 @@ def test_a_report_and_its_page_have_them_unless_they_are_not_wanted(model: onnx.
 
 
 @pytest.mark.parametrize(
-    "png",
-    ['iVBORw0KGgo" onerror="alert(1)', "javascript:alert(1)", "PHN2ZyBvbmxvYWQ9YWxlcnQoMSk+", "", None],
+    "png", ['iVBORw0KGgo" onerror="alert(1)', "javascript:alert(1)", "PHN2ZyBvbmxvYWQ9YWxlcnQoMSk+", "", None]
 )
 def test_what_is_no_picture_is_left_out(png: Any) -> None:
     """A report that somebody made up."""

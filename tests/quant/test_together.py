@@ -262,11 +262,7 @@ def test_pairs_of_partners_are_taken_out_together() -> None:
     model = Model.open(layers(4))
     before = model.to_proto()
     plan = make_plan(
-        model,
-        [
-            *RULES,
-            Rule("all", lambda n: [Together([n, *n.outputs[0].users], "")], ("MatMul",), "place"),
-        ],
+        model, [*RULES, Rule("all", lambda n: [Together([n, *n.outputs[0].users], "")], ("MatMul",), "place")]
     )
     rest = left_float(plan, {"m2": "why"}, dict.fromkeys(plan.planned, "MatMul"))
     after = insert(model, rest, dict.fromkeys(range(9), np.float32(0.05))).model

@@ -89,14 +89,7 @@ def ran(folder: Path, files: str, *arguments: str) -> subprocess.CompletedProces
 
 def quantized(folder: Path, files: str, repair: str) -> tuple[list[dict[str, Any]], bytes, dict[str, float]]:
     """The ledger, the file, and the ranges; those of percentile 50 are far too narrow."""
-    command = [
-        "quantize",
-        "net.onnx",
-        "--calib",
-        "data.npz",
-        "--repair",
-        repair,
-    ]
+    command = ["quantize", "net.onnx", "--calib", "data.npz", "--repair", repair]
     (folder / "onnxq.toml").write_text("[calibration]\npercentile = 50\n[engine]\nexit_zero = true\n")
     done = ran(folder, files, *command, *FAST)
     assert done.returncode == 0, done.stderr

@@ -359,9 +359,7 @@ def test_sums_of_little_noise_are_not_tried(
 
     tried = search(bench, "residual")
     monkeypatch.setattr(
-        bench,
-        "heard",
-        lambda _, draft, *__: heard(20.0 + gain * (draft is not tried._first)),
+        bench, "heard", lambda _, draft, *__: heard(20.0 + gain * (draft is not tried._first))
     )
     tried.run()
     assert verdicts(tried) == {"residual": "not-applicable" if sums is None else "kept"}

@@ -127,18 +127,7 @@ def raises(node: Node) -> Any:
 
 
 @pytest.mark.parametrize(
-    "answer",
-    [
-        42,
-        "text",
-        [1],
-        {5: "x"},
-        {0: 3},
-        {0: None},
-        {"a": None},
-        {7: np.zeros(1, F)},
-    ],
-    ids=repr,
+    "answer", [42, "text", [1], {5: "x"}, {0: 3}, {0: None}, {"a": None}, {7: np.zeros(1, F)}], ids=repr
 )
 def test_an_answer_that_is_no_value_is_refused(answer: Any) -> None:
     def odd(node: Node) -> Any:

@@ -71,10 +71,7 @@ MUTANTS: dict[str, list[tuple[str, str]]] = {
         ("values == NEUTRAL[op]", "values >= NEUTRAL[op]"),
         ("(values == NEUTRAL[op]).all()", "(values == NEUTRAL[op]).any()"),
         ("set(other) <= {1}", "True"),
-        (
-            "one if _keeps_shape(one, values.shape, node.outputs[0]) else None",
-            "one",
-        ),
+        ("one if _keeps_shape(one, values.shape, node.outputs[0]) else None", "one"),
         ('if node.op in ("Mul", "Add") and', 'if node.op in ("Mul", "Add", "Sub", "Div") and'),
     ],
     "drop_noop_movement": [

@@ -75,8 +75,7 @@ def outputs(model: onnx.ModelProto) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("opset", "zero", "target"),
-    [(17, None, "tensorrt-11"), (13, 8, "tensorrt-10"), (21, 8, "tensorrt-rtx")],
+    ("opset", "zero", "target"), [(17, None, "tensorrt-11"), (13, 8, "tensorrt-10"), (21, 8, "tensorrt-rtx")]
 )
 def test_weights_stay_in_blocks(opset: int, zero: int | None, target: str) -> None:
     model = model_of(opset, zero=zero)

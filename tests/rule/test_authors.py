@@ -49,10 +49,7 @@ def failure(folder: Path, answer: str, fires: str = "") -> str:
     [
         ('Fires(NET, limits={"topk": 2})', "there is no limit 'topk'; did you mean 'topk-k'?"),
         ('Skips(NET, limits={"topk": 2}), Fires(NET)', "there is no limit 'topk'"),
-        (
-            'Fires(NET, after=("quantize_wighted",))',
-            "no rule 'quantize_wighted'; did you mean 'quantize_w",
-        ),
+        ('Fires(NET, after=("quantize_wighted",))', "no rule 'quantize_wighted'; did you mean 'quantize_w"),
         ('Fires(NET, gone="Topk")', "no operator 'Topk'; did you mean 'TopK'"),
         ('Fires(NET, assume={"N": 2})', "no dimension of an input 'N'"),
         ("Fires(NET, limits=None)", "limits is a dict"),

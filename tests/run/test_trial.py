@@ -90,14 +90,7 @@ def test_the_verb_says_so(tmp_path: Path) -> None:
     onnx.save(parser.parse_model(CRASHING), tmp_path / "m.onnx")
     (tmp_path / "data").mkdir()
     np.savez(tmp_path / "data" / "0.npz", x=X[0], c=np.array(True))
-    options = [
-        "--calib",
-        "data",
-        "--no-engine",
-        "--method",
-        "minmax",
-        "--json",
-    ]
+    options = ["--calib", "data", "--no-engine", "--method", "minmax", "--json"]
     (tmp_path / "onnxq.toml").write_text("[engine]\nexit_zero = true\n")
     command = [sys.executable, "-m", "onnxq", "quantize", "m.onnx", *options]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)

@@ -224,8 +224,7 @@ def test_an_unknown_compute_capability_names_those_that_exist(tmp_path):
 @needs_compiler
 def test_what_the_parser_rejects_is_named(tmp_path):
     model = save(
-        tmp_path / "m.onnx",
-        "g (float[4] x) => (float[4] z) { [one] y = NoSuchOp(x) [two] z = NorThis(y) }",
+        tmp_path / "m.onnx", "g (float[4] x) => (float[4] z) { [one] y = NoSuchOp(x) [two] z = NorThis(y) }"
     )
     engine = trt.compile_engine(model)
     assert engine.status == "failed"
@@ -458,8 +457,7 @@ def test_a_python_error_in_the_child_is_our_fault(model, child):
 
 
 @pytest.mark.parametrize(
-    ("log", "said"),
-    [("Layers:\\nName: new style\\n\\n", "new style"), ("all is well", "no list of layers")],
+    ("log", "said"), [("Layers:\\nName: new style\\n\\n", "new style"), ("all is well", "no list of layers")]
 )
 def test_a_list_of_layers_that_is_not_understood_is_said(model, child, log, said):
     child(f"log('VERBOSE', '{log}'); result(plan_bytes=1)")
