@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+import typer.main
 
 import onnxq.run  # noqa: F401 (before a test imports onnxruntime: it keeps records unless told)
 from onnxq.data.order import Order
@@ -18,7 +19,8 @@ pytest_plugins = ("tiers",)
 
 _load = load._load_folder
 _load_once = functools.cache(lambda folder: tuple(_load(folder)))
-# The rules of onnxq are loaded once a process, not once a run: that is half of what a small run takes.
+# Rules are loaded and flags made once a process, not once a run: they are most of what a small run takes.
+typer.main.get_command = functools.cache(typer.main.get_command)
 load._load_folder = lambda folder: [*_load_once(folder)] if folder == load.builtin_dir() else _load(folder)
 
 
