@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 from command import ROOT
+from trees import PACKAGE, TREES
 
 import onnxq
 from onnxq.documents import glossary
 from onnxq.options.settings import LAYER_METHODS, STEPS
 
-PAGES = sorted((ROOT / "onnxq" / "cli" / "pages").glob("*.py"))
+PAGES = sorted((PACKAGE / "cli" / "pages").glob("*.py"))
 DOCUMENT = ROOT / "docs" / "reference" / "words.md"
 ENTRIES = onnxq.explain_word().entries
 KNOWN = {name.casefold() for one in ENTRIES for name in (one.name, *one.also)}
@@ -64,8 +65,7 @@ PLAIN = {
 def labels() -> Iterator[tuple[str, str, str]]:
     """The file, the code and the text of each label of a section and each title of a column."""
     for path in PAGES:
-        tree = ast.parse(path.read_text("utf-8"))
-        for node in ast.walk(tree):
+        for node in ast.walk(TREES[path]):
             titles: list[ast.expr] = []
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 called, first = node.func.attr, node.args[0] if node.args else None
