@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
+from command import weighted
 from PIL import Image
 from said import is_said
 
@@ -888,12 +889,7 @@ TWO_OUTPUTS = """<ir_version: 8, opset_import: ["" : 17]>
 
 
 def two_outputs() -> onnx.ModelProto:
-    model = onnx.parser.parse_model(TWO_OUTPUTS)
-    random = np.random.default_rng(0)
-    for name in ("w1", "w2"):
-        values = random.standard_normal((16, 16, 1, 1)).astype(np.float32)
-        model.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
-    return model
+    return weighted(TWO_OUTPUTS, w1=(16, 16, 1, 1), w2=(16, 16, 1, 1))
 
 
 def positive(count: int = 8) -> list[dict[str, np.ndarray]]:

@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
+from command import weighted
 from onnx import numpy_helper
 from said import is_said
 
@@ -25,12 +26,7 @@ NET = """<ir_version: 8, opset_import: ["" : 17]>
 
 
 def net() -> onnx.ModelProto:
-    model = onnx.parser.parse_model(NET)
-    random = np.random.default_rng(0)
-    for name, shape in (("w", (8, 64)), ("v", (64, 4))):
-        values = random.standard_normal(shape).astype(np.float32)
-        model.graph.initializer.append(numpy_helper.from_array(values, name))
-    return model
+    return weighted(NET, w=(8, 64), v=(64, 4))
 
 
 @pytest.fixture

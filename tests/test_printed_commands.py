@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
+from command import OF_TWO_LAYERS, weighted
 from PIL import Image
 from said import is_said
 from tool_flags import RELEASES, known
@@ -39,11 +40,7 @@ OF_MODEL = "'a net.onnx' --calib photos --preset yolo --shape x=1x3x24x24 --conf
 
 
 def net() -> onnx.ModelProto:
-    model, random = onnx.parser.parse_model(NET), np.random.default_rng(0)
-    for name, channels in (("w1", 3), ("w2", 16)):
-        weights = random.standard_normal((16, channels, 3, 3)).astype(np.float32)
-        model.graph.initializer.append(onnx.numpy_helper.from_array(weights, name))
-    return model
+    return weighted(NET, **OF_TWO_LAYERS)
 
 
 def samples(*sizes: tuple[int, int]) -> list[dict[str, np.ndarray]]:

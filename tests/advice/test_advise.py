@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
-from command import run
+from command import run, weighted
 from said import is_said
 
 import onnxq
@@ -28,11 +28,8 @@ FLAGS = ("--calib", "x.npz", "--repair", "none", "--no-engine", "--body", "fp32"
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
     """A folder with a net whose settings lose layer c1, and 64 samples."""
-    random, model = np.random.default_rng(0), onnx.parser.parse_model(NET)
-    for name in ("w1", "w2"):
-        weights = random.standard_normal((16, 16, 3, 3)).astype(np.float32)
-        model.graph.initializer.append(onnx.numpy_helper.from_array(weights, name))
-    onnx.save(model, tmp_path / "net.onnx")
+    random, shape = np.random.default_rng(1), (16, 16, 3, 3)
+    onnx.save(weighted(NET, w1=shape, w2=shape), tmp_path / "net.onnx")
     np.savez(tmp_path / "x.npz", x=random.standard_normal((64, 16, 12, 12)).astype(np.float32))
     (tmp_path / "onnxq.toml").write_text('[[layer]]\nmatch = "c1"\namax = 1e-3\n')
     return tmp_path

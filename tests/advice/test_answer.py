@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
-from command import run
+from command import OF_TWO_LAYERS, TWO_LAYERS, run, weighted
 from documentation.blocks import ROOT
 from said import is_said
 
@@ -30,10 +30,6 @@ from onnxq.judge.intervals import Interval
 from onnxq.options.settings import Outcome
 from onnxq.pipeline import comparing
 
-NET = """<ir_version: 8, opset_import: ["" : 17]>
-    net (float[N, 3, 8, 8] x) => (float[N, 16, 8, 8] y) {
-        [c1] a = Conv <pads = [1, 1, 1, 1]> (x, w1)  [r1] b = Relu (a)
-        [c2] y = Conv <pads = [1, 1, 1, 1]> (b, w2) }"""
 UNLIKE = (
     "alike", "constant-input", "units", "unnormalized", "normalized-twice", "reshaped", "duplicates",
 )  # fmt: skip
@@ -41,11 +37,7 @@ QUANTIZE = ("quantize", "net.onnx", "--no-engine", "--repair", "none", "--calib"
 
 
 def save(folder: Path) -> None:
-    model, random = onnx.parser.parse_model(NET), np.random.default_rng(0)
-    for name, channels in (("w1", 3), ("w2", 16)):
-        weights = random.standard_normal((16, channels, 3, 3)).astype(np.float32)
-        model.graph.initializer.append(onnx.numpy_helper.from_array(weights, name))
-    onnx.save(model, folder / "net.onnx")
+    onnx.save(weighted(TWO_LAYERS, **OF_TWO_LAYERS), folder / "net.onnx")
     np.savez(folder / "x.npz", x=np.random.default_rng(1).standard_normal((64, 3, 8, 8)).astype(np.float32))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
-from command import Ran, contents, made
+from command import OF_TWO_LAYERS, TWO_LAYERS, Ran, contents, made, weighted
 from PIL import Image
 from said import is_said
 
@@ -25,10 +25,6 @@ from onnxq.cli.verb import Interrupted
 
 pytestmark = pytest.mark.usefixtures("by_place")
 
-ONE = """<ir_version: 8, opset_import: ["" : 17]>
-    net (float[N, 3, 8, 8] x) => (float[N, 16, 8, 8] y) {
-        [c1] a = Conv <pads = [1, 1, 1, 1]> (x, w1)  [r1] b = Relu (a)
-        [c2] y = Conv <pads = [1, 1, 1, 1]> (b, w2) }"""
 COUNT = 16
 
 
@@ -37,11 +33,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The test's folder with `net.onnx` and samples for it, in `npy` and `jpg`."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
-    model, random = onnx.parser.parse_model(ONE), np.random.default_rng(0)
-    for name, channels in (("w1", 3), ("w2", 16)):
-        weights = random.standard_normal((16, channels, 3, 3)).astype(np.float32)
-        model.graph.initializer.append(onnx.numpy_helper.from_array(weights, name))
-    onnx.save(model, "net.onnx")
+    random = np.random.default_rng(0)
+    onnx.save(weighted(TWO_LAYERS, **OF_TWO_LAYERS), "net.onnx")
     for kind in ("npy", "jpg"):
         (tmp_path / kind).mkdir()
     for i in range(COUNT):

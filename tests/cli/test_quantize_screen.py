@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
-from command import Ran, made, run
+from command import OF_TWO_LAYERS, TWO_LAYERS, Ran, made, run, weighted
 from PIL import Image
 from said import is_said
 
@@ -31,28 +31,19 @@ from onnxq.judge.about_mean import AboutMeanGroups
 from onnxq.page.next_steps import next_steps
 from onnxq.run.compare import OutputComparison
 
-NET = """<ir_version: 8, opset_import: ["" : 17]>
-    net (float[N, 3, 8, 8] x) => (float[N, 16, 8, 8] y) {
-        [c1] a = Conv <pads = [1, 1, 1, 1]> (x, w1)  [r1] b = Relu (a)
-        [c2] y = Conv <pads = [1, 1, 1, 1]> (b, w2) }"""
-
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The test's folder with `net.onnx` and 64 samples for it, `data.npz`."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "300")
-    save(NET)
+    save(TWO_LAYERS)
     np.savez("data.npz", x=np.random.default_rng(1).standard_normal((64, 3, 8, 8), np.float32))
     return tmp_path
 
 
 def save(text: str) -> None:
-    model, random = onnx.parser.parse_model(text), np.random.default_rng(0)
-    for name, channels in (("w1", 3), ("w2", 16)):
-        weights = random.standard_normal((16, channels, 3, 3)).astype(np.float32)
-        model.graph.initializer.append(onnx.numpy_helper.from_array(weights, name))
-    onnx.save(model, "net.onnx")
+    onnx.save(weighted(text, **OF_TWO_LAYERS), "net.onnx")
 
 
 @pytest.fixture
@@ -172,7 +163,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any
     folder = tmp_path_factory.mktemp("plain")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        save(NET)
+        save(TWO_LAYERS)
         np.savez("data.npz", x=np.random.default_rng(1).standard_normal((64, 3, 8, 8), np.float32))
         found: dict[str, Any] = run(folder, *QUANTIZE, "--json").json()
     return folder, found
@@ -349,7 +340,7 @@ def test_nothing_is_quantized(here: Path, onnxq) -> None:
 )
 def test_sizes_that_only_a_run_tells(here: Path, onnxq, shape: tuple[int, ...], was: str, now: str) -> None:
     first = was[1]
-    text = NET.replace("] x)", "] x, int64[4] s)").replace(was, now)
+    text = TWO_LAYERS.replace("] x)", "] x, int64[4] s)").replace(was, now)
     save(text.replace("[c1]" if first == "x" else "[c2]", f"v = Reshape ({first}, s) [c]"))
     x = np.load("data.npz")["x"]
     np.savez("data.npz", x=x, s=np.array(shape))
@@ -371,7 +362,7 @@ class TestMethod:
         assert self.method(onnxq(*QUANTIZE)) == "minmax, [[layer]] 1: so"
 
     def test_in_different_ways(self, here: Path, onnxq) -> None:
-        save(NET.replace("Relu", "Sigmoid"))
+        save(TWO_LAYERS.replace("Relu", "Sigmoid"))
         Path("onnxq.toml").write_text('[[layer]]\nmatch = "c1"\namax = 4.0\n')
         ran = onnxq(*QUANTIZE)
         assert self.method(ran) == "stated or fixed"
@@ -394,7 +385,7 @@ def test_few_samples(here: Path, onnxq, flags: tuple[Any, ...], few: str) -> Non
 
 
 def test_few_samples_of_a_batch(here: Path, onnxq) -> None:
-    save(NET.replace("N,", "4,"))
+    save(TWO_LAYERS.replace("N,", "4,"))
     ran = onnxq(*QUANTIZE)  # 14 batches calibrate, of which 4 choose
     assert "over 14 samples" in ran.out
     assert "more are usual" not in ran.out

@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
+from command import weighted
 from said import is_said
 
 import onnxq
@@ -41,12 +42,7 @@ CORPUS = os.environ.get("ONNXQ_CORPUS")
 
 @functools.cache
 def net() -> onnx.ModelProto:
-    model = onnx.parser.parse_model(NET)
-    random = np.random.default_rng(0)
-    for name, shape in WEIGHTS.items():
-        values = random.standard_normal(shape).astype(np.float32)
-        model.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
-    return model
+    return weighted(NET, **WEIGHTS)
 
 
 @functools.cache
