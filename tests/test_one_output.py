@@ -73,7 +73,7 @@ def test_a_fault_while_parts_are_looked_for_is_a_remark(
         (row,) = (row for row in onnxq.analyze(*both, DATA[:2]).rows if row.output)
     assert (whole.output, row.tensor) == ("output", "output")
     (remark,) = heard
-    assert is_said(remark, "parts-not-found", error="ZeroDivisionError('planted')")
+    assert is_said(remark, "parts-not-found", error=ZeroDivisionError("planted"))
     report = onnxq.quantize(detector(), DATA[:4], **{**PLAIN, "method": "minmax"}).report
     assert [one["output"] for one in report["accuracy"]] == ["output"]
     assert remark in report["notes"]

@@ -264,7 +264,7 @@ def test_a_run_looks_at_all_samples_also_those_that_do_not_calibrate() -> None:
     report = onnxq.quantize(TRAINED, data, compile=False).report
     (found,) = [one for one in report.calibration.data.doubts if one.kind == "preparation"]
     assert report.calibration.samples < 64
-    assert is_said(found.text, "preparation.places", images="64 images")
+    assert is_said(found.text, "preparation.classes", images="64 images")
 
 
 def test_the_same_answer_for_everything_is_told() -> None:
@@ -390,7 +390,7 @@ def test_a_function_of_other_scenes_is_no_mismatch_and_one_of_the_other_order_is
 
     assert mismatch(sea) == ()
     (found,) = mismatch(sunsets[64:, ::-1])
-    assert is_said(found, "pictures-as.turned")
+    assert is_said(found, "fed-otherwise.order")
 
 
 def test_the_order_that_is_fed_stays_where_the_other_is_not_clearly_better() -> None:

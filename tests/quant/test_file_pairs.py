@@ -217,7 +217,7 @@ def test_weights_of_another_zero_point_are_quantized_anew() -> None:
     result = quantize(file, pairs="adopt")
     held = [v for v in constants(result.model).values() if v.dtype == np.int8 and v.ndim == 4]
     assert [int(np.abs(codes.astype(int)).max()) for codes in held] == [127, 127]
-    assert is_said(notes(result), "file-pairs.other")
+    assert is_said(notes(result), "file-pairs.judged-other")
     assert db(outputs(file), outputs(result.model)) > 35
 
 
@@ -362,8 +362,8 @@ def test_what_onnxruntime_quantized(symmetric: bool, form: str, tmp_path: Path) 
         assert counts(result.model)["Relu"] == 1
         without_data = onnxq.quantize(file, pairs="adopt", **QUICK)  # type: ignore[arg-type]
         assert np.array_equal(outputs(without_data.model), outputs(result.model))
-        assert is_said(notes(result), "file-pairs.dropped")
-        assert is_said(notes(without_data), "file-pairs.same")
+        assert is_said(notes(result), "file-pairs.judged-other")
+        assert is_said(notes(without_data), "file-pairs.other")
         assert "accuracy" not in notes(without_data)
         planned = run(tmp_path, "plan", "file.onnx", "--pairs", "adopt")
         assert is_said(planned.out, "plan-ranges.file")

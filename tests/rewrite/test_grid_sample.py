@@ -88,7 +88,7 @@ def test_a_volume_is_told(tmp_path: Any) -> None:
     volume = model_of("linear", sizes=VOLUME)
     ((reason, advice),) = refused(volume, "tensorrt-10")
     assert is_said(reason, "operator", op="GridSample with 5 dimensions")
-    assert is_said(advice, "named-operator.otherwise")
+    assert "cut the model" in advice
     for target in ("tensorrt-11", "tensorrt-rtx"):
         assert refused(volume, target) == []
         assert sanitize(volume, target=target).report["changes"] == []
@@ -96,7 +96,7 @@ def test_a_volume_is_told(tmp_path: Any) -> None:
     (told,) = [one for one in check(tmp_path / "volume.onnx").findings if one.node == "it"]
     assert told.severity == "note"
     assert told.reason == "TensorRT 11 takes GridSample with 5 dimensions from 11.2 on"
-    assert is_said(told.advice, "named-operator.otherwise")
+    assert "cut the model" in told.advice
 
 
 def test_without_the_rule_it_is_told() -> None:

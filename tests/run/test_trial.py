@@ -266,7 +266,8 @@ def test_the_report_and_the_screen_say_so(tmp_path: Path, monkeypatch: pytest.Mo
     result = onnxq.quantize(model, data, compile=False)
     report = result.report
     (note,) = report["notes"]
-    assert is_said(note, "onnxruntime.not-optimized", error="it crashes: SIGSEGV")
+    assert is_said(note, "onnxruntime.not-optimized")
+    assert "it crashes: SIGSEGV" in note
     result.save(tmp_path / "q.onnx")
     said = str(short_screen(result.report).lines)
     assert is_said(said, "onnxruntime.not-optimized")
