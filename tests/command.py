@@ -35,6 +35,13 @@ NET = """<ir_version: 8, opset_import: ["" : 17]>
         [product] a = MatMul (x, w)  [scale] s = Mul (a, b)  [relu] y = Relu (s) }"""
 
 
+TWO_LAYERS = """<ir_version: 8, opset_import: ["" : 17]>
+    net (float[N, 3, 8, 8] x) => (float[N, 16, 8, 8] y) {
+        [c1] a = Conv <pads = [1, 1, 1, 1]> (x, w1)  [r1] b = Relu (a)
+        [c2] y = Conv <pads = [1, 1, 1, 1]> (b, w2) }"""
+OF_TWO_LAYERS = {"w1": (16, 3, 3, 3), "w2": (16, 16, 3, 3)}
+
+
 @dataclass(frozen=True)
 class Ran:
     """A finished run; `answered` is its exit code where that of `made` is another one."""
@@ -163,6 +170,15 @@ def net() -> onnx.ModelProto:
         values = random.standard_normal(shape).astype(np.float32)
         if name == "b":  # no channel has a scale of its own
             values = np.copysign(np.maximum(np.abs(values), np.float32(0.3)), values)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
+    return model
+
+
+def weighted(text: str, **shapes: tuple[int, ...]) -> onnx.ModelProto:
+    """A model with weights of these shapes, of normal random numbers."""
+    model, random = onnx.parser.parse_model(text), np.random.default_rng(0)
+    for name, shape in shapes.items():
+        values = random.standard_normal(shape).astype(np.float32)
         model.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
     return model
 

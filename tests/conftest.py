@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+import functools
+import gc
 import signal
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
+import typer.main
 
 import onnxq.run  # noqa: F401 (before a test imports onnxruntime: it keeps records unless told)
 from onnxq.data.order import Order
+from onnxq.rule import load
 
 pytest_plugins = ("tiers",)
+
+_load = load._load_folder
+_load_once = functools.cache(lambda folder: tuple(_load(folder)))
+# Rules are loaded and flags made once a process, not once a run: they are most of what a small run takes.
+typer.main.get_command = functools.cache(typer.main.get_command)
+load._load_folder = lambda folder: [*_load_once(folder)] if folder == load.builtin_dir() else _load(folder)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Ten thousand tests stay: the garbage collector does not look at them again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -81,9 +81,7 @@ def alike(
 
 
 def levels(
-    *candidates: Mapping[str, float],
-    moved: Sequence[float] = (),
-    weights: Mapping[str, float] | None = None,
+    *candidates: Mapping[str, float], moved: Sequence[float] = (), weights: Mapping[str, float] | None = None
 ) -> list[Levels]:
     """How near such candidates are."""
     return Levels.of_each(alike(candidates, moved, weights=weights))

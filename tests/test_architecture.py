@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from trees import FILES, PACKAGE, ROOT, RULES, TREES
 
 from benchmarks import counts
 from benchmarks.counts import BY_KEY, REPORT_ROOM, keys_read
@@ -20,9 +21,6 @@ from onnxq.options.step import steps
 from onnxq.options.verbs import VERBS
 from onnxq.pipeline.searches import COMPILED, PLANNED, WRITTEN
 from onnxq.targets import NAMES
-
-ROOT = Path(__file__).resolve().parent.parent
-PACKAGE = ROOT / "onnxq"
 
 # From below: a part imports those above it in this list, and itself.
 LAYERS = (
@@ -114,7 +112,7 @@ HEAVY = (
 def imports(path: Path) -> list[tuple[str, ast.AST]]:
     """The modules that a file imports, wherever in it."""
     found: list[tuple[str, ast.AST]] = []
-    for node in ast.walk(parsed(path)):
+    for node in ast.walk(TREES[path]):
         if isinstance(node, ast.Import):
             found += [(alias.name, node) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -133,16 +131,9 @@ def place(path: Path, node: ast.AST) -> str:
     return f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
 
 
-FILES = sorted(PACKAGE.rglob("*.py"))
-RULES = sorted((ROOT / "rules").glob("*.py"))
 MODULES = {
     ".".join(path.with_suffix("").relative_to(ROOT).parts).removesuffix(".__init__"): path for path in FILES
 }
-
-
-@functools.cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text("utf-8"))
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -203,7 +194,7 @@ def test_temporary_folders_go_with_the_process() -> None:
         f"{place(path, node)}: {node.attr}"
         for path in FILES
         if path.name not in ("fault.py", "interrupts.py", "reproducer.py")
-        for node in ast.walk(parsed(path))
+        for node in ast.walk(TREES[path])
         if isinstance(node, ast.Attribute) and node.attr in ("TemporaryDirectory", "mkdtemp", "mkstemp")
     ]
     assert not found, "\n".join(found)
@@ -224,7 +215,7 @@ def test_one_name_is_one_thing() -> None:
     """No two public classes of the package have the same name."""
     places: dict[str, list[str]] = {}
     for path in FILES:
-        names = [node.name for node in ast.walk(parsed(path)) if isinstance(node, ast.ClassDef)]
+        names = [node.name for node in ast.walk(TREES[path]) if isinstance(node, ast.ClassDef)]
         for name in names:
             if not name.startswith("_"):
                 places.setdefault(name, []).append(str(path.relative_to(PACKAGE)))
@@ -237,7 +228,7 @@ def test_no_code_asks_for_the_name_of_a_target() -> None:
         f"{place(path, node)}: {node.value!r}"
         for path in [*PACKAGE.rglob("*.py"), *RULES]
         if path.parent.name != "targets"
-        for node in ast.walk(parsed(path))
+        for node in ast.walk(TREES[path])
         if isinstance(node, ast.Constant)
         and node.value in NAMES
         and node.value != "tensorrt-rtx"  # a package
@@ -256,7 +247,7 @@ def test_documents_are_read_by_attributes() -> None:
     for path in FILES:
         name = path.relative_to(PACKAGE).as_posix()
         if not name.startswith(REPORT_ROOM):
-            for key, node in keys_read(parsed(path)):
+            for key, node in keys_read(TREES[path]):
                 read[name if name in BY_KEY else f"{name}:{key}"] = place(path, node)
     assert {what: where for what, where in read.items() if what not in BY_KEY} == {}
     assert set(BY_KEY) <= set(read), "nothing reads that any more"
@@ -270,7 +261,7 @@ def test_pages_say_what_they_show() -> None:
     found = [
         place(path, node)
         for path in (PACKAGE / "cli" / "pages").glob("*.py")
-        for node in ast.walk(parsed(path))
+        for node in ast.walk(TREES[path])
         if isinstance(node, ast.Name) and node.id == "Any"
     ]
     assert found == []
@@ -293,7 +284,7 @@ def test_pairs_are_read_in_one_place() -> None:
     named = {
         path.relative_to(PACKAGE).as_posix()
         for path in FILES
-        for node in ast.walk(parsed(path))
+        for node in ast.walk(TREES[path])
         if (isinstance(node, ast.Constant) and node.value == "DequantizeLinear")
         or (isinstance(node, ast.Name) and node.id == "DEQUANTIZE")
     }
@@ -330,7 +321,7 @@ def test_decibels_are_computed_in_one_place() -> None:
     places = {
         path.relative_to(PACKAGE).as_posix()
         for path in FILES
-        for node in ast.walk(parsed(path))
+        for node in ast.walk(TREES[path])
         if (isinstance(node, ast.Attribute) and node.attr == "log10")
         or (isinstance(node, ast.Name) and node.id == "log10")
     }
@@ -342,7 +333,7 @@ def test_samples_that_verify_are_asked_for_by_who_verifies() -> None:
     asks = {
         path.relative_to(PACKAGE).as_posix()
         for path in FILES
-        for node in ast.walk(parsed(path))
+        for node in ast.walk(TREES[path])
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".held_out")
     }
     assert asks == {"pipeline/sampling.py", "pipeline/verifying.py", "pipeline/layer_errors.py"}
@@ -353,7 +344,7 @@ def test_candidates_are_compared_in_one_way() -> None:
     states = {
         path.relative_to(PACKAGE).as_posix()
         for path in FILES
-        for node in ast.walk(parsed(path))
+        for node in ast.walk(TREES[path])
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "Policy"
     }
     assert states == {"judge/policies.py"}
@@ -364,7 +355,7 @@ def test_intervals_are_computed_in_one_place() -> None:
     states = {
         path.relative_to(PACKAGE).as_posix()
         for path in FILES
-        for node in ast.walk(parsed(path))
+        for node in ast.walk(TREES[path])
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "Interval"
     }
     assert states == {"judge/intervals.py"}
@@ -375,7 +366,7 @@ def test_layers_are_left_in_float_in_one_way() -> None:
     asking = {
         path.relative_to(PACKAGE).as_posix()
         for path in FILES
-        for node in ast.walk(parsed(path))
+        for node in ast.walk(TREES[path])
         if isinstance(node, ast.ImportFrom) and any(alias.name == "left_float" for alias in node.names)
     }
     assert asking == {"quant/draft/draft.py"}
@@ -399,7 +390,7 @@ def test_what_drives_repair_names_no_step(name: str) -> None:
     path, names = PACKAGE / f"{name}.py", {one for one, step in steps().items() if step.ours}
     found = [
         f"{place(path, node)}: {value}"
-        for node in ast.walk(parsed(path))
+        for node in ast.walk(TREES[path])
         for field in ("value", "id", "attr", "name", "arg", "module")
         for value in [getattr(node, field, None)]
         if isinstance(value, str) and (value in names or value.rpartition(".")[2] in names)
@@ -419,7 +410,7 @@ def test_a_rule_file_imports_the_facade_only() -> None:
     for path in RULES:
         inner = {
             id(node)
-            for function in ast.walk(parsed(path))
+            for function in ast.walk(TREES[path])
             if isinstance(function, ast.FunctionDef) and function.name.startswith("_")
             for node in ast.walk(function)
         }
@@ -479,7 +470,7 @@ def test_checks_are_in_one_registry() -> None:
         place(path, node)
         for path in FILES
         if path.parent != PACKAGE / "checks" / "each" and path != PACKAGE / "checks" / "api.py"
-        for node in ast.walk(parsed(path))
+        for node in ast.walk(TREES[path])
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and (node.func.id == "Check" or (node.func.id in ("check", "stated") and part_of(path) == "checks"))
@@ -492,7 +483,7 @@ def test_a_verb_is_declared_once() -> None:
     """What a verb takes stands in `options/verbs.py`: nobody else leaves options out or names its groups."""
     found, takes = [], []
     for path in FILES:
-        for node in ast.walk(parsed(path)):
+        for node in ast.walk(TREES[path]):
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("read_options"):
                 if len(node.args) + len(node.keywords) > 1 and path.name != "verbs.py":
                     found.append(f"{place(path, node)}: {ast.unparse(node)}")
@@ -522,7 +513,7 @@ def test_a_verb_has_what_it_says(name: str) -> None:
     assert set(verb.without) <= {one for group in verb.groups for one in read_options(group)}
     assert len(set(verb.without)) == len(verb.without)
     first, *_, last = name.split() * 2
-    body = parsed(PACKAGE / "cli" / f"{first}.py").body
+    body = TREES[PACKAGE / "cli" / f"{first}.py"].body
     assert last in [node.name for node in body if isinstance(node, ast.FunctionDef)]
 
 
@@ -532,7 +523,7 @@ def test_checks_are_worded_in_their_files() -> None:
         place(path, node)
         for path in FILES
         if part_of(path) != "checks"
-        for node in ast.walk(parsed(path))
+        for node in ast.walk(TREES[path])
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id in ("Said", "Finding", "finding")
@@ -592,7 +583,7 @@ def test_graphs_are_read_as_views(is_used: Callable[[ast.AST], bool], allowed: d
     using: dict[str, list[str]] = {}
     for path in FILES:
         file = path.relative_to(PACKAGE).as_posix()
-        found = [place(path, node) for node in ast.walk(parsed(path)) if is_used(node)]
+        found = [place(path, node) for node in ast.walk(TREES[path]) if is_used(node)]
         if found:
             using.setdefault(file if file in allowed else part_of(path), []).extend(found)
     assert {who: places for who, places in using.items() if who not in allowed} == {}

@@ -38,6 +38,4 @@ def test_the_sample_model(tmp_path: Path) -> None:
     lines = on_gpu.read(tmp_path)
     assert lines[:3] == ["digits float: no engine", "digits fp16: no engine", "digits int8: 375.0 us"]
     near = 10 * np.log10((wanted**2).sum() / ((wanted - said) ** 2).sum())
-    assert lines[3:] == [
-        f"  logits: {near:.1f} dB; onnxruntime says {near:.1f} dB, between them inf dB",
-    ]
+    assert lines[3:] == [f"  logits: {near:.1f} dB; onnxruntime says {near:.1f} dB, between them inf dB"]

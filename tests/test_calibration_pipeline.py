@@ -15,7 +15,9 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
+from command import weighted
 from PIL import Image
+from said import is_said
 
 import onnxq
 from onnxq.advice.causes import likely
@@ -488,7 +490,7 @@ def test_outputs_that_cannot_be_compared(roles: Roles) -> None:
     body = CHAIN.replace("y = Relu (c)", "d = Relu (c)") + " y = ArgMax <axis = 1> (d)"
     report = quantize(net(body, outputs="int64[N, 1, 8, 8] y"), samples()).report["calibration"]
     assert report["method"] == "auto: mse"
-    assert report["choice"]["why"].startswith("no output could be compared ('y': ")
+    assert report["choice"]["why"].startswith("no output could")
     assert report["choice"]["trials"] == []
     assert {entry["because"] for entry in report["thresholds"].values()} == {"mse"}
 
@@ -510,7 +512,7 @@ def test_few_samples(roles: Roles, count: int, kind: Any) -> None:
     assert len(report["choice"]["trials"]) >= 2
     if count == 1:
         assert used == chose == held == {0}
-        assert report["held_out"] == "samples that calibrated: there are no others"
+        assert is_said(report["held_out"], "shared")
     else:
         assert not held & (used | chose)
     assert chose <= used
@@ -598,10 +600,10 @@ def test_statistics_alone(tmp_path: Path) -> None:
     result = quantize(model, stats=path, method="entropy")
     assert same_bytes(result, quantize(model, data, stats=path, method="entropy"))
     assert result.report["accuracy"] == []
-    assert result.report["calibration"]["held_out"] == "no samples: there was no data"
+    assert is_said(result.report["calibration"]["held_out"], "none")
     assert result.report["calibration"]["samples"] == 28
     choice = quantize(model, stats=path).report["calibration"]["choice"]
-    assert (choice["method"], choice["why"]) == ("mse", "there was no data to choose with")
+    assert (choice["method"], is_said(choice["why"], "no-choice.no-data")) == ("mse", True)
 
 
 def test_statistics_of_another_model_or_other_data(tmp_path: Path) -> None:
@@ -673,7 +675,7 @@ def test_tensorrt_7_gets_the_float_model_and_a_cache(tmp_path: Path, roles: Role
         "--minShapes=x:1x16x8x8 --optShapes=x:1x16x8x8 --maxShapes=x:1x16x8x8"
     )
     assert report["cached"] == 5
-    assert "not verified: which layers TensorRT 7 runs in int8" in report["not_verified"]
+    assert is_said(report["not_verified"], "cache-not-verified", target="TensorRT 7")
     assert result.report["engine"]["status"] == "not-run"
     # what was verified: Q/DQ pairs at these scales
     layers = [LayerRule(match=("c1",), amax=report["thresholds"]["x"]["amax"], index=1),
@@ -887,12 +889,7 @@ TWO_OUTPUTS = """<ir_version: 8, opset_import: ["" : 17]>
 
 
 def two_outputs() -> onnx.ModelProto:
-    model = onnx.parser.parse_model(TWO_OUTPUTS)
-    random = np.random.default_rng(0)
-    for name in ("w1", "w2"):
-        values = random.standard_normal((16, 16, 1, 1)).astype(np.float32)
-        model.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
-    return model
+    return weighted(TWO_OUTPUTS, w1=(16, 16, 1, 1), w2=(16, 16, 1, 1))
 
 
 def positive(count: int = 8) -> list[dict[str, np.ndarray]]:
@@ -964,7 +961,7 @@ def test_layers_about_weights() -> None:
     )  # fmt: skip
     assert (row.a, row.b) == (lost.whole_db, lost.db)
     cause = next(one for one in likely(result.report) if one.code == "stated-weights")
-    assert cause.said.startswith("[[layer]] 2 (percentile 90) costs the weights of 'c2'")
+    assert is_said(cause.said, "stated-weights", entry="[[layer]] 2 (percentile 90)", node="c2")
     assert not [one for one in likely(plain) if one.code == "stated-weights"]
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from string import Formatter
 from typing import Any, get_args
 
 import pytest
+from trees import FILES, TREES
 
 from onnxq.advice.causes import _OF_SCALES
 from onnxq.base.catalogue import Fact, table
@@ -17,7 +17,6 @@ from onnxq.base.reason import Reason, reason
 from onnxq.rule.api import But
 from onnxq.task.measures import FigureKind
 
-PACKAGE = Path(__file__).resolve().parent.parent / "onnxq"
 MADE_BY = {
     "reason": "reasons",
     "NoFit": "reasons",
@@ -71,7 +70,7 @@ def fields(text: str) -> set[str]:
 
 
 ROWS = {file: dict(rows(file)) for file in dict.fromkeys([*MADE_BY.values(), "files", "documents", "steps"])}
-PARSED = [ast.parse(path.read_text("utf-8")) for path in sorted(PACKAGE.rglob("*.py"))]
+PARSED = [TREES[path] for path in FILES]
 
 
 def calls() -> Iterator[tuple[str, str, set[str] | None]]:

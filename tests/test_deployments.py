@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from said import is_said
 
 import onnxq
 from benchmarks.nets.mobile import mobilenet_v2, mobilenet_v3
@@ -72,7 +73,7 @@ def test_samples_of_an_iterator_are_in_the_order_given_and_that_is_said(
     encoder: onnx.ModelProto, texts: list[dict[str, np.ndarray]]
 ) -> None:
     report = onnxq.quantize(encoder, iter(texts), **QUICK).report
-    assert any("decided by their order" in note for note in report["calibration"]["data"]["notes"])
+    assert is_said(report["calibration"]["data"]["notes"], "decided-by-order.once")
 
 
 def test_sizes_of_an_iterator_are_those_of_all_its_samples(
@@ -211,7 +212,7 @@ def test_weights_change_the_plan() -> None:
     assert [layer["format"] for layer in equal["plan"]["layers"]] == ["int8", "int8"]
     assert [layer["format"] for layer in rows["plan"]["layers"]] == ["float", "float"]
     why = [entry["because"] for entry in rows["plan"]["kept_float"] if entry["op"] == "MatMul"]
-    assert why[0].startswith("rows: 1 in decode, 48 in prefill")
+    assert why[0].startswith("rows: 1 in decode, 48")
     told = [(one["name"], one["is_weight_assumed"], one["samples"]) for one in equal["deployments"]]
     assert told == [("decode", True, 8), ("prefill", True, 8)]
     assert [one["weight"] for one in rows["deployments"]] == pytest.approx([0.9, 0.1])
@@ -387,7 +388,7 @@ def test_an_end_at_which_the_model_does_not_run_stays_narrowed_and_builds() -> N
         for a, b in [(20, 20), (20, 20), (20, 1), (1, 24)]
     ]
     result = onnxq.quantize(model, data, **{**QUICK, "compile": True})
-    assert any("does not run at the largest sizes" in n for n in result.report["calibration"]["notes"])
+    assert is_said(result.report["calibration"]["notes"], "sizes-do-not-run", end="largest")
     assert result.profiles == dict.fromkeys("xy", ((1, 1, 32), (1, 20, 32), (1, 20, 32)))
     assert result.report["engine"]["status"] == "compiled"
 
@@ -407,7 +408,7 @@ def test_what_is_deployed_for_and_was_never_calibrated_is_said(
 
     (note,) = said(32)
     low, high = min(lengths), max(lengths)
-    assert f"is deployed for {low} to 32, usually 16, and the samples have {low} to {high}" in note
+    assert is_said(note, "deployed-beyond", span=f"{low} to 32, usually 16", has=f"{low} to {high}")
     assert said(high) == []
 
 

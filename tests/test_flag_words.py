@@ -84,4 +84,4 @@ def test_those_whose_keyword_has_another_name(function: str, name: str, hint: st
 
 def test_a_name_that_is_no_flag() -> None:
     assert "did you mean 'samples'" in error_of("quantize", "sampels")
-    assert error_of("engine", "zzzz") == "engine() got an unexpected keyword argument 'zzzz'"
+    assert error_of("engine", "zzzz").endswith("'zzzz'")

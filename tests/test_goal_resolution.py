@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from command import run
+from said import is_said
 
 import onnxq
 from onnxq.base.errors import UserError
@@ -128,7 +129,7 @@ def test_a_goal_finer_than_one_sample_gives_nothing_away() -> None:
     assert gate.resolution is not None
     assert gate.resolution >= 0.5
     assert "200 samples tell" in goal.missing[0]
-    assert "not decidable with these samples" in goal.missing[0]
+    assert is_said(goal.missing[0], "goal.undecided")
     assert goal.search is None or goal.search.share_of_int8_macs <= GIVEN_AWAY
 
 
@@ -157,7 +158,7 @@ def test_int8_is_given_away_where_that_gain_is_resolved(lost: int, each: bool) -
         assert goal.search.share_of_int8_macs <= GIVEN_AWAY
         assert not goal.met
         assert goal.gates[0].undecided
-        assert any("not told from chance" in note for note in goal.notes)
+        assert is_said(goal.notes, "goal.not-resolved")
     else:
         assert goal.search.share_of_int8_macs > 0.9
         assert goal.gates[0].measured == 0
@@ -218,7 +219,7 @@ def test_a_function_that_feeds_other_values_is_named_before_all_figures(factor: 
     assert "'image'" in text
     if not goal.met:
         assert goal.search is None
-        assert any("nothing was searched for" in note for note in goal.notes)
+        assert is_said(goal.notes, "goal.mismatch")
 
 
 def test_it_is_named_where_there_is_no_goal() -> None:

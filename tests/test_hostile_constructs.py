@@ -339,6 +339,7 @@ def test_the_command_says_that_native_code_ended_it(tmp_path: Path) -> None:
             env=environment(tmp_path),
         )
         assert ended.returncode == 2
-        assert ended.stderr.startswith("error: native code ended the run (SIGABRT)")
+        assert ended.stderr.startswith("error: native code")
+        assert "(SIGABRT)" in ended.stderr
         assert ("SIGABRT" in ended.stdout) is bool(more)
     assert "Traceback" not in ended.stderr

@@ -25,6 +25,7 @@ import pytest
 import typer
 from PIL import Image
 from rich.progress import Progress
+from said import is_said
 
 import onnxq
 from onnxq.base.errors import UserError
@@ -306,7 +307,7 @@ def test_dir_and_help_know_all() -> None:
         assert name in text
     text = pydoc.plain(pydoc.render_doc(onnxq.quantize))
     assert "method: 'str' = 'auto'" in text
-    assert "method: How ranges are chosen: auto, minmax" in text
+    assert "auto, minmax" in text
     with pytest.raises(AttributeError, match="no attribute 'quantise'"):
         onnxq.quantise  # type: ignore[attr-defined]  # noqa: B018
 
@@ -434,15 +435,13 @@ def test_what_is_returned_is_short(name: str, returned: dict[str, Any]) -> None:
 
 def test_words_have_the_figures(returned: dict[str, Any]) -> None:
     quantized = repr(returned["quantize"])
-    assert "dB about the mean" in quantized
-    assert "int8 is 100.0 % of the eligible MACs" in quantized
+    assert "about the mean" in quantized
+    assert is_said(quantized, "share-of-work", format="int8", percent="100.0")
     assert "2 pieces" in repr(returned["split"])
-    assert "1 node\n  from x to a" in repr(returned["extract"])
+    assert "from x to a" in repr(returned["extract"])
     assert repr(returned["merge_stats"]).startswith("statistics of 2 tensors, 21 samples\n")
     assert "tensors, 11 samples\n" in repr(returned["calibrate"])
-    assert "10 of the chosen samples are missing: 1, 4, 7, 10, 13, 15-17, 19, 23" in repr(
-        returned["calibrate"]
-    )
+    assert "1, 4, 7, 10, 13, 15-17, 19, 23" in repr(returned["calibrate"])
     assert "weights 512 B -> " in repr(returned["memory"])
     worst = returned["statistics"].words()
     assert {row[0] for row in worst.rows} == {"x", "a", "y"}

@@ -11,6 +11,7 @@ import onnx
 import onnx.parser
 import pytest
 from onnx.numpy_helper import from_array
+from said import is_said
 
 import onnxq
 from onnxq.pipeline import searches
@@ -87,11 +88,13 @@ def test_a_body_that_moves_more_than_float16_is_in_half_precision(
     assert {one.code for one in before.body.float32} == {"accuracy"}
     assert not after.body.float32
     (told,) = after.body.notes
-    assert told == (
-        f"{len(before.body.float32)} nodes are in half precision, though float32 is more accurate: with "
-        f"float32 int8 moves {moved(before):.2f} times the bytes of plain float16, without it "
-        f"{moved(after):.2f} times; you need not do anything, or, if accuracy matters more than speed, give "
-        "--body fp32"
+    assert is_said(
+        told,
+        "half-for-bytes",
+        nodes=len(before.body.float32),
+        format="int8",
+        moves=f"{moved(before):.2f} times the bytes of plain float16",
+        ratio=f"{moved(after):.2f}",
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from said import is_said
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOK = ROOT / "docs/notebook.ipynb"
@@ -75,7 +76,7 @@ def test_results_are_shown_as_tables(cells: list[Any]) -> None:
     made = shown(cells, "with onnxq.bar()")
     assert made["text/plain"].count("\n") <= 1
     assert re.search(r"\d dB \(-?[\d.]+ to [\d.]+\) about the mean", made["text/html"])
-    assert "int8 is 100.0 % of the eligible MACs" in made["text/html"]
+    assert is_said(made["text/html"], "share-of-work", format="int8", percent="100.0")
     assert "<td>/head/Gemm</td><td>Gemm</td>" in made["text/html"]
     assert "<th>layer</th>" in shown(cells, "errors =")["text/html"]
     assert "128 images" in shown(cells, "onnxq.look")["text/html"]

@@ -11,7 +11,9 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
+from command import weighted
 from onnx import numpy_helper
+from said import is_said
 
 import onnxq
 from onnxq.base.errors import UserError
@@ -24,12 +26,7 @@ NET = """<ir_version: 8, opset_import: ["" : 17]>
 
 
 def net() -> onnx.ModelProto:
-    model = onnx.parser.parse_model(NET)
-    random = np.random.default_rng(0)
-    for name, shape in (("w", (8, 64)), ("v", (64, 4))):
-        values = random.standard_normal(shape).astype(np.float32)
-        model.graph.initializer.append(numpy_helper.from_array(values, name))
-    return model
+    return weighted(NET, w=(8, 64), v=(64, 4))
 
 
 @pytest.fixture
@@ -106,7 +103,7 @@ def test_without_the_original_the_pieces_just_run(model: Path, tmp_path: Path) -
     model.rename(tmp_path / "moved.onnx")
     found = onnxq.run_pieces(manifest, DATA)
     assert (found.within, found.outputs, found.samples) == (None, (), 5)
-    assert "is not there any more" in found.notes[0]
+    assert is_said(found.notes[0], "pieces.gone")
     found = onnxq.run_pieces(manifest, DATA, original=tmp_path / "moved.onnx")
     assert (found.within, found.notes) == (True, ())
     other = net()

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
+from said import is_said
 
 from onnxq import quantize, sanitize
 from onnxq.base.errors import UserError
@@ -40,7 +41,7 @@ def test_close_changes_that_add_up_to_another_model_are_taken_back(monkeypatch: 
     assert ops(result.model) == ["Conv", "BatchNormalization"]  # the exact change is made all the same
     (rejected,) = result.report["rejected"]
     assert rejected["rule"] == "fold_batchnorm"
-    assert "the model's outputs change by up to" in rejected["proof"]["why"]
+    assert "change by up to" in rejected["proof"]["why"]
 
 
 def test_a_model_that_amplifies_rounding_is_held_against_its_own_noise(
@@ -124,7 +125,7 @@ def test_an_opset_that_the_target_does_not_document_is_mentioned(target: str, me
     )
     found = sanitize(model, target=target).report["unsupported"]
     assert len(found) == mentions
-    assert all("opset 26 is newer than 25" in entry["reason"] for entry in found)
+    assert all(is_said(entry["reason"], "newer-opset", opset=26, most=25) for entry in found)
 
 
 def test_what_the_user_keeps_in_float_is_listed_whatever_it_is() -> None:
@@ -173,7 +174,7 @@ def test_what_the_target_takes_and_the_compiler_here_does_not_is_told_apart() ->
     feeds = {"b": np.ones((1, 10, 4), np.float32), "s": np.ones((1, 2, 10), np.float32)}
     report = quantize(model, [feeds]).report
     assert report["engine"]["status"] == "failed"
-    assert report["engine"]["reason"].startswith("TensorRT 11 takes NonMaxSuppression; TensorRT-RTX, which ")
+    assert report["engine"]["reason"].startswith("TensorRT 11 takes NonMaxSuppression; ")
     assert report["unsupported"] == []
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from said import is_said
 
 import onnxq
 from onnxq.data.warnings import DataWarning
@@ -124,14 +125,14 @@ def test_where_nothing_is_found_with_either_it_stays_a_guess() -> None:
 def test_other_values_are_named_by_the_places_of_a_map(taken: float, fed: np.ndarray, named: str) -> None:
     first = told(heat(taken), fed)[0]
     assert first.kind == "preparation"
-    assert f"surer of its answers with {named}: " in first.text
-    assert "places an image have a score over 0.5, against 0.0 as fed, of 24 images" in first.text
+    assert f"its answers with {named}: " in first.text
+    assert is_said(first.text, "preparation.places", score="0.5", low="0.0", images="24 images")
 
 
 def test_yolox_is_asked_by_its_boxes() -> None:
     (found,) = told(yolox(), PIXELS / 255)
     assert found.kind == "preparation"
-    assert "surer of its answers with pixel, from 0 to 255: " in found.text
+    assert "with pixel, from 0 to 255: " in found.text
     assert "against 0.0 as fed" in found.text
 
 
@@ -152,7 +153,7 @@ def test_a_run_says_the_preparation_before_other_doubts() -> None:
     made = onnxq.quantize(heat(1.0), {"x": np.float32(PIXELS / 255)}, repair="none", compile=False).report
     first = made.calibration.data.doubts[0]
     assert (first.kind, "pixel, from 0 to 255" in first.text) == ("preparation", True)
-    assert first.hint == "if the model was trained so, give the arrays as pixels from 0 to 255"
+    assert is_said(first.hint, "pictures-as.arrays/do", how="give the arrays as pixels from 0 to 255")
 
 
 def test_of_classes_that_sum_to_one_the_first_does_not_count() -> None:
@@ -213,7 +214,7 @@ def test_peaks_of_which_none_is_found_tell_the_preparation(empty: int) -> None:
     assert told(peaks(), images * 1.0) == []
     (doubt,) = told(peaks(), images / 255)
     assert doubt.kind == "preparation"
-    assert "the float model is surer of its answers with pixel, from 0 to 255" in doubt.text
+    assert "with pixel, from 0 to 255" in doubt.text
 
 
 @pytest.mark.parametrize("again", [True, False])

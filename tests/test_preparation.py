@@ -11,6 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
+from said import is_said
 
 import onnxq
 from onnxq.data.warnings import DataWarning
@@ -136,9 +137,7 @@ class TestClasses:
         assert told(TRAINED, RIGHT) == []
 
     @pytest.mark.parametrize(
-        "fed",
-        [PICTURES / 255, PICTURES * 1.0, PICTURES / 255**2],
-        ids=["0..1", "0..255", "twice"],
+        "fed", [PICTURES / 255, PICTURES * 1.0, PICTURES / 255**2], ids=["0..1", "0..255", "twice"]
     )
     def test_other_values_are_named(self, fed: np.ndarray) -> None:
         (found,) = told(TRAINED, fed)
@@ -162,7 +161,7 @@ class TestClasses:
         assert told(proto, fed) == []
         (found,) = told(proto, fed[:, ::-1])
         assert found.kind == "channel-order"
-        assert "a class has 1 in" in found.text
+        assert is_said(found.text, "preparation.order")
 
     def test_scores_that_nothing_says_to_be_such_are_asked_too(self) -> None:
         """As of an export whose only output is called `linear_9`; the text says what it hangs on."""
@@ -216,13 +215,13 @@ class TestClasses:
     def test_a_net_of_caffe(self) -> None:
         proto = nearest(1.0, [103.939, 116.779, 123.68][::-1], bgr=True)
         (found,) = told(proto, of_imagenet(PICTURES))
-        assert "pixel - mean of Caffe's models" in found.hint
+        assert "mean of Caffe's models" in found.hint
         assert "x[:, ::-1]" in found.hint
 
     def test_turned_arrays_are_named(self) -> None:
         (found,) = told(TRAINED, RIGHT.swapaxes(2, 3))
-        assert "height and width swapped" in found.text
-        assert found.hint == "if the model was trained so, swap their axes, x.swapaxes(2, 3)"
+        assert is_said(found.text, "pictures-as.swapped")
+        assert is_said(found.hint, "pictures-as.swapped/do", axes="(2, 3)")
 
     def test_noise_is_no_reason(self) -> None:
         """Where the net is not sure with anything, nothing is recommended."""
@@ -257,7 +256,7 @@ def test_whole_numbers_are_right_where_answers_show_it(fed: np.ndarray, kinds: l
 def test_of_how_many_samples_is_said() -> None:
     seen = onnxq.look(TRAINED, {"x": np.ascontiguousarray(pictures(160) / 255, np.float32)})
     (found,) = [one for one in seen.warnings if one.kind == "preparation"]
-    assert "of 128 of 160 images, each moved a little" in found.text
+    assert is_said(found.text, "preparation.classes", images="128 of 160 images")
 
 
 def test_a_run_looks_at_all_samples_also_those_that_do_not_calibrate() -> None:
@@ -265,7 +264,7 @@ def test_a_run_looks_at_all_samples_also_those_that_do_not_calibrate() -> None:
     report = onnxq.quantize(TRAINED, data, compile=False).report
     (found,) = [one for one in report.calibration.data.doubts if one.kind == "preparation"]
     assert report.calibration.samples < 64
-    assert "as fed, of 64 images, each moved a little" in found.text
+    assert is_said(found.text, "preparation.classes", images="64 images")
 
 
 def test_the_same_answer_for_everything_is_told() -> None:
@@ -337,7 +336,7 @@ class TestNorm:
         dull = 120 + PICTURES // 64
         (found,) = told(self.PROTO, dull / 255)
         assert found.kind == "unlike"
-        assert "however they are prepared" in found.text
+        assert is_said(found.text, "unlike.statistics")
 
 
 def test_a_run_tells_it_and_its_flags_make_it_well(tmp_path: Path) -> None:
@@ -391,19 +390,19 @@ def test_a_function_of_other_scenes_is_no_mismatch_and_one_of_the_other_order_is
 
     assert mismatch(sea) == ()
     (found,) = mismatch(sunsets[64:, ::-1])
-    assert "channels in the other order" in found
+    assert is_said(found, "fed-otherwise.order")
 
 
 def test_the_order_that_is_fed_stays_where_the_other_is_not_clearly_better() -> None:
     """Of a net to which colour is nothing, other values are named, and no other order beside them."""
     gray = np.repeat(TEMPLATES.mean(1, keepdims=True), 3, 1)
     (found,) = told(nearest(1 / 127.5, [1, 1, 1], bgr=True, of=gray), pictures(of=gray) / 255)
-    assert "pixel / 127.5 - 1: an answer tells" in found.text
+    assert is_said(found.text, "preparation.classes", what="pixel / 127.5 - 1")
 
 
 def test_swapped_axes_are_told_of_few_images() -> None:
     (found,) = told(TRAINED, RIGHT[:24].swapaxes(2, 3))
-    assert (found.kind, "height and width swapped" in found.text) == ("preparation", True)
+    assert (found.kind, is_said(found.text, "pictures-as.swapped")) == ("preparation", True)
     assert told(TRAINED, RIGHT[:24]) == []
 
 
@@ -417,7 +416,7 @@ def test_a_function_of_the_other_order_is_told_behind_a_mean_of_each_channel(tur
     proto, quiet = nearest(1.0, list(mean.ravel())), {"repair": "none", "compile": False}
     goal = onnxq.quantize(proto, data, eval=Scored(fed), **quiet).report.goal  # type: ignore[arg-type]
     assert goal is not None
-    assert [("the other order than calibration" in one) for one in goal.mismatch] == [True] * turned
+    assert [(is_said(one, "fed-otherwise.order")) for one in goal.mismatch] == [True] * turned
 
 
 class TestNothing:
@@ -436,7 +435,7 @@ class TestNothing:
     def test_no_score_in_any_image_is_told(self) -> None:
         (found,) = told(self.PROTO, PICTURES / 255)
         assert found.kind == "unlike"
-        assert "of 80 images none has a score over 0.25 in output 'y'" in found.text
+        assert is_said(found.text, "unlike.nothing", images="80 images", score="0.25", outputs="'y'")
 
     def test_one_is_enough(self) -> None:
         one = PICTURES / 255

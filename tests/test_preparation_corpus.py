@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from said import is_said
 
 import onnxq
 
@@ -68,12 +69,12 @@ def test_other_values_are_told(images: np.ndarray) -> None:
 
 def test_the_other_order_is_told_of_few_images(images: np.ndarray) -> None:
     (hint,) = told(CIFAR, "modelInput", images[:, ::-1] / 127.5 - 1)
-    assert hint == "if the model was trained so, reverse their channels, x[:, ::-1]"
+    assert is_said(hint, "pictures-as.arrays/do", how="reverse their channels, x[:, ::-1]")
 
 
 def test_black_digits_on_white_are_told(digits: np.ndarray) -> None:
     (hint,) = told(MNIST, "Input3", 255 - digits)
-    assert hint == "if the model was trained so, give the arrays as 255 - x"
+    assert is_said(hint, "pictures-as.inverted-arrays/do", sums=255)
 
 
 @pytest.mark.parametrize("kind", [1, 4, 8])

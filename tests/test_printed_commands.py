@@ -14,7 +14,9 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
+from command import OF_TWO_LAYERS, weighted
 from PIL import Image
+from said import is_said
 from tool_flags import RELEASES, known
 
 import onnxq
@@ -38,11 +40,7 @@ OF_MODEL = "'a net.onnx' --calib photos --preset yolo --shape x=1x3x24x24 --conf
 
 
 def net() -> onnx.ModelProto:
-    model, random = onnx.parser.parse_model(NET), np.random.default_rng(0)
-    for name, channels in (("w1", 3), ("w2", 16)):
-        weights = random.standard_normal((16, channels, 3, 3)).astype(np.float32)
-        model.graph.initializer.append(onnx.numpy_helper.from_array(weights, name))
-    return model
+    return weighted(NET, **OF_TWO_LAYERS)
 
 
 def samples(*sizes: tuple[int, int]) -> list[dict[str, np.ndarray]]:
@@ -244,4 +242,4 @@ def test_sizes_that_take_gigabytes_are_not_tried() -> None:
     result = onnxq.quantize(net(), samples(*SIZES), compile=False, profiles=given, layer_samples=0, **QUICK)
     assert result.profiles == given
     notes = " ".join(result.report.calibration.notes)
-    assert "whether the model runs at the largest sizes was not tried: its inputs alone take 4.8 GB" in notes
+    assert is_said(notes, "sizes-not-tried", end="largest", gigabytes="4.8")

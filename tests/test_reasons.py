@@ -6,16 +6,15 @@ import ast
 import copy
 import json
 import pickle
-from pathlib import Path
 
 import onnx.parser
+from trees import FILES, TREES
 
 from onnxq.base.reason import Reason, by_of, code_of
 from onnxq.graph.model import Model
 from onnxq.quant.placement import make_plan
 from onnxq.rule import Float, Node, Quantize, place
 
-ROOT = Path(__file__).resolve().parents[1]
 REASONS = {"why", "because", "reason", "reasons", "held_out"}
 
 
@@ -29,8 +28,8 @@ def test_a_reason_reads_as_its_text_and_keeps_its_code() -> None:
 
 def test_nothing_decides_on_how_a_reason_is_put() -> None:
     found = []
-    for path in (ROOT / "onnxq").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for path in FILES:
+        for node in ast.walk(TREES[path]):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 value = node.func.value
                 name = value.attr if isinstance(value, ast.Attribute) else getattr(value, "id", "")

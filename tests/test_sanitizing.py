@@ -11,6 +11,7 @@ import onnx
 import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from said import is_said
 
 from onnxq import sanitize
 from onnxq.base.errors import Fault
@@ -72,7 +73,7 @@ def test_who_is_at_fault_where_small_differences_grow() -> None:
     assert why(values, "close").code == "grows"
     for other in (why(values, "exact"), why(values, "close", steps=False), why(ends, "close")):
         assert other.code == "differs"
-        assert other.endswith(", although it was proved by itself")
+        assert is_said(other, "differs")
 
 
 @pytest.mark.parametrize("wrong", [("n1",), ("n3",), ("n1", "n5"), ("n1", "n2", "n4")])
@@ -96,7 +97,7 @@ def test_a_wrong_change_is_left_out_and_the_others_stay(
     assert [change["node"] for change in result.report["rejected"]] == list(wrong)
     for change in result.report["rejected"]:
         assert change["rule"] in ("negate", "power")
-        assert "the model's outputs change by up to" in change["proof"]["why"]
+        assert "change by up to" in change["proof"]["why"]
         saved = Path(change["reproducer"])
         assert saved.parent == folder
         feeds = dict(np.load(saved / "inputs.npz"))
@@ -140,20 +141,17 @@ def test_a_fault_in_a_stage_costs_that_stage(folder: Path, monkeypatch: pytest.M
     result = sanitize(model)
     assert ops(result.model) == ["Conv", "BatchNormalization"]
     (rejected,) = result.report["rejected"]
-    assert "stage 'fuse' ends in a fault: KeyError: 'a fault'" in rejected["proof"]["why"]
+    assert is_said(rejected["proof"]["why"], "stage-dropped.fault", stage="fuse", cause="KeyError: 'a fault'")
     assert "KeyError" in (Path(rejected["reproducer"]) / "fault.txt").read_text()
 
 
 def test_rules_that_undo_each_other_are_left_out(folder: Path, tmp_path: Path) -> None:
-    own = rules(
-        tmp_path / "own",
-        one=("Neg", "return op.Identity(op.Neg(node.inputs[0]))"),
-    )
+    own = rules(tmp_path / "own", one=("Neg", "return op.Identity(op.Neg(node.inputs[0]))"))
     model = parsed("g (float[2] x) => (float[2] y) { i = Identity (x)  n = Neg (i)  y = Exp (n) }")
     result = sanitize(model, rules=own)
     assert ops(result.model) == ["Neg", "Exp"]
     (rejected,) = result.report["rejected"]
-    assert "fires again and again" in rejected["proof"]["why"]
+    assert "again and again" in rejected["proof"]["why"]
     assert rejected["rule"] == "one"
 
 
@@ -182,7 +180,7 @@ def test_a_change_with_which_the_model_does_not_load(tmp_path: Path) -> None:
     assert ops(result.model) == ["Neg", "Reshape", "Exp"]
     (rejected,) = result.report["rejected"]
     assert (rejected["rule"], rejected["node"]) == ("turn", "n")
-    assert "does not load the model any more" in rejected["proof"]["why"]
+    assert "does not load" in rejected["proof"]["why"]
 
 
 def test_a_model_is_run_with_the_values_that_it_compares_its_inputs_with() -> None:
@@ -229,7 +227,7 @@ def test_an_integer_that_is_rounded_from_a_close_value() -> None:
     assert result.report["rejected"] == []
     (whole,) = result.report["whole_model"]
     assert whole["verdict"] == "close"
-    assert whole["why"].endswith("of 1,048,576 values differ by at most 1 step")
+    assert is_said(whole["why"], "differs-by.steps", values="1,048,576", steps="1 step")
 
 
 HALF = {

@@ -6,15 +6,14 @@ import ast
 import re
 import shlex
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import typer
+from trees import ROOT, TREES
 
 from onnxq.cli.app import app
 from onnxq.cli.peer_flags import PEERS
 
-ROOT = Path(__file__).parents[1]
 _LINE = re.compile(r"(?<![\w./:-])onnxq ((?:-q |-v )?[a-z]+(?: [^`#|;&>,)\n]*)?)")
 
 
@@ -27,8 +26,8 @@ def texts() -> Iterator[tuple[str, str]]:
     for path in sorted([*(ROOT / "onnxq").rglob("*.j2"), *(ROOT / "onnxq").rglob("*.toml")]):
         for line in path.read_text("utf-8").splitlines():
             yield str(path.relative_to(ROOT)), re.sub(r"<[^>]*>|[{%}]", " ", line)
-    for path in sorted([*(ROOT / "onnxq").rglob("*.py"), *(ROOT / "rules").glob("*.py")]):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for path, tree in TREES.items():
+        for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield str(path.relative_to(ROOT)), node.value
 

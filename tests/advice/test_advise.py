@@ -11,7 +11,8 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
-from command import run
+from command import run, weighted
+from said import is_said
 
 import onnxq
 from onnxq.cli.app import app
@@ -27,11 +28,8 @@ FLAGS = ("--calib", "x.npz", "--repair", "none", "--no-engine", "--body", "fp32"
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
     """A folder with a net whose settings lose layer c1, and 64 samples."""
-    random, model = np.random.default_rng(0), onnx.parser.parse_model(NET)
-    for name in ("w1", "w2"):
-        weights = random.standard_normal((16, 16, 3, 3)).astype(np.float32)
-        model.graph.initializer.append(onnx.numpy_helper.from_array(weights, name))
-    onnx.save(model, tmp_path / "net.onnx")
+    random, shape = np.random.default_rng(1), (16, 16, 3, 3)
+    onnx.save(weighted(NET, w1=shape, w2=shape), tmp_path / "net.onnx")
     np.savez(tmp_path / "x.npz", x=random.standard_normal((64, 16, 12, 12)).astype(np.float32))
     (tmp_path / "onnxq.toml").write_text('[[layer]]\nmatch = "c1"\namax = 1e-3\n')
     return tmp_path
@@ -58,7 +56,7 @@ def test_the_budget_is_kept(here: Path) -> None:
     ran = run(here, "quantize", "net.onnx", *FLAGS, "--budget", "1")
     assert ran.answered == 1
     assert "Tried      1 run" in ran.out
-    assert "the budget is spent" in ran.out
+    assert is_said(ran.out, "ended.budget")
     refused = run(here, "quantize", "net.onnx", *FLAGS, "--budget", "soon")
     assert refused.code == 2
     assert "--budget 'soon'" in refused.err
@@ -92,7 +90,7 @@ def test_a_later_run_that_fails_costs_nothing(
         standalone_mode=False,
     )
     assert (code, len(runs) > 1) == (1, True)
-    assert "a fault of onnxq (RuntimeError: no luck)" in " ".join(capsys.readouterr().out.split())
+    assert "RuntimeError: no luck" in " ".join(capsys.readouterr().out.split())
     assert (here / "q.onnx").exists()
 
 

@@ -81,7 +81,7 @@ def test_the_screen(tmp_path: Path) -> None:
     assert {one["code"] for one in some["entries"]} >= {"nonfinite", "layer-nonfinite", "fp16-product"}
     assert len(some["entries"]) < len(TABLE.entries) / 4
     ran = run(tmp_path, "help", "Symptoms", "qqqq")
-    assert (ran.code, "no symptom has 'qqqq' in it" in ran.err) == (2, True)
+    assert (ran.code, "'qqqq'" in ran.err) == (2, True)
 
 
 @pytest.mark.parametrize("code", ["weights-only", "bytes-layer", "no-importer", "squeeze_to_slice"])

@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from layer_nets import made, samples_of
+from said import is_said
 
 import onnxq
 from onnxq.analysis import layerwise
@@ -101,7 +102,7 @@ def test_the_page_shows_them_without_an_analysis(document: dict[str, Any]) -> No
     assert page.worst is not None
     assert page.worst.outputs
     assert not any("onnxq analyze" in one.command for one in page.next)
-    assert "Errors of layers against float, on" in html_of(page)
+    assert "layers against float" in html_of(page)
 
 
 def test_zero_leaves_them_out_and_says_how_to_get_them(folder: Path) -> None:
@@ -112,7 +113,7 @@ def test_zero_leaves_them_out_and_says_how_to_get_them(folder: Path) -> None:
     page = page_of(OpenedReport.made(report))
     assert page.layers is not None
     assert not page.layers.analysed
-    assert "were not measured: left out" in page.layers.errors
+    assert is_said(page.layers.errors, "layer-errors.not", why="left out")
     assert any("onnxq analyze" in one.command for one in page.next)
     with pytest.raises(onnxq.UserError, match="layer samples is -1"):
         onnxq.quantize(folder / "net.onnx", folder / "samples.npz", layer_samples=-1)
@@ -134,7 +135,7 @@ def test_how_many_samples_are_run() -> None:
     assert to_run(None, 3, 10**6) == (3, "")
     assert to_run(32, 16, 10**6) == (16, "")
     assert to_run(0, 16, 10**6) == (0, "left out")
-    assert to_run(None, 16, 1 << 29)[1] == "the model is large"
+    assert is_said(to_run(None, 16, 1 << 29)[1], "large-model")
     assert to_run(1, 16, 1 << 29) == (1, "")
 
 
@@ -200,7 +201,8 @@ def test_fewer_samples_are_whole_and_said(
     monkeypatch.setattr(layerwise, "BUDGET", 1)
     found = onnxq.quantize(folder / "net.onnx", folder / "samples.npz", **QUICK).report["layer_errors"]
     one = onnxq.quantize(folder / "net.onnx", folder / "samples.npz", layer_samples=1, **QUICK).report
-    assert found == {**one["layer_errors"], "notes": ["more samples would take over 15% of the run"]}
+    assert is_said(found.pop("notes"), "layer-errors.few", share="15%")
+    assert found == {name: value for name, value in one["layer_errors"].items() if name != "notes"}
     assert (found["samples"], len(found["rows"])) == (1, len(document["layer_errors"]["rows"]))
     begins = [place for place, (share, _) in enumerate(heard) if not share]
     assert [heard[place][1] for place in begins] == [document["layer_errors"]["samples"], 1]
@@ -217,7 +219,7 @@ def test_without_time_for_one_they_are_left_out(folder: Path, monkeypatch: pytes
     monkeypatch.setattr(Allowance, "pace", never)
     found = onnxq.quantize(folder / "net.onnx", folder / "samples.npz", **QUICK).report["layer_errors"]
     assert (found["samples"], found["rows"]) == (0, [])
-    assert found["why_not"] == "one sample would take more than 15% of the run"
+    assert is_said(found["why_not"], "long-sample", share="15%")
     asked = onnxq.quantize(folder / "net.onnx", folder / "samples.npz", layer_samples=2, **QUICK).report
     assert asked["layer_errors"]["samples"] == 2
 

@@ -263,10 +263,7 @@ def test_positions_beyond_2048() -> None:
     model = model_of("""g (float[1, N, 4] x, int64[N] i) => (float[1, N, 4] y)
         <float w = {0.01}, int64[2] ends = {0, 2}> {
         p = Cast <to = 1> (i)  q = Mul (p, w)  r = Sin (q)  u = Unsqueeze (r, ends)  y = Add (x, u) }""")
-    feeds = {
-        "x": RNG.standard_normal((1, 5000, 4)).astype(np.float32),
-        "i": np.arange(5000),
-    }
+    feeds = {"x": RNG.standard_normal((1, 5000, 4)).astype(np.float32), "i": np.arange(5000)}
     found = islands(model, "fp16", measured(model, feeds))
     assert codes(found) == dict.fromkeys("pqru", "position")
     assert "up to 4,999" in found.stays["p"]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, numpy_helper, parser
+from said import is_said
 
 import onnxq
 from onnxq.base.errors import UserError
@@ -74,7 +75,7 @@ def test_what_weights_bound_is_all_half() -> None:
     assert kinds == {TensorProto.FLOAT16}
     assert result.report.body.outputs[0].body_db > 50
     assert nearness(model, result.model) > 50
-    assert "there were no data: float inputs count as at most 64" in notes(result)
+    assert is_said(notes(result), "body-ranges.no-data", assumed=64)
     assert "made up" in notes(result)
 
 
@@ -84,9 +85,8 @@ def test_what_nothing_bounds_stays_and_data_free_it(name: str) -> None:
     result = onnxq.sanitize(model, body="fp16")
     assert {"o", "b"} <= float32(result)
     assert "a" not in float32(result)
-    assert "float32 for lack of data: " in notes(result)
+    assert is_said(notes(result), "body-ranges.free")
     assert "b (MatMul: " in notes(result)
-    assert "--calib DATA measures their ranges" in notes(result)
     assert nearness(model, result.model) > 40
     freed = onnxq.sanitize(model, samples(), body="fp16")
     assert "b" not in float32(freed)
@@ -149,7 +149,7 @@ def test_a_model_that_runs_on_nothing_made_up_is_converted_unseen() -> None:
     result = onnxq.sanitize(model, body="fp16")
     assert result.report.body.half
     assert not result.report.body.outputs
-    assert "the float16 body was not run" in notes(result)
+    assert is_said(notes(result), "body-did-not-run", dtype="float16")
 
 
 class TestKeepFloat32:

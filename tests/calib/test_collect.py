@@ -358,7 +358,7 @@ class TestNotFinite:
         given = [Sample(0, "a", {"x": wide}), Sample(1, "b", {"x": wide + 100})]
         with pytest.raises(UserError) as caught:
             taken(model, ["z", "y"], given)
-        assert "tensor 'y' (output of Exp node 'grow') is infinite for b" in str(caught.value)
+        assert "'y' (output of Exp node 'grow')" in str(caught.value)
         assert "float model itself" in caught.value.hint
 
     @pytest.mark.parametrize("counting", COUNTINGS)

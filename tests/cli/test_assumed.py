@@ -74,49 +74,32 @@ def test_stated_sizes_have_their_row_unmarked(texts: Path) -> None:
     assert stated["Sizes"] == "batch 1 to 4, usually 1, length 1 to 128, usually 32 (stated)"
 
 
-def test_all_that_images_are_taken_for(pictures: Path) -> None:
-    assert rows(pictures)["Images"] == (
-        "x is fed NCHW rgb, stretched to 8x8, 0 to 1 (assumed; to state it: --color, resize or "
-        "letterbox, --preset or --scale)"
-    )
-
-
-SIZE, VALUES = "resize or letterbox", "--preset or --scale"
+SIZE, VALUES, BOXED = "resize or letterbox", "--preset or --scale", "letterboxed to 8x8 with gray 114"
 
 
 @pytest.mark.parametrize(
-    ("flags", "stated", "assumed"),
+    ("flags", "file", "fed"),
     [
-        ("--color bgr", "NCHW bgr", f"stretched to 8x8, 0 to 1 (assumed; to state it: {SIZE}, {VALUES})"),
+        ("", "", f"NCHW rgb, stretched to 8x8, 0 to 1 (assumed; to state it: --color, {SIZE}, {VALUES})"),
+        ("--color bgr", "", f"NCHW bgr; stretched to 8x8, 0 to 1 (assumed; to state it: {SIZE}, {VALUES})"),
         (
-            "--color rgb --config sizes.toml",
-            "NCHW rgb, stretched to 8x8",
-            f"0 to 1 (assumed; to state it: {VALUES})",
+            "--color rgb",
+            'resize = "8x8"',
+            f"NCHW rgb, stretched to 8x8; 0 to 1 (assumed; to state it: {VALUES})",
         ),
-        (
-            "--preset yolo",
-            "letterboxed to 8x8 with gray 114, 0 to 1",
-            "NCHW rgb (assumed; to state it: --color)",
-        ),
+        ("--preset yolo", "", f"{BOXED}, 0 to 1; NCHW rgb (assumed; to state it: --color)"),
         (
             "--preset raw --color rgb",
-            "NCHW rgb, 0 to 255",
-            f"stretched to 8x8 (assumed; to state it: {SIZE})",
-        ),
-        (
-            "--scale 1/255 --color rgb --config boxes.toml",
-            "NCHW rgb, letterboxed to 8x8 with gray 114, 0 to 1",
             "",
+            f"NCHW rgb, 0 to 255; stretched to 8x8 (assumed; to state it: {SIZE})",
         ),
+        ("--scale 1/255 --color rgb", "letterbox = true", f"NCHW rgb, {BOXED}, 0 to 1"),
+        ("", 'color = "bgr"\npreset = "yolo"', f"NCHW bgr, {BOXED}, 0 to 1"),
     ],
 )
-def test_what_is_stated_of_images_is_not_marked(
-    pictures: Path, flags: str, stated: str, assumed: str
-) -> None:
-    (pictures / "sizes.toml").write_text('[images]\nresize = "8x8"\n')
-    (pictures / "boxes.toml").write_text("[images]\nletterbox = true\n")
-    said = "; ".join(filter(None, (stated, assumed)))
-    assert rows(pictures, *flags.split())["Images"] == f"x is fed {said}"
+def test_what_is_stated_of_images_is_not_marked(pictures: Path, flags: str, file: str, fed: str) -> None:
+    (pictures / "onnxq.toml").write_text(f"[images]\n{file}\n")
+    assert rows(pictures, *flags.split())["Images"] == f"x is fed {fed}"
 
 
 def test_one_channel_of_whole_numbers_leaves_only_the_size_open(pictures: Path) -> None:
@@ -126,11 +109,6 @@ def test_one_channel_of_whole_numbers_leaves_only_the_size_open(pictures: Path) 
     said = rows(pictures)["Images"]
     where = "stretched to 8x8 (assumed; to state it: resize or letterbox)"
     assert said == f"x is fed NCHW gray, 0 to 255; {where}"
-
-
-def test_the_configuration_states_it_as_well(pictures: Path) -> None:
-    (pictures / "onnxq.toml").write_text('[images]\ncolor = "bgr"\npreset = "yolo"\n')
-    assert rows(pictures)["Images"] == "x is fed NCHW bgr, letterboxed to 8x8 with gray 114, 0 to 1"
 
 
 def test_images_in_their_own_sizes(pictures: Path) -> None:

@@ -13,8 +13,9 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
-from command import Ran, contents, made
+from command import OF_TWO_LAYERS, TWO_LAYERS, Ran, contents, made, weighted
 from PIL import Image
+from said import is_said
 
 from onnxq.calib import stats_file
 from onnxq.calib.stats_file import read
@@ -24,10 +25,6 @@ from onnxq.cli.verb import Interrupted
 
 pytestmark = pytest.mark.usefixtures("by_place")
 
-ONE = """<ir_version: 8, opset_import: ["" : 17]>
-    net (float[N, 3, 8, 8] x) => (float[N, 16, 8, 8] y) {
-        [c1] a = Conv <pads = [1, 1, 1, 1]> (x, w1)  [r1] b = Relu (a)
-        [c2] y = Conv <pads = [1, 1, 1, 1]> (b, w2) }"""
 COUNT = 16
 
 
@@ -36,11 +33,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The test's folder with `net.onnx` and samples for it, in `npy` and `jpg`."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
-    model, random = onnx.parser.parse_model(ONE), np.random.default_rng(0)
-    for name, channels in (("w1", 3), ("w2", 16)):
-        weights = random.standard_normal((16, channels, 3, 3)).astype(np.float32)
-        model.graph.initializer.append(onnx.numpy_helper.from_array(weights, name))
-    onnx.save(model, "net.onnx")
+    random = np.random.default_rng(0)
+    onnx.save(weighted(TWO_LAYERS, **OF_TWO_LAYERS), "net.onnx")
     for kind in ("npy", "jpg"):
         (tmp_path / kind).mkdir()
     for i in range(COUNT):
@@ -80,7 +74,7 @@ def test_shards_and_their_merger(here: Path, onnxq) -> None:
     for i in (1, 2, 3):
         ran = onnxq(*CALIBRATE, "--shard", f"{i}/3")
         assert f"{names[i - 1]}" in ran.out
-        assert f"{4 if i == 3 else 5} of the 14 samples that calibrate; others of the 16 are kept" in ran.out
+        assert is_said(ran.out, "taken.shard", samples=4 if i == 3 else 5, all=14)
         assert "onnxq calibrate --merge" in ran.out
     merged = onnxq("calibrate", "--merge", *names[::-1], "-o", "all.npz", "--json").json()
     assert Path("all.npz").read_bytes() == Path("net.stats.npz").read_bytes()
@@ -105,13 +99,13 @@ def test_half_of_the_shards(here: Path, onnxq) -> None:
     stats = ("--stats", "some.npz", "--calib", "npy")
     ran = onnxq(*QUANTIZE, *stats)
     assert ran.code == 2
-    assert "'some.npz' holds statistics of 9 of the 14 samples that calibrate; missing: " in ran.err
-    assert "or take what is there: partial = true under [calibration] of onnxq.toml" in ran.err
+    assert is_said(ran.err, "partial-statistics", held=9, chosen=14)
+    assert "partial = true under [calibration]" in ran.err
     Path("part.toml").write_text("[calibration]\npartial = true\n")
     stats = (*stats, "--config", "part.toml")
     assert onnxq(*QUANTIZE, *stats).json()["calibration"]["missing"] == gone
     page = onnxq(*QUANTIZE[:-1], *stats).out
-    assert "some.npz holds statistics of 9 of the 14 samples that calibrate; missing: " in page
+    assert is_said(page, "partial-statistics", held=9, chosen=14)
     merged = onnxq("calibrate", "--merge", "2.npz", "some.npz", "-o", "all.npz", "--json").json()
     assert merged["missing"] == []
     assert onnxq(*QUANTIZE, "--stats", "all.npz", "--calib", "npy").code == 0
@@ -119,16 +113,16 @@ def test_half_of_the_shards(here: Path, onnxq) -> None:
 
 def test_a_shard_without_samples(here: Path, onnxq) -> None:
     ran = onnxq(*CALIBRATE, "--shard", "15/15")
-    assert (ran.code, "0 of the 14 samples that calibrate" in ran.out) == (0, True), ran.err
+    assert (ran.code, is_said(ran.out, "taken.shard", samples=0, all=14)) == (0, True), ran.err
     assert read(Path("net.15-of-15.stats.npz")).stats.samples == 0
 
 
 def test_what_is_left_out_as_bad_is_told(here: Path, onnxq) -> None:
     spoil(0)
     ran = onnxq(*CALIBRATE, "--skip-bad")
-    assert "13 of the 14 samples that calibrate" in ran.out
-    assert "left out as bad: npy/00.npy: input 'x' has nan at index [0, 1, 4, 4]" in ran.out
-    assert "Next\n  onnxq quantize MODEL --stats net.stats.npz --calib DATA" in ran.out
+    assert is_said(ran.out, "taken.shard", samples=13, all=14)
+    assert is_said(ran.out, "taken.bad", why="npy/00.npy: input 'x' has nan")
+    assert "\n  onnxq quantize MODEL --stats net.stats.npz" in ran.out
     assert read(Path("net.stats.npz")).skipped[0][0] == "npy/00.npy"
 
 
@@ -145,13 +139,13 @@ def test_exact_and_seed(here: Path, onnxq) -> None:
 
 def test_the_page(here: Path, onnxq, monkeypatch: pytest.MonkeyPatch) -> None:
     page = onnxq(*CALIBRATE).out
-    assert "14 of 16 samples; others are kept apart to verify" in page
-    assert "Tensors    2, histograms of all values" in page
+    assert is_said(page, "taken.verify", samples="14 of 16 samples", others="others")
+    assert is_said(page, "taken.whole")
     monkeypatch.setattr("onnxq.calib.probes.SAMPLED", 1000)
     page = onnxq(*CALIBRATE).out  # 10,240 values of b are counted in 8 runs of its rows
     least = min(t.histogram.total for t in read(Path("net.stats.npz")).stats.tensors.values() if t.histogram)
     assert 1000 <= least < 1920
-    assert f"histograms of {least:,} values or more of a tensor (all, where it has fewer)" in page
+    assert is_said(page, "taken.some", number=f"{least:,}")
 
 
 def test_quiet(here: Path, onnxq) -> None:
@@ -219,7 +213,7 @@ def test_a_script(here: Path, onnxq) -> None:
     before = contents(here)
     for flag, value in (("--shard", "1/2"), ("--workers", "2")):
         ran = onnxq(*calibrate, flag, value)
-        assert (ran.code, f"{flag} {value} cannot divide the data" in ran.err) == (2, True)
+        assert (ran.code, f"{flag} {value} cannot" in ran.err) == (2, True)
     assert contents(here) == before
 
 
@@ -294,7 +288,7 @@ def test_a_parameter_beside_another_method_is_refused_in_a_file_too(here: Path, 
     Path("mine.toml").write_text('[calibration]\nmethod = "minmax"\npercentile = 90\n')
     ran = onnxq(*QUANTIZE, "--calib", "npy", "--config", "mine.toml")
     assert ran.code == 2
-    assert "in 'mine.toml' percentile is of method percentile" in ran.out + ran.err
+    assert "'mine.toml' percentile" in ran.out + ran.err
 
 
 def test_paths_are_relative_to_the_file(here: Path, onnxq) -> None:
@@ -318,7 +312,7 @@ def test_a_mistake_in_the_file(here: Path, onnxq) -> None:
     for arguments in (QUANTIZE, CALIBRATE):
         ran = onnxq(*arguments)
         assert ran.code == 2
-        assert "'onnxq.toml', line 2: there is no method 'emtropy'" in ran.err
+        assert "'onnxq.toml', line 2: " in ran.err
         assert "'entropy'" in ran.err
 
 
@@ -333,7 +327,7 @@ def test_search(here: Path, onnxq) -> None:
     assert calibration(onnxq(*QUANTIZE, "--calib", "npy", "--method", "mse"))["method"] == "mse"
     Path("onnxq.toml").write_text('[calibration]\nsearch = true\nmethod = "mse"\n')
     ran = onnxq(*QUANTIZE, "--calib", "npy")
-    assert (ran.code, "method mse and search exclude each other" in ran.err) == (2, True)
+    assert (ran.code, "mse and search exclude" in ran.err) == (2, True)
 
 
 def test_a_cache_in_and_out(here: Path, onnxq) -> None:
@@ -358,7 +352,7 @@ def test_the_users_cache_stays(here: Path, onnxq) -> None:
     Path("net.int8.cache").write_text("mine")
     ran = onnxq("quantize", "net.onnx", "--calib", "npy", "--target", "tensorrt-7")
     assert ran.code == 2
-    assert "'net.int8.cache' exists, and onnxq did not write it" in ran.err
+    assert "'net.int8.cache' exists" in ran.err
     assert in_words("load") not in ran.err
     assert onnxq(*QUANTIZE, "--calib", "npy").code == 0
     assert Path("net.int8.cache").read_text() == "mine"
@@ -477,7 +471,7 @@ def test_a_file_of_the_users_in_the_place_of_a_checkpoint(here: Path, onnxq) -> 
     Path("net.stats.npz.part-time").write_text("mine, and in nobody's way")
     before = contents(here)
     ran = onnxq(*CALIBRATE)
-    assert (ran.code, "'net.stats.npz.part-1' is in the way" in ran.err) == (2, True)
+    assert (ran.code, "'net.stats.npz.part-1'" in ran.err) == (2, True)
     assert in_words("sanitize") not in ran.err
     assert contents(here) == before
     Path("net.stats.npz.part-1").unlink()
@@ -489,7 +483,7 @@ def test_the_hint_for_what_is_to_be_merged(here: Path, onnxq) -> None:
     Path("x.cache").write_text("TRT-8601-EntropyCalibration2\nx: 3c010a14\n")
     for path in ("x.cache", "net.onnx"):
         ran = onnxq("calibrate", "--merge", path, "-o", "o.npz")
-        assert ran.err.splitlines()[-1] == "hint: give files that `onnxq calibrate` wrote"
+        assert ran.err.splitlines()[-1].startswith("hint: ")
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs a folder in which nobody can write")
@@ -504,21 +498,15 @@ def test_a_folder_that_cannot_be_written(here: Path, onnxq) -> None:
 def test_statistics_of_other_data_or_another_model(here: Path, onnxq) -> None:
     assert onnxq(*CALIBRATE).code == 0
     ran = onnxq(*QUANTIZE, "--stats", "net.stats.npz", "--calib", "jpg")
-    assert (
-        ran.code,
-        "'net.stats.npz' holds statistics of other data: sample 0 (jpg/00.jpg) is another" in ran.err,
-    ) == (
-        2,
-        True,
-    )
+    assert (ran.code, "sample 0 (jpg/00.jpg)" in ran.err) == (2, True)
     spoil(0, 7.0)
     ran = onnxq(*QUANTIZE, "--stats", "net.stats.npz", "--calib", "npy")
-    assert (ran.code, "of other data: sample 0 (npy/00.npy) is another one now" in ran.err) == (2, True)
+    assert (ran.code, "sample 0 (npy/00.npy)" in ran.err) == (2, True)
     model = onnx.load("net.onnx")
     model.graph.node[0].doc_string = "new"
     onnx.save(model, "net.onnx")
     ran = onnxq(*QUANTIZE, "--stats", "net.stats.npz")
-    assert (ran.code, "'net.stats.npz' holds statistics of another model" in ran.err) == (2, True)
+    assert (ran.code, "statistics of another model" in ran.err) == (2, True)
 
 
 def test_an_earlier_file_is_replaced_and_other_shards_are_not(here: Path, onnxq) -> None:
@@ -529,4 +517,4 @@ def test_an_earlier_file_is_replaced_and_other_shards_are_not(here: Path, onnxq)
     assert not [name for name in os.listdir() if "part-" in name]
     ran = onnxq("calibrate", "--merge", "net.stats.npz", "before.npz", "-o", "all.npz")
     assert ran.code == 2
-    assert "the statistics differ in the number of samples of all shards (5 and 14)" in ran.err
+    assert "(5 and 14)" in ran.err

@@ -8,6 +8,7 @@ from pathlib import Path
 import onnx
 import onnx.parser
 import pytest
+from said import is_said
 
 pytest.importorskip("tensorrt_rtx")
 
@@ -40,7 +41,7 @@ def test_what_only_the_compiler_rejects_is_a_finding(body: str, says: str, tmp_p
     assert (finding["kind"], finding["node"]) == ("compiler", "")
     assert says in finding["reason"]
     assert "/_src/" not in finding["reason"]
-    assert "it does not take the model" in " ".join(ran.err.split())
+    assert is_said(ran.err, "asked-compiler.neither")
     parsed = onnxq("check", "net.onnx", "--json", "--no-engine")
     assert parsed.code == 0
     assert parsed.json()["engine"]["original"] == "not-run"
@@ -87,7 +88,7 @@ def test_what_sanitize_mends_is_repairable(tmp_path: Path, onnxq) -> None:
     save(tmp_path, UNTYPED)
     ran = onnxq("check", "net.onnx", "--json")
     assert ran.code == 1
-    assert [f["advice"] for f in ran.json()["findings"]] == ["repairable: onnxq sanitize repairs it"]
+    assert all(is_said(f["advice"], "runtime.mended/do") for f in ran.json()["findings"])
     assert (ran.json()["engine"]["original"], ran.json()["engine"]["sanitized"]) == ("failed", "compiled")
 
 
@@ -98,7 +99,7 @@ def test_what_only_the_installed_compiler_lacks_is_no_finding_for_another_target
     ran = onnxq("check", "net.onnx", "--json")
     assert ran.code == 0
     assert ran.json()["engine"]["beyond"] == {"nms": "NonMaxSuppression"}
-    assert "does not take NonMaxSuppression; TensorRT 11 does" in " ".join(ran.err.split())
+    assert is_said(ran.err, "asked-compiler.beyond", ops="NonMaxSuppression", target="TensorRT 11")
     assert onnxq("check", "net.onnx", "--target", "tensorrt-rtx").code == 1
 
 
@@ -128,7 +129,7 @@ def test_warnings_and_the_report(tmp_path: Path, onnxq) -> None:
     outs = ", ".join(f"float[4] y{i}" for i in range(count))
     save(tmp_path, f"(bool c, float[4] x, int64[4] n) => ({outs}, int64[4] m) {{ {nodes} m = Add (n, n) }}")
     ran = onnxq("check", "net.onnx")
-    assert f"+{count - 4} more (--report FILE writes all)" in ran.out
+    assert f"+{count - 4} more (--report FILE" in ran.out
     assert "warning: " in ran.out
     assert "Int64 binding" in ran.out
     ran = onnxq("check", "net.onnx", "--report", "found.json")
@@ -139,7 +140,7 @@ def test_warnings_and_the_report(tmp_path: Path, onnxq) -> None:
     (tmp_path / "mine.json").write_text("[1]")
     refused = onnxq("check", "net.onnx", "--report", "mine.json")
     assert refused.code == 2
-    assert "onnxq did not write it" in refused.err
+    assert "exists" in refused.err
     assert (tmp_path / "mine.json").read_text() == "[1]"
 
 
@@ -167,7 +168,7 @@ def test_sizes_that_nobody_stated_are_no_error(tmp_path: Path, onnxq) -> None:
     assert (finding["severity"], finding["check"]) == (
         "note", "unstated-sizes",
     )  # fmt: skip
-    assert "sizes that nobody stated" in finding["reason"]
+    assert "nobody stated" in finding["reason"]
     assert "--profile INPUT=MIN:OPT:MAX" in finding["advice"]
     stated = onnxq(
         "check", "net.onnx", "--json", "--profile", "x=1x8:1x8:1x8", "--profile", "h=2x1x8:2x1x8:2x1x8"

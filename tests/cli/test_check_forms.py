@@ -73,9 +73,7 @@ RUN = object_of(
     invocations=list_of(object_of("executionSuccessful", executionSuccessful={"type": "boolean"})),
     results=list_of(RESULT),
 )
-LOG = {
-    **object_of("version runs", version={"const": "2.1.0"}, runs=list_of(RUN)),
-}
+LOG = {**object_of("version runs", version={"const": "2.1.0"}, runs=list_of(RUN))}
 LOG["properties"]["$schema"] = {"type": "string", "pattern": r"/sarif-schema-2\.1\.0\.json$"}
 
 
@@ -125,10 +123,10 @@ def test_a_model_without_findings(tmp_path: Path, onnxq: Any) -> None:
 def test_forms_that_contradict(model: Path, onnxq: Any) -> None:
     ran = onnxq("check", "net.onnx", "--as", "sarif", "--json", *QUICK)
     assert ran.code == 2
-    assert ran.json()["error"]["message"] == "standard output is to be JSON (--json) and sarif (--as)"
+    assert "sarif (--as)" in ran.json()["error"]["message"]
     ran = onnxq("check", "net.onnx", "--as", "xml", *QUICK)
     assert (ran.code, ran.out) == (2, "")
-    assert "there is no form 'xml'" in ran.err
+    assert "form 'xml'" in ran.err
     ran = onnxq("check", "none.onnx", "--as", "json", *QUICK)
     assert ran.json()["error"]["exit_code"] == 2
     ran = onnxq("check", "none.onnx", "--as", "sarif", *QUICK)

@@ -10,6 +10,7 @@ import onnx
 import onnx.parser
 import pytest
 from onnx import numpy_helper
+from said import is_said
 
 import onnxq as package
 from onnxq.base.errors import UserError
@@ -59,7 +60,7 @@ def test_an_error_that_a_rule_repairs_is_told_once(tmp_path: Path, onnxq) -> Non
         ("zero-point", "error")
     }
     told = [one for one in findings if one["op"] == "DequantizeLinear"]
-    assert ["onnxq sanitize repairs it" in one["advice"] for one in told] == [True]
+    assert [is_said(one["advice"], "node-not-taken.repaired") for one in told] == [True]
 
 
 @pytest.mark.parametrize(("reader", "code"), [("Conv", 1), ("MatMul", 0)])
@@ -81,7 +82,7 @@ def test_a_scale_of_one_element_is_an_error_where_it_costs_int8(
     lost = ("DequantizeLinear", "one-element-scale", "error")
     assert told[:1] == ([lost] if code else [("QuantizeLinear", "repairable", "note")])
     assert all(one["severity"] == "note" for one in findings[code:])
-    assert all("onnxq sanitize repairs it (scalar_scales)" in one["advice"] for one in findings)
+    assert all(is_said(one["advice"], "node-not-taken.repaired", rule="scalar_scales") for one in findings)
     assert onnxq("sanitize", "net.onnx", "-o", "net.fixed.onnx", *FLAGS[:2]).code == 0
     ran = onnxq("check", "net.fixed.onnx", *FLAGS)
     assert (ran.code, ran.json()["findings"]) == (0, [])
@@ -96,8 +97,8 @@ def test_a_cast_of_codes_says_which_type_the_target_has_not(tmp_path: Path, onnx
     )
     findings = onnxq("check", "net.onnx", *FLAGS).json()["findings"]
     (found,) = [one for one in findings if one["node"] == "d"]
-    assert found["reason"] == "it reads or gives uint8: tensorrt-11 has no such tensors inside of a graph"
-    assert found["advice"] == "onnxq sanitize repairs it (drop_code_casts)"
+    assert is_said(found["reason"], "node-not-taken.types", dtypes="uint8", target="tensorrt-11")
+    assert is_said(found["advice"], "node-not-taken.repaired", rule="drop_code_casts")
 
 
 def test_python_gives_the_same_as_dataclasses(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import onnx
+from said import is_said
 
 MODEL = """<ir_version: 8, opset_import: ["" : 12]>
     net (float[N, 9, W] x, int64[N, 2, W] i, float[2, 9, 4] z, int64[2, 2, 4] j) => (a, b, c, d)
@@ -62,7 +63,9 @@ def test_what_is_beyond_a_limit_names_it(folder: Path, onnxq) -> None:
     document = onnxq("check", "net.onnx", *flags).json()
     told = {f["node"]: f for f in document["findings"] if f["kind"] in ("repairable", "near-miss")}
     for node in ("whole", "real"):
-        assert told[node]["reason"] == "it is not within tensorrt-11's limit topk-k = 3,840"
-    assert told["whole"]["advice"] == "onnxq sanitize repairs it (topk_in_parts)"
+        assert is_said(
+            told[node]["reason"], "node-not-taken.limit", target="tensorrt-11", limits="topk-k = 3,840"
+        )
+    assert is_said(told["whole"]["advice"], "node-not-taken.repaired", rule="topk_in_parts")
     (change,) = [change for change in document["changes"] if change["rule"] == "topk_in_parts"]
     assert change["limits"] == {"topk-k": 3840}

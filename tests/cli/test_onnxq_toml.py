@@ -59,8 +59,8 @@ def test_code_is_run_for_a_named_file_only(here: Path, onnxq) -> None:
     (here / "onnxq.toml").write_text(text)
     ran = onnxq("quantize", "net.onnx")
     assert (ran.code, ran.out, (here / "ran").exists()) == (2, "", False)
-    assert "'onnxq.toml', line 3: data_loader_script names code that is run" in ran.err
-    assert "hint: --config onnxq.toml, if you trust it" in ran.err
+    assert "'onnxq.toml', line 3: data_loader_script" in ran.err
+    assert "hint: --config onnxq.toml" in ran.err
     for verb in (
         ("sanitize", "net.onnx"),
         ("check", "net.onnx"),

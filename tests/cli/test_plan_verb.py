@@ -45,7 +45,7 @@ def test_flags_that_would_be_ignored(folder: Path, onnxq: Run) -> None:
     for flag in (("--samples", "3"), ("--method", "mse"), ("--skip-bad",)):
         ran = onnxq("quantize", "net.onnx", "--plan", "p.toml", *flag)
         assert ran.code == 2
-        assert f"{flag[0]} is given, and there is no data that it could be about" in ran.err
+        assert f"{flag[0]} is given" in ran.err
 
 
 def test_layers_of_the_configuration(folder: Path, onnxq: Run) -> None:

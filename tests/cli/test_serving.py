@@ -15,6 +15,7 @@ import onnx.parser
 import pytest
 from command import net
 from PIL import Image
+from said import is_said
 
 import onnxq as package
 from onnxq.base.errors import UserError
@@ -113,9 +114,7 @@ def test_pixels_become_what_they_were_in_calibration(tmp_path: Path, preset: str
     told = fields((tmp_path / "x.int8.deepstream.txt").read_text("utf-8"))
     if preset == "imagenet":
         assert "net-scale-factor" not in told
-        assert any(
-            "each channel was divided by another number (0.229, 0.224, 0.225)" in one for one in remarks
-        )
+        assert is_said(remarks, "deepstream.divided", by="0.229, 0.224, 0.225")
         return
     offsets = [float(part) for part in told.get("offsets", "0;0;0").split(";")]
     pixels = np.arange(256)[:, None]
@@ -226,7 +225,7 @@ def test_wishes_that_cannot_be(tmp_path: Path, onnxq: Any) -> None:
     (tmp_path / "o.config.pbtxt").write_text("mine")
     ran = onnxq("sanitize", "net.onnx", "-o", "o.onnx", "--deploy", "triton")
     assert ran.code == 2
-    assert "'o.config.pbtxt' exists, and onnxq did not write it" in ran.err
+    assert "'o.config.pbtxt' exists" in ran.err
     assert (tmp_path / "o.config.pbtxt").read_text() == "mine"
     assert onnxq("sanitize", "net.onnx", "-o", "o.onnx", "--deploy", "triton", "--force").code == 0
     assert 'name: "o"' in (tmp_path / "o.config.pbtxt").read_text("utf-8")

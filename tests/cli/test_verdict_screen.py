@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from said import is_said
 
 from onnxq.cli.pages.verdict import verdict_page, verdict_section
 from onnxq.cli.screen import Page
@@ -47,7 +48,7 @@ def test_more_bytes_than_plain_float16_are_said_as_that() -> None:
         "int8 moves 1.25 times the bytes of plain float16: it is not likely to help; 7 kernels for 4, 3 of "
     )
     assert first.startswith(f"{more}them only convert; ")
-    assert "only a GPU tells" in only
+    assert is_said(only, "time-it.page")
     same = replace(COMPARED, int8=replace(CODES, moved_mb=1.75, conversions=0))
     first, *_ = lines(replace(VERDICT, merged=same))
     assert first.startswith("int8 moves as many bytes as plain float16; 3 kernels for 4; ")
@@ -67,9 +68,9 @@ def test_the_page_has_both_forms_and_the_layers_that_move_more() -> None:
     assert text[0] == "m.onnx: int8 against plain fp16"
     labels = [line.label for line in page.lines if line.label]
     assert labels == ["TensorRT", "For RTX", "Faster?", "Moves more", "Assumed"]
-    assert "int8 moves 0.62 times the bytes of plain float16" in text
-    assert "int8 moves 1.25 times the bytes of plain float16: it is not likely to help" in text
-    assert "where its time goes: onnxq engine m.onnx --layer-info F --profile-times G" in text
+    assert is_said(text, "worth.times", ratio="int8 moves 0.62")
+    assert is_said(text, "worth.no-help", format="int8")
+    assert is_said(text, "time-it.where", name="m.onnx")
     assert "conv: 0.75 MB for 0.25, 3 kernels for 1" in text
     assert not [line for line in text if "little" in line]
     assert "nothing" in text

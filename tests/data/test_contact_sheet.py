@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from said import is_said
 
 from onnxq.data.contact_sheet import ContactSheet, is_sheet
 from onnxq.data.image_options import image_options
@@ -57,7 +58,7 @@ def test_images_are_shown_as_they_were(tmp_path: Path, options) -> None:
     picture, sheet = drawn(spec, arrays, options)
     assert (middle(picture), middle(picture, 1)) == (RED, BLUE)
     (caption,) = sheet.captions
-    assert ("in RGB (it is fed BGR)" in caption) == (options.get("color") == "bgr")
+    assert (is_said(caption, "shown-as.bgr")) == (options.get("color") == "bgr")
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
@@ -69,8 +70,8 @@ def test_arrays_are_stretched_over_all_samples(layout: str) -> None:
     picture, sheet = drawn(InputSpec("x", F4, shape), values)
     assert middle(picture) == (0, 64, 128)
     assert middle(picture, 1) == (255, 64, 0)
-    assert "-3 is black, 17 is white" in sheet.captions[0]
-    assert "red, green, blue, whatever they are" in sheet.captions[0]
+    assert is_said(sheet.captions[0], "shown-as.ends", low="-3", high=17)
+    assert is_said(sheet.captions[0], "shown-as.colors")
 
 
 def test_pixels_in_arrays_are_not_stretched() -> None:

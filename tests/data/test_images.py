@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from said import is_said
 
 from onnxq.base.errors import UserError
 from onnxq.data.image_options import ImageOptions, image_options
@@ -236,7 +237,7 @@ class TestBatches:
         np.testing.assert_array_equal(first.feeds["x"], [PIXELS, PIXELS + np.uint8(1)])
         np.testing.assert_array_equal(last.feeds["x"], [PIXELS + np.uint8(2)] * 2)
         assert first.where == f"{tmp_path / '0.png'} to {tmp_path / '1.png'}"
-        assert "completed with 1 of its samples again" in source.notes[0]
+        assert is_said(source.notes[0], "decided-by-order.completed", samples=1)
 
     def test_images_of_different_sizes_make_no_batch(self, tmp_path: Path) -> None:
         save(tmp_path, PIXELS)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from command import net
 from PIL import Image
+from said import is_said
 
 import onnxq
 from onnxq.base.errors import UserError
@@ -115,18 +116,16 @@ class TestArrays:
 
     def test_a_tensor_on_a_gpu(self) -> None:
         message, hint = refused(Tensor(DATA, "cuda:0"))
-        assert (
-            "item 0 of the data, input 'x' is no array of numbers, but of type Tensor: can't conv" in message
-        )
+        assert "'x' is no array" in message
         assert "tensor.cpu()" in hint
 
     def test_a_lone_array_for_two_inputs(self) -> None:
         message, hint = refused(DATA, X, IDS)
-        assert message == "item 0 of the data is of type ndarray, the model has 2 inputs (x, ids)"
+        assert "2 inputs (x, ids)" in message
         assert "dictionary" in hint
 
     def test_one_that_does_not_fit(self) -> None:
-        assert "size 4 where 3 is needed" in refused(np.zeros((5, 2, 4), F4))[0]
+        assert is_said(refused(np.zeros((5, 2, 4), F4))[0], "other-sizes.one", have=4, want=3)
 
 
 class TestLoader:
@@ -154,7 +153,7 @@ class TestLoader:
 
         source = opened(Loader(NUMBERS, DATA, np.arange(5), pack=pack), X, IDS)
         check(source, x=DATA, ids=NUMBERS)
-        assert "what of an item is no input is left out: label" in source.notes
+        assert is_said(source.notes, "left-out.of-items", names="label")
 
     @pytest.mark.parametrize(
         "pack", [list, lambda v: (v[:2], v[2]), lambda v: ({"x": v[0], "ids": v[1]}, v[2])]
@@ -163,11 +162,11 @@ class TestLoader:
         """In their order, in a tuple of their own, or by name, with labels behind."""
         source = opened(Loader(DATA, NUMBERS, np.arange(5), pack=pack), X, IDS)
         check(source, x=DATA, ids=NUMBERS)
-        assert "what stands behind the inputs in an item is left out, as labels: 1 value" in source.notes
+        assert is_said(source.notes, "left-out.behind", values="1 value")
 
     def test_too_few_values(self) -> None:
         message, _ = refused(Loader(DATA), X, IDS)
-        assert message == "item 0 of the data has 1 value, the model has 2 inputs (x, ids)"
+        assert "2 inputs (x, ids)" in message
 
     def test_a_pass_goes_on_where_the_look_ended(self) -> None:
         loader = Loader(DATA)
@@ -189,13 +188,13 @@ class TestLoader:
     def test_doubles_are_rounded_and_that_is_said(self) -> None:
         source = opened(Loader(DATA.astype(np.float64)))
         check(source)
-        assert "input 'x' is float32, the data is float64: its values are rounded" in source.notes
+        assert is_said(source.notes, "read-as.rounded", input="x", want="float32", have="float64")
 
     def test_a_run(self) -> None:
         x = np.random.default_rng(1).standard_normal((24, 32, 8)).astype(np.float32)
         result = onnxq.quantize(net(), Loader(x, np.arange(24), size=5), compile=False)
         calibration = result.report.calibration
-        assert "Loader, 5 items read, 24 samples" in calibration.data.lines[0]
+        assert "5 items read, 24 samples" in calibration.data.lines[0]
         assert "as labels: 1 value" in " ".join(calibration.data.notes)
         assert result.report.accuracy[0].sqnr_db > 20
 
@@ -227,7 +226,7 @@ class TestDataset:
                 enumerate(zip(NUMBERS, DATA, strict=True))]  # fmt: skip
         source = opened(Dataset(rows), X, IDS)
         check(source, x=DATA, ids=NUMBERS)
-        assert "what of an item is no input is left out: text" in source.notes
+        assert is_said(source.notes, "left-out.of-items", names="text")
         assert not any("rounded" in note for note in source.notes)
 
     def test_images(self) -> None:
@@ -239,7 +238,7 @@ class TestDataset:
 
     def test_an_image_where_the_first_is_none(self) -> None:
         data = [np.zeros((3, 4, 4), F4), Image.new("RGB", (4, 4))]
-        assert "it is an image, and that of the first item is an array" in refused(data, PIXELS)[0]
+        assert "it is an image" in refused(data, PIXELS)[0]
 
     def test_image_options_for_arrays(self) -> None:
         with pytest.raises(UserError, match="scale: for images, but the data are arrays"):
@@ -253,7 +252,8 @@ class TestDataset:
                 return super().__getitem__(index)
 
         message, _ = refused(Broken(DATA))
-        assert message == "item 2 of Broken cannot be read: KeyError: 'path'"
+        assert message.startswith("item 2 of Broken")
+        assert "KeyError: 'path'" in message
         check(opened(Broken(DATA), skip_bad=True), x=DATA[[0, 1, 3, 4]])
 
     def test_random_items_are_noted(self) -> None:
@@ -261,11 +261,11 @@ class TestDataset:
             def __getitem__(self, index: int) -> Any:
                 return DATA[index] + np.random.default_rng().random(dtype=F4)
 
-        assert any("another one each time it is read" in note for note in opened(Random(DATA)).notes)
+        assert is_said(opened(Random(DATA)).notes, "decided-by-order.random")
 
     def test_items_of_several_samples(self) -> None:
         check(opened(Dataset([DATA[:2], DATA[2:]])))
-        assert "item 1 of Dataset has 2 samples, where 1 is exp" in refused(Dataset([DATA[0], DATA[1:3]]))[0]
+        assert "item 1 of Dataset" in refused(Dataset([DATA[0], DATA[1:3]]))[0]
 
     def test_zero_items(self) -> None:
         assert "zero samples" in refused(Dataset([]))[0]
@@ -324,7 +324,7 @@ class TestPaths:
         monkeypatch.chdir(tmp_path)
         source = opened(tuple(paths[:2]), PIXELS)
         assert source.lines == ["2 images in a (2 folders), one sample each"]
-        assert next(iter(source)).where == "item 0 of the data"
+        assert next(iter(source)).where.startswith("item 0")
 
     def test_a_list_of_arrays_in_files(self, tmp_path: Path) -> None:
         np.save(tmp_path / "a.npy", DATA[:2])
@@ -334,10 +334,11 @@ class TestPaths:
     def test_a_missing_path_and_one_of_another_kind(self, tmp_path: Path) -> None:
         paths = save_pictures(tmp_path)
         message, _ = refused([paths[0], tmp_path / "no.png"], PIXELS)
-        assert message == f"item 1 of the data: there is no file {str(tmp_path / 'no.png')!r}"
+        assert message.startswith("item 1 ")
+        assert str(tmp_path / "no.png") in message
         np.save(tmp_path / "a.npy", DATA)
-        assert "files of several kinds" in refused([paths[0], tmp_path / "a.npy"], PIXELS)[0]
-        assert "item 0 of the data: 'x.txt' is not a data file" in refused(["x.txt"], PIXELS)[0]
+        assert "several kinds" in refused([paths[0], tmp_path / "a.npy"], PIXELS)[0]
+        assert "'x.txt' is not" in refused(["x.txt"], PIXELS)[0]
 
     def test_globs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         save_pictures(tmp_path)
@@ -352,7 +353,7 @@ class TestPaths:
 
     def test_a_glob_that_matches_nothing(self, tmp_path: Path) -> None:
         (tmp_path / "notes.md").touch()
-        assert "no file is so" in refused(tmp_path / "*.jpg", PIXELS)[0]
+        assert "no file" in refused(tmp_path / "*.jpg", PIXELS)[0]
         assert "only notes.md" in refused(tmp_path / "*.md", PIXELS)[0]
 
     def test_a_folder_whose_name_is_a_pattern(self, tmp_path: Path) -> None:
@@ -395,7 +396,7 @@ class TestFeatures:
         path = self.write(tmp_path, "name,a,b,c,class", "u,1,2,3,cat", "v,4,5,6,dog")
         source = opened(path, self.ROW)
         check(source, x=np.array([[1, 2, 3], [4, 5, 6]]))
-        assert source.notes[1] == f"columns of {str(path)!r} that hold no numbers are left out: name, class"
+        assert is_said(source.notes[1], "left-out.no-numbers", file=str(path), names="name, class")
 
     def test_a_dynamic_size_takes_all(self, tmp_path: Path) -> None:
         check(
@@ -406,7 +407,8 @@ class TestFeatures:
     def test_other_numbers_of_columns(self, tmp_path: Path) -> None:
         path = self.write(tmp_path, "a,b,c,label", "1,2,3,0")
         message, hint = refused(path, self.ROW)
-        assert message == f"{path}: 4 columns begin with a number, and input 'x' takes Nx3"
+        assert message.startswith(f"{path}: 4 columns")
+        assert message.endswith("Nx3")
         assert "label" in hint
 
     def test_bad_cells_name_the_line(self, tmp_path: Path) -> None:
@@ -415,7 +417,7 @@ class TestFeatures:
             in refused(self.write(tmp_path, "a,b,c", "1,2,3", "4,,6"), self.ROW)[0]
         )
         message, _ = refused(self.write(tmp_path, "a,b,c", "1,2,3", "4,what,6"), self.ROW)
-        assert "d.csv:3, input 'x': '4 what 6' is neither numbers" in message
+        assert "d.csv:3, input 'x': '4 what 6'" in message
 
 
 class TestTables:
@@ -451,7 +453,7 @@ class TestTables:
         source = opened(tmp_path, X, IDS)
         check(source, x=DATA, ids=NUMBERS)
         assert source.lines == [f"2 .parquet files in {tmp_path}, 5 items, one sample each"]
-        assert "what of an item is no input is left out: label" in source.notes
+        assert is_said(source.notes, "left-out.of-items", names="label")
         check(opened(tmp_path / "1.parquet", IDS), ids=NUMBERS[2:])
 
     def test_a_saved_dataset(self, tmp_path: Path) -> None:
@@ -471,7 +473,7 @@ class TestTables:
         message, hint = refused(tmp_path, X)
         assert "several parts" in message
         assert str(tmp_path / "train") in message
-        assert hint == "name one of them"
+        assert is_said(hint, "several-outputs/do")
 
     def test_images_in_a_table(self, tmp_path: Path) -> None:
         import io
@@ -492,7 +494,7 @@ class TestTables:
         parquet = pytest.importorskip("pyarrow.parquet")
         parquet.write_table(self.table(), tmp_path / "0.parquet")
         message, hint = refused(tmp_path / "0.parquet", InputSpec("y", F4, ("N", 2, 3)))
-        assert "no array named 'y'" in message
+        assert "named 'y'" in message
         assert "--input-name y=NAME" in hint
         (tmp_path / "0.parquet").write_bytes(b"PAR1 and no more")
         assert "0.parquet' as a table" in refused(tmp_path)[0]
@@ -501,7 +503,7 @@ class TestTables:
         monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
         (tmp_path / "d.parquet").touch()
         message, hint = refused(tmp_path)
-        assert "read by the package pyarrow, which is not installed" in message
+        assert "pyarrow, which is not" in message
         assert hint == "pip install pyarrow"
 
 
@@ -550,11 +552,11 @@ class TestVideos:
         pytest.importorskip("av")
         (tmp_path / "a.mp4").write_bytes(b"nothing of it")
         message, _ = refused(tmp_path / "a.mp4", PIXELS)
-        assert "a.mp4' is no video that is read" in message
+        assert "a.mp4' is no video" in message
 
     def test_without_pyav(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(__import__("sys").modules, "av", None)
         (tmp_path / "a.mp4").touch()
         message, hint = refused(tmp_path / "a.mp4", PIXELS)
-        assert "read by the package av, which is not installed" in message
+        assert "av, which is not" in message
         assert "folder of images" in hint

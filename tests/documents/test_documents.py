@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
+from command import weighted
 
 import onnxq
 from benchmarks.validate_documents import Counts, commands, mistakes, of_rules, printed, validate
@@ -35,12 +36,7 @@ FAST = ("--repair", "none", "--method", "minmax")
 
 
 def net() -> onnx.ModelProto:
-    model = onnx.parser.parse_model(NET)
-    random = np.random.default_rng(0)
-    for name, shape in (("w", (8, 16)), ("b", (16,)), ("v", (16, 16))):
-        values = random.standard_normal(shape).astype(np.float32)
-        model.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
-    return model
+    return weighted(NET, w=(8, 16), b=(16,), v=(16, 16))
 
 
 @pytest.fixture(scope="module")

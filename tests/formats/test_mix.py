@@ -16,6 +16,7 @@ import onnx.parser
 import pytest
 from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
+from said import is_said
 
 import onnxq
 from onnxq.base.errors import UserError
@@ -111,9 +112,9 @@ def test_screens_say_how_many_are_in_which(made: Any) -> None:
     said = {"end": end_screen(report), "short": short_screen(report)}
     for where, page in said.items():
         assert "3 in int8, 3 in fp8" in str(page.lines), where
-    assert "6 of 6 planned layers run as planned: 3 in int8, 3 in fp8" in str(made)
+    assert ": 3 in int8, 3 in fp8" in str(made)
     page = Path(report.output).with_name("digits.mix.report.html").read_text("utf-8")
-    assert "6 of 6 planned layers as planned: 3 in int8, 3 in fp8" in page
+    assert is_said(page, "card.mixed", done=6, planned=6, formats="3 in int8, 3 in fp8")
 
 
 @compiled
@@ -128,7 +129,7 @@ def test_verbs_read_each_layer_by_itself(made: Any) -> None:
     assert types >= {"int8", "float8_e4m3fn"}
     assert not [one for one in onnxq.check(file, device=89).findings if one.severity == "error"]
     (old,) = [one for one in onnxq.check(file, device=80).findings if one.check == "number-format"]
-    assert "are fp8, and compute capability 8.0 multiplies nothing in fp8" in old.reason
+    assert is_said(old.reason, "number-format.of-gpu", format="fp8", sm="8.0")
 
 
 def test_analysis_compares_it(made: Any) -> None:
@@ -309,7 +310,7 @@ def test_a_mix_whose_engine_moves_too_much_is_dropped(monkeypatch: pytest.Monkey
     monkeypatch.setattr(mixes, "_moved", heavier)
     made = chosen("int8,fp8", compile=True)
     formats = made.report.plan.formats
-    assert formats.why.startswith("all in fp8: compiled, the mix moves 10.")
+    assert is_said(formats.why, "mix-undone", format="fp8", after="10.62")
     assert (formats.tried[0].format, formats.tried[0].verdict) == ("fp8", "chosen")
     assert (formats.tried[-1].format, formats.tried[-1].verdict) == ("int8 and fp8", "dropped")
     assert {one.format for one in made.report.plan.layers} == {"fp8"}
@@ -333,7 +334,7 @@ def test_where_one_format_is_better_everywhere_it_is_taken() -> None:
 def test_without_samples_nothing_is_compared() -> None:
     part = onnxq.plan(FLOAT, number_format="int8,fp8", prove="never").report.plan
     assert (part.format, part.formats.tried) == ("int8", ())
-    assert part.formats.why == "all in int8: there are no samples to compare formats with (--calib DATA)"
+    assert is_said(part.formats.why, "no-samples-for-formats", format="int8")
 
 
 def test_a_goal_holds_for_the_mix(mix: Any) -> None:
@@ -412,5 +413,5 @@ def test_codes_that_were_fitted_for_another_format_are_left_out(tmp_path: Path) 
     path.write_text(text.replace('format = "int8"', 'format = "fp8"'), "utf-8")
     report = onnxq.quantize(FLOAT, images, plan=path, compile=False, layer_samples=0, prove="never").report
     assert [x.format for x in report.plan.layers].count("fp8") == 6
-    assert [one for one in report.calibration.notes if "in another format than its codes were fitted" in one]
+    assert [one for one in report.calibration.notes if is_said(one, "plan-read.other-codes")]
     assert report.about_mean.worst_output_db > 20

@@ -66,5 +66,5 @@ def test_a_batch_that_is_stated_against_it_is_answered_with_the_node(tmp_path: P
     ran = run(tmp_path, "quantize", "net.onnx", "--calib", "x.npz", "--batch", "1:4:8")
     assert ran.code == 2
     told = " ".join(ran.err.split())
-    assert "'r' (Reshape): it runs with N = 1 alone: it reshapes to [1, 16]" in told
+    assert "'r' (Reshape): it runs with N = 1" in told
     assert "requested shape" not in told

@@ -77,10 +77,7 @@ def test_what_goes_around_a_cut_passes_too() -> None:
     model = parse("""g (float[N, 4] x) => (float[N, 4] y) {
         a = Relu (x)  b = Abs (a)  c = Neg (b)  d = Add (c, a)  y = Add (d, x) }""")
     pieces = cut(model, [["c"]])
-    assert interface(pieces) == [
-        (["a", "b", "c"], ["x"], ["a", "c"]),
-        (["d", "y"], ["x", "a", "c"], ["y"]),
-    ]
+    assert interface(pieces) == [(["a", "b", "c"], ["x"], ["a", "c"]), (["d", "y"], ["x", "a", "c"], ["y"])]
     check_equal(model, pieces, X)
 
 
@@ -305,11 +302,7 @@ NODES = """g (float[N, 4] x, bool c) => (float[N, 2] y) <float[4] w = {1, 2, 3, 
     [
         (lambda m: extract_between(m, [], ["parts"]), "reads 'a' and gives 'p', 'q'", "--to p,q"),
         (lambda m: extract_between(m, ["parts"], ["y"]), "gives", "--from a cuts in front of it, --from p,q"),
-        (
-            lambda m: extract_between(m, ["scale"], ["y"]),
-            "reads 'x'",
-            "--from x cuts in front of it",
-        ),
+        (lambda m: extract_between(m, ["scale"], ["y"]), "reads 'x'", "--from x cuts in front of it"),
         (lambda m: extract_between(m, [], ["inner"]), "in a body of If node 'choice'", "--to y"),
         (lambda m: cut(m, [["sum"]]), "gives 's'", "--at p,q cuts in front of it, --at s cuts behind it"),
         (lambda m: cut(m, [["scale"]]), "gives 'a'", "--at a cuts behind it"),

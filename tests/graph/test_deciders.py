@@ -66,5 +66,5 @@ def test_a_node_that_reads_nothing_decides_nothing() -> None:
 def test_what_the_user_is_told() -> None:
     text = f"""g (float[4] x, int64 k) => (float[4] y) <int64 r = {{8}}, int64 s = {{9}}> {{
         p = Equal (k, r)  q = Equal (k, s)  c = Or (p, q)  y = If (c) {BRANCHES} }}"""
-    assert freeze_hint(parse(text)).endswith("state its value: --freeze k=8 (or 9)")
+    assert freeze_hint(parse(text)).endswith("--freeze k=8 (or 9)")
     assert freeze_hint(parse("g (float[4] x, int64 k) => (float[4] y) { y = Neg (x) }")) == ""

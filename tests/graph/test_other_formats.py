@@ -70,7 +70,7 @@ def test_the_error_says_what_it_is_and_how_to_export_it(name: str, tmp_path: Pat
     ran = run(tmp_path, "check", name)
     error, hint = [line for line in ran.err.splitlines() if line.startswith(("error: ", "hint: "))]
     assert ran.code == 2
-    assert error.endswith("not an ONNX model")
+    assert error.endswith("an ONNX model")
     assert advice in hint
     assert (tmp_path / name).read_bytes() == content
 

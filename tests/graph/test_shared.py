@@ -7,6 +7,7 @@ import onnx
 import onnx.parser
 import pytest
 from onnx.numpy_helper import from_array
+from said import is_said
 
 import onnxq
 from onnxq.cli.pages.model import model_page
@@ -72,5 +73,5 @@ def test_inspect_and_weights_show_them() -> None:
     assert described.shared == table.shared == shared_weights(Model.open(tied()))
     for page in (model_page(described, full=False), weights_page(table, full=False)):
         text = [line.text.strip() for line in page.lines]
-        assert any("2 weights read by several layers, held once" in line for line in text)
+        assert is_said(text, "shared-weights", weights="2 weights")
         assert any(line.startswith("table  float32 7x4, 112 B: look, head") for line in text)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from synthetic import alike, levels
+from trees import FILES, PACKAGE, TREES
 
 from onnxq.judge import policies
 from onnxq.judge.about_mean import AboutMeanMeter
@@ -24,8 +25,6 @@ from onnxq.quant.plan import Joint
 from onnxq.quant.thresholds import Method
 from onnxq.repair.step_search import StepSearch, Version
 from tests.quant.test_choice import HALF, MINMAX, TENTH, given, ranges_of
-
-PACKAGE = Path(__file__).parents[2] / "onnxq"
 
 # -- by name ---------------------------------------------------------------------------------------
 
@@ -87,8 +86,8 @@ def test_logarithms_of_powers_are_listed_with_why() -> None:
     """Whoever is new here does not decide by them: `judge/loss.py` is for that."""
     found = {
         path.relative_to(PACKAGE).as_posix()
-        for path in PACKAGE.rglob("*.py")
-        if path.parent.name != "judge" and any(map(takes, ast.walk(ast.parse(path.read_text("utf-8")))))
+        for path in FILES
+        if path.parent.name != "judge" and any(map(takes, ast.walk(TREES[path])))
     }
     assert found == set(ALLOWED)
 
@@ -105,8 +104,8 @@ def test_losses_are_computed_in_one_place() -> None:
     """And are summed up by the meter alone."""
     asks = {
         path.relative_to(PACKAGE).as_posix()
-        for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for path in FILES
+        for node in ast.walk(TREES[path])
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("Loss", "Loss.of")
     }
     assert asks == {"judge/loss.py", "judge/about_mean.py"}
@@ -418,7 +417,7 @@ MEASURES_LEVELS = {
 def test_all_places_that_decide_are_asked() -> None:
     found = {
         path.relative_to(PACKAGE).as_posix()
-        for path in PACKAGE.rglob("*.py")
+        for path in FILES
         if path.parent.name != "judge" and _imports(path) & {"Gain", "Levels", "judged", "Loss"}
     }
     assert found == {*COMPARES, *MEASURES_LEVELS}
@@ -429,7 +428,7 @@ def _imports(path: Path) -> set[str]:
     """What a file imports of what compares."""
     return {
         alias.name
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in ast.walk(TREES[path])
         if isinstance(node, ast.ImportFrom) and node.module in ("onnxq.judge.acceptance", "onnxq.judge.loss")
         for alias in node.names
     }

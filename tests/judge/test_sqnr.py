@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from said import is_said
 
 from onnxq.judge.acceptance import Gain, OutputLowered, Policy, lead
 from onnxq.judge.sqnr import BEST_DB, Energy, cosine, is_constant, limited_db, nsr_of, power_db, sqnr_db
@@ -68,8 +69,8 @@ def test_a_policy_asks_for_all_that_it_says() -> None:
     policy = Policy(least_db=1.0, sure=2.0, may_lose_db=0.5)
     lowered = OutputLowered("y", -0.6)
     assert policy.refusal(Gain(1.0, 3.0)) == ""
-    assert policy.refusal(Gain(0.5, 3.0)) == "a gain of 0.50 dB is not worth what it costs"
-    assert policy.refusal(Gain(2.0, 2.0)) == "a gain of 2.00 dB may be chance: the standard error is 1.00 dB"
+    assert is_said(policy.refusal(Gain(0.5, 3.0)), "candidate.unworth", gain="0.50 dB", cost="what it costs")
+    assert is_said(policy.refusal(Gain(2.0, 2.0)), "candidate.chance", gain="2.00 dB", error="1.00")
     assert policy.refusal(Gain(2.0, 3.0, worst=lowered, price=0.1)) == "output 'y' loses 0.60 dB"
     assert replace(policy, price=0.1).refusal(Gain(2.0, 3.0, worst=lowered, price=0.1)) == ""
     assert policy.refusal(Gain(0.0, 3.0)) == "it gains nothing"

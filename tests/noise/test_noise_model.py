@@ -120,7 +120,7 @@ def test_outputs_without_variance_are_left_out_by_name() -> None:
     model = measure_noise(case.copy, case.sources, case.samples)
     left_out = {one.output: one.why for one in model.left_out}
     assert set(left_out) == {still, shape}
-    assert left_out[still] == "it does not vary from sample to sample"
+    assert "does not vary" in left_out[still]
 
 
 def test_no_output_that_tells_anything_is_said() -> None:

@@ -506,5 +506,5 @@ def test_what_is_asked_for_and_what_fails_is_seen(browser: Browser, tmp_path: Pa
     seen.page.wait_for_timeout(50)
     assert "http://example.invalid/x.png" in seen.requests
     assert any("dialog: 1" in one for one in seen.complaints)
-    assert any("none is not defined" in one for one in seen.complaints)
+    assert any("not defined" in one for one in seen.complaints)
     seen.close()

@@ -150,16 +150,15 @@ def test_findings_in_each_form(tmp_path: Path, name: str) -> None:
     """GitHub's lines are onnxq's alone; a log of SARIF shows nothing that acts, and names the node as it is."""
     path = tmp_path / f"{name[:90]}.onnx"
     onnx.save(unknown(name), path)
-    plain = run("check", path, "--no-engine")
-    assert plain.code == 1
-    assert is_harmless(plain.out + plain.screen), plain
-    lines = run("check", path, "--no-engine", "--as", "github").out.splitlines()
-    assert lines
-    for line in lines:
+    github, sarif = (run("check", path, "--no-engine", "--as", form) for form in ("github", "sarif"))
+    for one in (github, sarif):
+        assert one.code == 1
+        assert is_harmless(one.screen), one
+    assert github.out
+    for line in github.out.splitlines():
         assert re.match(r"::(error|warning|notice) file=[^,:]*,title=[^,:]*::", line), line
         assert line.isprintable()
-    log = json.loads(run("check", path, "--no-engine", "--as", "sarif").out)
-    for result in log["runs"][0]["results"]:
+    for result in json.loads(sarif.out)["runs"][0]["results"]:
         assert result["message"]["text"].replace("\n", "").isprintable()
         assert [one["fullyQualifiedName"] for one in result["locations"][0].get("logicalLocations", ())] in (
             [],

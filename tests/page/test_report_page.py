@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from as_read import Read
 from long_report import analysis_of, synthetic
+from said import is_said
 
 import onnxq
 from onnxq.analysis.reports import OpenedReport
@@ -222,11 +223,11 @@ def test_ranges_are_drawn_of_what_calibrated_where_no_layer_was_measured() -> No
     report = synthetic(12)
     tensors = [*report["calibration"]["ranges"]]
     text = Read(made(report)).said_in("depth")
-    assert "in the order of the model, on 80 samples that calibrated" in text
+    assert is_said(text, "curve.ranges", samples="80 samples that calibrated")
     assert f"{tensors[0]} {tensors[-1]}" in text
     report["layer_errors"] = {"samples": 2, "ranges": {"a": [-3.0, 5.0], "b": [0.0, "inf"], "c": [-1.0, 7.0]}}
     text = Read(made(report)).said_in("depth")
-    assert "in the order of the model, on 2 samples; from" in text
+    assert is_said(text, "curve.ranges", samples="2 samples")
     assert re.search(r"greatest least 7 .* -3 a c", text)
 
 
@@ -434,7 +435,7 @@ def test_a_level_of_all_outputs_that_is_of_none() -> None:
     report["about_mean"] = {"sqnr_about_mean_db": -4.1}
     page = page_of(OpenedReport.of(report))
     assert page.verdict.cards[0].tone == "bad"
-    assert "the outputs together have little to do" in page.advice.because
+    assert is_said(page.advice.because, "outputs-lost", who="the outputs together", have="have")
 
 
 def test_names_that_begin_alike_are_cut_at_their_front() -> None:

@@ -12,6 +12,7 @@ import pytest
 from command import run
 from grid_nets import Net
 from onnx import TensorProto, helper, numpy_helper
+from said import is_said
 
 import onnxq
 from onnxq.base.errors import UserError
@@ -115,7 +116,7 @@ def test_what_int8_around_zero_holds_is_adopted_without_being_asked() -> None:
     assert all(np.array_equal(one, other) for one, other in zip(codes, wanted, strict=True))
     assert not {"Round", "Div", "Clip"} & set(counts(result.model))
     assert db(outputs(file), outputs(result.model)) > 60
-    assert "the accuracy is against the file; of its 4 pairs the numbers are the same" in notes(result)
+    assert is_said(notes(result), "file-pairs.judged-same", pairs="4 pairs")
     assert float(result.report["accuracy"][0]["sqnr_db"]) > 60
 
 
@@ -166,7 +167,7 @@ def test_other_ranges_take_the_nearest_scale(
     result = quantize(file, pairs="adopt")
     np.testing.assert_allclose(scales(result.model), steps, rtol=1e-6)
     assert not {"Round", "Div", "Clip"} & set(counts(result.model))
-    assert "of its 4 pairs 2 are not the same numbers in int8" in notes(result)
+    assert is_said(notes(result), "file-pairs.judged-other", pairs="4 pairs", inexact=2)
     ranges = result.report["calibration"]["thresholds"]
     assert {entry["because"].split(";")[0] for entry in ranges.values()} == {
         f"the file's pair: uint8 around {zero}" for _, zero in (first, second)
@@ -208,7 +209,7 @@ def test_dropped_they_leave_the_float_net() -> None:
     assert counts(result.model) == counts(plain.model)
     assert np.array_equal(outputs(result.model), outputs(plain.model))
     assert result.report["accuracy"] == plain.report["accuracy"]
-    assert "the accuracy is against the file's float net, without its 4 pairs" in notes(result)
+    assert is_said(notes(result), "file-pairs.dropped", pairs="4 pairs")
 
 
 def test_weights_of_another_zero_point_are_quantized_anew() -> None:
@@ -216,7 +217,7 @@ def test_weights_of_another_zero_point_are_quantized_anew() -> None:
     result = quantize(file, pairs="adopt")
     held = [v for v in constants(result.model).values() if v.dtype == np.int8 and v.ndim == 4]
     assert [int(np.abs(codes.astype(int)).max()) for codes in held] == [127, 127]
-    assert "are not the same numbers" in notes(result)
+    assert is_said(notes(result), "file-pairs.judged-other")
     assert db(outputs(file), outputs(result.model)) > 35
 
 
@@ -277,7 +278,7 @@ def test_weights_in_blocks_stay(pairs: str) -> None:
     data = [{"x": np.random.default_rng(i).standard_normal((32, 32)).astype(np.float32)} for i in range(4)]
     result = onnxq.quantize(model, data, pairs=pairs, **QUICK)  # type: ignore[arg-type]
     assert counts(result.model) == {"DequantizeLinear": 1, "MatMul": 1}
-    assert "none of the file's Q/DQ pairs can be taken out" in notes(result)
+    assert is_said(notes(result), "file-pairs.none-out")
 
 
 def test_a_file_without_pairs_says_so() -> None:
@@ -294,7 +295,7 @@ def test_plans_and_statistics_are_of_the_net_without_pairs(tmp_path: Path) -> No
     path, samples = tmp_path / "file.onnx", DATA
     options = {"pairs": "adopt", "repair": "none", "body": "fp32"}
     kept = onnxq.plan(path, samples, **{**options, "pairs": None})  # type: ignore[arg-type]
-    assert "--pairs adopt takes their ranges in int8" in "".join(kept.report.calibration.notes)
+    assert is_said("".join(kept.report.calibration.notes), "file-pairs.choices")
     onnxq.plan(path, samples, **options).save(tmp_path / "plan.toml")  # type: ignore[arg-type]
     result = onnxq.quantize(path, plan=tmp_path / "plan.toml", pairs="adopt", compile=False, layer_samples=1)
     assert scales(result.model) == scales(quantize(file, pairs="adopt").model)
@@ -361,11 +362,11 @@ def test_what_onnxruntime_quantized(symmetric: bool, form: str, tmp_path: Path) 
         assert counts(result.model)["Relu"] == 1
         without_data = onnxq.quantize(file, pairs="adopt", **QUICK)  # type: ignore[arg-type]
         assert np.array_equal(outputs(without_data.model), outputs(result.model))
-        assert "the accuracy is against the file" in notes(result)
-        assert "--pairs adopt: of the file's " in notes(without_data)
+        assert is_said(notes(result), "file-pairs.judged-other")
+        assert is_said(notes(without_data), "file-pairs.other")
         assert "accuracy" not in notes(without_data)
         planned = run(tmp_path, "plan", "file.onnx", "--pairs", "adopt")
-        assert "those of the file's pairs" in " ".join(planned.out.split())
+        assert is_said(planned.out, "plan-ranges.file")
         assert "--calib" not in planned.out.split("Next")[1]
 
 

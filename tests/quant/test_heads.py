@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import pytest
 from grid_nets import Net
+from said import is_said
 
 import onnxq
 from onnxq.base.errors import UserError
@@ -145,8 +146,8 @@ def test_by_default_what_is_loud_is_named_and_stays_in_int8_where_that_is_much_w
     assert [one["sqnr_db"] for one in told["foreseen"]] == [20.0, 30.0]
     assert (source["name"], source["output"], source["left_float"]) == ("hurt", "hurt", False)
     assert source["share"] == pytest.approx(1 / 11)
-    assert "it alone makes 100% of the noise of output 'hurt'" in source["why"]
-    assert "for 9.09% of the int8 work (--keep-float 'hurt')" in source["why"]
+    assert is_said(source["why"], "loud-share.output", several="it alone makes", share="100%", output="hurt")
+    assert is_said(source["why"], "loud-worth", share="9.09%", format="int8")
 
 
 def test_all_heads_are_float_where_that_is_asked_for() -> None:
@@ -162,7 +163,7 @@ def test_auto_leaves_the_head_in_float_that_costs_the_outputs_most() -> None:
     assert told["left_float"] == ["hurt"]
     ((node, why),) = in_float(report).items()
     assert node == "hurt"
-    assert f"{told['gain_db']:+.1f} dB for 9.09% of the int8 work" in why
+    assert is_said(why, "loud-worth", gain=told["gain_db"], share="9.09%", format="int8")
     gain = report["about_mean"]["sqnr_about_mean_db"] - int8["about_mean"]["sqnr_about_mean_db"]
     assert gain > 10
     assert told["gain_db"] == pytest.approx(gain, abs=1)
@@ -174,7 +175,7 @@ def test_auto_leaves_none_in_float_where_that_gains_too_little_for_its_price() -
     assert in_float(report) == {}
     assert report["plan"]["int8_share_of_eligible_macs"] == 1.0
     assert 0 < told["gain_db"] < 100 / 11 / 2  # half a dB for each percent
-    assert "is the least for 9.09% of the eligible multiply-accumulates" in told["why"]
+    assert is_said(told["why"], "loud-refused.gain", share="9.09% of the eligible multiply-accumulates")
 
 
 @pytest.mark.parametrize(("count", "few"), [(12, True), (16, False)])
@@ -233,7 +234,7 @@ def test_a_loud_head_that_is_cheap_is_in_float_by_default() -> None:
     assert told["share"] < 0.01
     ((node, why),) = in_float(report).items()
     assert node == "head"
-    assert why.startswith("it alone makes 100% of the noise of output")
+    assert is_said(why, "loud-share.output", several="it alone makes", share="100%")
     assert f"{told['gain_db']:+.1f} dB for {told['share']:.2%} of the int8 work" in why
     (source,) = told["loud"]
     assert source["left_float"]
@@ -343,13 +344,12 @@ def test_the_loudest_tensor_has_a_name_where_no_layer_gains_what_it_costs() -> N
     noise = {"y": np.diag([9e-4, 1e-4])}
     model = NoiseModel(Sources(entries, {}), noise, {"y": 1.0}, (), Effort(4, 4, 2))
     said = loud._spread(model, float(model.loudness().max()))
-    assert said.startswith("tensor 'mid', which 'one' and 1 more read, makes 90% of the noise")
+    assert is_said(
+        said, "spread-noise.tensor", tensor="mid", layers="'one'", reads="and 1 more read", share="90%"
+    )
     blocks = Sources((dataclasses.replace(entries[0], kind="block"), entries[1]), {0: entries[:1]})
     said = loud._spread(dataclasses.replace(model, sources=blocks), 0.9)
-    assert said.endswith(
-        "2 layers, 'one' and 1 more, were measured as one and make 90% of it; "
-        "no layer in float gains what it costs"
-    )
+    assert is_said(said, "spread-noise.parts", count=2, layers="'one' and 1 more", share="90%")
 
 
 def drowned() -> onnx.ModelProto:

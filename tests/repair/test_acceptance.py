@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from said import is_said
 
 from onnxq.judge.about_mean import AboutMeanMeter, AboutMeanPart
 from onnxq.judge.acceptance import Levels, OutputLowered, judged
@@ -119,7 +120,7 @@ def test_it_is_clear_beside_what_it_costs(gain: float, off: float, kept: bool, c
     )
     found = judged(before, after, priced)
     assert (found.kept, found.clear) == (kept, clear)
-    assert found.why.endswith("is not worth 3 % of the bytes") == (0 < gain < 1.5)
+    assert is_said(found.why, "candidate.unworth", cost="3 % of the bytes") == (0 < gain < 1.5)
 
 
 def test_levels_are_those_of_all_samples() -> None:

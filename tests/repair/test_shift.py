@@ -41,11 +41,7 @@ FRONTS = {
     "depthwise": "t = Conv (x, w)  [p] s = Conv <group = 32, pads = [1, 1, 1, 1]> (t, dw)",
     "transposed": "t = Conv (x, w)  [p] s = ConvTranspose <strides = [2, 2]> (t, ct, b)",
 }
-BENDS = {
-    "relu": "a = Relu (s)",
-    "clip": "a = Clip (s, zero, six)",
-    "half a clip": "a = Clip (s, zero)",
-}
+BENDS = {"relu": "a = Relu (s)", "clip": "a = Clip (s, zero, six)", "half a clip": "a = Clip (s, zero)"}
 BETWEEN = {
     "nothing": "[m] c = Identity (a)",
     "pool": "[m] c = MaxPool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (a)",

@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 import pytest
 from command import environment, net
+from said import is_said
 
 from onnxq.base.errors import UserError
 from onnxq.base.registry import at
@@ -88,14 +89,7 @@ def ran(folder: Path, files: str, *arguments: str) -> subprocess.CompletedProces
 
 def quantized(folder: Path, files: str, repair: str) -> tuple[list[dict[str, Any]], bytes, dict[str, float]]:
     """The ledger, the file, and the ranges; those of percentile 50 are far too narrow."""
-    command = [
-        "quantize",
-        "net.onnx",
-        "--calib",
-        "data.npz",
-        "--repair",
-        repair,
-    ]
+    command = ["quantize", "net.onnx", "--calib", "data.npz", "--repair", repair]
     (folder / "onnxq.toml").write_text("[calibration]\npercentile = 50\n[engine]\nexit_zero = true\n")
     done = ran(folder, files, *command, *FAST)
     assert done.returncode == 0, done.stderr
@@ -127,9 +121,7 @@ def test_a_fault_of_a_step_of_the_users_is_undone(folder: Path) -> None:
     entries, without, _ = quantized(folder, "", "auto")
     (first, *others), file, _ = quantized(folder, "fails.py", "auto")
     assert (first["step"], first["verdict"]) == ("fails", "failed")
-    assert (
-        first["why"] == "it ends in a fault of its file, and is undone (IndexError: list index out of range)"
-    )
+    assert is_said(first["why"], "fault.of", whose="its file", cause="IndexError: list index out of range")
     assert others == entries
     assert file == without
 

@@ -10,6 +10,7 @@ import numpy as np
 import onnx.parser
 import pytest
 from edit_nets import ranges
+from said import is_said
 
 from onnxq.graph.model import Model
 from onnxq.graph.wiring import new_tensor
@@ -358,9 +359,7 @@ def test_sums_of_little_noise_are_not_tried(
 
     tried = search(bench, "residual")
     monkeypatch.setattr(
-        bench,
-        "heard",
-        lambda _, draft, *__: heard(20.0 + gain * (draft is not tried._first)),
+        bench, "heard", lambda _, draft, *__: heard(20.0 + gain * (draft is not tried._first))
     )
     tried.run()
     assert verdicts(tried) == {"residual": "not-applicable" if sums is None else "kept"}
@@ -535,10 +534,7 @@ def test_what_is_worth_nothing_is_not_fitted(monkeypatch: pytest.MonkeyPatch) ->
     found.run()
     (entry,) = found.ledger
     assert (entry.verdict, entry.runs) == ("dropped", 0)
-    assert entry.why == (
-        "the noisiest tensor makes 2% of the noise, which is not worth 5.0% of the bytes of plain float16; "
-        "--repair split takes it"
-    )
+    assert is_said(entry.why, "more-bytes.unworth", share="2%", bytes="5.0%", flag="--repair split")
 
 
 @pytest.mark.parametrize(("most", "kept"), [(0.96, True), (0.93, False)])
@@ -615,9 +611,7 @@ def test_a_search_that_is_too_dear_is_left_out_and_names_the_flag(monkeypatch: p
         entry = found.ledger[-1]
         assert (entry.runs == 0) == (verdict == "left-out")
     assert len(asked) == 1  # who is left out does not search
-    assert entry.why == (
-        "it may take 120 runs of the model, and 119 are left for searches; --repair bias,thresholds tries it"
-    )
+    assert is_said(entry.why, "too-dear", cost=120, left=119, flag="--repair bias,thresholds")
 
 
 def nearer(bench: Bench, model: Model, draft: Draft, patches: Patches, wave: int) -> list[AboutMeanMeter]:
@@ -636,10 +630,7 @@ def test_what_one_search_takes_is_not_left_for_the_next(monkeypatch: pytest.Monk
         found.run()
         assert [entry.runs for entry in found.ledger] == [20, 0]
         assert verdicts(found) == {"smooth": "kept", "thresholds": verdict}
-    assert found.ledger[1].why == (
-        "it may take 110 runs of the model, and 109 are left for searches; "
-        "--repair smooth,thresholds tries it"
-    )
+    assert is_said(found.ledger[1].why, "too-dear", cost=110, left=109, flag="--repair smooth,thresholds")
 
 
 def test_what_is_always_tried_takes_of_what_is_left_for_searches(monkeypatch: pytest.MonkeyPatch) -> None:

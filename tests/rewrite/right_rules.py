@@ -379,13 +379,7 @@ def floor_behind_an_integer(node: Node) -> Any:
     return node.inputs[0]
 
 
-@right(
-    "Round",
-    net(
-        "float[N, 4] x",
-        "a = Floor (x)  r = Round (a)  y = Cast <to = 7> (r)",
-    ),
-)
+@right("Round", net("float[N, 4] x", "a = Floor (x)  r = Round (a)  y = Cast <to = 7> (r)"))
 def round_behind_floor(node: Node) -> Any:
     return node.inputs[0]
 
@@ -581,12 +575,7 @@ def two_pointwise_convs(node: Node) -> Any:
 
 
 # of an infinity the first makes infinities of both signs, and the second NaN of them
-@right(
-    "Conv",
-    _pointwise(weights("v", 6, 4, 1, 1), weights("w", 3, 6, 1, 1)),
-    close=True,
-    needs="except-nan",
-)
+@right("Conv", _pointwise(weights("v", 6, 4, 1, 1), weights("w", 3, 6, 1, 1)), close=True, needs="except-nan")
 def two_pointwise_convs_of_both_signs(node: Node) -> Any:
     return _joined(node)
 
@@ -684,11 +673,7 @@ def softmax_less_its_maximum(node: Node) -> Any:
 
 @right(
     "Gemm",
-    net(
-        "float[N, 8] x",
-        "r = Gemm <alpha = 0.3, beta = 0.7> (x, w, c)  y = Neg (r)",
-        _PRODUCT,
-    ),
+    net("float[N, 8] x", "r = Gemm <alpha = 0.3, beta = 0.7> (x, w, c)  y = Neg (r)", _PRODUCT),
     close=True,
 )
 def factors_into_gemm(node: Node) -> Any:

@@ -11,6 +11,7 @@ import onnx
 import onnx.parser
 import pytest
 from command import run
+from said import is_said
 
 import onnxq
 from onnxq.base.errors import UserError
@@ -66,9 +67,11 @@ def test_what_is_accepted_is_made_and_said(tmp_path: Path) -> None:
     assert not result.report.rejected
     assert (change.proof.verdict, change.proof.code) == ("unproven", "accepted")
     assert change.proof.max_abs > 0
-    assert "accepted, although it is off by" in change.proof.why
+    assert is_said(change.proof.why, "accepted", offer="off by")
     assert any(node.op_type == "Mul" for node in result.model.graph.node)
-    assert "with what is accepted the model's outputs change" in result.report.whole_model[-1].why
+    assert is_said(
+        result.report.whole_model[-1].why, "differs-by.accepted", difference="the model's outputs change"
+    )
     x = np.random.default_rng(1).standard_normal((2, 32, 16)).astype(np.float32)
     (was,), (now,) = (ort.load(one).run({"x": x}) for one in (model(), result.model))
     assert not np.array_equal(was, now)
@@ -104,11 +107,11 @@ def test_on_the_screens(tmp_path: Path) -> None:
         "quantize m.onnx --calib x.npz -o q.onnx --no-engine --rules mine",
     ):
         said = " ".join(run(tmp_path, *line.split(), columns=300).out.split())
-        assert 'accept = ["rough"] under [repair] of onnxq.toml makes it all the same' in said, line
+        assert is_said(said, "change.accept", rule="rough"), line
         if not line.startswith("check"):
             more = ("--config", "rough.toml", "--force")
             said = " ".join(run(tmp_path, *line.split(), *more, columns=300).out.split())
-            assert "accepted, although it is off by" in said, line
+            assert is_said(said, "accepted", offer="off by"), line
 
 
 def test_an_unknown_rule_is_named() -> None:

@@ -127,18 +127,7 @@ def raises(node: Node) -> Any:
 
 
 @pytest.mark.parametrize(
-    "answer",
-    [
-        42,
-        "text",
-        [1],
-        {5: "x"},
-        {0: 3},
-        {0: None},
-        {"a": None},
-        {7: np.zeros(1, F)},
-    ],
-    ids=repr,
+    "answer", [42, "text", [1], {5: "x"}, {0: 3}, {0: None}, {"a": None}, {7: np.zeros(1, F)}], ids=repr
 )
 def test_an_answer_that_is_no_value_is_refused(answer: Any) -> None:
     def odd(node: Node) -> Any:
@@ -162,7 +151,7 @@ def test_an_invalid_replacement_is_refused(prove: Any) -> None:
     report = run(opened(CHAIN), rule(too_new, "Neg"), rule(too_many, "Exp"), rule(raises, "Abs"), prove=prove)
     assert report.changes == []
     why = {entry.rule: entry.proof.why for entry in report.rejected}
-    assert "opset 17 has no operator Gelu" in why["too_new"]
+    assert "no operator Gelu" in why["too_new"]
     assert "takes 1 to 1 inputs" in why["too_many"]
     assert "KeyError" in why["raises"]
 

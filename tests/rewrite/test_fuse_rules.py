@@ -199,7 +199,7 @@ REJECTED = {
     ],
     "int8_zero_point": [
         """<float s = {0.1}, uint8 z = {128}> { q = QuantizeLinear (x, s, z)
-        m = MaxPool <kernel_shape = [2, 2]> (q)  y = DequantizeLinear (m, s, z) }""",
+        m = MaxPool <kernel_shape = [2, 2]> (q)  y = DequantizeLinear (m, s, z) }"""
     ],
     "symmetric_weights": [
         f"""<{dtype}[8, 2] w = {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 200}}, float s = {{0.1}},
@@ -217,7 +217,7 @@ REJECTED = {
     "dq_before_gather": [
         """<int64[3] i = {1, 0, 1}, int8[2, 3] table = {1, -2, 3, 4, 5, -6}, float s = {0.1}> {
         r = ReduceMax <keepdims = 0> (x)  c = Cast <to = 7> (r)  j = Add (i, c)  k = Sub (j, c)
-        g = Gather (table, k)  y = DequantizeLinear (g, s) }""",
+        g = Gather (table, k)  y = DequantizeLinear (g, s) }"""
     ],
 }
 

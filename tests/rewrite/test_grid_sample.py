@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from said import is_said
 
 from onnxq import check, sanitize
 from onnxq.run import ort
@@ -86,8 +87,8 @@ def test_a_volume_is_told(tmp_path: Any) -> None:
     """TensorRT samples images only before 11.2; TensorRT-RTX volumes too, of modes of either name."""
     volume = model_of("linear", sizes=VOLUME)
     ((reason, advice),) = refused(volume, "tensorrt-10")
-    assert reason.endswith("does not take GridSample with 5 dimensions")
-    assert "cut the model in front of it" in advice
+    assert is_said(reason, "operator", op="GridSample with 5 dimensions")
+    assert "cut the model" in advice
     for target in ("tensorrt-11", "tensorrt-rtx"):
         assert refused(volume, target) == []
         assert sanitize(volume, target=target).report["changes"] == []
@@ -95,12 +96,9 @@ def test_a_volume_is_told(tmp_path: Any) -> None:
     (told,) = [one for one in check(tmp_path / "volume.onnx").findings if one.node == "it"]
     assert told.severity == "note"
     assert told.reason == "TensorRT 11 takes GridSample with 5 dimensions from 11.2 on"
-    assert "cut the model in front of it" in told.advice
+    assert "cut the model" in told.advice
 
 
 def test_without_the_rule_it_is_told() -> None:
     ((reason, _),) = refused(model_of("linear"), "tensorrt-11", skip=["grid_sample_modes"])
-    assert (
-        reason
-        == "TensorRT 11 does not take GridSample with mode=linear of opset 20: it samples nearest, silently"
-    )
+    assert is_said(reason, "misread-mode", mode="linear")

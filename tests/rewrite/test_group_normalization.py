@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
+from said import is_said
 
 from onnxq import check, sanitize
 from onnxq.run import ort
@@ -68,11 +69,13 @@ def test_check_says_what_sanitize_does(tmp_path: Path) -> None:
     onnx.save(model_of(2), tmp_path / "x.onnx")
     (told,) = check(tmp_path / "x.onnx", target="tensorrt-10").findings
     assert (told.node, told.severity) == ("it", "error")
-    assert (
-        told.reason
-        == "TensorRT 10 does not take GroupNormalization with a scale for each channel, as from opset 21 on"
+    assert is_said(
+        told.reason,
+        "operator",
+        target="TensorRT 10",
+        op="GroupNormalization with a scale for each channel, as from opset 21 on",
     )
-    assert told.advice == "onnxq sanitize repairs it (expand_group_normalization)"
+    assert is_said(told.advice, "node-not-taken.repaired", rule="expand_group_normalization")
     sanitize(tmp_path / "x.onnx", target="tensorrt-10").save(tmp_path / "y.onnx")
     assert check(tmp_path / "y.onnx", target="tensorrt-10").findings == ()
 

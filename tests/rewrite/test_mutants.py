@@ -71,10 +71,7 @@ MUTANTS: dict[str, list[tuple[str, str]]] = {
         ("values == NEUTRAL[op]", "values >= NEUTRAL[op]"),
         ("(values == NEUTRAL[op]).all()", "(values == NEUTRAL[op]).any()"),
         ("set(other) <= {1}", "True"),
-        (
-            "one if _keeps_shape(one, values.shape, node.outputs[0]) else None",
-            "one",
-        ),
+        ("one if _keeps_shape(one, values.shape, node.outputs[0]) else None", "one"),
         ('if node.op in ("Mul", "Add") and', 'if node.op in ("Mul", "Add", "Sub", "Div") and'),
     ],
     "drop_noop_movement": [
@@ -412,10 +409,9 @@ def test_a_broken_rule_is_noticed(name: str, number: int, tmp_path: Path) -> Non
         rule = mutated(name, number, tmp_path)
     except UserError:
         return  # it does not even load
-    caught = []
     for example in rule.examples:
         try:
             check_example(rule, example, RULES)
-        except OnnxqError as error:
-            caught.append(str(error))
-    assert caught, f"nothing notices {MUTANTS[name][number]}"
+        except OnnxqError:
+            return
+    pytest.fail(f"nothing notices {MUTANTS[name][number]}")

@@ -11,13 +11,7 @@ import pytest
 from onnxq.base.errors import UserError
 from onnxq.options.settings import Inputs
 from onnxq.run.deployment import Dims, Span, deployed
-from onnxq.run.deployments import (
-    StatedDeployment,
-    all_deployed,
-    by_deployment,
-    main_of,
-    stated_deployments,
-)
+from onnxq.run.deployments import StatedDeployment, all_deployed, by_deployment, main_of, stated_deployments
 
 TEXTS: list[tuple[str, Dims | None]] = [("ids", ("batch", "seq")), ("mask", ("batch", "seq"))]
 

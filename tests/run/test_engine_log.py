@@ -131,11 +131,7 @@ def attention(*reads):
         ({"kind": "gemm", "inputs": [INT8], "constants": [("w", "UInt8", "128,32")]}, "uint8"),
         # the bias is no weight: these are computed by the layer before, and are the second input
         (
-            {
-                "kind": "gemm",
-                "inputs": [INT8, ("w", "Float", "128,32")],
-                "constants": [("b", "Int8", "32")],
-            },
+            {"kind": "gemm", "inputs": [INT8, ("w", "Float", "128,32")], "constants": [("b", "Int8", "32")]},
             "fp32",
         ),
         # a float residual beside int8 weights

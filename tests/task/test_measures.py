@@ -16,16 +16,7 @@ from onnxq.judge.intervals import Interval
 from onnxq.task import boxes
 from onnxq.task.boxes import Detections
 from onnxq.task.detections import detections
-from onnxq.task.layout import (
-    Boxes,
-    CandidateColumns,
-    Classes,
-    Image,
-    MultiLabel,
-    PixelClasses,
-    Spans,
-    Tokens,
-)
+from onnxq.task.layout import Boxes, CandidateColumns, Classes, Image, MultiLabel, PixelClasses, Spans, Tokens
 from onnxq.task.measures import counts
 from onnxq.task.meter import TaskMeter
 
@@ -93,10 +84,7 @@ def test_what_is_equal_is_all_kept_and_what_has_another_class_is_not() -> None:
     assert counts(JOINED, {"y": rows(some)}, {"y": rows(other)}, {}) == [(1, 2, 1), (2, 3, 1)]
     assert counts(JOINED, {"y": rows(some)}, {"y": rows(some)[..., :4]}, {}) == [(0, 2, 0), (0, 3, 0)]
     nothing = {"y": np.full_like(rows(some), np.nan)}
-    assert counts(JOINED, {"y": rows(some)}, nothing, {}) == [
-        (0, 2, 0),
-        (0, 3, 0),
-    ]
+    assert counts(JOINED, {"y": rows(some)}, nothing, {}) == [(0, 2, 0), (0, 3, 0)]
 
 
 def test_each_layout_of_one_box_gives_its_corners() -> None:
@@ -304,7 +292,7 @@ def test_where_the_float_model_answers_nothing_there_is_no_figure() -> None:
     for _ in range(5):
         meter.add([rows([])], [[rows([Box((0, 0, 4, 4), 0.9, 0)])]])
     assert (meter.figure.percent, meter.figure.new, meter.figure.interval) == (None, 5, None)
-    assert "there is nothing to compare" in meter.figure.said
+    assert "nothing to compare" in meter.figure.said
 
 
 def test_a_row_a_sample_is_a_share_and_rows_that_are_alike_count_as_one() -> None:
