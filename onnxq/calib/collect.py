@@ -407,6 +407,8 @@ class _Pass:
             if self._tally.samples and self._tally.whole:
                 keeper.keep(self._tally.stats)
             raise
+        finally:
+            self._found = None  # it holds this pass, whose session would wait for the garbage collector
         return self._tally.stats()
 
     def _take(self, sample: Sample) -> None:
