@@ -17,6 +17,7 @@ from onnx import TensorProto, numpy_helper
 
 from onnxq.graph.load import graphs, tensors
 from onnxq.graph.moves import MOVES
+from onnxq.graph.rooted import values_of
 from onnxq.graph.source import copy_model
 from onnxq.graph.types import float_info
 from onnxq.rewrite import batch
@@ -278,7 +279,7 @@ def _in_double(model: onnx.ModelProto) -> onnx.ModelProto:
     wide = copy_model(model)
     for tensor in tensors(wide.graph):
         if tensor.data_type in _NARROW:
-            values = numpy_helper.to_array(tensor).astype(np.float64)
+            values = values_of(tensor).astype(np.float64)
             tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
     for graph in graphs(wide.graph):
         for info in (*graph.input, *graph.output, *graph.value_info):

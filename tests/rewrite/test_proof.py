@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,16 +13,19 @@ import onnx
 import onnx.parser
 import pytest
 
+import onnxq
 from onnxq.graph.edit import Editor
 from onnxq.graph.model import Model
+from onnxq.graph.snippet import Snippet
 from onnxq.graph.view import Node
 from onnxq.rewrite import proof as proving
 from onnxq.rewrite import prover, sampling
 from onnxq.rewrite.difference import EXACT, Claim, difference
 from onnxq.rewrite.engine import RewriteReport, rewrite
-from onnxq.rewrite.oracle import Truth
+from onnxq.rewrite.oracle import Truth, oracle
 from onnxq.rewrite.proof import Proof
 from onnxq.rewrite.prover import Prover
+from onnxq.rewrite.reproducer import save_reproducer
 from onnxq.rewrite.whole import Differs, WholeModel
 from onnxq.rule import Close, op
 from onnxq.rule.api import Rule
@@ -659,3 +663,37 @@ def test_the_largest_difference_of_the_sum_is_excused_where_any_order_overflows(
     text = "g (float[N, 4] x) => (y) { [n] r = Abs (x)  y = Neg (r) }"
     doubled = lambda n: op.Mul(op.Mul(op.Abs(n.inputs[0]), F(2)), F(0.5))  # noqa: E731
     assert prove(text, doubled, CLOSE).verdict == "failed"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="elsewhere there is no root of all files")
+def test_what_a_weight_alone_makes_is_proved_with_the_weight_in_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In memory it was there twice: a weight of 3 GB took 6."""
+    model = onnx.parser.parse_model(
+        H + "g (float[4] x) => (float[4] y) { m = ReduceMax <keepdims = 0> (w)  y = Add (x, m) }"
+    )
+    weight = np.arange(1 << 20, dtype=F)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="w", size_threshold=0)
+    proved: list[Snippet] = []
+    compare = prover.compare
+
+    def watched(snippet: Snippet, *more: Any, **settings: Any) -> Proof:
+        proved.append(snippet)
+        return compare(snippet, *more, **settings)
+
+    monkeypatch.setattr(prover, "compare", watched)
+    (change,) = onnxq.sanitize(tmp_path / "m.onnx").report.changes
+    assert change.proof.verdict == "exact"
+    (snippet,) = proved
+    assert snippet.before.ByteSize() < 1000
+    # whoever else reads such a part finds the weight
+    assert proving.by_definition(snippet, EXACT, {}, Proof("unproven")).verdict == "exact"
+    in_double = oracle(snippet.before)
+    assert in_double is not None
+    ((truth,),) = in_double.run([{}])
+    assert truth is not None
+    assert truth.values == weight[-1]
+    kept = onnx.load(save_reproducer(snippet, tmp_path / "kept", "m") / "before.onnx")
+    assert ort.evaluate(kept) == [weight[-1]]
