@@ -163,12 +163,12 @@ class Oracle:
     def _truths(self, given: Mapping[str, np.ndarray], outputs: Sequence[Any]) -> list[Truth | None]:
         values, sums = _halves(outputs) if self._summed else (outputs, outputs)
         read = sum(array.size for array in given.values())
-        floats = [wide for wide in map(_double, given.values()) if wide.dtype == np.float64]
-        numbers = [a[np.isfinite(a)] for a in floats]
-        largest = max((float(np.max(np.abs(a), initial=1.0)) for a in numbers), default=1.0)
-        factor = largest if self._summed or self._is_steep else 1.0
+        floats = (wide for wide in map(_double, given.values()) if wide.dtype == np.float64)
+        factor = 1.0
         if self._multiplies:  # what is lost below the smallest number is multiplied by all others
             factor = max(map(_product, floats), default=1.0)
+        elif self._summed or self._is_steep:
+            factor = max(map(_largest, floats), default=1.0)
         cancels = not self._summed and self._inner
         truths: list[Truth | None] = []
         for value, summed in zip(values, sums, strict=True):
@@ -257,6 +257,11 @@ def _nudged(array: np.ndarray, signs: Sequence[float], times: float) -> np.ndarr
         return array
     turns = np.resize(signs, wide.size).reshape(wide.shape)
     return np.asarray(wide * (1 + turns * times * float(float_info(array.dtype).eps)))
+
+
+def _largest(array: np.ndarray) -> float:
+    """The largest finite magnitude of an array, at least one."""
+    return float(np.max(np.abs(array), initial=1.0, where=np.isfinite(array)))
 
 
 def _product(array: np.ndarray) -> float:
@@ -525,7 +530,7 @@ def _col2im(x: np.ndarray, image: np.ndarray, block: np.ndarray, **attributes: A
     y = np.zeros((*columns.shape[:2], *full))
     for number, (_, to) in enumerate(_places(size, dilations, counts, strides)):
         y[to] += columns[:, :, number]
-    return y[_within(full, pads)]
+    return np.asarray(y[_within(full, pads)])
 
 
 def _average_pool(x: np.ndarray, **attributes: Any) -> np.ndarray:
