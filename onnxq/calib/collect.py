@@ -397,12 +397,12 @@ class _Pass:
         keeper = _Keeper(self._watch)
         try:
             for block in blocks(samples, _bytes, many=isinstance(self._session, InParts)):
-                self._found = None
                 for place, sample in enumerate(block):
                     self._ahead = block[place:]
                     self._take(sample)
                     if self._tally.samples:
                         keeper.keep_if_due(self._tally.stats)
+                self._found = None  # it holds this pass, whose session would wait for the garbage collector
         except BaseException:  # an interruption, or a bad sample: what was done is kept
             if self._tally.samples and self._tally.whole:
                 keeper.keep(self._tally.stats)

@@ -42,6 +42,7 @@ def evaluate(node: Node) -> list[np.ndarray] | None:
         return None
     if not is_affordable(node, read):
         return None
+    del read  # of weights that a model holds itself, copies
     kept = node.model.computed
     values = {t.name: kept[id(t.tensor)][1] for t in node.inputs if t and not t.is_constant}
     outputs = run(alone(node.model, node.node, values))

@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import onnx
+from onnx import numpy_helper
 
-from onnxq.graph.constants import external_range
+from onnxq.graph.constants import SourceValues, external_range
 from onnxq.graph.load import read, tensors
 from onnxq.graph.source import copy_model
 
@@ -54,6 +56,29 @@ def rebased(model: onnx.ModelProto, data_dir: Path, *others: Path) -> onnx.Model
 def is_external(tensor: onnx.TensorProto) -> bool:
     """Whether the bytes of a tensor are in a file of their own."""
     return bool(tensor.data_location == onnx.TensorProto.EXTERNAL)
+
+
+def values_of(tensor: onnx.TensorProto) -> np.ndarray:
+    """The values of a tensor whose external data, if it has any, is relative to the root folder: mapped.
+
+    Raises:
+        UserError: it is not there.
+    """
+    return SourceValues(tensor, ROOT).load()
+
+
+def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A model that holds its weights itself: a copy with what `values_of` gives, itself where it does.
+
+    Raises:
+        UserError: as `values_of`.
+    """
+    if not any(map(is_external, tensors(model.graph))):
+        return model
+    result = copy_model(model)
+    for tensor in filter(is_external, tensors(result.graph)):
+        tensor.CopyFrom(numpy_helper.from_array(values_of(tensor), tensor.name))
+    return result
 
 
 def refer(tensor: onnx.TensorProto, path: Path, offset: int, length: int) -> None:

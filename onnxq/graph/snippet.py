@@ -250,7 +250,7 @@ def alone(model: Topology, node: Any, values: Mapping[str, np.ndarray]) -> onnx.
     Large external data stays in its file, to which it refers from the root folder.
     """
     written = [tensor for tensor in node.outputs if tensor.name]
-    proto = _before(Exporter(model), {id(node): node}, {}, written, [], rooted=os.name == "posix")
+    proto = _before(Exporter(model), {id(node): node}, {}, written, [])
     proto.graph.initializer.extend(onnx.numpy_helper.from_array(a, name) for name, a in values.items())
     return proto
 
@@ -319,10 +319,10 @@ def _before(
     frontier: dict[int, Any],
     roots: Sequence[Any],
     inputs: SnippetInputs,
-    *,
-    rooted: bool = False,
 ) -> onnx.ModelProto:
+    """The original's side; of what reads no input large external data stays in its file."""
     before = _model(exporter.model, inputs)
+    rooted = not inputs and os.name == "posix"
     _export(exporter, wiring.sorted_nodes(list(cone.values())), frontier, before, rooted=rooted)
     for tensor in roots:
         before.graph.output.add(name=tensor.name)

@@ -73,9 +73,7 @@ def references(
     with sampling.named():
         parts = find_parts(job.model, choosing, sampling.feeds(sampling.choosing()), job.runnable)
     job = replace(job, parts=parts)
-    choosing.again()
-    if not options.chooses:
-        choosing.rewind()
+    choosing.rewind()
     large = weight_bytes(reference) >= LARGE
     return job, References(choosing if options.chooses or not large else None, confirming, expected)
 

@@ -16,6 +16,7 @@ import onnx
 
 from onnxq.graph.infer import infer
 from onnxq.graph.load import graphs
+from onnxq.graph.rooted import values_of
 from onnxq.graph.snippet import Snippet
 from onnxq.graph.types import shape_of, value_info
 
@@ -229,7 +230,7 @@ def out_of_reach(snippet: Snippet, largest: int) -> int | None:
                 for name in node.input[_COMPARE[node.op_type] :]:
                     if name not in constants or constants[name].data_type not in _WHOLE:
                         continue
-                    numbers = onnx.numpy_helper.to_array(constants[name]).ravel().tolist()
+                    numbers = values_of(constants[name]).ravel().tolist()
                     far = [number for number in map(abs, numbers) if largest < number < _TO_THE_END]
                     if far and not (
                         node.op_type == "Slice" and _cuts_fixed_sizes(snippet, model, node, constants)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from onnx import TensorProto, numpy_helper
 
 from onnxq.graph.load import graphs, tensors
 from onnxq.graph.moves import MOVES
+from onnxq.graph.rooted import values_of
 from onnxq.graph.source import copy_model
 from onnxq.graph.types import float_info
 from onnxq.rewrite import batch
@@ -162,12 +163,12 @@ class Oracle:
     def _truths(self, given: Mapping[str, np.ndarray], outputs: Sequence[Any]) -> list[Truth | None]:
         values, sums = _halves(outputs) if self._summed else (outputs, outputs)
         read = sum(array.size for array in given.values())
-        floats = [wide for wide in map(_double, given.values()) if wide.dtype == np.float64]
-        numbers = [a[np.isfinite(a)] for a in floats]
-        largest = max((float(np.max(np.abs(a), initial=1.0)) for a in numbers), default=1.0)
-        factor = largest if self._summed or self._is_steep else 1.0
+        floats = (wide for wide in map(_double, given.values()) if wide.dtype == np.float64)
+        factor = 1.0
         if self._multiplies:  # what is lost below the smallest number is multiplied by all others
             factor = max(map(_product, floats), default=1.0)
+        elif self._summed or self._is_steep:
+            factor = max(map(_largest, floats), default=1.0)
         cancels = not self._summed and self._inner
         truths: list[Truth | None] = []
         for value, summed in zip(values, sums, strict=True):
@@ -258,6 +259,11 @@ def _nudged(array: np.ndarray, signs: Sequence[float], times: float) -> np.ndarr
     return np.asarray(wide * (1 + turns * times * float(float_info(array.dtype).eps)))
 
 
+def _largest(array: np.ndarray) -> float:
+    """The largest finite magnitude of an array, at least one."""
+    return float(np.max(np.abs(array), initial=1.0, where=np.isfinite(array)))
+
+
 def _product(array: np.ndarray) -> float:
     """The largest product of the finite magnitudes beyond one that stand along an axis; finite."""
     magnitudes = np.maximum(np.abs(np.where(np.isfinite(array), array, 1.0)), 1.0)
@@ -278,7 +284,7 @@ def _in_double(model: onnx.ModelProto) -> onnx.ModelProto:
     wide = copy_model(model)
     for tensor in tensors(wide.graph):
         if tensor.data_type in _NARROW:
-            values = numpy_helper.to_array(tensor).astype(np.float64)
+            values = values_of(tensor).astype(np.float64)
             tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
     for graph in graphs(wide.graph):
         for info in (*graph.input, *graph.output, *graph.value_info):
@@ -408,6 +414,8 @@ def _own_operators() -> list[Any]:
     return [
         made("Conv", _conv),
         made("ConvTranspose", _conv_transpose),
+        made("Col2Im", _col2im),
+        made("AveragePool", _average_pool),
         made("BatchNormalization", _batch_normalization),
         made("GroupNormalization", _group_normalization),
         made("DeformConv", _deform_conv),
@@ -436,26 +444,50 @@ def _window(shape: Sequence[int], size: Sequence[int], attributes: Mapping[str, 
     return strides, dilations, pads
 
 
+def _counts(
+    shape: Sequence[int],
+    size: Sequence[int],
+    dilations: Sequence[int],
+    strides: Sequence[int],
+    *,
+    up: bool = False,
+) -> list[int]:
+    """How often a window of this size fits into a padded input along each axis; `up`: the last in part."""
+    rest = [(n - (k - 1) * d - 1, s) for n, k, d, s in zip(shape, size, dilations, strides, strict=True)]
+    counts = [(-(-more // s) if up else more // s) + 1 for more, s in rest]
+    if min(counts, default=1) < 1:
+        raise ValueError("the kernel is larger than the input")
+    return counts
+
+
+def _places(
+    size: Sequence[int], dilations: Sequence[int], counts: Sequence[int], strides: Sequence[int]
+) -> Iterator[tuple[tuple[int, ...], Any]]:
+    """Each place of a window, and the index of what all windows, of which there are so many, have there."""
+    for place in np.ndindex(*size):
+        cut = (
+            slice(p * d, p * d + (n - 1) * s + 1, s)
+            for p, d, n, s in zip(place, dilations, counts, strides, strict=True)
+        )
+        yield place, (..., *cut)
+
+
+def _within(shape: Sequence[int], pads: Sequence[int]) -> Any:
+    """The index of what is inside of pads, the last axes of which have this shape."""
+    rank = len(shape)
+    return (..., *(slice(b, n - e) for b, e, n in zip(pads[:rank], pads[rank:], shape, strict=True)))
+
+
 def _conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, **attributes: Any) -> np.ndarray:
     group = attributes.get("group") or 1
     rank, size = x.ndim - 2, w.shape[2:]
     strides, dilations, pads = _window(x.shape[2:], size, attributes)
     padded = np.pad(x, [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)]) if any(pads) else x
-    counts = [
-        (n - (k - 1) * d - 1) // s + 1
-        for n, k, s, d in zip(padded.shape[2:], size, strides, dilations, strict=True)
-    ]
-    if min(counts, default=1) < 1:
-        raise ValueError("the kernel is larger than the input")
+    counts = _counts(padded.shape[2:], size, dilations, strides)
     samples, places = x.shape[0], int(np.prod(counts))
     y = np.zeros((group, w.shape[0] // group, samples * places))  # one product for all samples
     weights = w.reshape(group, w.shape[0] // group, w.shape[1], *size)
-    for place in np.ndindex(*size):
-        cut = tuple(
-            slice(p * d, p * d + (n - 1) * s + 1, s)
-            for p, d, n, s in zip(place, dilations, counts, strides, strict=True)
-        )
-        inside: Any = (..., *cut)
+    for place, inside in _places(size, dilations, counts, strides):
         part = padded[inside].reshape(samples, group, w.shape[1], places).transpose(1, 2, 0, 3)
         at: Any = (..., *place)
         y += weights[at] @ part.reshape(group, w.shape[1], samples * places)
@@ -480,18 +512,56 @@ def _conv_transpose(
     y = np.zeros((group, x.shape[0], w.shape[1], *full))
     data = x.reshape(x.shape[0], group, x.shape[1] // group, -1).swapaxes(0, 1)
     weights = w.reshape(group, w.shape[0] // group, w.shape[1], *size)
-    for place in np.ndindex(*size):
-        cut = tuple(
-            slice(p * d, p * d + (n - 1) * s + 1, s)
-            for p, d, n, s in zip(place, dilations, x.shape[2:], strides, strict=True)
-        )
+    for place, to in _places(size, dilations, x.shape[2:], strides):
         at: Any = (..., *place)
         part = weights[at].swapaxes(1, 2)[:, None] @ data
-        to: Any = (..., *cut)
         y[to] += part.reshape(*part.shape[:3], *x.shape[2:])
-    kept = tuple(slice(p, n - e) for p, e, n in zip(pads[:rank], pads[rank:], full, strict=True))
-    inside: Any = (..., *kept)
-    return _with_bias(y.swapaxes(0, 1).reshape(x.shape[0], group * w.shape[1], *full)[inside], b)
+    every = y.swapaxes(0, 1).reshape(x.shape[0], group * w.shape[1], *full)
+    return _with_bias(every[_within(full, pads)], b)
+
+
+def _col2im(x: np.ndarray, image: np.ndarray, block: np.ndarray, **attributes: Any) -> np.ndarray:
+    """Sums blocks where they overlap in an image: all blocks at once, a place of theirs after another."""
+    shape, size = tuple(map(int, image)), tuple(map(int, block))
+    strides, dilations, pads = _window(shape, size, attributes)
+    full = [n + b + e for n, b, e in zip(shape, pads[: len(size)], pads[len(size) :], strict=True)]
+    counts = _counts(full, size, dilations, strides)
+    columns = x.reshape(x.shape[0], -1, math.prod(size), *counts)
+    y = np.zeros((*columns.shape[:2], *full))
+    for number, (_, to) in enumerate(_places(size, dilations, counts, strides)):
+        y[to] += columns[:, :, number]
+    return np.asarray(y[_within(full, pads)])
+
+
+def _average_pool(x: np.ndarray, **attributes: Any) -> np.ndarray:
+    """Means over windows, of which those that ceil_mode adds reach beyond the pads, where nothing is counted.
+
+    ONNX's evaluator takes a window at a time, and moves them where ceil_mode adds more than one number.
+    """
+    size, up = attributes["kernel_shape"], bool(attributes.get("ceil_mode"))
+    strides, dilations, pads = _window(x.shape[2:], size, attributes)
+    begins, ends = pads[: len(size)], pads[len(size) :]
+    padded = [n + b + e for n, b, e in zip(x.shape[2:], begins, ends, strict=True)]
+    counts = _counts(padded, size, dilations, strides, up=up)
+    if up:  # none begins behind the last number
+        rows = zip(counts, x.shape[2:], begins, strides, strict=True)
+        counts = [min(count, (n + b - 1) // s + 1) for count, n, b, s in rows]
+    reach = [
+        (n - 1) * s + (k - 1) * d + 1 for n, s, k, d in zip(counts, strides, size, dilations, strict=True)
+    ]
+    full = [max(one, other) for one, other in zip(padded, reach, strict=True)]
+    values, counted = np.zeros((*x.shape[:2], *full)), np.zeros(full)
+    after = [n - b - m for n, b, m in zip(full, begins, x.shape[2:], strict=True)]
+    values[_within(full, [*begins, *after])] = x
+    if attributes.get("count_include_pad"):
+        counted[tuple(map(slice, padded))] = 1
+    else:
+        counted[_within(full, [*begins, *after])] = 1
+    total, number = np.zeros((*x.shape[:2], *counts)), np.zeros(counts)
+    for _, inside in _places(size, dilations, counts, strides):
+        total += values[inside]
+        number += counted[inside]
+    return np.asarray(total / number)
 
 
 def _group_normalization(x: np.ndarray, scale: np.ndarray, b: np.ndarray, **attributes: Any) -> np.ndarray:

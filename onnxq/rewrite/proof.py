@@ -16,6 +16,7 @@ import onnx
 
 from onnxq.base.reason import Reason, code_of, noted, reason
 from onnxq.graph.load import graphs
+from onnxq.graph.rooted import ROOT, inlined
 from onnxq.graph.snippet import Snippet, SnippetInputs
 from onnxq.rewrite import batch, sampling
 from onnxq.rewrite.changes import OFF, ProofOfChange, ProofVerdict
@@ -89,7 +90,7 @@ def compare(
             return proof
     try:
         wires = Wires.computed(snippet) if seconds is None else None
-        before = wires or ort.load(snippet.before, optimize=False, threads=1)
+        before = wires or ort.load(snippet.before, optimize=False, threads=1, data_dir=ROOT)
     except ort.RunError as error:
         proof = _never_runs(error)
         # the evaluator cannot be stopped
@@ -143,7 +144,7 @@ def by_definition(
         seconds: after so many no further run of the original is begun.
     """
     try:
-        before = reference.Evaluator(snippet.before, seconds)
+        before = reference.Evaluator(inlined(snippet.before), seconds)
         after = Wires.of(snippet) or reference.Evaluator(snippet.after)
     except ort.RunError:
         return unproven

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
 
 from onnxq.base.reason import noted
 from onnxq.graph.edit import Replacement
 from onnxq.graph.loops import has_loop
 from onnxq.graph.model import Model
+from onnxq.graph.rooted import values_of
 from onnxq.graph.snippet import NoSnippet, Snippet, snippets
 from onnxq.graph.types import Dim
 from onnxq.graph.view import Node
@@ -188,7 +188,7 @@ def _parts(model: onnx.ModelProto, sizes: _Sizes) -> Iterator[bytes | None]:
             readers.setdefault(name, set()).add((node.op_type, place))
     yield str([number(info.name) for info in model.graph.input]).encode()
     for tensor in model.graph.initializer:
-        values = numpy_helper.to_array(tensor)
+        values = values_of(tensor)
         free = all(place in _LINEAR.get(op, ()) for op, place in readers.get(tensor.name, ()))
         head = f"{number(tensor.name)} {tensor.data_type}"
         if values.dtype.kind != "f" or values.size == 1 or not free:

@@ -15,6 +15,7 @@ import onnx
 
 from onnxq.base.reason import noted
 from onnxq.base.remarks import remark
+from onnxq.graph.rooted import inlined
 from onnxq.graph.snippet import Snippet
 from onnxq.rewrite.difference import Counterexample
 
@@ -38,7 +39,7 @@ def save_reproducer(snippet: Snippet, folder: Path, name: str, example: Countere
     and the output of both sides.
     """
     target = new_folder(folder, name)
-    onnx.save(snippet.before, target / "before.onnx")
+    onnx.save(inlined(snippet.before), target / "before.onnx")
     onnx.save(snippet.after, target / "after.onnx")
     if example is not None:
         arrays = {"before": example.before, "after": example.after}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,19 +12,23 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx.parser
+import onnx.reference
 import pytest
 from said import is_said
 
+import onnxq
 from onnxq.graph.edit import Editor
 from onnxq.graph.model import Model
+from onnxq.graph.snippet import Snippet
 from onnxq.graph.view import Node
 from onnxq.rewrite import proof as proving
 from onnxq.rewrite import prover, sampling
 from onnxq.rewrite.difference import EXACT, Claim, difference
 from onnxq.rewrite.engine import RewriteReport, rewrite
-from onnxq.rewrite.oracle import Truth
+from onnxq.rewrite.oracle import Oracle, Truth, oracle
 from onnxq.rewrite.proof import Proof
 from onnxq.rewrite.prover import Prover
+from onnxq.rewrite.reproducer import save_reproducer
 from onnxq.rewrite.whole import Differs, WholeModel
 from onnxq.rule import Close, op
 from onnxq.rule.api import Rule
@@ -666,3 +672,94 @@ def test_the_largest_difference_of_the_sum_is_excused_where_any_order_overflows(
     text = "g (float[N, 4] x) => (y) { [n] r = Abs (x)  y = Neg (r) }"
     doubled = lambda n: op.Mul(op.Mul(op.Abs(n.inputs[0]), F(2)), F(0.5))  # noqa: E731
     assert prove(text, doubled, CLOSE).verdict == "failed"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="elsewhere there is no root of all files")
+def test_what_a_weight_alone_makes_is_proved_with_the_weight_in_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In memory it was there twice: a weight of 3 GB took 6."""
+    model = onnx.parser.parse_model(
+        H + "g (float[4] x) => (float[4] y) { m = ReduceMax <keepdims = 0> (w)  y = Add (x, m) }"
+    )
+    weight = np.arange(1 << 20, dtype=F)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="w", size_threshold=0)
+    proved: list[Snippet] = []
+    compare = prover.compare
+
+    def watched(snippet: Snippet, *more: Any, **settings: Any) -> Proof:
+        proved.append(snippet)
+        return compare(snippet, *more, **settings)
+
+    monkeypatch.setattr(prover, "compare", watched)
+    (change,) = onnxq.sanitize(tmp_path / "m.onnx").report.changes
+    assert change.proof.verdict == "exact"
+    (snippet,) = proved
+    assert snippet.before.ByteSize() < 1000
+    # whoever else reads such a part finds the weight
+    assert proving.by_definition(snippet, EXACT, {}, Proof("unproven")).verdict == "exact"
+    exact = oracle(snippet.before)
+    assert exact is not None
+    ((truth,),) = exact.run([{}])
+    assert truth is not None
+    assert truth.values == weight[-1]
+    kept = onnx.load(save_reproducer(snippet, tmp_path / "kept", "m") / "before.onnx")
+    assert ort.evaluate(kept) == [weight[-1]]
+
+
+def in_double(node: str, **given: np.ndarray) -> np.ndarray:
+    """What the oracle gives for one node."""
+    names = ", ".join(f"{name}" for name in given)
+    kinds = {"f": "double", "i": "int64"}
+    typed = ", ".join(f"{kinds[a.dtype.kind]}[{','.join(map(str, a.shape))}] {n}" for n, a in given.items())
+    model = onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["" : 22]> g ({typed}) => (double y) {{ y = {node} ({names}) }}'
+    )
+    del model.graph.output[0].type.tensor_type.shape.dim[:]
+    ((truth,),) = Oracle(model).run([given])
+    assert truth is not None
+    return truth.values
+
+
+def by_evaluator(node: str, **given: np.ndarray) -> np.ndarray:
+    """What ONNX's own evaluator gives."""
+    made = onnx.parser.parse_node(f"y = {node} ({', '.join(given)})")
+    ((found,)) = onnx.reference.ReferenceEvaluator(made, opsets={"": 22}).run(None, dict(given))
+    return np.asarray(found)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_own_kernels_of_windows_are_onnx_s(seed: int) -> None:
+    dice = np.random.default_rng(seed)
+    size, strides, dilations, pads = ([*dice.integers(1, 4, n)] for n in (2, 2, 2, 4))
+    pads = [int(min(pad, k - 1)) for pad, k in zip(pads, 2 * size, strict=True)]
+    shape = [int(n) for n in dice.integers(10, 14, 2)]
+    ends = zip(shape, size, strides, dilations, pads[:2], pads[2:], strict=True)
+    counts = [(n + b + e - (k - 1) * d - 1) // s + 1 for n, k, s, d, b, e in ends]
+    window = f"strides = {list(map(int, strides))}, dilations = {list(map(int, dilations))}, pads = {pads}"
+    x = dice.standard_normal((2, 3 * math.prod(map(int, size)), math.prod(counts)))
+    blocks = {"x": x, "image": np.array(shape), "block": np.array(size)}
+    np.testing.assert_allclose(*(run(f"Col2Im <{window}>", **blocks) for run in (in_double, by_evaluator)))
+
+    x = dice.standard_normal((2, 3, *shape))
+    for include in (0, 1):
+        pool = f"AveragePool <kernel_shape = {list(map(int, size))}, count_include_pad = {include}, {window}>"
+        np.testing.assert_allclose(*(run(pool, x=x) for run in (in_double, by_evaluator)))
+        # ONNX's evaluator moves windows where ceil_mode adds to them
+        pool = pool.replace("<", "<ceil_mode = 1, ")
+        (found,) = made_by_onnxruntime(pool, x.astype(F))
+        np.testing.assert_allclose(in_double(pool, x=x), found, atol=1e-5)
+
+
+def made_by_onnxruntime(node: str, x: np.ndarray) -> list[Any]:
+    head = '<ir_version: 10, opset_import: ["" : 22]> g (float[N,C,H,W] x) => (float[N,C,K,L] y)'
+    model = onnx.parser.parse_model(f"{head} {{ y = {node} (x) }}")
+    return ort.load(model).run({"x": x})
+
+
+@pytest.mark.parametrize("pads", ["SAME_UPPER", "SAME_LOWER", "VALID"])
+def test_pads_of_a_mean_that_depend_on_its_input_are_onnx_s(pads: str) -> None:
+    x = np.random.default_rng(0).standard_normal((1, 2, 9, 8))
+    pool = f'AveragePool <kernel_shape = [4, 3], strides = [2, 3], auto_pad = "{pads}">'
+    np.testing.assert_allclose(in_double(pool, x=x), by_evaluator(pool, x=x))

@@ -8,7 +8,9 @@ import re
 import resource
 import subprocess
 import sys
+import weakref
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -18,6 +20,7 @@ from command import run
 
 import onnxq
 from onnxq.base.errors import UserError
+from onnxq.base.heap import uncollected
 from onnxq.graph import tensor_sizes
 from onnxq.graph.tensor_sizes import Outline
 from onnxq.run import budget, ort
@@ -285,6 +288,26 @@ def test_sessions_keep_nothing_of_what_is_large() -> None:
     model = made("Expand by a computed shape")
     model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(np.array([100_000_000]), "k"))
     assert peak(model) < 1600  # two tensors of 400 MB, and a copy in half precision
+
+
+def test_no_more_than_two_sessions_of_a_model_are_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each holds what onnxruntime folds, and a part of its largest run; one that is done with goes at once."""
+    born, open_ones, most = ort.Session.__init__, weakref.WeakSet[ort.Session](), []
+
+    def counted(self: ort.Session, *given: Any) -> None:
+        born(self, *given)
+        open_ones.add(self)
+        most.append(len(open_ones))
+
+    monkeypatch.setattr(ort.Session, "__init__", counted)
+    text = """(float[N, 4] x) => (float[N, 4] y) <int64[1] k = {8}> {
+        f = ReduceMax <keepdims = 0> (x)  h = ConstantOfShape (k)  t = Add (h, f)  s = Sin (t)
+        m = ReduceMax <keepdims = 0> (s)  y = Add (x, m) }"""
+    with uncollected():
+        onnxq.quantize(
+            onnx.parser.parse_model(H + text), [{"x": np.ones((2, 4), np.float32)}] * 6, compile=False
+        )
+    assert max(most) == 2
 
 
 def test_of_a_long_sum_that_is_probed_few_terms_are_in_memory() -> None:
