@@ -1,14 +1,28 @@
-"""How well the data settle the scales."""
+"""Data that could not be measured, are too few, or do not look as the model's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from onnxq.checks import Evidence, Fact, check
+from onnxq.checks import Evidence, Fact, check, stated
 from onnxq.checks.limits import CONFIDENCE, WIDE
-from onnxq.data.warnings import ENOUGH
+from onnxq.data.model_scaling import ModelScaling, model_scaling
+from onnxq.data.warnings import ENOUGH, DataWarning
+
+
+@check(
+    "not-measured",
+    needs="data",
+    command="onnxq data MODEL SAMPLES",
+)
+def not_measured(evidence: Evidence) -> Iterator[Fact]:
+    """Why nothing was measured."""
+    if evidence.problem is not None:
+        code = "not-measured.hinted" if evidence.problem.hint else "not-measured"
+        yield Fact(code, values={"problem": str(evidence.problem), "hint": evidence.problem.hint})
+
 
 _OF_STREAM = ENOUGH * 3 // 4  # calibrate of `ENOUGH` that are read once: two eighths choose and verify
 
@@ -56,3 +70,36 @@ def interval(amaxes: np.ndarray, confidence: float) -> tuple[float, float]:
     ordered = np.sort(amaxes.astype(np.float64))
     place = int(np.ceil(len(ordered) * (1 - confidence) ** (1 / len(ordered))))
     return float(ordered[max(place, 1) - 1]), float(ordered[-1])
+
+
+_SEEN = "onnxq data MODEL SAMPLES"
+
+UNITS = stated("input-units", needs="data", command=_SEEN)
+PIXELS = stated("input-pixels", needs="data", severity="note", command=_SEEN)
+ORDER = stated("channel-order", needs="data", command=_SEEN)
+YUV = stated("yuv-input", needs="data", command=_SEEN)
+
+_ROWS = {
+    "units": "input-units", "unnormalized": "input-units", "normalized-twice": "input-units",
+    "channel-order": "channel-order", "yuv": "yuv-input",
+}  # fmt: skip
+
+
+@check("doubtful-data", needs="data", command=_SEEN)
+def doubtful_data(evidence: Evidence) -> Iterator[Fact]:
+    """Units, the order of channels, YUV, and samples that are equal, constant or bad."""
+    scales = model_scaling(evidence.original)
+    for doubt in evidence.doubts:
+        if doubt.kind != "few-samples":
+            values = {"text": doubt.text, "hint": doubt.hint}
+            yield Fact(_row(doubt, scales), ("", "", doubt.input or ""), values)
+
+
+def _row(doubt: DataWarning, scales: Mapping[str, ModelScaling]) -> str:
+    """The row of a doubt.
+
+    That pixels are wrong is a guess where the model does not scale them itself.
+    """
+    if doubt.kind == "unnormalized" and doubt.input not in scales:
+        return "input-pixels"
+    return _ROWS.get(doubt.kind, "doubtful-data")
