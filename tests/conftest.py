@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import onnxq.run  # noqa: F401 (before a test imports onnxruntime: it keeps records unless told)
-from onnxq.data.order import Order
+from onnxq.data.sources import Order
 
 pytest_plugins = ("tiers",)
 

@@ -19,8 +19,8 @@ from PIL import Image
 
 import onnxq
 from onnxq.advice.causes import likely
+from onnxq.analysis.diff.compared import scales
 from onnxq.analysis.diff.rows import Judge
-from onnxq.analysis.diff.scales import scales
 from onnxq.base.errors import UserError
 from onnxq.calib import trt_cache
 from onnxq.calib.histogram import HistogramCounter

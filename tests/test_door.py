@@ -104,7 +104,7 @@ READS = {
     "calib/shards.py": "what this run wrote for its workers",
     "data/paths.py": "images, whose files were found by looking for files",
     "graph/load.py": "a model: it asks whether it is a file",
-    "noise/block.py": "what this run wrote for its workers",
+    "noise/measure.py": "what this run wrote for its workers",
     "page/making.py": "of the package",
     "quant/layer_settings.py": "a file that is to be written over, which is one",
     "run/trial_child.py": "what this run wrote for its child",
