@@ -24,7 +24,7 @@ from onnxq.body.convert import HalfBody, to_half
 from onnxq.body.emulate import Tapped, losses, output_of, with_logits
 from onnxq.body.formats import DTYPES, Kind, highest
 from onnxq.graph.model import Model
-from onnxq.graph.tail import tail_nodes, tail_of
+from onnxq.graph.parts import tail_nodes, tail_of
 from onnxq.graph.view import Node, Tensor
 from onnxq.judge.policies import FLOOR_DB, SHORT_DB
 from onnxq.judge.sqnr import Energy

@@ -86,7 +86,7 @@ class SchemaList(Shown, DocumentPart):
 
 _KINDS = (
     DocumentKind("report", 11, "onnxq.documents.report:Report", ("quantize", "sanitize")),
-    DocumentKind("advised", 1, "onnxq.documents.advised:Advised", ("quantize --budget",)),
+    DocumentKind("advised", 1, "onnxq.documents.advice:Advised", ("quantize --budget",)),
     DocumentKind("plan", 11, "onnxq.documents.report:PlanReport", ("plan",)),
     DocumentKind("sensitivity", 11, "onnxq.documents.report:SensitivityReport", ("sensitivity",)),
     DocumentKind("calibration", 3, "onnxq.documents.statistics:StatisticsTaken", ("calibrate",)),

@@ -15,7 +15,7 @@ from onnxq.graph.infer import Symbols, infer
 from onnxq.graph.load import graphs
 from onnxq.graph.model import Model
 from onnxq.graph.order import reads
-from onnxq.graph.runnable import runnable_part
+from onnxq.graph.parts import runnable_part
 from onnxq.graph.source import without_graph
 from onnxq.graph.types import set_shape, shape_of
 

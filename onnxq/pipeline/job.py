@@ -17,11 +17,11 @@ from onnx.external_data_helper import load_external_data_for_model
 from onnxq.base import remarks
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.plain import extended
+from onnxq.base.process import cpu_seconds, peak_memory_mb
 from onnxq.base.progress import Observer, told
 from onnxq.base.reason import noted, reason
 from onnxq.base.shown import counted, shorten
 from onnxq.base.time_limit import TimeLimit
-from onnxq.base.usage import cpu_seconds, peak_memory_mb
 from onnxq.base.version import VERSION
 from onnxq.data.glance import Glance
 from onnxq.data.layout import deployed_batch
@@ -43,8 +43,8 @@ from onnxq.graph.load import ModelSource
 from onnxq.graph.lower import lower_opset
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import PairIndex
+from onnxq.graph.parts import runnable_part
 from onnxq.graph.past import Lengths, caches, lengths
-from onnxq.graph.runnable import runnable_part
 from onnxq.graph.short_names import LONGEST, long_ends, long_names
 from onnxq.graph.types import bind
 from onnxq.graph.unquantized import QUANTIZED, centre_codes, unquantized, without_pairs

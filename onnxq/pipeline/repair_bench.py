@@ -13,7 +13,7 @@ import onnx
 
 from onnxq.base.heap import collected
 from onnxq.base.reason import reason
-from onnxq.data.kept_feeds import KeptFeeds
+from onnxq.data.feeds import KeptFeeds
 from onnxq.data.samples import Sample
 from onnxq.graph.cut import extract_between
 from onnxq.graph.logits import at_logits, logits_of
@@ -26,8 +26,8 @@ from onnxq.pipeline.run import Run
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.verifying import loading, recording
 from onnxq.quant.choice import refined_ranges
-from onnxq.quant.draft.affine import ChannelMap
 from onnxq.quant.draft.draft import Draft
+from onnxq.quant.draft.edits import ChannelMap
 from onnxq.quant.fits import fits_of
 from onnxq.quant.insert import insert
 from onnxq.quant.measuring import Candidate, MeasuringCopy

@@ -20,8 +20,8 @@ from onnxq.base.reason import reason
 from onnxq.body.formats import narrowed
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node, Tensor
-from onnxq.quant.draft.affine import ChannelMap
 from onnxq.quant.draft.draft import Draft
+from onnxq.quant.draft.edits import ChannelMap
 from onnxq.quant.insert import insert
 from onnxq.quant.patches import Patches
 from onnxq.quant.plan import QuantPlan

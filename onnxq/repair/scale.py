@@ -28,8 +28,8 @@ from onnxq.graph.layers import layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES, REARRANGES
 from onnxq.graph.view import Node, Tensor
-from onnxq.quant.draft.affine import ChannelMap
 from onnxq.quant.draft.draft import Draft
+from onnxq.quant.draft.edits import ChannelMap
 from onnxq.quant.plan import QuantPlan
 from onnxq.repair.flow import Flow
 from onnxq.repair.found_edits import FoundEdits, NoFit, applied

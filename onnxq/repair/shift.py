@@ -22,8 +22,8 @@ from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
 from onnxq.graph.types import is_float
 from onnxq.graph.view import Node, Tensor
-from onnxq.quant.draft.affine import ChannelMap
 from onnxq.quant.draft.draft import Draft
+from onnxq.quant.draft.edits import ChannelMap
 from onnxq.quant.plan import QuantPlan
 from onnxq.repair.found_edits import FoundEdits, NoFit, applied
 from onnxq.repair.offset import lower, restore

@@ -1,10 +1,23 @@
-"""What this process has taken of the machine so far."""
+"""What this process may use of the machine, and what it has taken so far."""
 
 from __future__ import annotations
 
 import os
 import sys
 from pathlib import Path
+
+
+def cores() -> int:
+    """How many cores this process may run on: those of the machine, but where it is bound to fewer."""
+    if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def bound_cores() -> int:
+    """The same where it is bound to fewer than there are; else 0."""
+    count = cores()
+    return count if count < (os.cpu_count() or 1) else 0
 
 
 def peak_memory_mb() -> float:

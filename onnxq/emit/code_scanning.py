@@ -1,14 +1,10 @@
-"""Findings as SARIF 2.1.0, which code scanning reads.
-
-Source: Static Analysis Results Interchange Format (SARIF) Version 2.1.0, OASIS Standard. A result is of
-a file; the node is its logical location. A model has no lines, and GitHub shows only results with one: 1.
-"""
+"""Findings as code scanning reads them: SARIF 2.1.0, and commands of GitHub Actions."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -84,3 +80,26 @@ def _result(finding: Finding, rule: int, place: dict[str, str]) -> dict[str, Any
 def _uri(path: Path) -> str:
     """A path as the reference of a URI."""
     return path.as_uri() if path.is_absolute() else quote(os.fsencode(path.as_posix()))
+
+
+_LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
+_IN_TEXT = {"%": "%25", "\r": "%0D", "\n": "%0A"}
+_IN_PROPERTY = {**_IN_TEXT, ":": "%3A", ",": "%2C"}
+
+
+def annotated(findings: Sequence[Finding], model: Path) -> Iterator[str]:
+    """A line for each finding.
+
+    Args:
+        findings: the findings.
+        model: the file that they are of.
+    """
+    for one in findings:
+        text = visible("\n".join(filter(None, (in_words(one), one.command))), kept="\n")
+        title = _escaped(visible(f"onnxq {one.check}"), _IN_PROPERTY)
+        file = _escaped(visible(model.as_posix()), _IN_PROPERTY)
+        yield f"::{_LEVELS[one.severity]} file={file},title={title}::{_escaped(text, _IN_TEXT)}"
+
+
+def _escaped(text: str, table: Mapping[str, str]) -> str:
+    return "".join(table.get(char, char) for char in text)
