@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnxq.base.reached import reached
+from onnxq.base.grouped import reached
 from onnxq.base.reason import Reason, reason
 from onnxq.body.bounds import Ranges, bounds, is_float32, magnitude
 from onnxq.body.formats import DTYPES, MASKED, Kind, highest

@@ -17,8 +17,8 @@ from onnxq.base.reason import noted
 from onnxq.base.shown import assumed
 from onnxq.data import arrays, layout
 from onnxq.data.bad_samples import BadSamples, Misnamed
-from onnxq.data.feeds import KeptFeeds
 from onnxq.data.images import Prepared
+from onnxq.data.kept_feeds import KeptFeeds
 from onnxq.data.samples import InputSpec
 from onnxq.graph.types import shape_text
 

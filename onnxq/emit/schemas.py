@@ -89,7 +89,7 @@ _KINDS = (
     DocumentKind("advised", 1, "onnxq.documents.advice:Advised", ("quantize --budget",)),
     DocumentKind("plan", 11, "onnxq.documents.report:PlanReport", ("plan",)),
     DocumentKind("sensitivity", 11, "onnxq.documents.report:SensitivityReport", ("sensitivity",)),
-    DocumentKind("calibration", 3, "onnxq.documents.statistics:StatisticsTaken", ("calibrate",)),
+    DocumentKind("calibration", 3, "onnxq.documents.data:StatisticsTaken", ("calibrate",)),
     DocumentKind("checks", 3, "onnxq.inspection.checking:Checks", ("check",)),
     DocumentKind("model", 2, "onnxq.inspection.description:ModelSummary", ("inspect",)),
     DocumentKind("tensor", 2, "onnxq.inspection.description:TensorSummary", ("inspect --tensor",)),

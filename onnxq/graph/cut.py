@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import onnx
 
 from onnxq.base.errors import UserError, unknown_name
-from onnxq.base.grouped import grouped
-from onnxq.base.reached import reached
+from onnxq.base.grouped import grouped, reached
 from onnxq.graph.infer import Symbols, infer
 from onnxq.graph.load import graphs
 from onnxq.graph.model import Model

@@ -14,7 +14,7 @@ from onnxq.base.progress import Observer, told
 from onnxq.base.reason import say
 from onnxq.base.shown import Shown, Words, count, decibels
 from onnxq.body.emulate import Emulated
-from onnxq.data.feeds import FedSample
+from onnxq.data.fed_sample import FedSample
 from onnxq.data.samples import watched
 from onnxq.data.sources import DataSource
 from onnxq.data.understood import DataRead

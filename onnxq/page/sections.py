@@ -16,12 +16,11 @@ from onnxq.analysis.sizes import share_words, sizes_words, worth_words
 from onnxq.base.reason import say
 from onnxq.base.shown import capitalized
 from onnxq.documents.advice import Advice, LikelyCause
-from onnxq.documents.analysis import Analysis, OutputBeside, ValueBeside
+from onnxq.documents.analysis import Analysis, LayerErrors, OutputBeside, ValueBeside
 from onnxq.documents.body import BodyPart
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.changes import NotTaken
 from onnxq.documents.deployment import DeploymentPart, NamedDeployment
-from onnxq.documents.layer_errors import LayerErrors
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import Report

@@ -13,7 +13,7 @@ import onnx
 
 from onnxq.base.heap import collected
 from onnxq.base.reason import reason
-from onnxq.data.feeds import KeptFeeds
+from onnxq.data.kept_feeds import KeptFeeds
 from onnxq.data.samples import Sample
 from onnxq.graph.cut import extract_between
 from onnxq.graph.logits import at_logits, logits_of

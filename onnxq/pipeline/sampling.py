@@ -11,7 +11,7 @@ import numpy as np
 
 from onnxq.base.errors import UserError
 from onnxq.base.reason import Reason, noted, reason
-from onnxq.data.feeds import FedSample
+from onnxq.data.fed_sample import FedSample
 from onnxq.data.samples import Sample, watched
 from onnxq.data.sources import Source
 from onnxq.data.split import BLOCKS, CHOOSING, HELD_OUT, Split

@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import cast
 
 from onnxq.base.errors import UserError, unknown_name
-from onnxq.base.grouped import grouped
-from onnxq.base.joined import Joined
+from onnxq.base.grouped import Joined, grouped
 from onnxq.base.patterns import fits
 from onnxq.base.reason import Reason, code_of, noted, reason
 from onnxq.formats import FORMATS, LayerFormat, NumberFormat

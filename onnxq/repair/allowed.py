@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from onnxq.base.reached import reached
+from onnxq.base.grouped import reached
 from onnxq.base.reason import reason
 from onnxq.graph.model import Model
 from onnxq.graph.view import Tensor

@@ -10,7 +10,7 @@ import numpy as np
 
 from onnxq.base.errors import UserError
 from onnxq.base.plain import DocumentPart
-from onnxq.data.feeds import FedSample
+from onnxq.data.fed_sample import FedSample
 from onnxq.judge.comparable import as_tensor
 from onnxq.task.boxes import NONE, Detections
 from onnxq.task.detections import detections

@@ -12,7 +12,7 @@ import numpy as np
 from onnxq.base import door
 from onnxq.base.errors import UserError
 from onnxq.base.json_file import read_json
-from onnxq.data.feeds import FedSample
+from onnxq.data.fed_sample import FedSample
 from onnxq.data.images import upright_size
 from onnxq.task.layout import Boxes, Classes, Layout, PixelClasses
 from onnxq.task.precision import BoxesThere

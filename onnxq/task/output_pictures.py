@@ -14,7 +14,7 @@ import numpy as np
 from onnxq.base.plain import DocumentPart
 from onnxq.base.reason import noted
 from onnxq.base.remarks import remark
-from onnxq.data.feeds import FedSample
+from onnxq.data.fed_sample import FedSample
 from onnxq.data.pictures import drawn, png_of, shrunk
 from onnxq.judge.comparable import as_tensor
 from onnxq.judge.sqnr import Energy

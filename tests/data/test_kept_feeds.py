@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from onnxq.data import feeds
-from onnxq.data.feeds import KeptFeeds
+from onnxq.data import kept_feeds
 from onnxq.data.image_options import ImageOptions
 from onnxq.data.images import Preparation
+from onnxq.data.kept_feeds import KeptFeeds
 from onnxq.data.samples import InputSpec
 from onnxq.data.sources import open_source
 
@@ -56,7 +56,7 @@ def test_an_image_is_decoded_once(tmp_path: Path, decoded: list[str]) -> None:
 def test_who_writes_into_what_is_given_changes_it_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_memory: int
 ) -> None:
-    monkeypatch.setattr(feeds, "_IN_MEMORY", in_memory)
+    monkeypatch.setattr(kept_feeds, "_IN_MEMORY", in_memory)
     source = open_source(images(tmp_path, 1), [SPEC], options=ImageOptions())
     next(iter(source.read([0])))
     (given,) = source.read([0])
@@ -69,7 +69,7 @@ def test_who_writes_into_what_is_given_changes_it_alone(
 def test_what_has_no_room_is_decoded_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decoded: list[str]
 ) -> None:
-    monkeypatch.setattr(feeds, "_MOST", 2 * 3 * 8 * 8 * 4)
+    monkeypatch.setattr(kept_feeds, "_MOST", 2 * 3 * 8 * 8 * 4)
     source = open_source(images(tmp_path), [SPEC], options=ImageOptions())
     for _ in range(2):
         assert len([*source.read(range(5))]) == 5

@@ -10,7 +10,7 @@ import onnx.parser
 import pytest
 
 import onnxq
-from onnxq.graph.short_names import LONGEST, long_names
+from onnxq.graph.names import LONGEST, long_names
 from onnxq.run import ort, trt
 
 needs_compiler = pytest.mark.skipif(trt.installed() is None, reason="NVIDIA's compiler is not installed")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from test_fit import Case, Net
 
-from onnxq.data import feeds
+from onnxq.data import kept_feeds
 from onnxq.data.samples import Sample
 from onnxq.pipeline import repair_bench
 from onnxq.repair.stream import Stream
@@ -76,8 +76,8 @@ def test_what_does_not_fit_is_in_files() -> None:
 
 @pytest.mark.parametrize("most", [0, 1 << 30])
 def test_samples_are_read_once_and_kept_in_files(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(feeds, "_IN_MEMORY", 1000)
-    monkeypatch.setattr(feeds, "_MOST", most)
+    monkeypatch.setattr(kept_feeds, "_IN_MEMORY", 1000)
+    monkeypatch.setattr(kept_feeds, "_MOST", most)
     arrays = [np.full((10, 10), place, np.float32) for place in range(4)]
     passes = []
 

@@ -1,29 +1,12 @@
-"""What a model is fed, where it is from, and kept once it was read."""
+"""What samples feed, kept once it was read: some in memory, more in a file, and no more than that."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 
 import numpy as np
 
-from onnxq.data.images import Preparation
 from onnxq.run.spill import Spill
-
-
-class FedSample(dict[str, np.ndarray]):
-    """A sample's arrays by input.
-
-    Attributes:
-        where: the file that they are of, or its place among others.
-        images: how images became inputs; none where they did not.
-    """
-
-    def __init__(
-        self, feeds: Mapping[str, np.ndarray], where: str, images: Sequence[Preparation] = ()
-    ) -> None:
-        super().__init__(feeds)
-        self.where, self.images = where, tuple(images)
-
 
 _IN_MEMORY, _MOST = 1 << 23, 1 << 28  # bytes: in memory, and in all
 

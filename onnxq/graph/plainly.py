@@ -1,9 +1,11 @@
-"""A float32 copy of a model: of one whose type onnxruntime's CPU kernels lack, or of half precision."""
+"""A model in a plainer form, which means the same: dense weights, an older opset, float32."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -13,6 +15,96 @@ from onnxq.graph.constants import SourceValues
 from onnxq.graph.half import HALF
 from onnxq.graph.load import graphs, tensors
 from onnxq.graph.source import copy_model
+from onnxq.graph.topology import Topology
+from onnxq.graph.wiring import make_constant, reads
+
+# Sparse weights written in full: TensorRT reads no others.
+
+MOST = 1 << 28
+"""Bytes that a weight may take in full."""
+
+
+def densify(model: Topology) -> list[str]:
+    """Writes sparse initializers and sparse Constant nodes in full, in place.
+
+    Returns:
+        The names of the tensors; those stay sparse that take more than `MOST` bytes, or are outputs.
+    """
+    written = []
+    for graph in list(model.graphs()):
+        source = model.sources[id(graph)]
+        sparse = {entry.values.name: entry for entry in source.sparse_initializer}
+        nodes = []
+        for node in graph.nodes:
+            value = _sparse_value(node)
+            if value is not None and id(node.outputs[0]) not in model.graph_outputs and _fits(value):
+                (tensor,) = node.outputs
+                node.outputs.clear()
+                written.append(_fill(tensor, value))
+            else:
+                nodes.append(node)
+        graph.nodes = nodes
+        for read in {id(t): t for node in nodes for t in reads(node)}.values():
+            if read.name in sparse and not read.inputs and _fits(sparse[read.name]):
+                written.append(_fill(read, sparse.pop(read.name)))
+        del source.sparse_initializer[:]
+        source.sparse_initializer.extend(sparse.values())
+    return written
+
+
+def _sparse_value(node: Any) -> onnx.SparseTensorProto | None:
+    if node.op != "Constant" or node.domain:
+        return None
+    return next((a.sparse_tensor for a in node.proto.attribute if a.name == "sparse_value"), None)
+
+
+def _fits(tensor: onnx.SparseTensorProto) -> bool:
+    itemsize = onnx.helper.tensor_dtype_to_np_dtype(tensor.values.data_type).itemsize
+    return int(math.prod(tensor.dims)) * itemsize <= MOST
+
+
+def _fill(tensor: Any, sparse: onnx.SparseTensorProto) -> str:
+    values, indices = numpy_helper.to_array(sparse.values), numpy_helper.to_array(sparse.indices)
+    array = np.zeros(tuple(sparse.dims), values.dtype)
+    if indices.ndim == 1:
+        array.reshape(-1)[indices] = values
+    else:
+        array[tuple(indices.T)] = values
+    make_constant(tensor, array)
+    return str(tensor.name)
+
+
+# An older opset for a model of which no operator changed since: only its stamp is another one.
+
+
+def lower_opset(model: Topology, opset: int) -> str:
+    """Gives a model an older opset, in place, where that says the same.
+
+    Args:
+        model: the model.
+        opset: the version that it is to have.
+
+    Returns:
+        Why it is left as it is: an operator that is newer, or a version that onnx does not know; "" where
+        it has the older opset now.
+    """
+    if model.opset > onnx.defs.onnx_opset_version():
+        return f"onnx {onnx.__version__} does not know opset {model.opset}"
+    for graph in model.graphs():
+        for node in graph.nodes:
+            if node.domain not in (None, "", "ai.onnx") or not onnx.defs.has(node.op, model.opset, ""):
+                continue
+            since = onnx.defs.get_schema(node.op, model.opset, "").since_version
+            if since > opset:
+                return f"{node.op} {node.name!r} is of opset {since}"
+    model.opset = opset
+    for entry in model.envelope.opset_import:
+        if entry.domain in ("", "ai.onnx"):
+            entry.version = opset
+    return ""
+
+
+# A float32 copy of a model: of one whose type onnxruntime's CPU kernels lack, or of half precision.
 
 _OTHERS = (TensorProto.DOUBLE, TensorProto.BFLOAT16)
 """What onnxruntime does not run, or not all of (double for Conv)."""

@@ -1,4 +1,4 @@
-"""Names that TensorRT refuses as they are too long, shortened; they mean nothing to what is computed."""
+"""Names that nothing has yet, and those that TensorRT refuses as they are too long."""
 
 from __future__ import annotations
 
@@ -7,9 +7,24 @@ from collections.abc import Iterator
 import onnx
 
 from onnxq.base.shown import shorten
-from onnxq.graph.free_name import free_name
 from onnxq.graph.load import graphs
 from onnxq.graph.source import copy_model
+
+
+def free_name(base: str, taken: set[str], others: frozenset[str] | set[str] = frozenset()) -> str:
+    """A name that is not taken, `base` where possible; from now on it is.
+
+    Args:
+        base: the name to begin with; to others a number is added.
+        taken: the names that are taken; the new one is added.
+        others: names that one with a number may not have either.
+    """
+    name, count = base, 1
+    while name in taken or (name != base and name in others):
+        name, count = f"{base}_{count}", count + 1
+    taken.add(name)
+    return name
+
 
 LONGEST = 4096
 """Bytes: "The given name exceeds the limit (4096 characters)" (TensorRT, `apiCheckName`)."""
