@@ -12,7 +12,7 @@ import pytest
 import typer.main
 
 import onnxq.run  # noqa: F401 (before a test imports onnxruntime: it keeps records unless told)
-from onnxq.data.order import Order
+from onnxq.data.sources import Order
 from onnxq.rule import load
 
 pytest_plugins = ("tiers",)

@@ -29,7 +29,7 @@ from onnxq.graph.named import named
 from onnxq.graph.view import every_node
 from onnxq.options.command_line import accepted, without_refused
 from onnxq.options.settings import STEPS
-from onnxq.page.next_steps import next_steps
+from onnxq.page.sections import next_steps
 from onnxq.run import ort, trt
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "own" : 1]> net '

@@ -379,7 +379,6 @@ def test_layers_are_left_in_float_in_one_way() -> None:
         "repair/workload",
         "repair/turn",
         "repair/allowed",
-        "repair/apart",
         "quant/draft/edit_kinds",
         "pipeline/repair_bench",
         "pipeline/run",

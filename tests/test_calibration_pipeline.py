@@ -21,8 +21,8 @@ from said import is_said
 
 import onnxq
 from onnxq.advice.causes import likely
+from onnxq.analysis.diff.compared import scales
 from onnxq.analysis.diff.rows import Judge
-from onnxq.analysis.diff.scales import scales
 from onnxq.base.errors import UserError
 from onnxq.calib import trt_cache
 from onnxq.calib.histogram import HistogramCounter

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from onnxq.base.errors import UserError
-from onnxq.data.presets import PRESETS
+from onnxq.data.image_options import PRESETS
 from onnxq.options import settings
 from onnxq.options.config import Config, LayerRule, find_config, load_config, overrides
 from onnxq.options.settings import Calibration, DataPlace, Feeding, ImageOptions, Repairs

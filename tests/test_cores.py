@@ -9,7 +9,7 @@ import onnx
 import onnx.parser
 import pytest
 
-from onnxq.base.cores import bound_cores, cores
+from onnxq.base.process import bound_cores, cores
 from onnxq.repair.threads import Threads
 from onnxq.run import opening, ort
 

@@ -100,11 +100,11 @@ def test_an_archive_that_unpacks_to_more_is_refused_before_it_is(monkeypatch: py
 READS = {
     "base/catalogue/__init__.py": "of the package",
     "base/executors.py": "what this run wrote for its tasks",
-    "base/usage.py": "the system's own",
+    "base/process.py": "the system's own",
     "calib/shards.py": "what this run wrote for its workers",
     "data/paths.py": "images, whose files were found by looking for files",
     "graph/load.py": "a model: it asks whether it is a file",
-    "noise/block.py": "what this run wrote for its workers",
+    "noise/measure.py": "what this run wrote for its workers",
     "page/making.py": "of the package",
     "quant/layer_settings.py": "a file that is to be written over, which is one",
     "run/trial_child.py": "what this run wrote for its child",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onnxq.base.joined import Joined
+from onnxq.base.grouped import Joined
 
 
 def test_a_part_is_what_joins_connect_and_says_why() -> None:

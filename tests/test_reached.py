@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onnxq.base.reached import reached
+from onnxq.base.grouped import reached
 
 BEHIND = {"d": "bc", "b": "a", "c": "ab", "a": ""}
 

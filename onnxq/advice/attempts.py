@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from onnxq.advice.worth import worth_of
 from onnxq.analysis.reports import number, part_of
 from onnxq.base.reason import noted
-from onnxq.documents.advice import Advice, LikelyCause
-from onnxq.documents.advised import Attempt, Untried
+from onnxq.documents.advice import Advice, Attempt, LikelyCause, Untried
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.report import Report
 from onnxq.judge.about_mean import AboutMeanPart

@@ -13,9 +13,9 @@ from onnxq.base.shown import counted, decibels, shorten, within_db
 from onnxq.data.warnings import SURER
 from onnxq.documents.accuracy import GoalPart
 from onnxq.documents.advice import LikelyCause, cause
+from onnxq.documents.analysis import LayerErrors
 from onnxq.documents.body import BodyPart, OutputOfBody
 from onnxq.documents.calibration import CalibrationPart
-from onnxq.documents.layer_errors import LayerErrors
 from onnxq.documents.plan import GoalForeseen, Heads, LoudSource, PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import Report

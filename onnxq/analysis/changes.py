@@ -12,7 +12,7 @@ from onnxq.base.errors import UserError
 from onnxq.documents.reading import REPORT_HINT
 from onnxq.documents.repair import RepairPart, TensorMapped
 from onnxq.documents.report import Report
-from onnxq.quant.draft.affine import ChannelMap
+from onnxq.quant.draft.edits import ChannelMap
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 
 from onnxq.analysis.stages import Stage
-from onnxq.base.reached import reached
+from onnxq.base.grouped import reached
 from onnxq.body.emulate import Emulated
 from onnxq.graph.half import speaks_half
 from onnxq.graph.order import own_names, put_in_order, reads

@@ -1,27 +1,28 @@
-"""Why a layer errs more than its own steps explain: what data and constants tell.
-
-A layer that is quantized errs. What its steps do not explain is a fault: weights that are other ones, a scale
-that does not fit its tensor, a layer whose input lost its pair, an operator that makes NaN.
-"""
+"""Which nodes of a stage are suspicious: where values break, and what becomes of pairs."""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import onnx
 
 from onnxq.analysis.changes import Recorded
 from onnxq.analysis.layerwise import Walk
 from onnxq.analysis.match import Matched
-from onnxq.analysis.quantizers import Quantizer
+from onnxq.analysis.parts import PartRunner, parts_of
 from onnxq.analysis.segments import Affine, Segment, affine_of, segment_of
 from onnxq.analysis.stages import Stage
 from onnxq.base.grouped import grouped
 from onnxq.base.reason import noted
 from onnxq.documents.analysis import Cause, Figures
+from onnxq.graph.order import reads
 from onnxq.graph.pairs import IN_SIGHT
+from onnxq.judge.comparable import as_tensor, is_real
+from onnxq.run.ort import RunError
 
 SEVERITY = ("nonfinite", "swapped", "weights", "bias", "scale", "clipped", "unquantized", "unexplained")
 """The codes of causes, the worst first."""
@@ -278,3 +279,90 @@ def _swapped(ours: np.ndarray, theirs: np.ndarray, wrong: np.ndarray) -> tuple[s
         if apart < 0.2 * float(np.linalg.norm(left - right)) * math.sqrt(2):
             return kind, one, other
     return None
+
+
+# Which operator makes NaN or infinities first: the values of nodes in front of a tensor, on one sample.
+
+
+def first_maker(
+    stage: Stage, tensor: str, near: list[onnx.NodeProto], feeds: Mapping[str, np.ndarray]
+) -> tuple[onnx.NodeProto, str] | None:
+    """The first of some nodes that gives a value that is not finite though what it reads is.
+
+    Args:
+        stage: the stage.
+        tensor: what is not finite.
+        near: the nodes that are asked.
+        feeds: the sample.
+
+    Returns:
+        The node and its tensor; None where none is found, or it does not run.
+    """
+    names = dict.fromkeys(
+        name
+        for node in near
+        for name in (*reads(node), *node.output)
+        if name in stage.maker and name not in stage.fixed and stage.is_float(name)
+    )
+    (part,) = parts_of(stage, [[*names, tensor]], None)
+    try:
+        values, _ = PartRunner(stage, part).run(feeds, {})
+    except RunError:
+        return None
+    for node in near:
+        for name in node.output:
+            sound = all(_finite(values[read]) for read in reads(node) if read in values)
+            if sound and name in values and not _finite(values[name]):
+                return node, name
+    return None
+
+
+def _finite(value: np.ndarray) -> bool:
+    array = as_tensor(value)
+    return not is_real(array.dtype) or bool(np.isfinite(array).all())
+
+
+# The pairs of a stage: what quantizes which tensor, with which steps.
+
+
+@dataclass(frozen=True, slots=True)
+class Quantizer:
+    """A QuantizeLinear with constant scales.
+
+    Attributes:
+        node: its name.
+        tensor: what it quantizes, casts looked through.
+        scale: float64, one or one for each channel.
+        low: the least value that it holds, of the channel that holds least.
+        high: likewise the greatest.
+    """
+
+    node: str
+    tensor: str
+    scale: np.ndarray
+    low: float
+    high: float
+
+    @property
+    def step(self) -> float:
+        """The smallest step."""
+        return float(self.scale.min())
+
+
+def quantizers_of(stage: Stage) -> dict[str, list[Quantizer]]:
+    """What quantizes each tensor that is computed or fed, by the tensor's name."""
+    quantizers: dict[str, list[Quantizer]] = {}
+    for pair in stage.pairs.quantizing:
+        source, ends, scales = pair.source, pair.ends, pair.scales
+        if source is None or source.name in stage.fixed or ends is None or scales is None:
+            continue
+        scale = scales.reshape(-1)
+        if not scale.size or not (np.isfinite(scale) & (scale > 0)).all():
+            continue
+        zeros = pair.zero.constant if pair.zero is not None else None
+        zero = np.zeros(1) if zeros is None else zeros.astype(np.float64).reshape(-1)
+        low, high = ((end - zero) * scale for end in ends)
+        tensor = stage.base(source.name)
+        made = Quantizer(pair.node.name, tensor, scale, float(low.max()), float(high.min()))
+        quantizers.setdefault(tensor, []).append(made)
+    return quantizers

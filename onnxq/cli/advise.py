@@ -18,7 +18,7 @@ from onnxq.options.settings import Outcome, Papers
 
 if TYPE_CHECKING:
     from onnxq.base.progress import Observer
-    from onnxq.documents.advised import Attempt, Untried
+    from onnxq.documents.advice import Attempt, Untried
     from onnxq.pipeline.result import Result
 
 
@@ -42,7 +42,7 @@ def advise(
         UserError: the budget is not understood, or the first try cannot be made.
     """
     from onnxq.cli.pages.advised import advised_page
-    from onnxq.documents.advised import Advised
+    from onnxq.documents.advice import Advised
 
     most = _budget(budget)
     with screen.progress() as observe:
@@ -114,14 +114,14 @@ class _Tries:
         return len(self.attempts) < self._most.runs and spent < self._most.seconds
 
     def _leave(self, rest: list[tuple[str, str]]) -> None:
-        from onnxq.documents.advised import Untried
+        from onnxq.documents.advice import Untried
 
         self.left += [Untried(command, why, say("ended.budget")) for command, why in rest]
 
     def _try(self, words: list[str], why: str) -> Result | None:
         """What a command line makes, written where it is the best so far; None where it is not."""
         from onnxq.advice.attempts import attempt, rank
-        from onnxq.documents.advised import Attempt
+        from onnxq.documents.advice import Attempt
 
         command = shlex.join(["onnxq", "quantize", *words])
         since = time.monotonic()

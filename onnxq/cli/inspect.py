@@ -91,7 +91,7 @@ def _show_nodes(screen: Screen, chosen: Chosen, model: Path, choice: _Choice, wr
     """Shows the nodes, and writes them."""
     import onnxq
     from onnxq.analysis.nodes import NodeRow
-    from onnxq.cli.pages.nodes import nodes_page
+    from onnxq.cli.pages.model import nodes_page
     from onnxq.emit.files import save_file
 
     if choice.depth is not None and choice.around is None:

@@ -148,7 +148,7 @@ class _Saving:
             self._stands()
 
     def _stands(self) -> None:
-        from onnxq.documents.layer_errors import ENDED
+        from onnxq.documents.analysis import ENDED
         from onnxq.emit.files import report_path
 
         assert self.saved is not None

@@ -44,7 +44,7 @@ def activations(
     """
     import onnxq
     from onnxq.analysis.tensors import TensorRow
-    from onnxq.cli.pages.tensors import tensors_page
+    from onnxq.cli.pages.statistics import tensors_page
 
     if stats is not None and chosen.has_data:
         raise UserError("--stats and --calib exclude each other", hint="leave one of them out")
@@ -78,7 +78,7 @@ def weights(
     """
     import onnxq
     from onnxq.analysis.weights import WeightRow
-    from onnxq.cli.pages.weights import weights_page
+    from onnxq.cli.pages.statistics import weights_page
 
     rows.check(WeightRow, model)
     with screen.progress() as observe:
@@ -119,7 +119,7 @@ def memory(
     """
     import onnxq
     from onnxq.analysis.memory import MemoryStep
-    from onnxq.cli.pages.memory import memory_page
+    from onnxq.cli.pages.statistics import memory_page
 
     rows.check(MemoryStep, model)
     inputs = chosen.group(settings.Inputs)

@@ -10,12 +10,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from onnxq.base.grouped import grouped
-from onnxq.base.joined import Joined
+from onnxq.base.grouped import Joined, grouped
 from onnxq.base.plain import DocumentPart
 from onnxq.base.reason import noted
 from onnxq.compiled.kernels import Kernel, readers_of
-from onnxq.compiled.merged import merged
+from onnxq.compiled.traffic import merged
 from onnxq.formats import INT8
 
 Form = Literal["built", "merged"]

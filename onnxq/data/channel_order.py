@@ -7,8 +7,8 @@ from typing import Literal
 
 import numpy as np
 
+from onnxq.data.image_options import IMAGENET_MEAN, IMAGENET_STD
 from onnxq.data.images import Preparation
-from onnxq.data.presets import IMAGENET_MEAN, IMAGENET_STD
 from onnxq.data.survey import InputSurvey
 
 _SAMPLES = 8  # at least

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from onnxq.base.grouped import grouped
 from onnxq.base.shown import assumed
-from onnxq.data.presets import PRESETS
+from onnxq.data.image_options import PRESETS
 from onnxq.data.understood import ImagesRead
 
 _SIZE = ("resize", "crop", "letterbox")

@@ -16,8 +16,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from onnxq.base.errors import UserError
 from onnxq.base.reason import noted
 from onnxq.data import layout as array_layout
-from onnxq.data.image_options import resolved
-from onnxq.data.presets import PRESETS
+from onnxq.data.image_options import PRESETS, resolved
 from onnxq.data.samples import InputSpec
 from onnxq.data.understood import ImagesRead
 from onnxq.graph.types import Dim, shape_text

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnxq.base.catalogue import Fact
-from onnxq.data.presets import IMAGENET_MEAN, IMAGENET_STD, Preset
+from onnxq.data.image_options import IMAGENET_MEAN, IMAGENET_STD, Preset
 from onnxq.data.survey import InputSurvey
 from onnxq.graph.channels import along
 from onnxq.options.settings import CHANNELS

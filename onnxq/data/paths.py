@@ -12,9 +12,8 @@ from onnxq.base.errors import UserError
 from onnxq.base.reason import noted
 from onnxq.base.shown import assumed
 from onnxq.data import arrays, images, layout
-from onnxq.data.arrow import ArrowRows
 from onnxq.data.bad_samples import BadSamples
-from onnxq.data.csv_file import Line, read_csv, shaped
+from onnxq.data.csv_file import ArrowRows, Line, read_csv, shaped
 from onnxq.data.files import Found, find_by_input, find_files, find_sets, kind_of
 from onnxq.data.image_options import refuse
 from onnxq.data.items import open_dataset, open_items

@@ -12,9 +12,9 @@ from onnxq.base.catalogue import Fact
 from onnxq.base.plain import DocumentPart
 from onnxq.base.shown import counted
 from onnxq.data import channel_order
+from onnxq.data.image_options import IMAGENET_MEAN, IMAGENET_STD
 from onnxq.data.images import Preparation
 from onnxq.data.model_scaling import ModelScaling
-from onnxq.data.presets import IMAGENET_MEAN, IMAGENET_STD
 from onnxq.data.survey import InputSurvey, Survey
 from onnxq.graph.types import is_float
 

@@ -11,6 +11,7 @@ from onnxq.compiled.verdict import Verdict
 from onnxq.data.pictures import PictureSheet
 from onnxq.documents.accuracy import GoalPart, NoiseMeasured, OutputOfRun, ScoresPart
 from onnxq.documents.advice import Advice
+from onnxq.documents.analysis import LayerErrors
 from onnxq.documents.body import BodyPart
 from onnxq.documents.calibration import CalibrationPart, NotCalibrated, ScaleProfile
 from onnxq.documents.changes import (
@@ -23,7 +24,6 @@ from onnxq.documents.changes import (
 )
 from onnxq.documents.deployment import DeploymentPart, NamedDeployment
 from onnxq.documents.engine import EnginePart
-from onnxq.documents.layer_errors import LayerErrors
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.formats import INT8

@@ -86,10 +86,10 @@ class SchemaList(Shown, DocumentPart):
 
 _KINDS = (
     DocumentKind("report", 12, "onnxq.documents.report:Report", ("quantize", "sanitize")),
-    DocumentKind("advised", 1, "onnxq.documents.advised:Advised", ("quantize --budget",)),
+    DocumentKind("advised", 1, "onnxq.documents.advice:Advised", ("quantize --budget",)),
     DocumentKind("plan", 12, "onnxq.documents.report:PlanReport", ("plan",)),
     DocumentKind("sensitivity", 12, "onnxq.documents.report:SensitivityReport", ("sensitivity",)),
-    DocumentKind("calibration", 3, "onnxq.documents.statistics:StatisticsTaken", ("calibrate",)),
+    DocumentKind("calibration", 3, "onnxq.documents.data:StatisticsTaken", ("calibrate",)),
     DocumentKind("checks", 3, "onnxq.inspection.checking:Checks", ("check",)),
     DocumentKind("model", 2, "onnxq.inspection.description:ModelSummary", ("inspect",)),
     DocumentKind("tensor", 2, "onnxq.inspection.description:TensorSummary", ("inspect --tensor",)),

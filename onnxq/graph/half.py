@@ -14,9 +14,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
-from onnxq.graph.free_name import free_name
 from onnxq.graph.inlining import inlined
 from onnxq.graph.load import graphs, tensors
+from onnxq.graph.names import free_name
 from onnxq.graph.source import copy_model
 
 HALF = (TensorProto.FLOAT16, TensorProto.BFLOAT16)

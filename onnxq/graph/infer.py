@@ -12,8 +12,8 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from onnxq.base.memory_bound import memory_bound
-from onnxq.graph.free_name import free_name
 from onnxq.graph.load import graphs
+from onnxq.graph.names import free_name
 from onnxq.graph.source import constant_value, copy_model
 from onnxq.graph.types import Dim, Shape, dtype_of, elem_type_of, set_shape, shape_of
 from onnxq.graph.wiring import bodies

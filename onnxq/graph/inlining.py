@@ -15,8 +15,8 @@ from onnx import helper, inliner, version_converter
 
 from onnxq.base.errors import UserError
 from onnxq.base.reason import noted
-from onnxq.graph.free_name import free_name
 from onnxq.graph.load import graphs
+from onnxq.graph.names import free_name
 from onnxq.graph.source import copy_model
 
 Part = onnx.GraphProto | onnx.FunctionProto

@@ -13,10 +13,9 @@ from onnxq.base.errors import UserError, unknown_name
 from onnxq.graph import load as loading
 from onnxq.graph.export import Exporter
 from onnxq.graph.infer import Symbols, assign_types, infer
-from onnxq.graph.refine import refine_shapes
+from onnxq.graph.refine import refine_shapes, spread_types
 from onnxq.graph.rooted import read_beside
 from onnxq.graph.topology import Topology
-from onnxq.graph.type_variables import spread_types
 from onnxq.graph.types import Dim, Shape, set_inputs, shape_of
 from onnxq.graph.view import Node, Tensor
 from onnxq.graph.wiring import tensor_shape

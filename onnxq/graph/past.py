@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onnxq.base.grouped import reached
 from onnxq.base.plain import DocumentPart
-from onnxq.base.reached import reached
 from onnxq.graph.infer import infer
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import QDQ

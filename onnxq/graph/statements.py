@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 
 import numpy as np
 
-from onnxq.base.reached import reached
+from onnxq.base.grouped import reached
 from onnxq.graph.types import Shape
 from onnxq.graph.view import Node, Tensor
 

@@ -19,12 +19,11 @@ import onnx_graphsurgeon as gs
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.formats import FORMATS, NumberFormat
 from onnxq.graph import load as loading
-from onnxq.graph.free_name import free_name
 from onnxq.graph.importer import Importer
 from onnxq.graph.inlining import inlined
+from onnxq.graph.names import free_name, with_short_names
 from onnxq.graph.order import in_order, put_in_order
 from onnxq.graph.rooted import rebased
-from onnxq.graph.short_names import with_short_names
 from onnxq.graph.source import copy_model, without_graph
 from onnxq.graph.spool import Spool, is_large
 from onnxq.graph.types import Dim, Shape, bind

@@ -11,18 +11,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Unpack
 
+import numpy as np
 import onnx
 
+from onnxq.analysis.asked_rows import Filter, checked
 from onnxq.analysis.changes import Recorded, recorded
 from onnxq.analysis.figures import Metric
-from onnxq.analysis.filters import Filter
 from onnxq.analysis.stages import Saved, Stage, open_stage
-from onnxq.analysis.thresholds import checked
 from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.process import peak_memory_mb
 from onnxq.base.progress import Observer
 from onnxq.base.progress import told as steps
 from onnxq.base.reason import noted
-from onnxq.base.usage import peak_memory_mb
 from onnxq.body.emulate import Emulated
 from onnxq.data.samples import Sample, named
 from onnxq.data.sources import DataSource, Source, open_source
@@ -34,13 +34,15 @@ from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.graph.types import Shape
-from onnxq.inspection.layer_noise import predicted_db
 from onnxq.inspection.own_metric import own_metric
 from onnxq.judge.output_parts import OutputParts
+from onnxq.judge.sqnr import limited_db
 from onnxq.options.call_options import AnalyzeOptions
 from onnxq.options.grouped import Options, image_options
 from onnxq.options.keywords import takes_options
 from onnxq.options.settings import Feeding, ImageOptions
+from onnxq.pipeline.accuracy import Asked
+from onnxq.pipeline.jobs import accuracy
 from onnxq.pipeline.recorded_run import recorded_run
 from onnxq.pipeline.stage_comparison import How, beside
 from onnxq.run import ort
@@ -270,3 +272,33 @@ def _bound(shape: Shape | None, other: Shape | None) -> Shape | None:
     return tuple(
         theirs if isinstance(theirs, int) and not isinstance(own, int) else own for own, theirs in pairs
     )
+
+
+# What the noise model gives each layer: how far the outputs are off by its quantization alone.
+
+_NOISE_SAMPLES = 16
+"""How many samples measure it at most."""
+
+
+def predicted_db(
+    original: ModelSource,
+    data: DataSource,
+    feeding: Feeding,
+    images: ImageOptions | None,
+    observe: Observer | None,
+) -> dict[str, float]:
+    """The SQNR about the mean of the outputs with the noise of one layer, dB, by the layer's node.
+
+    Raises:
+        UserError: nothing is quantized, or the data or the model cannot be used.
+    """
+    asked = Asked(samples=_NOISE_SAMPLES)
+    with accuracy(
+        original, data, asked, feeding=feeding, images=images, observe=observe, repair="none"
+    ) as measured:
+        model = measured.model
+    entries = model.sources.entries
+    nodes = dict.fromkeys(edge.node for entry in entries for edge in entry.edges)
+    on = np.array([[any(e.node == node for e in entry.edges) for entry in entries] for node in nodes], bool)
+    noises = model.noises(model.sources.closed(on))
+    return {node: limited_db(float(noise)) for node, noise in zip(nodes, noises, strict=True)}

@@ -26,8 +26,7 @@ from onnxq.checks.own import found_by_own, load_own
 from onnxq.checks.subject import subject_of
 from onnxq.data.sources import DataSource
 from onnxq.documents.report import Report
-from onnxq.emit.github import annotated
-from onnxq.emit.sarif import sarif
+from onnxq.emit.code_scanning import annotated, sarif
 from onnxq.graph.cut import cut
 from onnxq.graph.model import Model
 from onnxq.graph.named import named

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from onnxq.base.errors import OnnxqError, unknown_name
-from onnxq.quant.examples import check_placement
+from onnxq.quant.grid import check_placement
 from onnxq.rewrite.examples import check_rewrite
 from onnxq.rule.api import Example, Fires, Rule, Skips
 from onnxq.rule.examples import ExampleError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from onnxq.analysis.choosing_rows import wanted_rows
+from onnxq.analysis.asked_rows import wanted_rows
 from onnxq.analysis.memory import MemoryOf, ModelMemory, memory_of
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.progress import Observer, told

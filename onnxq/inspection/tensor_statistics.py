@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Unpack
 
-from onnxq.analysis.choosing_rows import wanted_rows
+from onnxq.analysis.asked_rows import wanted_rows
 from onnxq.analysis.grids import grids_of
 from onnxq.analysis.octaves import WhichChannels
 from onnxq.analysis.tensor_pass import TensorPass, written_tensors

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from onnxq.analysis.choosing_rows import wanted_rows
+from onnxq.analysis.asked_rows import wanted_rows
 from onnxq.analysis.figures import Metric
 from onnxq.analysis.octaves import WhichChannels
 from onnxq.analysis.weights import WeightTable, weight_rows

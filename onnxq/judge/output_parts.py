@@ -88,11 +88,6 @@ class OutputParts:
         """What the parts are called."""
         return tuple(part.name for part in self.parts)
 
-    @property
-    def owners(self) -> dict[str, str]:
-        """The output that each part is of, by the part's name."""
-        return {part.name: part.output for part in self.parts}
-
     def split(self, values: Sequence[Any]) -> list[Any]:
         """The values of each part; `values`: of the outputs, in their order."""
         by_output = dict(zip(self.outputs, values, strict=True))

@@ -304,7 +304,7 @@ class ImageOptions(Group, title="Images", table="images", examples=("--preset im
     its values, 0 to 255, becomes `(value * scale - mean) / std`.
 
     Attributes:
-        preset: a name of `PRESETS`, see `onnxq.data.presets`.
+        preset: a name of `PRESETS`, see `onnxq.data.image_options`.
         mean: for all channels, or one for each in the input's order; subtracted after scaling.
         std: as `mean`; each channel is divided by it.
         scale: None: 1/255 for a float input, 1 for an integer.

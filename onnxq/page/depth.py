@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from onnxq.analysis.reports import number, part_of
 from onnxq.compiled.verdict import Verdict
-from onnxq.documents.analysis import Analysis, Figures, LayerError
+from onnxq.documents.analysis import Analysis, ErrorLine, Figures, LayerError, LayerErrors, ShortFigures
 from onnxq.documents.calibration import CalibrationPart
-from onnxq.documents.layer_errors import ErrorLine, LayerErrors, ShortFigures
 from onnxq.documents.report import Report
 from onnxq.page.kernels import KernelRow, KindOfKernel, kinds_of, memory_along
 from onnxq.page.words import counted, figure, level, say, size

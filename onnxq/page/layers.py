@@ -10,9 +10,8 @@ from typing import Any
 from onnxq.analysis.reports import number, part_of
 from onnxq.base.grouped import grouped
 from onnxq.documents.accuracy import GoalPart, GoalSearch
-from onnxq.documents.analysis import Analysis, Figures, LayerError
+from onnxq.documents.analysis import Analysis, ErrorLine, Figures, LayerError, LayerErrors, ShortFigures
 from onnxq.documents.calibration import CalibrationPart, DrawnHistogram, TensorMoments, Threshold
-from onnxq.documents.layer_errors import ErrorLine, LayerErrors, ShortFigures
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import Report

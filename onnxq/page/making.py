@@ -16,21 +16,30 @@ from onnxq.base.escapes import escaped
 from onnxq.base.shown import capitalized, shorten
 from onnxq.documents.advice import Advice
 from onnxq.documents.analysis import Analysis
-from onnxq.page.checks import ChecksView, checks_view
 from onnxq.page.depth import DepthView, depth_view
 from onnxq.page.kernels import kernels_of
 from onnxq.page.layers import LayersView, layers_view
 from onnxq.page.ledger import LedgerView, ledger_view
-from onnxq.page.next_steps import NextStep, next_steps
-from onnxq.page.outputs import PicturesView, pictures_of
-from onnxq.page.reproduce import ReproduceView, reproduce_view
-from onnxq.page.run_diff import RunDiffView, run_diff_view
 from onnxq.page.samples import SheetView, sheets_of
-from onnxq.page.sizes import SizesView, sizes_view
+from onnxq.page.sections import (
+    ChecksView,
+    NextStep,
+    PicturesView,
+    ReproduceView,
+    RunDiffView,
+    SizesView,
+    WorstView,
+    checks_view,
+    next_steps,
+    pictures_of,
+    reproduce_view,
+    run_diff_view,
+    sizes_view,
+    worst_view,
+)
 from onnxq.page.surgery import SurgeryView, surgery_view
 from onnxq.page.verdict import VerdictView, verdict_view
 from onnxq.page.words import cell, decimal, figure, file_name, fragment, size, tail, visible
-from onnxq.page.worst import WorstView, worst_view
 
 if TYPE_CHECKING:
     from jinja2 import Environment

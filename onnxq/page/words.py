@@ -66,11 +66,3 @@ def figure(value: float | None) -> str:
 def cell(value: str | float | None) -> str:
     """A value of a table: a number in four digits, else as it is; "" for none."""
     return figure(value) if isinstance(value, float) else "" if value is None else str(value)
-
-
-def between(low: float | None, high: float | None) -> str:
-    """A range of ratios: `1.20 to 1.45`."""
-    if low is None or high is None:
-        return ""
-    one, other = f"{low:.2f}", f"{high:.2f}"
-    return one if one == other else f"{one} to {other}"

@@ -11,9 +11,9 @@ from onnxq.analysis.reports import part_of
 from onnxq.base.errors import UserError
 from onnxq.base.reason import noted
 from onnxq.base.shown import decibels
+from onnxq.documents.analysis import LayerErrors
 from onnxq.documents.body import BodyPart, Int8Operators
 from onnxq.documents.calibration import CalibrationPart
-from onnxq.documents.layer_errors import LayerErrors
 from onnxq.documents.report import Report
 from onnxq.formats import INT8
 from onnxq.graph.spool import LARGE, weight_bytes

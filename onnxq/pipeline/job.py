@@ -17,11 +17,11 @@ from onnx.external_data_helper import load_external_data_for_model
 from onnxq.base import remarks
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.plain import extended
+from onnxq.base.process import cpu_seconds, peak_memory_mb
 from onnxq.base.progress import Observer, told
 from onnxq.base.reason import noted, reason
 from onnxq.base.shown import counted, shorten
 from onnxq.base.time_limit import TimeLimit
-from onnxq.base.usage import cpu_seconds, peak_memory_mb
 from onnxq.base.version import VERSION
 from onnxq.data.glance import Glance
 from onnxq.data.layout import deployed_batch
@@ -33,19 +33,17 @@ from onnxq.documents.changes import ChangesCounted, ExactProduct, FileSizes
 from onnxq.documents.data import DataPlaced
 from onnxq.documents.report import REPORT_SCHEMA, Nothing, Report, RunDocument
 from onnxq.formats import FORMATS
-from onnxq.graph import float32
+from onnxq.graph import plainly
 from onnxq.graph.deciders import freeze_hint
-from onnxq.graph.dense import densify
 from onnxq.graph.fingerprint import fingerprint
-from onnxq.graph.float32 import has_other_floats, speaks_bfloat16
 from onnxq.graph.inlining import inlining
 from onnxq.graph.load import ModelSource
-from onnxq.graph.lower import lower_opset
 from onnxq.graph.model import Model
+from onnxq.graph.names import LONGEST, long_ends, long_names
 from onnxq.graph.pairs import PairIndex
+from onnxq.graph.parts import runnable_part
 from onnxq.graph.past import Lengths, caches, lengths
-from onnxq.graph.runnable import runnable_part
-from onnxq.graph.short_names import LONGEST, long_ends, long_names
+from onnxq.graph.plainly import densify, has_other_floats, lower_opset, speaks_bfloat16
 from onnxq.graph.types import bind
 from onnxq.graph.unquantized import QUANTIZED, centre_codes, unquantized, without_pairs
 from onnxq.graph.upgrade import BLOCKS, upgrade, withdrawn
@@ -513,12 +511,12 @@ class Job:
 
     def runnable(self, proto: onnx.ModelProto) -> onnx.ModelProto:
         """The model in the type that it is run in."""
-        return float32.as_float32(proto, self.model.data_dir) if self.in_float32 else proto
+        return plainly.as_float32(proto, self.model.data_dir) if self.in_float32 else proto
 
     def widened(self, *, io: bool) -> Job:
         """The job of the model in which float32 is what was float16 or bfloat16; `io`: its ends too."""
         was = self.model
-        proto = float32.widened(was.to_proto(handover=True), was.data_dir, io=io)
+        proto = plainly.widened(was.to_proto(handover=True), was.data_dir, io=io)
         return replace(self, model=self._made(proto), wide_io=io)
 
     def _made(self, proto: onnx.ModelProto) -> Model:

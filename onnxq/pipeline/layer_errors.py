@@ -23,7 +23,7 @@ from onnxq.base import interrupts, remarks
 from onnxq.base.errors import UserError, fault_of
 from onnxq.base.heap import collected
 from onnxq.base.reason import noted, reason
-from onnxq.documents.layer_errors import ChannelDrawn, LayerErrors, lines_of
+from onnxq.documents.analysis import ChannelDrawn, LayerErrors, lines_of
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.report import Report
 from onnxq.graph.external import externalize

@@ -26,8 +26,8 @@ from onnxq.pipeline.run import Run
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.verifying import loading, recording
 from onnxq.quant.choice import refined_ranges
-from onnxq.quant.draft.affine import ChannelMap
 from onnxq.quant.draft.draft import Draft
+from onnxq.quant.draft.edits import ChannelMap
 from onnxq.quant.fits import fits_of
 from onnxq.quant.insert import insert
 from onnxq.quant.measuring import Candidate, MeasuringCopy

@@ -20,6 +20,7 @@ from onnxq.calib.trt_cache import write_cache
 from onnxq.compiled.kernels import CODES, Kernel, kernels_of
 from onnxq.compiled.reading import operators_of
 from onnxq.documents.accuracy import OutputOfRun
+from onnxq.documents.analysis import ENDED, LayerErrors
 from onnxq.documents.calibration import (
     CalibrationPart,
     DrawnHistogram,
@@ -30,7 +31,6 @@ from onnxq.documents.calibration import (
     Threshold,
 )
 from onnxq.documents.engine import EnginePart
-from onnxq.documents.layer_errors import ENDED, LayerErrors
 from onnxq.documents.plan import FormatsTried, Heads, PlanPart
 from onnxq.documents.report import Report
 from onnxq.formats import INT8

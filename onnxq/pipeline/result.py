@@ -17,8 +17,7 @@ from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.report import Report
 from onnxq.emit import files
 from onnxq.emit.commands import commands
-from onnxq.emit.served import Served, bindings
-from onnxq.emit.serving import check_servers, serving_path, serving_text
+from onnxq.emit.serving import Served, bindings, check_servers, serving_path, serving_text
 from onnxq.graph.spool import Spool
 from onnxq.options.settings import Papers
 from onnxq.pipeline.words import result_words

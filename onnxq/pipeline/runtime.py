@@ -13,7 +13,7 @@ from onnxq.base.reason import code_of
 from onnxq.documents.changes import TakenByRuntime
 from onnxq.emit import files
 from onnxq.graph.model import Model
-from onnxq.graph.runnable import runnable_part
+from onnxq.graph.parts import runnable_part
 from onnxq.pipeline.result import Result
 from onnxq.rewrite.engine import RewriteReport
 from onnxq.rewrite.proof import BY_DEFINITION

@@ -9,18 +9,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from onnxq.analysis.asked_rows import Filter, missed
 from onnxq.analysis.changes import Recorded
 from onnxq.analysis.figures import Metric
-from onnxq.analysis.filters import Filter
 from onnxq.analysis.layerwise import NotAlone, Pace, Walk, Walker, WorstSample, judged_in
 from onnxq.analysis.match import Matched, Matching, match, match_saved
-from onnxq.analysis.nonfinite import first_maker
 from onnxq.analysis.octaves import ChannelSpread
-from onnxq.analysis.quantizers import Quantizer, quantizers_of
 from onnxq.analysis.segments import segment_of
 from onnxq.analysis.stages import Saved, Stage
-from onnxq.analysis.suspicions import Suspicions, severity
-from onnxq.analysis.thresholds import missed
+from onnxq.analysis.suspicions import Quantizer, Suspicions, first_maker, quantizers_of, severity
 from onnxq.base.errors import UserError
 from onnxq.base.reason import noted
 from onnxq.data.samples import Sample

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from onnxq.base.cores import cores
 from onnxq.base.errors import UserError
 from onnxq.base.executors import Submit
+from onnxq.base.process import cores
 from onnxq.base.reason import noted
 from onnxq.calib.collect import Request
 from onnxq.calib.shards import (

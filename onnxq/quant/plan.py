@@ -12,9 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from onnxq.base.grouped import grouped
+from onnxq.base.grouped import grouped, reached
 from onnxq.base.plain import DocumentPart
-from onnxq.base.reached import reached
 from onnxq.base.reason import Reason, by_of, code_of
 from onnxq.formats import FORMATS, INT8, LayerFormat, NumberFormat, in_words
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from onnxq.base.reached import reached
+from onnxq.base.grouped import reached
 from onnxq.base.reason import Reason, reason
 from onnxq.graph.layers import Layer, multiplies
 from onnxq.graph.model import Model

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from onnxq.base.reached import reached
+from onnxq.base.grouped import reached
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
 from onnxq.graph.pairs import DEQUANTIZE, QDQ, QUANTIZE

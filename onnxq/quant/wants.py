@@ -12,9 +12,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from onnxq.base.grouped import grouped
-from onnxq.base.joined import Joined
-from onnxq.base.reached import reached
+from onnxq.base.grouped import Joined, grouped, reached
 from onnxq.base.reason import noted
 from onnxq.quant.plan import Edge, KeptFloat, Need, QuantPlan, ScaleGroup, Site, joint_reason
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import onnx
@@ -18,8 +19,9 @@ from onnxq.base.errors import Fault
 from onnxq.base.reason import reason
 from onnxq.body.formats import narrowed
 from onnxq.graph.model import Model
-from onnxq.quant.draft.affine import ChannelMap
+from onnxq.graph.view import Node, Tensor
 from onnxq.quant.draft.draft import Draft
+from onnxq.quant.draft.edits import ChannelMap
 from onnxq.quant.insert import insert
 from onnxq.quant.patches import Patches
 from onnxq.quant.plan import QuantPlan
@@ -28,10 +30,8 @@ from onnxq.repair.activation import activation_of
 from onnxq.repair.bias import logit_shifts, shifts
 from onnxq.repair.layers import FitLayer, fit_layers
 from onnxq.repair.moments import EXACT_ROWS, RowMoments
-from onnxq.repair.refit import refit
 from onnxq.repair.rounding import rounded, second_moment
 from onnxq.repair.rows import ChannelEnds, FloatRows, float_rows
-from onnxq.repair.scored import gives_logits
 from onnxq.repair.stream import Stream
 from onnxq.repair.threads import Threads
 from onnxq.run import ort
@@ -535,3 +535,176 @@ def _products(rows: np.ndarray, wide: np.ndarray) -> np.ndarray:
         else:
             total[:] = product
     return total
+
+
+# Weights with which products of quantized inputs give what the float layer gives.
+#
+# GPTQ makes up for the rounding of weights, on inputs as if they were exact. They are not: they are codes,
+# of a model that is quantized in front of the layer. With x these inputs, Y what the float layer gives and
+# R = Y - W x, the change D of the weights is where |R - D x|^2 + penalty |D|^2 is least, ridge regression:
+# D = E[R xT] (E[x xT] + penalty I)^-1, as in ERQ (arXiv 2407.06794); GPTAQ (arXiv 2504.02692) aims at the
+# same, term by term. What a fit to one half of the samples gains on the other half chooses the penalty, or
+# that nothing is changed.
+
+PENALTIES = (3.0, 0.3, 0.03, 0.003)
+"""Of the mean of the diagonal of E[x xT]; each is tried where the one before it gained most so far."""
+
+_OUTPUTS = 128  # that choose the penalty, about: evenly spread over all
+
+
+def refit(halves: Sequence[RowMoments], price: np.ndarray) -> np.ndarray:
+    """What is to be added to weights; the means belong to the bias.
+
+    Args:
+        halves: of the rows of two halves of the samples.
+        price: what the square of an error of an output counts, float64 [outputs].
+
+    Returns:
+        float64 [outputs, terms]; 0 where no change is shown to gain.
+    """
+    whole = halves[0] + halves[1]
+    if not all(half.count and np.isfinite(half.crossed).all() for half in halves):
+        return np.zeros(whole.crossed.shape)
+    some = slice(None, None, max(1, len(price) // _OUTPUTS))
+    second = [half.second(centred=True) for half in halves]
+    cross = [half.cross(centred=True)[some] for half in halves]
+
+    def gain(penalty: float) -> float:
+        total = 0.0
+        for fits, judges in ((0, 1), (1, 0)):
+            change = _ridge(second[fits], cross[fits], penalty)
+            error = ((change @ second[judges] - 2 * cross[judges]) * change).sum(axis=1)
+            total -= halves[judges].count * float(price[some] @ error)
+        return total
+
+    best, most = 0.0, 0.0
+    for penalty in PENALTIES:
+        gained = gain(penalty)
+        if not gained > most:  # a lesser one fits chance the more
+            break
+        best, most = penalty, gained
+    if not best:
+        return np.zeros(whole.crossed.shape)
+    return _ridge(whole.second(centred=True), whole.cross(centred=True), best)
+
+
+def _ridge(second: np.ndarray, cross: np.ndarray, penalty: float) -> np.ndarray:
+    diagonal = np.diagonal(second)
+    added = penalty * float(diagonal.mean())
+    if not added > 0:
+        return np.zeros(cross.shape)
+    damped = second.copy()
+    damped[np.diag_indices_from(damped)] += added
+    return np.asarray(np.linalg.solve(damped, cross.T).T)
+
+
+# Which layers give logits: what they give is moved about, and read by a Sigmoid alone.
+#
+# Between is whatever puts the heads of a detector together: their channels are followed.
+
+_FURTHEST = 64  # nodes
+
+
+class _Span(NamedTuple):
+    """Channels on their way: those from `start` to `stop` along an axis of a tensor."""
+
+    tensor: Tensor
+    axis: int
+    start: int
+    stop: int
+
+
+def gives_logits(tensor: Tensor, axis: int, channels: int) -> bool:
+    """Whether all of a layer's channels are read by Sigmoids, however they are moved before.
+
+    Args:
+        tensor: what the layer gives.
+        axis: its channel axis.
+        channels: how many there are.
+    """
+    rank = tensor.rank
+    if rank is None:
+        return False
+    waiting, seen = [_Span(tensor, axis % rank, 0, channels)], 0
+    while waiting:
+        span = waiting.pop()
+        if span.tensor.is_output or not span.tensor.users:
+            return False
+        for user in span.tensor.users:
+            seen += 1
+            if user.domain or seen > _FURTHEST:
+                return False
+            if user.op == "Sigmoid":
+                continue
+            moved = list(_moved(user, span))
+            if not moved and user.op not in ("Split", "Slice"):
+                return False
+            waiting += moved
+    return True
+
+
+def _moved(node: Node, span: _Span) -> Iterator[_Span]:
+    """Where channels are behind a node that only moves them; nothing where it is another one."""
+    tensor, axis, start, stop = span
+    shape, out = tensor.shape, node.outputs[0]
+    match node.op:
+        case "Identity" | "Cast":
+            yield span._replace(tensor=out)
+        case "Concat" if (rank := tensor.rank) is not None:
+            before = node.inputs[: node.inputs.index(tensor)]
+            along = node.attr("axis", 0) % rank == axis
+            sizes = [None if t is None or t.shape is None else t.shape[axis] for t in before] if along else []
+            if all(isinstance(size, int) for size in sizes):
+                offset = sum(size for size in sizes if isinstance(size, int))
+                yield _Span(out, axis, start + offset, stop + offset)
+        case "Transpose" if (perm := node.attr("perm")) is not None:
+            yield span._replace(tensor=out, axis=list(perm).index(axis))
+        case "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze":
+            # the channels stay one axis where it, and all in front of it, are as they were
+            front = None if shape is None or out.shape is None else list(out.shape[: axis + 1])
+            if shape is not None and front == list(shape[: axis + 1]):
+                yield span._replace(tensor=out)
+        case "Split" | "Slice":
+            yield from _cut(node, span)
+
+
+def _cut(node: Node, span: _Span) -> Iterator[_Span]:
+    """What parts of a tensor hold of the channels."""
+    tensor, axis, start, stop = span
+    rank, shape = tensor.rank, tensor.shape
+    if rank is None or shape is None:
+        yield span._replace(tensor=tensor)
+        return
+    if node.op == "Split":
+        if node.attr("axis", 0) % rank != axis:
+            yield from (span._replace(tensor=out) for out in node.outputs)
+            return
+        first = 0
+        for out in node.outputs:
+            size = None if out.shape is None else out.shape[axis]
+            if not isinstance(size, int):
+                return
+            if (low := max(start, first)) < (high := min(stop, first + size)):
+                yield _Span(out, axis, low - first, high - first)
+            first += size
+        return
+    starts, ends, axes, steps = (
+        _numbers(one) for one in (*node.inputs[1:5], *[None] * (5 - len(node.inputs)))
+    )
+    if starts is None or ends is None:
+        return
+    cut = list(range(len(starts))) if axes is None else [one % rank for one in axes]
+    if axis not in cut:
+        yield span._replace(tensor=node.outputs[0])
+        return
+    place, size = cut.index(axis), shape[axis]
+    if not isinstance(size, int) or (steps is not None and steps[place] != 1):
+        return
+    first, last, _ = slice(starts[place], ends[place]).indices(size)
+    if (low := max(start, first)) < (high := min(stop, last)):
+        yield _Span(node.outputs[0], axis, low - first, high - first)
+
+
+def _numbers(tensor: Tensor | None) -> list[int] | None:
+    values = None if tensor is None else tensor.constant
+    return None if values is None else [int(one) for one in np.ravel(values)]

@@ -20,7 +20,7 @@ from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.types import Shape, is_float
 from onnxq.graph.view import Node, Tensor
-from onnxq.quant.draft.affine import ChannelMap
+from onnxq.quant.draft.edits import ChannelMap
 from onnxq.repair.found_edits import NoFit
 from onnxq.repair.writer import Writer
 

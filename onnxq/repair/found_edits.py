@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from onnxq.base.errors import UserError
 from onnxq.base.reason import reason
 from onnxq.quant.draft.edits import FloatEdit
 
@@ -20,6 +22,19 @@ class NoFit(Exception):
         """By a code of `onnxq.base.reason.reason`, and the values of its text."""
         self.why = reason(code, **values)
         super().__init__(self.why)
+
+
+@contextmanager
+def applied(what: str, done: str) -> Iterator[None]:
+    """Says of an edit that does not fit here what cannot be done to what.
+
+    Raises:
+        UserError: it does not fit.
+    """
+    try:
+        yield
+    except NoFit as error:
+        raise UserError(f"{what} cannot be {done}: {error}", hint="the edit is of another model") from error
 
 
 @dataclass(frozen=True, slots=True)

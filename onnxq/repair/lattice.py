@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx
 
-from onnxq.base.errors import UserError
 from onnxq.base.plain import DocumentPart
 from onnxq.base.reason import reason
 from onnxq.formats import INT8
@@ -30,10 +29,10 @@ from onnxq.graph.moves import MOVES
 from onnxq.graph.types import Shape, is_float
 from onnxq.graph.view import Node, Tensor
 from onnxq.graph.wiring import new_tensor, replace_input
-from onnxq.quant.draft.affine import ChannelMap
 from onnxq.quant.draft.draft import Draft
+from onnxq.quant.draft.edits import ChannelMap
 from onnxq.quant.plan import QuantPlan, Site
-from onnxq.repair.found_edits import FoundEdits, NoFit
+from onnxq.repair.found_edits import FoundEdits, NoFit, applied
 from onnxq.repair.offset import by_column, pads, restore
 from onnxq.repair.spacing import Spacing, is_exact, spacing_of
 from onnxq.repair.statistics import channel_axis
@@ -86,7 +85,8 @@ class Lattice(DocumentPart):
 
     def maps(self, model: Model) -> dict[str, ChannelMap]:
         """The tensor itself stays; what it is moved to is as its readers have it."""
-        return self._fit(model).maps
+        with applied(repr(self.tensor), "read as codes"):
+            return self._fit(model).maps
 
     def apply(self, model: Model) -> None:
         """Changes weights and biases, and puts nodes between the tensor and its readers.
@@ -94,24 +94,13 @@ class Lattice(DocumentPart):
         Raises:
             UserError: the model is another one.
         """
-        fit = self._fit(model)
-        try:
+        with applied(repr(self.tensor), "read as codes"):
+            fit = self._fit(model)
             fit.writer.commit()
-        except NoFit as error:
-            raise self._error(error) from error
         fit.insert()
 
     def _fit(self, model: Model) -> _Readers:
-        tensor = model.tensor(self.tensor)
-        try:
-            return _Readers(tensor, self)
-        except NoFit as error:
-            raise self._error(error) from error
-
-    def _error(self, error: NoFit) -> UserError:
-        return UserError(
-            f"{self.tensor!r} cannot be read as codes: {error}", hint="the edit is of another model"
-        )
+        return _Readers(model.tensor(self.tensor), self)
 
 
 def find(model: Model, draft: Draft, values: Callable[[str], Iterable[np.ndarray]]) -> FoundEdits:

@@ -11,8 +11,7 @@ import numpy as np
 from onnxq.calib.stats import Stats, TensorStats
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node
-from onnxq.quant.draft.affine import ChannelMap
-from onnxq.quant.draft.edits import FloatEdit
+from onnxq.quant.draft.edits import ChannelMap, FloatEdit
 from onnxq.repair.lattice import Lattice
 
 _UNITS = 2**149

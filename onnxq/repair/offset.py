@@ -9,7 +9,7 @@ import numpy as np
 from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.moves import REARRANGES
 from onnxq.graph.view import Node, Tensor
-from onnxq.quant.draft.affine import ChannelMap
+from onnxq.quant.draft.edits import ChannelMap
 from onnxq.repair.found_edits import NoFit
 from onnxq.repair.writer import Writer
 

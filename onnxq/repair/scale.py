@@ -22,18 +22,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from onnxq.base.errors import UserError
 from onnxq.base.plain import DocumentPart
 from onnxq.graph.channels import along
 from onnxq.graph.layers import layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES, REARRANGES
 from onnxq.graph.view import Node, Tensor
-from onnxq.quant.draft.affine import ChannelMap
 from onnxq.quant.draft.draft import Draft
+from onnxq.quant.draft.edits import ChannelMap
 from onnxq.quant.plan import QuantPlan
 from onnxq.repair.flow import Flow
-from onnxq.repair.found_edits import FoundEdits, NoFit
+from onnxq.repair.found_edits import FoundEdits, NoFit, applied
 from onnxq.repair.statistics import Channels, channel_axis
 
 _USUAL = 0.25
@@ -82,7 +81,8 @@ class Scale(DocumentPart):
 
     def maps(self, model: Model) -> dict[str, ChannelMap]:
         """The tensor, and all that it shares channels with on the way."""
-        return self._flow(model).maps()
+        with applied(f"channels of {self.tensor!r}", "scaled"):
+            return self._flow(model).maps()
 
     def apply(self, model: Model) -> None:
         """Changes weights, biases, gammas and factors.
@@ -90,24 +90,13 @@ class Scale(DocumentPart):
         Raises:
             UserError: the model is another one.
         """
-        flow = self._flow(model)
-        try:
-            flow.writer.commit()
-        except NoFit as error:
-            raise self._error(error) from error
+        with applied(f"channels of {self.tensor!r}", "scaled"):
+            self._flow(model).writer.commit()
 
     def _flow(self, model: Model) -> Flow:
         tensor, flow = model.tensor(self.tensor), Flow(model, linear=self.kind == "smooth")
-        try:
-            flow.scale(*spread(tensor, self.axis, np.array(self.factors)))
-        except NoFit as error:
-            raise self._error(error) from error
+        flow.scale(*spread(tensor, self.axis, np.array(self.factors)))
         return flow
-
-    def _error(self, error: NoFit) -> UserError:
-        return UserError(
-            f"channels of {self.tensor!r} cannot be scaled: {error}", hint="the edit is of another model"
-        )
 
 
 def spread(tensor: Tensor, axis: int, factors: np.ndarray) -> tuple[Tensor, np.ndarray]:

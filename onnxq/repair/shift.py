@@ -17,16 +17,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnxq.base.errors import UserError
 from onnxq.base.plain import DocumentPart
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
 from onnxq.graph.types import is_float
 from onnxq.graph.view import Node, Tensor
-from onnxq.quant.draft.affine import ChannelMap
 from onnxq.quant.draft.draft import Draft
+from onnxq.quant.draft.edits import ChannelMap
 from onnxq.quant.plan import QuantPlan
-from onnxq.repair.found_edits import FoundEdits, NoFit
+from onnxq.repair.found_edits import FoundEdits, NoFit, applied
 from onnxq.repair.offset import lower, restore
 from onnxq.repair.writer import Writer
 
@@ -68,7 +67,8 @@ class Shift(DocumentPart):
 
     def maps(self, model: Model) -> dict[str, ChannelMap]:
         """The tensors, and those between their bias and them, are less by `by`."""
-        return self._fit(model)[1]
+        with applied(repr(self.tensor), "shifted"):
+            return self._fit(model)[1]
 
     def apply(self, model: Model) -> None:
         """Changes biases and bounds.
@@ -76,25 +76,16 @@ class Shift(DocumentPart):
         Raises:
             UserError: the model is another one.
         """
-        writer, _ = self._fit(model)
-        try:
+        with applied(repr(self.tensor), "shifted"):
+            writer, _ = self._fit(model)
             writer.commit()
-        except NoFit as error:
-            raise self._error(error) from error
 
     def _fit(self, model: Model) -> tuple[Writer, dict[str, ChannelMap]]:
-        tensor = model.tensor(self.tensor)
-        try:
-            cone = _Cone(tensor)
-            shifted = _shifted(cone, self.by, ())
-            if {node.outputs[0].name for node in cone.activations} != set(self.tensors):
-                raise NoFit("shared-scale")
-        except NoFit as error:
-            raise self._error(error) from error
+        cone = _Cone(model.tensor(self.tensor))
+        shifted = _shifted(cone, self.by, ())
+        if {node.outputs[0].name for node in cone.activations} != set(self.tensors):
+            raise NoFit("shared-scale")
         return shifted
-
-    def _error(self, error: NoFit) -> UserError:
-        return UserError(f"{self.tensor!r} cannot be shifted: {error}", hint="the edit is of another model")
 
 
 def find(model: Model, draft: Draft) -> FoundEdits:

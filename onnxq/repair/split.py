@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from onnxq.base.errors import UserError
 from onnxq.base.plain import DocumentPart
 from onnxq.graph.layers import layer_of
 from onnxq.graph.model import Model
@@ -26,10 +25,10 @@ from onnxq.graph.moves import MOVES
 from onnxq.graph.types import Shape, is_float
 from onnxq.graph.view import Node, Tensor
 from onnxq.graph.wiring import new_tensor, replace_input, replace_output, tensor_shape
-from onnxq.quant.draft.affine import ChannelMap
 from onnxq.quant.draft.draft import Draft
+from onnxq.quant.draft.edits import ChannelMap
 from onnxq.quant.plan import QuantPlan, Site
-from onnxq.repair.found_edits import FoundEdits, NoFit
+from onnxq.repair.found_edits import FoundEdits, NoFit, applied
 from onnxq.repair.writer import Writer
 
 
@@ -64,7 +63,8 @@ class HalfSteps(DocumentPart):
 
     def maps(self, model: Model) -> dict[str, ChannelMap]:
         """The tensor has its channels twice."""
-        fit = self._fit(model)
+        with applied(repr(self.tensor), "computed twice"):
+            fit = self._fit(model)
         offset = np.repeat([-self.step / 4, self.step / 4], fit.channels).astype(np.float32)
         index = np.tile(np.arange(fit.channels), 2)
         return {self.tensor: ChannelMap(np.ones((), np.float32), offset, index)}
@@ -75,24 +75,13 @@ class HalfSteps(DocumentPart):
         Raises:
             UserError: the model is another one.
         """
-        fit = self._fit(model)
-        try:
+        with applied(repr(self.tensor), "computed twice"):
+            fit = self._fit(model)
             fit.writer.commit()
-        except NoFit as error:
-            raise self._error(error) from error
         fit.insert(self.step, self.readers)
 
     def _fit(self, model: Model) -> _Twice:
-        tensor = model.tensor(self.tensor)
-        try:
-            return _Twice(tensor, self.readers)
-        except NoFit as error:
-            raise self._error(error) from error
-
-    def _error(self, error: NoFit) -> UserError:
-        return UserError(
-            f"{self.tensor!r} cannot be computed twice: {error}", hint="the edit is of another model"
-        )
+        return _Twice(model.tensor(self.tensor), self.readers)
 
 
 def find(model: Model, draft: Draft) -> FoundEdits:

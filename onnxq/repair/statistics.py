@@ -8,7 +8,7 @@ import numpy as np
 
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node, Tensor
-from onnxq.quant.draft.affine import ChannelMap
+from onnxq.quant.draft.edits import ChannelMap
 from onnxq.quant.plan import QuantPlan
 
 Channels = Mapping[str, np.ndarray]

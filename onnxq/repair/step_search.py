@@ -21,13 +21,11 @@ from onnxq.judge.acceptance import Judgement, Levels, Policy, judged
 from onnxq.judge.comparable import not_compared
 from onnxq.judge.policies import BEST_OF_SEVERAL, BYTES_PRICE_DB, FITTED, NEAR_DB, STEP
 from onnxq.options.step import Step, steps
-from onnxq.quant.draft.affine import ChannelMap
 from onnxq.quant.draft.draft import Draft
-from onnxq.quant.draft.edits import edited
+from onnxq.quant.draft.edits import ChannelMap, edited
 from onnxq.quant.patches import Patches
 from onnxq.quant.plan import Edge, QuantPlan
-from onnxq.repair.allowed import of_even, permitted
-from onnxq.repair.apart import apart, heads
+from onnxq.repair.allowed import apart, heads, of_even, permitted
 from onnxq.repair.engine_bytes import engine_bytes
 from onnxq.repair.fit import Fitted
 from onnxq.repair.found_edits import FoundEdits

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from onnxq.base.cores import cores
+from onnxq.base.process import cores
 
 Given = TypeVar("Given")
 Found = TypeVar("Found")

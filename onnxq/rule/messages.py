@@ -23,7 +23,6 @@ from onnxq.base.reason import noted
 from onnxq.graph.value import operator_names
 from onnxq.rule.api import Rule
 from onnxq.rule.known_message import KNOWN
-from onnxq.rule.pasted_log import errors_of
 from onnxq.targets import Target
 
 _ENOUGH = 0.7
@@ -294,3 +293,29 @@ def _is_for(rule: Rule, operator: str) -> bool:
 def _quoted_of(rule: Rule) -> set[str]:
     """The operators of which a rule quotes that nothing imports them."""
     return {name for line in quotations(rule.doc) for name in re.findall(r"for op: (\w+)", line)}
+
+
+# The errors of a log that a user pastes, each with the lines that belong to it.
+
+_BEGINS = re.compile(r"\[[VIWEF]\]|\b(ERROR|WARNING)\b ?:|^\S*ERROR\b|Error Code|\bError\[\d+\]")
+"""Where TensorRT, its tools and servers begin a line of a log."""
+
+_ERROR = re.compile(r"\[[EF]\]|\bERROR\b|Error Code|\bError\[\d+\]")
+
+_MOST_ERRORS = 10
+"""Errors that are looked at: behind so many there are only consequences."""
+
+
+def errors_of(log: str) -> list[str]:
+    """The errors of a log in their order, at most 10; none where nothing else stands beside one.
+
+    Args:
+        log: lines as they were printed, other lines among them.
+    """
+    records: list[list[str]] = []
+    for line in log.splitlines():
+        if _BEGINS.search(line) or not records:
+            records.append([])
+        records[-1].append(line)
+    errors = ["\n".join(lines) for lines in records if _ERROR.search(lines[0])]
+    return errors[:_MOST_ERRORS] if len(records) > 1 else []

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import onnxruntime
 
-from onnxq.base.cores import bound_cores
+from onnxq.base.process import bound_cores
 
 Level = Literal["all", "extended", "basic", "off"]
 """How far onnxruntime may rewrite the graph."""

@@ -20,9 +20,9 @@ from onnxruntime.capi.onnxruntime_pybind11_state import OrtDevice, OrtValueVecto
 from threadpoolctl import threadpool_limits
 
 from onnxq.base import interrupts
-from onnxq.base.cores import cores
 from onnxq.base.errors import OnnxqError, UserError
 from onnxq.base.memory_bound import memory_bound
+from onnxq.base.process import cores
 from onnxq.graph.constants import tensor_bytes
 from onnxq.graph.external import externalize
 from onnxq.graph.half import rounded, speaks_half

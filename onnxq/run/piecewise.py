@@ -19,7 +19,7 @@ import numpy as np
 import onnx
 
 from onnxq.base.errors import Fault
-from onnxq.base.reached import reached
+from onnxq.base.grouped import reached
 from onnxq.graph.order import put_in_order, reads
 from onnxq.run import ort
 

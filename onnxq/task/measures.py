@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -27,7 +27,6 @@ from onnxq.task.layout import (
     Tokens,
     Vectors,
 )
-from onnxq.task.lines import blank_of, edits, greatest, texts
 from onnxq.task.margins import LOWEST, Moves, joined, lost, of_boxes, of_candidates, of_classes, of_mask
 from onnxq.task.numbers import kept_of_map, moved_points
 from onnxq.task.peaks import peaks, selections
@@ -403,3 +402,52 @@ def _no(output: str, value: np.ndarray, wanted: str) -> UserError:
         f"output {output!r} has the shape {list(value.shape)}, and is to be {wanted}",
         hint="state another layout with --task: onnxq help layout",
     )
+
+
+# Text that is read off positions: the greatest of each, repeats and blanks left out (greedy CTC).
+
+
+def greatest(layout: Lines, values: Mapping[str, Any]) -> np.ndarray:
+    """The character of each position, `[batch, positions]`; that of no character is -1 where it is known.
+
+    Raises:
+        UserError: the output is none of positions.
+    """
+    value = as_tensor(values[layout.output])
+    if value.ndim != 3:
+        raise UserError(
+            f"output {layout.output!r} has the shape {list(value.shape)}, and is to be "
+            "[batch, positions, characters]",
+            hint="state another layout with --task: onnxq help layout",
+        )
+    found = value.argmax(-1)
+    found = np.where(found == value.shape[-1] - 1, -1, found)  # the last is -1
+    return np.asarray(found.T if layout.positions_first else found)
+
+
+def blank_of(layout: Lines, characters: np.ndarray, last: int) -> int:
+    """The number of no character, as `greatest` counts.
+
+    Args:
+        layout: which may say it.
+        characters: the float model's.
+        last: the number of the last character.
+    """
+    if layout.blank is not None:
+        return -1 if layout.blank in (-1, last) else layout.blank
+    return -1 if np.count_nonzero(characters == -1) > np.count_nonzero(characters == 0) else 0
+
+
+def texts(characters: np.ndarray, blank: int) -> list[tuple[int, ...]]:
+    """The characters of each line."""
+    return [tuple(one for one, _ in groupby(row) if one != blank) for row in characters.tolist()]
+
+
+def edits(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many characters are put in, left out or changed between two texts (Levenshtein 1966)."""
+    row = list(range(len(other) + 1))
+    for place, wanted in enumerate(one):
+        before, row[0] = row[0], place + 1
+        for at, given in enumerate(other):
+            before, row[at + 1] = row[at + 1], min(row[at + 1] + 1, row[at] + 1, before + (wanted != given))
+    return row[-1]

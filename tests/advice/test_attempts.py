@@ -6,8 +6,7 @@ import random
 from typing import Literal
 
 from onnxq.advice.attempts import rank
-from onnxq.documents.advice import Advice, AdviceFinding
-from onnxq.documents.advised import Attempt
+from onnxq.documents.advice import Advice, AdviceFinding, Attempt
 
 
 def tried(weights: str, figure: float | None = None, moved: float | None = None) -> Attempt:

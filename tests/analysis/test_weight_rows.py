@@ -16,7 +16,7 @@ from onnxq.analysis.figures import divergence, histogram_of
 from onnxq.analysis.octaves import octaves
 from onnxq.analysis.weights import WeightRow, WeightTable
 from onnxq.base.errors import UserError
-from onnxq.cli.pages.weights import weights_page
+from onnxq.cli.pages.statistics import weights_page
 
 TEXT = """<ir_version: 9, opset_import: ["" : 19]>
     net (float[N, 4, 8, 8] x) => (float[N, 6] y) {

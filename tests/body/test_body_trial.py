@@ -11,10 +11,9 @@ from onnx import numpy_helper, parser
 
 from onnxq.base.reason import Reason
 from onnxq.body import constant_losses, measured_body
-from onnxq.body.body_trial import BodyTrial
 from onnxq.body.constant_losses import ConstantLosses
 from onnxq.body.convert import HalfBody, to_half
-from onnxq.body.measured_body import settle
+from onnxq.body.measured_body import BodyTrial, settle
 from onnxq.graph.model import Model
 from onnxq.run import ort
 

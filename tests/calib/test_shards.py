@@ -26,8 +26,8 @@ from onnxq.calib import shards, stats_file
 from onnxq.calib.shards import Checkpoints, shard_of
 from onnxq.calib.stats import Stats
 from onnxq.calib.stats_file import read, to_bytes, write
-from onnxq.data.order import Order
 from onnxq.data.samples import Sample
+from onnxq.data.sources import Order
 from onnxq.pipeline.jobs import calibrate
 
 DIGITS = Path(__file__).resolve().parent.parent.parent / "sample_models" / "digits"

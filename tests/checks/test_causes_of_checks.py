@@ -16,9 +16,8 @@ import onnxq
 from onnxq.base.errors import UserError
 from onnxq.calib.histogram import HistogramCounter
 from onnxq.checks import Check, Evidence, Fact, limits
-from onnxq.checks.each.bimodal import two_modes
-from onnxq.checks.each.few_samples import interval
-from onnxq.checks.each.scale_misfit import share_above
+from onnxq.checks.each.ranges import share_above, two_modes
+from onnxq.checks.each.samples import interval
 from onnxq.checks.evidence import own_scales
 from onnxq.checks.finding import Finding
 from onnxq.checks.load import CHECKS, checks_that_need, found_by

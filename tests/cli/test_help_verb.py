@@ -37,7 +37,7 @@ MADE = {
     ("short.py", "label"): ("Images", "Sizes", "Data"),
     ("pieces.py", "label"): ("Inputs", "Outputs"),
     ("first_settings.py", "label"): (),  # whether an option is set
-    ("nodes.py", "str(row.index)"): (),  # a number
+    ("model.py", "str(row.index)"): (),  # a number
     ("pieces.py", "f'Piece {index}'"): ("Piece",),
     ("tensors.py", "state.capitalize()"): ("Dead", "Constant", "Saturated"),
     ("verdict.py", "title"): ("TensorRT", "For RTX"),

@@ -28,7 +28,7 @@ from onnxq.cli.screen import Page
 from onnxq.documents.repair import RepairStep
 from onnxq.documents.report import Report
 from onnxq.judge.about_mean import AboutMeanGroups
-from onnxq.page.next_steps import next_steps
+from onnxq.page.sections import next_steps
 from onnxq.run.compare import OutputComparison
 
 

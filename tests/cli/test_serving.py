@@ -20,11 +20,9 @@ from said import is_said
 import onnxq as package
 from onnxq.base.errors import UserError
 from onnxq.base.remarks import heard
-from onnxq.data.presets import PRESETS
+from onnxq.data.image_options import PRESETS
 from onnxq.data.understood import ImagesRead
-from onnxq.emit.deepstream import deepstream
-from onnxq.emit.served import Binding, Served
-from onnxq.emit.triton import triton
+from onnxq.emit.serving import Binding, Served, deepstream, triton
 
 QUICK: dict[str, Any] = {"method": "minmax", "repair": "none", "prove": "never", "compile": False}
 PICTURES = """<ir_version: 8, opset_import: ["" : 17]>

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from onnxq.compiled.kernels import Kernel, tensor_bytes
-from onnxq.compiled.merged import merged
+from onnxq.compiled.traffic import merged
 from onnxq.compiled.verdict import judge
 from onnxq.run.engine_log import EngineTensor
 

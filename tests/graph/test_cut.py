@@ -15,8 +15,8 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxq.base.errors import UserError
 from onnxq.graph.cut import Piece, cut, extract_between, extract_node
 from onnxq.graph.model import Model
+from onnxq.inspection.pieces import Chain
 from onnxq.run import ort
-from onnxq.run.chain import Chain
 
 H = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1, "org.example" : 1]>\n'
 

@@ -45,8 +45,8 @@ def test_they_become_dense_ones(initializer: bool, indices: list[int]) -> None:
 def test_one_that_would_fill_the_memory_stays() -> None:
     large = model(initializer=True, indices=[1, 4])
     large.graph.sparse_initializer[0].dims[:] = [3, 1 << 27]
-    from onnxq.graph.dense import densify
     from onnxq.graph.model import Model
+    from onnxq.graph.plainly import densify
 
     opened = Model.open(large)
     assert densify(opened) == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onnxq.graph.free_name import free_name
+from onnxq.graph.names import free_name
 
 
 def test_a_name_is_taken_from_then_on() -> None:

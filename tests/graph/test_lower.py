@@ -7,8 +7,8 @@ import onnx.parser
 import pytest
 
 import onnxq
-from onnxq.graph.lower import lower_opset
 from onnxq.graph.model import Model
+from onnxq.graph.plainly import lower_opset
 from onnxq.run.versions import newest_opset
 
 

@@ -11,7 +11,7 @@ from said import is_said
 
 import onnxq
 from onnxq.cli.pages.model import model_page
-from onnxq.cli.pages.weights import weights_page
+from onnxq.cli.pages.statistics import weights_page
 from onnxq.graph.model import Model
 from onnxq.graph.shared import shared_weights
 

@@ -11,7 +11,7 @@ import pytest
 from said import is_said
 
 import onnxq
-from onnxq.graph.short_names import LONGEST, long_names
+from onnxq.graph.names import LONGEST, long_names
 from onnxq.run import ort, trt
 
 needs_compiler = pytest.mark.skipif(trt.installed() is None, reason="NVIDIA's compiler is not installed")

@@ -7,7 +7,7 @@ import onnx
 from onnx import parser
 
 from onnxq.graph.model import Model
-from onnxq.graph.tail import tail_nodes, tail_of
+from onnxq.graph.parts import tail_nodes, tail_of
 from onnxq.run import ort
 
 X = np.random.default_rng(0).standard_normal((2, 4)).astype(np.float32)

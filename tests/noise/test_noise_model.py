@@ -16,9 +16,8 @@ from noise_nets import Case, Net, dense, outlier_channel, uneven_concat
 
 from onnxq.base.errors import UserError
 from onnxq.judge.about_mean import AboutMeanMeter
-from onnxq.noise.block import Projection
 from onnxq.noise.gram import NoiseModel
-from onnxq.noise.measure import BLOCK, measure_noise
+from onnxq.noise.measure import BLOCK, Projection, measure_noise
 from onnxq.noise.sources import NoiseSource, Sources
 from onnxq.run.piecewise import Setting
 

@@ -25,8 +25,8 @@ from onnxq.cli.screen import Page
 from onnxq.documents.analysis import Analysis
 from onnxq.documents.reading import read_plain
 from onnxq.page.depth import chart
-from onnxq.page.graphs import graph_drawing
 from onnxq.page.making import html_of, page_of
+from onnxq.page.surgery import graph_drawing
 from onnxq.rewrite.change_sketch import SketchedNode
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -16,7 +16,7 @@ from test_compiled import NETS
 import onnxq
 from onnxq.base.errors import UserError
 from onnxq.graph.model import Model
-from onnxq.quant.scale_types import unify_scale_types
+from onnxq.quant.insert import unify_scale_types
 from onnxq.run import trt
 
 

@@ -20,8 +20,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.upgrade import upgrade
 from onnxq.graph.view import Node
 from onnxq.inspection.examples import check_example, check_rule
-from onnxq.quant.examples import plan_lines
-from onnxq.quant.grid import difference
+from onnxq.quant.grid import difference, plan_lines
 from onnxq.quant.placement import make_plan
 from onnxq.quant.plan import QuantPlan
 from onnxq.rule.api import Fires, Float, Follow, Quantize, Rule, Skip, Skips

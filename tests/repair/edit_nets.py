@@ -13,9 +13,8 @@ from onnxq.base.reason import Reason
 from onnxq.body.convert import to_half
 from onnxq.compiled.traffic import traffic
 from onnxq.graph.model import Model
-from onnxq.quant.draft.affine import ChannelMap
 from onnxq.quant.draft.draft import Draft
-from onnxq.quant.draft.edits import edited
+from onnxq.quant.draft.edits import ChannelMap, edited
 from onnxq.quant.insert import insert
 from onnxq.quant.placement import make_plan
 from onnxq.quant.ranges import Range

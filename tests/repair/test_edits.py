@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnxq.graph.model import Model
-from onnxq.quant.draft.affine import ChannelMap
 from onnxq.quant.draft.draft import Draft
 from onnxq.quant.draft.edit_kinds import edit_of
-from onnxq.quant.draft.edits import edited
+from onnxq.quant.draft.edits import ChannelMap, edited
 from onnxq.repair import scale, shift, smooth, split
 from onnxq.repair.statistics import channel_axes, followed
 

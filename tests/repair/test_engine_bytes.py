@@ -13,7 +13,7 @@ from test_half_steps import WEIGHTS
 
 from onnxq.body.convert import to_half
 from onnxq.compiled.kernels import Kernel, kernels_of
-from onnxq.compiled.merged import merged
+from onnxq.compiled.traffic import merged
 from onnxq.graph.model import Model
 from onnxq.quant.draft.draft import Draft
 from onnxq.quant.draft.edits import edited

@@ -16,10 +16,10 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxq.base.errors import Fault
 from onnxq.body.formats import DTYPES, Kind
 from onnxq.graph.model import Model
-from onnxq.graph.runnable import runnable_part
-from onnxq.quant.draft.affine import ChannelMap
+from onnxq.graph.parts import runnable_part
 from onnxq.quant.draft.body import BodyPlan
 from onnxq.quant.draft.draft import Draft
+from onnxq.quant.draft.edits import ChannelMap
 from onnxq.quant.insert import insert
 from onnxq.quant.patches import Patches
 from onnxq.quant.placement import make_plan

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from onnxq.repair.fit import PENALTIES, refit
 from onnxq.repair.moments import RowMoments
-from onnxq.repair.refit import PENALTIES, refit
 from onnxq.repair.threads import Threads
 
 TERMS, OUTPUTS = 24, 7

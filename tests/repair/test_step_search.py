@@ -17,13 +17,13 @@ from onnxq.graph.wiring import new_tensor
 from onnxq.judge.about_mean import AboutMeanMeter
 from onnxq.judge.acceptance import GROUPS
 from onnxq.options.step import Step, steps
-from onnxq.quant.draft.affine import ChannelMap
 from onnxq.quant.draft.draft import Draft
+from onnxq.quant.draft.edits import ChannelMap
 from onnxq.quant.patches import Patches
 from onnxq.quant.placement import make_plan
 from onnxq.quant.plan import Edge
 from onnxq.repair import lattice, residual, scale, shift, smooth, split, step_search, workload
-from onnxq.repair.apart import heads
+from onnxq.repair.allowed import heads
 from onnxq.repair.fit import Fitted
 from onnxq.repair.found_edits import FoundEdits
 from onnxq.repair.ledger import LayerSkipped

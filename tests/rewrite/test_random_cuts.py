@@ -13,8 +13,8 @@ from onnxq.base.errors import UserError
 from onnxq.graph.cut import cut
 from onnxq.graph.model import Model
 from onnxq.graph.order import reads
+from onnxq.inspection.pieces import Chain
 from onnxq.run import ort
-from onnxq.run.chain import Chain
 
 # ONNXQ_EXAMPLES=5000 looks harder, and each time elsewhere.
 EXAMPLES = int(os.environ.get("ONNXQ_EXAMPLES", "0"))

@@ -29,8 +29,7 @@ from onnxq.task.layout import (
     Selections,
     Vectors,
 )
-from onnxq.task.lines import edits
-from onnxq.task.measures import agreed, counts
+from onnxq.task.measures import agreed, counts, edits
 from onnxq.task.meter import TaskMeter
 from onnxq.task.peaks import peaks
 from onnxq.task.sureness import measurable

@@ -5,10 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from onnxq.analysis.diff.changes import changes, repair
-from onnxq.analysis.diff.engine import engine
-from onnxq.analysis.diff.made import files, settings
-from onnxq.analysis.diff.outputs import accuracy, goal
+from onnxq.analysis.diff.parts import accuracy, changes, engine, files, goal, repair, scales, settings
 from onnxq.analysis.diff.planned import body, plan
 from onnxq.analysis.diff.rows import (
     VERDICTS,
@@ -17,7 +14,6 @@ from onnxq.analysis.diff.rows import (
     MissingPart,
     RunDiff,
 )
-from onnxq.analysis.diff.scales import scales
 from onnxq.analysis.reports import OpenedReport, number, part_of
 from onnxq.base.patterns import fits
 from onnxq.base.reason import noted

@@ -1,1 +1,1 @@
-"""Onnxq's checks, a file each; what begins with an underscore is shared by some of them."""
+"""Onnxq's checks, a file for each thing that they look at."""

@@ -10,8 +10,7 @@ from onnxq.cli.pages.data import calibration_data_section
 from onnxq.cli.pages.words import counted, say, size_text
 from onnxq.cli.screen import Page, shorten
 from onnxq.data.understood import LeftOutSample
-from onnxq.documents.data import CalibrationData
-from onnxq.documents.statistics import StatisticsTaken, TensorTaken
+from onnxq.documents.data import CalibrationData, StatisticsTaken, TensorTaken
 
 _FEW = 8
 

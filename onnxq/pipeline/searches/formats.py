@@ -16,7 +16,7 @@ import numpy as np
 
 from onnxq.advice.worth import Worth, worth_of
 from onnxq.base.errors import UserError
-from onnxq.base.joined import Joined
+from onnxq.base.grouped import Joined
 from onnxq.base.reason import Reason, noted, reason
 from onnxq.documents.plan import FormatsTried, FormatTried
 from onnxq.judge.acceptance import LEAST_DB, Gain, Levels

@@ -25,9 +25,8 @@ from onnxq.pipeline.building import Built
 from onnxq.pipeline.repair_bench import Kept, bench_of
 from onnxq.pipeline.run import ModelSearch, Run
 from onnxq.pipeline.sampling import Sampling
-from onnxq.quant.draft.affine import ChannelMap
 from onnxq.quant.draft.draft import Draft
-from onnxq.quant.draft.edits import edited
+from onnxq.quant.draft.edits import ChannelMap, edited
 from onnxq.quant.fits import fits_of
 from onnxq.quant.ranges import Range
 from onnxq.repair.fit import Fitted

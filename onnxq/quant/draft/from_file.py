@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from onnxq.base.errors import UserError, nearest, unknown_name
-from onnxq.base.joined import Joined
+from onnxq.base.grouped import Joined
 from onnxq.base.reason import Reason, code_of, noted, reason
 from onnxq.base.typed import Unlike
 from onnxq.body.decide import Decision

@@ -7,5 +7,5 @@ from onnxq.repair.steps import Proposal, Turn, step
 
 @step(place=7, goes_with=("bias",), fits=True, reserved="always")
 def gptq(turn: Turn) -> Proposal:
-    """See `onnxq.repair.refit` and `onnxq.repair.rounding`; biases are fitted with it."""
+    """See `onnxq.repair.fit` and `onnxq.repair.rounding`; biases are fitted with it."""
     return Proposal([replace(turn.draft, fitted=turn.draft.fitted | {"bias", "gptq"})])
