@@ -56,6 +56,7 @@ BY_KEY = {
     "compiled/reading.py": "counts by kind and type",
     "graph/constants.py": "where external data are",
     "graph/features.py": "the attributes of a node",
+    "targets/devices.py": "rows of devices.toml",
     "task/fits.py": "what a text of --task says, by part",
     "task/labels.py": "COCO's JSON, which others write",
     "noise/measure.py": "the head of a file that nothing else reads",

@@ -39,7 +39,7 @@ MADE = {
     ("first_settings.py", "label"): (),  # whether an option is set
     ("model.py", "str(row.index)"): (),  # a number
     ("pieces.py", "f'Piece {index}'"): ("Piece",),
-    ("tensors.py", "state.capitalize()"): ("Dead", "Constant", "Saturated"),
+    ("statistics.py", "state.capitalize()"): ("Dead", "Constant", "Saturated"),
     ("verdict.py", "title"): ("TensorRT", "For RTX"),
     ("weights.py", "state.capitalize()"): ("Outlier", "Dead"),
 }
