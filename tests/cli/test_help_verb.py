@@ -39,9 +39,8 @@ MADE = {
     ("first_settings.py", "label"): (),  # whether an option is set
     ("model.py", "str(row.index)"): (),  # a number
     ("pieces.py", "f'Piece {index}'"): ("Piece",),
-    ("statistics.py", "state.capitalize()"): ("Dead", "Constant", "Saturated"),
+    ("statistics.py", "state.capitalize()"): ("Dead", "Constant", "Saturated", "Outlier"),
     ("verdict.py", "title"): ("TensorRT", "For RTX"),
-    ("weights.py", "state.capitalize()"): ("Outlier", "Dead"),
 }
 PLAIN = {
     "",
