@@ -57,11 +57,12 @@ def test_what_is_no_device_is_refused_with_those_that_are(name: str) -> None:
 
 def test_each_is_compiled_as_one_that_the_compiler_has() -> None:
     known = device_table()["compiler"]["capabilities"]
-    near = {one.name: one.compiled_as for one in devices()}
+    target, own = load_target("tensorrt-11"), load_target("rtx")
+    near = {one.name: one.compiled_as(target) for one in devices()}
     assert {*near.values()} <= {*known}
-    some = {"orin-nx": 86, "xavier-nx": 75, "t4": 75, "h100": 89, "l4": 89, "b200": 120, "thor": 120}
+    some = {"orin-nx": 86, "xavier-nx": 80, "t4": 80, "h100": 89, "l4": 89, "b200": 120, "thor": 120}
     assert {name: near[name] for name in some} == some
-    assert all(device_of(one).compiled_as == one for one in known)
+    assert all(device_of(one).compiled_as(own) == one for one in known)
 
 
 @pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")
@@ -151,8 +152,8 @@ def test_a_device_of_ones_own(tmp_path: Path) -> None:
     path = tmp_path / "board.toml"
     path.write_text('title = "My board"\nsm = 87\nfirst = "8.5"\nlast = "10"\n')
     mine = device_of(str(path))
-    assert (mine.title, mine.compiled_as, mine.releases) == ("My board", 86, "8.5 to 10.x")
-    assert Compilation(device=str(path)).sm == 86
+    assert (mine.title, mine.compiled_as(load_target("10")), mine.releases) == ("My board", 86, "8.5 to 10.x")
+    assert Compilation(device=str(path)).sm(load_target("10")) == 86
     assert not mine.serves(load_target("11"))
     path.write_text('title = "My board"\nsm = 87\nlast = "new"\n')
     with pytest.raises(UserError, match="line 3: last is 'new', not a release of TensorRT"):
@@ -170,3 +171,15 @@ def test_the_former_name_of_the_option(net: Path) -> None:
     assert "'sm' is called 'device' now" in " ".join(ran.err.split())
     (written,) = net.glob("*.report.json")
     assert json.loads(written.read_text("utf-8"))["device"] == "86"
+
+
+@pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")
+def test_what_the_compiler_of_rtx_alone_refuses_is_no_error_of_tensorrt(tmp_path: Path) -> None:
+    """Its kernels for Turing multiply nothing in float32."""
+    text = '<ir_version: 8, opset_import: ["" : 17]> net (float[4, 8] x, float[8, 8] w) => (float[4, 8] y) {'
+    onnx.save(onnx.parser.parse_model(text + " y = MatMul (x, w) }"), tmp_path / "net.onnx")
+    found = {
+        target: onnxq.check(tmp_path / "net.onnx", target=target, device="t4") for target in ("11", "rtx")
+    }
+    assert {one.severity for one in found["rtx"].findings} == {"error"}
+    assert found["11"].findings == ()

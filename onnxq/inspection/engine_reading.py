@@ -25,6 +25,7 @@ from onnxq.pipeline.verdict import against_fp16 as compared_with_fp16
 from onnxq.run import trt
 from onnxq.run.deployments import profiles_of
 from onnxq.run.profiles import Profile, as_profile
+from onnxq.targets import COMPILER, load_target
 
 Profiles = Mapping[str, tuple[Sequence[int], Sequence[int], Sequence[int]]]
 ModelFile = str | PathLike[str]
@@ -159,7 +160,7 @@ def engine(
             "--exportLayerInfo of a second engine of trtexec",
         )
     _check_asked(compare, layer_info, run_times, compare_profile_times, compare_run_times, exported=exported)
-    path, tell, sm = Path(model), told(observe), Compilation(device=device).sm
+    path, tell, sm = Path(model), told(observe), Compilation(device=device).sm(load_target(COMPILER))
     other = None
     if exported:
         opened = Model.open(path)

@@ -24,7 +24,7 @@ from onnxq.options.option import BYTES, CODE, FLAG, NOT, PATH, PATHS, TEXTS, opt
 from onnxq.options.parameters import MethodOptions
 from onnxq.options.profile import Profile
 from onnxq.options.step import steps
-from onnxq.targets import DEFAULT, device_table, is_known, known_as
+from onnxq.targets import DEFAULT, Target, device_table, is_known, known_as
 from onnxq.targets import NAMES as TARGETS
 from onnxq.targets.devices import ASSUMED, Device, device_of, is_name, named_as
 
@@ -668,10 +668,9 @@ class Compilation(Group, title="Engine", table="engine", examples=("--device l4"
         """The device; None where none is stated."""
         return device_of(self.device) if self.device else None
 
-    @property
-    def sm(self) -> int:
+    def sm(self, target: Target) -> int:
         """The compute capability that is compiled for: the nearest to the device's that the compiler has."""
-        return ASSUMED if self.stated is None else self.stated.compiled_as
+        return ASSUMED if self.stated is None else self.stated.compiled_as(target)
 
     def _check(self) -> None:
         _ = self.stated

@@ -82,8 +82,9 @@ def check_device(wanted: Compilation, target: Target) -> None:
             f"{target.title} does not run on {device.title}: that has TensorRT {device.releases}",
             hint=f"give --target {device.target}",
         )
-    if wanted.compile and target.is_compiled_here and wanted.sm != ASSUMED:
-        trt.check_sm(wanted.sm)
+    sm = wanted.sm(target)
+    if wanted.compile and target.is_compiled_here and sm != ASSUMED:
+        trt.check_sm(sm)
 
 
 def check_format(wanted: Compilation, target: Target, body: str | None) -> None:
@@ -127,7 +128,7 @@ class Engines:
         main = main_of(deployments)
         self._plain, self._form = _plain(built, main.profiles), form_of(built.job.target)
         profiles = [main.profiles, *(one.profiles for one in self._others)]
-        self.compiler = Compiler(built.job, wanted.sm, profiles)
+        self.compiler = Compiler(built.job, wanted.sm(built.job.target), profiles)
         self.compiler.beside = self._plain.proto if self._plain.sizes is None else None
 
     @property

@@ -42,10 +42,15 @@ class Device:
     bandwidth: Sequence[int] = ()
     dla: int = 0
 
-    @property
-    def compiled_as(self) -> int:
-        """The nearest compute capability that the compiler has: of the same architecture where it has one."""
-        known = device_table()["compiler"]["capabilities"]
+    def compiled_as(self, target: Target) -> int:
+        """The nearest compute capability that the compiler has: of the same architecture where it has one.
+
+        Args:
+            target: of TensorRT for RTX it is its own compiler; of others what it alone refuses counts for
+                nothing.
+        """
+        compiler, own = device_table()["compiler"], target.compiler == "own"
+        known = [one for one in compiler["capabilities"] if own or one not in compiler["own"]]
         same = [one for one in known if _of_number(one).architecture == self.architecture]
         return int(min(same or known, key=lambda one: (abs(one - self.sm), one)))
 

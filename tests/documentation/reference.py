@@ -17,7 +17,7 @@ from onnxq.options.keywords import OPTIONS
 from onnxq.options.option import Option, read_options
 from onnxq.options.settings import GROUPS
 from onnxq.options.verbs import VERBS
-from onnxq.targets import device_table
+from onnxq.targets import DEFAULT, device_table, load_target
 from onnxq.targets.devices import devices
 
 _OPTIONS = """# All options
@@ -48,8 +48,8 @@ What `--device` takes, and what is known of it. It takes a compute capability as
 It takes a file of your own, `X.toml`, which states `title` and `sm`, and may state the `first` and the `last`
 TensorRT that serves it.
 
-- An engine is compiled here for the nearest compute capability that the compiler has. What it fuses there is
-  likely what your GPU's build fuses, and no proof of it.
+- An engine is compiled here for the nearest compute capability that the compiler has; with `--target rtx`
+  Turing is 7.5. What it fuses there is likely what your GPU's build fuses, and no proof of it.
 - A TensorRT that does not serve the device is refused. So is a number format that it does not multiply.
 - JetPacks are targets: `--target jetpack-6.2`.
 - "?" is not known here. Memory is in GB, bandwidth in GB a second.
@@ -72,6 +72,7 @@ _OTHERS = {"Observer": "What `observe=` takes: a function that is told each step
 def devices_page() -> str:
     """`docs/reference/devices.md`."""
     families: dict[str, list[str]] = {}
+    target = load_target(DEFAULT)
     formats = ("int8", "bf16", "fp8", "fp4", "sparsity")
     for one in devices():
         family = (
@@ -80,8 +81,8 @@ def devices_page() -> str:
         has = ", ".join("2:4 sparse weights" if what == "sparsity" else what for what in formats
                         if one.multiplies(what))  # fmt: skip
         cells = (
-            _code(one.name), one.title, f"{one.sm / 10:.1f}", f"{one.compiled_as / 10:.1f}", has or "-",
-            one.releases or "?", _ends(one.memory), _ends(one.bandwidth), str(one.dla),
+            _code(one.name), one.title, f"{one.sm / 10:.1f}", f"{one.compiled_as(target) / 10:.1f}",
+            has or "-", one.releases or "?", _ends(one.memory), _ends(one.bandwidth), str(one.dla),
         )  # fmt: skip
         families.setdefault(family, []).append(_row(cells))
     head = ("device", "what", "compute capability", "compiled as", "tensor cores for", "TensorRT", "memory",

@@ -16,6 +16,7 @@ import onnxq
 from onnxq.base.errors import Fault, UserError
 from onnxq.options.settings import Compilation
 from onnxq.run import trt
+from onnxq.targets import load_target
 
 needs_compiler = pytest.mark.skipif(
     trt.installed() is None, reason="tensorrt-rtx is not installed: pip install 'onnxq[trt]'"
@@ -548,4 +549,4 @@ def test_a_float16_convolution_that_becomes_a_product_is_read(tmp_path):
 @needs_compiler
 @pytest.mark.parametrize("example", Compilation.EXAMPLES)
 def test_the_example_of_the_help_is_one_that_it_compiles_for(example: str) -> None:
-    trt.check_sm(Compilation(device=example.split()[1]).sm)
+    trt.check_sm(Compilation(device=example.split()[1]).sm(load_target("rtx")))

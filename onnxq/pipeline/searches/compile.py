@@ -42,7 +42,7 @@ def _compiled(run: Run) -> Run:
         return _not_run(run, "not asked for")
     with built.job.step("compile"):
         if trt.installed() is None:
-            engine = trt.compile_engine(Path(), sm=wanted.sm)
+            engine = trt.compile_engine(Path(), sm=wanted.sm(run.request.job.target))
             verdict = Verdict(engine.reason, form_of(built.job.target))
             return replace(run, compiled=Compiled(engine, verdict))
         try:
