@@ -69,6 +69,11 @@ class StatedPair:
         return one and bits and not self._moved.any()
 
     @property
+    def native(self) -> bool:
+        """Whether it is int8 around 0 as it stands."""
+        return self.exact and self.format.name == INT8.name
+
+    @property
     def _moved(self) -> np.ndarray:
         """By how much 0 is away from the middle of the codes."""
         least, greatest = self.ends

@@ -120,7 +120,7 @@ def engine(
     compare_profile_times: ModelFile | None = None,
     compare_run_times: ModelFile | None = None,
     against_fp16: bool = False,
-    device: str | int | Path = "",
+    device: str | int | Path | None = None,
     profiles: Profiles | None = None,
     observe: Observer | None = None,
 ) -> EngineDocument:
@@ -140,7 +140,7 @@ def engine(
         compare_run_times: `run_times` of the other engine.
         against_fp16: whether the model without its Q/DQ pairs is compiled in plain float16, too: what does
             int8 move, and in how many kernels?
-        device: the GPU to compile for, its name or its compute capability; "": 8.9.
+        device: the GPU to compile for, its name or its compute capability; None: 8.9.
         profiles: smallest, usual and largest shape of dynamic inputs; without, those in the report that
             onnxq wrote beside the model.
         observe: is told the steps.

@@ -43,6 +43,7 @@ _EXAMPLES: Mapping[str, str] = {
     "profile": '{x = "1x3x224x224:4x3x224x224:8x3x224x224"}',
     "profile_weight": "{decode = 0.9}",
     "ship_from": "80",
+    "device": '"l4"',
     "min_sqnr": "30", "min_agreement": '"99"', "task": '"detect:yolov8"', "labels": '"labels.json"',
     "max_drop": "0.5", "eval": '"score.py:top1"',
     "max_float": '"5%"', "weigh": "{logits = 2}", "time_limit": "600", "steps": '["bias", "shift"]',

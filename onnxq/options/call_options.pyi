@@ -98,7 +98,7 @@ class _InputsOfCheck(TypedDict, total=False):
 
 class _Compilation(TypedDict, total=False):
     compilation: Compilation | Mapping[str, Any] | None
-    device: str | int | Path
+    device: str | int | Path | None
     compile: bool
 
 class _GoalOfCompare(TypedDict, total=False):
@@ -152,7 +152,7 @@ class _RepairsOfPlan(TypedDict, total=False):
 
 class _CompilationOfPlan(TypedDict, total=False):
     compilation: Compilation | Mapping[str, Any] | None
-    device: str | int | Path
+    device: str | int | Path | None
 
 class _Format(TypedDict, total=False):
     format: Format | Mapping[str, Any] | None

@@ -652,13 +652,13 @@ class Compilation(Group, title="Engine", table="engine", examples=("--device l4"
 
     Attributes:
         device: the GPU that the engine runs on, see `onnxq.targets.devices`: its name, a compute capability
-            (87 for 8.7) or the path of a file of your own; "": not stated, 8.9 is compiled for.
+            (87 for 8.7) or the path of a file of your own; None: not stated, 8.9 is compiled for.
         compile: whether to compile where NVIDIA's compiler is installed. Where the result does not compile
             and the original does, `report.engine.regressed` is true, and `regression` says why.
     """
 
-    device: str | int | Path = option(
-        "", "Your GPU: orin-nx, l4; or a compute capability, 87 for 8.7. Or one of your own, X.toml.",
+    device: str | int | Path | None = option(
+        None, "Your GPU: orin-nx, l4; or a compute capability, 87 for 8.7. Or one of your own, X.toml.",
         kinds.name_or_path("device", [*device_table()["device"]], ".toml", named_as, is_name), metavar="NAME",
     )  # fmt: skip
     compile: bool = option(True, "Do not compile.", NOT, flag=("--no-engine",))
@@ -666,7 +666,7 @@ class Compilation(Group, title="Engine", table="engine", examples=("--device l4"
     @property
     def stated(self) -> Device | None:
         """The device; None where none is stated."""
-        return device_of(self.device) if self.device else None
+        return None if self.device is None else device_of(self.device)
 
     def sm(self, target: Target) -> int:
         """The compute capability that is compiled for: the nearest to the device's that the compiler has."""

@@ -110,7 +110,7 @@ def reported(run: Run, report: Report, cache: str | None) -> Report:
         weight_scales=weight_scales(made.proto, draft.plan),
         engine=engine,
         verdict=compiled.verdict,
-        device=str(run.request.compilation.device),
+        device=str(run.request.compilation.device or ""),
         unsupported=(*report.unsupported, *against),
         pictures=tuple(job.sheets()),
         layer_errors=LayerErrors(ENDED),
