@@ -60,8 +60,10 @@ class Device:
 
     def serves(self, target: Target) -> bool:
         """Whether a release of TensorRT runs on it; of a table of the user's it is taken to."""
-        if not is_known(target.name) or not re.search(r"\d$", target.name):
+        if not is_known(target.name):
             return True
+        if target.compiler == "own":
+            return self.sm in device_table()["compiler"]["capabilities"]
         version = version_of(target.name)
         return not self.tensorrt or any(
             (not first or version_of(first)[: len(version)] <= version)
