@@ -154,9 +154,6 @@ def test_whether_int8_is_worth_it(place: Path) -> None:
     verdict = ran.json()["verdict"]
     assert f"{verdict['merged']['int8']['kernels']} kernels for " in " ".join(ran.err.split())
     assert verdict["merged"]["int8"]["macs"]["int8"] == verdict["merged"]["fp16"]["macs"]["fp16"] / 2
-    gone = run(place, "engine", "int8.onnx", "--gpu", "l4")
-    assert gone.code == 2
-    assert is_said(gone.err, "--gpu")
     (place / "layers.json").write_text("{}")
     refused = run(place, "engine", "int8.onnx", "--against-fp16", "--layer-info", "layers.json")
     assert refused.code == 2
