@@ -275,15 +275,13 @@ def _check(path: Path, asked: _Asked, tell: Observer) -> Checks:
     report = result.report
     original = Model.open(path)
     original.set_target(target)
-    engines = None
+    engines, sm = None, compilation.sm(target)
     if compiler is not None and compilation.compile:
         stated = Statements(inputs.shapes or {}, inputs.assume or {}, inputs.profiles or {})
-        engines = compile_both(
-            path, original, result, compilation.sm(target), stated, lambda s: tell(s, None, None)
-        )
+        engines = compile_both(path, original, result, sm, stated, lambda s: tell(s, None, None))
     elif compiler is not None:
         tell("parse", None, None)
-        engines = (_parsed(path, compiler, compilation.sm(target)),) * 2
+        engines = (_parsed(path, compiler, sm),) * 2
     engine = engines[0] if engines is not None else None
     beyond = beyond_compiler(original, target)
     findings = _of_file(original, target, report, engines, beyond, repairs, sizes_made_up=not inputs.profiles)
