@@ -55,7 +55,7 @@ class Device:
         return int(min(same or known, key=lambda one: (abs(one - self.sm), one)))
 
     def multiplies(self, format: str) -> bool:
-        """Whether it has tensor cores for a number format."""
+        """Whether it multiplies in a number format."""
         return self.sm >= first_with(format)
 
     def serves(self, target: Target) -> bool:
@@ -92,7 +92,7 @@ class Device:
 
 
 def first_with(what: str) -> int:
-    """The first compute capability with tensor cores for a number format, or with sparse weights."""
+    """The first compute capability that multiplies in a number format, or that has sparse weights."""
     return int(device_table()["from"].get(what, 0))
 
 

@@ -85,7 +85,7 @@ def devices_page() -> str:
             has or "-", one.releases or "?", _ends(one.memory), _ends(one.bandwidth), str(one.dla),
         )  # fmt: skip
         families.setdefault(family, []).append(_row(cells))
-    head = ("device", "what", "compute capability", "compiled as", "tensor cores for", "TensorRT", "memory",
+    head = ("device", "what", "compute capability", "compiled as", "multiplies in", "TensorRT", "memory",
             "bandwidth", "DLA cores")  # fmt: skip
     tables = [
         f"## {family}\n\n{_row(head)}\n{_row(['---'] * len(head))}\n" + "\n".join(rows) + "\n"
