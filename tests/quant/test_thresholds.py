@@ -52,7 +52,7 @@ def order_statistic(values: np.ndarray, percentile: float) -> float:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("scale", [1e-20, 1.0, 1e20])
 def test_a_threshold_is_within_the_range_and_proportional(name: str, scale: float) -> None:
-    values = np.float32(RNG.standard_t(5, 20_000))
+    values = np.float32(np.random.default_rng(5).standard_t(5, 20_000))
     unit = threshold(stats_of(values), Method(name))
     stats = stats_of(values * np.float32(scale))
     assert 0 < threshold(stats, Method(name)) <= stats.amax
