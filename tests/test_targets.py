@@ -321,7 +321,7 @@ SIZES = {
     "Round": "f = Cast <to = 1> (b) [made] g = Round (f) h = Cast <to = 7> (g) r=Concat <axis = 0> (h, one)",
     "Not": "g = Greater (b, one)  [made] n = Not (g)  k = Where (n, one, b)  r = Concat <axis = 0> (k, one)",
     "none": "m = Mul (b, two)  r = Concat <axis = 0> (m, one)",
-    "its shape": "g = Greater (b, z)  n = NonZero (g)  k = Shape (n)  r = Concat <axis = 0> (b, one)",
+    "its shape": "g = Greater (b, z)  n = NonZero (g)  r = Shape (n)",
 }
 REFUSED_FROM = {"Round": "8.5", "Not": "8.5", "none": "", "its shape": ""}
 

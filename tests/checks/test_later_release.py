@@ -20,10 +20,17 @@ def checked(text: str, target: str, folder: Path) -> onnxq.Checks:
     return onnxq.check(folder / "net.onnx", target=target, compile=False)
 
 
-@pytest.mark.parametrize(("target", "severity"), [("tensorrt-11", "note"), ("tensorrt-10", "error")])
+@pytest.mark.parametrize(
+    ("target", "severity"), [("tensorrt-11", "note"), ("11.1", "error"), ("tensorrt-10", "error")]
+)
 def test_grid_samples_of_volumes(target: str, severity: str, tmp_path: Path) -> None:
     found = checked(VOLUMES, target, tmp_path)
     (one,) = found.findings
     assert (one.node, one.severity) == ("sampled", severity)
     assert "build with TensorRT 11.2" in one.advice
     assert "cut the model" in one.advice
+
+
+def test_the_release_that_has_it_and_those_behind_take_it(tmp_path: Path) -> None:
+    for target in ("11.2", "11.5"):
+        assert checked(VOLUMES, target, tmp_path).findings == ()
