@@ -169,7 +169,7 @@ def test_in_the_place_of_a_broken_executor_another_one_is_made(
 def test_a_pool_that_is_broken_says_what_to_do(tmp_path: Path) -> None:
     with Mortal("dies", 1)() as pool, pytest.raises(UserError, match="lost a task 3 times: Broken") as caught:
         taken(tmp_path / "x.stats.npz", executor=pool)
-    assert "executor= may be" in caught.value.hint
+    assert "executor= may be a function" in caught.value.hint
 
 
 class Raising:

@@ -248,7 +248,7 @@ def test_a_method_whose_outputs_differ_in_shape_in_a_sample_leaves_the_prior(pla
     table = Shaped({0: 500.0}, spread=5.0)
     found = choose(ranges_of(1), [MINMAX, HALF], given(80), table, prior=MINMAX)
     assert (found.method, found.sqnr_db, found.refined) == (MINMAX, None, [])
-    assert "could be compared" in found.why
+    assert "no output could" in found.why
 
 
 @pytest.mark.parametrize("methods", [[WIDE, HALF], [HALF, WIDE]])
@@ -274,7 +274,7 @@ def test_nothing_can_be_compared() -> None:
 
     found = choose(ranges_of(2), [MINMAX, HALF], given(20), measure, prior=WIDE)
     assert (found.method, found.sqnr_db, found.trials) == (WIDE, None, [])
-    assert "could be compared" in found.why
+    assert "no output could" in found.why
     assert found.ranges["t1"].because == "percentile 90"
 
 
