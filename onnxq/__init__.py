@@ -34,6 +34,7 @@ _PLACES = {
     "onnxq.pipeline.jobs": ("calibrate", "merge_stats", "plan", "quantize", "sensitivity"),
     "onnxq.inspection.analyzing": ("analyze",),
     "onnxq.pipeline.decision_ranking": ("Sensitivity",),
+    "onnxq.inspection.bundling": ("Bundle", "bundle"),
     "onnxq.inspection.checking": ("Checks", "check"),
     "onnxq.inspection.comparing": ("Comparison", "compare"),
     "onnxq.inspection.description": ("ModelSummary", "TensorSummary", "describe", "describe_tensor"),

@@ -23,6 +23,8 @@ from onnxq.emit.schemas import SchemaList as SchemaList
 from onnxq.emit.schemas import list_schemas as list_schemas
 from onnxq.emit.schemas import schema as schema
 from onnxq.inspection.analyzing import analyze as analyze
+from onnxq.inspection.bundling import Bundle as Bundle
+from onnxq.inspection.bundling import bundle as bundle
 from onnxq.inspection.checking import Checks as Checks
 from onnxq.inspection.checking import check as check
 from onnxq.inspection.comparing import Comparison as Comparison
@@ -87,6 +89,7 @@ from onnxq.pipeline.written_page import report as report
 __all__ = [
     "AccuracyRepair",
     "Analysis",
+    "Bundle",
     "Calibration",
     "ChainRun",
     "Checks",
@@ -137,6 +140,7 @@ __all__ = [
     "__version__",
     "analyze",
     "bar",
+    "bundle",
     "calibrate",
     "check",
     "compare",

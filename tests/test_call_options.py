@@ -23,7 +23,7 @@ from onnxq.options.option import read_options
 
 FILE = Path(onnxq.__file__).parent / "options" / "call_options.pyi"
 FUNCTIONS = [
-    "analyze", "calibrate", "check", "compare", "diff", "extract", "look", "plan", "quantize", "run_pieces",
+    "analyze", "bundle", "calibrate", "check", "compare", "diff", "extract", "look", "plan", "quantize", "run_pieces",
     "sanitize", "sensitivity", "split", "statistics",
 ]  # fmt: skip
 STUB = FILE.with_name("parameters.pyi")

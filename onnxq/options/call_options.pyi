@@ -38,6 +38,54 @@ class _Runtime(TypedDict, total=False):
     ort_ops: Sequence[PathLike]
     largest: int | str | None
 
+class _CalibrationOfBundle(TypedDict, total=False):
+    calibration: Calibration | Mapping[str, Any] | None
+    method: Literal["minmax", "average", "percentile", "entropy", "mse", "auto"]
+    percentile: float
+    constant: float
+    search: bool
+    exact: bool
+    samples: int
+    seed: int
+
+class _AccuracyRepair(TypedDict, total=False):
+    accuracy: AccuracyRepair | Mapping[str, Any] | None
+    repair: str | Sequence[str] | None
+    repair_samples: int
+
+class _FormatOfBundle(TypedDict, total=False):
+    format: Format | Mapping[str, Any] | None
+    number_format: str | Sequence[str] | None
+    keep_float: Sequence[str]
+    keep_float_op: Sequence[str]
+    keep_fp32: Sequence[str]
+    loud: Literal["int8", "float", "auto"] | None
+    body: Literal["fp16", "bf16", "fp32"] | None
+    io: Literal["fp16", "bf16", "fp32"] | None
+    scale_form: Literal["per-channel", "post-scale", "per-tensor"] | None
+
+class _RepairsOfBundle(TypedDict, total=False):
+    repairs: Repairs | Mapping[str, Any] | None
+    target: PathLike
+    rules: Sequence[PathLike]
+    enable: Sequence[str]
+    skip: Sequence[str]
+    accept: Sequence[str]
+    prove: Prove
+
+class _Inputs(TypedDict, total=False):
+    inputs: Inputs | Mapping[str, Any] | None
+    shapes: Mapping[str, Sequence[int | str]] | None
+    assume: Mapping[str, int] | None
+    freeze: Mapping[str, Any] | None
+    profiles: Mapping[str, Profile] | None
+    batch: Batch | Mapping[str, Batch] | None
+    profile_weights: Mapping[str, float] | None
+
+class _CompilationOfBundle(TypedDict, total=False):
+    compilation: Compilation | Mapping[str, Any] | None
+    device: str | int | Path | None
+
 class _CalibrationOfCalibrate(TypedDict, total=False):
     calibration: Calibration | Mapping[str, Any] | None
     exact: bool
@@ -58,15 +106,6 @@ class _RepairsOfCalibrate(TypedDict, total=False):
     accept: Sequence[str]
     pairs: Literal["keep", "adopt", "drop"] | None
 
-class _Inputs(TypedDict, total=False):
-    inputs: Inputs | Mapping[str, Any] | None
-    shapes: Mapping[str, Sequence[int | str]] | None
-    assume: Mapping[str, int] | None
-    freeze: Mapping[str, Any] | None
-    profiles: Mapping[str, Profile] | None
-    batch: Batch | Mapping[str, Batch] | None
-    profile_weights: Mapping[str, float] | None
-
 class _Calibration(TypedDict, total=False):
     calibration: Calibration | Mapping[str, Any] | None
     method: Literal["minmax", "average", "percentile", "entropy", "mse", "auto"]
@@ -78,15 +117,6 @@ class _Calibration(TypedDict, total=False):
     seed: int
     stats: PathLike | None
     partial: bool
-
-class _RepairsOfCheck(TypedDict, total=False):
-    repairs: Repairs | Mapping[str, Any] | None
-    target: PathLike
-    rules: Sequence[PathLike]
-    enable: Sequence[str]
-    skip: Sequence[str]
-    accept: Sequence[str]
-    prove: Prove
 
 class _InputsOfCheck(TypedDict, total=False):
     inputs: Inputs | Mapping[str, Any] | None
@@ -124,22 +154,6 @@ class _InputsOfLook(TypedDict, total=False):
     assume: Mapping[str, int] | None
     freeze: Mapping[str, Any] | None
 
-class _AccuracyRepair(TypedDict, total=False):
-    accuracy: AccuracyRepair | Mapping[str, Any] | None
-    repair: str | Sequence[str] | None
-    repair_samples: int
-
-class _FormatOfPlan(TypedDict, total=False):
-    format: Format | Mapping[str, Any] | None
-    number_format: str | Sequence[str] | None
-    keep_float: Sequence[str]
-    keep_float_op: Sequence[str]
-    keep_fp32: Sequence[str]
-    loud: Literal["int8", "float", "auto"] | None
-    body: Literal["fp16", "bf16", "fp32"] | None
-    io: Literal["fp16", "bf16", "fp32"] | None
-    scale_form: Literal["per-channel", "post-scale", "per-tensor"] | None
-
 class _RepairsOfPlan(TypedDict, total=False):
     repairs: Repairs | Mapping[str, Any] | None
     target: PathLike
@@ -149,10 +163,6 @@ class _RepairsOfPlan(TypedDict, total=False):
     accept: Sequence[str]
     prove: Prove
     pairs: Literal["keep", "adopt", "drop"] | None
-
-class _CompilationOfPlan(TypedDict, total=False):
-    compilation: Compilation | Mapping[str, Any] | None
-    device: str | int | Path | None
 
 class _Format(TypedDict, total=False):
     format: Format | Mapping[str, Any] | None
@@ -236,11 +246,22 @@ class _Ranking(TypedDict, total=False):
     top: int
 
 class AnalyzeOptions(_Feeding, _ImageOptions, _Runtime): ...
+class BundleOptions(
+    _Feeding,
+    _ImageOptions,
+    _CalibrationOfBundle,
+    _AccuracyRepair,
+    _FormatOfBundle,
+    _RepairsOfBundle,
+    _Inputs,
+    _CompilationOfBundle,
+    _Runtime,
+): ...
 class CalibrateOptions(
     _Feeding, _ImageOptions, _CalibrationOfCalibrate, _Division, _RepairsOfCalibrate, _Inputs, _Runtime
 ): ...
 class CheckOptions(
-    _Feeding, _ImageOptions, _Calibration, _RepairsOfCheck, _InputsOfCheck, _Compilation, _Runtime
+    _Feeding, _ImageOptions, _Calibration, _RepairsOfBundle, _InputsOfCheck, _Compilation, _Runtime
 ): ...
 class CompareOptions(_Feeding, _ImageOptions, _GoalOfCompare, _Runtime): ...
 class DiffOptions(_Margins): ...
@@ -251,10 +272,10 @@ class PlanOptions(
     _ImageOptions,
     _Calibration,
     _AccuracyRepair,
-    _FormatOfPlan,
+    _FormatOfBundle,
     _RepairsOfPlan,
     _Inputs,
-    _CompilationOfPlan,
+    _CompilationOfBundle,
     _Runtime,
 ): ...
 class QuantizeOptions(

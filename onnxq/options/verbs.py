@@ -113,6 +113,12 @@ _PANELS: Mapping[str, Mapping[str, Verb]] = {
             without=("allow_interface_changes", "cache", "plan", "compile"), keys=("keep_fp32",), config=True,
             first=_flags("calib output target preset shape batch method keep-float body repair"),
         ),
+        "bundle": Verb(
+            (*_QUANTIZED, *_MODEL, Compilation, Runtime),
+            without=("allow_interface_changes", "cache", "plan", "compile", "stats", "partial", "pairs"),
+            keys=("keep_fp32",), config=True,
+            first=_flags("calib output target device preset shape batch method references repair"),
+        ),
     },
     "Look at a model, data or a run": {
         "check": Verb(

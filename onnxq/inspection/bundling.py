@@ -1,0 +1,538 @@
+"""A bundle: candidates of one model, what the float model answers, and the script that measures them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shlex
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Unpack
+
+import numpy as np
+
+from onnxq.base.errors import UserError
+from onnxq.base.json_file import read_json
+from onnxq.base.plain import DocumentPart
+from onnxq.base.progress import Observer, told
+from onnxq.base.reason import say
+from onnxq.base.shown import Shown, Words, count, decibels
+from onnxq.base.version import VERSION
+from onnxq.body.emulate import Emulated
+from onnxq.data.sources import DataSource
+from onnxq.documents.reading import Readable, read_document
+from onnxq.emit import measure
+from onnxq.emit.files import save_file, sha256
+from onnxq.graph.half import speaks_half
+from onnxq.graph.layers import layer_of, multiplies
+from onnxq.graph.model import Model
+from onnxq.inspection.opened_data import open_data, specs_of
+from onnxq.options.call_options import BundleOptions
+from onnxq.options.config import LayerRule
+from onnxq.options.grouped import Options
+from onnxq.options.keywords import takes_options
+from onnxq.options.settings import Format
+from onnxq.pipeline.compiler import check_device
+from onnxq.pipeline.jobs import plan, quantize
+from onnxq.pipeline.repairing import sanitize
+from onnxq.pipeline.result import Result
+from onnxq.quant.heads import heads
+from onnxq.quant.plan_file import PlanFile
+from onnxq.quant.plan_reading import read_plan
+from onnxq.run import ort
+from onnxq.run.compare import Recording, compare_models
+from onnxq.run.ort import Feeds
+from onnxq.run.profiles import Profile
+from onnxq.targets import Target, load_target
+from onnxq.targets.devices import device_of
+
+REFERENCES = 4
+"""How many samples have to give the same answers on the device."""
+GROUPS = 4
+"""In how many parts all layers are left in float in turns."""
+MOST, TRIED = 12, 2
+"""How many candidates there are at most, and how many of them are made at once of what was measured."""
+BASELINE, SCALES = "float16", "scales"
+_SURE = 0.005
+"""So much slower than the fastest, as a share, a combination may seem to be, and is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate(DocumentPart):
+    """A model that is measured.
+
+    Attributes:
+        name: its name, which its files begin with.
+        file: its file.
+        plan: the plan that makes it again; None of the float one.
+        what: what is in int8, in words.
+        layers: how many layers are in each type.
+        build: the flags of trtexec that it is built with.
+        outputs_db: how near its outputs are to the float model's on the samples of the bundle, in
+            onnxruntime, dB.
+        near_db: the worst of them.
+        near: how near they are, in words: on the samples kept apart, where there are some.
+        parts: the other candidates that it combines.
+    """
+
+    name: str
+    file: str
+    plan: str | None
+    what: str
+    layers: Mapping[str, int]
+    build: tuple[str, ...]
+    outputs_db: Mapping[str, float]
+    near_db: float
+    near: str
+    parts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Bundle(Shown, DocumentPart):
+    """A folder to copy to the device, `manifest.json`.
+
+    Attributes:
+        kind: "bundle".
+        schema: 1.
+        onnxq: the version of onnxq.
+        folder: the folder.
+        model: the name of the float model's file.
+        model_sha256: its hash, in hexadecimal.
+        target: what it is for.
+        tensorrt: its release, "10.3"; "" where any will do.
+        tool: the command that builds engines.
+        explains: whether that writes the layers of an engine, and what each takes.
+        device: the device that was named, or "".
+        dynamic: the shapes that are timed, as trtexec takes them; "" where all are fixed.
+        baseline: the name of the candidate that others have to beat.
+        candidates: the models.
+        inputs: the inputs, by name and type, in the order of the samples' arrays.
+        outputs: likewise the outputs.
+        samples: the files of the samples.
+        left_out: candidates that could not be made, and why.
+        files: the hash of each file, by name.
+        answer: what was measured so far, in lines.
+        done: whether nothing is left to be tried.
+    """
+
+    kind: str
+    schema: int
+    onnxq: str
+    folder: str
+    model: str
+    model_sha256: str
+    target: str
+    tensorrt: str
+    tool: str
+    explains: bool
+    device: str
+    dynamic: str
+    baseline: str
+    candidates: tuple[Candidate, ...]
+    inputs: tuple[Mapping[str, str], ...]
+    outputs: tuple[Mapping[str, str], ...]
+    samples: tuple[str, ...]
+    left_out: Mapping[str, str]
+    files: Mapping[str, str]
+    answer: tuple[str, ...] = ()
+    done: bool = False
+
+    @property
+    def command(self) -> str:
+        """What is typed on the device, in the folder."""
+        return f"python3 {measure.SCRIPT}"
+
+    @property
+    def following(self) -> str:
+        """What is to be done with it, in words."""
+        if self.done:
+            return say("bundle.done")
+        return say("bundle", folder=shlex.quote(self.folder), command=self.command)
+
+    def words(self) -> Words:
+        """What is measured, and by what."""
+        size = sum((Path(self.folder) / name).stat().st_size for name in self.files)
+        facts = [
+            count(len(self.candidates), "candidate"), count(len(self.samples), "sample"),
+            f"{size / 1e6:.1f} MB", self.following,
+        ]  # fmt: skip
+        facts += [say("bundle.left", name=name, why=why) for name, why in self.left_out.items()]
+        rows = [(one.name, one.what, one.near) for one in self.candidates]
+        return Words(
+            f"bundle of {self.model}, for {self.target}", facts, ("candidate", "what", "outputs"), rows
+        )
+
+
+@takes_options
+def bundle(
+    model: str | os.PathLike[str],
+    data: DataSource,
+    folder: str | os.PathLike[str],
+    *,
+    references: int = REFERENCES,
+    layers: Sequence[LayerRule] = (),
+    observe: Observer | None = None,
+    **options: Unpack[BundleOptions],
+) -> Bundle:
+    """Makes candidates of a model and all that measures them on the device, in one folder.
+
+    The candidates are few, and differ in what costs time: the float model in half precision, all in int8,
+    and parts of that in float. In a folder that was measured one more is made, of what was shown to gain.
+
+    Args:
+        model: the path of the float model.
+        data: as in `quantize`.
+        folder: where all is written; it is made, and has to be empty, or measured.
+        references: how many samples have to give the same answers on the device.
+        layers: as in `quantize`.
+        observe: is told the steps.
+        options: as in `plan`.
+
+    Raises:
+        UserError: the model, the data, an option or the folder cannot be used.
+        TypeError: there is no such keyword.
+        Fault: a fault of onnxq.
+    """
+    asked, out = Options.of("bundle", options), Path(folder)
+    if references < 1:
+        raise UserError(f"--references {references}: there must be at least 1")
+    target = load_target(asked.repairs.target)
+    if not target.explicit:
+        raise UserError(
+            f"{target.title} calibrates by itself, and there is one int8 model to measure",
+            hint="give a --target that takes Q/DQ pairs",
+        )
+    check_device(asked.compilation, target)
+    made = _Made(Path(model), data, out, asked, target, layers, told(observe))
+    if (out / measure.RESULTS).is_file():
+        return made.again()
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError(f"{str(out)!r} exists, and is not an empty folder", hint="give another one with -o")
+    return made.bundle(references)
+
+
+class _Made:
+    """What is made so far, in a folder.
+
+    Attributes:
+        candidates: the models.
+        left_out: candidates that could not be made, and why.
+        profiles: the smallest, usual and largest shape of each dynamic input.
+    """
+
+    def __init__(
+        self, model: Path, data: DataSource, folder: Path, asked: Options, target: Target,
+        layers: Sequence[LayerRule], observe: Observer,
+    ) -> None:  # fmt: skip
+        self.candidates: list[Candidate] = []
+        self.left_out: dict[str, str] = {}
+        self.profiles: Mapping[str, Profile] = {}
+        self._model, self._data, self._folder, self._asked = model, data, folder, asked
+        self._target, self._layers, self._observe = target, layers, observe
+        self._hashes: set[str] = set()
+        self._feeds: list[Feeds] = []
+        self._outputs: Feeds = {}
+
+    def bundle(self, references: int) -> Bundle:
+        """All of it."""
+        asked = self._asked
+        planned = plan(
+            self._model, self._data, layers=self._layers, observe=self._observe, **self._both(),
+            calibration=asked.calibration, accuracy=asked.accuracy, format=asked.format,
+            compilation={"device": asked.compilation.device},
+        )  # fmt: skip
+        names = self._references(references)
+        self._float16()
+        self._variant("int8", say("bundle.int8"), planned.file)
+        for name, what, out in self._parts(planned.file):
+            self._variant(name, what, _in_float(planned.file, out))
+        scaled = self._scaled(planned.file)
+        if scaled is not None:
+            self._variant(SCALES, say("bundle.scales", form=_form(scaled)), scaled)
+        self._in_fp8()
+        save_file(self._folder / measure.SCRIPT, Path(measure.__file__).read_bytes())
+        release = self._target.name.rpartition("-")[2]
+        at = self._asked.compilation.device
+        return self._written(Bundle(
+            "bundle", 1, VERSION, str(self._folder), self._model.name, sha256(self._model),
+            self._target.name, "" if self._target.compiler == "own" else release, self._target.tool,
+            self._target.explains, "" if at is None else device_of(at).title,
+            _shapes({name: usual for name, (_, usual, _) in self.profiles.items()}), BASELINE,
+            tuple(self.candidates), _typed(self._feeds[0]), _typed(self._outputs), names, self.left_out, {},
+        ))  # fmt: skip
+
+    def _written(self, found: Bundle) -> Bundle:
+        own = {measure.MANIFEST, measure.RESULTS}
+        names = [measure.SCRIPT, *found.samples, *(one.file for one in found.candidates)]
+        names += [path.name for path in self._folder.glob("*.onnx.data")]
+        found = replace(found, files={name: sha256(self._folder / name) for name in names if name not in own})
+        text = json.dumps(found.to_dict(), indent=1) + "\n"
+        save_file(self._folder / measure.MANIFEST, text.encode())
+        return found
+
+    def again(self) -> Bundle:
+        """A bundle that was measured, with what was shown to gain together.
+
+        Raises:
+            UserError: it is of another model, nothing more can be tried, or its files cannot be read.
+        """
+        found = read_bundle(self._folder)
+        if found.model_sha256 != sha256(self._model):
+            raise UserError(
+                f"{str(self._folder)!r} is a bundle of another model", hint="give another folder with -o"
+            )
+        times, answer = measured(self._folder)
+        file = read_plan(self._folder / "int8.plan.toml")
+        parts = {name: out for name, _, out in self._parts(file)}
+        scaled = self._scaled(file)
+        known = {*parts, *[SCALES] * (scaled is not None)}
+        made = {"int8": frozenset[str](), **{name: frozenset([name]) for name in known}}
+        made |= {one.name: frozenset(one.parts) for one in found.candidates if one.parts}
+        tries = proposed(times, made, MOST - len(found.candidates))
+        if not tries:
+            return replace(found, answer=answer, done=True)
+        self._references(len(found.samples))
+        self.candidates = list(found.candidates)
+        self._hashes = {sha256(self._folder / one.file) for one in found.candidates}
+        for parts_of in tries:
+            name = f"combined-{sum(bool(one.parts) for one in self.candidates) + 1}"
+            out = set[str]().union(*(parts[one] for one in parts_of if one in parts))
+            base = scaled if scaled is not None and SCALES in parts_of else file
+            what = say("bundle.combined", parts=", ".join(parts_of))
+            self._variant(name, what, _in_float(base, out), parts_of)
+        left = {**found.left_out, **self.left_out}
+        return self._written(replace(found, candidates=tuple(self.candidates), left_out=left, answer=answer))
+
+    def _both(self) -> dict[str, Any]:
+        asked = self._asked
+        return {
+            "repairs": asked.repairs, "inputs": asked.inputs, "images": asked.images,
+            "feeding": asked.feeding, "runtime": asked.runtime,
+        }  # fmt: skip
+
+    def _references(self, most: int) -> tuple[str, ...]:
+        """Takes some samples, and what the float model gives for each, and writes both; the files.
+
+        Raises:
+            UserError: the model does not run, or there are no samples.
+        """
+        specs = specs_of(Model.open(self._model))
+        _, chosen, _ = open_data(self._data, specs, self._asked, most, self._observe, "compare")
+        self._feeds = [dict(sample.feeds) for sample in chosen]
+        if not self._feeds:
+            raise UserError("there are no samples", hint="give --calib DATA")
+        self._floats = Recording.of(ort.load(self._model), self._feeds)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        names = []
+        for place, given in enumerate(self._feeds):
+            names.append(f"sample_{place}.npz")
+            answers = self._floats.run(given)
+            arrays = {f"in{number}": np.asarray(one) for number, one in enumerate(given.values())}
+            arrays |= {f"out{number}": np.asarray(one) for number, one in enumerate(answers)}
+            np.savez_compressed(self._folder / names[-1], **arrays)  # type: ignore[arg-type]
+        self._outputs = dict(zip(self._floats.outputs, answers, strict=True))
+        return tuple(names)
+
+    # -- the candidates ---------------------------------------------------------------------------
+
+    def _float16(self) -> None:
+        typed = self._target.strongly_typed
+        given: dict[str, Any] = {"format": Format(body="fp16"), "calibration": self._asked.calibration}
+        result = sanitize(
+            self._model, self._data if typed else None, observe=self._observe,
+            **{**self._both(), **(given if typed else {"images": None, "feeding": None})},
+        )  # fmt: skip
+        self._add(BASELINE, say("bundle.float16"), result, None, () if typed else ("--fp16",))
+
+    def _parts(self, file: PlanFile) -> Iterator[tuple[str, str, Set[str]]]:
+        """Parts of what is in int8 that may be better off in float: a name, what it is, the nodes."""
+        model = Model.open(self._folder / "int8.onnx")
+        nodes = {node.name: node for node in model.nodes}
+        int8 = [name for name in nodes if name in {one.node for one in file.layers if one.format != "float"}]
+        products = [name for name in int8 if multiplies(nodes[name])]
+        attention = {name for name in products if layer_of(nodes[name], quantized=True) is None}
+        parts: dict[str, Set[str]] = {
+            "products": set(int8) - set(products), "attention-float": attention,
+            "heads-float": set(heads(model)) & set(int8),
+        }  # fmt: skip
+        for name, out in parts.items():
+            if out and out != set(int8):
+                yield name, say(f"bundle.{name}"), out
+        cuts = [len(products) * place // GROUPS for place in range(GROUPS + 1)] if len(products) > 1 else []
+        for place, (start, end) in enumerate(itertools.pairwise(dict.fromkeys(cuts))):
+            first, last = products[start], products[end - 1]
+            stop = int8.index(products[end]) if end < len(products) else len(int8)
+            out = set(int8[int8.index(first) if start else 0 : stop])
+            if out not in parts.values():
+                yield f"without-{place + 1}", say("bundle.without", first=first, last=last), out
+
+    def _scaled(self, file: PlanFile) -> PlanFile | None:
+        """The plan with the other form of weight scales: `post-scale` where a layer has a scale a channel."""
+        nodes = {node.name: node for node in Model.open(self._folder / "int8.onnx").nodes}
+        own = {one.node: one.scales for one in file.layers if one.format != "float" and one.node in nodes}
+        weighted = {name for name in own if layer_of(nodes[name], quantized=True) is not None}
+        form = "" if all(own[name] for name in weighted) else "post-scale"
+        if not weighted or not (file.body and file.body.settled):
+            return None
+        return replace(
+            file,
+            layers=tuple(replace(one, scales=form) if one.node in weighted else one for one in file.layers),
+        )
+
+    def _variant(self, name: str, what: str, file: PlanFile, parts: tuple[str, ...] = ()) -> None:
+        """A plan, and the model that it makes."""
+        path = self._folder / f"{name}.plan.toml"
+        for one, content in file.files(path.name).items():
+            save_file(self._folder / one, content)
+        try:
+            result = quantize(
+                self._model, self._data, plan=path, compile=False, observe=self._observe, **self._both()
+            )
+        except UserError as error:
+            if name == "int8":
+                raise
+            self.left_out[name] = str(error)
+            return
+        types = tuple(" ".join(self._target.types[:1]).split())
+        self._add(name, what, result, path.name, types, parts)
+
+    def _in_fp8(self) -> None:
+        """The same in FP8, where the target has it, and the device that is named multiplies in it."""
+        at, asked = self._asked.compilation.device, self._asked
+        if "fp8" not in self._target.formats or at is None or not device_of(at).multiplies("fp8"):
+            return
+        result = quantize(
+            self._model, self._data, compile=False, layers=self._layers, observe=self._observe,
+            **self._both(), calibration=asked.calibration, accuracy=asked.accuracy,
+            format=replace(asked.format, number_format="fp8"),
+        )  # fmt: skip
+        types = tuple(" ".join(self._target.types[:1]).replace("--int8", "--fp8").split())
+        self._add("fp8", say("bundle.fp8"), result, None, types)
+
+    def _add(
+        self, name: str, what: str, result: Result, planned: str | None, types: Sequence[str],
+        parts: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
+        """Writes a candidate, unless it is one that is there."""
+        path = self._folder / f"{name}.onnx"
+        result.save(path, page=False)
+        self.profiles = result.profiles or self.profiles
+        if (digest := sha256(path)) in self._hashes:
+            for one in self._folder.glob(f"{name}.*"):
+                one.unlink()
+            self.left_out[name] = say("bundle.same")
+            return
+        self._hashes.add(digest)
+        levels = self._levels(path)
+        report, shapes = result.report, {}
+        counts: dict[str, int] = {} if not report.plan else {
+            kind: sum(layer.format == kind for layer in report.plan.layers)
+            for kind in dict.fromkeys(layer.format for layer in report.plan.layers)
+        }  # fmt: skip
+        for place, key in enumerate(("minShapes", "optShapes", "maxShapes")):
+            shapes[key] = _shapes({one: sizes[place] for one, sizes in self.profiles.items()})
+        about = report.about_mean
+        figures = () if report.task is None else report.task.figures[:1]
+        kept = [f"{one.name} {one.percent:.1f} %" for one in figures if one.percent is not None]
+        level = min(levels.values()) if about is None else about.sqnr_about_mean_db
+        near = ", ".join([f"outputs at {decibels(level)}", *kept])
+        build = (*types, *(f"--{key}={said}" for key, said in shapes.items() if said))
+        self.candidates.append(
+            Candidate(
+                name, path.name, planned, what, counts, build, levels, min(levels.values()), near,
+                parts,
+            )
+        )  # fmt: skip
+
+    def _levels(self, path: Path) -> dict[str, float]:
+        """How near the outputs of a file are to the float model's, in onnxruntime, dB."""
+        model = Model.open(path)
+        half = speaks_half(model.to_proto(weights=False))
+        runs = Emulated(model.source, data_dir=model.data_dir) if half else ort.load(path)
+        types = {tensor.name: tensor.dtype for tensor in model.inputs}
+        self._floats.again()
+        found = compare_models(self._floats, runs, self._feeds, types)
+        return {one.output: 99.9 if one.sqnr_db is None else min(99.9, one.sqnr_db) for one in found}
+
+
+def read_bundle(folder: Path) -> Bundle:
+    """The bundle in a folder.
+
+    Raises:
+        UserError: there is none.
+    """
+    kinds = {"bundle": Readable(Bundle, 1)}
+    hint = "give a folder that onnxq bundle wrote"
+    return read_document(folder / measure.MANIFEST, kinds, "bundle of onnxq", hint).document
+
+
+def measured(folder: Path) -> tuple[dict[str, list[float]], tuple[str, ...]]:
+    """The times of the rounds that all right candidates ran in, ms, by candidate; and the answer.
+
+    Raises:
+        UserError: results.json cannot be read.
+    """
+    path, hint = folder / measure.RESULTS, "move it away, and measure the bundle again"
+    held = read_json(path, "results of measure.py", hint)
+    try:
+        right = {name: one["ms"] for name, one in held["candidates"].items() if one["status"] == "right"}
+        return measure.common(right), tuple(map(str, held["answer"]))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{str(path)!r} is no results of measure.py: {error!r}", hint=hint) from error
+
+
+def proposed(
+    times: Mapping[str, Sequence[float]], made: Mapping[str, frozenset[str]], most: int
+) -> list[tuple[str, ...]]:
+    """The parts to be left in float together that are likely faster than what was measured, the best first.
+
+    The logarithm of a time is taken to be a sum over the parts that are in float: least squares over what was
+    measured. What is not so is seen when the result is measured.
+
+    Args:
+        times: by candidate, ms, of the same rounds.
+        made: the parts of each candidate that is made of int8's plan; it has none itself.
+        most: how many at most, of `TRIED`.
+    """
+    names = [name for name in made if times.get(name)]
+    parts = sorted({part for name in names for part in made[name]})
+    if "int8" not in names or len(parts) < 2:
+        return []
+    level = {name: float(np.log(times[name]).mean() - np.log(times["int8"]).mean()) for name in names}
+    others = [name for name in names if made[name]]
+    design = np.array([[part in made[name] for part in parts] for name in others], np.float64)
+    effects = np.linalg.lstsq(design, np.array([level[name] for name in others]), rcond=None)[0]
+    effect = dict(zip(parts, effects, strict=True))
+    known, best = set(made.values()), min(level.values())
+    found = [
+        (float(sum(effect[part] for part in some)), some)
+        for size in range(2, min(len(parts), 8) + 1)
+        for some in itertools.combinations(parts, size)
+        if frozenset(some) not in known
+    ]
+    likely = sorted(one for one in found if one[0] < best + _SURE)
+    return [some for _, some in likely[: max(0, min(most, TRIED))]]
+
+
+def _form(file: PlanFile) -> str:
+    return "post-scale" if any(one.scales for one in file.layers) else "per-channel"
+
+
+def _in_float(file: PlanFile, nodes: Set[str]) -> PlanFile:
+    """A plan with nodes in float."""
+    because = say("bundle.float")
+    return replace(file, layers=tuple(
+        replace(one, format="float", because=because, scales="") if one.node in nodes else one
+        for one in file.layers
+    ))  # fmt: skip
+
+
+def _typed(arrays: Feeds) -> tuple[Mapping[str, str], ...]:
+    return tuple({"name": name, "dtype": str(np.asarray(one).dtype)} for name, one in arrays.items())
+
+
+def _shapes(sizes: Mapping[str, Sequence[int]]) -> str:
+    """As trtexec takes them: `x:1x3x8x8,y:1x4`."""
+    return ",".join(f"{name}:{'x'.join(map(str, shape))}" for name, shape in sizes.items())
