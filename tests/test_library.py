@@ -378,6 +378,7 @@ def returned(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     run = place / "a.report.json"
     found["sanitize"] = onnxq.sanitize(model)
     found["plan"] = onnxq.plan(model)
+    found["bundle"] = onnxq.bundle(model, data, place / "bundle", **fast)
     found["sensitivity"] = onnxq.sensitivity(model, data, top=0, **fast)
     found["calibrate"] = onnxq.calibrate(model, data, place / "0.stats.npz", shard=(1, 2))
     onnxq.calibrate(model, data, place / "1.stats.npz", shard=(2, 2))

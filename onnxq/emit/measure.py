@@ -415,6 +415,12 @@ def common(ran: Dict[str, Dict[str, float]]) -> Dict[str, List[float]]:
     return {name: [one[number] for number in rounds] for name, one in ran.items()}
 
 
+def read_results(held: Results) -> Tuple[Dict[str, List[float]], Tuple[str, ...]]:
+    """The times of the rounds that all right candidates ran in, ms, by candidate; and the answer."""
+    right = {name: one["ms"] for name, one in held["candidates"].items() if one["status"] == "right"}
+    return common(right), tuple(map(str, held["answer"]))
+
+
 def failed(code: int, text: str) -> Tuple[str, str]:
     """What came of a process: how it ended, and the last error that it told."""
     errors = [line for line in text.splitlines() if "[E]" in line or "rror" in line]

@@ -25,6 +25,7 @@ from onnxq.data.sources import DataSource
 from onnxq.documents.reading import Readable, read_document
 from onnxq.emit import measure
 from onnxq.emit.files import save_file, sha256
+from onnxq.formats import INT8
 from onnxq.graph.half import speaks_half
 from onnxq.graph.layers import layer_of, multiplies
 from onnxq.graph.model import Model
@@ -54,7 +55,7 @@ GROUPS = 4
 """In how many parts all layers are left in float in turns."""
 MOST, TRIED = 12, 2
 """How many candidates there are at most, and how many of them are made at once of what was measured."""
-BASELINE, SCALES = "float16", "scales"
+BASELINE, WHOLE, SCALES = "float16", INT8.name, "scales"
 _SURE = 0.005
 """So much slower than the fastest, as a share, a combination may seem to be, and is measured."""
 
@@ -169,7 +170,7 @@ class Bundle(Shown, DocumentPart):
 def bundle(
     model: str | os.PathLike[str],
     data: DataSource,
-    folder: str | os.PathLike[str],
+    output: str | os.PathLike[str],
     *,
     references: int = REFERENCES,
     layers: Sequence[LayerRule] = (),
@@ -184,7 +185,7 @@ def bundle(
     Args:
         model: the path of the float model.
         data: as in `quantize`.
-        folder: where all is written; it is made, and has to be empty, or measured.
+        output: the folder where all is written; it is made, and has to be empty, or measured.
         references: how many samples have to give the same answers on the device.
         layers: as in `quantize`.
         observe: is told the steps.
@@ -195,7 +196,7 @@ def bundle(
         TypeError: there is no such keyword.
         Fault: a fault of onnxq.
     """
-    asked, out = Options.of("bundle", options), Path(folder)
+    asked, out = Options.of("bundle", options), Path(output)
     if references < 1:
         raise UserError(f"--references {references}: there must be at least 1")
     target = load_target(asked.repairs.target)
@@ -205,12 +206,67 @@ def bundle(
             hint="give a --target that takes Q/DQ pairs",
         )
     check_device(asked.compilation, target)
-    made = _Made(Path(model), data, out, asked, target, layers, told(observe))
+    heard = told(observe)
     if (out / measure.RESULTS).is_file():
-        return made.again()
+        found = read_bundle(out)
+        refs = _References.of(Path(model), data, asked, len(found.samples), heard)
+        return _Made(
+            Path(model), data, out, asked, target, layers, heard, refs, found.candidates
+        ).again(found)  # fmt: skip
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{str(out)!r} exists, and is not an empty folder", hint="give another one with -o")
-    return made.bundle(references)
+    refs = _References.of(Path(model), data, asked, references, heard)
+    return _Made(Path(model), data, out, asked, target, layers, heard, refs).bundle()
+
+
+@dataclass(frozen=True, slots=True)
+class _References:
+    """Samples, and what the float model gives for each.
+
+    Attributes:
+        feeds: the samples.
+        floats: the float model's outputs.
+        files: where both are written, in a folder.
+    """
+
+    feeds: Sequence[Feeds]
+    floats: Recording
+    files: tuple[str, ...]
+
+    @classmethod
+    def of(cls, model: Path, data: DataSource, asked: Options, most: int, observe: Observer) -> _References:
+        """Those of a model and the first of the data.
+
+        Raises:
+            UserError: the model does not run, or there are no samples.
+        """
+        _, chosen, _ = open_data(data, specs_of(Model.open(model)), asked, most, observe, "compare")
+        feeds = [dict(sample.feeds) for sample in chosen]
+        if not feeds:
+            raise UserError("there are no samples", hint="give --calib DATA")
+        names = tuple(f"sample_{place}.npz" for place in range(len(feeds)))
+        return cls(feeds, Recording.of(ort.load(model), feeds), names)
+
+    def save(self, folder: Path) -> tuple[Mapping[str, str], ...]:
+        """Writes them; the outputs by name and type."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.floats.again()
+        for name, given in zip(self.files, self.feeds, strict=True):
+            answers = self.floats.run(given)
+            arrays = {f"in{place}": np.asarray(one) for place, one in enumerate(given.values())}
+            arrays |= {f"out{place}": np.asarray(one) for place, one in enumerate(answers)}
+            np.savez_compressed(folder / name, **arrays)  # type: ignore[arg-type]
+        return _typed(dict(zip(self.floats.outputs, answers, strict=True)))
+
+    def levels(self, path: Path) -> dict[str, float]:
+        """How near the outputs of a file are to the float model's, in onnxruntime, dB."""
+        model = Model.open(path)
+        half = speaks_half(model.to_proto(weights=False))
+        runs = Emulated(model.source, data_dir=model.data_dir) if half else ort.load(path)
+        types = {tensor.name: tensor.dtype for tensor in model.inputs}
+        self.floats.again()
+        found = compare_models(self.floats, runs, self.feeds, types)
+        return {one.output: 99.9 if one.sqnr_db is None else min(99.9, one.sqnr_db) for one in found}
 
 
 class _Made:
@@ -224,28 +280,27 @@ class _Made:
 
     def __init__(
         self, model: Path, data: DataSource, folder: Path, asked: Options, target: Target,
-        layers: Sequence[LayerRule], observe: Observer,
+        layers: Sequence[LayerRule], observe: Observer, references: _References,
+        candidates: Sequence[Candidate] = (),
     ) -> None:  # fmt: skip
-        self.candidates: list[Candidate] = []
-        self.left_out: dict[str, str] = {}
-        self.profiles: Mapping[str, Profile] = {}
+        self.candidates, self.left_out = [*candidates], dict[str, str]()
+        self.profiles: dict[str, Profile] = {}
         self._model, self._data, self._folder, self._asked = model, data, folder, asked
         self._target, self._layers, self._observe = target, layers, observe
-        self._hashes: set[str] = set()
-        self._feeds: list[Feeds] = []
-        self._outputs: Feeds = {}
+        self._references = references
+        self._hashes = {sha256(folder / one.file) for one in candidates}
 
-    def bundle(self, references: int) -> Bundle:
+    def bundle(self) -> Bundle:
         """All of it."""
-        asked = self._asked
+        asked, references = self._asked, self._references
         planned = plan(
             self._model, self._data, layers=self._layers, observe=self._observe, **self._both(),
             calibration=asked.calibration, accuracy=asked.accuracy, format=asked.format,
             compilation={"device": asked.compilation.device},
         )  # fmt: skip
-        names = self._references(references)
+        outputs = references.save(self._folder)
         self._float16()
-        self._variant("int8", say("bundle.int8"), planned.file)
+        self._variant(WHOLE, say("bundle.int8"), planned.file)
         for name, what, out in self._parts(planned.file):
             self._variant(name, what, _in_float(planned.file, out))
         scaled = self._scaled(planned.file)
@@ -260,7 +315,7 @@ class _Made:
             self._target.name, "" if self._target.compiler == "own" else release, self._target.tool,
             self._target.explains, "" if at is None else device_of(at).title,
             _shapes({name: usual for name, (_, usual, _) in self.profiles.items()}), BASELINE,
-            tuple(self.candidates), _typed(self._feeds[0]), _typed(self._outputs), names, self.left_out, {},
+            tuple(self.candidates), _typed(references.feeds[0]), outputs, references.files, self.left_out, {},
         ))  # fmt: skip
 
     def _written(self, found: Bundle) -> Bundle:
@@ -272,30 +327,26 @@ class _Made:
         save_file(self._folder / measure.MANIFEST, text.encode())
         return found
 
-    def again(self) -> Bundle:
+    def again(self, found: Bundle) -> Bundle:
         """A bundle that was measured, with what was shown to gain together.
 
         Raises:
-            UserError: it is of another model, nothing more can be tried, or its files cannot be read.
+            UserError: it is of another model, or its files cannot be read.
         """
-        found = read_bundle(self._folder)
         if found.model_sha256 != sha256(self._model):
             raise UserError(
                 f"{str(self._folder)!r} is a bundle of another model", hint="give another folder with -o"
             )
         times, answer = measured(self._folder)
-        file = read_plan(self._folder / "int8.plan.toml")
+        file = read_plan(self._folder / f"{WHOLE}.plan.toml")
         parts = {name: out for name, _, out in self._parts(file)}
         scaled = self._scaled(file)
         known = {*parts, *[SCALES] * (scaled is not None)}
-        made = {"int8": frozenset[str](), **{name: frozenset([name]) for name in known}}
+        made = {WHOLE: frozenset[str](), **{name: frozenset([name]) for name in known}}
         made |= {one.name: frozenset(one.parts) for one in found.candidates if one.parts}
         tries = proposed(times, made, MOST - len(found.candidates))
         if not tries:
             return replace(found, answer=answer, done=True)
-        self._references(len(found.samples))
-        self.candidates = list(found.candidates)
-        self._hashes = {sha256(self._folder / one.file) for one in found.candidates}
         for parts_of in tries:
             name = f"combined-{sum(bool(one.parts) for one in self.candidates) + 1}"
             out = set[str]().union(*(parts[one] for one in parts_of if one in parts))
@@ -312,29 +363,6 @@ class _Made:
             "feeding": asked.feeding, "runtime": asked.runtime,
         }  # fmt: skip
 
-    def _references(self, most: int) -> tuple[str, ...]:
-        """Takes some samples, and what the float model gives for each, and writes both; the files.
-
-        Raises:
-            UserError: the model does not run, or there are no samples.
-        """
-        specs = specs_of(Model.open(self._model))
-        _, chosen, _ = open_data(self._data, specs, self._asked, most, self._observe, "compare")
-        self._feeds = [dict(sample.feeds) for sample in chosen]
-        if not self._feeds:
-            raise UserError("there are no samples", hint="give --calib DATA")
-        self._floats = Recording.of(ort.load(self._model), self._feeds)
-        self._folder.mkdir(parents=True, exist_ok=True)
-        names = []
-        for place, given in enumerate(self._feeds):
-            names.append(f"sample_{place}.npz")
-            answers = self._floats.run(given)
-            arrays = {f"in{number}": np.asarray(one) for number, one in enumerate(given.values())}
-            arrays |= {f"out{number}": np.asarray(one) for number, one in enumerate(answers)}
-            np.savez_compressed(self._folder / names[-1], **arrays)  # type: ignore[arg-type]
-        self._outputs = dict(zip(self._floats.outputs, answers, strict=True))
-        return tuple(names)
-
     # -- the candidates ---------------------------------------------------------------------------
 
     def _float16(self) -> None:
@@ -348,29 +376,30 @@ class _Made:
 
     def _parts(self, file: PlanFile) -> Iterator[tuple[str, str, Set[str]]]:
         """Parts of what is in int8 that may be better off in float: a name, what it is, the nodes."""
-        model = Model.open(self._folder / "int8.onnx")
+        model = Model.open(self._folder / f"{WHOLE}.onnx")
         nodes = {node.name: node for node in model.nodes}
         int8 = [name for name in nodes if name in {one.node for one in file.layers if one.format != "float"}]
         products = [name for name in int8 if multiplies(nodes[name])]
         attention = {name for name in products if layer_of(nodes[name], quantized=True) is None}
-        parts: dict[str, Set[str]] = {
-            "products": set(int8) - set(products), "attention-float": attention,
-            "heads-float": set(heads(model)) & set(int8),
-        }  # fmt: skip
-        for name, out in parts.items():
+        parts: dict[str, tuple[str, Set[str]]] = {
+            "products": (say("bundle.products"), set(int8) - set(products)),
+            "attention-float": (say("bundle.attention"), attention),
+            "heads-float": (say("bundle.heads"), set(heads(model)) & set(int8)),
+        }
+        for name, (what, out) in parts.items():
             if out and out != set(int8):
-                yield name, say(f"bundle.{name}"), out
+                yield name, what, out
         cuts = [len(products) * place // GROUPS for place in range(GROUPS + 1)] if len(products) > 1 else []
         for place, (start, end) in enumerate(itertools.pairwise(dict.fromkeys(cuts))):
             first, last = products[start], products[end - 1]
             stop = int8.index(products[end]) if end < len(products) else len(int8)
             out = set(int8[int8.index(first) if start else 0 : stop])
-            if out not in parts.values():
+            if all(out != part for _, part in parts.values()):
                 yield f"without-{place + 1}", say("bundle.without", first=first, last=last), out
 
     def _scaled(self, file: PlanFile) -> PlanFile | None:
         """The plan with the other form of weight scales: `post-scale` where a layer has a scale a channel."""
-        nodes = {node.name: node for node in Model.open(self._folder / "int8.onnx").nodes}
+        nodes = {node.name: node for node in Model.open(self._folder / f"{WHOLE}.onnx").nodes}
         own = {one.node: one.scales for one in file.layers if one.format != "float" and one.node in nodes}
         weighted = {name for name in own if layer_of(nodes[name], quantized=True) is not None}
         form = "" if all(own[name] for name in weighted) else "post-scale"
@@ -391,7 +420,7 @@ class _Made:
                 self._model, self._data, plan=path, compile=False, observe=self._observe, **self._both()
             )
         except UserError as error:
-            if name == "int8":
+            if name == WHOLE:
                 raise
             self.left_out[name] = str(error)
             return
@@ -418,14 +447,14 @@ class _Made:
         """Writes a candidate, unless it is one that is there."""
         path = self._folder / f"{name}.onnx"
         result.save(path, page=False)
-        self.profiles = result.profiles or self.profiles
+        self.profiles.update(result.profiles)
         if (digest := sha256(path)) in self._hashes:
             for one in self._folder.glob(f"{name}.*"):
                 one.unlink()
             self.left_out[name] = say("bundle.same")
             return
         self._hashes.add(digest)
-        levels = self._levels(path)
+        levels = self._references.levels(path)
         report, shapes = result.report, {}
         counts: dict[str, int] = {} if not report.plan else {
             kind: sum(layer.format == kind for layer in report.plan.layers)
@@ -445,16 +474,6 @@ class _Made:
                 parts,
             )
         )  # fmt: skip
-
-    def _levels(self, path: Path) -> dict[str, float]:
-        """How near the outputs of a file are to the float model's, in onnxruntime, dB."""
-        model = Model.open(path)
-        half = speaks_half(model.to_proto(weights=False))
-        runs = Emulated(model.source, data_dir=model.data_dir) if half else ort.load(path)
-        types = {tensor.name: tensor.dtype for tensor in model.inputs}
-        self._floats.again()
-        found = compare_models(self._floats, runs, self._feeds, types)
-        return {one.output: 99.9 if one.sqnr_db is None else min(99.9, one.sqnr_db) for one in found}
 
 
 def read_bundle(folder: Path) -> Bundle:
@@ -477,8 +496,7 @@ def measured(folder: Path) -> tuple[dict[str, list[float]], tuple[str, ...]]:
     path, hint = folder / measure.RESULTS, "move it away, and measure the bundle again"
     held = read_json(path, "results of measure.py", hint)
     try:
-        right = {name: one["ms"] for name, one in held["candidates"].items() if one["status"] == "right"}
-        return measure.common(right), tuple(map(str, held["answer"]))
+        return measure.read_results(held)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{str(path)!r} is no results of measure.py: {error!r}", hint=hint) from error
 
@@ -498,9 +516,9 @@ def proposed(
     """
     names = [name for name in made if times.get(name)]
     parts = sorted({part for name in names for part in made[name]})
-    if "int8" not in names or len(parts) < 2:
+    if WHOLE not in names or len(parts) < 2:
         return []
-    level = {name: float(np.log(times[name]).mean() - np.log(times["int8"]).mean()) for name in names}
+    level = {name: float(np.log(times[name]).mean() - np.log(times[WHOLE]).mean()) for name in names}
     others = [name for name in names if made[name]]
     design = np.array([[part in made[name] for part in parts] for name in others], np.float64)
     effects = np.linalg.lstsq(design, np.array([level[name] for name in others]), rcond=None)[0]

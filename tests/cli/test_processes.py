@@ -27,6 +27,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "sanitize": ("net.onnx", "-o", "clean.onnx"),
     "calibrate": ("net.onnx", *DATA, "-o", "net.stats.npz"),
     "plan": ("net.onnx", *DATA, "--method", "minmax", "-o", "plan.toml"),
+    "bundle": ("net.onnx", *DATA, "--method", "minmax", "--repair", "none", "-o", "bundled"),
     "check": ("net.onnx", "--no-engine"),
     "inspect": ("net.onnx",),
     "statistics activations": ("net.onnx", *DATA),

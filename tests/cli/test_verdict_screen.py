@@ -36,8 +36,8 @@ def test_the_end_screen_says_what_is_certain_and_how_to_measure() -> None:
         "multiplies int8 95.0 %, fp16 3.8 %, fp32 1.2 %",  # 1.25 of 2 MB
         "that is with what follows a product in its kernel, as NVIDIA documents it of TensorRT; as built by "
         "TensorRT-RTX it moves 1.25 times the bytes of plain float16",
-        "whether that is faster only a GPU tells: time it by the first line of Next, and the same model in "
-        "plain float16 (onnxq sanitize FLOAT.onnx --body fp16 --calib DATA)",
+        "whether that is faster only a GPU tells: onnxq bundle FLOAT.onnx writes the folder that measures it "
+        "there",
     ]
     assert lines(Verdict("it has no plain float16 form", "merged")) == ["none: it has no plain float16 form"]
 

@@ -29,7 +29,9 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 def bundled(folder: Path, **options: Any) -> Bundle:
-    return onnxq.bundle(DIGITS / "digits.onnx", DIGITS / "calib", folder, repair="none", references=1, **options)
+    return onnxq.bundle(
+        DIGITS / "digits.onnx", DIGITS / "calib", folder, repair="none", references=1, **options
+    )
 
 
 @pytest.fixture(scope="module")
