@@ -27,7 +27,7 @@ def sarif(findings: Sequence[Finding], model: Path) -> dict[str, Any]:
         model: the file that they are of; relative paths are to the folder that one is in.
     """
     rules = list(dict.fromkeys(one.check for one in findings))
-    place = {"uri": _uri(model)}
+    place = {"uri": model.as_uri() if model.is_absolute() else quote(os.fsencode(model.as_posix()))}
     driver = {"name": "onnxq", "version": VERSION, "rules": [_rule(name) for name in rules]}
     run = {
         "tool": {"driver": driver},
@@ -75,11 +75,6 @@ def _result(finding: Finding, rule: int, place: dict[str, str]) -> dict[str, Any
         "partialFingerprints": {"primaryLocationLineHash": hashlib.sha256(same.encode()).hexdigest()[:16]},
         "properties": {name: to_json(getattr(finding, name)) for name in _PROPERTIES},
     }
-
-
-def _uri(path: Path) -> str:
-    """A path as the reference of a URI."""
-    return path.as_uri() if path.is_absolute() else quote(os.fsencode(path.as_posix()))
 
 
 _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
