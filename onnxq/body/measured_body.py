@@ -19,8 +19,7 @@ import onnx
 
 from onnxq.base.reason import Reason, reason
 from onnxq.body.bounds import is_float32
-from onnxq.body.constant_losses import ConstantLosses
-from onnxq.body.convert import HalfBody, to_half
+from onnxq.body.convert import ConstantLosses, HalfBody, to_half
 from onnxq.body.emulate import Tapped, losses, output_of, with_logits
 from onnxq.body.formats import DTYPES, Kind, highest
 from onnxq.graph.model import Model

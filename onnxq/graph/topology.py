@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,6 @@ from onnxq.graph.spool import Spool, is_large
 from onnxq.graph.types import Dim, Shape, bind, dtype_of, shape_of
 from onnxq.graph.validity import refuse_cycle
 from onnxq.graph.wiring import bodies, make_constant, sorted_nodes, tensor_shape
-from onnxq.graph.work_share import WorkShare
 from onnxq.targets import DEFAULT, Target, load_target
 
 MARKS = ("float32_only", "exact_product")
@@ -570,3 +570,20 @@ def _tensor(name: str, scope: _Scope) -> Any:
     if tensor is None:
         tensor = scope[name] = gs.Variable(name)
     return tensor
+
+
+@dataclass(frozen=True, slots=True)
+class WorkShare:
+    """One of several deployments of a model, as its layers see it.
+
+    Attributes:
+        name: the deployment's.
+        share: its share of all work, 0 to 1.
+        shapes: those of all tensors, by name.
+        factor: what a multiply-accumulate in it counts, see `onnxq.graph.layers.balance`.
+    """
+
+    name: str
+    share: float
+    shapes: Mapping[str, Shape]
+    factor: float = 1.0
