@@ -25,7 +25,6 @@ from onnxq.base.time_limit import TimeLimit
 from onnxq.base.version import VERSION
 from onnxq.data.glance import Glance
 from onnxq.data.layout import deployed_batch
-from onnxq.data.pictures import PictureSheet
 from onnxq.data.samples import InputSpec, Sample, as_float32, named
 from onnxq.data.sources import DataSource, Source, open_source
 from onnxq.data.warnings import DataDoubts
@@ -50,7 +49,6 @@ from onnxq.graph.upgrade import BLOCKS, upgrade, withdrawn
 from onnxq.graph.validity import check_sizes
 from onnxq.graph.view import every_node
 from onnxq.judge.output_parts import OutputParts
-from onnxq.options.profile import Profile
 from onnxq.options.settings import PAIRS, Feeding, ImageOptions, Inputs, Repairs
 from onnxq.pipeline.engine_part import engine_not_run
 from onnxq.pipeline.file_pairs import TakenPairs, in_whole_numbers, not_in_blocks
@@ -468,17 +466,6 @@ class Job:
     def lengths(self) -> Lengths | None:
         """What the dynamic dimensions of a decoder's inputs count; None of other models."""
         return lengths(self.model, caches(self.model))
-
-    def with_sizes(self, profiles: Mapping[str, Profile], shares: Mapping[str, float]) -> Job:
-        """With sizes, and shares of the work, that a plan states, unless the user states some."""
-        if self.inputs.profiles or self.inputs.batch or self.inputs.profile_weights:
-            return self
-        inputs = replace(self.inputs, profiles=profiles, profile_weights=shares)
-        return replace(self, inputs=inputs, by_plan=True)
-
-    def sheets(self) -> tuple[PictureSheet, ...]:
-        """Pictures of samples, see `with_data`."""
-        return () if self.glance is None else self.glance.sheets()
 
     def input_specs(self) -> list[InputSpec]:
         """The inputs, as data must fit them."""

@@ -567,7 +567,7 @@ def refit(halves: Sequence[RowMoments], price: np.ndarray) -> np.ndarray:
         return np.zeros(whole.crossed.shape)
     some = slice(None, None, max(1, len(price) // _OUTPUTS))
     second = [half.second(centred=True) for half in halves]
-    cross = [half.cross(centred=True)[some] for half in halves]
+    cross = [half.cross()[some] for half in halves]
 
     def gain(penalty: float) -> float:
         total = 0.0
@@ -585,7 +585,7 @@ def refit(halves: Sequence[RowMoments], price: np.ndarray) -> np.ndarray:
         best, most = penalty, gained
     if not best:
         return np.zeros(whole.crossed.shape)
-    return _ridge(whole.second(centred=True), whole.cross(centred=True), best)
+    return _ridge(whole.second(centred=True), whole.cross(), best)
 
 
 def _ridge(second: np.ndarray, cross: np.ndarray, penalty: float) -> np.ndarray:
