@@ -282,10 +282,8 @@ class Topology:
     ) -> Any:
         """A new node on tensors of the graph; `add_nodes` puts it into one."""
         node = gs.Node(op=op, name=self.unique_node(name), domain=domain or None)
-        for tensor in inputs:
-            node.inputs.append(tensor)
-        for tensor in outputs:
-            node.outputs.append(tensor)
+        node.inputs.extend(inputs)
+        node.outputs.extend(outputs)
         node.proto = onnx.helper.make_node(op, [], [], domain=domain, **dict(attrs or {}))
         return node
 

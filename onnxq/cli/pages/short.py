@@ -90,8 +90,7 @@ def _repairs(report: Report) -> Iterator[str]:
             key=lambda proof: proof.max_abs,
         )
         yield say("change.off", rule=rule, how=worst.offer)
-    for one in accepted:
-        yield accepted_text(one)
+    yield from (accepted_text(one) for one in accepted)
     if repair is not None and repair.before_db is not None and repair.after_db is not None:
         kept = [one.step for one in repair.steps if one.verdict == "kept"]
         before, after = decibels(repair.before_db), decibels(repair.after_db)
