@@ -112,8 +112,7 @@ def settle(
         wide = {*float32_io, *fed}
         return to_half(part, kind, stays, io=io, float32_io=wide, masks=masks, constants=constants)
 
-    search = _Settling(model, proto, kind, samples, needed_db or {}, convert, masked)
-    return search.run(stays, rounds)
+    return _Settling(model, proto, kind, samples, needed_db or {}, convert, masked).run(stays, rounds)
 
 
 class _Settling:
@@ -335,8 +334,7 @@ class _Settling:
     def _touching(self, name: str) -> list[Node]:
         """The nodes that make and read a tensor."""
         node = self.producer[name]
-        tensor = next(t for t in node.outputs if t.name == name)
-        return [node, *tensor.users]
+        return [node, *next(t for t in node.outputs if t.name == name).users]
 
     def _behind(self, body: HalfBody, node: Node) -> list[Node]:
         """A node, and the nearest producers of what it reads that compute in half precision."""
@@ -424,8 +422,7 @@ class BodyTrial:
         return energies | dict(self.rest or {})
 
     def _run(self, body: HalfBody) -> Iterator[list[np.ndarray]]:
-        session = Tapped(body.model.to_proto(), [*self.wanted], self.model.data_dir)
-        return map(session.run, self.samples)
+        return map(Tapped(body.model.to_proto(), [*self.wanted], self.model.data_dir).run, self.samples)
 
     def hardest(self, body: HalfBody, names: Collection[str], count: int) -> BodyTrial:
         """That of so many samples, which make most of the noise of some outputs.

@@ -154,8 +154,7 @@ def collect(
     run = work.run(itertools.chain([head], rest))
     if not run.samples:
         raise NoSamples(f"there is no good sample: {len(bad)} are left out, the first one: {bad[0]}")
-    tensors = {name: run.tensors[name] for name in names}
-    return Stats(tensors, run.indices, time.perf_counter() - start)
+    return Stats({name: run.tensors[name] for name in names}, run.indices, time.perf_counter() - start)
 
 
 def _counting(watch: Watch, bad: list[UserError]) -> Watch:

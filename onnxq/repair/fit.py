@@ -153,8 +153,7 @@ class Fitter:
         """
         with ort.one_thread():
             floats = self._float_rows()
-            fit = _Fit(self, floats, model, maps, draft)
-            return fit.run()
+            return _Fit(self, floats, model, maps, draft).run()
 
     def _float_rows(self) -> FloatRows:
         """What the float model gives, run once."""

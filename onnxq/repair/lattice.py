@@ -357,8 +357,7 @@ def _moved(node: Node, axis: int, apart: bool) -> int:
         return axis
     if node.op == "Transpose":
         rank = node.inputs[0].rank if node.inputs[0] is not None else None
-        perm = list(node.attr("perm") or reversed(range(rank or 0)))
-        return perm.index(axis)
+        return list(node.attr("perm") or reversed(range(rank or 0))).index(axis)
     raise NoFit("lattices", node=node.name, op=node.op)
 
 

@@ -265,8 +265,7 @@ def _tried(
         return None
     flow.writer.check(exact=True)
     check_half(flow, channels)
-    names = set(flow.factors)
-    return new / old, Scale(tensor.name, axis, tuple(powers.tolist()), changed), names
+    return new / old, Scale(tensor.name, axis, tuple(powers.tolist()), changed), set(flow.factors)
 
 
 def _noise(tensor: Tensor, amax: np.ndarray, powers: np.ndarray) -> tuple[float, float]:

@@ -112,8 +112,7 @@ def ran_on_nothing(proof: Proof) -> bool:
 def _never_runs(error: ort.RunError) -> Proof:
     if isinstance(error, ort.Bounded):
         return _too_large(f"the original: {error}")
-    why = reason(_NEVER_RUNS, "onnxruntime", error=error)
-    return Proof("unproven", why=why, refused=str(error))
+    return Proof("unproven", why=reason(_NEVER_RUNS, "onnxruntime", error=error), refused=str(error))
 
 
 def _too_large(why: str) -> Proof:
@@ -236,8 +235,7 @@ def _on_samples(
     if run.count == 0:
         return run.never
     if free and run.bindings < 2:
-        why = noted("unproven.one-size")
-        return Proof("unproven", run.count, run.bindings, why=why)
+        return Proof("unproven", run.count, run.bindings, why=noted("unproven.one-size"))
     if inputs and not few and roomy is not None:
         numbers = mined(snippet)
         samples = sampling.mined_feeds(inputs, roomy, numbers, small=small)
