@@ -117,11 +117,15 @@ CASES = {
     "dilated": (
         "float[3,1,2,2] k = {1,1,1,1,1,1,1,1,1,1,1,1}",
         "ConvTranspose <dilations = [2, 2]> (x, k)", 7, 8.0, "dilations=[2, 2]"),
+    "top-k-of-integers": ("int64[1] one = {1}", "TopK (j, one)", 8.5, 8.6, "tensors of int32"),
+    "trilu": ("float n = {0}", "Trilu (x)", 8.5, 8.6, "4 dimensions"),
+    "lengths": ("float n = {0}", "ReverseSequence (t, l)", 8.5, 8.6, "a time axis of any size"),
     "scatter": (
         "int64[1,1,1,1] i = {0}", 'ScatterElements <reduction = "add"> (x, i, e)', 8.6, 10, "reduction=add"),
 }  # fmt: skip
 INPUTS = """float[2, 3, 4, 5] x, float v, int64[8] p, float[4] r, int64[1] k, float[1, 1, 2, 2, 2] volume,
-    float[1, 2, 2, 2, 3] grid, float[3, 1, 2, 2] w, float[1, 3, 4, 5] u, float[1, 1, 1, 1] e"""
+    float[1, 2, 2, 2, 3] grid, int32[2, 4] j, float[T, 2, 3] t, int64[2] l,
+    float[3, 1, 2, 2] w, float[1, 3, 4, 5] u, float[1, 1, 1, 1] e"""
 
 
 @pytest.mark.parametrize("case", CASES)

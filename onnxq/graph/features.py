@@ -142,9 +142,39 @@ def _nine_dimensions(node: Node) -> str:
 
 
 def _einsum_form(node: Node) -> str:
+    equation = node.attr("equation", "")
+    return f"the equation {equation!r}" if "..." in equation or len(node.inputs) > 2 else ""
+
+
+def _einsum_diagonal(node: Node) -> str:
     equation = node.attr("equation", "").replace(" ", "")
-    repeats = any(len(set(term)) < len(term) for term in re.split(",|->", equation.replace("...", "")))
-    return f"the equation {equation!r}" if repeats or "..." in equation else ""
+    terms = re.split(",|->", equation.replace("...", ""))
+    return f"the equation {equation!r}" if any(len(set(term)) < len(term) for term in terms) else ""
+
+
+def _axes_input(node: Node) -> str:
+    """That axes are an input, as from opset 18 on: a parser of before reads attributes, and finds none."""
+    given = node.opset >= 18 and node.operands(2)[1] is not None
+    return noted("axes-input", opset=node.opset) if given else ""
+
+
+def _resize_axes(node: Node) -> str:
+    return f"axes={node.attr('axes')}" if node.attr("axes") else ""
+
+
+def _integers(node: Node) -> str:
+    dtype = None if node.inputs[0] is None else node.inputs[0].dtype
+    return f"tensors of {dtype}" if dtype is not None and dtype.kind == "i" else ""
+
+
+def _trilu_rank(node: Node) -> str:
+    rank = None if node.inputs[0] is None else node.inputs[0].rank
+    return f"{rank} dimensions" if rank not in (None, 2, 3) else ""
+
+
+def _dynamic_lengths(node: Node) -> str:
+    shape, axis = None if node.inputs[0] is None else node.inputs[0].shape, node.attr("time_axis", 0)
+    return noted("any-length") if shape and axis < len(shape) and not isinstance(shape[axis], int) else ""
 
 
 def _integer(place: int, what: str) -> Callable[[Node], str]:
@@ -326,7 +356,7 @@ _OF_ANY: dict[str, Callable[[Node], str]] = {
     "unary-shape-tensors": _sizes_of(_UNARY),
 }
 
-_REDUCTIONS = ("Sum", "Max", "Min", "Prod", "Mean", "SumSquare", "L1", "L2", "LogSum", "LogSumExp")
+_REDUCTIONS = ("Max", "Min", "Prod", "Mean", "SumSquare", "L1", "L2", "LogSum", "LogSumExp")
 
 _AXES, _ZERO = _runtime(1, "axes"), _runtime(2, "a zero point")
 
@@ -340,7 +370,9 @@ _CHECKS: dict[str, dict[str, Callable[[Node], str]]] = {
     },
     DEQUANTIZE: {"runtime-zero-point": _ZERO},
     "Dropout": {"runtime-training-mode": _runtime(2, "training_mode")},
-    "Einsum": {"einsum-forms": _einsum_form},
+    "ArgMax": {"integer-selection": _integers},
+    "ArgMin": {"integer-selection": _integers},
+    "Einsum": {"einsum-forms": _einsum_form, "einsum-diagonals": _einsum_diagonal},
     "GridSample": {"grid-sample-3d": _grid_rank, "grid-sample-modes": _grid_mode},
     "GroupNormalization": {"group-normalization-21": _scale_a_channel, "one-group": _one_group},
     "If": {"if-branches-of-different-shape": _branch_shapes},
@@ -355,10 +387,12 @@ _CHECKS: dict[str, dict[str, Callable[[Node], str]]] = {
     "Pow": {"integer-bases": _integer(0, "powers"), "integer-exponents": _integer(1, "exponents")},
     "Resize": {
         "resize-coordinates": _resize_coordinates,
+        "resize-axes": _resize_axes,
         "resize-cubic": _resize_cubic,
         "runtime-resize-scales": _runtime_scales,
         "resize-scales-input": _scales_input,
     },
+    "ReverseSequence": {"dynamic-lengths": _dynamic_lengths},
     "ScatterElements": {"scatter-elements-reduction": _reduction},
     "ScatterND": {"scatter-nd-reduction": _reduction},
     "QuantizeLinear": {"runtime-zero-point": _ZERO},
@@ -366,10 +400,12 @@ _CHECKS: dict[str, dict[str, Callable[[Node], str]]] = {
     "Slice": {"runtime-slice-axes": _runtime(3, "axes")},
     "Squeeze": {"runtime-axes": _AXES, "runtime-squeezed": _squeezed_all},
     "TensorScatter": {"tensor-scatter-forms": _cache},
-    "TopK": {"runtime-topk-k": _runtime(1, "K")},
+    "TopK": {"integer-selection": _integers, "runtime-topk-k": _runtime(1, "K")},
+    "Trilu": {"trilu-rank": _trilu_rank},
     "Unsqueeze": {"runtime-axes": _AXES},
     **{f"{kind}Window": {"window-types": _window_type} for kind in ("Blackman", "Hamming", "Hann")},
-    **{f"Reduce{kind}": {"runtime-axes": _AXES} for kind in _REDUCTIONS},
+    **{f"Reduce{kind}": {"axes-inputs": _axes_input, "runtime-axes": _AXES} for kind in _REDUCTIONS},
+    "ReduceSum": {"runtime-axes": _AXES},
 }
 
 FEATURES = frozenset(name for checks in (_OF_ANY, *_CHECKS.values()) for name in checks) | {"local-functions"}
