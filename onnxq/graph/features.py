@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 import numpy as np
 
 from onnxq.base.reason import noted
-from onnxq.graph.pairs import DEQUANTIZE, QDQ
+from onnxq.graph.pairs import QDQ
 from onnxq.graph.statements import (
     axes_of,
     floats_behind,
@@ -139,6 +139,10 @@ def _nine_dimensions(node: Node) -> str:
     tensors = (*filter(None, node.inputs), *node.outputs)
     ranks = [one.rank or 0 for one in tensors if one.is_input or one.is_output]
     return f"{max(ranks)} dimensions" if max(ranks, default=0) > 8 else ""
+
+
+def _no_zero_point(node: Node) -> str:
+    return noted("no-zero-point") if node.operands(3)[2] is None else ""
 
 
 def _einsum_form(node: Node) -> str:
@@ -368,7 +372,7 @@ _CHECKS: dict[str, dict[str, Callable[[Node], str]]] = {
         "runtime-deconv-weights": _runtime(1, "weights"),
         "dynamic-deconv-shape": _deconvolution_shape,
     },
-    DEQUANTIZE: {"runtime-zero-point": _ZERO},
+    **{name: {"runtime-zero-point": _ZERO, "missing-zero-points": _no_zero_point} for name in QDQ},
     "Dropout": {"runtime-training-mode": _runtime(2, "training_mode")},
     "ArgMax": {"integer-selection": _integers},
     "ArgMin": {"integer-selection": _integers},
@@ -395,7 +399,6 @@ _CHECKS: dict[str, dict[str, Callable[[Node], str]]] = {
     "ReverseSequence": {"dynamic-lengths": _dynamic_lengths},
     "ScatterElements": {"scatter-elements-reduction": _reduction},
     "ScatterND": {"scatter-nd-reduction": _reduction},
-    "QuantizeLinear": {"runtime-zero-point": _ZERO},
     "STFT": {"runtime-window": _runtime_frames},
     "Slice": {"runtime-slice-axes": _runtime(3, "axes")},
     "Squeeze": {"runtime-axes": _AXES, "runtime-squeezed": _squeezed_all},

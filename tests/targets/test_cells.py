@@ -63,6 +63,16 @@ def test_cells_that_were_compiled_here_are_as_the_compiler_says(name: str, tmp_p
     assert runs is (cells_of(name)["11.5"][0] == "taken"), reasons
 
 
+def test_what_no_table_and_no_compiler_tells_is_not_known(tmp_path: Path) -> None:
+    onnx.save(model_of("hard-swish"), tmp_path / "m.onnx")
+    without = onnxq.check(tmp_path / "m.onnx", target="tensorrt-10.3")
+    assert without.not_known.startswith("not known: whether TensorRT 10.3 takes the rest")
+    assert without.not_known in str(without)
+    assert "nothing is wrong" not in str(without)
+    if trt.installed() is not None:
+        assert onnxq.check(tmp_path / "m.onnx", target="tensorrt-11.5", compile=False).not_known == ""
+
+
 def test_each_cell_has_a_source_and_few_are_not_known() -> None:
     verdicts = Counter(cell[0] for name in CONSTRUCTS for cell in cells_of(name).values())
     assert set(verdicts) <= {"taken", "refused", "unknown"}
