@@ -141,6 +141,18 @@ def _nine_dimensions(node: Node) -> str:
     return f"{max(ranks)} dimensions" if max(ranks, default=0) > 8 else ""
 
 
+def _range_type(node: Node) -> str:
+    dtype = None if node.inputs[0] is None else node.inputs[0].dtype
+    halved = dtype is not None and dtype.itemsize == 2 and not _is_folded(node)
+    return f"tensors of {dtype}" if halved else ""
+
+
+def _unequal_pads(node: Node) -> str:
+    pads = node.attr("pads") or []
+    begins, ends = pads[: len(pads) // 2], pads[len(pads) // 2 :]
+    return f"pads={pads}" if begins != ends else ""
+
+
 def _no_zero_point(node: Node) -> str:
     return noted("no-zero-point") if node.operands(3)[2] is None else ""
 
@@ -373,6 +385,7 @@ _CHECKS: dict[str, dict[str, Callable[[Node], str]]] = {
         "dynamic-deconv-shape": _deconvolution_shape,
     },
     **{name: {"runtime-zero-point": _ZERO, "missing-zero-points": _no_zero_point} for name in QDQ},
+    "DeformConv": {"deform-conv-pads": _unequal_pads},
     "Dropout": {"runtime-training-mode": _runtime(2, "training_mode")},
     "ArgMax": {"integer-selection": _integers},
     "ArgMin": {"integer-selection": _integers},
@@ -389,6 +402,7 @@ _CHECKS: dict[str, dict[str, Callable[[Node], str]]] = {
         "pad-three-dims": _pad_three,
     },
     "Pow": {"integer-bases": _integer(0, "powers"), "integer-exponents": _integer(1, "exponents")},
+    "Range": {"range-of-halves": _range_type},
     "Resize": {
         "resize-coordinates": _resize_coordinates,
         "resize-axes": _resize_axes,
