@@ -17,6 +17,7 @@ from onnxq.base.escapes import visible
 from onnxq.base.heap import uncollected
 from onnxq.base.plain import DocumentPart, to_json
 from onnxq.base.progress import Observer, told
+from onnxq.base.reason import noted
 from onnxq.base.shown import Shown, Words, count
 from onnxq.base.version import VERSION
 from onnxq.checks import Check, Need
@@ -42,7 +43,13 @@ from onnxq.options.settings import Repairs
 from onnxq.pipeline.calibration import Calibrating, Given
 from onnxq.pipeline.compiler import check_device
 from onnxq.pipeline.job import Job
-from onnxq.pipeline.not_taken import beyond_compiler, deciding_inputs, plugin_nodes, unsupported
+from onnxq.pipeline.not_taken import (
+    beyond_compiler,
+    deciding_inputs,
+    own_functions,
+    plugin_nodes,
+    unsupported,
+)
 from onnxq.pipeline.repairing import sanitize_any
 from onnxq.pipeline.stated_sizes import refuse_sizes
 from onnxq.rewrite.changes import Assumption, Change, NearMiss
@@ -137,10 +144,17 @@ class Checks(Shown, DocumentPart):
         each = [
             count(sum(one.severity == severity for one in self.findings), severity) for severity in SEVERITIES
         ]
-        engine = f"NVIDIA's compiler: {self.engine.original}" if self.engine is not None else ""
+        engine = self.not_known or f"NVIDIA's compiler: {self.engine.original}"  # type: ignore[union-attr]
         rows = [(one.severity, one.node, one.op, one.reason, one.advice) for one in bad[:_ROWS]]
-        head = f"check of {self.model}, for {self.target}: {'findings' if bad else 'nothing is wrong'}"
+        none = "no finding" if self.not_known else "nothing is wrong"
+        head = f"check of {self.model}, for {self.target}: {'findings' if bad else none}"
         return Words(head, (*each, engine), ("severity", "node", "operator", "what", "do"), rows)
+
+    @property
+    def not_known(self) -> str:
+        """What neither the target's table nor a compiler tells, in a sentence; "" where one was asked."""
+        title = load_target(self.target).title
+        return "" if self.engine is not None else noted("not-compiled", target=title)
 
     def sarif(self) -> dict[str, Any]:
         """The findings as a SARIF 2.1.0 log, for code scanning."""
@@ -337,7 +351,8 @@ def _of_file(
     lint = confirmed_lint(model, target.name, engines[0] if engines is not None else None)
     repaired = repairs_of(model, report, load_rules(repairs.rules))
     lint, repaired = advised(lint if target.explicit else [], repaired)
-    of_target = TargetAnswer(unsupported(model, target), plugin_nodes(model, target), repaired, report)
+    refused = [*unsupported(model, target), *own_functions(model, target)]
+    of_target = TargetAnswer(refused, plugin_nodes(model, target), repaired, report)
     failed = engines is not None and engines[0].status == "failed"
     deciding = deciding_inputs(model) if failed else ()
     of_runtimes = RuntimeAnswer(model, report.runtime, engines, beyond, deciding, sizes_made_up)
