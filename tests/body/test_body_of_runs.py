@@ -128,10 +128,14 @@ def test_the_figures_are_of_the_emulation() -> None:
     {}, {"target": "tensorrt-rtx"}, {"body": "bf16"}, {"body": "fp32"}, {"io": "fp16"},
     {"scale_form": "per-tensor"}, {"scale_form": "post-scale"},
     {"target": "tensorrt-rtx", "scale_form": "per-channel"}, {"target": "tensorrt-8.6"},
+    {"target": "tensorrt-10.13", "body": "fp16"},
 ])  # fmt: skip
 def test_a_plan_gives_the_same_bytes_without_data(options: dict[str, Any], tmp_path: Path) -> None:
     data = samples(scale=100.0)  # Exp overflows float16: something stays float32
-    model = net(NET.replace("[out] y = Sigmoid (s)", "[e] e = Exp (r)  [out] y = Div (s, e)"))
+    model = net(
+        NET.replace("[out] y = Sigmoid (s)", "[e] e = Exp (r)  f = MatMul (s, m) [out] y = Div (f, e)"),
+        m=np.random.default_rng(3).standard_normal((8, 8)).astype(np.float32),
+    )
     wanted = onnxq.quantize(model, data, **QUICK, **options)
     plan = {name: value for name, value in QUICK.items() if name != "compile"}
     onnxq.plan(model, data, **plan, **options).save(tmp_path / "p.toml")  # type: ignore[arg-type]
@@ -139,6 +143,27 @@ def test_a_plan_gives_the_same_bytes_without_data(options: dict[str, Any], tmp_p
     found = onnxq.quantize(model, plan=tmp_path / "p.toml", **QUICK, **target)  # type: ignore[arg-type]
     assert found.model.SerializeToString() == wanted.model.SerializeToString()
     assert found.report["body"]["type"] == wanted.report["body"]["type"]
+
+
+@pytest.mark.parametrize(
+    ("options", "layers"),
+    [
+        ({}, ["product"]), ({"target": "tensorrt-10.13", "body": "fp16"}, ["product"]),
+        ({"target": "tensorrt-rtx"}, ["one", "two", "product"]), ({"scale_form": "per-channel"}, []),
+        ({"target": "tensorrt-8.6", "body": "fp16"}, []), ({"body": "fp32"}, []),
+    ],
+)  # fmt: skip
+def test_matrix_products_have_one_scale(options: dict[str, Any], layers: list[str]) -> None:
+    """Their sums are in half precision then; a convolution takes a scale a channel, but for RTX."""
+    model = net(
+        NET.replace("[N, 16, 8, 8] y", "[N, 16, 32] y").replace(
+            "[out] y = Sigmoid (s)", "t = Reshape (s, size) [product] f = MatMul (t, m) [out] y = Sigmoid (f)"
+        ),
+        size=np.array([-1, 16, 64]),
+        m=np.random.default_rng(3).standard_normal((64, 32)).astype(np.float32),
+    )
+    result = onnxq.quantize(model, samples(), **QUICK, **options)
+    assert result.report["body"]["post_scaled"] == layers
 
 
 def test_a_plan_says_what_stays_float32(tmp_path: Path) -> None:

@@ -232,6 +232,34 @@ def test_products_of_great_sums_are_finite_in_float16() -> None:
     assert sqnr_db(want, got) > 52
 
 
+def test_products_at_the_bound_are_finite_in_float16() -> None:
+    """200 random products of the greatest codes of one sign, whose sums float16 does not hold by far."""
+    random, ended = np.random.default_rng(7), 0
+    for _ in range(200):
+        terms, outputs = (int(size) for size in np.exp(random.uniform([3, 1], [8, 4])))
+        text = f"""g (float[1, {terms}] x) => (float[1, {outputs}] y) {{ {weights(1)}  y = MatMul (d, w) }}"""
+        signs = random.choice([-1, 1], (terms, 1))
+        codes = signs * random.integers(100, 128, (terms, outputs))
+        scales = np.exp(random.uniform(-3, 3, outputs))
+        step = np.exp(random.uniform(-9, 3))
+        scales *= random.uniform(0.1, 0.99) * 65504 / (127 * step * np.abs(codes).sum(axis=0) * scales).max()
+        given = {"codes": codes.astype(np.int8), "sw": scales.astype(np.float32)}
+        before = model_of(text, (terms, outputs), 1)
+        given["sx"] = np.array(step, np.float32)
+        for tensor in before.graph.initializer:
+            if tensor.name in given:
+                tensor.CopyFrom(numpy_helper.from_array(given[tensor.name], tensor.name))
+        after, result = changed(before)
+        assert result.layers
+        feeds = {"x": (signs.T * given["sx"] * 127).astype(np.float32)}
+        (want,) = ort.load(before, optimize=False).run(feeds)
+        (got,) = Emulated(to_half(after, "fp16", {}).model.to_proto()).run(feeds)
+        assert np.isfinite(got).all()
+        assert sqnr_db(want, got) > 52
+        ended += int(127 * np.abs(codes).sum(axis=0).max() > 65504)
+    assert ended > 150
+
+
 @pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")
 def test_the_engine_writes_half_precision(tmp_path: Path) -> None:
     text = f"""g (float[1, 32, 32, 32] x) => (float[1, 32, 32, 32] y) {{ {weights(0)}
