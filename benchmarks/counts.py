@@ -69,7 +69,6 @@ BY_KEY = {
     "quant/plan_arrays.py": "the arrays of an archive",
     "quant/plan_reading.py": "the tables of a plan, which `base/tables.py` checked",
     "quant/draft/edit_kinds.py": "a table of a plan",
-    "rewrite/locality.py": "the attributes of a node",
     "rewrite/oracle.py": "the attributes of a node",
     "rule/api.py": "a type",
     "run/deployments.py": "sizes by deployment",
@@ -92,6 +91,7 @@ BY_KEY = {
     **_keys("pipeline/pursuit.py", "a score", "choose", "verify"),
     **_keys("pipeline/sampling.py", "what samples are read for", "choose", "confirm"),
     **_keys("pipeline/searches/goal.py", "an aim or a score", "agreement", "choose", "drop", "sqnr"),
+    **_keys("rewrite/proof.py", "the attributes of a node", "auto_pad", "dilations", "strides"),
     **_keys("rule/messages.py", "a message of the catalogue", "no-importer"),
     **_keys("pipeline/stage_comparison.py", "a bound by its option", "sqnr"),
 }

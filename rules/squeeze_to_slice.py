@@ -41,11 +41,8 @@ ELEMENTWISE = {
 }  # fmt: skip
 
 
-@rule("If", "Squeeze", stage="compat", lacks="if-branches-of-different-rank")
+@rule("If", stage="compat", lacks="if-branches-of-different-rank")
 def squeeze_to_slice(node: Node) -> Assuming | None:
-    if node.op == "Squeeze":
-        _explain_squeeze_all(node)
-        return None
     found = _squeezed(node)
     if found is None:
         return None
@@ -62,19 +59,6 @@ def squeeze_to_slice(node: Node) -> Assuming | None:
         return None
     first = op.Gather(source, 0, axis=axis)
     return Assuming(first if node.is_input_dim(dim) else node.body("then_branch")[0], dim, 1, proof)
-
-
-def _explain_squeeze_all(node: Node) -> None:
-    """`torch.squeeze(x)`: without axes, and with dynamic dimensions, the rank is not known."""
-    (source,), axes = required(node, 1), node.operands(2)[1]
-    if axes is not None or node.attr("axes") is not None:
-        return
-    dynamic = [str(dim) for dim in source.shape or ("?",) if not isinstance(dim, int)]
-    if dynamic:
-        raise Skip(
-            f"the Squeeze names no axes, and {', '.join(dynamic)} may or may not be 1: give the sizes "
-            f"(--shape INPUT=1x3x64), or export torch.squeeze with an axis"
-        )
 
 
 def _squeezed(node: Node) -> tuple[Tensor, int] | None:
@@ -215,21 +199,6 @@ EXAMPLES = [
         g (bool c, float[B, 1, 8] x) => (y) <int64[1] axis = {1}> {
             y = If (c) <then_branch = b1 () => (a) { a = Squeeze (x, axis) },
                         else_branch = b2 () => (b) { b = Identity (x) }> }"""
-    ),
-    Skips(
-        """<ir_version: 8, opset_import: ["" : 17]>
-        g (float[B, N, 8] x) => (y) { y = Squeeze (x) }""",
-        because="names no axes",
-    ),
-    Skips(
-        """<ir_version: 8, opset_import: ["" : 17]>
-        g (float[B, 1, N] x) => (y) { y = Squeeze (x) }""",
-        because="names no axes, and B, N may",
-    ),
-    Skips(
-        """<ir_version: 8, opset_import: ["" : 17]>
-        g (float[] x) => (y) { y = Squeeze (x) }""",
-        because="names no axes, and ? may",
     ),
     Fires(_HEAD.replace('"" : 17', '"" : 13') % (_WEIGHTS, "Gemm (r, w)"), gone="If"),
     Fires(

@@ -271,7 +271,6 @@ def test_pages_say_what_they_show() -> None:
 NAMES_DEQUANTIZE = {
     "graph/pairs.py": "reads pairs, for all others",
     "quant/insert.py": "writes them",
-    "graph/features.py": "what a target lacks, by operator",
     "analysis/memory.py": "which tensors an engine holds as codes",
     "analysis/tensor_pass.py": "which tensors of a file are written by something else",
     "quant/slices_apart.py": "whether all that reads codes dequantizes them",

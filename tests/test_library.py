@@ -34,8 +34,7 @@ from onnxq.base.typed import typed
 from onnxq.cli import screen
 from onnxq.cli.app import app
 from onnxq.cli.bar import bar
-from onnxq.cli.screen import Screen, _Counts
-from onnxq.cli.step_words import in_words
+from onnxq.cli.screen import Screen, _Counts, in_words
 from onnxq.documents.report import Report
 from onnxq.inspection.data_seen import ShapeFed
 from onnxq.options.config import load_config

@@ -10,8 +10,7 @@ from said import is_said
 
 import onnxq
 from onnxq.data.warnings import DataWarning
-from onnxq.pipeline.places_found import PlacesMeter, scrambled
-from onnxq.pipeline.preparation import _contradicts, _Look
+from onnxq.pipeline.preparation import PlacesMeter, _contradicts, _Look, scrambled
 from onnxq.task.layout import Boxes, CandidateColumns
 from onnxq.task.sureness import Move, SurenessMeter
 

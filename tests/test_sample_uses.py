@@ -20,9 +20,8 @@ from onnxq.base.errors import Fault
 from onnxq.data.samples import Sample
 from onnxq.data.sources import _Indexed
 from onnxq.data.split import _IndexSplit
-from onnxq.data.uses import SampleUses
 from onnxq.pipeline.job import Job
-from onnxq.pipeline.sampling import Sampling
+from onnxq.pipeline.sampling import SampleUses, Sampling
 
 MODEL, _ = outlier_channel()
 SAMPLES = np.random.default_rng(5).standard_normal((96, 1, 16, 8, 8)).astype(np.float32)

@@ -71,6 +71,7 @@ def test_every_feature_that_a_table_lacks_is_one_that_a_rule_or_the_report_knows
     assert repaired | FEATURES <= lacking | refused
     # a Scatter or a GridSample that its rule must leave is named by the report
     assert repaired & FEATURES == {
+        "nine-dimensions",
         "scatter-nd-reduction",
         "scatter-elements-reduction",
         "grid-sample-modes",
@@ -116,13 +117,15 @@ CASES = {
     "dilated": (
         "float[3,1,2,2] k = {1,1,1,1,1,1,1,1,1,1,1,1}",
         "ConvTranspose <dilations = [2, 2]> (x, k)", 7, 8.0, "dilations=[2, 2]"),
-    "scatter-nd": (
-        "int64[1, 1] i = {0}", 'ScatterND <reduction = "add"> (x, i, u)', 10, 11, "reduction=add"),
+    "top-k-of-integers": ("int64[1] one = {1}", "TopK (j, one)", 8.5, 8.6, "tensors of int32"),
+    "trilu": ("float n = {0}", "Trilu (x)", 8.5, 8.6, "4 dimensions"),
+    "lengths": ("float n = {0}", "ReverseSequence (t, l)", 8.5, 8.6, "a time axis of any size"),
     "scatter": (
         "int64[1,1,1,1] i = {0}", 'ScatterElements <reduction = "add"> (x, i, e)', 8.6, 10, "reduction=add"),
 }  # fmt: skip
 INPUTS = """float[2, 3, 4, 5] x, float v, int64[8] p, float[4] r, int64[1] k, float[1, 1, 2, 2, 2] volume,
-    float[1, 2, 2, 2, 3] grid, float[3, 1, 2, 2] w, float[1, 3, 4, 5] u, float[1, 1, 1, 1] e"""
+    float[1, 2, 2, 2, 3] grid, int32[2, 4] j, float[T, 2, 3] t, int64[2] l,
+    float[3, 1, 2, 2] w, float[1, 3, 4, 5] u, float[1, 1, 1, 1] e"""
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -135,7 +138,7 @@ def test_what_a_node_asks_of_the_target(case: str) -> None:
     )
     found = {}
     for name in (f"tensorrt-{last}", f"tensorrt-{first}"):
-        skip = ("scatter_nd_reduction", "scatter_elements_reduction")
+        skip = ("scatter_elements_reduction",)
         entries = sanitize(model, target=name, prove="never", skip=skip).report["unsupported"]
         found[name] = [entry for entry in entries if entry["node"] == "it" and says in entry["reason"]]
     refused, taken = found.values()
@@ -311,7 +314,7 @@ def test_releases_without_a_table(name: str) -> None:
 
 TILED = """<ir_version: 8, opset_import: ["" : 17]> net (float[B, 7] x, float[1, 4] e) => (float[M, N] y)
     <int64[1] z = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[2] ones = {1, 1}, int64 zero = {0},
-     int64[1, 1] at = {0}, int64 count = {2}> {
+     int64[1, 1] at = {0}, int64 count = {2}, bool true = {1}> {
         s = Shape (x)  b = Slice (s, z, one, z)  [MADE]  y = Tile (e, r) }"""
 SIZES = {
     "OneHot": "v = Concat <axis = 0> (one, b)  [made] r = OneHot (zero, count, v)",
@@ -320,6 +323,13 @@ SIZES = {
     "CumSum": "c = Concat <axis = 0> (b, z)  [made] r = CumSum (c, zero)",
     "Round": "f = Cast <to = 1> (b) [made] g = Round (f) h = Cast <to = 7> (g) r=Concat <axis = 0> (h, one)",
     "Not": "g = Greater (b, one)  [made] n = Not (g)  k = Where (n, one, b)  r = Concat <axis = 0> (k, one)",
+    "ArgMax": "c = Concat <axis = 0> (b, z) [made] m = ArgMax <axis = 0> (c)  r = Concat <axis = 0> (m, one)",
+    "Loop": """n = Squeeze (b, z)  [made] l = Loop (n, true, one)
+        <body = g (int64 i, bool c, int64[1] a) => (bool d, int64[1] e) { d = Identity (c) e = Add (a, one) }>
+        r = Concat <axis = 0> (l, one)""",
+    "Scan": """c = Concat <axis = 0> (b, one)  [made] m = Scan <num_scan_inputs = 1,
+        body = g (int64[1] a, int64 i) => (int64[1] e) { e = Add (a, i) }> (one, c)
+        r = Concat <axis = 0> (m, one)""",
     "none": "m = Mul (b, two)  r = Concat <axis = 0> (m, one)",
     "its shape": "g = Greater (b, z)  n = NonZero (g)  r = Shape (n)",
 }

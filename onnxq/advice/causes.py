@@ -106,8 +106,7 @@ def _not_known(report: Report) -> Iterator[LikelyCause]:
 
 def mismatched(report: Report) -> Iterator[LikelyCause]:
     """That the user's function feeds the model otherwise than calibration."""
-    for said in part_of(GoalPart, report.goal).mismatch[:1]:
-        yield cause("mismatch", how=said)
+    yield from (cause("mismatch", how=said) for said in part_of(GoalPart, report.goal).mismatch[:1])
 
 
 def prepared(report: Report) -> list[LikelyCause]:

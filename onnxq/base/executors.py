@@ -35,7 +35,6 @@ class Submitted(Protocol):
 
     def result(self) -> Any:
         """What the function gave; raises what it raised, or what became of it."""
-        ...
 
 
 class Submit(Protocol):
@@ -43,7 +42,6 @@ class Submit(Protocol):
 
     def __call__(self, work: Callable[..., Any], /, *args: Any) -> Submitted:
         """Has a function run somewhere where onnxq can be imported."""
-        ...
 
 
 @runtime_checkable
@@ -52,7 +50,6 @@ class Executor(Protocol):
 
     def submit(self, work: Callable[..., Any], /, *args: Any) -> Submitted:
         """As `Submit`."""
-        ...
 
 
 def submit_of(executor: Executor | Callable[[], Executor] | None, submit: Submit | None) -> Submit | None:

@@ -122,9 +122,7 @@ def _bound(node: Node, bounded: Mapping[Tensor, float]) -> float | None:
     """The greatest magnitude that a node gives by its operator; None where that says nothing."""
     if node.domain:
         return None
-    if node.op == "Cast" and _is_truth(node.inputs[0]):
-        return 1.0
-    if node.op in _WITHIN_ONE:
+    if (node.op == "Cast" and _is_truth(node.inputs[0])) or node.op in _WITHIN_ONE:
         return 1.0
     if node.op == "ConstantOfShape":
         return float(np.abs(np.asarray(node.attr("value", 0), np.float64)).max(initial=0.0))

@@ -19,7 +19,6 @@ import onnx
 from onnxq.base.errors import UserError
 from onnxq.base.reason import Reason, reason
 from onnxq.body.bounds import is_float32
-from onnxq.body.constant_losses import ConstantLosses
 from onnxq.body.formats import DTYPES, KINDS, MASKED, Kind, highest, loss, stored
 from onnxq.graph.duplicate import duplicate
 from onnxq.graph.model import Model
@@ -516,3 +515,22 @@ def _fill_value(proto: onnx.NodeProto) -> np.ndarray:
         if attribute.name == "value":
             return onnx.numpy_helper.to_array(attribute.t)
     return np.zeros(1, np.float32)
+
+
+class ConstantLosses:
+    """Why a type cannot hold constants, as far as somebody has asked."""
+
+    def __init__(self, kind: Kind) -> None:
+        """Nothing is known yet; `kind`: the type."""
+        self._kind = kind
+        self._known: dict[tuple[int, bool, bool], tuple[Any, Reason | None]] = {}
+
+    def of(self, constant: Any, *, divides: bool, bounds: bool) -> Reason | None:
+        """Why the type cannot hold a constant, None where it can; the rest as for `loss`."""
+        held = constant._values  # duplicates of a model have it in common; kept, as ids are used again
+        key = (id(held), divides, bounds)
+        if key not in self._known:
+            values = constant_of(constant)
+            assert values is not None
+            self._known[key] = (held, loss(values, self._kind, divides=divides, bounds=bounds))
+        return self._known[key][1]

@@ -19,8 +19,7 @@ import onnx
 
 from onnxq.base.reason import Reason, reason
 from onnxq.body.bounds import is_float32
-from onnxq.body.constant_losses import ConstantLosses
-from onnxq.body.convert import HalfBody, to_half
+from onnxq.body.convert import ConstantLosses, HalfBody, to_half
 from onnxq.body.emulate import Tapped, losses, output_of, with_logits
 from onnxq.body.formats import DTYPES, Kind, highest
 from onnxq.graph.model import Model
@@ -113,8 +112,7 @@ def settle(
         wide = {*float32_io, *fed}
         return to_half(part, kind, stays, io=io, float32_io=wide, masks=masks, constants=constants)
 
-    search = _Settling(model, proto, kind, samples, needed_db or {}, convert, masked)
-    return search.run(stays, rounds)
+    return _Settling(model, proto, kind, samples, needed_db or {}, convert, masked).run(stays, rounds)
 
 
 class _Settling:
@@ -336,8 +334,7 @@ class _Settling:
     def _touching(self, name: str) -> list[Node]:
         """The nodes that make and read a tensor."""
         node = self.producer[name]
-        tensor = next(t for t in node.outputs if t.name == name)
-        return [node, *tensor.users]
+        return [node, *next(t for t in node.outputs if t.name == name).users]
 
     def _behind(self, body: HalfBody, node: Node) -> list[Node]:
         """A node, and the nearest producers of what it reads that compute in half precision."""
@@ -425,8 +422,7 @@ class BodyTrial:
         return energies | dict(self.rest or {})
 
     def _run(self, body: HalfBody) -> Iterator[list[np.ndarray]]:
-        session = Tapped(body.model.to_proto(), [*self.wanted], self.model.data_dir)
-        return map(session.run, self.samples)
+        return map(Tapped(body.model.to_proto(), [*self.wanted], self.model.data_dir).run, self.samples)
 
     def hardest(self, body: HalfBody, names: Collection[str], count: int) -> BodyTrial:
         """That of so many samples, which make most of the noise of some outputs.

@@ -291,21 +291,17 @@ class Telling(Protocol):
     @property
     def lines(self) -> Sequence[str]:
         """As `Source.lines`."""
-        ...
 
     @property
     def assumed(self) -> Sequence[str]:
         """As `Source.assumed`."""
-        ...
 
     @property
     def skipped(self) -> Sequence[tuple[str, str]]:
         """As `Source.skipped`."""
-        ...
 
     def skip(self, where: str, why: str) -> None:
         """As `Source.skip`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from onnxq.base.progress import Observer
-from onnxq.cli.screen import Screen, shorten
-from onnxq.cli.step_words import in_words
+from onnxq.cli.screen import Screen, in_words, shorten
 
 _SECONDS = 0.1
 """A notebook is written to no more often than that, but for new steps."""

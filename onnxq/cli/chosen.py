@@ -190,8 +190,7 @@ class Chosen:
         """
         flags, file = self.flags(Calibration), self.file(Calibration)
         where = f"in {str(self.config.path)!r} " if self.config is not None else ""
-        found = settled(flags, settled(file, {}, str, where), str)
-        return self.group(Calibration, **found)
+        return self.group(Calibration, **settled(flags, settled(file, {}, str, where), str))
 
     def refuse_ignored(self, stats: PathLike | None, *, without_data: bool) -> None:
         """Refuses flags that would be ignored: about data where there are none, or beside statistics.

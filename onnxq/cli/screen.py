@@ -19,13 +19,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.text import Text
 
+from onnxq.base.catalogue import Fact, table
 from onnxq.base.errors import UserError
 from onnxq.base.escapes import obeyed_by_none, visible
 from onnxq.base.plain import to_json
 from onnxq.base.progress import Observer
 from onnxq.base.shown import cut as cut  # which the pages ask for here
 from onnxq.base.shown import shorten as shorten
-from onnxq.cli.step_words import in_words
 
 _NARROWEST, _WIDEST = 40, 110
 _LONG = 5.0
@@ -375,3 +375,12 @@ def _on_bar(bar: Progress) -> Observer:
             bar.update(task, completed=done, total=total)
 
     return observe
+
+
+def in_words(step: str) -> str:
+    """A step, and the part of it that it is at, in words; what is not known stays as it is.
+
+    `repair: bias` is "repairing the accuracy: bias".
+    """
+    name, colon, part = step.partition(":")
+    return f"{Fact(name).text('steps') if name in table('steps') else name}{colon}{part}"

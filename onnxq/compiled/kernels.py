@@ -352,5 +352,4 @@ def _attention_macs(layer: EngineLayer) -> int:
     if len(layer.inputs) < 3 or len(layer.inputs[-1].shape) < 2:
         return 0
     queries, _, values = attention_factors(layer.inputs, layer.outputs)
-    out = layer.outputs[0]
-    return (elements(queries) + elements(out)) * max(values.shape[-2], 1)
+    return (elements(queries) + elements(layer.outputs[0])) * max(values.shape[-2], 1)

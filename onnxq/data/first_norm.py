@@ -110,8 +110,7 @@ def first_norm(model: Model, name: str) -> FirstNorm | None:
         return None
     if not np.isfinite([mean, variance]).all():
         return None
-    part = extract_between(model, [name], [tensor.name]).model
-    return FirstNorm(norm.name, part, mean, variance)
+    return FirstNorm(norm.name, extract_between(model, [name], [tensor.name]).model, mean, variance)
 
 
 def _constant(node: Node, place: int) -> np.ndarray | None:

@@ -69,8 +69,7 @@ def open_found(entries: Found, inputs: Sequence[InputSpec], options: ImageOption
             hint="leave it out: they are fed to the model's only input",
         )
     prepared = [images.prepare(inputs[0], options)] if entries.kind == "image" else []
-    has_batch = images.batched(inputs, prepared)
-    return Opened(_table(entries, inputs, has_batch, prepared, bad), prepared)
+    return Opened(_table(entries, inputs, images.batched(inputs, prepared), prepared, bad), prepared)
 
 
 def _open_columns(
@@ -208,8 +207,7 @@ def _open_csv(found: Found, inputs: Sequence[InputSpec], options: ImageOptions, 
     if prepared:  # to count, the images would be decoded; but one is always one sample
         _check(((line.where, partial(file.check, line, inputs)) for line in file.lines), bad)
         counts = [1] * len(records)
-    table = RecordTable(found.title, reader, records, bad, file.notes, counts)
-    return Opened(table, prepared)
+    return Opened(RecordTable(found.title, reader, records, bad, file.notes, counts), prepared)
 
 
 def _check(checks: Iterable[tuple[str, Callable[[], None]]], bad: BadSamples) -> None:

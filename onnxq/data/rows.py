@@ -133,8 +133,7 @@ class Reader:
                 streams.append(itertools.repeat(title + _start(array.read())))
             else:
                 streams.append(title + start for start in array.starts(_START))
-        for _ in range(opened.count):
-            yield hashed(next(stream) for stream in streams)
+        yield from (hashed(next(stream) for stream in streams) for _ in range(opened.count))
 
     def shapes(self, opened: OpenRecord) -> Mapping[str, tuple[int, ...]]:
         """The shape of each input in the samples of a record; none of their values is read."""

@@ -340,8 +340,7 @@ class _Stream(Source):
 
     @property
     def notes(self) -> list[str]:
-        once = noted("decided-by-order.once", data=self._title)
-        return [*self._reader.notes, *super().notes, once]
+        return [*self._reader.notes, *super().notes, noted("decided-by-order.once", data=self._title)]
 
     def __iter__(self) -> Iterator[Sample]:
         items = self._items

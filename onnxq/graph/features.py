@@ -6,12 +6,13 @@ those of `lacks` in `targets/*.toml`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 
 from onnxq.base.reason import noted
-from onnxq.graph.pairs import DEQUANTIZE, QDQ
+from onnxq.graph.pairs import QDQ
 from onnxq.graph.statements import (
     axes_of,
     floats_behind,
@@ -20,6 +21,7 @@ from onnxq.graph.statements import (
     size_makers,
     sizes_of_deconvolution,
 )
+from onnxq.graph.types import shape_text
 from onnxq.graph.view import Node, Tensor
 
 
@@ -34,13 +36,30 @@ def needs(node: Node) -> Mapping[str, str]:
     return {name: f"{node.op} with {has}" for name, has in needed.items() if has}
 
 
-def _rare_types(node: Node) -> str:
-    """The types that no tensor of TensorRT has; rules look at those of pairs, and fold what is constant."""
-    if node.op in QDQ or _is_folded(node):
+def _types(names: Collection[str], *, of_pairs: bool) -> Callable[[Node], str]:
+    """That a node has tensors of some types, which are not folded; of Q/DQ nodes with `of_pairs` only."""
+
+    def check(node: Node) -> str:
+        if not of_pairs if node.op in QDQ else _is_folded(node):
+            return ""
+        tensors = (*filter(None, node.inputs), *node.outputs)
+        found = sorted({str(one.dtype) for one in tensors}.intersection(names))
+        return f"tensors of {', '.join(found)}" if found else ""
+
+    return check
+
+
+def _long_integers(node: Node) -> str:
+    """Constants that do not fit 32 bits, and are clamped; the ends of int64 still mean "all" then."""
+    if node.op in ("Slice", "Loop"):
         return ""
-    tensors = (*filter(None, node.inputs), *node.outputs)
-    rare = sorted({str(one.dtype) for one in tensors} & _RARE)
-    return f"tensors of {', '.join(rare)}" if rare else ""
+    for tensor in node.inputs:
+        values = None if tensor is None or tensor.dtype != np.int64 else tensor.constant
+        if values is not None and np.size(values):
+            inside = values[(values > _INT64.min) & (values < _INT64.max)]
+            if np.any((inside > _INT32.max) | (inside < _INT32.min)):
+                return noted("long-integers")
+    return ""
 
 
 def _window_type(node: Node) -> str:
@@ -69,6 +88,10 @@ def _runtime_bounds(node: Node) -> str:
     return noted("at-run-time", what="bounds") if any(map(_is_runtime, node.operands(3)[1:])) else ""
 
 
+def _runtime_frames(node: Node) -> str:
+    return noted("at-run-time", what="frames") if any(map(_is_runtime, node.inputs[1:])) else ""
+
+
 def _dilations(node: Node) -> str:
     dilations = node.attr("dilations", [])
     return f"dilations={dilations}" if any(d != 1 for d in dilations) else ""
@@ -88,6 +111,99 @@ def _one_group(node: Node) -> str:
     return noted("one-group") if node.attr("num_groups") == 1 else ""
 
 
+def _branch_shapes(node: Node) -> str:
+    """Branches of one rank and other sizes; those of other ranks are a rule's."""
+    if not node.inputs or not _is_runtime(node.inputs[0]):
+        return ""
+    for number in range(len(node.outputs)):
+        one, other = (node.body(name)[number].shape for name in ("then_branch", "else_branch"))
+        if one is None or other is None or len(one) != len(other):
+            continue
+        if any(a != b for a, b in zip(one, other, strict=True) if isinstance(a, int) and isinstance(b, int)):
+            return f"branches of {shape_text(one)} and {shape_text(other)}"
+    return ""
+
+
+def _squeezed_all(node: Node) -> str:
+    """`torch.squeeze(x)`: without axes, and with dynamic dimensions, the rank is not known."""
+    data, axes = node.operands(2)
+    if axes is not None or node.attr("axes") is not None or data is None:
+        return ""
+    dynamic = [str(dim) for dim in data.shape or ("?",) if not isinstance(dim, int)]
+    dynamic = dynamic if data.shape != () else []
+    return noted("no-axes", dims=", ".join(dynamic)) if dynamic else ""
+
+
+def _nine_dimensions(node: Node) -> str:
+    """Inputs and outputs of the model of more than eight dimensions, which no rule can merge."""
+    tensors = (*filter(None, node.inputs), *node.outputs)
+    ranks = [one.rank or 0 for one in tensors if one.is_input or one.is_output]
+    return f"{max(ranks)} dimensions" if max(ranks, default=0) > 8 else ""
+
+
+def _range_type(node: Node) -> str:
+    dtype = None if node.inputs[0] is None else node.inputs[0].dtype
+    halved = dtype is not None and dtype.itemsize == 2 and not _is_folded(node)
+    return f"tensors of {dtype}" if halved else ""
+
+
+def _unequal_pads(node: Node) -> str:
+    pads = node.attr("pads") or []
+    begins, ends = pads[: len(pads) // 2], pads[len(pads) // 2 :]
+    return f"pads={pads}" if begins != ends else ""
+
+
+def _no_zero_point(node: Node) -> str:
+    return noted("no-zero-point") if node.operands(3)[2] is None else ""
+
+
+def _einsum_form(node: Node) -> str:
+    equation = node.attr("equation", "")
+    return f"the equation {equation!r}" if "..." in equation or len(node.inputs) > 2 else ""
+
+
+def _einsum_diagonal(node: Node) -> str:
+    equation = node.attr("equation", "").replace(" ", "")
+    terms = re.split(",|->", equation.replace("...", ""))
+    return f"the equation {equation!r}" if any(len(set(term)) < len(term) for term in terms) else ""
+
+
+def _axes_input(node: Node) -> str:
+    """That axes are an input, as from opset 18 on: a parser of before reads attributes, and finds none."""
+    given = node.opset >= 18 and node.operands(2)[1] is not None
+    return noted("axes-input", opset=node.opset) if given else ""
+
+
+def _resize_axes(node: Node) -> str:
+    return f"axes={node.attr('axes')}" if node.attr("axes") else ""
+
+
+def _integers(node: Node) -> str:
+    dtype = None if node.inputs[0] is None else node.inputs[0].dtype
+    return f"tensors of {dtype}" if dtype is not None and dtype.kind == "i" else ""
+
+
+def _trilu_rank(node: Node) -> str:
+    rank = None if node.inputs[0] is None else node.inputs[0].rank
+    return f"{rank} dimensions" if rank not in (None, 2, 3) else ""
+
+
+def _dynamic_lengths(node: Node) -> str:
+    shape, axis = None if node.inputs[0] is None else node.inputs[0].shape, node.attr("time_axis", 0)
+    return noted("any-length") if shape and axis < len(shape) and not isinstance(shape[axis], int) else ""
+
+
+def _integer(place: int, what: str) -> Callable[[Node], str]:
+    """That the base or the exponent of a Pow are integers."""
+
+    def check(node: Node) -> str:
+        kinds = ["" if one is None or one.dtype is None else one.dtype.kind for one in node.operands(2)]
+        found = kinds[place] == "i" and not (place and kinds[0] == "i") and not _is_folded(node)
+        return f"{what} of integers" if found else ""
+
+    return check
+
+
 def _grid_mode(node: Node) -> str:
     mode = node.attrs.get("mode")
     misread = mode in ("linear", "cubic") and not _grid_rank(node)
@@ -96,6 +212,10 @@ def _grid_mode(node: Node) -> str:
 
 def _runtime_pads(node: Node) -> str:
     return noted("at-run-time", what="pads") if any(map(_is_runtime, node.inputs[1:])) else ""
+
+
+def _pad_wrap(node: Node) -> str:
+    return "mode=wrap" if node.attr("mode") == "wrap" else ""
 
 
 def _pad_mode(node: Node) -> str:
@@ -220,20 +340,30 @@ _USUAL: dict[str, list[float] | list[bool]] = {"runtime-training-mode": [False],
 _RARE = {"float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "uint2", "int2", "uint4",
          "complex64", "complex128"}  # fmt: skip
 
+_INT32, _INT64 = np.iinfo(np.int32), np.iinfo(np.int64)
+
 _UNARY = ("Abs", "Ceil", "Exp", "Floor", "Log", "Neg", "Not", "Reciprocal", "Round", "Sign", "Sqrt")
 
-# "... cannot be used to compute a shape tensor" (github.com/NVIDIA/TensorRT, issues 1890, 3536, 3706, 4474).
+# "... cannot be used to compute a shape tensor" (github.com/NVIDIA/TensorRT, issues 1890, 3536, 3706, 4474);
+# "[Recurrence]'s output can not be used as shape tensor" (github.com/onnx/onnx-tensorrt, issue 670).
 _OF_ANY: dict[str, Callable[[Node], str]] = {
-    "rare-types": _rare_types,
+    "rare-types": _types(_RARE, of_pairs=False),
+    "types-of-10": _types(("bfloat16", "float8_e4m3fn", "int4"), of_pairs=True),
+    "float4": _types(("float4_e2m1fn",), of_pairs=True),
+    "long-integers": _long_integers,
+    "nine-dimensions": _nine_dimensions,
     "shape-tensors": _sizes_of(
         (
             "ArgMax",
             "ArgMin",
             "CumSum",
             "Einsum",
+            "Gemm",
+            "Loop",
             "MatMul",
             "NonZero",
             "OneHot",
+            "Scan",
             "ScatterElements",
             "ScatterND",
             "TopK",
@@ -242,43 +372,58 @@ _OF_ANY: dict[str, Callable[[Node], str]] = {
     "unary-shape-tensors": _sizes_of(_UNARY),
 }
 
-_REDUCTIONS = ("Sum", "Max", "Min", "Prod", "Mean", "SumSquare", "L1", "L2", "LogSum", "LogSumExp")
+_REDUCTIONS = ("Max", "Min", "Prod", "Mean", "SumSquare", "L1", "L2", "LogSum", "LogSumExp")
 
 _AXES, _ZERO = _runtime(1, "axes"), _runtime(2, "a zero point")
 
 _CHECKS: dict[str, dict[str, Callable[[Node], str]]] = {
+    "CumSum": {"runtime-cumsum-axis": _runtime(1, "an axis")},
     "Clip": {"runtime-clip-bounds": _runtime_bounds},
     "ConvTranspose": {
         "dilated-deconv": _dilations,
         "runtime-deconv-weights": _runtime(1, "weights"),
         "dynamic-deconv-shape": _deconvolution_shape,
     },
-    DEQUANTIZE: {"runtime-zero-point": _ZERO},
+    **{name: {"runtime-zero-point": _ZERO, "missing-zero-points": _no_zero_point} for name in QDQ},
+    "DeformConv": {"deform-conv-pads": _unequal_pads},
     "Dropout": {"runtime-training-mode": _runtime(2, "training_mode")},
+    "ArgMax": {"integer-selection": _integers},
+    "ArgMin": {"integer-selection": _integers},
+    "Einsum": {"einsum-forms": _einsum_form, "einsum-diagonals": _einsum_diagonal},
     "GridSample": {"grid-sample-3d": _grid_rank, "grid-sample-modes": _grid_mode},
     "GroupNormalization": {"group-normalization-21": _scale_a_channel, "one-group": _one_group},
+    "If": {"if-branches-of-different-shape": _branch_shapes},
     "Pad": {
+        "runtime-pad-axes": _runtime(3, "axes"),
+        "pad-wrap": _pad_wrap,
         "runtime-pads": _runtime_pads,
         "pad-modes": _pad_mode,
         "pad-leading-dims": _pad_leading,
         "pad-three-dims": _pad_three,
     },
+    "Pow": {"integer-bases": _integer(0, "powers"), "integer-exponents": _integer(1, "exponents")},
+    "Range": {"range-of-halves": _range_type},
     "Resize": {
         "resize-coordinates": _resize_coordinates,
+        "resize-axes": _resize_axes,
         "resize-cubic": _resize_cubic,
         "runtime-resize-scales": _runtime_scales,
         "resize-scales-input": _scales_input,
     },
+    "ReverseSequence": {"dynamic-lengths": _dynamic_lengths},
     "ScatterElements": {"scatter-elements-reduction": _reduction},
     "ScatterND": {"scatter-nd-reduction": _reduction},
-    "QuantizeLinear": {"runtime-zero-point": _ZERO},
-    "Squeeze": {"runtime-axes": _AXES},
+    "STFT": {"runtime-window": _runtime_frames},
+    "Slice": {"runtime-slice-axes": _runtime(3, "axes")},
+    "Squeeze": {"runtime-axes": _AXES, "runtime-squeezed": _squeezed_all},
     "TensorScatter": {"tensor-scatter-forms": _cache},
-    "TopK": {"runtime-topk-k": _runtime(1, "K")},
+    "TopK": {"integer-selection": _integers, "runtime-topk-k": _runtime(1, "K")},
+    "Trilu": {"trilu-rank": _trilu_rank},
     "Unsqueeze": {"runtime-axes": _AXES},
     **{f"{kind}Window": {"window-types": _window_type} for kind in ("Blackman", "Hamming", "Hann")},
-    **{f"Reduce{kind}": {"runtime-axes": _AXES} for kind in _REDUCTIONS},
+    **{f"Reduce{kind}": {"axes-inputs": _axes_input, "runtime-axes": _AXES} for kind in _REDUCTIONS},
+    "ReduceSum": {"runtime-axes": _AXES},
 }
 
-FEATURES = frozenset(name for checks in (_OF_ANY, *_CHECKS.values()) for name in checks)
+FEATURES = frozenset(name for checks in (_OF_ANY, *_CHECKS.values()) for name in checks) | {"local-functions"}
 """The names of all features."""

@@ -38,9 +38,7 @@ def evaluate(node: Node) -> list[np.ndarray] | None:
     if run is None or node.has_body or not all(is_computed(t) for t in node.inputs if t is not None):
         return None
     read = [None if t is None else computed(t) for t in node.inputs]
-    if node.op in ("Div", "Mod") and _kills(*[*read, None, None][:2]):
-        return None
-    if not is_affordable(node, read):
+    if (node.op in ("Div", "Mod") and _kills(*[*read, None, None][:2])) or not is_affordable(node, read):
         return None
     del read  # of weights that a model holds itself, copies
     kept = node.model.computed

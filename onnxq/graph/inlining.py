@@ -57,6 +57,13 @@ def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     return inlining(model).model
 
 
+def own_calls(model: onnx.ModelProto, result: onnx.ModelProto) -> list[tuple[str, str]]:
+    """The names and operators of a model's nodes that call functions which `inlined` put in their place."""
+    gone = {*map(_key, model.functions)} - {*map(_key, result.functions)}
+    called = [node for node in model.graph.node if _called(node) in gone]
+    return [(node.name, f"{node.domain}.{node.op_type}") for node in called]
+
+
 def inlining(model: onnx.ModelProto) -> Inlining:
     """A model whose nodes are no calls of its own functions.
 

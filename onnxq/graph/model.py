@@ -15,11 +15,10 @@ from onnxq.graph.export import Exporter
 from onnxq.graph.infer import Symbols, assign_types, infer
 from onnxq.graph.refine import refine_shapes, spread_types
 from onnxq.graph.rooted import read_beside
-from onnxq.graph.topology import Topology
+from onnxq.graph.topology import Topology, WorkShare
 from onnxq.graph.types import Dim, Shape, set_inputs, shape_of
 from onnxq.graph.view import Node, Tensor
 from onnxq.graph.wiring import tensor_shape
-from onnxq.graph.work_share import WorkShare
 
 _NO_TENSORS = {
     "sequence_type": "a sequence", "optional_type": "optional", "map_type": "a map",

@@ -76,7 +76,5 @@ def _names(graph: onnx.GraphProto) -> Iterator[str]:
     for node in graph.node:
         yield node.name
         yield from node.output
-    for one in (*graph.initializer, *graph.input):
-        yield one.name
-    for sparse in graph.sparse_initializer:
-        yield sparse.values.name
+    yield from (one.name for one in (*graph.initializer, *graph.input))
+    yield from (sparse.values.name for sparse in graph.sparse_initializer)

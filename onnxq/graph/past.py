@@ -147,8 +147,7 @@ def lengths(model: Model, found: Sequence[KeyValueCache]) -> Lengths | None:
     if new and not whole:
         both = _PAST + sizes[new[0]]
         whole = tuple(dim for dim in free if dim not in new and _is_sum(model, sizes, dim, both))
-    others = tuple(dim for dim in free if dim not in (*new, *whole))
-    return Lengths(past, new, whole, batch, others)
+    return Lengths(past, new, whole, batch, tuple(dim for dim in free if dim not in (*new, *whole)))
 
 
 def _present(past: Tensor, axis: int) -> str | None:

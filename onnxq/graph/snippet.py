@@ -113,8 +113,7 @@ def snippets(model: Topology, root: Node, results: Replacement) -> Iterable[Snip
 
 
 def _open(frontier: dict[int, Any], stop: dict[int, Any]) -> list[Any]:
-    producers = {id(p): p for t in frontier.values() if id(t) not in stop for p in t.inputs}
-    return list(producers.values())
+    return list({id(p): p for t in frontier.values() if id(t) not in stop for p in t.inputs}.values())
 
 
 def _expand(

@@ -122,8 +122,7 @@ class Outline:
         sizing = {name for one in graphs(graph) for node in one.node for name in _sizing(node)}
         for tensor in graph.initializer:
             _keep(tensor, tensor.name, light, given, sizing)
-        for sparse in graph.sparse_initializer:
-            light.sparse_initializer.append(sparse)
+        light.sparse_initializer.extend(graph.sparse_initializer)
         for node in graph.node:
             value = constant_value(node)
             if value is None:

@@ -193,7 +193,7 @@ def without_pairs(
     del graph.node[:], graph.value_info[:]
     graph.node.extend(kept)
     read = {name for node in graph.node for name in node.input} | outputs
-    every = _bodies(graph)
+    every = any(a.HasField("g") or a.graphs for node in graph.node for a in node.attribute)
     left = [tensor for tensor in graph.initializer if every or tensor.name in read]
     del graph.initializer[:]
     graph.initializer.extend(left)
@@ -386,11 +386,6 @@ def _cutting(node: onnx.NodeProto, op: str, model: onnx.ModelProto) -> onnx.Node
     for name, value in zip(ends, (0.0, _SIX), strict=True):
         model.graph.initializer.append(numpy_helper.from_array(np.array(value, np.float32), name))
     return onnx.helper.make_node("Clip", [node.input[0], *ends], [node.output[0]], node.name)
-
-
-def _bodies(graph: onnx.GraphProto) -> bool:
-    """Whether there are subgraphs, which may read constants too."""
-    return any(a.HasField("g") or a.graphs for node in graph.node for a in node.attribute)
 
 
 def _type(scale: Tensor | None) -> int:

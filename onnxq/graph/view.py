@@ -231,8 +231,7 @@ class Node:
         for attribute in self.node.proto.attribute:
             if attribute.name == name:
                 return _attribute_value(attribute)
-        defaults = _defaults(self.op, self.domain, self.opset)
-        return defaults.get(name, default)
+        return _defaults(self.op, self.domain, self.opset).get(name, default)
 
     @property
     def attrs(self) -> dict[str, Any]:

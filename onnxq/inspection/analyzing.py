@@ -23,6 +23,7 @@ from onnxq.base.process import peak_memory_mb
 from onnxq.base.progress import Observer
 from onnxq.base.progress import told as steps
 from onnxq.base.reason import noted
+from onnxq.base.user_code import CodeForm, load_function
 from onnxq.body.emulate import Emulated
 from onnxq.data.samples import Sample, named
 from onnxq.data.sources import DataSource, Source, open_source
@@ -34,7 +35,6 @@ from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.graph.types import Shape
-from onnxq.inspection.own_metric import own_metric
 from onnxq.judge.output_parts import OutputParts
 from onnxq.judge.sqnr import limited_db
 from onnxq.options.call_options import AnalyzeOptions
@@ -302,3 +302,35 @@ def predicted_db(
     on = np.array([[any(e.node == node for e in entry.edges) for entry in entries] for node in nodes], bool)
     noises = model.noises(model.sources.closed(on))
     return {node: limited_db(float(noise)) for node, noise in zip(nodes, noises, strict=True)}
+
+
+_METRIC = CodeForm(
+    "metric script", "def distance(a, b): ...; return a number (a, b: float64 arrays of one shape)",
+    "FILE.py:FUNCTION",
+)  # fmt: skip
+
+
+def own_metric(metric: str | os.PathLike[str] | Metric | None) -> Metric | None:
+    """The user's own figure; what it returns is checked."""
+    if metric is None:
+        return None
+    if not isinstance(metric, str | os.PathLike) and not callable(metric):
+        raise UserError(f"the metric is {metric!r}", hint=f"give a function, or {_METRIC.path_form}")
+    function = load_function(metric, _METRIC) if isinstance(metric, str | os.PathLike) else None
+    call = function.call if function is not None else metric
+    name = str(function) if function is not None else getattr(metric, "__name__", "the metric")
+
+    def measured(a: np.ndarray, b: np.ndarray) -> float:
+        if function is not None:
+            with function.running():
+                value = function.call(a, b)
+        else:
+            value = call(a, b)  # type: ignore[operator]
+        try:
+            return float(value)
+        except (TypeError, ValueError) as error:
+            raise UserError(
+                f"{name} returned {type(value).__name__}, not a number", hint=f"the form is {_METRIC.form}"
+            ) from error
+
+    return measured

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Unpack
+from urllib.parse import quote
 
 from onnxq.base.errors import UserError
+from onnxq.base.escapes import visible
 from onnxq.base.heap import uncollected
-from onnxq.base.plain import DocumentPart
+from onnxq.base.plain import DocumentPart, to_json
 from onnxq.base.progress import Observer, told
+from onnxq.base.reason import noted
 from onnxq.base.shown import Shown, Words, count
 from onnxq.base.version import VERSION
 from onnxq.checks import Check, Need
@@ -21,12 +25,11 @@ from onnxq.checks.answers import RuntimeAnswer, TargetAnswer, repairs_of
 from onnxq.checks.command import Checked, commanded
 from onnxq.checks.finding import SEVERITIES, Finding, by_severity, exit_code
 from onnxq.checks.lint import advised, confirmed_lint, explains, seen_in
-from onnxq.checks.load import checks_that_need, found_by
+from onnxq.checks.load import CHECKS, checks_that_need, found_by
 from onnxq.checks.own import found_by_own, load_own
 from onnxq.checks.subject import subject_of
 from onnxq.data.sources import DataSource
 from onnxq.documents.report import Report
-from onnxq.emit.code_scanning import annotated, sarif
 from onnxq.graph.cut import cut
 from onnxq.graph.model import Model
 from onnxq.graph.named import named
@@ -40,7 +43,13 @@ from onnxq.options.settings import Repairs
 from onnxq.pipeline.calibration import Calibrating, Given
 from onnxq.pipeline.compiler import check_device
 from onnxq.pipeline.job import Job
-from onnxq.pipeline.not_taken import beyond_compiler, deciding_inputs, plugin_nodes, unsupported
+from onnxq.pipeline.not_taken import (
+    beyond_compiler,
+    deciding_inputs,
+    own_functions,
+    plugin_nodes,
+    unsupported,
+)
 from onnxq.pipeline.repairing import sanitize_any
 from onnxq.pipeline.stated_sizes import refuse_sizes
 from onnxq.rewrite.changes import Assumption, Change, NearMiss
@@ -135,10 +144,17 @@ class Checks(Shown, DocumentPart):
         each = [
             count(sum(one.severity == severity for one in self.findings), severity) for severity in SEVERITIES
         ]
-        engine = f"NVIDIA's compiler: {self.engine.original}" if self.engine is not None else ""
+        engine = self.not_known or f"NVIDIA's compiler: {self.engine.original}"  # type: ignore[union-attr]
         rows = [(one.severity, one.node, one.op, one.reason, one.advice) for one in bad[:_ROWS]]
-        head = f"check of {self.model}, for {self.target}: {'findings' if bad else 'nothing is wrong'}"
+        none = "no finding" if self.not_known else "nothing is wrong"
+        head = f"check of {self.model}, for {self.target}: {'findings' if bad else none}"
         return Words(head, (*each, engine), ("severity", "node", "operator", "what", "do"), rows)
+
+    @property
+    def not_known(self) -> str:
+        """What neither the target's table nor a compiler tells, in a sentence; "" where one was asked."""
+        title = load_target(self.target).title
+        return "" if self.engine is not None else noted("not-compiled", target=title)
 
     def sarif(self) -> dict[str, Any]:
         """The findings as a SARIF 2.1.0 log, for code scanning."""
@@ -335,7 +351,8 @@ def _of_file(
     lint = confirmed_lint(model, target.name, engines[0] if engines is not None else None)
     repaired = repairs_of(model, report, load_rules(repairs.rules))
     lint, repaired = advised(lint if target.explicit else [], repaired)
-    of_target = TargetAnswer(unsupported(model, target), plugin_nodes(model, target), repaired, report)
+    refused = [*unsupported(model, target), *own_functions(model, target)]
+    of_target = TargetAnswer(refused, plugin_nodes(model, target), repaired, report)
     failed = engines is not None and engines[0].status == "failed"
     deciding = deciding_inputs(model) if failed else ()
     of_runtimes = RuntimeAnswer(model, report.runtime, engines, beyond, deciding, sizes_made_up)
@@ -383,3 +400,88 @@ def _once_a_node(findings: Iterable[Finding]) -> list[Finding]:
         one.node for one in listed if one.kind not in _REPEATS and one.severity == "error" and one.node
     }
     return [one for one in listed if one.kind not in _REPEATS or one.node not in refused]
+
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_PROPERTIES = ("op", "tensor", "consequence", "advice", "command", "confirmed", "db")
+
+
+def sarif(findings: Sequence[Finding], model: Path) -> dict[str, Any]:
+    """A SARIF log of one run.
+
+    Args:
+        findings: the findings.
+        model: the file that they are of; relative paths are to the folder that one is in.
+    """
+    rules = list(dict.fromkeys(one.check for one in findings))
+    place = {"uri": model.as_uri() if model.is_absolute() else quote(os.fsencode(model.as_posix()))}
+    driver = {"name": "onnxq", "version": VERSION, "rules": [_rule(name) for name in rules]}
+    run = {
+        "tool": {"driver": driver},
+        "automationDetails": {
+            "id": f"onnxq/{place['uri']}/"
+        },  # GitHub keeps the logs of several models apart
+        "artifacts": [{"location": place, "roles": ["analysisTarget"]}],
+        "invocations": [{"executionSuccessful": True}],
+        "results": [_result(one, rules.index(one.check), place) for one in findings],
+    }
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def in_words(finding: Finding) -> str:
+    """A finding in a line: where, what is wrong, what comes of it, what to do."""
+    about = ": ".join(filter(None, (finding.op, finding.node)))
+    wrong = "; ".join(filter(None, (finding.reason, finding.consequence)))
+    text = f"{wrong} -> {finding.advice}" if finding.advice else wrong
+    return f"{about}: {text}" if about else text
+
+
+def _rule(name: str) -> dict[str, Any]:
+    check = CHECKS.get(name)  # None of the user's own
+    if check is None:
+        return {"id": name}
+    return {
+        "id": name,
+        "shortDescription": {"text": check.what},
+        "defaultConfiguration": {"level": check.severity},
+        "help": {"text": f"onnxq help symptoms {name}"},
+    }
+
+
+def _result(finding: Finding, rule: int, place: dict[str, str]) -> dict[str, Any]:
+    where: dict[str, Any] = {"physicalLocation": {"artifactLocation": place, "region": {"startLine": 1}}}
+    if finding.node:
+        where["logicalLocations"] = [{"fullyQualifiedName": finding.node, "kind": "node"}]
+    same = "\0".join((finding.check, finding.node, finding.tensor))
+    return {
+        "ruleId": finding.check,
+        "ruleIndex": rule,
+        "level": finding.severity,
+        "message": {"text": visible(in_words(finding), kept="\n")},
+        "locations": [where],
+        "partialFingerprints": {"primaryLocationLineHash": hashlib.sha256(same.encode()).hexdigest()[:16]},
+        "properties": {name: to_json(getattr(finding, name)) for name in _PROPERTIES},
+    }
+
+
+_LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
+_IN_TEXT = {"%": "%25", "\r": "%0D", "\n": "%0A"}
+_IN_PROPERTY = {**_IN_TEXT, ":": "%3A", ",": "%2C"}
+
+
+def annotated(findings: Sequence[Finding], model: Path) -> Iterator[str]:
+    """A line for each finding.
+
+    Args:
+        findings: the findings.
+        model: the file that they are of.
+    """
+    for one in findings:
+        text = visible("\n".join(filter(None, (in_words(one), one.command))), kept="\n")
+        title = _escaped(visible(f"onnxq {one.check}"), _IN_PROPERTY)
+        file = _escaped(visible(model.as_posix()), _IN_PROPERTY)
+        yield f"::{_LEVELS[one.severity]} file={file},title={title}::{_escaped(text, _IN_TEXT)}"
+
+
+def _escaped(text: str, table: Mapping[str, str]) -> str:
+    return "".join(table.get(char, char) for char in text)

@@ -14,7 +14,7 @@ from onnxq.base.progress import Observer, told
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.graph.shared import shared_weights
-from onnxq.inspection.own_metric import own_metric
+from onnxq.inspection.analyzing import own_metric
 from onnxq.options.flag_words import tells_keywords
 
 __all__ = ["weights"]

@@ -54,7 +54,6 @@ class AnswerCounter(Protocol):
         self, reference: Sequence[Any], candidates: Sequence[Sequence[Any]], feeds: Mapping[str, Any], /
     ) -> Sequence[Answers]:
         """What each candidate keeps in a sample; none where that cannot be told."""
-        ...
 
 
 def over_samples(some: Iterable[Sequence[Answers]]) -> tuple[Answers, ...]:

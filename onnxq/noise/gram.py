@@ -100,9 +100,9 @@ class NoiseModel:
         """The SQNR with each source alone, dB, float64 [sources]."""
         return limited_db(np.diag(self.gram))
 
-    def shares(self, floats: Collection[str] = ()) -> np.ndarray:
+    def shares(self) -> np.ndarray:
         """What the noise falls by when a source goes, in parts of all, float64 [sources]; or rises."""
-        on = self.sources.on(floats).astype(np.float64)
+        on = self.sources.on(()).astype(np.float64)
         total = max(float(on @ self.gram @ on), 1e-300)
         shares: np.ndarray = on * (2 * (self.gram @ on) - np.diag(self.gram)) / total
         return shares

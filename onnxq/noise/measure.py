@@ -129,8 +129,7 @@ def _measured(
 ) -> Iterator[tuple[Block, Sums]]:
     """What each block adds, in their order."""
     if submit is None and workers <= 1:
-        for first, block in blocks:
-            yield block, measure_block(copy.piecewise, task, block, first)
+        yield from ((block, measure_block(copy.piecewise, task, block, first)) for first, block in blocks)
         return
     with interrupts.Folder() as name:
         hand_over(copy.recipe, task, Path(name))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+import numpy as np
 import onnx
 
 from onnxq.base.errors import UserError, fault_of
@@ -14,11 +16,12 @@ from onnxq.calib.probes import makers
 from onnxq.graph.duplicate import duplicate
 from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
+from onnxq.graph.pairs import QUANTIZE, Pair, PairIndex
+from onnxq.graph.wiring import new_tensor, replace_input
 from onnxq.pipeline.job import Job
 from onnxq.quant.draft.body import BodyPlan
 from onnxq.quant.draft.draft import Draft
 from onnxq.quant.fits import fits_of
-from onnxq.quant.float_weights import set_float_weights
 from onnxq.quant.insert import Inserted, insert, set_scales
 from onnxq.quant.measuring import MeasuringCopy
 from onnxq.quant.post_scale import post_scale
@@ -226,3 +229,47 @@ class Built:
 def body_fault(error: Exception) -> str:
     """What is said where making the body ends in a fault."""
     return noted("body-as-it-is.fault", fault=fault_of(error))
+
+
+def set_float_weights(model: Model) -> int:
+    """Puts float constants and a QuantizeLinear in the place of constants of codes, in place.
+
+    Args:
+        model: a quantized model.
+
+    Returns:
+        How many constants; one whose floats would not give the same codes again stays.
+    """
+    made: dict[tuple[str, ...], Any] = {}
+    for pair in PairIndex.of(model, bodies=False).dequantizing:
+        floats, codes, node = _floats(pair), pair.codes, pair.node.node
+        if floats is None or codes is None or pair.scales is None:
+            continue
+        key = (*(tensor.name for tensor in node.inputs), str(pair.axis))
+        if key not in made:
+            source = model.new_constant(f"{codes.name.removesuffix('_int8')}_float", floats)
+            made[key] = new_tensor(model.unique(f"{codes.name}_quantized"), codes.dtype, floats.shape)
+            attrs = {"axis": pair.axis} if pair.is_per_channel else {}
+            inputs, name = [source, *node.inputs[1:3]], f"{codes.name}_{QUANTIZE}"
+            if pair.zero is None:  # which is 0 of the codes' type in what dequantizes, and of uint8 here
+                zeros = np.zeros(pair.scales.shape, codes.dtype)
+                inputs[2:] = [model.new_constant(f"{codes.name}_zero_point", zeros)]
+            model.add_nodes([model.new_node(QUANTIZE, inputs, [made[key]], attrs, name=name)])
+        replace_input(node, 0, made[key])
+    model.sort()
+    return len(made)
+
+
+def _floats(pair: Pair) -> np.ndarray | None:
+    """What constant codes are dequantized to; None where there are none, or others would come out again."""
+    codes = None if pair.codes is None else pair.codes.constant
+    if codes is None or pair.ends is None or pair.block:  # int32 is that of biases
+        return None
+    grid = pair.grid(codes.shape)
+    if grid is None or pair.scale is None:
+        return None
+    scales, zeros = grid
+    with np.errstate(all="ignore"):
+        floats = ((codes.astype(np.float32) - zeros) * scales).astype(pair.scale.dtype)
+        back = np.rint(floats.astype(np.float32) / scales) + zeros
+    return floats if np.array_equal(back, codes) else None

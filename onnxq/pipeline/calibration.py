@@ -96,8 +96,7 @@ class Calibrating(Calibration):
     @property
     def parameters(self) -> Method:
         """The parameters of the methods of `[[layer]]` entries that leave them open."""
-        name = "mse" if self.method == "auto" else self.method
-        return Method(name, **stated(self))
+        return Method("mse" if self.method == "auto" else self.method, **stated(self))
 
     @property
     def chooses(self) -> bool:

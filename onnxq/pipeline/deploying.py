@@ -259,8 +259,7 @@ def deployment_parts(
         for one, part, size, verdict in itertools.zip_longest(deployments, parts, activation_bytes, verdicts)
         if one.name
     )  # fmt: skip
-    main = deployments.index(main_of(deployments))
-    return DeployedParts(deployment=parts[main], deployments=named)
+    return DeployedParts(deployment=parts[deployments.index(main_of(deployments))], deployments=named)
 
 
 def _dimensions(deployment: Deployment) -> tuple[DimensionDeployed, ...]:

@@ -25,11 +25,10 @@ from onnxq.base.time_limit import TimeLimit
 from onnxq.base.version import VERSION
 from onnxq.data.glance import Glance
 from onnxq.data.layout import deployed_batch
-from onnxq.data.pictures import PictureSheet
 from onnxq.data.samples import InputSpec, Sample, as_float32, named
 from onnxq.data.sources import DataSource, Source, open_source
 from onnxq.data.warnings import DataDoubts
-from onnxq.documents.changes import ChangesCounted, ExactProduct, FileSizes
+from onnxq.documents.changes import ChangeOfInterface, ChangesCounted, ExactProduct, FileSizes
 from onnxq.documents.data import DataPlaced
 from onnxq.documents.report import REPORT_SCHEMA, Nothing, Report, RunDocument
 from onnxq.formats import FORMATS
@@ -44,17 +43,15 @@ from onnxq.graph.pairs import PairIndex
 from onnxq.graph.parts import runnable_part
 from onnxq.graph.past import Lengths, caches, lengths
 from onnxq.graph.plainly import densify, has_other_floats, lower_opset, speaks_bfloat16
-from onnxq.graph.types import bind
+from onnxq.graph.types import Shape, bind, shape_text
 from onnxq.graph.unquantized import QUANTIZED, centre_codes, unquantized, without_pairs
 from onnxq.graph.upgrade import BLOCKS, upgrade, withdrawn
 from onnxq.graph.validity import check_sizes
 from onnxq.graph.view import every_node
 from onnxq.judge.output_parts import OutputParts
-from onnxq.options.profile import Profile
 from onnxq.options.settings import PAIRS, Feeding, ImageOptions, Inputs, Repairs
 from onnxq.pipeline.engine_part import engine_not_run
 from onnxq.pipeline.file_pairs import TakenPairs, in_whole_numbers, not_in_blocks
-from onnxq.pipeline.interface import interface, interface_changes
 from onnxq.pipeline.not_taken import deciding_inputs, misread_pairs, plugin_nodes, unsupported
 from onnxq.pipeline.recorded_run import place_of
 from onnxq.pipeline.result import Result
@@ -470,17 +467,6 @@ class Job:
         """What the dynamic dimensions of a decoder's inputs count; None of other models."""
         return lengths(self.model, caches(self.model))
 
-    def with_sizes(self, profiles: Mapping[str, Profile], shares: Mapping[str, float]) -> Job:
-        """With sizes, and shares of the work, that a plan states, unless the user states some."""
-        if self.inputs.profiles or self.inputs.batch or self.inputs.profile_weights:
-            return self
-        inputs = replace(self.inputs, profiles=profiles, profile_weights=shares)
-        return replace(self, inputs=inputs, by_plan=True)
-
-    def sheets(self) -> tuple[PictureSheet, ...]:
-        """Pictures of samples, see `with_data`."""
-        return () if self.glance is None else self.glance.sheets()
-
     def input_specs(self) -> list[InputSpec]:
         """The inputs, as data must fit them."""
         specs = []
@@ -681,3 +667,35 @@ def _stated(model: Model, inputs: Inputs) -> tuple[list[Assumption], dict[str, n
         model.assumed[name] = int(size)
         stated.append(Assumption("--assume", name, int(size), "stated"))
     return stated, fixed
+
+
+def interface(model: Model) -> dict[str, tuple[str, str]]:
+    """Each input and output of a model as (kind, type and shape), for a reader."""
+    types = {}
+    for kind, entries in (("input", model.inputs), ("output", model.outputs)):
+        for tensor in entries:
+            types[tensor.name] = (kind, _type_text(tensor.dtype, tensor.shape, model.symbols))
+    return types
+
+
+def interface_changes(
+    before: Mapping[str, tuple[str, str]],
+    after: Mapping[str, tuple[str, str]],
+    because: Mapping[str, str] | None = None,
+) -> tuple[ChangeOfInterface, ...]:
+    """What of a model's interface is another now, and why where a rule changed it."""
+    changes = []
+    for name, (kind, text) in before.items():
+        now = after.get(name)
+        if now is None:
+            changes.append(ChangeOfInterface(name, f"{kind} {text}", "constant"))
+        elif now[1] != text:
+            why = (because or {}).get(name)
+            changes.append(ChangeOfInterface(name, f"{kind} {text}", f"{now[0]} {now[1]}", why))
+    return tuple(changes)
+
+
+def _type_text(dtype: np.dtype | None, shape: Shape | None, symbols: set[str]) -> str:
+    if shape is not None:
+        shape = tuple(None if dim in symbols else dim for dim in shape)
+    return f"{dtype if dtype is not None else 'unknown'} {shape_text(shape)}"

@@ -12,6 +12,7 @@ from onnxq.checks.lint import lint_pairs
 from onnxq.documents.changes import NotTaken
 from onnxq.documents.engine import EnginePart
 from onnxq.graph.features import needs, remedy
+from onnxq.graph.inlining import own_calls
 from onnxq.graph.model import Model
 from onnxq.graph.named import named
 from onnxq.graph.statements import deciding_numbers, shape_of
@@ -49,6 +50,15 @@ def unsupported(model: Model, target: Target) -> list[NotTaken]:
         for reason, advice in _refusals(node, target):
             lacks.append(NotTaken(node.name, node.op, reason, without_refused(advice, takes)))
     return lacks
+
+
+def own_functions(model: Model, target: Target) -> list[NotTaken]:
+    """The calls of a model's own functions, where the target knows none; `Model.open` put them in place."""
+    if not target.lacks_feature("local-functions"):
+        return []
+    later = _later("local-functions", target)
+    words = _refusal("feature", target=target.title, has=noted("own-function.called"), later=later)
+    return [NotTaken(name, op, *words) for name, op in own_calls(model.source, model.envelope)]
 
 
 def deciding_inputs(model: Model) -> list[str]:

@@ -171,4 +171,8 @@ def obeying(job: Job, file: PlanFile, *, sizes: bool) -> Job:
             f'hash = "{now}"',
         )
     check_shapes(file, {tensor.name: tensor.shape for tensor in job.model.inputs})
-    return job.with_sizes(file.sizes, file.shares) if file.shares or sizes else job
+    inputs = job.inputs
+    if not (file.shares or sizes) or inputs.profiles or inputs.batch or inputs.profile_weights:
+        return job  # the user's own count
+    inputs = replace(inputs, profiles=file.sizes, profile_weights=file.shares)
+    return replace(job, inputs=inputs, by_plan=True)

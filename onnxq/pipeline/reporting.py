@@ -112,7 +112,7 @@ def reported(run: Run, report: Report, cache: str | None) -> Report:
         verdict=compiled.verdict,
         device=str(run.request.compilation.device or ""),
         unsupported=(*report.unsupported, *against),
-        pictures=tuple(job.sheets()),
+        pictures=() if job.glance is None else job.glance.sheets(),
         layer_errors=LayerErrors(ENDED),
         **compared(run, cache),
     )

@@ -53,8 +53,7 @@ def within(patches: Patches, model: Model, plan: QuantPlan) -> Patches:
     readers = plan.readers
     left = without(patches, [fit for fit in fits_of(patches, model) if fit.layer not in readers])
     weights = {site.tensor for site in plan.sites if site.kind == "weight"}
-    codes = {name: values for name, values in left.codes.items() if name in weights}
-    return replace(left, codes=codes)
+    return replace(left, codes={name: values for name, values in left.codes.items() if name in weights})
 
 
 def without(patches: Patches, fits: Iterable[Fit]) -> Patches:

@@ -71,8 +71,7 @@ def eligible_heads(model: Model) -> tuple[str, ...]:
 
 def in_float(model: Model) -> dict[str, Reason]:
     """Why each head is in float where all are to be."""
-    why = reason("heads", "user")
-    return dict.fromkeys(eligible_heads(model), why)
+    return dict.fromkeys(eligible_heads(model), reason("heads", "user"))
 
 
 def _ends(tensor: Tensor, ends: set[str]) -> bool:

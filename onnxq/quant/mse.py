@@ -91,8 +91,7 @@ class _Sums:
             values[-1] = amax  # where a Clip, a Tanh or a lone outlier has all of the last bin
         counts = histogram.counts.astype(np.float64)
         zeroth, first, second = (_from_each_on(counts * values**power) for power in range(3))
-        numbers = np.append(0.0, format.magnitudes)
-        return cls(values, zeroth, first, second, histogram.total, numbers)
+        return cls(values, zeroth, first, second, histogram.total, np.append(0.0, format.magnitudes))
 
     def errors(self, thresholds: np.ndarray) -> np.ndarray:
         """The mean squared error at each threshold, float64 [thresholds].

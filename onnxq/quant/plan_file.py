@@ -354,8 +354,7 @@ class PlanFile:
             inner = {key: value for key, value in edit.items() if isinstance(value, Mapping)}
             yield _table("edit", flat) + (tomli_w.dumps({"edit": inner}) if inner else "")
         for kind, key, named in self.repair.named:
-            for one in named:
-                yield _table(kind, {key: one})
+            yield from (_table(kind, {key: one}) for one in named)
         if self.body is not None:
             yield tomli_w.dumps({"body": _body(self.body)})
             for node, because in self.body.float32.items():

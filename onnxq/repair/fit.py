@@ -153,8 +153,7 @@ class Fitter:
         """
         with ort.one_thread():
             floats = self._float_rows()
-            fit = _Fit(self, floats, model, maps, draft)
-            return fit.run()
+            return _Fit(self, floats, model, maps, draft).run()
 
     def _float_rows(self) -> FloatRows:
         """What the float model gives, run once."""
@@ -567,7 +566,7 @@ def refit(halves: Sequence[RowMoments], price: np.ndarray) -> np.ndarray:
         return np.zeros(whole.crossed.shape)
     some = slice(None, None, max(1, len(price) // _OUTPUTS))
     second = [half.second(centred=True) for half in halves]
-    cross = [half.cross(centred=True)[some] for half in halves]
+    cross = [half.cross()[some] for half in halves]
 
     def gain(penalty: float) -> float:
         total = 0.0
@@ -585,7 +584,7 @@ def refit(halves: Sequence[RowMoments], price: np.ndarray) -> np.ndarray:
         best, most = penalty, gained
     if not best:
         return np.zeros(whole.crossed.shape)
-    return _ridge(whole.second(centred=True), whole.cross(centred=True), best)
+    return _ridge(whole.second(centred=True), whole.cross(), best)
 
 
 def _ridge(second: np.ndarray, cross: np.ndarray, penalty: float) -> np.ndarray:

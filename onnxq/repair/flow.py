@@ -420,8 +420,7 @@ def _last(factor: np.ndarray, rank: int, *, widen: bool = False) -> np.ndarray:
     if any(size != 1 for size in lost):
         if not widen:
             raise NoFit("other-axis")
-        keep = _axes(factor)[0]
-        return factor.reshape(factor.shape[keep:])
+        return factor.reshape(factor.shape[_axes(factor)[0] :])
     return factor.reshape(factor.shape[factor.ndim - rank :])
 
 

@@ -76,9 +76,8 @@ class RowMoments:
             mean -= np.outer(self.sums / self.count, self.sums / self.count)
         return mean
 
-    def cross(self, *, centred: bool) -> np.ndarray:
-        """The mean product of what outputs miss and a code, float64 [outputs, terms]."""
-        mean = self.crossed / self.count
-        if centred:
-            mean -= np.outer(self.missed / self.count, self.sums / self.count)
+    def cross(self) -> np.ndarray:
+        """The mean product of what outputs miss and a code, about their means, float64 [outputs, terms]."""
+        mean: np.ndarray = self.crossed / self.count
+        mean -= np.outer(self.missed / self.count, self.sums / self.count)
         return mean

@@ -68,8 +68,7 @@ def find(model: Model, plan: QuantPlan) -> ResidualSums:
     for name in [name for name, others in partners.items() if others]:
         skipped[name] = reason("in-float-with-layers")
         del edges[name]
-    costs = {name: extra[name] / moved for name in edges}
-    return ResidualSums(edges, costs, skipped)
+    return ResidualSums(edges, {name: extra[name] / moved for name in edges}, skipped)
 
 
 def there(model: Model, draft: Draft) -> bool:

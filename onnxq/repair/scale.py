@@ -261,14 +261,11 @@ def _tried(
     (group,) = (g for g in draft.plan.groups if tensor.name in g.tensors)
     before = max(draft.amax[name] for name in group.sources)
     after = max(draft.amax[name] * changed.get(name, 1.0) for name in group.sources)
-    if after * ratio > before:
-        return None
-    if new * _GAIN > old:
+    if after * ratio > before or new * _GAIN > old:
         return None
     flow.writer.check(exact=True)
     check_half(flow, channels)
-    names = set(flow.factors)
-    return new / old, Scale(tensor.name, axis, tuple(powers.tolist()), changed), names
+    return new / old, Scale(tensor.name, axis, tuple(powers.tolist()), changed), set(flow.factors)
 
 
 def _noise(tensor: Tensor, amax: np.ndarray, powers: np.ndarray) -> tuple[float, float]:

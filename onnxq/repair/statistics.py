@@ -74,8 +74,7 @@ def _axis_in(node: Node, tensor: Tensor, rank: int, steps: int) -> int | None:
         axis = channel_axis(node.outputs[0], steps - 1)
         if axis is None or node.op != "Transpose":
             return axis
-        perm = list(node.attr("perm") or reversed(range(rank)))
-        return int(perm[axis])
+        return int(list(node.attr("perm") or reversed(range(rank)))[axis])
     return _axis_of(node, rank)
 
 

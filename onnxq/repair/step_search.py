@@ -58,11 +58,9 @@ class Tools(Protocol):
     @property
     def runs(self) -> float:
         """How many runs of the model there were so far."""
-        ...
 
     def heard(self, model: Model, draft: Draft, patches: Patches, wave: int) -> list[AboutMeanMeter]:
         """How near the outputs of a quantized model are, on groups of a wave's samples."""
-        ...
 
     def nearness(self, model: Model) -> float:
         """How near an edited float model is to the one without edits, dB.
@@ -70,7 +68,6 @@ class Tools(Protocol):
         Raises:
             Refused: it is another one.
         """
-        ...
 
     def fit(
         self,
@@ -80,27 +77,21 @@ class Tools(Protocol):
         fold: int | None,
     ) -> Fitted:
         """The patches of a draft, fitted to a fold of the samples; None: to as many as there are."""
-        ...
 
     def values(self, model: Model, tensor: str) -> Iterable[np.ndarray]:
         """What a tensor near the inputs of a float model holds, for the samples that fit."""
-        ...
 
     def channels(self) -> Channels:
         """The greatest magnitude of each channel, in the model without edits."""
-        ...
 
     def shares(self, state: Version, edges: Mapping[str, Sequence[Edge]]) -> Mapping[str, float]:
         """How much of the outputs' noise edges make alone, by name; those of next to none are left out."""
-        ...
 
     def refined(self, state: Version) -> Mapping[str, float]:
         """Other ranges of measured tensors, with which the outputs seem nearer."""
-        ...
 
     def begin(self, step: str) -> None:
         """Is told what is tried."""
-        ...
 
 
 class Crossed(NamedTuple):

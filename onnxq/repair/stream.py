@@ -277,8 +277,7 @@ class Stream:
         if session is None:
             return [self._spill.get((Stream, name, sample)) for name in self._outputs]
         assert held.issuperset(names)
-        fed = {name: self._spill.get((Stream, name, sample)) for name in names}
-        return session.run(fed, gives)
+        return session.run({name: self._spill.get((Stream, name, sample)) for name in names}, gives)
 
     def close(self) -> None:
         """Forgets the samples."""

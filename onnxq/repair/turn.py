@@ -40,54 +40,42 @@ class Turn(Protocol):
     @property
     def model(self) -> Model:
         """The float model with the draft's edits."""
-        ...
 
     @property
     def draft(self) -> Draft:
         """What the kept steps before it come to; a step proposes others that are made of it."""
-        ...
 
     def permitted(self, proposed: FoundEdits) -> FoundEdits:
         """Edits, but for those at layers that may not have the step (`[[layer]]`)."""
-        ...
 
     def edits(self, *proposed: FoundEdits, draft: Draft | None = None) -> Proposal:
         """A candidate for each of some permitted edits; `draft`: what they are added to, else the turn's."""
-        ...
 
     def channels(self) -> Channels:
         """The greatest magnitude of each channel of tensors, by name, on the samples that fit."""
-        ...
 
     def values(self, tensor: str) -> Iterable[np.ndarray]:
         """What a tensor near the inputs holds, for each of the samples that fit."""
-        ...
 
     def shares(self, edges: Mapping[str, Sequence[Edge]]) -> Mapping[str, float]:
         """How much of the outputs' noise edges make alone, by name; those of next to none are left out."""
-        ...
 
     def refined(self) -> Mapping[str, float]:
         """Other ranges of measured tensors, by name, with which the outputs seem nearer."""
-        ...
 
     def gain_db(self, draft: Draft) -> float:
         """By how much the outputs are nearer with another draft, dB."""
-        ...
 
     def more_bytes(self, draft: Draft) -> float:
         """What the engine moves more with another draft, of what plain float16 moves: predicted."""
-        ...
 
     @property
     def bytes_left(self) -> float:
         """How much more it may move; infinite where nobody sets a bound."""
-        ...
 
     @property
     def taking(self) -> str:
         """The flag with which the step is taken whatever the engine moves."""
-        ...
 
     def affordable(self, candidates: int = 1) -> int:
         """How many candidates a search may propose, of so many at most. A step with a search asks first.
@@ -95,4 +83,3 @@ class Turn(Protocol):
         Raises:
             TooDear: none; the step is left out.
         """
-        ...

@@ -35,8 +35,7 @@ class Writer:
     @property
     def given(self) -> Iterator[tuple[Node, int, np.ndarray]]:
         """The node, the input and the new values, float64, of each constant."""
-        for (_, index), (node, values, _) in self._given.items():
-            yield node, index, values
+        yield from ((node, index, values) for (_, index), (node, values, _) in self._given.items())
 
     def value(self, node: Node, index: int) -> np.ndarray | None:
         """The constant that an input is by now, float64; None where it is none, or left out.

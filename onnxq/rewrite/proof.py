@@ -18,14 +18,13 @@ from onnxq.base.reason import Reason, code_of, noted, reason
 from onnxq.graph.load import graphs
 from onnxq.graph.rooted import ROOT, inlined
 from onnxq.graph.snippet import Snippet, SnippetInputs
+from onnxq.graph.types import Dim
 from onnxq.rewrite import batch, sampling
 from onnxq.rewrite.changes import OFF, ProofOfChange, ProofVerdict
 from onnxq.rewrite.difference import Claim, Counterexample, Difference, difference
-from onnxq.rewrite.locality import is_by_sample, is_local, smaller
 from onnxq.rewrite.mining import mined, out_of_reach
 from onnxq.rewrite.oracle import Oracle, Truth, believable, oracle
 from onnxq.rewrite.together import BothSides, Sessions, Side
-from onnxq.rewrite.wires import Wires
 from onnxq.run import ort, reference
 from onnxq.run.budget import made_up, too_large
 from onnxq.run.ort import Feeds
@@ -113,8 +112,7 @@ def ran_on_nothing(proof: Proof) -> bool:
 def _never_runs(error: ort.RunError) -> Proof:
     if isinstance(error, ort.Bounded):
         return _too_large(f"the original: {error}")
-    why = reason(_NEVER_RUNS, "onnxruntime", error=error)
-    return Proof("unproven", why=why, refused=str(error))
+    return Proof("unproven", why=reason(_NEVER_RUNS, "onnxruntime", error=error), refused=str(error))
 
 
 def _too_large(why: str) -> Proof:
@@ -237,8 +235,7 @@ def _on_samples(
     if run.count == 0:
         return run.never
     if free and run.bindings < 2:
-        why = noted("unproven.one-size")
-        return Proof("unproven", run.count, run.bindings, why=why)
+        return Proof("unproven", run.count, run.bindings, why=noted("unproven.one-size"))
     if inputs and not few and roomy is not None:
         numbers = mined(snippet)
         samples = sampling.mined_feeds(inputs, roomy, numbers, small=small)
@@ -469,6 +466,40 @@ class _Comparison:
         return _Decided(Proof(verdict, self.count, self.bindings, why=why))
 
 
+class Wires:
+    """Outputs that are there already, as inputs or constants: nothing needs to run."""
+
+    def __init__(self, sources: Sequence[str], constants: Mapping[str, np.ndarray]) -> None:
+        self._sources = sources
+        self._constants = constants
+
+    @classmethod
+    def of(cls, snippet: Snippet) -> Wires | None:
+        """A snippet's replacement as wires; None where it computes something."""
+        graph = snippet.after.graph
+        computes = any(node.op_type != "Identity" for node in graph.node)
+        if computes or len(graph.node) != len(graph.output):
+            return None
+        constants = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
+        dtypes = [*(array.dtype for array in constants.values()), *(dtype for _, dtype, _ in snippet.inputs)]
+        if any(dtype.isbuiltin != 1 for dtype in dtypes):
+            return None  # of ml_dtypes: onnxruntime has its own arrays for them
+        return cls([node.input[0] for node in graph.node], constants)
+
+    @classmethod
+    def computed(cls, snippet: Snippet) -> Wires | None:
+        """The original's outputs where it has no inputs; None where it has, or does not run."""
+        outputs = None if snippet.inputs else ort.evaluate(snippet.before)
+        if outputs is None or not all(isinstance(array, np.ndarray) for array in outputs):
+            return None
+        names = [info.name for info in snippet.before.graph.output]
+        return cls(names, dict(zip(names, outputs, strict=True)))
+
+    def run(self, feeds: Mapping[str, np.ndarray], *, seconds: float | None = None) -> list[np.ndarray]:
+        """The outputs for these inputs."""
+        return [feeds[name] if name in feeds else self._constants[name] for name in self._sources]
+
+
 _Runs = ort.Session | reference.Evaluator | Wires | Side
 
 
@@ -505,3 +536,97 @@ def _needs_small_integers(model: onnx.ModelProto) -> bool:
     """
     nodes = (node for graph in graphs(model.graph) for node in graph.node)
     return any(node.op_type in ("Loop", "Range") or node.domain == "com.microsoft" for node in nodes)
+
+
+_WINDOWS = ("Conv", "ConvTranspose", "FusedConv")
+# They read what is at the same place, and a number or one a channel.
+_PLACEWISE = (
+    "BatchNormalization", "Relu", "LeakyRelu", "PRelu", "Clip", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh",
+    "Elu", "Softplus", "Erf", "Exp", "Sqrt", "Neg", "Abs", "Identity", "Cast", "Add", "Sub", "Mul", "Div",
+    "Min", "Max", "Sum", "Pow", "Reciprocal",
+)  # fmt: skip
+
+
+def smaller(snippet: Snippet) -> SnippetInputs | None:
+    """The inputs of a snippet with smaller spatial sizes; None where the sizes may matter.
+
+    They matter to all but convolutions with stated pads and operators that work place by place. A size is
+    as small as the windows allow: some places that see padding at either side, and some that see none.
+    """
+    rank, least = _least(snippet)
+    if least is None:
+        return None
+    changed, inputs_now = False, []
+    for name, dtype, shape in snippet.inputs:
+        if len(shape) not in (rank, 0, 1):
+            return None  # neither a map, nor a number, nor one a channel
+        dims: list[Dim] = list(shape)
+        for axis in range(2, len(shape)) if len(shape) == rank else ():
+            dim = shape[axis]
+            if isinstance(dim, int) and dim > least + axis:
+                dims[axis] = least + axis
+                changed = True
+        inputs_now.append((name, dtype, tuple(dims)))
+    return inputs_now if changed else None
+
+
+def is_local(snippet: Snippet) -> bool:
+    """Whether a snippet is made of convolutions and operators that work place by place."""
+    return _least(snippet)[1] is not None
+
+
+def is_by_sample(snippet: Snippet) -> bool:
+    """Whether a snippet computes each sample of a batch alone: inputs are maps, constants are none."""
+    rank, least = _least(snippet)
+    if least is None or any(len(shape) != rank for _, _, shape in snippet.inputs):
+        return False
+    return not any(
+        len(tensor.dims) == rank and tensor.dims[0] != 1 and tensor.name not in _weights(model)
+        for model in (snippet.before, snippet.after)
+        for tensor in model.graph.initializer
+    )
+
+
+def _weights(model: onnx.ModelProto) -> set[str]:
+    return {node.input[1] for node in model.graph.node if node.op_type in _WINDOWS}
+
+
+def _least(snippet: Snippet) -> tuple[int, int | None]:
+    """The rank of maps, and how far the windows reach; None where sizes may matter."""
+    rank = max((len(shape) for _, _, shape in snippet.inputs), default=0)
+    if rank < 3:
+        return rank, None
+    reaches = [_reach(model, rank) for model in (snippet.before, snippet.after)]
+    sizes = [reach for reach in reaches if reach is not None]
+    return rank, max(sizes) if len(sizes) == 2 else None
+
+
+def _reach(model: onnx.ModelProto, rank: int) -> int | None:
+    """How far the windows of a model reach, and step; None where it does more than windows and places."""
+    constants = {tensor.name: tensor for tensor in model.graph.initializer}
+    reach = 3
+    for node in model.graph.node:
+        attributes = {attribute.name: attribute for attribute in node.attribute}
+        if node.op_type in _WINDOWS:
+            kind = attributes.get("auto_pad", _UNSET).s
+            if "output_shape" in attributes or kind not in (b"", b"NOTSET", b"VALID"):
+                return None  # pads that depend on the size
+            weights = constants.get(node.input[1])
+            if weights is None or len(weights.dims) != rank:
+                return None
+            dilation = max(attributes.get("dilations", _UNSET).ints or [1])
+            stride = max(attributes.get("strides", _UNSET).ints or [1])
+            reach = reach * (stride if node.op_type != "ConvTranspose" else 1)
+            reach += dilation * (max(weights.dims[2:]) - 1) + stride
+            continue
+        if node.op_type not in _PLACEWISE or node.domain:
+            return None
+        if node.op_type == "BatchNormalization":
+            continue
+        for name in node.input:
+            if name in constants and any(size != 1 for size in list(constants[name].dims)[-(rank - 2) :]):
+                return None
+    return reach
+
+
+_UNSET = onnx.AttributeProto()

@@ -173,8 +173,7 @@ def _words(text: str) -> Iterator[str]:
     """The words of a message: without quoted names, paths, places in sources, numbers, and what all have."""
     text = re.sub(r"'[^']*'|\"[^\"\s]*\"|\[?\S*\.cpp\S*|\S*/\S*|0x[0-9a-fA-F]+", " ", text)
     text = re.sub(r"API Usage Error|Internal Error|Parameter check failed|Error Code|condition:", " ", text)
-    for word in re.findall(r"(?:u?int|b?float)\d+|[a-z][a-z]+", text, re.IGNORECASE):
-        yield word.lower()
+    yield from (word.lower() for word in re.findall(r"(?:u?int|b?float)\d+|[a-z][a-z]+", text, re.IGNORECASE))
 
 
 def _weights(lines: Iterable[str]) -> Mapping[str, float]:

@@ -22,7 +22,6 @@ class Candidates(Protocol[_Setting]):
     @property
     def inputs(self) -> Sequence[str]:
         """Names of the inputs."""
-        ...
 
     def run_each(
         self,
@@ -31,7 +30,6 @@ class Candidates(Protocol[_Setting]):
         outputs: Sequence[str] | None = None,
     ) -> list[list[Any]]:
         """The outputs wanted, or all, with each setting."""
-        ...
 
 
 def heard(

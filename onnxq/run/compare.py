@@ -137,7 +137,6 @@ class Runner(Protocol):
 
     def run(self, feeds: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None) -> list[Any]:
         """The outputs wanted, or all; see `Session.run`."""
-        ...
 
 
 class Meter(Protocol):
@@ -151,7 +150,6 @@ class Meter(Protocol):
         /,
     ) -> None:
         """Adds a sample: the reference's outputs, each candidate's in the same order, what they were fed."""
-        ...
 
 
 class Recording:

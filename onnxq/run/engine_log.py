@@ -141,10 +141,6 @@ def restore(text: str) -> str:
 _FRAMES = re.compile(r"(?: \| [^|]*\([^|()]*\))+\Z")
 
 
-def _node_name(text: str) -> str:
-    return _FRAMES.sub("", restore(text))
-
-
 # --- grammar --------------------------------------------------------------------------------------
 
 _TEXT = re.compile(r"[^,{}\n]*")
@@ -241,7 +237,7 @@ class _Line:
             self._expect(", ")
         nodes = []
         while self._at < len(self._text):
-            nodes.append(_node_name(self._match(_NODE, "the name of an ONNX node")[1]))
+            nodes.append(_FRAMES.sub("", restore(self._match(_NODE, "the name of an ONNX node")[1])))
             if self._at < len(self._text):
                 self._expect(_SEPARATOR)
         if not {"Name", "LayerType", "Inputs", "Outputs"} <= fields.keys() | tensors.keys():

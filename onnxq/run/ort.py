@@ -310,8 +310,7 @@ def give_back() -> None:
 @functools.cache
 def _smallest() -> onnxruntime.InferenceSession:
     """A model that computes in the shared memory."""
-    settings = SessionSettings("off", 1, config={"session.use_env_allocators": "1"})
-    return settings.open(_smallest_model())
+    return SessionSettings("off", 1, config={"session.use_env_allocators": "1"}).open(_smallest_model())
 
 
 def _smallest_model() -> bytes:

@@ -4,6 +4,9 @@ A table says only in what it differs from the table that it is `like`: `unsuppor
 operators, what it `lacks` and `has`, `plugins` and `no_plugins`; `custom`, where it is given, replaces the
 other's. `limits` are numbers, by the names that rules ask for: what it takes at most, and what its kernels
 are made for. `formats` says what layers are quantized to, with the operators that have kernels of it.
+
+`python -m benchmarks.parser_sources` compares tables with the sources of NVIDIA's parser, release by release.
+`tests/targets/constructs.toml` says what releases take of constructs, each with its source.
 """
 
 from __future__ import annotations

@@ -152,8 +152,7 @@ class LabelMeter:
     @property
     def part(self) -> LabelsPart:
         """What a document says of it."""
-        figures = tuple(self._figures()) if self._samples else ()
-        return LabelsPart(self._samples, self._without, figures)
+        return LabelsPart(self._samples, self._without, tuple(self._figures()) if self._samples else ())
 
     def _figures(self) -> list[LabelFigure]:
         match self._layout:

@@ -10,9 +10,8 @@ import pytest
 from onnx import numpy_helper, parser
 
 from onnxq.base.reason import Reason
-from onnxq.body import constant_losses, measured_body
-from onnxq.body.constant_losses import ConstantLosses
-from onnxq.body.convert import HalfBody, to_half
+from onnxq.body import convert, measured_body
+from onnxq.body.convert import ConstantLosses, HalfBody, to_half
 from onnxq.body.measured_body import BodyTrial, settle
 from onnxq.graph.model import Model
 from onnxq.run import ort
@@ -120,13 +119,13 @@ def test_all_steps_are_tried_when_trials_run_out(monkeypatch: pytest.MonkeyPatch
 
 def test_what_constants_lose_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    real = constant_losses.loss
+    real = convert.loss
 
     def counted(values: np.ndarray, *rest: object, **more: object) -> Reason | None:
         asked.append(values.size)
         return real(values, *rest, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(constant_losses, "loss", counted)
+    monkeypatch.setattr(convert, "loss", counted)
     result = settle(Model.open(chain()), "fp16", {}, samples(), needed_db={"y": 65.0})
     assert result.reached
     assert 0 < len(result.stays) < 2 * LAYERS  # several bodies were tried

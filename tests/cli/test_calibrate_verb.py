@@ -20,7 +20,7 @@ from said import is_said
 from onnxq.calib import stats_file
 from onnxq.calib.stats_file import read
 from onnxq.cli.app import app
-from onnxq.cli.step_words import in_words
+from onnxq.cli.screen import in_words
 from onnxq.cli.verb import Interrupted
 
 pytestmark = pytest.mark.usefixtures("by_place")

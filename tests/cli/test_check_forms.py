@@ -21,7 +21,7 @@ from onnxq.checks.finding import SEVERITIES
 from onnxq.checks.load import CHECKS
 from onnxq.cli.app import app
 from onnxq.cli.check import _ALL_FORMS
-from onnxq.emit.code_scanning import annotated, sarif
+from onnxq.inspection.checking import annotated, sarif
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "checks"))
 from lint_nets import MISTAKES, net

@@ -16,7 +16,7 @@ from said import is_said
 import onnxq
 from onnxq.cli.options import ChoiceFlags
 from onnxq.cli.pages.engine import engine_page
-from onnxq.emit.commands import commands
+from onnxq.pipeline.result import commands
 from onnxq.targets import load_target
 
 HOSTILE = "[red]a[/], Int8 \x1b[31m\u202e"

@@ -17,7 +17,7 @@ import onnx.parser
 import pytest
 from command import environment
 
-from onnxq.cli.step_words import in_words
+from onnxq.cli.screen import in_words
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends signals")
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from command import SAMPLES, contents, environment
 
-from onnxq.cli.step_words import in_words
+from onnxq.cli.screen import in_words
 
 HEAVY = ("onnx", "onnxruntime", "onnx_graphsurgeon", "numpy", "tensorrt_rtx", "polygraphy", "PIL")
 PYTHON = [sys.executable, "-c"]
@@ -137,7 +137,7 @@ def test_an_interrupted_import_is_an_interruption(folder: Path) -> None:
 import sys
 import onnxq.pipeline.repairing
 from onnxq.cli.app import main
-from onnxq.cli.step_words import in_words
+from onnxq.cli.screen import in_words
 from onnxq.cli.verb import Interrupted
 
 def load(*arguments, **options):

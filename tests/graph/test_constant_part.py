@@ -8,8 +8,8 @@ import onnx.parser
 import pytest
 
 from onnxq import sanitize
-from onnxq.graph import constant_part as module
-from onnxq.graph.constant_part import constant_part
+from onnxq.rewrite import whole as module
+from onnxq.rewrite.whole import constant_part
 from onnxq.run import ort
 
 TEXT = """<ir_version: 8, opset_import: ["" : 17]>

@@ -14,7 +14,6 @@ import pytest
 from long_report import analysis_of, synthetic
 
 from onnxq.analysis.changes import recorded
-from onnxq.analysis.grids import grids_of
 from onnxq.analysis.reports import OpenedReport
 from onnxq.base.errors import UserError
 from onnxq.base.typed import Unlike
@@ -23,6 +22,7 @@ from onnxq.documents.reading import read_plain
 from onnxq.documents.report import Report
 from onnxq.graph.model import Model
 from onnxq.inspection.diffing import compare_reports
+from onnxq.inspection.tensor_statistics import grids_of
 from onnxq.options.settings import Margins
 from onnxq.page.making import html_of, page_of
 

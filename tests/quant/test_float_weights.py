@@ -11,7 +11,7 @@ from onnx.reference import ReferenceEvaluator
 
 from onnxq import quantize
 from onnxq.graph.model import Model
-from onnxq.quant.float_weights import set_float_weights
+from onnxq.pipeline.building import set_float_weights
 from onnxq.run import ort
 from onnxq.targets import NAMES, load_target
 

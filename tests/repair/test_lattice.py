@@ -22,8 +22,8 @@ from onnxq.quant.measuring import Candidate, MeasuringCopy
 from onnxq.quant.wants import left_float
 from onnxq.repair import lattice
 from onnxq.repair.found_edits import FoundEdits, NoFit
+from onnxq.repair.lattice import spacing_of
 from onnxq.repair.moved import moved
-from onnxq.repair.spacing import spacing_of
 from onnxq.run import trt
 
 F = np.float32

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from onnxq.cli.pages.answer import answer_lines
-from onnxq.cli.pages.words import counted, say
+from onnxq.cli.pages.words import answer_lines, counted, say
 from onnxq.cli.screen import Page, cut, shorten
 from onnxq.documents.advice import Advised, Attempt
 

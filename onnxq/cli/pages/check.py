@@ -98,8 +98,8 @@ def _compiler(page: Page, document: Checks, where: str) -> None:
     engine = document.engine
     if engine is None:
         is_here = load_target(document.target).is_compiled_here
-        why = trt.missing() if is_here else say("asked-compiler.elsewhere")
-        page.section("Compiler", say("asked-compiler.not", why=why))
+        not_asked = say("asked-compiler.not", why=trt.missing())
+        page.section("Compiler", not_asked if is_here else document.not_known)
         return
     answer = {
         ("compiled", "compiled"): "asked-compiler.both",

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from onnxq.advice.advise import advise
 from onnxq.cli.pages.accuracy import accuracy_section
-from onnxq.cli.pages.answer import answer_lines
 from onnxq.cli.pages.body import body_section, outputs_alone
 from onnxq.cli.pages.changes import changes_section, misses_section
 from onnxq.cli.pages.engine import engine_section
@@ -17,7 +16,7 @@ from onnxq.cli.pages.repair import repair_section
 from onnxq.cli.pages.size import files_section, size_section
 from onnxq.cli.pages.task import task_section
 from onnxq.cli.pages.verdict import verdict_section
-from onnxq.cli.pages.words import FEW, assumption_words, say, target_words
+from onnxq.cli.pages.words import FEW, answer_lines, assumption_words, say, target_words
 from onnxq.cli.screen import Page, shorten
 
 if TYPE_CHECKING:

@@ -10,10 +10,18 @@ from onnxq.advice.worth import worth_of
 from onnxq.analysis.reports import number, part_of
 from onnxq.analysis.sizes import share_words, sizes_words
 from onnxq.base.shown import assumed
-from onnxq.cli.pages.answer import answer_lines
 from onnxq.cli.pages.changes import accepted_text
 from onnxq.cli.pages.goal import gate_text, scores_section
-from onnxq.cli.pages.words import assumption_words, counted, decibels, say, size_text, target_words, within
+from onnxq.cli.pages.words import (
+    answer_lines,
+    assumption_words,
+    counted,
+    decibels,
+    say,
+    size_text,
+    target_words,
+    within,
+)
 from onnxq.cli.screen import Page, cut, shorten
 from onnxq.data.fed import fed_lines
 from onnxq.documents.advice import Advice
@@ -82,8 +90,7 @@ def _repairs(report: Report) -> Iterator[str]:
             key=lambda proof: proof.max_abs,
         )
         yield say("change.off", rule=rule, how=worst.offer)
-    for one in accepted:
-        yield accepted_text(one)
+    yield from (accepted_text(one) for one in accepted)
     if repair is not None and repair.before_db is not None and repair.after_db is not None:
         kept = [one.step for one in repair.steps if one.verdict == "kept"]
         before, after = decibels(repair.before_db), decibels(repair.after_db)

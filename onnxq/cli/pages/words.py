@@ -8,7 +8,9 @@ from onnxq.advice.asked import given
 from onnxq.base import shown
 from onnxq.base.escapes import visible
 from onnxq.base.reason import say as say  # which the pages ask for here
-from onnxq.cli.screen import shorten
+from onnxq.base.shown import capitalized
+from onnxq.cli.screen import Page, shorten
+from onnxq.documents.advice import Advice
 from onnxq.documents.report import Report
 from onnxq.rewrite.changes import Assumption
 from onnxq.targets.devices import device_of
@@ -75,3 +77,16 @@ def type_text(dtype: str | None, shape: tuple[int | str | None, ...] | None) -> 
     from onnxq.graph.types import shape_text
 
     return f"{dtype or 'unknown type'} [{shape_text(shape)}]"
+
+
+def answer_lines(page: Page, advice: Advice) -> None:
+    """The answer with its figures, the likeliest cause, and the command."""
+    said = f"{advice.words}: {advice.because}"
+    {"ship": page.head, "not-known": page.warn, "do-not-ship": page.alarm}[advice.answer](said)
+    if advice.cause:
+        page.plain(advice.cause, style="yellow")
+    if advice.command:
+        page.plain(f"{capitalized(advice.do)}:")
+        page.code(advice.command)
+    elif advice.do:
+        page.plain(f"{capitalized(advice.do)}.")

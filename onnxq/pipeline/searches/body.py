@@ -107,8 +107,7 @@ def of_bounds(built: Built, stats: Stats, sampling: Sampling) -> tuple[Built, li
             runner(built.job, built.written.proto, emulate=True),
             samples[SAMPLES:],
         )
-    note = noted("made-up-samples", samples=SAMPLES)
-    return built.with_body(built.draft.body.noting(note)), near
+    return built.with_body(built.draft.body.noting(noted("made-up-samples", samples=SAMPLES))), near
 
 
 def _decided(

@@ -43,7 +43,7 @@ def _wanted(run: Run) -> bool:
     worth = _worth(run)
     if worth is None or not worth.is_more or not run.request.bounds_bytes:
         return False
-    return _repairs_dearly(run) or _in_half(run) is not None
+    return (run.unrepaired is not None and _dearest(run) is not None) or _in_half(run) is not None
 
 
 def _undone(run: Run) -> Run:
@@ -162,10 +162,6 @@ def _worth(run: Run) -> Worth | None:
 def _moves_more(run: Run) -> bool:
     worth = _worth(run)
     return worth is None or worth.is_more
-
-
-def _repairs_dearly(run: Run) -> bool:
-    return run.unrepaired is not None and _dearest(run) is not None
 
 
 def _dearest(run: Run) -> RepairStep | None:

@@ -361,8 +361,7 @@ class _Looking:
     def _price(self, tried: _Set) -> float:
         """What a set has to gain, dB."""
         of_each, share = policies.LOUD_PRICE_OF_ONE_DB * len(_nodes(tried)), self._share(tried)
-        beyond = max(0.0, share - self._effort.most)
-        return policies.LOUD_PRICE_DB * (share + beyond) + of_each
+        return policies.LOUD_PRICE_DB * (share + max(0.0, share - self._effort.most)) + of_each
 
     def _reasons(self, model: NoiseModel) -> dict[str, Reason]:
         """Why each layer is in float."""

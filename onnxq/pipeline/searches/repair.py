@@ -254,8 +254,7 @@ class _Repairing:
         draft = replace(version.draft, ranges=ranges, patches=fitted.patches, body=body)
         built = Built.of(was.job, draft, floats)
         self.part = replace(_with_changes(part, built), maps=_maps(version))
-        stats = moved(self._run.stats, version.maps, version.model)
-        return replace(self._run.of(built), stats=stats)
+        return replace(self._run.of(built), stats=moved(self._run.stats, version.maps, version.model))
 
 
 def _maps(version: Version) -> tuple[TensorMapped, ...]:

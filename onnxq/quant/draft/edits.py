@@ -87,12 +87,10 @@ class FloatEdit(Protocol):
     @property
     def kind(self) -> str:
         """Its name."""
-        ...
 
     @property
     def tensor(self) -> str:
         """The tensor that it is about."""
-        ...
 
     def apply(self, model: Model) -> None:
         """Changes a model.
@@ -100,19 +98,15 @@ class FloatEdit(Protocol):
         Raises:
             UserError: the model has no such tensor, or it is not read and made as the edit needs.
         """
-        ...
 
     def maps(self, model: Model) -> Mapping[str, ChannelMap]:
         """What becomes of the values of tensors, by name; `model`: the one before the edit."""
-        ...
 
     def ranges(self, amax: Mapping[str, float]) -> dict[str, float]:
         """The ranges of the measured tensors that it changes; `amax`: those before it, by tensor."""
-        ...
 
     def to_dict(self) -> dict[str, Any]:
         """All of it, for the report and the plan; `onnxq.quant.draft.edit_kinds.edit_of` makes it again."""
-        ...
 
 
 def edited(model: Model, edits: Sequence[FloatEdit]) -> tuple[Model, dict[str, ChannelMap]]:

@@ -343,8 +343,7 @@ def _check_sums(
 
 def _in_int8(plan: QuantPlan) -> frozenset[str]:
     """The nodes that a file calls int8."""
-    layers = {layer.node for layer in plan.layers}
-    return frozenset(plan.planned) | (plan.readers - layers)
+    return frozenset(plan.planned) | (plan.readers - {layer.node for layer in plan.layers})
 
 
 def _stated_by(because: str) -> Reason:
